@@ -1,0 +1,258 @@
+package canon_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/cas/canon"
+)
+
+var sampleSpec = &canon.Spec{
+	Format: "sample/1", MaxBytes: 300, MaxEntries: 3,
+	Header: []canon.Field{
+		{Name: "name", Max: 10},
+		{Name: "serial", Type: canon.Int, Max: 99},
+		{Name: "tags", Type: canon.Strings, Optional: true, Max: 2},
+	},
+	Sections: []canon.Section{
+		{Name: "items", Fields: []canon.Field{
+			{Name: "title"},
+			{Name: "count", Type: canon.Int, Optional: true},
+			{Name: "labels", Type: canon.Strings, Optional: true},
+			{Name: "by", Optional: true, Max: 4},
+		}},
+		{Name: "lists", Fields: []canon.Field{{Name: "of", Type: canon.Strings}}},
+		{Name: "marks"},
+	},
+}
+
+func head(e *canon.Encoder) {
+	e.HeaderStr(0, "demo")
+	e.HeaderInt(1, 7)
+}
+
+func item(e *canon.Encoder, key, title string) {
+	e.Begin(0, key)
+	e.Str(0, title)
+	e.End()
+}
+
+func TestEncoder(t *testing.T) {
+	const want = "# rye:signed:x\nrye: \"sample/1\"\nname: \"demo\"\nserial: 7\ntags: [\"a\", \"\"]\n" +
+		"items:\n  \"a\": {title: \"\", count: 0, labels: [\"x\"], by: \"me\"}\n  \"b\": {title: \"t\"}\nmarks:\n  \"m\": {}\n"
+	fill := func(e *canon.Encoder) {
+		e.Comment([]byte("# rye:signed:x"))
+		e.HeaderBytes(0, []byte("demo"))
+		e.HeaderInt(1, 7)
+		e.HeaderStrsBytes(2, [][]byte{[]byte("a"), nil})
+		e.Begin(0, "a")
+		e.Str(0, "")
+		e.Int(1, 0)
+		e.StrsBytes(2, [][]byte{[]byte("x")})
+		e.Str(3, "me")
+		e.End()
+		e.Begin(0, "b")
+		e.Str(0, "t")
+		e.Strs(2, nil) // says nothing
+		e.Str(3, "")   // says nothing
+		e.End()
+		e.BeginBytes(2, []byte("m"))
+		e.End()
+	}
+	e := canon.NewEncoderBytes([]byte("before|"), sampleSpec)
+	fill(e)
+	if e.Bytes() != nil {
+		t.Error("there are bytes before Close")
+	}
+	if err := e.Close(); err != nil || string(e.Bytes()) != "before|"+want {
+		t.Errorf("got %q, %v", e.Bytes(), err)
+	}
+	var w bytes.Buffer
+	e.Reset(&w)
+	fill(e)
+	if err := e.Close(); err != nil || w.String() != want || e.Bytes() != nil {
+		t.Errorf("to a writer: got %q, %v", w.String(), err)
+	}
+	if err := e.Close(); err != nil || w.String() != want {
+		t.Errorf("closed twice: got %q, %v", w.String(), err)
+	}
+	e.Begin(2, "z")
+	if err := e.Close(); err == nil {
+		t.Error("an entry after Close is accepted")
+	}
+	e.ResetBytes(nil)
+	fill(e)
+	if err := e.Close(); err != nil || string(e.Bytes()) != want {
+		t.Errorf("after Reset: got %q, %v", e.Bytes(), err)
+	}
+}
+
+// Nothing that a scanner refuses can be written: each case is a document but for one thing.
+func TestEncoderRefuses(t *testing.T) {
+	for name, f := range map[string]func(e *canon.Encoder){
+		"nothing":                     func(e *canon.Encoder) {},
+		"missing header":              func(e *canon.Encoder) { e.HeaderStr(0, "demo") },
+		"missing header before entry": func(e *canon.Encoder) { e.HeaderStr(0, "demo"); item(e, "a", "t") },
+		"skipped header":              func(e *canon.Encoder) { e.HeaderInt(1, 7) },
+		"header twice":                func(e *canon.Encoder) { head(e); e.HeaderInt(1, 7) },
+		"header back":                 func(e *canon.Encoder) { head(e); e.HeaderStr(0, "x") },
+		"header that isn't":           func(e *canon.Encoder) { head(e); e.HeaderStr(3, "x") },
+		"header below 0":              func(e *canon.Encoder) { head(e); e.HeaderStr(-1, "x") },
+		"header of another type":      func(e *canon.Encoder) { head(e); e.HeaderStr(2, "x") },
+		"header in another type":      func(e *canon.Encoder) { e.HeaderInt(0, 1); e.HeaderInt(1, 7) },
+		"header after entry":          func(e *canon.Encoder) { head(e); item(e, "a", "t"); e.HeaderStrs(2, []string{"a"}) },
+		"header too long":             func(e *canon.Encoder) { e.HeaderStr(0, "12345678901"); e.HeaderInt(1, 7) },
+		"header too large":            func(e *canon.Encoder) { e.HeaderStr(0, "demo"); e.HeaderInt(1, 100) },
+		"header negative":             func(e *canon.Encoder) { e.HeaderStr(0, "demo"); e.HeaderInt(1, -1) },
+		"header with many":            func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{"a", "b", "c"}) },
+		"header not UTF-8":            func(e *canon.Encoder) { e.HeaderStr(0, "\xff"); e.HeaderInt(1, 7) },
+		"element not UTF-8":           func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{"a", "\xff"}) },
+		"element too long":            func(e *canon.Encoder) { head(e); e.HeaderStrs(2, []string{strings.Repeat("x", 1001)}) },
+		"comment after header":        func(e *canon.Encoder) { head(e); e.Comment([]byte("# rye:signed:x")) },
+		"comment":                     func(e *canon.Encoder) { e.Comment([]byte("# hello")); head(e) },
+		"comment empty":               func(e *canon.Encoder) { e.Comment([]byte("# rye:signed:")); head(e) },
+		"comment ends with space":     func(e *canon.Encoder) { e.Comment([]byte("# rye:signed:x ")); head(e) },
+		"comment of two lines":        func(e *canon.Encoder) { e.Comment([]byte("# rye:signed:x\n# y")); head(e) },
+		"comment not ASCII":           func(e *canon.Encoder) { e.Comment([]byte("# rye:signed:é")); head(e) },
+		"comment not UTF-8":           func(e *canon.Encoder) { e.Comment([]byte("# rye:signed:\xff")); head(e) },
+		"comment too long": func(e *canon.Encoder) {
+			e.Comment([]byte("# rye:signed:" + strings.Repeat("x", 988)))
+			head(e)
+		},
+		"comments, 17": func(e *canon.Encoder) {
+			for range 17 {
+				e.Comment([]byte("# rye:signed:x"))
+			}
+			head(e)
+		},
+		"key twice":             func(e *canon.Encoder) { head(e); item(e, "a", "t"); item(e, "a", "t") },
+		"key unsorted":          func(e *canon.Encoder) { head(e); item(e, "b", "t"); item(e, "a", "t") },
+		"key unsorted by bytes": func(e *canon.Encoder) { head(e); item(e, "\U00010000", "t"); item(e, "\uff00", "t") },
+		"key empty":             func(e *canon.Encoder) { head(e); item(e, "", "t") },
+		"key too long":          func(e *canon.Encoder) { head(e); item(e, strings.Repeat("k", 1001), "t") },
+		"key too long, escaped": func(e *canon.Encoder) { head(e); item(e, strings.Repeat("\x01", 167), "t") },
+		"key not UTF-8":         func(e *canon.Encoder) { head(e); item(e, "\xff", "t") },
+		"key a noncharacter":    func(e *canon.Encoder) { head(e); item(e, "\U0001fffe", "t") },
+		"section back":          func(e *canon.Encoder) { head(e); e.Begin(2, "m"); e.End(); item(e, "a", "t") },
+		"section that isn't":    func(e *canon.Encoder) { head(e); e.Begin(3, "m"); e.End() },
+		"section below 0":       func(e *canon.Encoder) { head(e); e.Begin(-1, "m"); e.End() },
+		"entry in entry":        func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); item(e, "b", "t") },
+		"entry open":            func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t") },
+		"end without begin":     func(e *canon.Encoder) { head(e); e.End() },
+		"end first":             func(e *canon.Encoder) { e.End(); head(e) },
+		"end twice":             func(e *canon.Encoder) { head(e); item(e, "a", "t"); e.End() },
+		"field without begin":   func(e *canon.Encoder) { head(e); e.Str(0, "t") },
+		"field missing":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.End() },
+		"field skipped":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Int(1, 1); e.End() },
+		"field twice":           func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Str(0, "t"); e.End() },
+		"field twice, empty": func(e *canon.Encoder) {
+			head(e)
+			e.Begin(0, "a")
+			e.Str(0, "t")
+			e.Str(3, "")
+			e.Str(3, "x")
+			e.End()
+		},
+		"field back": func(e *canon.Encoder) {
+			head(e)
+			e.Begin(0, "a")
+			e.Str(0, "t")
+			e.Str(3, "x")
+			e.Int(1, 1)
+			e.End()
+		},
+		"field that isn't":       func(e *canon.Encoder) { head(e); e.Begin(2, "a"); e.Str(0, "t"); e.End() },
+		"field of another type":  func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Str(1, "t"); e.End() },
+		"field too long":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Str(3, "12345"); e.End() },
+		"field too long, no Max": func(e *canon.Encoder) { head(e); item(e, "a", strings.Repeat("x", 1001)) },
+		"field not UTF-8":        func(e *canon.Encoder) { head(e); item(e, "a", "\xed\xa0\x80") },
+		"field negative":         func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Int(1, -1); e.End() },
+		"field 2^53":             func(e *canon.Encoder) { head(e); e.Begin(0, "a"); e.Str(0, "t"); e.Int(1, 1<<53); e.End() },
+		"list empty":             func(e *canon.Encoder) { head(e); e.Begin(1, "a"); e.Strs(0, nil); e.End() },
+		"list too many":          func(e *canon.Encoder) { head(e); e.Begin(1, "a"); e.Strs(0, make([]string, 65)); e.End() },
+		"entries too many": func(e *canon.Encoder) {
+			head(e)
+			for i := range 4 {
+				e.Begin(2, fmt.Sprint(i))
+				e.End()
+			}
+		},
+		"too big": func(e *canon.Encoder) { head(e); item(e, "a", strings.Repeat("x", 300)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := canon.NewEncoderBytes(nil, sampleSpec)
+			f(e)
+			err := e.Close()
+			if err == nil {
+				t.Fatalf("written:\n%s", e.Bytes())
+			}
+			if !strings.HasPrefix(err.Error(), `encode "sample/1": `) || e.Bytes() != nil {
+				t.Errorf("got %v, %q", err, e.Bytes())
+			}
+			// The first error stays, whatever is called.
+			head(e)
+			item(e, "zz", "t")
+			if again := e.Close(); again != err {
+				t.Errorf("asked again: %v, first %v", again, err)
+			}
+		})
+	}
+}
+
+// limited takes some bytes and then fails, or takes less than it is given without saying so.
+type limited struct {
+	n   int
+	err error
+}
+
+func (l *limited) Write(p []byte) (int, error) {
+	if len(p) > l.n {
+		n := l.n
+		l.n = 0
+		return n, l.err
+	}
+	l.n -= len(p)
+	return len(p), nil
+}
+
+func TestEncoderWriteError(t *testing.T) {
+	full := errors.New("disk full")
+	for _, c := range []struct{ give, want error }{{full, full}, {nil, io.ErrShortWrite}} {
+		for _, room := range []int{0, 1, 70 << 10, 200 << 10} {
+			e := canon.NewEncoder(&limited{room, c.give}, treeSpec)
+			for i := range 5000 {
+				e.Begin(0, fmt.Sprintf("%06d", i))
+				e.Str(0, "blake3:")
+				e.Int(1, int64(i))
+				e.Str(2, "file")
+				e.End()
+			}
+			if err := e.Close(); !errors.Is(err, c.want) {
+				t.Errorf("room for %d bytes: %v, want %v", room, err, c.want)
+			}
+		}
+	}
+}
+
+func TestEncoderAllocations(t *testing.T) {
+	list := []string{"a", "\n", "ü"}
+	e := canon.NewEncoder(io.Discard, listSpec)
+	n := testing.AllocsPerRun(5, func() {
+		e.Reset(io.Discard)
+		for i := range 90 {
+			e.BeginBytes(0, []byte{'k', byte(i) + 1})
+			e.Strs(0, list)
+			e.End()
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,264 @@
+package canon
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"unsafe"
+)
+
+// The methods that write one value each. An optional value that says nothing, "" or a list without elements,
+// has one form, which is to be absent: it is taken and not written.
+
+// HeaderStr writes header i of the Spec, a String.
+func (e *Encoder) HeaderStr(i int, v string) { e.HeaderBytes(i, view(v)) }
+
+// HeaderBytes is HeaderStr for bytes.
+func (e *Encoder) HeaderBytes(i int, v []byte) {
+	if f := e.beginHeader(i, String, len(v) == 0); f != nil {
+		e.str(f, v)
+		e.endLine()
+	}
+}
+
+// HeaderInt writes header i, an Int.
+func (e *Encoder) HeaderInt(i int, n int64) {
+	if f := e.beginHeader(i, Int, false); f != nil {
+		e.int(f, n)
+		e.endLine()
+	}
+}
+
+// HeaderStrs writes header i, Strings.
+func (e *Encoder) HeaderStrs(i int, v []string) {
+	if f := e.beginHeader(i, Strings, len(v) == 0); f != nil {
+		e.list(f, len(v), func(i int) []byte { return view(v[i]) })
+		e.endLine()
+	}
+}
+
+// HeaderStrsBytes is HeaderStrs for bytes.
+func (e *Encoder) HeaderStrsBytes(i int, v [][]byte) {
+	if f := e.beginHeader(i, Strings, len(v) == 0); f != nil {
+		e.list(f, len(v), func(i int) []byte { return v[i] })
+		e.endLine()
+	}
+}
+
+// Str writes a String of the entry. The field is an index into Fields of its Section; fields come in order,
+// and one that is not to be there is not written.
+func (e *Encoder) Str(field int, v string) { e.StrBytes(field, view(v)) }
+
+// StrBytes is Str for bytes.
+func (e *Encoder) StrBytes(field int, v []byte) {
+	if f := e.beginField(field, String, len(v) == 0); f != nil {
+		e.str(f, v)
+	}
+}
+
+// Int writes an Int of the entry.
+func (e *Encoder) Int(field int, n int64) {
+	if f := e.beginField(field, Int, false); f != nil {
+		e.int(f, n)
+	}
+}
+
+// Strs writes Strings of the entry.
+func (e *Encoder) Strs(field int, v []string) {
+	if f := e.beginField(field, Strings, len(v) == 0); f != nil {
+		e.list(f, len(v), func(i int) []byte { return view(v[i]) })
+	}
+}
+
+// StrsBytes is Strs for bytes.
+func (e *Encoder) StrsBytes(field int, v [][]byte) {
+	if f := e.beginField(field, Strings, len(v) == 0); f != nil {
+		e.list(f, len(v), func(i int) []byte { return v[i] })
+	}
+}
+
+// openHeader writes the format line, unless it is there.
+func (e *Encoder) openHeader() {
+	if e.err != nil || e.state != atComments {
+		return
+	}
+	e.state = atHeader
+	e.start = len(e.buf)
+	e.buf = append(e.buf, e.spec.first[:len(e.spec.first)-1]...)
+	e.endLine()
+}
+
+// finishHeader makes sure that the header is whole and lets entries follow.
+func (e *Encoder) finishHeader() {
+	e.openHeader()
+	if e.skipTo(e.spec.header, &e.header, len(e.spec.header)) {
+		e.state = atEntries
+	}
+}
+
+// beginHeader writes what stands before the value of header i, and returns nil if no value is to be written.
+func (e *Encoder) beginHeader(i int, t Type, empty bool) *field {
+	e.openHeader()
+	if !e.in(atHeader) {
+		return nil
+	}
+	f := e.take(e.spec.header, &e.header, i, t, empty)
+	if f != nil {
+		e.start = len(e.buf)
+		e.buf = append(e.buf, f.lit...)
+	}
+	return f
+}
+
+// beginField is beginHeader for a field of the open entry.
+func (e *Encoder) beginField(i int, t Type, empty bool) *field {
+	if !e.in(inEntry) {
+		return nil
+	}
+	f := e.take(e.spec.sections[e.sec].fields, &e.field, i, t, empty)
+	if f == nil {
+		return nil
+	}
+	if e.some {
+		e.buf = append(e.buf, f.sep...)
+	} else {
+		e.buf = append(e.buf, f.lit...)
+	}
+	e.some = true
+	return f
+}
+
+// take returns field i, if it may follow those before *next and isn't both optional and empty, else nil.
+func (e *Encoder) take(fs []field, next *int, i int, t Type, empty bool) *field {
+	if i < *next || i >= len(fs) {
+		e.where(fmt.Errorf("field %d: %w", i, errOrder))
+		return nil
+	}
+	if !e.skipTo(fs, next, i) {
+		return nil
+	}
+	f := &fs[i]
+	*next = i + 1
+	switch {
+	case f.typ != t:
+		e.where(fmt.Errorf("field %q is of another type", f.name))
+		return nil
+	case empty && f.optional:
+		return nil
+	case empty && t == Strings:
+		e.where(fmt.Errorf("field %q is an empty list", f.name))
+		return nil
+	}
+	return f
+}
+
+// skipTo leaves out the fields from *next to i, which it reports to be possible.
+func (e *Encoder) skipTo(fs []field, next *int, i int) bool {
+	for ; *next < i && e.err == nil; *next++ {
+		if f := &fs[*next]; !f.optional {
+			e.where(fmt.Errorf("field %q is missing", f.name))
+		}
+	}
+	return e.err == nil
+}
+
+func (e *Encoder) str(f *field, v []byte) {
+	if int64(len(v)) > f.max {
+		e.where(fmt.Errorf("field %q has %d bytes, at most %d are allowed", f.name, len(v), f.max))
+		return
+	}
+	e.quote(v)
+}
+
+func (e *Encoder) int(f *field, n int64) {
+	if n < 0 || n > f.max {
+		e.where(fmt.Errorf("field %q is %d, not between 0 and %d", f.name, n, f.max))
+		return
+	}
+	e.buf = strconv.AppendInt(e.buf, n, 10)
+}
+
+// list writes n strings, of which at returns one.
+func (e *Encoder) list(f *field, n int, at func(int) []byte) {
+	if int64(n) > f.max {
+		e.where(fmt.Errorf("field %q has %d elements, at most %d are allowed", f.name, n, f.max))
+		return
+	}
+	for i := range n {
+		if i == 0 {
+			e.buf = append(e.buf, '[')
+		} else {
+			e.buf = append(e.buf, ", "...)
+		}
+		v := at(i)
+		if len(v) > defaultString {
+			e.where(fmt.Errorf("field %q: element %d has more than %d bytes", f.name, i, defaultString))
+			return
+		}
+		e.quote(v)
+	}
+	e.buf = append(e.buf, ']')
+}
+
+func (e *Encoder) quote(v []byte) {
+	var err error
+	if e.buf, err = appendQuoted(e.buf, v); err != nil {
+		e.where(err)
+	}
+}
+
+// endLine ends the current line and holds it against the limits.
+func (e *Encoder) endLine() {
+	if e.err != nil {
+		return
+	}
+	e.buf = append(e.buf, '\n')
+	switch {
+	case len(e.buf)-e.start > MaxLine:
+		e.where(fmt.Errorf("line is longer than %d bytes", MaxLine))
+	case e.written+int64(len(e.buf)-e.base) > e.spec.maxBytes:
+		e.fail(fmt.Errorf("document is larger than %d bytes", e.spec.maxBytes))
+	case e.w != nil && len(e.buf) >= flushSize:
+		e.flush()
+	}
+}
+
+func (e *Encoder) flush() {
+	n, err := e.w.Write(e.buf)
+	if err == nil && n < len(e.buf) {
+		err = io.ErrShortWrite
+	}
+	if err != nil {
+		e.fail(err)
+	}
+	e.written += int64(n)
+	e.buf = e.buf[:0]
+}
+
+// view returns the bytes of s without copying them: they are read, and not kept.
+func view(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// in reports whether e is in the state that the call needs.
+func (e *Encoder) in(want state) bool {
+	if e.err == nil && e.state != want {
+		e.fail(errOrder)
+	}
+	return e.err == nil
+}
+
+// where fails because of the header line or the entry that is being written.
+func (e *Encoder) where(err error) {
+	if e.state == inEntry {
+		err = fmt.Errorf("section %q: key %q: %w", e.spec.sections[e.sec].name, e.key, err)
+	}
+	e.fail(err)
+}
+
+func (e *Encoder) fail(err error) error {
+	if e.err == nil {
+		e.err = fmt.Errorf("encode %q: %w", e.spec.format, err)
+	}
+	return e.err
+}
+
+func (e *Encoder) failf(format string, args ...any) { e.fail(fmt.Errorf(format, args...)) }

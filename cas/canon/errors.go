@@ -1,0 +1,32 @@
+package canon
+
+import "fmt"
+
+// A SyntaxError says where and why bytes are not a canonical document of the expected family. It is also what
+// a document beyond its limits gets.
+type SyntaxError struct {
+	Family string // what was expected, as in "tree"
+	Line   int    // from 1; 0 when the document as a whole is meant
+	Column int    // in bytes, from 1; 0 when the line as a whole is meant
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string {
+	switch {
+	case e.Line == 0:
+		return fmt.Sprintf("%s: %s", e.Family, e.Msg)
+	case e.Column == 0:
+		return fmt.Sprintf("%s: line %d: %s", e.Family, e.Line, e.Msg)
+	}
+	return fmt.Sprintf("%s: line %d, column %d: %s", e.Family, e.Line, e.Column, e.Msg)
+}
+
+// A VersionError is what a document of the right family and another version gets.
+type VersionError struct {
+	Found string // as in "tree/3"
+	Want  string // as in "tree/2"
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("document has format %q, expected %q", e.Found, e.Want)
+}

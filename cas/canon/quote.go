@@ -1,0 +1,175 @@
+package canon
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"unicode/utf8"
+)
+
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// plain returns the index of the first byte of b, from i on, that is not a printable ASCII character standing
+// for itself in a string; if all are, it returns len(b).
+//
+// Eight bytes are looked at together: the high bit of a byte of mask is set where that byte is above 0x7e
+// (x, x+1), below 0x20, or gives zero when combined with the quote or the backslash. Carries and borrows run
+// upwards from such a byte only, so the lowest bit set is right, which is the one that is used.
+func plain(b []byte, i int) int {
+	for ; i+8 <= len(b); i += 8 {
+		x := binary.LittleEndian.Uint64(b[i:])
+		mask := x | (x + ones) | (x - ones*0x20) | ((x ^ ones*'"') - ones) | ((x ^ ones*'\\') - ones)
+		if mask &= highs; mask != 0 {
+			return i + bits.TrailingZeros64(mask)>>3
+		}
+	}
+	for ; i < len(b); i++ {
+		if c := b[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return i
+}
+
+// escaped reports whether r, which is above U+007E and below U+10000, is written as \uXXXX.
+func escaped(r rune) bool {
+	switch {
+	case r < 0xa0:
+		return true
+	case r < 0x2028:
+		return false
+	}
+	return r <= 0x2029 || r == 0xfeff || r >= 0xfdd0 && r <= 0xfdef || r >= 0xfffe
+}
+
+// outcast reports whether r is a noncharacter that has no form in a document.
+func outcast(r rune) bool { return r > 0xffff && r&0xfffe == 0xfffe }
+
+// short returns the letter of the two-character escape of c, or 0.
+func short(c rune) byte {
+	switch c {
+	case '"', '\\':
+		return byte(c)
+	case '\b':
+		return 'b'
+	case '\t':
+		return 't'
+	case '\n':
+		return 'n'
+	case '\f':
+		return 'f'
+	case '\r':
+		return 'r'
+	}
+	return 0
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendQuoted appends the one form of v, quotes included.
+func appendQuoted(dst, v []byte) ([]byte, error) {
+	dst = append(dst, '"')
+	for from := 0; ; {
+		i := plain(v, from)
+		dst = append(dst, v[from:i]...)
+		if i == len(v) {
+			return append(dst, '"'), nil
+		}
+		r, n := utf8.DecodeRune(v[i:])
+		switch letter := short(r); {
+		case r == utf8.RuneError && n == 1:
+			return dst, fmt.Errorf("%q is not valid UTF-8", string(v))
+		case letter != 0:
+			dst = append(dst, '\\', letter)
+		case outcast(r):
+			return dst, fmt.Errorf("%q holds the noncharacter %U", string(v), r)
+		case r < 0x20 || r < 0x10000 && escaped(r):
+			dst = append(dst, '\\', 'u', hexDigits[r>>12], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+		default:
+			dst = append(dst, v[i:i+n]...)
+		}
+		from = i + n
+	}
+}
+
+// unquote appends to dst the meaning of the string that begins at b[from] behind its quote and returns the index
+// of the closing quote. Something must follow in b that ends every string, as LF does. If the string is not
+// in its one form, it returns what is wrong at the index.
+func unquote(dst, b []byte, from int) (out []byte, at int, wrong string) {
+	for {
+		i := plain(b, from)
+		dst = append(dst, b[from:i]...)
+		switch c := b[i]; {
+		case c == '"':
+			return dst, i, ""
+		case c == '\\':
+			r, n, wrong := unescape(b[i:])
+			if wrong != "" {
+				return dst, i, wrong
+			}
+			dst = utf8.AppendRune(dst, r)
+			from = i + n
+		case c == '\n':
+			return dst, i, "the string doesn't end on its line"
+		case c < 0x20 || c == 0x7f:
+			return dst, i, fmt.Sprintf("control character %U must be escaped", c)
+		default:
+			r, n := utf8.DecodeRune(b[i:])
+			switch {
+			case r == utf8.RuneError && n == 1:
+				return dst, i, "invalid UTF-8"
+			case outcast(r):
+				return dst, i, fmt.Sprintf("noncharacter %U is not allowed", r)
+			case r < 0x10000 && escaped(r):
+				return dst, i, fmt.Sprintf("character %U must be escaped", r)
+			}
+			dst = append(dst, b[i:i+n]...)
+			from = i + n
+		}
+	}
+}
+
+// unescape reads the escape at the start of b and returns its length.
+func unescape(b []byte) (r rune, n int, wrong string) {
+	switch b[1] {
+	case '"', '\\':
+		return rune(b[1]), 2, ""
+	case 'b':
+		return '\b', 2, ""
+	case 't':
+		return '\t', 2, ""
+	case 'n':
+		return '\n', 2, ""
+	case 'f':
+		return '\f', 2, ""
+	case 'r':
+		return '\r', 2, ""
+	case 'u':
+	default:
+		return 0, 0, "unknown escape"
+	}
+	for n = 2; n < 6; n++ {
+		switch c := b[n]; {
+		case '0' <= c && c <= '9':
+			r = r<<4 | rune(c-'0')
+		case 'a' <= c && c <= 'f':
+			r = r<<4 | rune(c-'a'+10)
+		case 'A' <= c && c <= 'F':
+			return 0, 0, "upper-case digit in an escape"
+		default:
+			return 0, 0, `\u must be followed by four hexadecimal digits`
+		}
+	}
+	switch {
+	case r >= 0xd800 && r <= 0xdfff:
+		return 0, 0, "surrogate escapes are not allowed"
+	case short(r) != 0:
+		return 0, 0, fmt.Sprintf(`%U must be written as \%c`, r, short(r))
+	case r >= 0x20 && (r < 0x7f || !escaped(r)):
+		return 0, 0, fmt.Sprintf("%U must not be escaped", r)
+	}
+	return r, n, ""
+}

@@ -1,0 +1,368 @@
+package canon
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// bufferSize is what a Scanner over a reader holds of its document: at least one whole line, and enough more
+// that reading is cheap.
+const bufferSize = 2 * MaxLine
+
+// A Scanner reads one canonical document, entry by entry. It allocates nothing per entry, and its memory
+// doesn't grow with the document.
+//
+//	s := canon.NewScanner(r, spec)
+//	for s.Scan() {
+//		… s.Section(), s.Key(), s.Str(0) …
+//	}
+//	if s.Err() != nil { … }
+//
+// Entries are handed out before the end has been seen, so what was learned from them may be acted upon only
+// after Scan has returned false and Err nil. All byte slices belong to the scanner (or are part of the bytes
+// it was given) and must not be changed. A Scanner may be used by one goroutine at a time.
+type Scanner struct {
+	spec *schema
+	r    io.Reader
+	err  error
+	done bool
+
+	buf   []byte // of a scanner over a reader
+	have  int    // bytes read into buf
+	win   []byte // whole lines, the last LF included: parsing never looks for the end of the input
+	rest  []byte // what follows win in the last window: a line without LF
+	pos   int    // start of the current line in win
+	base  int64  // bytes of the document before win
+	eof   bool
+	begun bool
+	line  int
+
+	sec      int // index of the open section, or -1
+	inSec    int // entries of the open section
+	entries  int
+	curSec   int   // section of the current entry, or -1
+	secLines []int // line of each section seen, or 0
+	body     int64
+	key      []byte
+	keyBuf   []byte
+
+	vals     []value // room for the fields of any section
+	cur      []value // the fields of the current entry
+	heads    []value
+	comments [][]byte
+
+	// arena holds decoded strings, list the elements of lists: first those of the header, which stay, up to
+	// the marks, then those of the current entry. Growing leaves the slices handed out before as they are.
+	arena     []byte
+	arenaMark int
+	list      [][]byte
+	listMark  int
+}
+
+// NewScanner returns a Scanner that reads r to its end and fails if r does: an error of r instead of io.EOF
+// is found by errors.Is in Err.
+func NewScanner(r io.Reader, spec *Spec) *Scanner {
+	s := newScanner(spec)
+	s.Reset(r)
+	return s
+}
+
+// NewScannerBytes returns a Scanner over b, without copying it. Until Reset, b may not be changed.
+func NewScannerBytes(b []byte, spec *Spec) *Scanner {
+	s := newScanner(spec)
+	s.ResetBytes(b)
+	return s
+}
+
+func newScanner(spec *Spec) *Scanner {
+	c := spec.schema()
+	vals := make([]value, c.fields+len(c.header))
+	return &Scanner{spec: c, vals: vals[:c.fields], heads: vals[c.fields:], secLines: make([]int, len(c.sections))}
+}
+
+// Reset makes s read another document of the same Spec from r, keeping its memory.
+func (s *Scanner) Reset(r io.Reader) {
+	s.reset()
+	s.r = r
+	if s.buf == nil {
+		s.buf = make([]byte, bufferSize)
+	}
+}
+
+// ResetBytes makes s read another document of the same Spec from b, keeping its memory.
+func (s *Scanner) ResetBytes(b []byte) {
+	s.reset()
+	if int64(len(b)) > s.spec.maxBytes {
+		s.tooBig()
+		return
+	}
+	n := bytes.LastIndexByte(b, '\n') + 1
+	s.win, s.rest, s.eof = b[:n], b[n:], true
+}
+
+func (s *Scanner) reset() {
+	clear(s.vals)
+	clear(s.secLines)
+	clear(s.list[:cap(s.list)])
+	for i := range s.heads {
+		s.heads[i] = value{typ: s.spec.header[i].typ}
+	}
+	*s = Scanner{
+		spec: s.spec, line: 1, sec: -1, curSec: -1,
+		buf: s.buf, vals: s.vals, heads: s.heads, secLines: s.secLines, keyBuf: s.keyBuf[:0],
+		comments: s.comments[:0], arena: s.arena[:0], list: s.list[:0],
+	}
+}
+
+// drop forgets the current entry and, after an error, the header too: nothing of a refused document may be used.
+func (s *Scanner) drop() {
+	s.key, s.curSec, s.cur = nil, -1, nil
+	if s.err != nil {
+		s.comments = nil
+		for i := range s.heads {
+			s.heads[i].set = false
+		}
+	}
+}
+
+// Scan moves to the next entry and reports whether there is one. At the end of the document, and at the first
+// error, it returns false, and so it does from then on.
+func (s *Scanner) Scan() bool {
+	if s.done || s.err != nil || !s.begun && !s.Header() {
+		return false
+	}
+	if s.next() {
+		return true
+	}
+	s.done = true
+	s.drop()
+	return false
+}
+
+func (s *Scanner) next() bool {
+	for {
+		if s.pos == len(s.win) && !s.fill() {
+			if s.err == nil {
+				s.checkSection()
+			}
+			return false
+		}
+		if s.win[s.pos] == ' ' && s.sec >= 0 {
+			return s.entry()
+		}
+		if !s.openSection() {
+			return false
+		}
+	}
+}
+
+// checkSection refuses an open section without entries.
+func (s *Scanner) checkSection() bool {
+	if s.sec >= 0 && s.inSec == 0 {
+		s.err = &SyntaxError{s.spec.name(), s.secLines[s.sec], 0,
+			fmt.Sprintf("section %q has no entries: it must be left out", s.spec.sections[s.sec].name)}
+		return false
+	}
+	return true
+}
+
+// openSection reads the line that begins a section.
+func (s *Scanner) openSection() bool {
+	rest := s.win[s.pos:]
+	for i := s.sec + 1; i < len(s.spec.sections); i++ {
+		lit := s.spec.sections[i].lit
+		if !bytes.HasPrefix(rest, lit) {
+			continue
+		}
+		if !s.checkSection() {
+			return false
+		}
+		s.sec, s.inSec = i, 0
+		s.secLines[i] = s.line
+		fs := s.spec.sections[i].fields
+		for j := range fs {
+			s.vals[j] = value{typ: fs[j].typ}
+		}
+		return s.endLine(s.pos + len(lit) - 1)
+	}
+	return s.badLine()
+}
+
+// entry reads one line of the open section.
+func (s *Scanner) entry() bool {
+	w, p := s.win, s.pos
+	if w[p+1] != ' ' || w[p+2] != '"' {
+		return s.badEntryStart()
+	}
+	s.arena, s.list = s.arena[:s.arenaMark], s.list[:s.listMark]
+	from := p + 3
+	q := plain(w, from)
+	key := w[from:q]
+	if w[q] != '"' {
+		var wrong string
+		if s.arena, q, wrong = unquote(s.arena, w, from); wrong != "" {
+			return s.fail(q, "%s", wrong)
+		}
+		key = s.arena[s.arenaMark:len(s.arena):len(s.arena)]
+	}
+	if n := q - from; n == 0 || n > MaxKey {
+		return s.fail(from, "a key is 1 to %d bytes long, not %d", MaxKey, n)
+	}
+	if s.inSec > 0 && bytes.Compare(s.key, key) >= 0 {
+		return s.badOrder(key)
+	}
+	if s.entries == s.spec.maxEntries {
+		return s.fail(p, "more than %d entries", s.spec.maxEntries)
+	}
+	s.key = key
+	if len(s.arena) > s.arenaMark {
+		// The arena is used again for the next entry, whose key is compared with this one.
+		s.keyBuf = append(s.keyBuf[:0], key...)
+		s.key = s.keyBuf
+	}
+	if w[q+1] != ':' || w[q+2] != ' ' || w[q+3] != '{' {
+		return s.expected(q+1, `": {" after the key`)
+	}
+	if p = s.fields(q + 4); p == 0 || !s.endLine(p) {
+		return false
+	}
+	s.entries++
+	s.inSec++
+	s.curSec, s.cur = s.sec, s.vals[:len(s.spec.sections[s.sec].fields)]
+	return true
+}
+
+// fields reads what stands between the braces of an entry and returns the index behind the closing one, or 0.
+func (s *Scanner) fields(p int) int {
+	fs := s.spec.sections[s.sec].fields
+	n := 0
+	for i := range fs {
+		f, v := &fs[i], &s.vals[i]
+		lit := f.sep
+		if n == 0 {
+			lit = f.lit
+		}
+		if !bytes.HasPrefix(s.win[p:], lit) {
+			if v.set = false; f.optional {
+				continue
+			}
+			s.badField(p, n, i)
+			return 0
+		}
+		var ok bool
+		if p, ok = s.value(f, v, p+len(lit)); !ok {
+			return 0
+		}
+		v.set = true
+		n++
+	}
+	if s.win[p] != '}' {
+		s.badField(p, n, len(fs))
+		return 0
+	}
+	return p + 1
+}
+
+// value reads one value at p and returns the index behind it.
+func (s *Scanner) value(f *field, v *value, p int) (int, bool) {
+	switch f.typ {
+	case String:
+		var ok bool
+		at := p
+		if v.b, p, ok = s.str(p, f.max); ok && len(v.b) == 0 && f.optional {
+			return 0, s.fail(at, "%q is empty: it must be left out", f.name)
+		}
+		return p, ok
+	case Int:
+		return s.integer(f, v, p)
+	}
+	return s.strings(f, v, p)
+}
+
+// str reads a string of at most most bytes.
+func (s *Scanner) str(p int, most int64) (b []byte, next int, ok bool) {
+	w := s.win
+	if w[p] != '"' {
+		return nil, 0, s.expected(p, "a string in double quotes")
+	}
+	from := p + 1
+	q := plain(w, from)
+	b = w[from:q]
+	if w[q] != '"' {
+		mark := len(s.arena)
+		var wrong string
+		if s.arena, q, wrong = unquote(s.arena, w, from); wrong != "" {
+			return nil, 0, s.fail(q, "%s", wrong)
+		}
+		b = s.arena[mark:len(s.arena):len(s.arena)]
+	}
+	if int64(len(b)) > most {
+		return nil, 0, s.fail(from, "string of %d bytes, at most %d are allowed", len(b), most)
+	}
+	return b, q + 1, true
+}
+
+func (s *Scanner) integer(f *field, v *value, p int) (int, bool) {
+	var n int64
+	q := p
+	for ; q-p < 17; q++ {
+		d := s.win[q] - '0'
+		if d > 9 {
+			break
+		}
+		n = n*10 + int64(d)
+	}
+	switch {
+	case q == p:
+		return 0, s.expected(p, "a whole number without sign")
+	case s.win[p] == '0' && q-p > 1:
+		return 0, s.fail(p, "number with a leading zero")
+	case n > f.max:
+		return 0, s.fail(p, "number is larger than %d", f.max)
+	}
+	v.n = n
+	return q, true
+}
+
+func (s *Scanner) strings(f *field, v *value, p int) (int, bool) {
+	if s.win[p] != '[' {
+		return 0, s.expected(p, `a list in "[" and "]"`)
+	}
+	if s.win[p+1] == ']' {
+		return 0, s.fail(p, "%q is empty: it must be left out", f.name)
+	}
+	v.lo = len(s.list)
+	p++
+	for {
+		if int64(len(s.list)-v.lo) == f.max {
+			return 0, s.fail(p, "more than %d elements", f.max)
+		}
+		b, next, ok := s.str(p, defaultString)
+		if !ok {
+			return 0, false
+		}
+		s.list = append(s.list, b)
+		switch p = next; {
+		case s.win[p] == ']':
+			v.hi = len(s.list)
+			return p + 1, true
+		case s.win[p] != ',' || s.win[p+1] != ' ':
+			return 0, s.expected(p, `", " or "]" after the string`)
+		}
+		p += 2
+	}
+}
+
+// endLine ends the current line, whose LF must be at p.
+func (s *Scanner) endLine(p int) bool {
+	switch {
+	case s.win[p] != '\n':
+		return s.expected(p, "the end of the line")
+	case p+1-s.pos > MaxLine:
+		return s.lineTooLong()
+	}
+	s.pos = p + 1
+	s.line++
+	return true
+}

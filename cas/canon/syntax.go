@@ -1,0 +1,169 @@
+package canon
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// This file says what is wrong with a line that has already failed. Nothing here is on the way of a good one.
+
+// fail refuses the document because of what stands at p on the current line. It returns false.
+func (s *Scanner) fail(p int, format string, args ...any) bool {
+	s.err = &SyntaxError{s.spec.name(), s.line, p - s.pos + 1, fmt.Sprintf(format, args...)}
+	return false
+}
+
+// expected is fail for something else than what must stand at p.
+func (s *Scanner) expected(p int, what string) bool {
+	return s.fail(p, "expected %s, found %s", what, describe(s.win[p:]))
+}
+
+// describe says in words what b begins with.
+func describe(b []byte) string {
+	switch {
+	case b[0] == '\n':
+		return "the end of the line"
+	case b[0] == '\r':
+		return "a carriage return"
+	case b[0] == '\t':
+		return "a tab"
+	case bytes.HasPrefix(b, []byte("\xef\xbb\xbf")):
+		return "a byte order mark"
+	case len(bytes.TrimLeft(b[:bytes.IndexByte(b, '\n')], " ")) == 0:
+		return "a space at the end of the line"
+	}
+	r, n := utf8.DecodeRune(b)
+	if r == utf8.RuneError && n == 1 {
+		return fmt.Sprintf("byte 0x%02x", b[0])
+	}
+	return fmt.Sprintf("%q", r)
+}
+
+// excerpt returns the start of the line that b begins with.
+func excerpt(b []byte) []byte {
+	b = b[:bytes.IndexByte(b, '\n')]
+	return b[:min(len(b), 60)]
+}
+
+// badLine refuses a line that is neither the one that must stand here nor an entry.
+func (s *Scanner) badLine() bool {
+	w := s.win[s.pos:]
+	switch {
+	case w[0] == '\n':
+		return s.fail(s.pos, "blank line")
+	case w[0] == '#':
+		return s.fail(s.pos, "comment: only signature lines are allowed, before everything else")
+	case w[0] == ' ' && s.sec < 0:
+		return s.fail(s.pos, "indented line outside of a section")
+	case bytes.HasPrefix(w, []byte("---")), bytes.HasPrefix(w, []byte("...")):
+		return s.fail(s.pos, "document marker: there is one document, without markers")
+	case bytes.HasPrefix(w, []byte("<<<<<<<")), bytes.HasPrefix(w, []byte("=======")), bytes.HasPrefix(w, []byte(">>>>>>>")):
+		return s.fail(s.pos, "conflict marker: a merge was left unfinished")
+	}
+	name := lineName(w)
+	if name == nil {
+		return s.expected(s.pos, "a name and a colon")
+	}
+	colon := s.pos + len(name)
+	i, sec := s.spec.known(name), 0
+	if i >= 0 {
+		sec = i - len(s.spec.header)
+	}
+	switch {
+	case i == -2:
+		return s.fail(s.pos, "unknown name %q", name)
+	case i == -1:
+		return s.fail(s.pos, "second format line")
+	case sec < 0 && w[len(name)+1] != ' ':
+		return s.expected(colon+1, "a space and a value")
+	case sec < 0 && s.heads[i].set:
+		return s.fail(s.pos, "header %q stands twice, first at line %d", name, s.heads[i].line)
+	case sec < 0:
+		return s.fail(s.pos, "header %q stands too late", name)
+	case s.secLines[sec] > 0:
+		return s.fail(s.pos, "section %q stands twice, first at line %d", name, s.secLines[sec])
+	case sec < s.sec:
+		return s.fail(s.pos, "section %q must stand before %q of line %d",
+			name, s.spec.sections[s.sec].name, s.secLines[s.sec])
+	}
+	return s.expected(colon+1, "the end of the line")
+}
+
+// badHeader refuses the current line, which is not header i, that must stand here.
+func (s *Scanner) badHeader(i int, more bool) bool {
+	if more {
+		if name := lineName(s.win[s.pos:]); name == nil || s.spec.known(name) <= i {
+			return s.badLine()
+		}
+	}
+	return s.fail(s.pos, "header %q is missing", s.spec.header[i].name)
+}
+
+// badEntryStart refuses an entry that doesn't begin with its indent and a quote.
+func (s *Scanner) badEntryStart() bool {
+	if s.win[s.pos+1] != ' ' {
+		return s.expected(s.pos+1, "an indent of two spaces")
+	}
+	return s.expected(s.pos+2, "a key in double quotes")
+}
+
+// badOrder refuses key, which doesn't sort behind the one before it.
+func (s *Scanner) badOrder(key []byte) bool {
+	at := s.pos + 2
+	if bytes.Equal(s.key, key) {
+		return s.fail(at, "key %q stands twice, first at line %d", key, s.line-1)
+	}
+	// The same key may stand further up, and then that is the mistake to show, if the window still has it.
+	upto := bytes.Index(s.win[s.pos:], []byte("\": {"))
+	if upto > 0 {
+		same := append([]byte{'\n'}, s.win[s.pos:s.pos+upto+4]...)
+		if i := bytes.LastIndex(s.win[:s.pos], same); i >= 0 {
+			first := s.line - bytes.Count(s.win[i+1:s.pos], []byte{'\n'})
+			if first > s.secLines[s.sec] {
+				return s.fail(at, "key %q stands twice, first at line %d", key, first)
+			}
+		}
+	}
+	return s.fail(at, "key %q must stand before %q of line %d", key, s.key, s.line-1)
+}
+
+// badField refuses what stands at p, behind n fields, where field i or, when there are no more, the closing
+// brace must stand.
+func (s *Scanner) badField(p, n, i int) {
+	fs := s.spec.sections[s.sec].fields
+	missing := func() bool { return i < len(fs) && !fs[i].optional }
+	w := s.win
+	switch {
+	case w[p] == '}' && missing():
+		s.fail(p, "field %q is missing", fs[i].name)
+		return
+	case n > 0 && (w[p] != ',' || w[p+1] != ' '):
+		s.expected(p, `", " or "}" after the value`)
+		return
+	case n > 0:
+		p += 2
+	}
+	name := lineName(w[p:])
+	if name == nil {
+		s.expected(p, "a field")
+		return
+	}
+	for j := range fs {
+		if fs[j].name != string(name) {
+			continue
+		}
+		switch {
+		case w[p+len(name)+1] != ' ':
+			s.expected(p+len(name)+1, "a space and a value")
+		case j < i && s.vals[j].set:
+			s.fail(p, "field %q stands twice", name)
+		case j < i:
+			s.fail(p, "field %q stands too late", name)
+		default:
+			s.fail(p, "field %q is missing", fs[i].name)
+		}
+		return
+	}
+	s.fail(p, "unknown field %q", name)
+}
