@@ -1,0 +1,184 @@
+package portable
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+const (
+	// MaxPath is the number of bytes that a path may have.
+	MaxPath = 1000
+	// MaxSegment is the number of bytes that a segment may have.
+	MaxSegment = 255
+	// maxMarks is about half of what UAX #15 calls stream-safe, so that what a letter decomposes into never
+	// brings a name that is allowed over the limit of a normaliser.
+	maxMarks = 16
+)
+
+// Check returns nil if every system can have the path, else an *Error. It doesn't allocate for an ASCII path
+// that it accepts.
+func Check(path string) error {
+	if err := checkWhole(path); err != nil {
+		return err
+	}
+	return checkFrom(path, 0)
+}
+
+// checkWhole applies the rules that aren't about a segment.
+func checkWhole(path string) error {
+	switch {
+	case path == "":
+		return &Error{Rule: ruleEmpty, Detail: "is empty"}
+	case len(path) > MaxPath:
+		return &Error{Path: path, Rule: rulePathLength, Detail: fmt.Sprintf("is longer than %d bytes", MaxPath)}
+	case path[0] == '/':
+		return &Error{Path: path, Rule: ruleAbsolute, Detail: "is absolute, expected a relative path"}
+	}
+	return nil
+}
+
+// checkFrom checks the segments of path from the one that begins at start.
+func checkFrom(path string, start int) error {
+	seen := kind(0)
+	for i := start; i < len(path); i++ {
+		k := kinds[path[i]]
+		if k == slash {
+			if err := checkSegment(path, path[start:i], seen); err != nil {
+				return err
+			}
+			start, seen = i+1, 0
+			continue
+		}
+		seen |= k
+	}
+	return checkSegment(path, path[start:], seen)
+}
+
+// CheckName is Check for a single segment: a path with "/" in it is refused too.
+func CheckName(name string) error {
+	if name == "" {
+		return &Error{Rule: ruleEmpty, Detail: "is empty"}
+	}
+	seen := kind(0)
+	for i := 0; i < len(name); i++ {
+		seen |= kinds[name[i]]
+	}
+	return checkSegment("", name, seen)
+}
+
+// checkSegment gets the kinds of the bytes of segment, which the caller has seen in passing.
+func checkSegment(path, segment string, seen kind) error {
+	if seen == 0 && plain(segment) {
+		return nil
+	}
+	// What is odd about a segment is looked for again from the start: it is rare, or the end.
+	if rule, detail := judge(segment); rule != "" {
+		return &Error{Path: path, Segment: segment, Rule: rule, Detail: detail}
+	}
+	return nil
+}
+
+// plain reports whether a segment without any odd byte is allowed for sure.
+func plain(segment string) bool {
+	n := len(segment)
+	if n == 0 || n > MaxSegment {
+		return false
+	}
+	if last := segment[n-1]; last == '.' || last == ' ' {
+		return false
+	}
+	return !device(segment) && !dropping(segment)
+}
+
+// judge returns the first rule that a segment breaks, in the order in which an answer is most telling, and
+// the sentence about it; two empty strings if it breaks none.
+func judge(segment string) (rule, detail string) {
+	switch {
+	case segment == "":
+		return ruleEmpty, "has an empty segment"
+	case segment == "." || segment == "..":
+		return ruleDot, "is not a name"
+	case len(segment) > MaxSegment:
+		return ruleSegmentLength, fmt.Sprintf("is longer than %d bytes", MaxSegment)
+	}
+	composes := false
+	for i, r := range segment {
+		composes = composes || r >= firstComposing
+		if r == utf8.RuneError && !strings.HasPrefix(segment[i:], "\uFFFD") {
+			return ruleUTF8, fmt.Sprintf("is not UTF-8 at byte %d", i)
+		}
+		if r < utf8.RuneSelf && strings.IndexByte(`/\:<>"|?*`, byte(r)) >= 0 {
+			return ruleCharacter, fmt.Sprintf("has %q in it, which some systems don't allow in a name", r)
+		}
+		if c := classify(r); c > mark {
+			return c.rule(), fmt.Sprintf("has %U in it, which is %s", r, c.what())
+		}
+	}
+	if composes {
+		if rule, detail = judgeForm(segment); rule != "" {
+			return rule, detail
+		}
+	}
+	return judgeName(segment)
+}
+
+// firstComposing is the first code point that may not stand everywhere in Normalization Form C: the first
+// combining mark.
+const firstComposing = 0x300
+
+// judgeForm applies the rules about combining marks and normal form to a segment of assigned code points.
+func judgeForm(segment string) (rule, detail string) {
+	var before rune // the last code point
+	marks := 0      // how many marks it ends
+	moves := false  // a mark stands where folding would move it to an iota
+	for _, r := range segment {
+		if classify(r) != mark {
+			marks = 0
+		} else if marks++; marks > maxMarks {
+			return ruleMarks, fmt.Sprintf("has more than %d combining marks in a row", maxMarks)
+		} else if marks == 1 && r != iotaSubscript {
+			moves = moves || hasIota(before)
+		}
+		before = r
+	}
+	switch {
+	case !norm.NFC.IsNormalString(segment):
+		return ruleNFC, "is not in Unicode Normalization Form C, expected " + quote(norm.NFC.String(segment))
+	case moves:
+		return ruleFold, "has an iota subscript with a mark after it, which systems fold in different ways"
+	}
+	return "", ""
+}
+
+// iotaSubscript is the one mark that folds to a letter. Its combining class is the highest, so that in normal
+// form no other mark follows it: what others can follow is a letter composed with it.
+const iotaSubscript = '\u0345'
+
+func hasIota(r rune) bool {
+	decomposed := norm.NFC.PropertiesString(string(r)).Decomposition()
+	return strings.HasSuffix(string(decomposed), string(iotaSubscript))
+}
+
+// judgeName applies the rules about whole names to a segment of allowed characters.
+func judgeName(segment string) (rule, detail string) {
+	switch last := segment[len(segment)-1]; last {
+	case '.':
+		return ruleTrailing, "ends in a dot, which Windows drops"
+	case ' ':
+		return ruleTrailing, "ends in a space, which Windows drops"
+	}
+	switch {
+	case device(segment):
+		return ruleDevice, "is a device on Windows"
+	case shortName(segment):
+		return ruleShortName, `has the form of a short name ("x~1"), which Windows takes for another file`
+	case equalFold(segment, ".git"):
+		return ruleGit, "is the directory of a git repository"
+	case Droppings(segment):
+		return ruleDropping, "is never part of a tree"
+	}
+	return "", ""
+}

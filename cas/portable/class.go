@@ -1,0 +1,88 @@
+package portable
+
+// A class is why a code point is refused, or that it asks for a look at its neighbours; 0 is neither.
+type class uint8
+
+const (
+	mark class = 1 + iota // allowed: a combining mark, of non-zero combining class
+	control
+	ignorable
+	unassigned
+	surrogate
+	noncharacter
+	privateUse
+)
+
+// rule returns the rule that refuses the class, if any.
+func (c class) rule() string {
+	return [...]string{
+		mark:         "",
+		control:      ruleControl,
+		ignorable:    ruleIgnorable,
+		unassigned:   ruleUnassigned,
+		surrogate:    ruleUTF8,
+		noncharacter: ruleNoncharacter,
+		privateUse:   rulePrivateUse,
+	}[c]
+}
+
+func (c class) what() string {
+	return [...]string{
+		control:      "a control character or a line separator",
+		ignorable:    "invisible",
+		unassigned:   "not assigned in Unicode " + Unicode,
+		surrogate:    "a surrogate",
+		noncharacter: "not a character",
+		privateUse:   "for private use",
+	}[c]
+}
+
+// A span is consecutive code points of one class.
+type span struct {
+	lo, hi rune
+	class  class
+}
+
+// classify returns the class of r, which must be at most unicode.MaxRune.
+func classify(r rune) class {
+	if page := uint32(r) >> 8; clean[page/64]>>(page%64)&1 == 1 || ' ' <= r && r < 0x7f {
+		return 0
+	}
+	lo, hi := 0, len(spans)
+	for lo < hi {
+		if mid := int(uint(lo+hi) / 2); spans[mid].hi < r {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(spans) && spans[lo].lo <= r {
+		return spans[lo].class
+	}
+	return 0
+}
+
+// A kind is what a byte asks of the segment that it stands in; 0 is nothing. The kinds of a segment's bytes
+// are joined by or.
+type kind uint8
+
+const (
+	odd   kind = 1 << iota // forbidden, or a reason to look again: not ASCII, or "~"
+	slash                  // ends the segment
+)
+
+// kinds is why Check reads an ordinary path once, without a branch per byte.
+var kinds = [256]kind{
+	odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	'\\': odd, ':': odd, '<': odd, '>': odd, '"': odd, '|': odd, '?': odd, '*': odd, '~': odd,
+	'/':  slash,
+	0x7f: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0x90: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0xa0: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0xb0: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0xc0: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0xd0: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0xe0: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+	0xf0: odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd, odd,
+}

@@ -1,0 +1,121 @@
+package portable
+
+import (
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Fold returns name under full Unicode case folding (statuses C and F, never the Turkic T), in Normalization
+// Form C: two names that CheckName accepts are the same to some case-insensitive file system only if their
+// folds are equal. It returns name itself, without allocation, when that is ASCII without upper case.
+//
+// A path may be folded as a whole. What is not UTF-8 is left as it is.
+func Fold(name string) string {
+	i := unfolded(name)
+	if i == len(name) {
+		return name
+	}
+	var buf [MaxSegment + 1]byte
+	b := append(buf[:0], name[:i]...)
+	for ; i < len(name) && name[i] < utf8.RuneSelf; i++ {
+		b = append(b, lower(name[i]))
+	}
+	if i < len(name) {
+		return foldUnicode(b, name[i:])
+	}
+	return string(b)
+}
+
+// foldUnicode is Fold where part of it is done and the rest is not ASCII.
+func foldUnicode(done []byte, rest string) string {
+	var b strings.Builder
+	b.Grow(len(done) + len(rest) + 8)
+	b.Write(done)
+	for i := 0; i < len(rest); {
+		r, size := utf8.DecodeRuneInString(rest[i:])
+		if r == utf8.RuneError {
+			b.WriteString(rest[i : i+size])
+		} else if one, several := foldRune(r); several != "" {
+			b.WriteString(several)
+		} else {
+			b.WriteRune(one)
+		}
+		i += size
+	}
+	if s := b.String(); !norm.NFC.IsNormalString(s) {
+		return norm.NFC.String(s)
+	}
+	return b.String()
+}
+
+// foldASCII appends the fold of name to b if that is ASCII, and reports whether it is. Names that ought to
+// be told apart from a reserved one are nearly always known by their first letter that isn't ASCII.
+func foldASCII(b []byte, name string) ([]byte, bool) {
+	for _, r := range name {
+		one, several := foldRune(r)
+		switch {
+		case several == "" && one < utf8.RuneSelf:
+			b = append(b, byte(one))
+		case several != "" && isASCII(several):
+			b = append(b, several...)
+		default:
+			return b, false
+		}
+	}
+	return b, true
+}
+
+func isASCII(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// unfolded returns the length of the part of name that is ASCII without upper case.
+func unfolded(name string) int {
+	for i := 0; i < len(name); i++ {
+		if c := name[i]; c >= utf8.RuneSelf || 'A' <= c && c <= 'Z' {
+			return i
+		}
+	}
+	return len(name)
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// A foldRun is the code points lo, lo+stride, … hi, each folding to the one delta away.
+type foldRun struct {
+	lo, hi, stride, delta rune
+}
+
+// A foldOne is a code point that folds to several.
+type foldOne struct {
+	r  rune
+	to string
+}
+
+// foldRune returns what r folds to: several code points, or if that is empty, one, which may be r itself.
+func foldRune(r rune) (one rune, several string) {
+	i := sort.Search(len(foldRuns), func(i int) bool { return foldRuns[i].hi >= r })
+	if i < len(foldRuns) {
+		if f := &foldRuns[i]; f.lo <= r && (r-f.lo)%f.stride == 0 {
+			return r + f.delta, ""
+		}
+	}
+	i = sort.Search(len(foldFull), func(i int) bool { return foldFull[i].r >= r })
+	if i < len(foldFull) && foldFull[i].r == r {
+		return r, foldFull[i].to
+	}
+	return r, ""
+}
