@@ -1,0 +1,166 @@
+// Package castest is the conformance suite of stores: what the comments of cas.Store and of the powers beside it
+// promise, as tests. An implementation's own test is mostly
+//
+//	func TestStore(t *testing.T) {
+//		castest.Store(t, func(t *testing.T) cas.Store { … })
+//	}
+//
+// Batcher, Visitor, Lister and Deleter are found by assertion and tested where they are. What a store must
+// stand beyond that, such as a crash, is its own package's to test.
+//
+// Corrupt is for the other side: it makes a store that lies out of one that doesn't, to show that whoever
+// reads from it notices.
+package castest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"testing"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// Store runs the suite. It calls open for each test, in which it wants an empty store that goes away with t.
+func Store(t *testing.T, open func(t *testing.T) cas.Store) {
+	for _, test := range []struct {
+		name string
+		run  func(*suite)
+	}{
+		{"RoundTrip", (*suite).roundTrip},
+		{"OddReaders", (*suite).oddReaders},
+		{"Kinds", (*suite).kinds},
+		{"Absent", (*suite).absent},
+		{"Missing", (*suite).missing},
+		{"MissingMany", (*suite).missingMany},
+		{"Idempotent", (*suite).idempotent},
+		{"FailingReader", (*suite).failingReader},
+		{"Cancelled", (*suite).cancelled},
+		{"CancelledPut", (*suite).cancelledPut},
+		{"ClosedEarly", (*suite).closedEarly},
+		{"Together", (*suite).together},
+		{"Batch", batcher((*suite).batch)},
+		{"BatchRoundTrip", batcher((*suite).batchRoundTrip)},
+		{"BatchDropped", batcher((*suite).batchDropped)},
+		{"BatchFailingReader", batcher((*suite).batchFailingReader)},
+		{"BatchCancelled", batcher((*suite).batchCancelled)},
+		{"BatchTogether", batcher((*suite).batchTogether)},
+		{"BatchesTogether", batcher((*suite).batchesTogether)},
+		{"Visit", visitor((*suite).visit)},
+		{"VisitMissing", visitor((*suite).visitMissing)},
+		{"VisitError", visitor((*suite).visitError)},
+		{"VisitCancelled", visitor((*suite).visitCancelled)},
+		{"List", lister((*suite).list)},
+		{"Delete", deleter((*suite).delete)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			test.run(&suite{T: t, Store: open(t), ctx: t.Context()})
+		})
+	}
+}
+
+// A suite is one test with its store.
+type suite struct {
+	*testing.T
+	cas.Store
+	ctx context.Context
+}
+
+// The methods that tests are made of report with Errorf, so that goroutines may use them.
+
+// put puts b and checks what comes back.
+func (s *suite) put(p cas.Putter, kind cas.Kind, b []byte) cas.Info {
+	s.Helper()
+	got, err := p.Put(s.ctx, kind, bytes.NewReader(b))
+	if want := infoOf(kind, b); err != nil || got != want {
+		s.Errorf("Put of %s = %v, %v; want %v", name(b), got, err, want)
+	}
+	return infoOf(kind, b)
+}
+
+// want checks that the store gives b back.
+func (s *suite) want(kind cas.Kind, b []byte) {
+	s.Helper()
+	info := infoOf(kind, b)
+	o, err := s.Get(s.ctx, info.ID)
+	if err != nil {
+		s.Errorf("Get of %s: %v", name(b), err)
+		return
+	}
+	s.wantObject(o, info, b)
+	if err := o.Close(); err != nil {
+		s.Errorf("Close of %s: %v", name(b), err)
+	}
+}
+
+func (s *suite) wantObject(o cas.Object, info cas.Info, b []byte) {
+	s.Helper()
+	if o.Info != info {
+		s.Errorf("the object of %s is %v, want %v", name(b), o.Info, info)
+	}
+	got, err := io.ReadAll(o)
+	if err != nil {
+		s.Errorf("reading %s: %v", name(b), err)
+	}
+	if !bytes.Equal(got, b) {
+		s.Errorf("%s came back as %d other bytes", name(b), len(got))
+	}
+	if n, err := o.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		s.Errorf("%s: Read after the end = %d, %v", name(b), n, err)
+	}
+}
+
+// wantNone checks that nothing of ids can be seen, by any means.
+func (s *suite) wantNone(ids ...cas.ID) {
+	s.Helper()
+	for _, id := range ids {
+		if o, err := s.Get(s.ctx, id); !errors.Is(err, fs.ErrNotExist) {
+			s.Errorf("Get of what must not be there: error %v, want fs.ErrNotExist", err)
+			if err == nil {
+				o.Close()
+			}
+		}
+	}
+	s.wantMissing(s.Store, ids, ids)
+	if l, ok := s.Store.(cas.Lister); ok {
+		for info, err := range l.List(s.ctx) {
+			if err != nil {
+				s.Errorf("List: %v", err)
+			}
+			for _, id := range ids {
+				if info.ID == id {
+					s.Errorf("List gives %v, which must not be there", id)
+				}
+			}
+		}
+	}
+}
+
+// wantMissing checks what is missing of ids, and its order.
+func (s *suite) wantMissing(m cas.Misser, ids, want []cas.ID) {
+	s.Helper()
+	got, err := m.Missing(s.ctx, ids)
+	if err != nil {
+		s.Errorf("Missing: %v", err)
+	}
+	if !slices.Equal(got, want) {
+		at := 0
+		for at < len(got) && at < len(want) && got[at] == want[at] {
+			at++
+		}
+		s.Errorf("Missing of %d gives %d, want %d, and number %d is not the same", len(ids), len(got), len(want), at)
+	}
+}
+
+func infoOf(kind cas.Kind, b []byte) cas.Info {
+	return cas.Info{ID: cas.ID{Kind: kind, Digest: cas.Sum(b)}, Size: int64(len(b))}
+}
+
+// name tells objects apart in a message.
+func name(b []byte) string {
+	return fmt.Sprintf("%d bytes %.20q", len(b), b)
+}

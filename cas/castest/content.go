@@ -1,0 +1,61 @@
+package castest
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+)
+
+// sizes are those at which something may begin or end in a store: a chunk of the hash, a page, a block, a part.
+var sizes = []int{
+	0, 1, 1023, 1024, 1025, 4 << 10,
+	64<<10 - 1, 64 << 10, 64<<10 + 1,
+	256<<10 - 1, 256 << 10, 256<<10 + 1,
+	512<<10 - 1, 512 << 10, 512<<10 + 1,
+	1 << 20, 5 << 20,
+}
+
+// Random returns n bytes that don't compress, the same for the same seed.
+func Random(seed uint64, n int) []byte {
+	var key [32]byte
+	binary.LittleEndian.PutUint64(key[:], seed)
+	b := make([]byte, n)
+	rand.NewChaCha8(key).Read(b)
+	return b
+}
+
+// Text returns n bytes that compress like text, the same for the same seed.
+func Text(seed uint64, n int) []byte {
+	words := [...]string{"bytes", "get", "a", "name", "somebody", "vouches", "for", "the", "name", "and", "nothing", "else", "runs"}
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := make([]byte, 0, n+64)
+	for len(b) < n {
+		b = append(b, words[r.IntN(len(words))]...)
+		switch r.IntN(12) {
+		case 0:
+			b = fmt.Appendf(b, " %d\n", r.IntN(1e6))
+		default:
+			b = append(b, ' ')
+		}
+	}
+	return b[:n]
+}
+
+// contents are the ways to fill an object.
+var contents = []struct {
+	name string
+	make func(seed uint64, n int) []byte
+}{
+	{"random", Random},
+	{"text", Text},
+	{"zeros", func(_ uint64, n int) []byte { return make([]byte, n) }},
+}
+
+// small returns n different objects of a few hundred bytes.
+func small(seed uint64, n int) [][]byte {
+	out := make([][]byte, n)
+	for i := range out {
+		out[i] = fmt.Appendf(nil, "%d %d %s", seed, i, Text(seed+uint64(i), i%700))
+	}
+	return out
+}

@@ -1,0 +1,324 @@
+package cas
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync/atomic"
+)
+
+// CopyStats counts what a Copy did.
+type CopyStats struct {
+	Objects, Bytes int64 // that dst was given
+	Present        int64 // objects that it had
+}
+
+// Copy brings to dst every object that can be reached from the roots and isn't there. It asks dst what it
+// lacks, level by level for trees and then for all files together, and takes from src that alone. A tree that
+// dst has says nothing of what is below it: that is looked for like all else. Trees that dst can give back are
+// read from dst.
+//
+// Nothing that src says is believed: all bytes are hashed before they count, a tree must be one, its paths must
+// not be too long, and a file must have the size that its tree gives. Where dst is a Batcher everything becomes
+// visible at once, at the end, or nothing does; elsewhere files come before trees and trees before those that
+// name them, so that a tree that Copy put is whole. A Copy that was stopped may be begun again, and does what is
+// left.
+//
+// What src lacks is a *MissingError.
+func Copy(ctx context.Context, dst Store, src Getter, roots ...ID) (CopyStats, error) {
+	c := copier{src: src, dst: dst, to: dst, graph: newGraph()}
+	if b, ok := dst.(Batcher); ok {
+		batch, err := b.Batch(ctx)
+		if err != nil {
+			return CopyStats{}, err
+		}
+		defer batch.Close()
+		c.batch, c.to = batch, batch
+	}
+	err := c.run(ctx, roots)
+	if err == nil && c.batch != nil {
+		err = c.batch.Commit(ctx)
+	}
+	if err != nil {
+		return CopyStats{}, err
+	}
+	return CopyStats{c.objects.Load(), c.bytes.Load(), c.present}, nil
+}
+
+// A copier is one Copy.
+type copier struct {
+	src   Getter
+	dst   Store
+	batch Batch // nil if dst has none
+	to    interface {
+		Putter
+		Misser
+	}
+	reader treeReader
+	graph
+
+	objects, bytes atomic.Int64
+	present        int64
+}
+
+const (
+	treesAtOnce = 1 << 10   // asked for and read
+	leafsAtOnce = 1 << 16   // asked for and copied
+	copySmall   = 256 << 10 // bytes that are read as a whole
+)
+
+func (c *copier) run(ctx context.Context, roots []ID) error {
+	for _, id := range roots {
+		var err error
+		if id.Kind == TreeKind {
+			_, err = c.addNode(id.Digest, noParent, "")
+		} else {
+			err = c.addLeaf(id, noParent, anySize)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for from := 0; from < len(c.nodes); {
+		to := min(len(c.nodes), from+treesAtOnce)
+		if err := c.readTrees(ctx, int32(from), int32(to)); err != nil {
+			return err
+		}
+		from = to
+	}
+	if err := c.checkPaths(); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(c.leafs, leafsAtOnce) {
+		if err := c.copyLeafs(ctx, some); err != nil {
+			return err
+		}
+	}
+	if c.batch != nil {
+		return nil // which has the trees already
+	}
+	for some := range c.byHeight() {
+		if err := c.copyTrees(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readTrees reads the trees of some nodes, gives those that dst lacks to its batch, and adds what they name.
+func (c *copier) readTrees(ctx context.Context, from, to int32) error {
+	ids := make([]ID, to-from)
+	for i := range ids {
+		ids[i] = ID{TreeKind, c.nodes[from+int32(i)].digest}
+	}
+	lacks, err := c.lacks(ctx, ids)
+	if err != nil {
+		return err
+	}
+	trees, done := make([][]Entry, len(ids)), make([]bool, len(ids))
+	had, hadIDs := pick(ids, func(i int) bool { return !lacks[i] })
+	// What dst has and can't give back intact is brought again, so that nothing here is an error.
+	_ = fetch(ctx, c.dst, hadIDs, func(n int, o Object) error {
+		i := had[n]
+		entries, err := c.reader.read(nil, o, ids[i].Digest, nil)
+		trees[i], done[i] = entries, err == nil
+		return nil
+	})
+	rest, restIDs := pick(ids, func(i int) bool { return !done[i] })
+	c.present += int64(len(ids) - len(rest))
+	err = c.fetch(ctx, restIDs, func(n int, o Object) (err error) {
+		i := rest[n]
+		c.nodes[from+int32(i)].lacking = true
+		trees[i], err = c.reader.read(nil, o, ids[i].Digest, func(b []byte) error {
+			if c.batch == nil {
+				return nil // its turn comes after what it names
+			}
+			return c.putBytes(ctx, ids[i], b)
+		})
+		return err
+	})
+	if err != nil {
+		return c.explain(ctx, err, func(n int) (ID, int32) { return restIDs[n], c.nodes[from+int32(rest[n])].parent })
+	}
+	for i, entries := range trees {
+		if err := c.addTree(from+int32(i), entries); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copyTrees brings trees to a store without batches.
+func (c *copier) copyTrees(ctx context.Context, nodes []int32) error {
+	ids := make([]ID, len(nodes))
+	for i, n := range nodes {
+		ids[i] = ID{TreeKind, c.nodes[n].digest}
+	}
+	err := c.fetch(ctx, ids, func(i int, o Object) error {
+		_, err := c.reader.read(nil, o, ids[i].Digest, func(b []byte) error { return c.putBytes(ctx, ids[i], b) })
+		return err
+	})
+	return c.explain(ctx, err, func(i int) (ID, int32) { return ids[i], c.nodes[nodes[i]].parent })
+}
+
+// copyLeafs brings those of leafs that dst lacks.
+func (c *copier) copyLeafs(ctx context.Context, leafs []leaf) error {
+	ids := make([]ID, len(leafs))
+	for i := range leafs {
+		ids[i] = leafs[i].id
+	}
+	lacks, err := c.lacks(ctx, ids)
+	if err != nil {
+		return err
+	}
+	rest, restIDs := pick(ids, func(i int) bool { return lacks[i] })
+	c.present += int64(len(ids) - len(rest))
+	err = c.fetch(ctx, restIDs, func(n int, o Object) error { return c.put(ctx, o, &leafs[rest[n]]) })
+	return c.explain(ctx, err, func(n int) (ID, int32) { return restIDs[n], leafs[rest[n]].parent })
+}
+
+// put gives dst the bytes of o, which are to be those of want.
+func (c *copier) put(ctx context.Context, o Object, want *leaf) error {
+	size := want.size
+	if size == anySize {
+		size = o.Size
+	}
+	if o.Size != size {
+		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, where its tree says %d", o.Size, size)}
+	}
+	if size <= copySmall {
+		buf := buffers.Get().(*[]byte)
+		defer giveBuffer(buf)
+		b, err := readWhole(*buf, o, want.id, size)
+		if err != nil {
+			return err
+		}
+		*buf = b
+		return c.putBytes(ctx, want.id, b)
+	}
+	info, err := c.to.Put(ctx, want.id.Kind, Verify(Info{want.id, size}, o))
+	return c.count(want.id, info.Digest, size, err)
+}
+
+// putBytes gives dst bytes that are in memory and are to be those of id.
+func (c *copier) putBytes(ctx context.Context, id ID, b []byte) error {
+	if c.batch != nil {
+		// A batch that was given other bytes is never committed: they may be hashed while they are put.
+		found, err := c.batch.PutBytes(ctx, id.Kind, b)
+		return c.count(id, found, int64(len(b)), err)
+	}
+	if found := Sum(b); found != id.Digest {
+		return &DamagedError{ID: id, Found: found}
+	}
+	info, err := c.to.Put(ctx, id.Kind, bytes.NewReader(b))
+	return c.count(id, info.Digest, int64(len(b)), err)
+}
+
+// count counts an object that dst was given, if it is the right one.
+func (c *copier) count(id ID, found Digest, size int64, err error) error {
+	if err == nil && found != id.Digest {
+		err = &DamagedError{ID: id, Found: found}
+	}
+	if err == nil {
+		c.objects.Add(1)
+		c.bytes.Add(size)
+	}
+	return err
+}
+
+// lacks asks dst which of ids, each given once, it lacks.
+func (c *copier) lacks(ctx context.Context, ids []ID) ([]bool, error) {
+	missing, err := c.to.Missing(ctx, ids)
+	lacks := make([]bool, len(ids))
+	for i := range ids {
+		if len(missing) > 0 && ids[i] == missing[0] {
+			lacks[i], missing = true, missing[1:]
+		}
+	}
+	if err == nil && len(missing) > 0 {
+		err = fmt.Errorf("the store says that it lacks %s, which it was not asked for or not in this order", missing[0])
+	}
+	return lacks, err
+}
+
+// pick returns the places in ids for which choose is true, and what is there.
+func pick(ids []ID, choose func(i int) bool) (places []int, picked []ID) {
+	for i := range ids {
+		if choose(i) {
+			places, picked = append(places, i), append(picked, ids[i])
+		}
+	}
+	return places, picked
+}
+
+// A fetchError says with which of the objects of a fetch something was wrong.
+type fetchError struct {
+	n      int
+	absent bool
+	err    error
+}
+
+func (e *fetchError) Error() string { return e.err.Error() }
+func (e *fetchError) Unwrap() error { return e.err }
+
+// fetch is the function fetch from src, with a fetchError where it can be told what was wrong.
+func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object) error) error {
+	visits := make([]atomic.Bool, len(ids))
+	err := fetch(ctx, c.src, ids, func(n int, o Object) error {
+		visits[n].Store(true)
+		if err := visit(n, o); err != nil {
+			return &fetchError{n, false, err}
+		}
+		return nil
+	})
+	if _, told := errors.AsType[*fetchError](err); !told && errors.Is(err, fs.ErrNotExist) {
+		if n, ok := absent(ctx, c.src, ids); ok {
+			return &fetchError{n, true, err}
+		}
+	}
+	for n := range visits {
+		if err == nil && !visits[n].Load() {
+			return &fetchError{n, false, errPassedOver}
+		}
+	}
+	return err
+}
+
+var errPassedOver = errors.New("the store was asked for it and passed it over")
+
+// explain says at which path something was wrong, if of tells by which node that was named.
+func (c *copier) explain(ctx context.Context, err error, of func(n int) (id ID, parent int32)) error {
+	e, told := errors.AsType[*fetchError](err)
+	if !told {
+		return err
+	}
+	id, parent := of(e.n)
+	path, tree := "", ID{}
+	if parent != noParent {
+		tree = ID{TreeKind, c.nodes[parent].digest}
+		path = join(c.path(parent), c.name(ctx, tree, id))
+	}
+	switch {
+	case e.absent:
+		return &MissingError{id, path, tree, e.err}
+	case path == "":
+		return e.err
+	}
+	return fmt.Errorf("%q: %w", path, e.err)
+}
+
+// name returns how a tree names an object. Names of files are not kept, so the tree is read once more.
+func (c *copier) name(ctx context.Context, tree, id ID) string {
+	for _, g := range []Getter{c.dst, c.src} {
+		entries, _ := ReadTree(ctx, nil, g, tree.Digest)
+		for i := range entries {
+			if entries[i].ID() == id {
+				return entries[i].Name
+			}
+		}
+	}
+	return id.Digest.String()
+}

@@ -1,0 +1,216 @@
+package cas
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// A graph is what can be reached from some roots, each object once. Of the trees it keeps how they hang
+// together, since one that is reached by two paths has two lengths for everything in it; of the rest it keeps
+// nothing but names.
+type graph struct {
+	nodes []node // the trees, parents before what was first reached through them
+	index map[Digest]int32
+	leafs []leaf // all else
+	known map[ID]int32
+}
+
+func newGraph() graph { return graph{index: make(map[Digest]int32), known: make(map[ID]int32)} }
+
+// A node is a tree.
+type node struct {
+	digest Digest
+	parent int32  // through which it was first reached
+	name   string // in its parent
+	before int    // bytes of a path that stand before its entries
+	dirs   []edge
+	file   string // its longest name of a file
+
+	measured bool
+	longest  int  // bytes of the longest path in it
+	height   int  // levels of directories below it
+	lacking  bool // dst doesn't have it
+}
+
+// An edge is a directory in a tree.
+type edge struct {
+	name string
+	node int32
+}
+
+// A leaf is an object that names no others.
+type leaf struct {
+	id     ID
+	parent int32
+	size   int64
+}
+
+const (
+	noParent = -1
+	anySize  = -1
+)
+
+func (g *graph) addNode(d Digest, parent int32, name string) (int32, error) {
+	if n, ok := g.index[d]; ok {
+		return n, nil
+	}
+	if err := g.room(parent); err != nil {
+		return 0, err
+	}
+	n := int32(len(g.nodes))
+	g.index[d] = n
+	before := 0
+	if parent != noParent {
+		before = g.nodes[parent].before + len(name) + 1
+	}
+	g.nodes = append(g.nodes, node{digest: d, parent: parent, name: name, before: before})
+	return n, nil
+}
+
+func (g *graph) addLeaf(id ID, parent int32, size int64) error {
+	if n, ok := g.known[id]; ok {
+		switch l := &g.leafs[n]; {
+		case l.size == anySize:
+			l.size = size
+		case size != anySize && size != l.size:
+			return &DamagedError{ID: id, Err: fmt.Errorf("one tree says that it has %d bytes, another %d", l.size, size)}
+		}
+		return nil
+	}
+	if err := g.room(parent); err != nil {
+		return err
+	}
+	g.known[id] = int32(len(g.leafs))
+	g.leafs = append(g.leafs, leaf{id, parent, size})
+	return nil
+}
+
+func (g *graph) room(parent int32) error {
+	if len(g.nodes)+len(g.leafs) < MaxWalk {
+		return nil
+	}
+	if parent == noParent {
+		return fmt.Errorf("more than %d roots", MaxWalk)
+	}
+	for g.nodes[parent].parent != noParent {
+		parent = g.nodes[parent].parent
+	}
+	return &LimitError{ID{TreeKind, g.nodes[parent].digest}}
+}
+
+// addTree adds what node n names.
+func (g *graph) addTree(n int32, entries []Entry) error {
+	var dirs []edge
+	file := ""
+	for i := range entries {
+		e := &entries[i]
+		if g.nodes[n].before+len(e.Name) > portable.MaxPath {
+			return portable.Check(join(g.path(n), e.Name)) // now, so that it ends however deep it is
+		}
+		if e.Mode != Dir {
+			if len(e.Name) > len(file) {
+				file = e.Name
+			}
+			if err := g.addLeaf(e.ID(), n, e.Size); err != nil {
+				return err
+			}
+			continue
+		}
+		name := strings.Clone(e.Name) // which else would keep all names of the tree
+		child, err := g.addNode(e.Digest, n, name)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, edge{name, child})
+	}
+	g.nodes[n].dirs, g.nodes[n].file = dirs, strings.Clone(file)
+	return nil
+}
+
+// path returns a path of node n.
+func (g *graph) path(n int32) string {
+	var names []string
+	for ; g.nodes[n].parent != noParent; n = g.nodes[n].parent {
+		names = append(names, g.nodes[n].name)
+	}
+	slices.Reverse(names)
+	return strings.Join(names, "/")
+}
+
+// checkPaths refuses paths that are too long: addTree knows one path of each tree only.
+func (g *graph) checkPaths() error {
+	for n := range g.nodes {
+		if g.nodes[n].parent != noParent {
+			continue
+		}
+		if p := g.measure(int32(n), 0); p != "" {
+			return fmt.Errorf("%s: %w", ID{TreeKind, g.nodes[n].digest}, portable.Check(p))
+		}
+	}
+	return nil
+}
+
+// measure finds out what is longest in node n, and returns a path in it that is too long when as many bytes
+// stand before it. No byte sequence is the digest of what names it, so there are no circles; and it goes no
+// deeper than a path may.
+func (g *graph) measure(n int32, before int) (tooLong string) {
+	node := &g.nodes[n]
+	if !node.measured {
+		node.longest = len(node.file)
+		for _, d := range node.dirs {
+			end := before + len(d.name)
+			if end > portable.MaxPath {
+				return d.name
+			}
+			if p := g.measure(d.node, end+1); p != "" {
+				return d.name + "/" + p
+			}
+			child := &g.nodes[d.node]
+			node.longest = max(node.longest, len(d.name)+1+child.longest)
+			node.height = max(node.height, 1+child.height)
+		}
+		node.measured = true
+	}
+	if before+node.longest > portable.MaxPath {
+		return g.longestPath(n)
+	}
+	return ""
+}
+
+// longestPath returns the longest path in a node that was measured.
+func (g *graph) longestPath(n int32) string {
+	node := &g.nodes[n]
+	for _, d := range node.dirs {
+		if len(d.name)+1+g.nodes[d.node].longest == node.longest {
+			return d.name + "/" + g.longestPath(d.node)
+		}
+	}
+	return node.file
+}
+
+// byHeight yields the trees that are lacking, in groups: what a tree names is in a group before its own.
+func (g *graph) byHeight() iter.Seq[[]int32] {
+	var lacking []int32
+	for n := range g.nodes {
+		if g.nodes[n].lacking {
+			lacking = append(lacking, int32(n))
+		}
+	}
+	slices.SortStableFunc(lacking, func(a, b int32) int { return g.nodes[a].height - g.nodes[b].height })
+	return func(yield func([]int32) bool) {
+		for len(lacking) > 0 {
+			n := 1
+			for n < len(lacking) && g.nodes[lacking[n]].height == g.nodes[lacking[0]].height {
+				n++
+			}
+			if !yield(lacking[:n]) {
+				return
+			}
+			lacking = lacking[n:]
+		}
+	}
+}

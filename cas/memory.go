@@ -1,0 +1,263 @@
+package cas
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"maps"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Memory is a store that lasts as long as the value: for tests, and for what is never to be kept. The zero
+// Memory is empty and ready. It implements Store, Batcher, Visitor, Lister and Deleter, may be used from
+// several goroutines, and must not be copied.
+type Memory struct {
+	mu      sync.RWMutex
+	objects map[ID][]byte
+}
+
+var (
+	_ Store   = (*Memory)(nil)
+	_ Batcher = (*Memory)(nil)
+	_ Visitor = (*Memory)(nil)
+	_ Lister  = (*Memory)(nil)
+	_ Deleter = (*Memory)(nil)
+)
+
+// Get implements Getter.
+func (m *Memory) Get(ctx context.Context, id ID) (Object, error) {
+	if ctx.Err() != nil {
+		return Object{}, context.Cause(ctx)
+	}
+	m.mu.RLock()
+	b, ok := m.objects[id]
+	m.mu.RUnlock()
+	if !ok {
+		return Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+	}
+	return Verify(Info{id, int64(len(b))}, io.NopCloser(bytes.NewReader(b))), nil
+}
+
+// Put implements Putter.
+func (m *Memory) Put(ctx context.Context, kind Kind, r io.Reader) (Info, error) {
+	id, b, err := readObject(ctx, kind, r)
+	if err != nil {
+		return Info{}, err
+	}
+	m.add(map[ID][]byte{id: b})
+	return Info{id, int64(len(b))}, nil
+}
+
+// add makes objects visible, all at once.
+func (m *Memory) add(objects map[ID][]byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.objects == nil {
+		m.objects = make(map[ID][]byte)
+	}
+	maps.Copy(m.objects, objects)
+}
+
+// readObject reads r to its end and names what it read.
+func readObject(ctx context.Context, kind Kind, r io.Reader) (ID, []byte, error) {
+	if err := checkPut(ctx, kind); err != nil {
+		return ID{}, nil, err
+	}
+	b, err := io.ReadAll(contextReader{ctx, r})
+	return ID{kind, Sum(b)}, b, err
+}
+
+func checkPut(ctx context.Context, kind Kind) error {
+	if kind < Blob || kind > Document {
+		return fmt.Errorf("no such kind of object: %s", kind)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// A contextReader ends with the context's error.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c contextReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// Missing implements Misser.
+func (m *Memory) Missing(ctx context.Context, ids []ID) ([]ID, error) {
+	return m.missing(ctx, ids, nil)
+}
+
+func (m *Memory) missing(ctx context.Context, ids []ID, more map[ID][]byte) ([]ID, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	var out []ID
+	for _, id := range ids {
+		if _, ok := m.objects[id]; ok {
+			continue
+		}
+		if _, ok := more[id]; !ok {
+			out = append(out, id)
+		}
+	}
+	return out, nil
+}
+
+// Visit implements Visitor.
+func (m *Memory) Visit(ctx context.Context, ids []ID, visit func(i int, o Object) error) error {
+	return parallel(ctx, runtime.GOMAXPROCS(0), len(ids), func(ctx context.Context, i int) error {
+		o, err := m.Get(ctx, ids[i])
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return visit(i, o)
+	})
+}
+
+// List implements Lister: what was there when it began.
+func (m *Memory) List(ctx context.Context) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		m.mu.RLock()
+		all := make([]Info, 0, len(m.objects))
+		for id, b := range m.objects {
+			all = append(all, Info{id, int64(len(b))})
+		}
+		m.mu.RUnlock()
+		for _, info := range all {
+			if ctx.Err() != nil {
+				yield(Info{}, context.Cause(ctx))
+				return
+			}
+			if !yield(info, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Delete implements Deleter.
+func (m *Memory) Delete(ctx context.Context, ids ...ID) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, id := range ids {
+		delete(m.objects, id)
+	}
+	return nil
+}
+
+// Batch implements Batcher.
+func (m *Memory) Batch(ctx context.Context) (Batch, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return &memoryBatch{store: m, objects: make(map[ID][]byte)}, nil
+}
+
+type memoryBatch struct {
+	store *Memory
+
+	mu      sync.RWMutex
+	objects map[ID][]byte // nil once the batch has ended
+}
+
+var errBatchEnded = errors.New("the batch has ended")
+
+func (b *memoryBatch) Put(ctx context.Context, kind Kind, r io.Reader) (Info, error) {
+	id, data, err := readObject(ctx, kind, r)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{id, int64(len(data))}, b.add(id, data)
+}
+
+func (b *memoryBatch) PutBytes(ctx context.Context, kind Kind, data []byte) (Digest, error) {
+	id := ID{kind, Sum(data)}
+	if err := checkPut(ctx, kind); err != nil {
+		return Digest{}, err
+	}
+	return id.Digest, b.add(id, bytes.Clone(data))
+}
+
+func (b *memoryBatch) add(id ID, data []byte) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.objects == nil {
+		return errBatchEnded
+	}
+	b.objects[id] = data
+	return nil
+}
+
+func (b *memoryBatch) Missing(ctx context.Context, ids []ID) ([]ID, error) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.store.missing(ctx, ids, b.objects)
+}
+
+func (b *memoryBatch) Commit(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.objects == nil {
+		return errBatchEnded
+	}
+	b.store.add(b.objects)
+	b.objects = nil
+	return nil
+}
+
+func (b *memoryBatch) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.objects = nil
+	return nil
+}
+
+// parallel calls f for 0 to n-1 from up to workers goroutines and returns the first error, after which it
+// begins no further call and cancels the context of those that run.
+func parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(workers, n) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+package cas
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sort"
+
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// The limits of one tree. They bound what reading a hostile one costs.
+const (
+	MaxTreeBytes   = 32 << 20
+	MaxTreeEntries = 1 << 18
+)
+
+// EmptyTree is the digest of the tree without entries. It may be a root; no entry names it, because empty
+// directories are left out of trees.
+var EmptyTree = Digest{
+	0x3d, 0x85, 0x9e, 0x4a, 0xc5, 0xb4, 0x30, 0x03, 0x8e, 0xe7, 0x8c, 0xfa, 0x4a, 0x0f, 0xfc, 0x7a,
+	0x63, 0x11, 0xae, 0xa2, 0xb3, 0x77, 0x7d, 0xb8, 0x60, 0x11, 0xc5, 0x2b, 0x12, 0x20, 0x33, 0xaf,
+}
+
+// A Mode says what an entry of a tree is. The zero Mode is none.
+type Mode uint8
+
+// The modes.
+const (
+	File Mode = 1 + iota // a file
+	Exec                 // a file that may be executed
+	Dir                  // a directory
+)
+
+// String returns "file", "exec" or "dir".
+func (m Mode) String() string {
+	switch m {
+	case File:
+		return "file"
+	case Exec:
+		return "exec"
+	case Dir:
+		return "dir"
+	}
+	return fmt.Sprintf("mode(%d)", uint8(m))
+}
+
+// An Entry is a file or a directory in a tree.
+type Entry struct {
+	Name   string // one portable segment
+	Mode   Mode
+	Digest Digest // of a blob, or of a tree when Mode is Dir
+	Size   int64  // of a file, in bytes; 0 when Mode is Dir
+}
+
+// ID returns the name of the object that holds the file's bytes or the directory's tree.
+func (e *Entry) ID() ID {
+	if e.Mode == Dir {
+		return ID{TreeKind, e.Digest}
+	}
+	return ID{Blob, e.Digest}
+}
+
+// A TreeError says which entry keeps entries or bytes from being a tree.
+type TreeError struct {
+	Line int    // in the document that was read; 0 when one was to be written
+	Name string // of the entry
+	Err  error  // what is wrong with it; *portable.Error when that is its name
+}
+
+func (e *TreeError) Error() string {
+	where := "tree"
+	if e.Line > 0 {
+		where = fmt.Sprintf("tree: line %d", e.Line)
+	}
+	if _, ok := errors.AsType[*portable.Error](e.Err); ok {
+		return fmt.Sprintf("%s: %v", where, e.Err) // which quotes the name
+	}
+	return fmt.Sprintf("%s: entry %q: %v", where, e.Name, e.Err)
+}
+
+func (e *TreeError) Unwrap() error { return e.Err }
+
+// What a TreeError may hold besides *portable.Error.
+var (
+	errMode     = errors.New("no such mode")
+	errDigest   = errors.New("no digest")
+	errSize     = errors.New("impossible size")
+	errEmptyDir = errors.New("an empty directory, which has no place in a tree")
+	errOrder    = errors.New("out of order: entries are sorted by name, each once")
+	errBoth     = errors.New("a file and a directory")
+)
+
+// checkTree returns the place of the first entry found wrong, and what is. On its way it uses c's memory.
+func (c *treeCoder) checkTree(entries []Entry) (int, error) {
+	c.folds, c.spans = c.folds[:0], c.spans[:0]
+	for i := range entries {
+		e := &entries[i]
+		if err := portable.CheckName(e.Name); err != nil {
+			return i, err
+		}
+		switch {
+		case e.Mode < File || e.Mode > Dir:
+			return i, errMode
+		case e.Digest.IsZero():
+			return i, errDigest
+		case e.Size < 0 || e.Size > canon.MaxInt || e.Mode == Dir && e.Size != 0:
+			return i, errSize
+		case e.Mode == Dir && e.Digest == EmptyTree:
+			return i, errEmptyDir
+		}
+		if i > 0 {
+			switch prev := &entries[i-1]; {
+			case prev.Name < e.Name:
+			case prev.Name == e.Name && (prev.Mode == Dir) != (e.Mode == Dir):
+				return i, errBoth
+			default:
+				return i, errOrder
+			}
+		}
+		c.addFold(i, e.Name)
+	}
+	return c.checkFolds(entries)
+}
+
+// A span is where the fold of an entry's name stands in treeCoder.folds.
+type span struct{ from, to, entry int32 }
+
+// addFold remembers the fold of a name that is another name. For ASCII, which most names are, it is made here,
+// where there is room for it.
+func (c *treeCoder) addFold(entry int, name string) {
+	i := 0
+	for i < len(name) && name[i] < 0x80 && (name[i] < 'A' || name[i] > 'Z') {
+		i++
+	}
+	if i == len(name) {
+		return
+	}
+	from := len(c.folds)
+	c.folds = append(c.folds, name...)
+	for fold := c.folds[from:]; i < len(fold); i++ {
+		switch b := fold[i]; {
+		case 'A' <= b && b <= 'Z':
+			fold[i] = b + 'a' - 'A'
+		case b >= 0x80:
+			c.folds = append(c.folds[:from], portable.Fold(name)...)
+			if string(c.folds[from:]) == name {
+				c.folds = c.folds[:from]
+				return
+			}
+			i = len(fold)
+		}
+	}
+	c.spans = append(c.spans, span{int32(from), int32(len(c.folds)), int32(entry)})
+}
+
+func (c *treeCoder) fold(s span) []byte { return c.folds[s.from:s.to] }
+
+// checkFolds looks for two names with one fold. Folding twice is folding once, so one of them is either the
+// fold itself or among those remembered.
+func (c *treeCoder) checkFolds(entries []Entry) (int, error) {
+	slices.SortFunc(c.spans, func(a, b span) int {
+		return cmp.Or(bytes.Compare(c.fold(a), c.fold(b)), cmp.Compare(a.entry, b.entry))
+	})
+	for i, s := range c.spans {
+		fold := c.fold(s)
+		other := sort.Search(len(entries), func(i int) bool { return entries[i].Name >= string(fold) })
+		twice := other < len(entries) && entries[other].Name == string(fold)
+		if i > 0 && bytes.Equal(c.fold(c.spans[i-1]), fold) {
+			other, twice = int(c.spans[i-1].entry), true
+		}
+		if twice {
+			return int(s.entry), fmt.Errorf("the same as %q where upper and lower case are one", entries[other].Name)
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,358 @@
+package cas
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/rye-build/rye/cas/canon"
+)
+
+// treeSpec is the document that the package comment shows.
+var treeSpec = canon.Spec{
+	Format: "tree/2",
+	Sections: []canon.Section{
+		{Name: "files", Fields: []canon.Field{
+			{Name: "digest", Max: int64(len(prefix) + 2*Size)},
+			{Name: "size", Type: canon.Int},
+			{Name: "mode", Max: int64(len("file"))},
+		}},
+		{Name: "dirs", Fields: []canon.Field{
+			{Name: "digest", Max: int64(len(prefix) + 2*Size)},
+		}},
+	},
+	MaxBytes:   MaxTreeBytes,
+	MaxEntries: MaxTreeEntries,
+}
+
+const (
+	inFiles = iota // the sections
+	inDirs
+)
+
+const (
+	atDigest = iota // the fields
+	atSize
+	atMode
+)
+
+// A treeCoder is the memory that writing or reading a tree takes.
+type treeCoder struct {
+	scan  *canon.Scanner
+	names []byte  // those read so far, one after the other
+	ends  []int32 // of each in names
+	dirs  []Entry // the directories read
+	folds []byte  // see checkTree
+	spans []span
+}
+
+// coders is shared by all goroutines: a directory of a large project is written in a few microseconds, in
+// which making this memory anew would be most of the time.
+var coders = sync.Pool{New: func() any {
+	return &treeCoder{scan: canon.NewScannerBytes(nil, &treeSpec)}
+}}
+
+// keep is the memory that is not given back after an unusually large tree.
+const keep = 1 << 20
+
+// release gives c back to the pool, without what it was given.
+func (c *treeCoder) release() {
+	c.scan.ResetBytes(nil)
+	clear(c.dirs)
+	if cap(c.names) > keep || cap(c.folds) > keep {
+		return
+	}
+	coders.Put(c)
+}
+
+// AppendTree appends the tree with these entries to dst. They are sorted by the bytes of their names; anything
+// that may not stand in a tree is a *TreeError and appends nothing. It allocates nothing when dst has room and
+// names are ASCII.
+func AppendTree(dst []byte, entries []Entry) ([]byte, error) {
+	c := coders.Get().(*treeCoder)
+	defer c.release()
+	if i, err := c.checkTree(entries); err != nil {
+		return dst, &TreeError{Name: entries[i].Name, Err: err}
+	}
+	start, size := len(dst), len(treeFormat)+len(filesLine)+len(dirsLine)
+	for i := range entries {
+		size += len(entries[i].Name) + maxLine
+	}
+	if room := cap(dst) - start; room < size-len(entries)*len(maxSize) {
+		dst = slices.Grow(dst, size)
+	}
+	out := append(dst, treeFormat...)
+	out = appendSection(out, entries, filesLine, false)
+	out = appendSection(out, entries, dirsLine, true)
+	if len(entries) > MaxTreeEntries || len(out)-start > MaxTreeBytes {
+		return dst, errTooLarge
+	}
+	return out, nil
+}
+
+// The text around what varies. checkTree has seen to it that no name needs an escape.
+const (
+	treeFormat = "rye: \"tree/2\"\n"
+	filesLine  = "files:\n"
+	dirsLine   = "dirs:\n"
+	beginName  = "  \""
+	beginHash  = "\": {digest: \"" + prefix
+	beginSize  = "\", size: "
+	endFile    = ", mode: \"file\"}\n"
+	endExec    = ", mode: \"exec\"}\n"
+	endDir     = "\"}\n"
+	maxSize    = "9007199254740991"
+	maxLine    = len(beginName+beginHash+beginSize+maxSize+endFile) + 2*Size // without the name
+)
+
+var errTooLarge = fmt.Errorf("tree: larger than %d entries or %d bytes", MaxTreeEntries, MaxTreeBytes)
+
+// appendSection appends the directories or all others, below their heading if there are any.
+func appendSection(dst []byte, entries []Entry, heading string, dirs bool) []byte {
+	var text [2 * Size]byte
+	for i := range entries {
+		e := &entries[i]
+		if e.Mode == Dir != dirs {
+			continue
+		}
+		dst = append(append(dst, heading...), beginName...)
+		heading = ""
+		dst = append(append(dst, e.Name...), beginHash...)
+		putHex(&text, &e.Digest)
+		dst = append(dst, text[:]...)
+		switch e.Mode {
+		case Dir:
+			dst = append(dst, endDir...)
+		case File:
+			dst = append(strconv.AppendInt(append(dst, beginSize...), e.Size, 10), endFile...)
+		case Exec:
+			dst = append(strconv.AppendInt(append(dst, beginSize...), e.Size, 10), endExec...)
+		}
+	}
+	return dst
+}
+
+// ParseTree appends the entries of the tree b to dst, sorted by name. The only bytes it accepts are those that
+// AppendTree makes; others give a *canon.SyntaxError, a *canon.VersionError or a *TreeError, and nothing is
+// appended. The entries keep nothing of b.
+func ParseTree(dst []Entry, b []byte) ([]Entry, error) {
+	c := coders.Get().(*treeCoder)
+	defer c.release()
+	return c.parse(dst, b)
+}
+
+// DecodeTree calls visit for each entry of the tree b, in the order of their names, once all of b was found
+// to be a tree. It ends with the first error of visit.
+func DecodeTree(b []byte, visit func(Entry) error) error {
+	entries, err := ParseTree(nil, b)
+	if err != nil {
+		return err
+	}
+	for i := range entries {
+		if err := visit(entries[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *treeCoder) parse(dst []Entry, b []byte) ([]Entry, error) {
+	if out, ok := c.quick(dst, b); ok {
+		return out, nil
+	}
+	return c.slow(dst, b)
+}
+
+// quick is slow for a tree as it should be; it isn't ok for everything that needs explaining.
+func (c *treeCoder) quick(dst []Entry, b []byte) (out []Entry, ok bool) {
+	if len(b) > MaxTreeBytes || !bytes.HasPrefix(b, []byte(treeFormat)) {
+		return nil, false
+	}
+	c.begin()
+	b = b[len(treeFormat):]
+	first := len(dst)
+	if bytes.HasPrefix(b, []byte(filesLine)) {
+		if dst, b, ok = c.quickSection(dst, b[len(filesLine):], false); !ok {
+			return nil, false
+		}
+	}
+	if bytes.HasPrefix(b, []byte(dirsLine)) {
+		if c.dirs, b, ok = c.quickSection(c.dirs, b[len(dirsLine):], true); !ok {
+			return nil, false
+		}
+	}
+	if len(b) > 0 || len(c.ends) > MaxTreeEntries {
+		return nil, false
+	}
+	dst, _, err := c.finish(dst, first)
+	return dst, err == nil
+}
+
+// quickSection reads one or more entries up to the end of their section.
+func (c *treeCoder) quickSection(dst []Entry, b []byte, dirs bool) (out []Entry, rest []byte, ok bool) {
+	for bytes.HasPrefix(b, []byte(beginName)) {
+		b = b[len(beginName):]
+		n := bytes.IndexByte(b, '"')
+		if n < 0 || len(b) < n+len(beginHash)+2*Size || string(b[n:n+len(beginHash)]) != beginHash {
+			return nil, nil, false
+		}
+		c.names = append(c.names, b[:n]...)
+		c.ends = append(c.ends, int32(len(c.names)))
+		b = b[n+len(beginHash):]
+		dst = append(dst, Entry{Mode: Dir})
+		e := &dst[len(dst)-1]
+		if !getHex(&e.Digest, (*[2 * Size]byte)(b)) {
+			return nil, nil, false
+		}
+		b = b[2*Size:]
+		if dirs {
+			if !bytes.HasPrefix(b, []byte(endDir)) {
+				return nil, nil, false
+			}
+			b = b[len(endDir):]
+		} else if b, ok = e.quickFile(b); !ok {
+			return nil, nil, false
+		}
+		ok = true
+	}
+	return dst, b, ok
+}
+
+// quickFile reads the part of an entry that only files have.
+func (e *Entry) quickFile(b []byte) (rest []byte, ok bool) {
+	if !bytes.HasPrefix(b, []byte(beginSize)) {
+		return nil, false
+	}
+	b = b[len(beginSize):]
+	i := 0
+	for ; i < len(b) && i < 16 && '0' <= b[i] && b[i] <= '9'; i++ {
+		e.Size = e.Size*10 + int64(b[i]-'0')
+	}
+	if i == 0 || i > 1 && b[0] == '0' {
+		return nil, false
+	}
+	switch b = b[i:]; {
+	case bytes.HasPrefix(b, []byte(endFile)):
+		e.Mode = File
+	case bytes.HasPrefix(b, []byte(endExec)):
+		e.Mode = Exec
+	default:
+		return nil, false
+	}
+	return b[len(endFile):], true
+}
+
+// begin makes c ready to read a tree.
+func (c *treeCoder) begin() { c.names, c.ends, c.dirs = c.names[:0], c.ends[:0], c.dirs[:0] }
+
+// finish makes the tree of what was read: files in dst from first on, directories and names in c. When
+// something is wrong, it is with the entry at bad.
+func (c *treeCoder) finish(dst []Entry, first int) (out []Entry, bad int, err error) {
+	c.name(dst[first:], c.dirs)
+	dst = merge(dst, first, c.dirs)
+	bad, err = c.checkTree(dst[first:])
+	return dst, first + bad, err
+}
+
+func (c *treeCoder) slow(dst []Entry, b []byte) ([]Entry, error) {
+	s := c.scan
+	s.ResetBytes(b)
+	if s.Header() && len(s.Comments()) > 0 {
+		return dst, s.Errorf("signature lines, which a tree has not")
+	}
+	c.begin()
+	first := len(dst)
+	for s.Scan() {
+		e, err := c.entry()
+		if err != nil {
+			return dst[:first], &TreeError{Line: s.Line(), Name: string(s.Key()), Err: err}
+		}
+		c.names = append(c.names, s.Key()...)
+		c.ends = append(c.ends, int32(len(c.names)))
+		if e.Mode == Dir {
+			c.dirs = append(c.dirs, e)
+		} else {
+			dst = append(dst, e)
+		}
+	}
+	if err := s.Err(); err != nil {
+		return dst[:first], err
+	}
+	dst, bad, err := c.finish(dst, first)
+	if err != nil {
+		return dst[:first], &TreeError{Line: lineOf(dst[first:], bad-first), Name: dst[bad].Name, Err: err}
+	}
+	return dst, nil
+}
+
+// entry returns what the scanner found, but for the name.
+func (c *treeCoder) entry() (e Entry, err error) {
+	s := c.scan
+	if e.Digest, err = ParseDigest(s.Str(atDigest)); err != nil {
+		return e, err
+	}
+	if s.Section() == inDirs {
+		e.Mode = Dir
+		return e, nil
+	}
+	e.Size = s.Int(atSize)
+	switch string(s.Str(atMode)) {
+	case "file":
+		e.Mode = File
+	case "exec":
+		e.Mode = Exec
+	default:
+		return e, errMode
+	}
+	return e, nil
+}
+
+// name gives the entries their names, which together take one allocation.
+func (c *treeCoder) name(files, dirs []Entry) {
+	names, from := string(c.names), int32(0)
+	for i, end := range c.ends {
+		name := names[from:end]
+		from = end
+		if i < len(files) {
+			files[i].Name = name
+		} else {
+			dirs[i-len(files)].Name = name
+		}
+	}
+}
+
+// merge puts dirs between the entries of dst from first on, both sorted, from the back.
+func merge(dst []Entry, first int, dirs []Entry) []Entry {
+	f := len(dst) - 1
+	dst = append(dst, dirs...)
+	d := len(dirs) - 1
+	for i := len(dst) - 1; d >= 0 && f >= first; i-- {
+		if dst[f].Name > dirs[d].Name {
+			dst[i] = dst[f]
+			f--
+		} else {
+			dst[i] = dirs[d]
+			d--
+		}
+	}
+	copy(dst[first:], dirs[:d+1])
+	return dst
+}
+
+// lineOf returns the line on which entry i stands: the format line, the files below their heading, the
+// directories below theirs.
+func lineOf(entries []Entry, i int) int {
+	isDir := entries[i].Mode == Dir
+	line := 3
+	if isDir && slices.ContainsFunc(entries, func(e Entry) bool { return e.Mode != Dir }) {
+		line++
+	}
+	for j := range entries {
+		if entries[j].Mode == Dir != isDir && isDir || entries[j].Mode == Dir == isDir && j < i {
+			line++
+		}
+	}
+	return line
+}

@@ -1,0 +1,297 @@
+package cas
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// MaxWalk is how many entries Walk visits, and how many objects Copy looks at, at most. Trees share subtrees, so
+// that a few kilobytes can describe more entries than anybody can visit.
+const MaxWalk = 1 << 22
+
+// A LimitError says that there is more below a tree than MaxWalk.
+type LimitError struct{ Root ID }
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("%s has more than %d entries", e.Root, MaxWalk)
+}
+
+// A MissingError says that something reachable from a tree is not in the store.
+type MissingError struct {
+	ID     ID
+	Path   string // from the root; empty for the root itself
+	Parent ID     // the tree that names it; zero for the root
+	Err    error  // fs.ErrNotExist, wrapped
+}
+
+func (e *MissingError) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s is missing", e.ID)
+	}
+	return fmt.Sprintf("%q is missing: %s, which %s names", e.Path, e.ID, e.Parent)
+}
+
+func (e *MissingError) Unwrap() error { return e.Err }
+
+// ReadTree appends the entries of the tree d, which it gets from src, to dst. The bytes are compared with d,
+// whatever src says of them.
+func ReadTree(ctx context.Context, dst []Entry, src Getter, d Digest) ([]Entry, error) {
+	o, err := src.Get(ctx, ID{TreeKind, d})
+	if err != nil {
+		return dst, err
+	}
+	defer o.Close()
+	var r treeReader
+	return r.read(dst, o, d, nil)
+}
+
+// A treeReader reads trees in several goroutines.
+type treeReader struct{ large sync.Mutex }
+
+// largeTree is the size of a tree beyond which one is read at a time, so that many hostile ones take no more
+// memory than one.
+const largeTree = 1 << 20
+
+// buffers holds memory for objects that are read as a whole.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// read appends the entries of the tree that o holds to dst. It shows the bytes to see, unless that is nil.
+func (r *treeReader) read(dst []Entry, o Object, d Digest, see func(b []byte) error) ([]Entry, error) {
+	id := ID{TreeKind, d}
+	if o.Size > MaxTreeBytes {
+		return dst, &DamagedError{ID: id, Err: errTooLarge}
+	}
+	if o.Size > largeTree {
+		r.large.Lock()
+		defer r.large.Unlock()
+	}
+	buf := buffers.Get().(*[]byte)
+	defer giveBuffer(buf)
+	b, err := readWhole(*buf, o, id, o.Size)
+	if err != nil {
+		return dst, err
+	}
+	*buf = b
+	if found := Sum(b); found != d {
+		return dst, &DamagedError{ID: id, Found: found}
+	}
+	out, err := ParseTree(dst, b)
+	if err != nil {
+		return dst, fmt.Errorf("%s: %w", id, err)
+	}
+	if see != nil {
+		err = see(b)
+	}
+	return out, err
+}
+
+func giveBuffer(b *[]byte) {
+	if cap(*b) <= largeTree {
+		buffers.Put(b)
+	}
+}
+
+// readWhole reads o, which is to be size bytes long, into the memory of buf. It doesn't compare digests.
+func readWhole(buf []byte, o Object, id ID, size int64) ([]byte, error) {
+	if size < 0 {
+		return nil, &DamagedError{ID: id, Err: errSize}
+	}
+	if int64(cap(buf)) < size+1 {
+		buf = make([]byte, size+1)
+	}
+	// One byte more than expected, to see the end.
+	n, err := io.ReadFull(o, buf[:size+1])
+	switch {
+	case err == nil:
+		return nil, &DamagedError{ID: id, Err: ErrTooLong}
+	case err != io.EOF && err != io.ErrUnexpectedEOF:
+		return nil, err
+	case int64(n) < size:
+		return nil, &DamagedError{ID: id, Err: io.ErrUnexpectedEOF}
+	}
+	return buf[:n], nil
+}
+
+// fetchers is how many objects are read at a time from a store that doesn't know better itself.
+const fetchers = 8
+
+// fetch calls visit with each of ids from several goroutines, in the order that suits src.
+func fetch(ctx context.Context, src Getter, ids []ID, visit func(i int, o Object) error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if v, ok := src.(Visitor); ok && len(ids) > 1 {
+		return v.Visit(ctx, ids, visit)
+	}
+	return parallel(ctx, fetchers, len(ids), func(ctx context.Context, i int) error {
+		o, err := src.Get(ctx, ids[i])
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return visit(i, o)
+	})
+}
+
+// absent returns which of ids src doesn't have, after a fetch that failed for want of one. There is none if
+// something else was what didn't exist.
+func absent(ctx context.Context, src Getter, ids []ID) (int, bool) {
+	for i, id := range ids {
+		o, err := src.Get(ctx, id)
+		if err == nil {
+			o.Close()
+		} else if errors.Is(err, fs.ErrNotExist) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// Walk calls visit with everything below the tree root, in the order of the paths' segments: a directory, then
+// what is in it, then what comes after it. Trees are read from src several at a time, ahead of the visits, and
+// each is compared with its digest; files are not opened. visit may return fs.SkipDir for a directory to stay
+// out of it; any other error ends the walk and is returned.
+//
+// A tree that src lacks is a *MissingError. A path longer than portable.MaxPath is a *portable.Error, and more
+// than MaxWalk entries a *LimitError, so a walk ends, and its memory is bounded, whatever src holds.
+func Walk(ctx context.Context, src Getter, root ID, visit func(path string, e Entry) error) error {
+	if root.Kind != TreeKind {
+		return fmt.Errorf("%s: only a tree can be walked", root)
+	}
+	w := walker{ctx: ctx, src: src, root: root, visit: visit, left: MaxWalk}
+	return w.walk()
+}
+
+func (w *walker) walk() error {
+	entries, err := ReadTree(w.ctx, nil, w.src, w.root.Digest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &MissingError{ID: w.root, Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	return w.tree(w.root, "", entries)
+}
+
+type walker struct {
+	ctx    context.Context
+	src    Getter
+	root   ID
+	visit  func(path string, e Entry) error
+	reader treeReader
+	left   int // entries that the trees not yet begun may have
+
+	mu   sync.Mutex
+	held int // entries that were read ahead and are not yet visited
+}
+
+const (
+	aheadTrees   = 64      // read at once, at most
+	aheadEntries = 1 << 17 // held, at most
+)
+
+// tree visits the entries of one tree, which has the path.
+func (w *walker) tree(id ID, path string, entries []Entry) error {
+	if w.left -= len(entries); w.left < 0 {
+		return &LimitError{w.root}
+	}
+	var ahead [][]Entry // of the next directories
+	for i := range entries {
+		e := &entries[i]
+		p := join(path, e.Name)
+		if len(p) > portable.MaxPath {
+			return portable.Check(p)
+		}
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		err := w.visit(p, *e)
+		skip := err == fs.SkipDir && e.Mode == Dir
+		if err != nil && !skip {
+			return err
+		}
+		if e.Mode != Dir {
+			continue
+		}
+		if len(ahead) == 0 && !skip {
+			ahead = w.readAhead(entries[i:])
+		}
+		var below []Entry
+		if len(ahead) > 0 {
+			below, ahead = ahead[0], ahead[1:]
+			w.hold(-len(below))
+		}
+		if skip {
+			continue
+		}
+		if err := w.dir(id, p, e, below); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// dir visits what is in a directory, whose entries may have been read already.
+func (w *walker) dir(parent ID, path string, e *Entry, entries []Entry) error {
+	if entries == nil {
+		var err error
+		entries, err = ReadTree(w.ctx, nil, w.src, e.Digest)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &MissingError{e.ID(), path, parent, err}
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+	}
+	return w.tree(e.ID(), path, entries)
+}
+
+// hold counts entries that are held, as far as there is room.
+func (w *walker) hold(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held+n > aheadEntries {
+		return false
+	}
+	w.held += n
+	return true
+}
+
+// readAhead reads the trees of the first directories of entries. Where it can't, for whatever reason, it gives
+// nil: dir will read that one, and say what is wrong.
+func (w *walker) readAhead(entries []Entry) [][]Entry {
+	ids := make([]ID, 0, aheadTrees)
+	for i := range entries {
+		if entries[i].Mode == Dir {
+			if ids = append(ids, entries[i].ID()); len(ids) == cap(ids) {
+				break
+			}
+		}
+	}
+	ahead := make([][]Entry, len(ids))
+	if len(ids) == 1 || w.held > aheadEntries/2 {
+		return ahead
+	}
+	// Each goroutine has its own places in ahead. An error ends the fetch, and is found again by dir.
+	_ = fetch(w.ctx, w.src, ids, func(i int, o Object) error {
+		below, err := w.reader.read(nil, o, ids[i].Digest, nil)
+		if err == nil && w.hold(len(below)) {
+			ahead[i] = below
+		}
+		return err
+	})
+	return ahead
+}

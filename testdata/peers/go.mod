@@ -1,0 +1,23 @@
+module github.com/rye-build/rye/testdata/peers
+
+go 1.26.0
+
+require (
+	github.com/bazelbuild/remote-apis v0.0.0-20260908115904-76ddd98e1f92
+	github.com/rye-build/rye v0.0.0-00010101000000-000000000000
+	google.golang.org/protobuf v1.36.11
+)
+
+require (
+	cloud.google.com/go/longrunning v0.8.0 // indirect
+	github.com/klauspost/cpuid/v2 v2.0.12 // indirect
+	github.com/zeebo/blake3 v0.2.4 // indirect
+	golang.org/x/net v0.47.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
+	google.golang.org/genproto/googleapis/api v0.0.0-20260203192932-546029d2fa20 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260203192932-546029d2fa20 // indirect
+	google.golang.org/grpc v1.76.0 // indirect
+)
+
+replace github.com/rye-build/rye => ../..
