@@ -1,0 +1,413 @@
+package worktree
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// CheckoutOptions say how a tree is checked out. The zero CheckoutOptions are good.
+type CheckoutOptions struct {
+	// Force replaces a directory that isn't empty, with all there is in it.
+	Force bool
+	// Forbidden are directories that are never replaced, nor any that they are in: the home directory.
+	Forbidden []string
+	// Workers is how many goroutines write when the source doesn't decide that itself; GOMAXPROCS when zero.
+	Workers int
+	// MaxFiles bounds the files and directories that are made; 4 Mi when zero. A few small trees that name each
+	// other can stand for more files than any disk holds.
+	MaxFiles int64
+	// MaxBytes bounds the bytes of all files; no bound when zero.
+	MaxBytes int64
+	// Progress is told the files and bytes done so far, as in Options.
+	Progress func(files, bytes int64)
+
+	// For tests:
+	portable    bool // use the portable way where there is a faster one
+	windowFiles int  // instead of the constants
+	windowDirs  int
+}
+
+// A CheckoutResult says what Checkout made.
+type CheckoutResult struct {
+	Files, Dirs, Bytes int64 // the root counts as a directory
+}
+
+// A LimitError says that a tree stands for more than was allowed.
+type LimitError struct {
+	What string // "files" or "bytes"
+	Max  int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("the tree holds more than %d %s", e.Max, e.What)
+}
+
+// How much is worked on at once. Directories stay open while files are written into them.
+const (
+	windowFiles = 8 << 10
+	windowDirs  = 256
+	openDirs    = 512
+	leastDirs   = 16
+)
+
+// Checkout makes the directory dst of the tree root, which it reads from src. The directory that dst is in must
+// exist. On any error dst is as it was, and when Checkout returns without one it is complete.
+func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult, err error) {
+	if root.Kind != cas.TreeKind {
+		return CheckoutResult{}, fmt.Errorf("%s is no tree", root)
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.MaxFiles <= 0 {
+		o.MaxFiles = 4 << 20
+	}
+	o.windowFiles, o.windowDirs = cmp.Or(o.windowFiles, windowFiles), cmp.Or(o.windowDirs, windowDirs)
+	s, err := openSite(dst, o)
+	if err != nil {
+		return CheckoutResult{}, err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	c := &checkout{CheckoutOptions: o, src: src, paths: s.target}
+	c.buffers.New = func() any { return new([readWhole]byte) }
+	defer c.closeAll()
+	if err := c.run(ctx, root.Digest); err != nil {
+		return CheckoutResult{}, err
+	}
+	if ctx.Err() != nil {
+		return CheckoutResult{}, context.Cause(ctx)
+	}
+	if err := s.publish(); err != nil {
+		return CheckoutResult{}, err
+	}
+	return CheckoutResult{Files: c.files.Load(), Dirs: c.dirs, Bytes: c.bytes.Load()}, nil
+}
+
+// A target is an open directory that is being filled. Names in it are never followed. Its methods may be called
+// from several goroutines.
+type target interface {
+	// mkdir makes a directory and opens it.
+	mkdir(name string) (target, error)
+	// write makes a file that wasn't there, with these bytes.
+	write(name string, m cas.Mode, b []byte) error
+	// create makes a file that wasn't there and opens it for writing and reading.
+	create(name string, m cas.Mode) (*os.File, error)
+	close() error
+}
+
+// A checkout is one Checkout.
+type checkout struct {
+	CheckoutOptions
+	src     cas.Getter
+	paths   target // where the root directory, named rootName, is made
+	buffers sync.Pool
+
+	stack   []*outDir // to be made
+	open    int       // directories that are open
+	made    []*outDir // open since the last window
+	window  []outFile
+	files   atomic.Int64
+	bytes   atomic.Int64
+	dirs    int64
+	planned int64 // files and directories of which is known so far
+	size    int64 // bytes of which is known so far
+}
+
+// rootName is what the root of the tree is called while it is built.
+const rootName = "tree"
+
+// An outDir is a directory to be made.
+type outDir struct {
+	parent *outDir
+	name   string
+	rel    string
+	tree   cas.Digest
+
+	t       target
+	entries []cas.Entry
+	subs    int // that aren't made yet and need t
+}
+
+// An outFile is a file to be made.
+type outFile struct {
+	d *outDir
+	e *cas.Entry
+}
+
+// run makes directories until there is a window of files to be filled into them, and so on.
+func (c *checkout) run(ctx context.Context, root cas.Digest) error {
+	c.stack = append(c.stack, &outDir{name: rootName, tree: root})
+	for len(c.stack) > 0 {
+		n := min(len(c.stack), c.windowDirs, max(leastDirs, openDirs-c.open))
+		dirs := c.stack[len(c.stack)-n:]
+		c.stack = c.stack[:len(c.stack)-n]
+		if err := c.makeDirs(ctx, append([]*outDir(nil), dirs...)); err != nil {
+			return err
+		}
+		if len(c.window) >= c.windowFiles || len(c.made) >= c.windowDirs || len(c.stack) == 0 {
+			if err := c.fill(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeDirs reads trees, makes their directories and plans what is in them.
+func (c *checkout) makeDirs(ctx context.Context, dirs []*outDir) error {
+	ids := make([]cas.ID, len(dirs))
+	for i, d := range dirs {
+		ids[i] = cas.ID{Kind: cas.TreeKind, Digest: d.tree}
+	}
+	u := unique(ids)
+	err := c.visit(ctx, u.ids, func(i int, o cas.Object) error {
+		b, err := readTree(o)
+		if err != nil {
+			return err
+		}
+		entries, err := cas.ParseTree(nil, b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", o.ID, err)
+		}
+		for at := u.first[i]; at >= 0; at = u.next[at] {
+			d := dirs[at]
+			in := c.paths
+			if d.parent != nil {
+				in = d.parent.t
+			}
+			if d.t, err = in.mkdir(d.name); err != nil {
+				return located(d.rel, err)
+			}
+			d.entries = entries
+		}
+		return nil
+	})
+	for _, d := range dirs {
+		if d.t != nil {
+			c.made = append(c.made, d)
+			c.open++
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range dirs {
+		if err := c.plan(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readTree(o cas.Object) ([]byte, error) {
+	if o.Size > cas.MaxTreeBytes {
+		return nil, fmt.Errorf("%s has %d bytes, which is more than a tree may have", o.ID, o.Size)
+	}
+	var b bytes.Buffer
+	b.Grow(int(o.Size) + bytes.MinRead)
+	if _, err := b.ReadFrom(io.LimitReader(o, cas.MaxTreeBytes+1)); err != nil {
+		return nil, err
+	}
+	if b.Len() > cas.MaxTreeBytes {
+		return nil, fmt.Errorf("%s is longer than a tree may be", o.ID)
+	}
+	return b.Bytes(), nil
+}
+
+// plan puts what is in d where it waits to be made.
+func (c *checkout) plan(d *outDir) error {
+	c.dirs++
+	c.planned += int64(len(d.entries))
+	if c.planned > c.MaxFiles {
+		return &LimitError{"files", c.MaxFiles}
+	}
+	for i := range d.entries {
+		e := &d.entries[i]
+		if len(d.rel)+1+len(e.Name) > maxPath {
+			return located(join(d.rel, e.Name), checkName(d.rel, e.Name))
+		}
+		if e.Mode == cas.Dir {
+			d.subs++
+			c.stack = append(c.stack, &outDir{parent: d, name: e.Name, rel: join(d.rel, e.Name), tree: e.Digest})
+			continue
+		}
+		c.window = append(c.window, outFile{d, e})
+		if c.size += e.Size; c.size < 0 || c.MaxBytes > 0 && c.size > c.MaxBytes {
+			return &LimitError{"bytes", c.MaxBytes}
+		}
+	}
+	if d.parent != nil {
+		d.parent.subs--
+	}
+	return nil
+}
+
+// fill writes the files of the window and closes the directories that aren't needed any more.
+func (c *checkout) fill(ctx context.Context) error {
+	ids := make([]cas.ID, len(c.window))
+	for i := range c.window {
+		ids[i] = c.window[i].e.ID()
+	}
+	u := unique(ids)
+	err := c.visit(ctx, u.ids, func(i int, o cas.Object) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return c.write(o, &u, u.first[i])
+	})
+	if err != nil {
+		return err
+	}
+	c.window = c.window[:0]
+	needed := c.made[:0]
+	for _, d := range c.made {
+		if d.subs > 0 {
+			needed = append(needed, d)
+			continue
+		}
+		c.open--
+		if err := d.t.close(); err != nil {
+			return located(d.rel, err)
+		}
+		d.t, d.entries = nil, nil
+	}
+	clear(c.made[len(needed):])
+	c.made = needed
+	return nil
+}
+
+// closeAll closes what an error left open.
+func (c *checkout) closeAll() {
+	for _, d := range c.made {
+		if d.t != nil {
+			d.t.close()
+		}
+	}
+}
+
+// write makes the files of the window that have the same bytes, from the place first on.
+func (c *checkout) write(o cas.Object, u *uniqueIDs, first int32) error {
+	for at := first; at >= 0; at = u.next[at] {
+		if f := &c.window[at]; f.e.Size != o.Size {
+			return located(join(f.d.rel, f.e.Name), fmt.Errorf("%s has %d bytes; its tree says %d", o.ID, o.Size, f.e.Size))
+		}
+	}
+	if o.Size > readWhole {
+		return c.writeLong(o, u, first)
+	}
+	buf := c.buffers.Get().(*[readWhole]byte)
+	defer c.buffers.Put(buf)
+	b := buf[:o.Size]
+	if _, err := io.ReadFull(o, b); err != nil {
+		return damaged(o, err)
+	}
+	if err := atEnd(o); err != nil {
+		return err
+	}
+	for at := first; at >= 0; at = u.next[at] {
+		f := &c.window[at]
+		if err := f.d.t.write(f.e.Name, f.e.Mode, b); err != nil {
+			return located(join(f.d.rel, f.e.Name), err)
+		}
+		c.progress(1, o.Size)
+	}
+	return nil
+}
+
+// damaged makes an early end an error that can't be taken for a clean one.
+func damaged(o cas.Object, err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return &cas.DamagedError{ID: o.ID, Err: io.ErrUnexpectedEOF}
+	}
+	return err
+}
+
+// atEnd waits for the end, which alone says that the bytes were right.
+func atEnd(o cas.Object) error {
+	var one [1]byte
+	switch n, err := o.Read(one[:]); {
+	case n > 0:
+		return &cas.DamagedError{ID: o.ID, Err: cas.ErrTooLong}
+	case err == io.EOF:
+		return nil
+	case err != nil:
+		return err
+	}
+	return &cas.DamagedError{ID: o.ID, Err: io.ErrNoProgress}
+}
+
+func (c *checkout) progress(files, bytes int64) {
+	f, b := c.files.Add(files), c.bytes.Add(bytes)
+	if c.Progress != nil {
+		c.Progress(f, b)
+	}
+}
+
+// uniqueIDs are ids without repetitions.
+type uniqueIDs struct {
+	ids   []cas.ID
+	first []int32 // where each of ids stood first
+	next  []int32 // for each place, the next one with the same id, or -1
+}
+
+func unique(ids []cas.ID) uniqueIDs {
+	seen := make(map[cas.ID]int32, len(ids)) // the last place so far
+	u := uniqueIDs{ids: make([]cas.ID, 0, len(ids)), first: make([]int32, 0, len(ids)), next: make([]int32, len(ids))}
+	for i, id := range ids {
+		u.next[i] = -1
+		if last, ok := seen[id]; ok {
+			u.next[last] = int32(i)
+		} else {
+			u.ids, u.first = append(u.ids, id), append(u.first, int32(i))
+		}
+		seen[id] = int32(i)
+	}
+	return u
+}
+
+// visit reads objects in the source's own way if it has one.
+func (c *checkout) visit(ctx context.Context, ids []cas.ID, f func(i int, o cas.Object) error) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if v, ok := c.src.(cas.Visitor); ok {
+		return v.Visit(ctx, ids, f)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(c.Workers, len(ids)) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(ids) {
+					return
+				}
+				o, err := c.src.Get(ctx, ids[i])
+				if err == nil {
+					err = f(i, o)
+					o.Close()
+				}
+				if err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

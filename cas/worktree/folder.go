@@ -1,0 +1,153 @@
+package worktree
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A folder is an open directory. Names in it are looked up in the directory that was opened, wherever it was
+// moved since, and symbolic links are not followed. Its methods may be called from several goroutines.
+type folder interface {
+	// list returns the names in it, in no order, in memory of b.
+	list(b *listBuffer, into []name) ([]name, error)
+	// stat tells about a name without opening it.
+	stat(name string) (stamp, error)
+	// open opens a regular file for reading, without ever waiting for another process; anything else gives
+	// a *KindError.
+	open(name string) (io.ReadCloser, stamp, error)
+	// sub opens a directory.
+	sub(name string) (folder, folderInfo, error)
+	close() error
+}
+
+// A folderInfo is what must be known of a directory to remember its files.
+type folderInfo struct {
+	dev    uint64
+	stamps bool // stamps of files in it are this machine's and tell about changes
+}
+
+// unknownMode is the type of an entry whose file system doesn't tell it in listings.
+const unknownMode = fs.ModeType
+
+// A name is an entry of a directory and its type, of which only the type bits are set.
+type name struct {
+	name string
+	mode fs.FileMode
+}
+
+// A stamp is what tells whether a file changed. Where there is no ctime it is zero.
+type stamp struct {
+	dev, ino     uint64
+	size         int64
+	mtime, ctime int64 // nanoseconds since 1970
+	mode         uint32
+}
+
+// A rootFolder is a folder by way of os.Root, which every system has.
+type rootFolder struct{ r *os.Root }
+
+func openRoot(path string) (folder, folderInfo, error) {
+	r, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, folderInfo{}, err
+	}
+	return rootInfo(r)
+}
+
+func rootInfo(r *os.Root) (folder, folderInfo, error) {
+	fi, err := r.Stat(".")
+	if err != nil {
+		r.Close()
+		return nil, folderInfo{}, err
+	}
+	s, _ := stampOf(fi)
+	return rootFolder{r}, folderInfo{dev: s.dev, stamps: ownStamps(r)}, nil
+}
+
+func (f rootFolder) list(_ *listBuffer, into []name) ([]name, error) {
+	d, err := f.r.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	for {
+		es, err := d.ReadDir(1024)
+		for _, e := range es {
+			into = append(into, name{e.Name(), e.Type()})
+		}
+		if err == io.EOF {
+			return into, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (f rootFolder) stat(name string) (stamp, error) {
+	fi, err := f.r.Lstat(name)
+	if err != nil {
+		return stamp{}, err
+	}
+	s, _ := stampOf(fi)
+	return s, nil
+}
+
+// open looks before it opens and again afterwards, because os.Root follows links that stay inside the root.
+func (f rootFolder) open(name string) (io.ReadCloser, stamp, error) {
+	before, err := f.r.Lstat(name)
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, stamp{}, describe(before.Mode())
+	}
+	r, err := f.r.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	fi, err := r.Stat()
+	if err == nil && !os.SameFile(before, fi) {
+		err = errSwapped
+	}
+	if err != nil {
+		r.Close()
+		return nil, stamp{}, err
+	}
+	s, err := stampOf(fi)
+	if err != nil {
+		r.Close()
+		return nil, stamp{}, err
+	}
+	return r, s, nil
+}
+
+func (f rootFolder) sub(name string) (folder, folderInfo, error) {
+	before, err := f.r.Lstat(name)
+	if err != nil {
+		return nil, folderInfo{}, err
+	}
+	if !before.IsDir() {
+		return nil, folderInfo{}, describe(before.Mode())
+	}
+	r, err := f.r.OpenRoot(name)
+	if err != nil {
+		return nil, folderInfo{}, err
+	}
+	fi, err := r.Stat(".")
+	if err == nil && !os.SameFile(before, fi) {
+		err = errSwapped
+	}
+	if err != nil {
+		r.Close()
+		return nil, folderInfo{}, err
+	}
+	return rootInfo(r)
+}
+
+func (f rootFolder) close() error { return f.r.Close() }
+
+// absOf returns where a directory of an import is, for the cache's keys.
+func absOf(root, rel string) string { return filepath.Join(root, filepath.FromSlash(rel)) }

@@ -1,0 +1,259 @@
+package worktree
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+const nonblock = unix.O_NONBLOCK
+
+// listBuffer is what directories are read into.
+type listBuffer struct {
+	b     []byte
+	arena []byte // the names of one directory, one after the other
+	ends  []int32
+}
+
+// An fdFolder is a folder by way of the system calls that take a directory's descriptor: a third of the time
+// that os.Root takes, which looks everything up twice.
+type fdFolder int
+
+const openDirFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+
+func openDir(path string) (folder, folderInfo, error) {
+	fd, err := openat(unix.AT_FDCWD, path, openDirFlags)
+	if err != nil {
+		return nil, folderInfo{}, &os.PathError{Op: "open", Path: path, Err: err}
+	}
+	return dirInfo(fd)
+}
+
+// dirInfo closes fd when it fails.
+func dirInfo(fd int) (folder, folderInfo, error) {
+	var st unix.Stat_t
+	if err := retry(func() error { return unix.Fstat(fd, &st) }); err != nil {
+		unix.Close(fd)
+		return nil, folderInfo{}, err
+	}
+	return fdFolder(fd), folderInfo{dev: uint64(st.Dev), stamps: stampsOf(fd)}, nil
+}
+
+func openat(dir int, name string, flags int) (fd int, err error) {
+	err = retry(func() error {
+		fd, err = unix.Openat(dir, name, flags, 0)
+		return err
+	})
+	return fd, err
+}
+
+// retry repeats a call that a signal interrupted.
+func retry(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
+}
+
+// stampsOf reports whether files on the file system of fd are stamped by this machine's clock, with every
+// change and with more than whole seconds. Unknown file systems count as those that aren't.
+func stampsOf(fd int) bool {
+	var st unix.Statfs_t
+	if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
+		return false
+	}
+	switch uint32(st.Type) {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC,
+		unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1, zfsMagic:
+		return true
+	}
+	return false
+}
+
+const zfsMagic = 0x2fc12fc1
+
+// ownStamps is stampsOf for a Root.
+func ownStamps(r *os.Root) bool {
+	d, err := r.Open(".")
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	return stampsOf(int(d.Fd()))
+}
+
+// stampOf returns what a file looked like; of a file that isn't regular, an error that says so.
+func stampOf(fi fs.FileInfo) (stamp, error) {
+	s := stamp{size: fi.Size(), mtime: fi.ModTime().UnixNano(), mode: uint32(fi.Mode())}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
+		s.dev, s.ino, s.mode = uint64(st.Dev), uint64(st.Ino), uint32(st.Mode)
+		s.ctime = int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec)
+	}
+	if !fi.Mode().IsRegular() {
+		return s, describe(fi.Mode())
+	}
+	return s, nil
+}
+
+const execBit = unix.S_IXUSR
+
+// list makes all names one string, so that a directory costs two allocations.
+func (f fdFolder) list(b *listBuffer, into []name) ([]name, error) {
+	if b.b == nil {
+		b.b = make([]byte, 64<<10)
+	}
+	b.arena, b.ends = b.arena[:0], b.ends[:0]
+	for {
+		n, err := unix.ReadDirent(int(f), b.b)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if n <= 0 {
+			break
+		}
+		if into, err = b.parse(b.b[:n], into); err != nil {
+			return nil, err
+		}
+	}
+	all, from := string(b.arena), int32(0)
+	for i, end := range b.ends {
+		into[i].name = all[from:end]
+		from = end
+	}
+	return into, nil
+}
+
+var errDirent = errors.New("the kernel returned a malformed directory entry")
+
+// parse reads entries as getdents64 returns them: inode (8), offset (8), length (2), type (1), name, NUL.
+func (b *listBuffer) parse(d []byte, into []name) ([]name, error) {
+	const head = 19
+	for len(d) > 0 {
+		if len(d) < head {
+			return nil, errDirent
+		}
+		n := int(binary.NativeEndian.Uint16(d[16:]))
+		if n <= head || n > len(d) {
+			return nil, errDirent
+		}
+		text := d[head:n]
+		if end := bytes.IndexByte(text, 0); end >= 0 {
+			text = text[:end]
+		}
+		if ino := binary.NativeEndian.Uint64(d); ino != 0 && string(text) != "." && string(text) != ".." {
+			b.arena = append(b.arena, text...)
+			b.ends = append(b.ends, int32(len(b.arena)))
+			into = append(into, name{mode: direntMode(d[18])})
+		}
+		d = d[n:]
+	}
+	return into, nil
+}
+
+func direntMode(t byte) fs.FileMode {
+	switch t {
+	case unix.DT_REG:
+		return 0
+	case unix.DT_DIR:
+		return fs.ModeDir
+	case unix.DT_LNK:
+		return fs.ModeSymlink
+	case unix.DT_FIFO:
+		return fs.ModeNamedPipe
+	case unix.DT_SOCK:
+		return fs.ModeSocket
+	case unix.DT_BLK, unix.DT_CHR:
+		return fs.ModeDevice
+	case unix.DT_UNKNOWN:
+		return unknownMode
+	}
+	return fs.ModeIrregular
+}
+
+func (f fdFolder) stat(name string) (stamp, error) {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(f), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	for err == unix.EINTR {
+		err = unix.Fstatat(int(f), name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return stampOfStat(&st), err
+}
+
+func stampOfStat(st *unix.Stat_t) stamp {
+	return stamp{
+		dev: uint64(st.Dev), ino: uint64(st.Ino), size: st.Size, mode: uint32(st.Mode),
+		mtime: int64(st.Mtim.Sec)*1e9 + int64(st.Mtim.Nsec),
+		ctime: int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec),
+	}
+}
+
+// open is called for what was a regular file when it was listed. If a FIFO took its place O_NONBLOCK keeps the
+// call from waiting for somebody to write.
+func (f fdFolder) open(name string) (io.ReadCloser, stamp, error) {
+	fd, err := openat(int(f), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
+	if err == unix.ELOOP {
+		err = &KindError{"symbolic link"}
+	}
+	if err != nil {
+		return nil, stamp{}, err
+	}
+	var st unix.Stat_t
+	err = retry(func() error { return unix.Fstat(fd, &st) })
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		err = describe(modeOf(uint32(st.Mode)))
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, stamp{}, err
+	}
+	return fdFile(fd), stampOfStat(&st), nil
+}
+
+// modeOf returns the type bits of a mode as the system has it.
+func modeOf(mode uint32) fs.FileMode {
+	return direntMode(byte(mode & unix.S_IFMT >> 12)) // DT_REG is S_IFREG>>12, and so on
+}
+
+func (f fdFolder) sub(name string) (folder, folderInfo, error) {
+	fd, err := openat(int(f), name, openDirFlags|unix.O_NOFOLLOW)
+	if err != nil {
+		return nil, folderInfo{}, err
+	}
+	return dirInfo(fd)
+}
+
+func (f fdFolder) close() error { return unix.Close(int(f)) }
+
+// An fdFile is a regular file open for reading.
+type fdFile int
+
+func (f fdFile) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for {
+		n, err := unix.Read(int(f), p)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+func (f fdFile) Close() error { return unix.Close(int(f)) }

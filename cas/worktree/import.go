@@ -1,0 +1,268 @@
+package worktree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// Options say how a directory is imported. The zero Options are good.
+type Options struct {
+	// Workers is how many goroutines read; GOMAXPROCS when zero.
+	Workers int
+	// Cache remembers the digests of unchanged files; nil remembers nothing.
+	Cache *Cache
+	// Skip says what else is left out, by the path relative to the directory, "/"-separated. It is called from
+	// several goroutines.
+	Skip func(path string, dir bool) bool
+	// Progress is told the files and bytes done so far. It is called often, from several goroutines, and the
+	// numbers of one call may be older than those of the one before.
+	Progress func(files, bytes int64)
+
+	portable bool // use the portable way where there is a faster one; for tests
+}
+
+// A Result says what Import made.
+type Result struct {
+	ID        cas.ID // of the tree, or of the blob when a file was imported
+	Files     int64
+	Dirs      int64 // directories in the tree, its root included
+	Bytes     int64 // of all files
+	Read      int64 // files that were read; the others were remembered
+	EmptyDirs int64 // directories left out because there is no file in them
+	Droppings int64 // files and directories left out because trees never hold them
+	Skipped   int64 // files and directories left out because Options.Skip said so
+}
+
+// A ChangedError says that something changed while it was read, so that no state of it could be told.
+type ChangedError struct {
+	Path string
+	Err  error // what was found, or nil
+}
+
+func (e *ChangedError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("%q changed while it was read: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("%q changed while it was read", e.Path)
+}
+
+func (e *ChangedError) Unwrap() error { return e.Err }
+
+// Import puts the directory path, or the file, into batch and returns its name. It does not commit the batch. A
+// symbolic link is followed when it is path itself or leads to it, and nowhere below.
+func Import(ctx context.Context, batch cas.Batch, path string, o Options) (Result, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return Result{}, err
+	}
+	fi, err := os.Stat(abs)
+	if err != nil {
+		return Result{}, err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	m := &importer{Options: o, ctx: ctx, cancel: cancel, batch: batch, root: abs}
+	m.wake.L = &m.mu
+	if m.Workers <= 0 {
+		m.Workers = runtime.GOMAXPROCS(0)
+	}
+	if fi.IsDir() {
+		err = m.importDir()
+	} else {
+		err = m.importFile(fi)
+	}
+	if err != nil {
+		return Result{}, err
+	}
+	return m.result(), nil
+}
+
+// An importer is one Import.
+type importer struct {
+	Options
+	ctx    context.Context
+	cancel context.CancelCauseFunc // with the first error
+	batch  cas.Batch
+	root   string // absolute
+	begin  Moment // set when there is a cache
+
+	mu    sync.Mutex
+	wake  sync.Cond
+	stack []job
+	busy  int // workers that are at a job
+
+	id                               cas.ID
+	files, dirs, bytes, read         atomic.Int64
+	emptyDirs, droppings, leftBySkip atomic.Int64
+	problems                         problems
+}
+
+// A job is a part of a directory's files to be read or, when n is zero, a directory to be listed.
+type job struct {
+	d       *dir
+	from, n int
+}
+
+// A worker is the memory that one goroutine uses again and again.
+type worker struct {
+	buf     []byte // at least readWhole + 1 bytes
+	names   []name
+	ids     []cas.ID
+	at      []int32 // which file each of ids is
+	tree    []byte
+	entries []cas.Entry
+	value   []byte
+	list    listBuffer
+}
+
+func newWorker() *worker { return &worker{buf: make([]byte, readWhole+1)} }
+
+func (m *importer) importDir() error {
+	open := openDir
+	if m.portable {
+		open = openRoot
+	}
+	f, info, err := open(m.root)
+	if err != nil {
+		return err
+	}
+	if m.Cache != nil {
+		m.begin = m.Cache.now()
+	}
+	root := &dir{f: f, info: info}
+	root.expect(1)
+	m.push(job{d: root})
+	var wg sync.WaitGroup
+	for range m.Workers {
+		wg.Go(m.work)
+	}
+	wg.Wait()
+	for _, j := range m.stack { // of a run that was ended
+		j.d.abandon()
+	}
+	if m.ctx.Err() != nil {
+		return context.Cause(m.ctx)
+	}
+	return m.problems.err()
+}
+
+// importFile makes a blob of one file.
+func (m *importer) importFile(fi os.FileInfo) error {
+	if !fi.Mode().IsRegular() {
+		m.problems.add(m.root, describe(fi.Mode()))
+		return m.problems.err()
+	}
+	resolved, err := filepath.EvalSymlinks(m.root)
+	if err != nil {
+		return err
+	}
+	dirname, base := filepath.Split(resolved)
+	f, _, err := openRoot(dirname)
+	if err != nil {
+		return err
+	}
+	d := &dir{f: f, files: []file{{name: base}}, single: true}
+	d.expect(1)
+	defer d.release()
+	e := &d.files[0]
+	if err := m.readFile(newWorker(), d, e); err != nil {
+		return err
+	}
+	m.id = cas.ID{Kind: cas.Blob, Digest: e.digest}
+	return m.problems.err()
+}
+
+func (m *importer) result() Result {
+	return Result{
+		ID: m.id, Files: m.files.Load(), Dirs: m.dirs.Load(), Bytes: m.bytes.Load(), Read: m.read.Load(),
+		EmptyDirs: m.emptyDirs.Load(), Droppings: m.droppings.Load(), Skipped: m.leftBySkip.Load(),
+	}
+}
+
+// push leaves a job to whoever is free. The last one pushed is the first one taken: what was begun is finished
+// before anything new is begun, so that few directories are open at once.
+func (m *importer) push(j job) {
+	m.mu.Lock()
+	m.stack = append(m.stack, j)
+	m.mu.Unlock()
+	m.wake.Signal()
+}
+
+// work takes jobs until there are none and nobody is left who could push one.
+func (m *importer) work() {
+	w := newWorker()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for {
+		for len(m.stack) == 0 && m.busy > 0 && m.ctx.Err() == nil {
+			m.wake.Wait()
+		}
+		if len(m.stack) == 0 || m.ctx.Err() != nil {
+			m.wake.Broadcast()
+			return
+		}
+		j := m.stack[len(m.stack)-1]
+		m.stack = m.stack[:len(m.stack)-1]
+		m.busy++
+		m.mu.Unlock()
+		err := m.do(w, j)
+		if err != nil {
+			m.cancel(err)
+		}
+		m.mu.Lock()
+		m.busy--
+	}
+}
+
+func (m *importer) do(w *worker, j job) error {
+	var err error
+	if j.n == 0 {
+		err = m.list(w, j.d)
+	} else {
+		err = m.filesOf(w, j.d, j.from, j.n)
+	}
+	j.d.release()
+	if err != nil {
+		return err
+	}
+	return m.done(w, j.d)
+}
+
+// progress is told of work done.
+func (m *importer) progress(files, bytes int64) {
+	f, b := m.files.Add(files), m.bytes.Add(bytes)
+	if m.Progress != nil {
+		m.Progress(f, b)
+	}
+}
+
+// pathOf names a file in messages, relative to the imported directory.
+func (m *importer) pathOf(d *dir, name string) string {
+	if d.single {
+		return m.root
+	}
+	return join(d.rel, name)
+}
+
+func join(dir, name string) string {
+	if dir == "" {
+		return name
+	}
+	return dir + "/" + name
+}
+
+// located gives an error the path it lacks.
+func located(path string, err error) error {
+	if pe, ok := errors.AsType[*os.PathError](err); ok {
+		err = pe.Err
+	}
+	return fmt.Errorf("%q: %w", path, err)
+}

@@ -1,0 +1,66 @@
+package worktree
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// writeLong makes a file that doesn't fit into memory and then, once it was found right, copies of it in the other
+// places. Those the system makes without the bytes passing through here: it shares them where the file system can.
+func (c *checkout) writeLong(o cas.Object, u *uniqueIDs, first int32) (err error) {
+	f := &c.window[first]
+	w, err := f.d.t.create(f.e.Name, f.e.Mode)
+	if err != nil {
+		return located(join(f.d.rel, f.e.Name), err)
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	if err := c.copyLong(w, o); err != nil {
+		return err
+	}
+	c.progress(1, 0)
+	for at := u.next[first]; at >= 0; at = u.next[at] {
+		f := &c.window[at]
+		if err := clone(f, w); err != nil {
+			return located(join(f.d.rel, f.e.Name), err)
+		}
+		c.progress(1, o.Size)
+	}
+	return nil
+}
+
+func (c *checkout) copyLong(w io.Writer, o cas.Object) error {
+	buf := c.buffers.Get().(*[readWhole]byte)
+	defer c.buffers.Put(buf)
+	for left := o.Size; left > 0; {
+		n, err := io.ReadFull(o, buf[:min(left, readWhole)])
+		if err != nil {
+			return damaged(o, err)
+		}
+		if _, err := w.Write(buf[:n]); err != nil {
+			return err
+		}
+		left -= int64(n)
+		c.progress(0, int64(n))
+	}
+	return atEnd(o)
+}
+
+// clone makes a file with the bytes of another that was just written.
+func clone(f *outFile, from *os.File) (err error) {
+	if _, err := from.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	w, err := f.d.t.create(f.e.Name, f.e.Mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	n, err := w.ReadFrom(from)
+	if err == nil && n != f.e.Size {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package worktree
+
+func newClock() func() Moment { return processClock() }

@@ -1,0 +1,109 @@
+package worktree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// readWhole is the size up to which a file is read into memory.
+const readWhole = 256 << 10
+
+var errGrowing = errors.New("it kept growing")
+
+// readFile stores a file and finds its digest.
+func (m *importer) readFile(w *worker, d *dir, f *file) error {
+	r, s, err := d.f.open(f.name)
+	if err != nil {
+		return m.swapped(m.pathOf(d, f.name), err)
+	}
+	defer r.Close()
+	f.mode, f.record, f.stamp = modeFor(s.mode), -1, stamp{}
+	n, err := readSome(r, w.buf, s.size)
+	if err != nil {
+		return located(m.pathOf(d, f.name), err)
+	}
+	if n < len(w.buf) {
+		f.size = int64(n)
+		f.digest, err = m.batch.PutBytes(m.ctx, cas.Blob, w.buf[:n])
+		m.progress(1, f.size)
+	} else {
+		err = m.stream(d, f, io.MultiReader(bytes.NewReader(w.buf[:n]), r), s.size)
+	}
+	if err != nil {
+		return err
+	}
+	m.read.Add(1)
+	if m.Cache != nil {
+		m.Cache.misses.Add(1)
+		if f.size == s.size && s.dev == d.info.dev && s.settled(m.begin) {
+			f.stamp = s
+		}
+	}
+	return nil
+}
+
+// readSome reads until the end or until buf is full. When as many bytes came as the file was long, and not as
+// many as were asked for, that was the end.
+func readSome(r io.Reader, buf []byte, size int64) (n int, err error) {
+	for n < len(buf) {
+		room := buf[n:]
+		k, err := r.Read(room)
+		n += k
+		if err == io.EOF || err == nil && int64(n) == size && k < len(room) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// stream stores a long file.
+func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
+	s := &streamed{m: m, r: r, left: growth(size)}
+	info, err := m.batch.Put(m.ctx, cas.Blob, s)
+	if s.err != nil && m.ctx.Err() == nil {
+		if s.err == errGrowing {
+			return &ChangedError{Path: m.pathOf(d, f.name), Err: errGrowing}
+		}
+		return located(m.pathOf(d, f.name), s.err)
+	}
+	if err != nil {
+		return err
+	}
+	f.digest, f.size = info.Digest, info.Size
+	m.progress(1, 0)
+	return nil
+}
+
+// A streamed reader can be cancelled, is bounded, and reports progress.
+type streamed struct {
+	m    *importer
+	r    io.Reader
+	left int64
+	err  error // of the file, as opposed to the store
+}
+
+func (s *streamed) Read(p []byte) (int, error) {
+	if s.m.ctx.Err() != nil {
+		return 0, context.Cause(s.m.ctx)
+	}
+	if s.left <= 0 {
+		s.err = errGrowing
+		return 0, s.err
+	}
+	n, err := s.r.Read(p)
+	if err != nil && err != io.EOF {
+		s.err = err
+	}
+	s.left -= int64(n)
+	if n > 0 {
+		s.m.progress(0, int64(n))
+	}
+	return n, err
+}

@@ -1,0 +1,408 @@
+package worktree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// share is how many files of one directory make a job. A directory with more keeps several workers busy.
+const share = 256
+
+// maxPath is the longest path that package portable allows.
+const maxPath = 1000
+
+// A dir is a directory that is being imported.
+type dir struct {
+	parent *dir
+	rel    string // "" for the root
+	at     int    // in parent.subs
+	single bool   // not a directory, but the file that Import was called for
+
+	f     folder
+	info  folderInfo
+	users atomic.Int32 // of f, which the last one closes
+	open  atomic.Int32 // jobs and directories that must be done before the tree can be made
+
+	files []file
+	subs  []sub
+	old   value // what the cache remembered; files refer to its bytes
+	fresh bool  // whether nothing was remembered, or something else than what is there
+}
+
+// A file is a regular file of a directory.
+type file struct {
+	name   string
+	digest cas.Digest
+	size   int64
+	stamp  stamp // taken before the file was read; zero if that must not be remembered
+	mode   cas.Mode
+	record int32 // where old has its record, or -1
+	known  bool  // the digest was remembered
+}
+
+// A sub is a directory in a directory.
+type sub struct {
+	name   string
+	digest cas.Digest // zero until done, and if there is no file in it
+}
+
+// expect is called before n more users and jobs begin.
+func (d *dir) expect(n int32) {
+	d.users.Add(n)
+	d.open.Add(n)
+}
+
+// release ends one use of d's folder.
+func (d *dir) release() {
+	if d.users.Add(-1) == 0 && d.f != nil {
+		d.f.close()
+	}
+}
+
+// abandon releases what a job that is not done would have.
+func (d *dir) abandon() {
+	if d.f == nil {
+		d.parent.release()
+		return
+	}
+	d.release()
+}
+
+// list opens a directory, reads its names and leaves its directories and most of its files to whoever is free.
+func (m *importer) list(w *worker, d *dir) error {
+	if d.parent != nil {
+		ok, err := m.open(d)
+		if !ok || err != nil {
+			return err
+		}
+	}
+	var err error
+	if w.names, err = d.f.list(&w.list, w.names[:0]); err != nil {
+		return located(cmp.Or(d.rel, m.root), err)
+	}
+	slices.SortFunc(w.names, func(a, b name) int { return cmp.Compare(a.name, b.name) })
+	if err := m.sort(w, d); err != nil {
+		return err
+	}
+	if m.problems.full() {
+		return nil
+	}
+	m.recall(w, d)
+	d.expect(int32(len(d.subs)))
+	for i := len(d.subs) - 1; i >= 0; i-- {
+		m.push(job{d: &dir{parent: d, rel: join(d.rel, d.subs[i].name), at: i}})
+	}
+	if m.problems.any() {
+		return nil
+	}
+	for from := share; from < len(d.files); from += share {
+		d.expect(1)
+		m.push(job{d: d, from: from, n: min(share, len(d.files)-from)})
+	}
+	if n := min(share, len(d.files)); n > 0 {
+		return m.filesOf(w, d, 0, n)
+	}
+	return nil
+}
+
+// open opens d in its parent.
+func (m *importer) open(d *dir) (bool, error) {
+	defer d.parent.release()
+	f, info, err := d.parent.f.sub(d.parent.subs[d.at].name)
+	d.expect(1)
+	if err == nil {
+		d.f, d.info = f, info
+		return true, nil
+	}
+	return false, m.swapped(d.rel, err)
+}
+
+// swapped tells what to do about something that was listed as what it isn't any more.
+func (m *importer) swapped(path string, err error) error {
+	if k, ok := errors.AsType[*KindError](err); ok {
+		m.problems.add(path, k)
+		return nil
+	}
+	for _, gone := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, errSwapped} {
+		if errors.Is(err, gone) {
+			return &ChangedError{Path: path, Err: gone}
+		}
+	}
+	return located(path, err)
+}
+
+// sort tells files, directories and what is left out or refused from each other.
+func (m *importer) sort(w *worker, d *dir) error {
+	files, subs := 0, 0
+	for i := range w.names {
+		if w.names[i].mode == fs.ModeDir {
+			subs++
+		} else {
+			files++
+		}
+	}
+	d.files, d.subs = make([]file, 0, files), make([]sub, 0, subs)
+	for _, n := range w.names {
+		if n.mode == unknownMode {
+			s, err := d.f.stat(n.name)
+			if err != nil {
+				return m.swapped(join(d.rel, n.name), err)
+			}
+			n.mode = modeOf(s.mode)
+		}
+		switch {
+		case portable.Droppings(n.name):
+			m.droppings.Add(1)
+			continue
+		case m.Skip != nil && m.Skip(join(d.rel, n.name), n.mode == fs.ModeDir):
+			m.leftBySkip.Add(1)
+			continue
+		}
+		if err := checkName(d.rel, n.name); err != nil {
+			m.problems.add(join(d.rel, n.name), err)
+			continue
+		}
+		switch n.mode {
+		case 0:
+			d.files = append(d.files, file{name: n.name, record: -1})
+		case fs.ModeDir:
+			d.subs = append(d.subs, sub{name: n.name})
+		default:
+			m.problems.add(join(d.rel, n.name), describe(n.mode))
+		}
+	}
+	if len(d.files)+len(d.subs) > cas.MaxTreeEntries {
+		return located(cmp.Or(d.rel, m.root), errTooMany)
+	}
+	return nil
+}
+
+var (
+	errTooMany = errors.New("more files than a tree may have in one directory")
+	errSwapped = errors.New("something else took its place")
+)
+
+// checkName also sees that the whole path isn't too long.
+func checkName(rel, name string) error {
+	if len(rel)+1+len(name) > maxPath {
+		return portable.Check(join(rel, name))
+	}
+	return portable.CheckName(name)
+}
+
+// recall finds the records of d's files.
+func (m *importer) recall(w *worker, d *dir) {
+	d.fresh = true
+	if m.Cache == nil || !d.info.stamps {
+		return
+	}
+	d.old = m.Cache.get(m.ctx, d.info.dev, absOf(m.root, d.rel), m.begin)
+	if d.old.b == nil {
+		return
+	}
+	d.fresh = false
+	r := d.old.records()
+	for i := range d.files {
+		for r.more() && string(r.name()) < d.files[i].name {
+			d.fresh = true // something was deleted
+			r.next()
+		}
+		if r.more() && string(r.name()) == d.files[i].name {
+			d.files[i].record = int32(r.at)
+			r.next()
+		}
+	}
+	if r.more() {
+		d.fresh = true
+	}
+}
+
+// filesOf finds the digests of n of d's files: remembered ones first, in one question to the store, then by
+// reading.
+func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
+	if m.problems.any() {
+		return nil
+	}
+	files := d.files[from : from+n]
+	if d.old.b != nil {
+		if err := m.remembered(w, d, files); err != nil {
+			return err
+		}
+	}
+	for i := range files {
+		if f := &files[i]; !f.known {
+			if m.ctx.Err() != nil {
+				return context.Cause(m.ctx)
+			}
+			if err := m.readFile(w, d, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remembered takes the digests of files that haven't changed and that the store has.
+func (m *importer) remembered(w *worker, d *dir, files []file) error {
+	w.ids, w.at = w.ids[:0], w.at[:0]
+	for i := range files {
+		f := &files[i]
+		if f.record < 0 {
+			continue
+		}
+		r := d.old.record(f.record)
+		s, err := d.f.stat(f.name)
+		if err != nil {
+			return m.swapped(join(d.rel, f.name), err)
+		}
+		if s.dev != d.info.dev || !r.matches(&s) {
+			continue
+		}
+		f.stamp, f.size, f.mode, f.known = s, s.size, modeFor(s.mode), true
+		r.digest(&f.digest)
+		w.ids, w.at = append(w.ids, cas.ID{Kind: cas.Blob, Digest: f.digest}), append(w.at, int32(i))
+	}
+	missing, err := m.batch.Missing(m.ctx, w.ids)
+	if err != nil {
+		return err
+	}
+	if len(missing) > 0 {
+		lacks := make(map[cas.ID]bool, len(missing))
+		for _, id := range missing {
+			lacks[id] = true
+		}
+		for i, id := range w.ids {
+			files[w.at[i]].known = !lacks[id]
+		}
+	}
+	var count, bytes int64
+	for i := range files {
+		if files[i].known {
+			count++
+			bytes += files[i].size
+		}
+	}
+	m.Cache.hits.Add(count)
+	m.progress(count, bytes)
+	return nil
+}
+
+func modeFor(mode uint32) cas.Mode {
+	if mode&execBit != 0 {
+		return cas.Exec
+	}
+	return cas.File
+}
+
+// done ends one job of d and, if it was the last one, makes d's tree and ends d in its parent, and so on.
+func (m *importer) done(w *worker, d *dir) error {
+	for d.open.Add(-1) == 0 {
+		if m.problems.any() {
+			if d.parent == nil {
+				return nil
+			}
+			d = d.parent
+			continue
+		}
+		tree, err := m.makeTree(w, d)
+		if err != nil {
+			return err
+		}
+		if d.parent == nil {
+			m.id = cas.ID{Kind: cas.TreeKind, Digest: tree}
+			return nil
+		}
+		if tree == cas.EmptyTree {
+			m.emptyDirs.Add(1)
+			tree = cas.Digest{}
+		}
+		d.parent.subs[d.at].digest = tree
+		d = d.parent
+	}
+	return nil
+}
+
+// makeTree puts the tree of a directory of which everything is known.
+func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
+	if !d.fresh && d.unchanged() {
+		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.tree()})
+		missing, err := m.batch.Missing(m.ctx, w.ids)
+		if err != nil {
+			return cas.Digest{}, err
+		}
+		if len(missing) == 0 {
+			m.Cache.touch(d.info.dev, absOf(m.root, d.rel), d.old, m.begin)
+			m.dirs.Add(1)
+			return d.old.tree(), nil
+		}
+	}
+	w.entries = merged(w.entries[:0], d)
+	var err error
+	if w.tree, err = cas.AppendTree(w.tree[:0], w.entries); err != nil {
+		if te, ok := errors.AsType[*cas.TreeError](err); ok {
+			m.problems.add(join(d.rel, te.Name), te.Err)
+			return cas.Digest{}, nil
+		}
+		return cas.Digest{}, located(cmp.Or(d.rel, m.root), err)
+	}
+	if len(w.entries) == 0 && d.parent != nil {
+		return cas.EmptyTree, nil
+	}
+	m.dirs.Add(1)
+	tree, err := m.batch.PutBytes(m.ctx, cas.TreeKind, w.tree)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	if m.Cache != nil && d.info.stamps {
+		w.value = appendValue(w.value[:0], d, tree, m.begin)
+		m.Cache.put(m.ctx, d.info.dev, absOf(m.root, d.rel), d.old, w.value, m.begin)
+	}
+	return tree, nil
+}
+
+// unchanged reports whether the remembered tree is that of what is there now.
+func (d *dir) unchanged() bool {
+	for i := range d.files {
+		if !d.files[i].known {
+			return false
+		}
+	}
+	return d.old.tree() != cas.Digest{} && d.old.sameDirs(d.subs)
+}
+
+// merged appends the entries of d's tree in the order of their names.
+func merged(dst []cas.Entry, d *dir) []cas.Entry {
+	files, subs := d.files, d.subs
+	for len(files) > 0 || len(subs) > 0 {
+		if len(subs) == 0 || len(files) > 0 && files[0].name < subs[0].name {
+			f := &files[0]
+			dst = append(dst, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size})
+			files = files[1:]
+			continue
+		}
+		if !subs[0].digest.IsZero() {
+			dst = append(dst, cas.Entry{Name: subs[0].name, Mode: cas.Dir, Digest: subs[0].digest})
+		}
+		subs = subs[1:]
+	}
+	return dst
+}
+
+// growth is how much more than its size when it was opened is read of a file: one that is written to without
+// end must not be read without end.
+func growth(size int64) int64 {
+	const least = 64 << 20
+	if size > math.MaxInt64/2-least {
+		return math.MaxInt64
+	}
+	return 2*size + least
+}

@@ -1,0 +1,264 @@
+package worktree
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// tmpPrefix begins the names of directories in which trees are built. Import leaves them out.
+const tmpPrefix = ".rye-tmp-"
+
+// A DestinationError says why a directory is not made where it was asked for.
+type DestinationError struct {
+	Path  string
+	Why   string
+	Force bool // CheckoutOptions.Force allows it
+}
+
+func (e *DestinationError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Why) }
+
+// A site is the place where a tree is built, beside its destination and hidden from others.
+type site struct {
+	dst     string
+	base    string
+	parent  *os.Root
+	tmp     string // in parent
+	target  target // tmp
+	replace bool   // there is a directory with something in it
+	done    bool
+}
+
+// openSite looks whether dst may be made and begins.
+func openSite(dst string, o CheckoutOptions) (*site, error) {
+	abs, err := filepath.Abs(dst)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{dst: abs, base: filepath.Base(abs)}
+	if filepath.Dir(abs) == abs {
+		return nil, &DestinationError{Path: abs, Why: "is the root of the file system"}
+	}
+	if err := forbidden(abs, o.Forbidden); err != nil {
+		return nil, err
+	}
+	if s.parent, err = os.OpenRoot(filepath.Dir(abs)); err != nil {
+		return nil, err
+	}
+	if err := s.begin(o); err != nil {
+		s.parent.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// forbidden refuses the directories of list and those that they are in, under whatever name.
+func forbidden(abs string, list []string) error {
+	fi, err := os.Stat(abs)
+	for _, f := range list {
+		if f == "" {
+			continue
+		}
+		f, ferr := filepath.Abs(f)
+		if ferr != nil {
+			return ferr
+		}
+		if real, err := filepath.EvalSymlinks(f); err == nil {
+			f = real
+		}
+		for up := f; ; up = filepath.Dir(up) {
+			if up == abs {
+				return &DestinationError{Path: abs, Why: "is, or holds, a directory that is never replaced"}
+			}
+			if ui, uerr := os.Stat(up); err == nil && uerr == nil && os.SameFile(fi, ui) {
+				return &DestinationError{Path: abs, Why: "is, or holds, a directory that is never replaced"}
+			}
+			if filepath.Dir(up) == up {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (s *site) begin(o CheckoutOptions) error {
+	fi, err := s.parent.Stat(".")
+	if err != nil {
+		return err
+	}
+	if why := untrusted(fi); why != "" {
+		return &DestinationError{Path: filepath.Dir(s.dst), Why: why}
+	}
+	if err := s.look(o.Force); err != nil {
+		return err
+	}
+	s.tmp = tmpPrefix + randomName()
+	if err := s.parent.Mkdir(s.tmp, 0o700); err != nil {
+		return err
+	}
+	open := openTarget
+	if o.portable {
+		open = openRootTarget
+	}
+	if s.target, err = open(s.parent, s.tmp); err != nil {
+		return errors.Join(err, s.parent.RemoveAll(s.tmp))
+	}
+	return nil
+}
+
+// look tells what is at the destination.
+func (s *site) look(force bool) error {
+	fi, err := s.parent.Lstat(s.base)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case fi.Mode()&fs.ModeSymlink != 0:
+		return &DestinationError{Path: s.dst, Why: "is a symbolic link"}
+	case !fi.IsDir():
+		return &DestinationError{Path: s.dst, Why: "is there already, and no directory"}
+	}
+	if foreign(fi) {
+		return &DestinationError{Path: s.dst, Why: "belongs to another user"}
+	}
+	d, err := s.parent.Open(s.base)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	switch _, err := d.ReadDir(1); {
+	case err == io.EOF:
+		return nil
+	case err != nil:
+		return err
+	case !force:
+		return &DestinationError{Path: s.dst, Why: "is there already, and not empty", Force: true}
+	}
+	s.replace = true
+	return nil
+}
+
+// publish gives the tree its name.
+func (s *site) publish() error {
+	var err error
+	if s.replace {
+		err = s.exchange()
+	} else {
+		err = s.rename()
+	}
+	if err != nil {
+		return err
+	}
+	s.done = true
+	return nil
+}
+
+// rename moves the tree to where nothing, or an empty directory, is. It fails if there is something by now.
+func (s *site) rename() error {
+	tree := filepath.Join(s.tmp, rootName)
+	err := s.parent.Rename(tree, s.base)
+	if err != nil && s.parent.Remove(s.base) == nil {
+		err = s.parent.Rename(tree, s.base) // a system that doesn't rename over empty directories
+	}
+	return err
+}
+
+// swap is how directories are exchanged where that isn't one system call: between the two renames the
+// destination isn't there.
+func (s *site) swap() error {
+	const oldName = "old"
+	tree, old := filepath.Join(s.tmp, rootName), filepath.Join(s.tmp, oldName)
+	if err := s.parent.Rename(s.base, old); err != nil {
+		return err
+	}
+	if err := s.parent.Rename(tree, s.base); err != nil {
+		return errors.Join(err, s.parent.Rename(old, s.base))
+	}
+	return nil
+}
+
+// close removes what isn't needed: the unfinished tree, or the directory that was replaced.
+func (s *site) close() error {
+	err := s.target.close()
+	if rerr := s.parent.RemoveAll(s.tmp); rerr != nil {
+		what := "the unfinished tree"
+		if s.done {
+			what = "what was replaced"
+		}
+		err = errors.Join(err, fmt.Errorf("%s is left in %q: %w", what, filepath.Join(filepath.Dir(s.dst), s.tmp), rerr))
+	}
+	return errors.Join(err, s.parent.Close())
+}
+
+func randomName() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// permOf returns the permissions of a new file, of which the system takes the umask.
+func permOf(m cas.Mode) fs.FileMode {
+	if m == cas.Exec {
+		return 0o755
+	}
+	return 0o644
+}
+
+// A rootTarget is a target by way of os.Root, which every system has.
+type rootTarget struct{ r *os.Root }
+
+// openRootTarget opens a directory that was just made.
+func openRootTarget(in *os.Root, name string) (target, error) {
+	before, err := in.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	r, err := in.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := r.Stat(".")
+	if err == nil && (!before.IsDir() || !os.SameFile(before, fi)) {
+		err = &ChangedError{Path: name, Err: errSwapped}
+	}
+	if err != nil {
+		r.Close()
+		return nil, err
+	}
+	return rootTarget{r}, nil
+}
+
+func (t rootTarget) mkdir(name string) (target, error) {
+	if err := t.r.Mkdir(name, 0o777); err != nil {
+		return nil, err
+	}
+	return openRootTarget(t.r, name)
+}
+
+func (t rootTarget) create(name string, m cas.Mode) (*os.File, error) {
+	return t.r.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, permOf(m))
+}
+
+func (t rootTarget) write(name string, m cas.Mode, b []byte) error {
+	f, err := t.create(name, m)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+func (t rootTarget) close() error { return t.r.Close() }
