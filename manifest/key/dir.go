@@ -1,0 +1,363 @@
+package key
+
+import (
+	"cmp"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// DefaultName is the name of the key that signs when none is named and SetDefault was never called.
+const DefaultName = "default"
+
+const (
+	privateSuffix = ".private.pem"
+	publicSuffix  = ".public.pem"
+	defaultFile   = "default"
+	tempPrefix    = ".new-"
+	tempAge       = time.Hour // a file of that prefix that is so much older was left by a dead process
+	maxName       = 64
+)
+
+// A Dir is a directory of private keys. Any number of processes may use one at once.
+type Dir struct {
+	path string
+	work int                         // of a passphrase; writeWork if 0, as outside tests
+	hook func(op, path string) error // sees what is about to be changed, and may fail it; nil outside tests
+}
+
+// OpenDir returns the directory of keys at path. Nothing need be there: Add makes it.
+func OpenDir(path string) Dir { return Dir{path: path} }
+
+// An Entry is a key of a Dir, as far as it can be seen without its passphrase.
+type Entry struct {
+	Name   string
+	Public Public // zero if Err, or if the key is locked and its public half is missing
+	Locked bool
+	Err    error // why the key can't be used: a *ModeError, a *RefusedError, an I/O error
+}
+
+// A ModeError refuses a file or directory of keys for what others may do with it, or for what it is.
+type ModeError struct {
+	Path   string
+	Reason string
+}
+
+func (e *ModeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
+
+// CheckName refuses what isn't the name of a key.
+func CheckName(name string) error {
+	ok := name != "" && len(name) <= maxName
+	for i := range len(name) {
+		c := name[i]
+		ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || i > 0 && (c == '-' || c == '_'))
+	}
+	if !ok || portable.Check(name+privateSuffix) != nil {
+		return refused("%q is not the name of a key: expected lower-case letters and digits, then also - and _", name)
+	}
+	return nil
+}
+
+// check refuses a bad name, and a directory that can't be trusted or isn't there.
+func (d Dir) check(name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return checkDir(d.path)
+}
+
+// files returns the names of a key's two files.
+func files(name string) (private, public string) {
+	if name == DefaultName {
+		return "private_key.pem", "public_key.pem"
+	}
+	return name + privateSuffix, name + publicSuffix
+}
+
+// nameOf is the inverse of files.
+func nameOf(private string) (string, bool) {
+	if private == "private_key.pem" {
+		return DefaultName, true
+	}
+	name, ok := strings.CutSuffix(private, privateSuffix)
+	return name, ok && name != DefaultName && CheckName(name) == nil
+}
+
+// List returns the keys, sorted by name. Without a directory there are none.
+func (d Dir) List() ([]Entry, error) {
+	if err := checkDir(d.path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	found, err := os.ReadDir(d.path)
+	if err != nil {
+		return nil, err
+	}
+	var list []Entry
+	for _, f := range found {
+		name, ok := nameOf(f.Name())
+		if !ok {
+			continue
+		}
+		e := Entry{Name: name}
+		e.Public, e.Locked, e.Err = d.look(name)
+		list = append(list, e)
+	}
+	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// Public returns the public half of a key; fs.ErrNotExist if there is no such key, ErrLocked if the public half
+// is missing and the private one has a passphrase.
+func (d Dir) Public(name string) (Public, error) {
+	if err := d.check(name); err != nil {
+		return Public{}, err
+	}
+	pub, locked, err := d.look(name)
+	if err == nil && locked && pub.IsZero() {
+		err = fmt.Errorf("key %q: %w", name, ErrLocked)
+	}
+	return pub, err
+}
+
+// look reads what there is to see of a key without its passphrase.
+func (d Dir) look(name string) (pub Public, locked bool, err error) {
+	b, err := d.readPrivate(name)
+	if err != nil {
+		return Public{}, false, err
+	}
+	if locked = IsLocked(b); locked {
+		pub, _, err = d.readPublic(name)
+		return pub, locked, err
+	}
+	p, err := d.open(name, b, nil)
+	return p.Public(), false, err
+}
+
+// Private opens a key; fs.ErrNotExist if there is no such key. If it is locked, passphrase is asked once; nil
+// stands for nobody to ask.
+func (d Dir) Private(name string, passphrase func() (string, error)) (Private, error) {
+	if err := d.check(name); err != nil {
+		return Private{}, err
+	}
+	b, err := d.readPrivate(name)
+	if err != nil {
+		return Private{}, err
+	}
+	return d.open(name, b, passphrase)
+}
+
+func (d Dir) open(name string, b []byte, passphrase func() (string, error)) (Private, error) {
+	p, err := ParsePrivate(b, passphrase)
+	if err != nil {
+		return Private{}, fmt.Errorf("key %q: %w", name, err)
+	}
+	pub, missing, err := d.readPublic(name)
+	if err != nil {
+		return Private{}, err
+	}
+	if missing && IsLocked(b) {
+		// Only List is the poorer without it, so that a directory that can't be written is no error.
+		d.writePublic(name, p.Public())
+	}
+	if !missing && pub != p.Public() {
+		return Private{}, fmt.Errorf("key %q: %w", name,
+			refused("its public half is %s, not that of the private one, %s", pub, p.Public()))
+	}
+	return p, nil
+}
+
+func (d Dir) readPrivate(name string) ([]byte, error) {
+	file, _ := files(name)
+	return d.read(file, true)
+}
+
+// readPublic reports a missing file, which is no error.
+func (d Dir) readPublic(name string) (pub Public, missing bool, err error) {
+	_, file := files(name)
+	b, err := d.read(file, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Public{}, true, nil
+	}
+	if err == nil {
+		if pub, err = ParsePublicPEM(b); err != nil {
+			err = fmt.Errorf("key %q: %w", name, err)
+		}
+	}
+	return pub, false, err
+}
+
+func (d Dir) read(file string, private bool) ([]byte, error) {
+	f, err := openOwn(filepath.Join(d.path, file), private)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err == nil && len(b) > maxPEM {
+		err = &ModeError{f.Name(), "is too large for a key"}
+	}
+	return b, err
+}
+
+// Add keeps a key under a name, with a passphrase unless that is empty. A key of that name is fs.ErrExist. When
+// it returns without an error the key is durable.
+func (d Dir) Add(name string, p Private, passphrase string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	b := p.PEM()
+	if passphrase != "" {
+		var err error
+		if b, err = p.lock(passphrase, cmp.Or(d.work, writeWork)); err != nil {
+			return err
+		}
+	}
+	if err := d.change("mkdir", d.path); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(d.path, 0o700); err != nil {
+		return err
+	}
+	if err := checkDir(d.path); err != nil {
+		return err
+	}
+	private, _ := files(name)
+	if err := d.write(private, b, 0o600, false); err != nil {
+		return err
+	}
+	return d.writePublic(name, p.Public())
+}
+
+// Remove forgets a key for good. One that isn't there is fs.ErrNotExist.
+func (d Dir) Remove(name string) error {
+	if err := d.check(name); err != nil {
+		return err
+	}
+	private, public := files(name)
+	// The public half first: a private one alone is a key, which can be removed again.
+	for _, file := range []string{public, private} {
+		path := filepath.Join(d.path, file)
+		if err := d.change("remove", path); err != nil {
+			return err
+		}
+		if err := os.Remove(path); err != nil && (file == private || !errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return d.sync()
+}
+
+// Default returns the name of the key that signs when none is named. There need be no such key.
+func (d Dir) Default() (string, error) {
+	if err := checkDir(d.path); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return DefaultName, nil
+		}
+		return "", err
+	}
+	b, err := d.read(defaultFile, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return DefaultName, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	name := strings.TrimSuffix(string(b), "\n")
+	if err := CheckName(name); err != nil {
+		return "", fmt.Errorf("%q: %w", filepath.Join(d.path, defaultFile), err)
+	}
+	return name, nil
+}
+
+// SetDefault makes a key the one that signs when none is named. One that isn't there is fs.ErrNotExist.
+func (d Dir) SetDefault(name string) error {
+	if err := d.check(name); err != nil {
+		return err
+	}
+	if _, err := d.readPrivate(name); err != nil {
+		return err
+	}
+	return d.write(defaultFile, []byte(name+"\n"), 0o600, true)
+}
+
+func (d Dir) writePublic(name string, pub Public) error {
+	_, file := files(name)
+	return d.write(file, pub.PEM(), 0o644, true)
+}
+
+// change announces a change of the directory.
+func (d Dir) change(op, path string) error {
+	if d.hook == nil {
+		return nil
+	}
+	return d.hook(op, path)
+}
+
+// write makes a file, whole and durable, or replaces one.
+func (d Dir) write(file string, b []byte, mode fs.FileMode, replace bool) (err error) {
+	path, temp := filepath.Join(d.path, file), filepath.Join(d.path, tempPrefix+rand.Text())
+	if err := d.change("create", temp); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp)
+	if err = d.change("write", temp); err == nil {
+		_, err = f.Write(b)
+	}
+	if err == nil {
+		err = d.change("sync", temp)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	now, err2 := f.Stat()
+	if err = errors.Join(err, err2, f.Close()); err != nil {
+		return err
+	}
+	if err := d.change("name", path); err != nil {
+		return err
+	}
+	if replace {
+		err = os.Rename(temp, path)
+	} else {
+		err = os.Link(temp, path) // which never replaces
+	}
+	if err != nil {
+		return err
+	}
+	d.sweep(now.ModTime())
+	return d.sync()
+}
+
+// sweep removes what dead processes left. Failing is no error: the next one tries again.
+func (d Dir) sweep(now time.Time) {
+	found, _ := filepath.Glob(filepath.Join(d.path, tempPrefix+"*"))
+	for _, path := range found {
+		if info, err := os.Lstat(path); err == nil && now.Sub(info.ModTime()) > tempAge {
+			os.Remove(path)
+		}
+	}
+}
+
+// sync makes the names in the directory durable.
+func (d Dir) sync() error {
+	if err := d.change("syncdir", d.path); err != nil {
+		return err
+	}
+	return syncDir(d.path)
+}

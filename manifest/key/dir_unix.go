@@ -1,0 +1,73 @@
+//go:build unix
+
+package key
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// checkDir refuses a directory that others could read keys from or put keys into.
+func checkDir(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		return &ModeError{path, "is a symbolic link"}
+	case !info.IsDir():
+		return &ModeError{path, "is not a directory"}
+	}
+	return checkOwn(path, info, 0o077)
+}
+
+// openOwn opens a file of the user's that no other can write, nor read if it is private.
+func openOwn(path string, private bool) (*os.File, error) {
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if info, err2 := os.Lstat(path); err2 == nil && info.Mode()&fs.ModeSymlink != 0 {
+			err = &ModeError{path, "is a symbolic link"}
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		forbidden := fs.FileMode(0o022)
+		if private {
+			forbidden = 0o077
+		}
+		if !info.Mode().IsRegular() {
+			err = &ModeError{path, "is not a regular file"}
+		} else {
+			err = checkOwn(path, info, forbidden)
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func checkOwn(path string, info fs.FileInfo, forbidden fs.FileMode) error {
+	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
+		return &ModeError{path, fmt.Sprintf("belongs to the user %d, not to %d who asks", owner, os.Geteuid())}
+	}
+	if mode := info.Mode().Perm(); mode&forbidden != 0 {
+		return &ModeError{path, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode, mode&^forbidden)}
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,151 @@
+package key
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+)
+
+// A Private signs. It prints as the text of its public half, whatever the verb. The zero Private is no key, and
+// signing with it panics.
+type Private struct {
+	// A function, because fmt doesn't ask Format of a Private in an unexported field, and prints what pointers
+	// point at when the verb is wrong. Of a function it prints the address.
+	k func() ed25519.PrivateKey
+}
+
+// Generate makes a key from 32 bytes of random, which is crypto/rand.Reader outside tests.
+func Generate(random io.Reader) (Private, error) {
+	seed := make([]byte, ed25519.SeedSize)
+	if _, err := io.ReadFull(random, seed); err != nil {
+		return Private{}, fmt.Errorf("random bytes for a key: %w", err)
+	}
+	return fromSeed(seed)
+}
+
+// fromSeed checks the public half like any other, although no seed makes a bad one.
+func fromSeed(seed []byte) (Private, error) {
+	k := ed25519.NewKeyFromSeed(seed)
+	if _, err := NewPublic(k[ed25519.SeedSize:]); err != nil {
+		return Private{}, err
+	}
+	return Private{func() ed25519.PrivateKey { return k }}, nil
+}
+
+// IsZero reports whether p is the zero Private, which is no key.
+func (p Private) IsZero() bool { return p.k == nil }
+
+// Public returns the public half. Of the zero Private it is the zero Public.
+func (p Private) Public() (pub Public) {
+	if p.k != nil {
+		pub.raw = [32]byte(p.k()[ed25519.SeedSize:])
+	}
+	return pub
+}
+
+// Sign signs msg. The same key and message give the same signature.
+func (p Private) Sign(msg []byte) [64]byte { return [64]byte(ed25519.Sign(p.k(), msg)) }
+
+// Format keeps the seed out of whatever is printed.
+func (p Private) Format(s fmt.State, _ rune) {
+	io.WriteString(s, "private key of "+p.Public().String())
+}
+
+// PEM returns the key as PKCS#8, without a passphrase.
+func (p Private) PEM() []byte {
+	return encodePEM("PRIVATE KEY", privateDER+string(p.k().Seed()))
+}
+
+// ErrLocked is returned for a private key with a passphrase where none is given.
+var ErrLocked = errors.New("private key is locked with a passphrase")
+
+// ErrPassphrase is returned for a passphrase that doesn't open the key.
+var ErrPassphrase = errors.New("wrong passphrase")
+
+// ParsePrivatePEM reads what PEM writes. What Lock writes is ErrLocked.
+func ParsePrivatePEM(b []byte) (Private, error) {
+	if IsLocked(b) {
+		return Private{}, ErrLocked
+	}
+	seed, err := decodePEM(b, "PRIVATE KEY", privateDER)
+	if err != nil {
+		return Private{}, err
+	}
+	return fromSeed(seed[:])
+}
+
+const (
+	writeWork = 17 // log2 of scrypt's N: 128 MiB
+	readWork  = 18 // what "age -p" writes; more would let a file exhaust memory
+)
+
+// Lock returns the key in an age file under a passphrase.
+func (p Private) Lock(passphrase string) ([]byte, error) {
+	return p.lock(passphrase, writeWork)
+}
+
+func (p Private) lock(passphrase string, work int) ([]byte, error) {
+	r, err := age.NewScryptRecipient(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	r.SetWorkFactor(work)
+	var out bytes.Buffer
+	a := armor.NewWriter(&out)
+	w, err := age.Encrypt(a, r)
+	if err != nil {
+		return nil, err
+	}
+	_, err = w.Write(p.PEM())
+	if err = errors.Join(err, w.Close(), a.Close()); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// IsLocked reports whether b is what Lock writes, by its first line.
+func IsLocked(b []byte) bool { return strings.HasPrefix(trimPEM(b), armor.Header) }
+
+// Unlock reads what Lock writes. A key without passphrase is refused: whoever gives one believes that the file
+// is locked.
+func Unlock(b []byte, passphrase string) (Private, error) {
+	if !IsLocked(b) {
+		return Private{}, refused("private key is not locked with a passphrase")
+	}
+	id, err := age.NewScryptIdentity(passphrase)
+	if err != nil {
+		return Private{}, ErrPassphrase // the empty one
+	}
+	id.SetMaxWorkFactor(readWork)
+	r, err := age.Decrypt(armor.NewReader(strings.NewReader(trimPEM(b)+"\n")), id)
+	if err != nil {
+		if errors.Is(err, age.ErrIncorrectIdentity) {
+			return Private{}, ErrPassphrase
+		}
+		return Private{}, refused("locked private key: %v", err)
+	}
+	pem, err := io.ReadAll(io.LimitReader(r, maxPEM))
+	if err != nil {
+		return Private{}, refused("locked private key: %v", err)
+	}
+	return ParsePrivatePEM(pem)
+}
+
+// ParsePrivate reads a private key with or without a passphrase. If it is locked, passphrase is asked once; nil
+// stands for nobody to ask.
+func ParsePrivate(b []byte, passphrase func() (string, error)) (Private, error) {
+	if !IsLocked(b) || passphrase == nil {
+		return ParsePrivatePEM(b)
+	}
+	word, err := passphrase()
+	if err != nil {
+		return Private{}, err
+	}
+	return Unlock(b, word)
+}

@@ -1,0 +1,156 @@
+package sign
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// A Domain keeps a signature that was made for one purpose from counting for another.
+type Domain string
+
+const (
+	Item        Domain = "rye/v2/item"
+	Manifest    Domain = "rye/v2/manifest"
+	Policy      Domain = "rye/v2/policy"
+	Revocations Domain = "rye/v2/revocations"
+	Rotation    Domain = "rye/v2/rotation"
+	Token       Domain = "rye/v2/token"
+	Transcript  Domain = "rye/v2/transcript"
+	Audit       Domain = "rye/v2/audit"
+)
+
+// A Claim is what a signature says about a file's bytes.
+type Claim struct {
+	Domain Domain
+	Name   string     // as in "tool:rye/bash/bash" or "bundle:demo@1.0.0"
+	Tree   cas.Digest // of the other files that the file vouches for; zero if there are none
+}
+
+const maxName = 1000
+
+func (c Claim) check() error {
+	switch c.Domain {
+	case Item, Manifest, Policy, Revocations, Rotation, Token, Transcript, Audit:
+	default:
+		return &ClaimError{"no signature is made in the domain " + quote(string(c.Domain))}
+	}
+	ok := c.Name != "" && len(c.Name) <= maxName
+	for i := range len(c.Name) {
+		ok = ok && 0x20 < c.Name[i] && c.Name[i] < 0x7f
+	}
+	if !ok {
+		return &ClaimError{"no signature is made for the name " + quote(c.Name)}
+	}
+	return nil
+}
+
+// appendMessage appends what is signed: the text of each field exactly as in the line, and what isn't in the line.
+func (c Claim) appendMessage(b []byte, l Line) []byte {
+	b = append(append(b, c.Domain...), 0)
+	b = field(b, func(b []byte) []byte { return append(b, c.Name...) })
+	b = field(b, func(b []byte) []byte { return l.Time.AppendFormat(b, timeLayout) })
+	b = field(b, func(b []byte) []byte { return appendDigest(b, l.Digest) })
+	b = field(b, func(b []byte) []byte {
+		if l.Tree.IsZero() {
+			return b
+		}
+		return appendDigest(b, l.Tree)
+	})
+	return field(b, func(b []byte) []byte { return appendDigest(b, cas.Digest(l.Key)) })
+}
+
+// field appends what text appends, behind its length.
+func field(b []byte, text func([]byte) []byte) []byte {
+	at := len(b)
+	b = text(append(b, 0, 0, 0, 0))
+	binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4))
+	return b
+}
+
+// Holds reports whether a line is p's signature of the claim. Whether it is about the right content is another
+// question: see CheckLines.
+func (c Claim) Holds(l Line, p key.Public) bool {
+	var buf [512]byte
+	return c.check() == nil && l.Tree == c.Tree && l.Key == p.Fingerprint() && p.Verify(c.appendMessage(buf[:0], l), l.Sig[:])
+}
+
+// Keys finds the key with a fingerprint among those that are known.
+type Keys func(key.Fingerprint) (key.Public, bool)
+
+// A Signer is a key that has signed a file, and when it says that it did.
+type Signer struct {
+	Key    key.Public
+	Time   time.Time // information, not proof
+	Format Format
+}
+
+// Check verifies what Read read and returns every known key that signed the content under the claim, at least
+// one. Lines of unknown keys are ignored; a line of a known key that doesn't hold spoils the whole.
+//
+// It fails with ErrUnsigned, ErrV1, a *VersionError, an *IntegrityError, a *SignatureInvalidError, an
+// *UnknownKeyError or, if the claim can't be made, a *ClaimError. What a signature is worth is for policy.
+func Check(s Signed, c Claim, keys Keys) ([]Signer, error) {
+	switch {
+	case s.block.err != nil:
+		return nil, s.block.err
+	case s.Format == V1:
+		return nil, ErrV1
+	}
+	return s.check(c, keys)
+}
+
+// CheckLines is Check for lines that stand beside the content they are about, as those of documents do.
+func CheckLines(lines []Line, content cas.Digest, c Claim, keys Keys) ([]Signer, error) {
+	if err := disorder(lines); err != nil {
+		return nil, err
+	}
+	if len(lines) > MaxLines {
+		return nil, ErrTooMany
+	}
+	return (&Signed{Lines: lines, Stripped: content}).check(c, keys)
+}
+
+func (s *Signed) check(c Claim, keys Keys) ([]Signer, error) {
+	if err := c.check(); err != nil {
+		return nil, err
+	}
+	if len(s.Lines) == 0 {
+		return nil, ErrUnsigned
+	}
+	if !s.anyFits() {
+		// Before any key, so that a stranger's file that was damaged is called damaged.
+		return nil, s.contentError(s.Lines[0].Digest)
+	}
+	var signers []Signer
+	var unknown []string
+	for _, l := range s.Lines {
+		p, ok := keys(l.Key)
+		if !ok || p.Fingerprint() != l.Key { // a fingerprint is computed, never believed
+			unknown = append(unknown, l.Key.String())
+			continue
+		}
+		switch {
+		case l.Digest != s.Stripped:
+			return nil, s.contentError(l.Digest)
+		case l.Tree != c.Tree:
+			return nil, &IntegrityError{What: "tree", Expected: treeText(l.Tree), Found: treeText(c.Tree)}
+		case !c.Holds(l, p):
+			return nil, &SignatureInvalidError{l.Key, c.Name}
+		}
+		signers = append(signers, Signer{p, l.Time, V2})
+	}
+	if len(signers) == 0 {
+		return nil, &UnknownKeyError{unknown}
+	}
+	return signers, nil
+}
+
+func treeText(d cas.Digest) string {
+	if d.IsZero() {
+		return "none"
+	}
+	return d.String()
+}

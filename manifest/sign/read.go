@@ -1,0 +1,205 @@
+package sign
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A Format says in which way a file is signed.
+type Format uint8
+
+const (
+	None Format = iota
+	V1
+	V2
+)
+
+func (f Format) String() string { return [...]string{"none", "v1", "v2"}[f] }
+
+// Signed is what is read from a file. Nothing in it has been verified; Check does that.
+type Signed struct {
+	Format   Format
+	Raw      cas.Digest // of the file
+	Stripped cas.Digest // of the file without its signature lines
+	Lines    []Line     // of Format V2, sorted by key
+	V1       *V1Line    // of Format V1, if the style has a rule for it
+
+	style Style
+	block block
+	// otherEnds holds the digests of the content with every line end LF, and with every one CR LF, where that
+	// may explain why no line fits.
+	otherEnds []cas.Digest
+}
+
+// ReadBytes reads a file that is in memory.
+func ReadBytes(file []byte, style Style) (Signed, error) { return Read(bytes.NewReader(file), style) }
+
+var buffers = sync.Pool{New: func() any { return new([2 * headSize]byte) }}
+
+// Read reads a file to its end and hashes it; only its head is kept in memory, except of a file with a line of the
+// first format, which may have MaxV1 bytes.
+//
+// A file whose lines don't stand as they should is an *IntegrityError, or a *VersionError, with Raw and Stripped
+// as far as they make sense. If r is an io.Seeker, it is read a second time when no line fits the content, to
+// say whether only line ends differ. Other errors are those of r.
+func Read(r io.Reader, style Style) (Signed, error) {
+	s, err := read(r, style)
+	if err == nil {
+		err = s.block.err
+	}
+	return s, err
+}
+
+// read is Read, except that what is wrong with the lines is left in the block.
+func read(r io.Reader, style Style) (Signed, error) {
+	buf := buffers.Get().(*[2 * headSize]byte)
+	defer buffers.Put(buf)
+	var begin int64
+	if seeker, ok := r.(io.Seeker); ok {
+		// Where a file can't be sought, as a pipe can't, it isn't read twice.
+		begin, _ = seeker.Seek(0, io.SeekCurrent)
+	}
+	n, err := readFull(r, buf[:])
+	if err != nil {
+		return Signed{}, err
+	}
+	head := buf[:min(n, headSize)]
+	s := Signed{style: style, block: findBlock(head, style)}
+	if found, ok := style.findV1(head); ok {
+		return s, s.readV1(io.MultiReader(bytes.NewReader(slices.Clone(buf[:n])), r), found)
+	}
+	switch b := s.block; {
+	case b.v1:
+		s.Format = V1
+	case b.end > b.start:
+		s.Format, s.Lines = V2, b.lines
+	}
+	if err := s.hash(buf, n, r); err != nil {
+		return s, err
+	}
+	if seeker, ok := r.(io.Seeker); ok && s.Format == V2 && (s.block.crlf || !s.anyFits()) {
+		if _, err := seeker.Seek(begin, io.SeekStart); err == nil {
+			return s, s.lookAtLineEnds(r, buf)
+		}
+	}
+	return s, nil
+}
+
+// anyFits reports whether a line names the content that was found.
+func (s *Signed) anyFits() bool {
+	return slices.ContainsFunc(s.Lines, func(l Line) bool { return l.Digest == s.Stripped })
+}
+
+// readFull reads until buf is full or the reader ends, which is no error.
+func readFull(r io.Reader, buf []byte) (int, error) {
+	n, err := io.ReadFull(r, buf)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return n, err
+}
+
+// hash sets Raw and Stripped, of which n bytes are in buf already.
+func (s *Signed) hash(buf *[2 * headSize]byte, n int, r io.Reader) error {
+	b := s.block
+	if n < len(buf) {
+		s.Raw = cas.Sum(buf[:n])
+		s.Stripped = s.Raw
+		if b.end > b.start {
+			s.Stripped = cas.Sum(buf[:b.start+copy(buf[b.start:], buf[b.end:n])])
+		}
+		return nil
+	}
+	raw, stripped := cas.NewHasher(), cas.NewHasher()
+	raw.Write(buf[:n])
+	stripped.Write(buf[:b.start])
+	stripped.Write(buf[b.end:n])
+	var w io.Writer = raw
+	if b.end > b.start {
+		w = io.MultiWriter(raw, stripped)
+	}
+	if _, err := io.CopyBuffer(w, struct{ io.Reader }{r}, buf[:]); err != nil {
+		return err
+	}
+	s.Raw, s.Stripped = raw.Digest(), raw.Digest()
+	if b.end > b.start {
+		s.Stripped = stripped.Digest()
+	}
+	return nil
+}
+
+// lookAtLineEnds reads the file again, as it would be with other line ends.
+func (s *Signed) lookAtLineEnds(r io.Reader, buf *[2 * headSize]byte) error {
+	n, err := readFull(r, buf[:])
+	if err != nil {
+		return err
+	}
+	n = s.block.start + copy(buf[s.block.start:], buf[min(s.block.end, n):n])
+	lf, crlf := lineEnds{to: cas.NewHasher(), end: "\n"}, lineEnds{to: cas.NewHasher(), end: "\r\n"}
+	both := io.MultiWriter(&lf, &crlf)
+	both.Write(buf[:n])
+	if _, err := io.CopyBuffer(both, struct{ io.Reader }{r}, buf[:]); err != nil {
+		return err
+	}
+	s.otherEnds = []cas.Digest{lf.digest(), crlf.digest()}
+	if !s.block.crlf {
+		return nil
+	}
+	for _, l := range s.Lines {
+		if l.Digest == s.Stripped || slices.Contains(s.otherEnds, l.Digest) {
+			s.block.err = s.contentError(l.Digest)
+			break
+		}
+	}
+	return nil
+}
+
+// contentError is about a line that names other content than was found, or the same with damaged line ends.
+func (s *Signed) contentError(expected cas.Digest) *IntegrityError {
+	if expected == s.Stripped {
+		return &IntegrityError{What: "lines", Reason: crlfLines, OnlyLineEndings: true}
+	}
+	return &IntegrityError{What: "content", Expected: expected.String(), Found: s.Stripped.String(),
+		OnlyLineEndings: slices.Contains(s.otherEnds, expected)}
+}
+
+// lineEnds writes what it is given with every LF and CR LF made one kind of end.
+type lineEnds struct {
+	to  cas.Hasher
+	end string
+	cr  bool // the last byte was a CR and isn't written yet
+}
+
+func (w *lineEnds) Write(b []byte) (int, error) {
+	n := len(b)
+	for len(b) > 0 {
+		if w.cr && b[0] != '\n' {
+			io.WriteString(w.to, "\r")
+		}
+		w.cr = false
+		i := bytes.IndexByte(b, '\n')
+		line := b[:max(i, 0)]
+		if i < 0 {
+			line, b = b, nil
+		} else {
+			b = b[i+1:]
+		}
+		text, cr := bytes.CutSuffix(line, []byte("\r"))
+		w.to.Write(text)
+		if w.cr = cr && i < 0; i >= 0 {
+			io.WriteString(w.to, w.end)
+		}
+	}
+	return n, nil
+}
+
+func (w *lineEnds) digest() cas.Digest {
+	if w.cr {
+		io.WriteString(w.to, "\r")
+	}
+	return w.to.Digest()
+}

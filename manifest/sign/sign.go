@@ -1,0 +1,149 @@
+package sign
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+func quote(s string) string {
+	if len(s) > maxName {
+		s = s[:maxName] + "…"
+	}
+	return strconv.QuoteToASCII(s)
+}
+
+// New makes the line with which p makes a claim about content.
+func New(content cas.Digest, c Claim, p key.Private, now time.Time) (Line, error) {
+	if err := c.check(); err != nil {
+		return Line{}, err
+	}
+	l := Line{Time: now.UTC().Truncate(time.Second), Digest: content, Tree: c.Tree, Key: p.Public().Fingerprint()}
+	if y := l.Time.Year(); y < 0 || y > 9999 {
+		return Line{}, fmt.Errorf("no signature is made in the year %d", y)
+	}
+	l.Sig = p.Sign(c.appendMessage(nil, l))
+	return l, nil
+}
+
+// Sign returns the lines that the file is to carry when p has signed it as well; Rewrite puts them there. Lines
+// for other content and for another tree are dropped, and, for the keys in known, which may be nil, those that
+// don't hold. If p's line is there and holds, it stays as it is: signing again changes nothing.
+//
+// Lines that stand out of place or order are put right. A file with a line that can't be read, or with one of the
+// first format, gets the error of Read or ErrV1: see StripV1.
+func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line, error) {
+	switch {
+	case s.style&commentBits == NoStyle:
+		return nil, ErrNoStyle
+	case s.block.beyond:
+		return nil, s.block.err
+	case s.Format == V1:
+		return nil, ErrV1
+	}
+	own, err := New(s.Stripped, c, p, now)
+	if err != nil {
+		return nil, err
+	}
+	var keep []Line
+	for _, l := range s.Lines {
+		if l.Digest != s.Stripped || l.Tree != c.Tree {
+			continue
+		}
+		var pub key.Public
+		ok := false
+		if l.Key == own.Key {
+			pub, ok = p.Public(), true
+		} else if known != nil {
+			pub, ok = known(l.Key)
+		}
+		switch {
+		case ok && !c.Holds(l, pub):
+			continue
+		case l.Key == own.Key:
+			own = l
+		default:
+			keep = append(keep, l)
+		}
+	}
+	return merge(append(keep, own))
+}
+
+// Rewrite copies the file that s was read from, from its beginning, with other signature lines; with none it is
+// the file without lines. If the content isn't what it was then, it fails with ErrChanged, at the end.
+func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
+	if s.Format == V1 {
+		return ErrV1
+	}
+	buf := buffers.Get().(*[2 * headSize]byte)
+	defer buffers.Put(buf)
+	n, err := readFull(r, buf[:headSize])
+	if err != nil {
+		return err
+	}
+	if n < s.block.end {
+		return ErrChanged
+	}
+	head := slices.Delete(buf[:n], s.block.start, s.block.end)
+	at, c, ok := s.style.place(head)
+	if len(lines) > 0 && (!ok || c.open == "") {
+		return ErrNoPlace
+	}
+	content := cas.NewHasher()
+	content.Write(head)
+	joined := slices.Concat(head[:at], appendLines(nil, c, lines), head[at:])
+	// What can't be read back as it was written isn't written. Some text below the place looks like a line.
+	if b := findBlock(joined, s.style); b.err != nil || !bytes.Equal(appendLines(nil, c, b.lines), appendLines(nil, c, lines)) {
+		return layout("text that looks like a signature line stands where it can't be told from one")
+	}
+	if _, err := w.Write(joined); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.MultiWriter(w, content), r); err != nil {
+		return err
+	}
+	if content.Digest() != s.Stripped {
+		return ErrChanged
+	}
+	return nil
+}
+
+// Sign signs a file in memory: Read, Signed.Sign and Rewrite in one.
+func Sign(file []byte, style Style, c Claim, p key.Private, now time.Time, known Keys) ([]byte, error) {
+	s, err := read(bytes.NewReader(file), style)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := s.Sign(c, p, now, known)
+	if err != nil {
+		return nil, err
+	}
+	return s.rewriteBytes(file, lines)
+}
+
+// Strip returns a file without its v2 lines, however these stand.
+func Strip(file []byte, style Style) ([]byte, error) {
+	s, err := read(bytes.NewReader(file), style)
+	if err != nil {
+		return nil, err
+	}
+	if s.block.beyond {
+		return nil, s.block.err
+	}
+	return s.rewriteBytes(file, nil)
+}
+
+func (s Signed) rewriteBytes(file []byte, lines []Line) ([]byte, error) {
+	var out bytes.Buffer
+	out.Grow(len(file) + len(lines)*maxLine/2)
+	if err := s.Rewrite(&out, bytes.NewReader(file), lines); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

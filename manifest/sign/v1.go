@@ -1,0 +1,277 @@
+package sign
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"io"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// MaxV1 bounds files of the first format, which are read into memory.
+const MaxV1 = 16 << 20
+
+// A V1Line is the signature line of the first format.
+type V1Line struct {
+	Time   time.Time // not signed; zero if it isn't in the calendar
+	SHA256 [32]byte  // of what the rule says is signed
+	Sig    [64]byte  // of the hexadecimal digits of that
+	Key    string    // key.V1ID
+	Origin string    // "provider@user" that a registry added, or ""; not signed
+
+	whole bool     // the signature is 64 bytes in strict base64url
+	found [32]byte // what SHA256 should be
+}
+
+const v1Bits = 3 << 4
+
+var (
+	base64v1 = base64.URLEncoding.Strict()
+
+	// What the line says, wherever it stands: TIME:SHA256:SIGNATURE:KEY[|PROVIDER@USER].
+	v1Fields = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^rye:signed:([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z):([a-f0-9]{64}):` +
+			`([A-Za-z0-9_-]+={0,2}):([a-f0-9]{16})(?:\|([a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+))?`)
+	})
+	v1OpenDirective = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`<directive[^>]*>`) })
+)
+
+// parseV1 reads a line after its comment mark and returns what stands behind it.
+func parseV1(text []byte) (l *V1Line, rest []byte, ok bool) {
+	m := v1Fields().FindSubmatch(text)
+	if m == nil {
+		return nil, nil, false
+	}
+	l = &V1Line{Key: string(m[4]), Origin: string(m[5])}
+	hex.Decode(l.SHA256[:], m[2])
+	l.Time, _ = parseTime(m[1])
+	var sig [66]byte // 88 characters
+	if len(m[3]) == 88 {
+		n, err := base64v1.Decode(sig[:], m[3])
+		l.whole = err == nil && n == len(l.Sig)
+	}
+	copy(l.Sig[:], sig[:])
+	return l, text[len(m[0]):], true
+}
+
+func isV1Line(text []byte) bool { return v1Fields().Match(text) }
+
+// v1Line returns the end of the first line of b, which a CR ends as well, and whether the line ends.
+func v1Line(b []byte) (n int, ended bool) {
+	i := bytes.IndexAny(b, "\r\n")
+	switch {
+	case i < 0:
+		return len(b), false
+	case b[i] == '\r' && i+1 < len(b) && b[i+1] == '\n':
+		return i + 2, true
+	}
+	return i + 1, true
+}
+
+// v1Shebang returns the length of the first line if that begins with #!/.
+func v1Shebang(b []byte) int {
+	if n, ended := v1Line(b); ended && bytes.HasPrefix(b, []byte("#!/")) {
+		return n
+	}
+	return 0
+}
+
+// findV1 reads the line of the first format at the start of a file, if the style has a rule.
+func (s Style) findV1(head []byte) (*V1Line, bool) {
+	open, closing := "# ", ""
+	switch s & v1Bits {
+	case 0:
+		return nil, false
+	case V1Tool:
+		head = head[v1Shebang(head):]
+	default:
+		open, closing = "<!-- ", " -->"
+	}
+	text, ok := bytes.CutPrefix(head[:min(len(head), 8*maxLine)], []byte(open))
+	if !ok {
+		return nil, false
+	}
+	l, rest, ok := parseV1(text)
+	if !ok || !bytes.HasPrefix(rest, []byte(closing)) {
+		return nil, false
+	}
+	return l, true
+}
+
+// v1Cut returns where the line stands that signing again replaces, or one of its ancestors: the text, with any
+// line ends, that ^<!-- (rye|kiwi-mcp):(validated|signed):[^>]+-->\n matches or, behind a shebang,
+// ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. If there is none, start and end are where it would stand.
+func (s Style) v1Cut(file []byte) (start, end int) {
+	open := "<!-- "
+	if s&v1Bits == V1Tool {
+		open, start = "# ", v1Shebang(file)
+	}
+	for _, mark := range []string{magic, "rye:validated:", "kiwi-mcp:signed:", "kiwi-mcp:validated:"} {
+		text, ok := bytes.CutPrefix(file[start:], []byte(open+mark))
+		if !ok {
+			continue
+		}
+		if _, later := formatOf(slices.Concat([]byte(magic), text[:min(len(text), 16)])); mark == magic && later {
+			break
+		}
+		least := 1
+		if s&v1Bits != V1Tool {
+			// What [^>]+--> matches ends at the first >, wherever lines end.
+			least = bytes.IndexByte(text, '>') + 1
+			if least < 4 || string(text[least-3:least]) != "-->" {
+				break
+			}
+		}
+		n, ended := v1Line(text[least-1:])
+		n += least - 1
+		isTool := s&v1Bits == V1Tool
+		if length := len(bytes.TrimRight(text[:n], "\r\n")); ended && (isTool && length > 0 || !isTool && length == least) {
+			return start, len(file) - len(text) + n
+		}
+		break
+	}
+	return start, start
+}
+
+// v1Payload returns what the rule signs of a file.
+func (s Style) v1Payload(file []byte) ([]byte, error) {
+	if !utf8.Valid(file) {
+		return nil, errors.New("not UTF-8")
+	}
+	start, end := s.v1Cut(file)
+	if s&v1Bits == V1Tool {
+		file = file[end:]
+		return newlines(file[v1Shebang(file):]), nil // a shebang may stand below the line as well
+	}
+	text := newlines(slices.Concat(file[:start], file[end:]))
+	if s&v1Bits == V1Knowledge {
+		if front, ok := bytes.CutPrefix(text, []byte("---")); ok {
+			if _, body, ok := bytes.Cut(front, []byte("---")); ok {
+				return bytes.TrimFunc(body, pythonSpace), nil
+			}
+		}
+		return text, nil
+	}
+	first := v1OpenDirective().FindIndex(text)
+	last := bytes.LastIndex(text, []byte("</directive>"))
+	if first == nil || last < first[1] {
+		return nil, errors.New("no <directive> in a directive")
+	}
+	return text[first[0] : last+len("</directive>")], nil
+}
+
+// newlines makes every line end LF, as reading text in Python does.
+func newlines(b []byte) []byte {
+	b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(b, []byte("\r"), []byte("\n"))
+}
+
+// pythonSpace is str.isspace, which has four separators more than Unicode's property.
+func pythonSpace(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
+
+// readV1 reads the rest of a file with a line of the first format.
+func (s *Signed) readV1(r io.Reader, l *V1Line) error {
+	b := block{v1: true, err: s.block.err, beyond: s.block.beyond}
+	file, err := io.ReadAll(io.LimitReader(r, MaxV1+1))
+	if err != nil {
+		return err
+	}
+	if len(file) > MaxV1 {
+		b.fail(layout("a file signed in the first format (v1) has more than %d bytes", MaxV1), true)
+	}
+	start, end := s.style.v1Cut(file)
+	rest := slices.Concat(file[:start], file[end:])
+	// The two formats may use different comments, so that they aren't seen as one block.
+	if v2 := findBlock(rest[:min(len(rest), headSize)], s.style); v2.end > v2.start {
+		b.fail(layout("a signature line of the first format (v1) stands beside one of v2"), false)
+	}
+	if payload, err := s.style.v1Payload(file); err != nil {
+		b.fail(layout("signed in the first format (v1), but %s", err), false)
+	} else {
+		l.found = sha256.Sum256(payload)
+	}
+	s.Format, s.V1, s.block = V1, l, b
+	s.Raw, s.Stripped = cas.Sum(file), cas.Sum(rest)
+	return nil
+}
+
+// CheckV1 verifies a file of Format V1 and returns the keys that signed it, at least one, of those that
+// candidates returns for the 16 digits of a key. Its errors are those of Check.
+//
+// It is evidence, not admission: what such a signature leaves out is said in the package comment.
+func CheckV1(s Signed, candidates func(id string) []key.Public) ([]Signer, error) {
+	switch l := s.V1; {
+	case s.block.err != nil:
+		return nil, s.block.err
+	case s.Format != V1:
+		return nil, ErrUnsigned
+	case l == nil:
+		return nil, ErrV1
+	case l.found != l.SHA256:
+		return nil, &IntegrityError{What: "content", Expected: "sha256:" + hex.EncodeToString(l.SHA256[:]),
+			Found: "sha256:" + hex.EncodeToString(l.found[:])}
+	}
+	var signers []Signer
+	found := candidates(s.V1.Key)
+	for _, p := range found {
+		if s.V1.whole && p.Verify([]byte(hex.EncodeToString(s.V1.SHA256[:])), s.V1.Sig[:]) {
+			signers = append(signers, Signer{p, s.V1.Time, V1})
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, &UnknownKeyError{[]string{s.V1.Key}}
+	case len(signers) == 0:
+		return nil, &SignatureInvalidError{Key: found[0].Fingerprint()}
+	}
+	return signers, nil
+}
+
+// StripV1 returns a file without the line of the first format, or of those before it, that its style has a rule
+// for: the first step of signing it anew.
+func StripV1(file []byte, style Style) []byte {
+	if style&v1Bits == 0 {
+		return slices.Clone(file)
+	}
+	start, end := style.v1Cut(file)
+	return slices.Concat(file[:start], file[end:])
+}
+
+// SignV1 returns a file signed in the first format, with a line in the place of the one it had. Line ends become
+// LF, as they did there.
+func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, error) {
+	if style&v1Bits == 0 {
+		return nil, ErrNoStyle
+	}
+	file = newlines(file)
+	payload, err := style.v1Payload(file)
+	if err != nil {
+		return nil, err
+	}
+	start, end := style.v1Cut(file)
+	rest := slices.Concat(file[:start], file[end:])
+	if s, err := Read(bytes.NewReader(rest), style); err != nil || s.Format != None {
+		return nil, layout("signature lines of v2 stand where one of the first format (v1) would")
+	}
+	sum := sha256.Sum256(payload)
+	digits := hex.EncodeToString(sum[:])
+	sig := p.Sign([]byte(digits))
+	line := "rye:signed:" + now.UTC().Format(timeLayout) + ":" + digits + ":" +
+		base64v1.EncodeToString(sig[:]) + ":" + p.Public().V1ID()
+	if style&v1Bits == V1Tool {
+		line = "# " + line + "\n"
+	} else {
+		line = "<!-- " + line + " -->\n"
+	}
+	return slices.Concat(rest[:start], []byte(line), rest[start:]), nil
+}

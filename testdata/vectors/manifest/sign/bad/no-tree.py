@@ -1,0 +1,4 @@
+#!/usr/bin/env python3
+# rye:signed:v2:2026-11-20T09:00:00Z:c4e5644f633d2a9a17371cd61d983b1753528c865ad0a1dff714b3f728bfe8eb+6baa6c9f461fe834a9da0ebb62e0f6fb8c11988a58cbc51b8da8040aea19bc3a:K__-PTIzQJWQ3m320ZTuYIutOaauBENsshOc_3S1f5xHZN1x4i2FECaP9SMHTg9OycCixkwsWcwSoXO_xkRoAQ:6c31041268f471609c79f5f2dbcc38e4a4ab2f4d416109a4e09fcf50fd0f0062
+__version__ = "1.0.0"
+print("hi")

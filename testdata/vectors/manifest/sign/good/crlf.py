@@ -1,0 +1,3 @@
+#!/usr/bin/python3
+# rye:signed:v2:2026-11-20T09:00:00Z:2489b6570dc852b9195b1e57aee5b505ba39497423fd302a5b69e2ef4c787baf:7wP3Rwq6O4LvPt2ecAWBwptoql9uCsp6kL76NgnIXKVyPSeVhO-hzKqUV2hzUgZ_j3kjchnPqgZ7cdMrnGD3BQ:6c31041268f471609c79f5f2dbcc38e4a4ab2f4d416109a4e09fcf50fd0f0062
+x = 1
