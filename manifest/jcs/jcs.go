@@ -1,0 +1,192 @@
+// Package jcs reads JSON strictly and writes it canonically, by RFC 8785: one sequence of bytes for one value,
+// so that JSON can be hashed and signed.
+//
+//	{ "b": [1.0, "\u20ac"], "a": 1E30 }   becomes   {"a":1e+30,"b":[1,"€"]}
+//
+// # Writing
+//
+// There is no space. The members of an object are sorted by their names, compared as UTF-16 code units. A
+// number is written as ECMAScript does, the shortest that reads back as the same double. A string has every
+// character as itself, in UTF-8, except \" \\ \b \t \n \f \r and, as \u00xx in lower case, the other
+// characters below U+0020.
+//
+// # Reading
+//
+// What is read need not be canonical, but may have one meaning only. Refused, with the place, is what one
+// reader would take for one thing and another for another: a member twice in an object, bytes that are not
+// UTF-8, an escaped half of a surrogate pair, a number that a double can't hold (too large, or an integer
+// beyond 2^53 that would become another), anything before or after the value but space, and a byte order
+// mark. Arrays and objects nest at most 64 deep, and there are at most 2^18 values: what a hostile text can take in
+// memory is bounded.
+package jcs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+const (
+	// MaxDepth is how deep arrays and objects may nest.
+	MaxDepth = 64
+	// MaxValues is how many values a text may have that is read, those of arrays and objects included.
+	MaxValues = 1 << 18
+)
+
+// A ValueError says that a Go value has no JSON form.
+type ValueError struct{ Msg string }
+
+func (e *ValueError) Error() string { return "json: " + e.Msg }
+
+// Canonical appends the canonical form of the JSON text src to dst.
+func Canonical(dst, src []byte) ([]byte, error) {
+	v, err := Parse(src)
+	if err != nil {
+		return dst, err
+	}
+	return Append(dst, v)
+}
+
+// Append appends the canonical form of v to dst: nil, bool, string, float64, int, int64, []any, map[string]any,
+// or what is made of them. Anything else, integers beyond 2^53, infinities, text that is not UTF-8 and what is
+// nested too deep is a *ValueError and appends nothing.
+func Append(dst []byte, v any) ([]byte, error) {
+	out, err := appendValue(dst, v, 0)
+	if err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+func appendValue(dst []byte, v any, depth int) ([]byte, error) {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...), nil
+	case bool:
+		if v {
+			return append(dst, "true"...), nil
+		}
+		return append(dst, "false"...), nil
+	case string:
+		return appendString(dst, v)
+	case float64:
+		if math.IsInf(v, 0) || math.IsNaN(v) {
+			return nil, &ValueError{"a number that is infinite or none"}
+		}
+		return appendNumber(dst, v), nil
+	case int:
+		return appendInt(dst, int64(v))
+	case int64:
+		return appendInt(dst, v)
+	case []any:
+		return appendArray(dst, v, depth+1)
+	case map[string]any:
+		return appendObject(dst, v, depth+1)
+	}
+	return nil, &ValueError{fmt.Sprintf("no JSON form for a %T", v)}
+}
+
+func appendArray(dst []byte, v []any, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return nil, errDepth
+	}
+	dst = append(dst, '[')
+	for i, e := range v {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendValue(dst, e, depth); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, ']'), nil
+}
+
+var errDepth = &ValueError{fmt.Sprintf("nested more than %d deep", MaxDepth)}
+
+func appendObject(dst []byte, v map[string]any, depth int) ([]byte, error) {
+	if depth > MaxDepth {
+		return nil, errDepth
+	}
+	names := make([]string, 0, len(v))
+	for name := range v {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, compareUTF16)
+	dst = append(dst, '{')
+	for i, name := range names {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		var err error
+		if dst, err = appendString(dst, name); err != nil {
+			return nil, err
+		}
+		if dst, err = appendValue(append(dst, ':'), v[name], depth); err != nil {
+			return nil, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// compareUTF16 compares as UTF-16 code units. That differs from the order of UTF-8 only where a character
+// beyond U+FFFF, whose first unit is at least U+D800, meets one of U+E000–U+FFFF.
+func compareUTF16(a, b string) int {
+	for a != "" && b != "" {
+		x, n := utf8.DecodeRuneInString(a)
+		y, m := utf8.DecodeRuneInString(b)
+		if ux, uy := firstUnit(x), firstUnit(y); ux != uy {
+			return int(ux - uy)
+		}
+		if x != y {
+			return int(x - y)
+		}
+		a, b = a[n:], b[m:]
+	}
+	return len(a) - len(b)
+}
+
+// firstUnit returns the first of the one or two units of r.
+func firstUnit(r rune) rune {
+	if hi, _ := utf16.EncodeRune(r); hi != utf8.RuneError {
+		return hi
+	}
+	return r
+}
+
+func appendString(dst []byte, s string) ([]byte, error) {
+	const hexDigits = "0123456789abcdef"
+	if !utf8.ValidString(s) {
+		return nil, &ValueError{fmt.Sprintf("text that is not UTF-8: %+q", s)}
+	}
+	dst = append(dst, '"')
+	from := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= 0x20 && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(append(dst, s[from:i]...), '\\')
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, c)
+		case '\b':
+			dst = append(dst, 'b')
+		case '\t':
+			dst = append(dst, 't')
+		case '\n':
+			dst = append(dst, 'n')
+		case '\f':
+			dst = append(dst, 'f')
+		case '\r':
+			dst = append(dst, 'r')
+		default:
+			dst = append(dst, 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+	}
+	return append(append(dst, s[from:]...), '"'), nil
+}

@@ -1,0 +1,228 @@
+package jcs
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// A SyntaxError says where and why bytes are not JSON with one meaning.
+type SyntaxError struct {
+	Offset int // in bytes, from 0
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("json: byte %d: %s", e.Offset, e.Msg) }
+
+// Parse returns the value that the JSON text src stands for: nil, bool, string, float64, []any or
+// map[string]any. It keeps nothing of src. Anything wrong is a *SyntaxError.
+func Parse(src []byte) (any, error) {
+	p := parser{src: src}
+	v, err := p.value(0)
+	if err != nil {
+		return nil, err
+	}
+	if p.space(); p.pos < len(src) {
+		return nil, p.errorf("more behind the value")
+	}
+	return v, nil
+}
+
+type parser struct {
+	src    []byte
+	pos    int
+	values int
+}
+
+func (p *parser) errorf(format string, args ...any) error {
+	return &SyntaxError{p.pos, fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) space() {
+	for p.pos < len(p.src) {
+		switch p.src[p.pos] {
+		case ' ', '\t', '\n', '\r':
+			p.pos++
+		default:
+			return
+		}
+	}
+}
+
+func (p *parser) value(depth int) (any, error) {
+	p.space()
+	if p.pos == len(p.src) {
+		return nil, p.errorf("expected a value, found the end")
+	}
+	if p.values++; p.values > MaxValues {
+		return nil, p.errorf("more than %d values", MaxValues)
+	}
+	switch c := p.src[p.pos]; c {
+	case '{', '[':
+		if depth == MaxDepth {
+			return nil, p.errorf("nested more than %d deep", MaxDepth)
+		}
+		p.pos++
+		if c == '[' {
+			return p.array(depth + 1)
+		}
+		return p.object(depth + 1)
+	case '"':
+		return p.str()
+	case 't':
+		return true, p.word("true")
+	case 'f':
+		return false, p.word("false")
+	case 'n':
+		return nil, p.word("null")
+	}
+	return p.number()
+}
+
+func (p *parser) word(w string) error {
+	if end := p.pos + len(w); end <= len(p.src) && string(p.src[p.pos:end]) == w {
+		p.pos = end
+		return nil
+	}
+	return p.errorf("expected a value")
+}
+
+func (p *parser) array(depth int) (any, error) {
+	list := []any{}
+	if p.space(); p.take(']') {
+		return list, nil
+	}
+	for {
+		v, err := p.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+		p.space()
+		if p.take(']') {
+			return list, nil
+		}
+		if !p.take(',') {
+			return nil, p.errorf(`expected "," or "]"`)
+		}
+	}
+}
+
+func (p *parser) object(depth int) (any, error) {
+	members := map[string]any{}
+	if p.space(); p.take('}') {
+		return members, nil
+	}
+	for {
+		p.space()
+		at := p.pos
+		if p.pos == len(p.src) || p.src[p.pos] != '"' {
+			return nil, p.errorf("expected a name in double quotes")
+		}
+		name, err := p.str()
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := members[name]; twice {
+			p.pos = at
+			return nil, p.errorf("the name %+q is there twice", name)
+		}
+		if p.space(); !p.take(':') {
+			return nil, p.errorf(`expected ":"`)
+		}
+		v, err := p.value(depth)
+		if err != nil {
+			return nil, err
+		}
+		members[name] = v
+		p.space()
+		if p.take('}') {
+			return members, nil
+		}
+		if !p.take(',') {
+			return nil, p.errorf(`expected "," or "}"`)
+		}
+	}
+}
+
+// str reads the string that begins at p.pos.
+func (p *parser) str() (string, error) {
+	p.pos++
+	var out []byte // nil as long as there was no escape
+	from := p.pos
+	for p.pos < len(p.src) {
+		switch c := p.src[p.pos]; {
+		case c == '"':
+			out = append(out, p.src[from:p.pos]...)
+			p.pos++
+			return string(out), nil
+		case c == '\\':
+			out = append(out, p.src[from:p.pos]...)
+			var err error
+			if out, err = p.escape(out); err != nil {
+				return "", err
+			}
+			from = p.pos
+		case c < 0x20:
+			return "", p.errorf("a control character in a string")
+		case c < utf8.RuneSelf:
+			p.pos++
+		default:
+			r, n := utf8.DecodeRune(p.src[p.pos:])
+			if r == utf8.RuneError && n == 1 {
+				return "", p.errorf("a string that is not UTF-8")
+			}
+			p.pos += n
+		}
+	}
+	return "", p.errorf("a string without end")
+}
+
+// escape appends what the escape at p.pos stands for.
+func (p *parser) escape(out []byte) ([]byte, error) {
+	if p.pos+1 == len(p.src) {
+		return nil, p.errorf("a string without end")
+	}
+	c := p.src[p.pos+1]
+	switch c {
+	case '"', '\\', '/':
+	case 'b':
+		c = '\b'
+	case 't':
+		c = '\t'
+	case 'n':
+		c = '\n'
+	case 'f':
+		c = '\f'
+	case 'r':
+		c = '\r'
+	case 'u':
+		r, ok := p.unit(p.pos)
+		if !ok {
+			return nil, p.errorf(`expected four hexadecimal digits after "\u"`)
+		}
+		n := 6
+		if utf16.IsSurrogate(r) {
+			low, _ := p.unit(p.pos + 6)
+			if r, n = utf16.DecodeRune(r, low), 12; r == utf8.RuneError {
+				return nil, p.errorf("half of a surrogate pair")
+			}
+		}
+		p.pos += n
+		return utf8.AppendRune(out, r), nil
+	default:
+		return nil, p.errorf("an escape that JSON has not")
+	}
+	p.pos += 2
+	return append(out, c), nil
+}
+
+// unit reads the escape \uXXXX at i.
+func (p *parser) unit(i int) (rune, bool) {
+	if len(p.src)-i < 6 || p.src[i] != '\\' || p.src[i+1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(p.src[i+2:i+6]), 16, 16)
+	return rune(n), err == nil
+}

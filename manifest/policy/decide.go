@@ -1,0 +1,405 @@
+package policy
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Request asks whether bytes may be used under a name. Whoever asks has verified the signatures already.
+type Request struct {
+	Name    string // as in "tool:rye/bash/bash" or "bundle:acme/x@1.0.0"
+	Purpose Purpose
+	Voucher Voucher
+
+	Signers []sign.Signer // in any order, repetitions count once
+	Unknown []string      // keys of lines that nobody could verify, as the lines name them; only messages depend on them
+
+	Raw, Stripped cas.Digest
+	Tree          cas.Digest   // of a tool with other files; Files must be given with it
+	Files         []cas.Digest // of every file of the tree
+	Document      cas.Digest   // its id, of a document; Raw or Document must be given
+
+	Listed bool // a manifest that these policies admit lists the raw digest
+	Now    time.Time
+}
+
+// A Purpose is what the bytes are wanted for.
+type Purpose uint8
+
+// ToUse is to execute, load as a prompt or bundle. ToShow is to show, list, upgrade or import, for which a
+// signature of the first format is enough.
+const (
+	ToUse Purpose = iota
+	ToShow
+)
+
+// A Voucher is who vouches, when it isn't keys. Revocation holds for all.
+type Voucher uint8
+
+// ByKeys asks the names rules. Builtin are items that were read from the running binary. Dev is the root item
+// of one call that its user made with --dev.
+const (
+	ByKeys Voucher = iota
+	Builtin
+	Dev
+)
+
+// A Code says in one word why, and is stable.
+type Code uint8
+
+// The order decides which of several signers' faults is told when none counts: the last.
+const (
+	Undecided         Code = iota
+	Admitted               // allowed
+	Unsigned               // there are no signatures
+	UntrustedKey           // no key of the policy signed
+	NoRule                 // no rule covers the name, the rule excepts it, or it names other keys
+	EvidenceOnly           // a signature of the first format, and no manifest or policy lists the digest
+	FormatNotAccepted      // a signature of the first format, which the rule does not accept
+	NotYetValid            // the key is not valid yet
+	Expired                // the key is not valid any more
+	KeyRevoked             // the key is revoked
+	BelowThreshold         // some keys count, but too few
+	DigestRevoked          // the bytes, the tree, the document or a file of the tree is revoked
+	ListStale              // a revocation list that must be fresh is not
+	Ambiguous              // two rules are equally particular
+	BadRequest             // the name is none, or what must be given is not
+)
+
+var codes = [...]string{"undecided", "admitted", "unsigned", "untrusted key", "no rule", "evidence only",
+	"format not accepted", "not yet valid", "expired", "key revoked", "below threshold", "digest revoked",
+	"list stale", "ambiguous", "bad request"}
+
+func (c Code) String() string { return codes[c] }
+
+// A Verdict is what one policy says of one signer.
+type Verdict struct {
+	Key    key.Fingerprint
+	Name   string // of the key in the policy; "" when it has none
+	Format sign.Format
+	Code   Code // Admitted: it counts
+}
+
+// An Answer is what one policy says to a request.
+type Answer struct {
+	Allowed   bool // Code is Admitted
+	Code      Code
+	Project   bool   // the project's policy answers, not the root
+	Rule      string // the glob of the rule that decided; "" when none did
+	Excepted  bool   // Rule excepts the name
+	ByDigest  bool   // admitted by its digest alone
+	Voucher   Voucher
+	Count     int // of distinct keys that count
+	Threshold int // of the rule
+	Signers   []Verdict
+	Revoked   *Revocation // with KeyRevoked and DigestRevoked
+	List      string      // the list that revoked, or that is stale
+	Detail    string      // with ListStale, Ambiguous and BadRequest
+	Warnings  []string    // lists that are stale and may be
+}
+
+// A Decision is the answer to a request: the first refusal, else the root's.
+type Decision struct {
+	Answer
+	Beside *Answer // what the project's policy said, when both allowed
+}
+
+// A Side is a policy with the last good issue of each revocation list it names.
+type Side struct {
+	Policy *Policy
+	Lists  map[string]*List
+}
+
+// Decide says whether a request is allowed: by the root, and by the project's policy if there is one. Each is
+// asked alone, so that a project can forbid and never allow. It depends on its arguments alone, and answers
+// every request.
+func Decide(r Request, root Side, project *Side) Decision {
+	if root.Policy == nil || project != nil && project.Policy == nil {
+		return Decision{Answer: Answer{Code: BadRequest, Detail: "there is no policy to ask"}}
+	}
+	n, err := r.check()
+	if err != nil {
+		return Decision{Answer: Answer{Code: BadRequest, Detail: err.Error()}}
+	}
+	d := Decision{Answer: root.answer(&r, n)}
+	if !d.Allowed || project == nil {
+		return d
+	}
+	a := project.answer(&r, n)
+	a.Project = true
+	if !a.Allowed {
+		return Decision{Answer: a}
+	}
+	d.Beside = &a
+	return d
+}
+
+// check refuses requests that leave out what a refusal could depend on.
+func (r *Request) check() (name, error) {
+	n, err := parseName(r.Name)
+	switch {
+	case err != nil:
+	case r.Now.IsZero():
+		err = fmt.Errorf("%q: no time is given to compare with", r.Name)
+	case r.Raw.IsZero() && r.Document.IsZero():
+		err = fmt.Errorf("%q: no digest is given to compare with", r.Name)
+	case !r.Tree.IsZero() && r.Files == nil:
+		err = fmt.Errorf("%q: the files of its tree are not given", r.Name)
+	case r.Voucher > Dev || r.Purpose > ToShow:
+		err = fmt.Errorf("%q: nobody knows this voucher or purpose", r.Name)
+	}
+	return n, err
+}
+
+// answer asks one policy.
+func (s *Side) answer(r *Request, n name) Answer {
+	var a Answer
+	if a.Revoked, a.List = s.revokedDigest(r); a.Revoked != nil {
+		return a.end(DigestRevoked)
+	}
+	if s.stale(&a, r.Now) {
+		return a.end(ListStale)
+	}
+	if a.Voucher = r.Voucher; a.Voucher != ByKeys {
+		return a.end(Admitted)
+	}
+	if a.ByDigest = s.Policy.admits(r); a.ByDigest {
+		return a.end(Admitted)
+	}
+	i, err := most(s.Policy.rules, func(c *compiledRule) *glob { return &c.glob }, n)
+	if err != nil {
+		a.Detail = err.Error()
+		return a.end(Ambiguous)
+	}
+	var rule *compiledRule
+	if i >= 0 {
+		rule = &s.Policy.rules[i]
+		a.Rule, a.Threshold = rule.glob.text, s.Policy.sections.Rules[i].Threshold
+		if a.Excepted = matchAny(rule.except, n); a.Excepted {
+			rule = nil
+		}
+	}
+	var v1 Code
+	if rule != nil {
+		v1 = acceptV1(s.Policy.sections.Rules[i].V1, r, n)
+	}
+	s.judge(&a, r, rule, v1)
+	switch {
+	case rule != nil && a.Count >= a.Threshold:
+		return a.end(Admitted)
+	case a.Count > 0:
+		return a.end(BelowThreshold)
+	case len(r.Signers) == 0 && len(r.Unknown) == 0:
+		return a.end(Unsigned)
+	}
+	code := UntrustedKey
+	for _, v := range a.Signers {
+		code = max(code, v.Code)
+	}
+	if code == KeyRevoked {
+		for _, v := range a.Signers {
+			if v.Code == KeyRevoked {
+				a.Revoked, a.List = s.revokedKey(v.Key)
+				break
+			}
+		}
+	}
+	return a.end(code)
+}
+
+func (a Answer) end(c Code) Answer {
+	a.Code, a.Allowed = c, c == Admitted
+	return a
+}
+
+// acceptV1 says what a signature of the first format is worth. It leaves the name of an item and parts of its
+// content open, so the digest must be vouched for by somebody else; that of a manifest covers all of it, and
+// its id stands inside.
+func acceptV1(accepted bool, r *Request, n name) Code {
+	switch {
+	case !accepted:
+		return FormatNotAccepted
+	case r.Purpose == ToShow, r.Listed, n.kind == "bundle":
+		return Admitted
+	}
+	return EvidenceOnly
+}
+
+// judge gives every signer its verdict, one for each key, in the order of fingerprints. Without a rule none
+// counts.
+func (s *Side) judge(a *Answer, r *Request, rule *compiledRule, v1 Code) {
+	if len(r.Signers) == 0 {
+		return
+	}
+	a.Signers = make([]Verdict, 0, len(r.Signers))
+	for _, signer := range r.Signers {
+		v := Verdict{Key: signer.Key.Fingerprint(), Format: signer.Format}
+		k, known := s.Policy.Key(v.Key)
+		v.Name = k.Name
+		switch {
+		case !known:
+			v.Code = UntrustedKey
+		case rule == nil || !rule.keys[v.Key]:
+			v.Code = NoRule
+		case signer.Format == sign.V1:
+			v.Code = v1
+		case signer.Format == sign.V2:
+			v.Code = Admitted
+		default:
+			v.Code = FormatNotAccepted
+		}
+		if known {
+			if fault := s.keyFault(k, r.Now); fault != Admitted {
+				v.Code = fault
+			}
+		}
+		a.add(v)
+	}
+	for _, v := range a.Signers {
+		if v.Code == Admitted {
+			a.Count++
+		}
+	}
+}
+
+// add puts a verdict in its place. Of two about one key the one that counts stays, or else the graver.
+func (a *Answer) add(v Verdict) {
+	i, found := slices.BinarySearchFunc(a.Signers, v, func(x, y Verdict) int { return bytes.Compare(x.Key[:], y.Key[:]) })
+	switch {
+	case !found:
+		a.Signers = slices.Insert(a.Signers, i, v)
+	case a.Signers[i].Code == Admitted && v.Code != Admitted:
+	case v.Code == Admitted && a.Signers[i].Code != Admitted, v.Code > a.Signers[i].Code, v.Code == a.Signers[i].Code && v.Format > a.Signers[i].Format:
+		a.Signers[i] = v
+	}
+}
+
+// keyFault says why a key does not count now; Admitted: it does.
+func (s *Side) keyFault(k Key, now time.Time) Code {
+	if revoked, _ := s.revokedKey(k.Public.Fingerprint()); revoked != nil {
+		return KeyRevoked
+	}
+	switch {
+	case !k.Expires.IsZero() && !now.Before(k.Expires):
+		return Expired
+	case now.Before(k.NotBefore):
+		return NotYetValid
+	}
+	return Admitted
+}
+
+// admits reports whether the policy lists the digest. For a tool with other files that says nothing of them,
+// so their tree must be listed with it.
+func (p *Policy) admits(r *Request) bool {
+	for _, d := range [...]cas.Digest{r.Raw, r.Document} {
+		i, ok := p.digests[d]
+		if !ok || d.IsZero() {
+			continue
+		}
+		a := &p.sections.Digests[i]
+		if a.Tree == r.Tree && (a.As == "" || a.As == r.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// lists calls f with each list of the policy that counts: its entries do as long as the key that the policy
+// names has signed it, also when it is stale, for what was revoked stays so.
+func (s *Side) lists(f func(string, *revocations) bool) {
+	for _, src := range s.Policy.sections.Lists {
+		l := s.Lists[src.Name]
+		if l == nil {
+			continue
+		}
+		if k, _ := s.Policy.KeyNamed(src.Key); l.Name == src.Name && l.signedBy(k.Public) && f(src.Name, &l.revoked) {
+			return
+		}
+	}
+}
+
+// revokedDigest finds what takes the bytes of a request out of use, and the list that says so.
+func (s *Side) revokedDigest(r *Request) (found *Revocation, list string) {
+	if found = s.Policy.revoked.find(r); found != nil {
+		return found, ""
+	}
+	s.lists(func(name string, revoked *revocations) bool {
+		found, list = revoked.find(r), name
+		return found != nil
+	})
+	if found == nil {
+		list = ""
+	}
+	return found, list
+}
+
+func (v *revocations) find(r *Request) *Revocation {
+	if len(v.digests) == 0 {
+		return nil
+	}
+	for _, d := range [...]cas.Digest{r.Raw, r.Stripped, r.Tree, r.Document} {
+		if found := v.digests[d]; found != nil {
+			return found
+		}
+	}
+	for i := range r.Files {
+		if found := v.digests[r.Files[i]]; found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// revokedKey finds what takes a key out of use, and the list that says so.
+func (s *Side) revokedKey(f key.Fingerprint) (found *Revocation, list string) {
+	if found = s.Policy.revoked.keys[f]; found != nil {
+		return found, ""
+	}
+	s.lists(func(name string, revoked *revocations) bool {
+		found, list = revoked.keys[f], name
+		return found != nil
+	})
+	if found == nil {
+		list = ""
+	}
+	return found, list
+}
+
+func (s *Side) source(list string) (Source, bool) {
+	for _, src := range s.Policy.sections.Lists {
+		if src.Name == list {
+			return src, true
+		}
+	}
+	return Source{}, false
+}
+
+// stale reports whether a list is not fresh that must be, and notes those that may be.
+func (s *Side) stale(a *Answer, now time.Time) bool {
+	for _, src := range s.Policy.sections.Lists {
+		l := s.Lists[src.Name]
+		k, _ := s.Policy.KeyNamed(src.Key)
+		if l != nil && (l.Name != src.Name || !l.signedBy(k.Public)) {
+			l = nil
+		}
+		why := stale(src, l, now)
+		if fault := s.keyFault(k, now); why == "" && fault != Admitted {
+			why = fmt.Sprintf("is signed by %q: %s", src.Key, fault)
+		}
+		switch {
+		case why == "":
+		case src.Warn:
+			a.Warnings = append(a.Warnings, fmt.Sprintf("revocation list %q %s", src.Name, why))
+		default:
+			a.List, a.Detail = src.Name, why
+			return true
+		}
+	}
+	return false
+}

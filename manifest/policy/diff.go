@@ -1,0 +1,156 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// A Change is one field in which two policies differ.
+type Change struct {
+	Section string // as in "names"
+	Entry   string // as in "acme/**"; "" in override and exec
+	Field   string // as in "threshold"; "" for an entry without fields
+	Old     string // "" when it was not there
+	New     string // "" when it is not there any more
+}
+
+func (c Change) String() string {
+	where := c.Section
+	for _, part := range []string{c.Entry, c.Field} {
+		if part != "" {
+			where += " " + yamltree.Quote(part)
+		}
+	}
+	switch {
+	case c.Old == "":
+		return fmt.Sprintf("+ %s: %s", where, c.New)
+	case c.New == "":
+		return fmt.Sprintf("- %s: %s", where, c.Old)
+	}
+	return fmt.Sprintf("~ %s: %s -> %s", where, c.Old, c.New)
+}
+
+// Diff returns in what two policies differ in meaning, sorted: nothing exactly if they answer every question
+// alike. The order of entries, comments and layout, and what stands for a default, mean nothing.
+func Diff(before, after *Policy) []Change {
+	b, a := before.facts(), after.facts()
+	var changes []Change
+	for at, text := range b {
+		if a[at] != text {
+			changes = append(changes, Change{at.section, at.entry, at.field, text, a[at]})
+		}
+	}
+	for at, text := range a {
+		if _, ok := b[at]; !ok {
+			changes = append(changes, Change{at.section, at.entry, at.field, "", text})
+		}
+	}
+	slices.SortFunc(changes, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, x.Section), slices.Index(order, y.Section)),
+			cmp.Compare(x.Entry, y.Entry), cmp.Compare(x.Field, y.Field))
+	})
+	return changes
+}
+
+type place struct{ section, entry, field string }
+
+// facts returns what a policy says, each with the text that stands for it.
+func (p *Policy) facts() map[place]string {
+	all := map[place]string{}
+	add := func(section, entry, field, text string) {
+		if text != "" {
+			all[place{section, entry, field}] = text
+		}
+	}
+	s := &p.sections
+	for _, k := range s.Keys {
+		add("keys", k.Name, "key", k.Public.String())
+		add("keys", k.Name, "owner", word(k.Owner))
+		add("keys", k.Name, "not-before", yamltree.DateText(k.NotBefore))
+		add("keys", k.Name, "expires", yamltree.DateText(k.Expires))
+	}
+	for _, r := range s.Rules {
+		add("names", r.Glob, "keys", set(r.Keys))
+		add("names", r.Glob, "threshold", strconv.Itoa(r.Threshold))
+		add("names", r.Glob, "accept", map[bool]string{false: "[v2]", true: "[v1, v2]"}[r.V1])
+		add("names", r.Glob, "except", setOrNone(r.Except))
+	}
+	for _, d := range s.Digests {
+		add("digests", d.Digest.String(), "", "admitted")
+		if !d.Tree.IsZero() {
+			add("digests", d.Digest.String(), "tree", d.Tree.String())
+		}
+		add("digests", d.Digest.String(), "as", word(d.As))
+		add("digests", d.Digest.String(), "reason", word(d.Reason))
+	}
+	for _, r := range s.Revoked {
+		add("revoked", r.What(), "", "revoked")
+		add("revoked", r.What(), "reason", word(r.Reason))
+		add("revoked", r.What(), "date", yamltree.DateText(r.Date))
+	}
+	for _, l := range s.Lists {
+		add("lists", l.Name, "from", word(l.From))
+		add("lists", l.Name, "key", l.Key)
+		add("lists", l.Name, "max-age", l.MaxAge.String())
+		add("lists", l.Name, "stale", map[bool]string{false: "refuse", true: "warn"}[l.Warn])
+	}
+	for _, g := range s.Override {
+		add("override", g, "", "may be replaced")
+	}
+	for _, g := range s.Grants {
+		add("grants", g.Glob, "", set(g.Allow))
+	}
+	p.execFacts(add)
+	return all
+}
+
+func (p *Policy) execFacts(add func(section, entry, field, text string)) {
+	e := p.sections.Exec
+	add("exec", "", "floor", e.Floor.String())
+	add("exec", "", "strangers", e.Strangers.String())
+	if e.Network.Bound {
+		add("exec", "", "network", set(e.Network.Hosts))
+	}
+	if e.Enforce {
+		add("exec", "", "toolchain", "enforce")
+	}
+	if e.Audit {
+		add("exec", "", "audit", "required")
+	}
+	if p.sections.Secrets != nil {
+		add("exec", "", "secrets", "named here alone")
+	}
+	for _, s := range p.sections.Secrets {
+		add("exec", s.Name, "secrets", set(s.Items))
+	}
+}
+
+// word is quote of a text that is there.
+func word(s string) string {
+	if s == "" {
+		return ""
+	}
+	return yamltree.Quote(s)
+}
+
+// set writes a list whose order means nothing.
+func set(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = yamltree.Quote(w)
+	}
+	slices.Sort(quoted)
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func setOrNone(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return set(words)
+}

@@ -1,0 +1,164 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// An Edit is a policy that was made from another, and what is different.
+type Edit struct {
+	Policy  *Policy // its Format is what to write
+	Changes []Change
+}
+
+// An EditError says why a policy can't be changed so.
+type EditError struct{ Reason string }
+
+func (e *EditError) Error() string { return e.Reason }
+
+func noEdit(format string, args ...any) (Edit, error) {
+	return Edit{}, &EditError{fmt.Sprintf(format, args...)}
+}
+
+// An OwnerError is what a second key for a known owner gets: most often it means that somebody pretends to be
+// them.
+type OwnerError struct{ Known, New Key }
+
+func (e *OwnerError) Error() string {
+	return fmt.Sprintf("%q has the key %q already: known %s, new %s",
+		e.New.Owner, e.Known.Name, e.Known.Public.Fingerprint(), e.New.Public.Fingerprint())
+}
+
+// change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what a
+// policy may say.
+func (p *Policy) change(edit func(root *yamltree.Node)) (Edit, error) {
+	t := p.tree.Copy()
+	if len(t.Root.Kids) == 0 {
+		t.Root.Entry("rye").Set(format)
+	}
+	edit(t.Root)
+	after, err := Parse(t.Format())
+	if err != nil {
+		return Edit{}, err
+	}
+	return Edit{after, Diff(p, after)}, nil
+}
+
+// AddKey adds a key that no rule names yet. Another key of an owner who has one is an *OwnerError, unless
+// another is true.
+func (p *Policy) AddKey(k Key, another bool) (Edit, error) {
+	if have, ok := p.KeyNamed(k.Name); ok && have.Public != k.Public {
+		return Edit{}, &OwnerError{have, k}
+	} else if ok {
+		return noEdit("key %q is there already", k.Name)
+	}
+	if have, ok := p.Key(k.Public.Fingerprint()); ok {
+		return noEdit("this key is there already, as %q", have.Name)
+	}
+	if found, _ := (&Side{Policy: p}).revokedKey(k.Public.Fingerprint()); found != nil {
+		return noEdit("this key is revoked")
+	}
+	for _, have := range p.sections.Keys {
+		if !another && k.Owner != "" && have.Owner == k.Owner {
+			return Edit{}, &OwnerError{have, k}
+		}
+	}
+	return p.change(func(root *yamltree.Node) { addKey(root.Entry("keys", order...), k) })
+}
+
+func addKey(section *yamltree.Node, k Key) {
+	n := section.Entry(k.Name)
+	n.Entry("key").Set(k.Public.String())
+	n.SetText("owner", k.Owner)
+	n.SetText("not-before", yamltree.DateText(k.NotBefore))
+	n.SetText("expires", yamltree.DateText(k.Expires))
+}
+
+// SetRule adds a rule, or makes the one with this glob say what r says.
+func (p *Policy) SetRule(r Rule) (Edit, error) {
+	return p.change(func(root *yamltree.Node) {
+		n := root.Entry("names", order...).Entry(r.Glob)
+		n.Entry("keys").SetList(r.Keys)
+		if n.Drop("threshold", r.Threshold == 1) {
+			n.Entry("threshold").Set(strconv.Itoa(r.Threshold)).Plain = true
+		}
+		if n.Drop("accept", !r.V1) {
+			n.Entry("accept").SetList([]string{"v1", "v2"})
+		}
+		if n.Drop("except", len(r.Except) == 0) {
+			n.Entry("except").SetList(r.Except)
+		}
+	})
+}
+
+// AddDigest admits a digest.
+func (p *Policy) AddDigest(d DigestEntry) (Edit, error) {
+	return p.change(func(root *yamltree.Node) {
+		n := root.Entry("digests", order...).Entry(d.Digest.String())
+		if !d.Tree.IsZero() {
+			n.Entry("tree").Set(d.Tree.String())
+		}
+		n.SetText("as", d.As)
+		n.SetText("reason", d.Reason)
+	})
+}
+
+// Revoke revokes a key or a digest, in addition to what is revoked.
+func (p *Policy) Revoke(r Revocation) (Edit, error) {
+	if r.Key.IsZero() == r.Digest.IsZero() {
+		return noEdit("one key or one digest can be revoked")
+	}
+	return p.change(func(root *yamltree.Node) {
+		n := root.Entry("revoked", order...).Entry(r.What())
+		n.SetText("reason", r.Reason)
+		n.SetText("date", yamltree.DateText(r.Date))
+	})
+}
+
+// RemoveKey removes a key, also from the rules that name it. A rule whose last key it is, or that could not
+// reach its threshold any more, must be changed first: without it another rule would decide.
+func (p *Policy) RemoveKey(name string) (Edit, error) {
+	if _, ok := p.KeyNamed(name); !ok {
+		return noEdit("no key is called %q", name)
+	}
+	for _, r := range p.sections.Rules {
+		if left := len(r.Keys) - 1; slices.Contains(r.Keys, name) && left < r.Threshold {
+			return noEdit("%q asks for %s and would have %d left: change or remove that rule first", r.Glob, keys(r.Threshold), left)
+		}
+	}
+	for _, l := range p.sections.Lists {
+		if l.Key == name {
+			return noEdit("the revocation list %q is signed by %q: change or remove it first", l.Name, name)
+		}
+	}
+	return p.change(func(root *yamltree.Node) {
+		root.Get("keys").Drop(name, true)
+		if names := root.Get("names"); names != nil {
+			for _, rule := range names.Kids {
+				rule.Get("keys").DropItem(name)
+			}
+		}
+	})
+}
+
+// Remove removes an entry of any section but keys, which is RemoveKey's, and exec. Removing a rule lets a less
+// particular one decide; the changes don't show that.
+func (p *Policy) Remove(section, entry string) (Edit, error) {
+	n := p.tree.Root.Get(section)
+	switch {
+	case section == "keys":
+		return p.RemoveKey(entry)
+	case section == "rye" || section == "exec" || !slices.Contains(order, section):
+		return noEdit("nothing can be removed from %q", section)
+	case n == nil || n.Get(entry) == nil && !n.HasItem(entry):
+		return noEdit("there is no %q under %q", entry, section)
+	}
+	return p.change(func(root *yamltree.Node) {
+		n := root.Get(section)
+		n.Drop(entry, true)
+		n.DropItem(entry)
+	})
+}

@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Parse reads a policy file. Its signature lines are passed over: whether a policy counts is for whoever reads
+// it to know, by its place, its id or its signatures.
+func Parse(file []byte) (*Policy, error) {
+	if len(file) > yamltree.MaxBytes {
+		return nil, &yamltree.Error{Family: "policy", Msg: fmt.Sprintf("is longer than %d bytes", yamltree.MaxBytes)}
+	}
+	b, err := sign.Strip(file, sign.Hash)
+	if err != nil {
+		return nil, err
+	}
+	p := &Policy{
+		id:    cas.Sum(b),
+		names: map[string]int{}, prints: map[key.Fingerprint]int{}, digests: map[cas.Digest]int{},
+	}
+	if p.tree, err = yamltree.Parse(b); err == nil {
+		err = p.read()
+	}
+	var where *yamltree.Error
+	if errors.As(err, &where) {
+		where.Family = "policy"
+		// Lines are counted as the file has them; nothing but "---" stands above the signatures.
+		if where.Line > 0 {
+			where.Line += bytes.Count(file, []byte("\n")) - bytes.Count(b, []byte("\n"))
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Find is how package sign finds the keys of this policy.
+func (p *Policy) Find(f key.Fingerprint) (key.Public, bool) {
+	k, ok := p.Key(f)
+	return k.Public, ok
+}
+
+// FindV1 returns the keys that lines of the first format may mean by their 16 digits.
+func (p *Policy) FindV1(id string) []key.Public {
+	var found []key.Public
+	for _, k := range p.sections.Keys {
+		if k.Public.V1ID() == id {
+			found = append(found, k.Public)
+		}
+	}
+	return found
+}

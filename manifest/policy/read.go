@@ -1,0 +1,371 @@
+package policy
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+const (
+	format   = "policy/2"
+	maxRules = 1000 // and grants
+	maxAge   = 3650 * 24 * time.Hour
+)
+
+// order is the order of sections in which a new one finds its place.
+var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "grants", "exec"}
+
+// read fills p from its tree and checks it.
+func (p *Policy) read() error {
+	root := p.tree.Root
+	if n := root.Get("rye"); n != nil && (n.Shape != yamltree.Scalar || n.Text != format) {
+		if n.Shape == yamltree.Scalar && strings.HasPrefix(n.Text, "policy/") {
+			return &canon.VersionError{Found: clip(n.Text), Want: format}
+		}
+		return n.Errorf("expected %q", format)
+	}
+	if err := root.Fields(order...); err != nil {
+		return err
+	}
+	for _, section := range []struct {
+		name string
+		read func(*yamltree.Node) error
+	}{
+		{"keys", p.readKeys}, {"names", p.readRules}, {"digests", p.readDigests}, {"revoked", p.readRevoked},
+		{"lists", p.readLists}, {"override", p.readOverride}, {"grants", p.readGrants}, {"exec", p.readExec},
+	} {
+		n := root.Get(section.name)
+		if n == nil {
+			continue
+		}
+		if want := yamltree.Mapping; section.name == "override" {
+			if n.Shape != yamltree.List {
+				return n.Errorf("expected a list under %q", section.name)
+			}
+		} else if n.Shape != want {
+			return n.Errorf("expected entries under %q", section.name)
+		}
+		if err := section.read(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Policy) readKeys(section *yamltree.Node) error {
+	for _, n := range section.Kids {
+		k := Key{Name: n.Key}
+		if err := n.CheckWord(n.Key, "the name of a key"); err != nil {
+			return err
+		}
+		if err := n.Fields("key", "owner", "not-before", "expires"); err != nil {
+			return err
+		}
+		text, err := n.Need("key")
+		if err != nil {
+			return err
+		}
+		if k.Public, err = key.ParsePublic(text); err != nil {
+			return n.Get("key").Errorf("%s", err)
+		}
+		if k.Owner, err = n.TextOf("owner"); err != nil {
+			return err
+		}
+		if k.NotBefore, err = n.Date("not-before"); err != nil {
+			return err
+		}
+		if k.Expires, err = n.Date("expires"); err != nil {
+			return err
+		}
+		if !k.Expires.IsZero() && !k.NotBefore.Before(k.Expires) {
+			return n.Errorf("%q expires before it is valid", k.Name)
+		}
+		f := k.Public.Fingerprint()
+		if i, ok := p.prints[f]; ok {
+			return n.Errorf("%q is the key that %q is: one key has one name", k.Name, p.sections.Keys[i].Name)
+		}
+		p.names[k.Name], p.prints[f] = len(p.sections.Keys), len(p.sections.Keys)
+		p.sections.Keys = append(p.sections.Keys, k)
+	}
+	return nil
+}
+
+func (p *Policy) readRules(section *yamltree.Node) error {
+	if len(section.Kids) > maxRules {
+		return section.Errorf("has more than %d rules", maxRules)
+	}
+	for _, n := range section.Kids {
+		g, err := readGlob(n, n.Key)
+		if err != nil {
+			return err
+		}
+		for i := range p.rules {
+			if other := &p.rules[i].glob; collide(other, &g) {
+				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.text, other.text)
+			}
+		}
+		if err := n.Fields("keys", "threshold", "accept", "except"); err != nil {
+			return err
+		}
+		r, c := Rule{Glob: n.Key}, compiledRule{glob: g, keys: map[key.Fingerprint]bool{}}
+		if r.Keys, err = p.ruleKeys(n, c.keys); err != nil {
+			return err
+		}
+		if r.Threshold, err = readThreshold(n, len(r.Keys)); err != nil {
+			return err
+		}
+		if r.V1, err = readAccept(n); err != nil {
+			return err
+		}
+		if r.Except, c.except, err = readGlobs(n, "except"); err != nil {
+			return err
+		}
+		p.sections.Rules = append(p.sections.Rules, r)
+		p.rules = append(p.rules, c)
+	}
+	return nil
+}
+
+// ruleKeys reads the names of a rule's keys and fills the set of them.
+func (p *Policy) ruleKeys(n *yamltree.Node, set map[key.Fingerprint]bool) ([]string, error) {
+	names, err := n.Words("keys")
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		return nil, n.Errorf("%q names no keys", n.Key)
+	}
+	for i, item := range n.Get("keys").Kids {
+		k, err := p.known(item, names[i])
+		if err != nil {
+			return nil, err
+		}
+		set[k.Public.Fingerprint()] = true
+	}
+	return names, nil
+}
+
+// known returns the key of a name, or says at n that there is none.
+func (p *Policy) known(n *yamltree.Node, name string) (Key, error) {
+	if k, ok := p.KeyNamed(name); ok {
+		return k, nil
+	}
+	all := make([]string, len(p.sections.Keys))
+	for i, k := range p.sections.Keys {
+		all[i] = k.Name
+	}
+	return Key{}, n.Errorf("no key under \"keys:\" is called %q%s", clip(name), yamltree.Suggest(name, all))
+}
+
+func (p *Policy) readDigests(section *yamltree.Node) error {
+	for _, n := range section.Kids {
+		if err := n.Fields("tree", "as", "reason"); err != nil {
+			return err
+		}
+		d, err := cas.ParseDigest(n.Key)
+		if err != nil {
+			return n.Errorf("%s", err)
+		}
+		a := DigestEntry{Digest: d}
+		if a.As, err = n.TextOf("as"); err != nil {
+			return err
+		}
+		if a.As != "" {
+			if _, err := parseName(a.As); err != nil {
+				return n.Get("as").Errorf("%s", err)
+			}
+		}
+		if a.Reason, err = n.TextOf("reason"); err != nil {
+			return err
+		}
+		if t := n.Get("tree"); t != nil {
+			if a.Tree, err = cas.ParseDigest(t.Text); err != nil {
+				return t.Errorf("%s", err)
+			}
+		}
+		p.digests[a.Digest] = len(p.sections.Digests)
+		p.sections.Digests = append(p.sections.Digests, a)
+	}
+	return nil
+}
+
+func (p *Policy) readRevoked(section *yamltree.Node) error {
+	for _, n := range section.Kids {
+		if err := n.Fields("reason", "date"); err != nil {
+			return err
+		}
+		r, err := ParseRevocation(n.Key)
+		if err != nil {
+			return n.Errorf("%s", err)
+		}
+		if r.Reason, err = n.TextOf("reason"); err != nil {
+			return err
+		}
+		if r.Date, err = n.Date("date"); err != nil {
+			return err
+		}
+		p.sections.Revoked = append(p.sections.Revoked, r)
+	}
+	p.revoked = newRevocations(p.sections.Revoked)
+	return nil
+}
+
+func (p *Policy) readLists(section *yamltree.Node) error {
+	for _, n := range section.Kids {
+		if err := n.CheckWord(n.Key, "the name of a list"); err != nil {
+			return err
+		}
+		if err := n.Fields("from", "key", "max-age", "stale"); err != nil {
+			return err
+		}
+		s := Source{Name: n.Key}
+		var err error
+		if s.From, err = n.Need("from"); err != nil {
+			return err
+		}
+		if scheme, _, ok := strings.Cut(s.From, "://"); ok {
+			u, err := url.Parse(s.From)
+			if err != nil || scheme != "https" && scheme != "oci" || u.Host == "" || u.User != nil || u.Fragment != "" {
+				return n.Get("from").Errorf("expected an https or oci address, without user and fragment, or a path")
+			}
+		}
+		if s.Key, err = n.Need("key"); err != nil {
+			return err
+		}
+		if _, err := p.known(n.Get("key"), s.Key); err != nil {
+			return err
+		}
+		if s.MaxAge, err = readAge(n, "max-age"); err != nil {
+			return err
+		}
+		stale, err := n.Choice("stale", "refuse", "warn")
+		if err != nil {
+			return err
+		}
+		s.Warn = stale == "warn"
+		p.sections.Lists = append(p.sections.Lists, s)
+	}
+	return nil
+}
+
+func (p *Policy) readOverride(section *yamltree.Node) (err error) {
+	p.sections.Override, p.override, err = globList(section)
+	return err
+}
+
+func (p *Policy) readGrants(section *yamltree.Node) error {
+	if len(section.Kids) > maxRules {
+		return section.Errorf("has more than %d globs", maxRules)
+	}
+	for _, n := range section.Kids {
+		g, err := readGlob(n, n.Key)
+		if err != nil {
+			return err
+		}
+		for i := range p.grants {
+			if other := &p.grants[i]; collide(other, &g) {
+				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.text, other.text)
+			}
+		}
+		grant := Grant{Glob: n.Key}
+		if grant.Allow, err = n.ItemWords(); err != nil {
+			return err
+		}
+		p.sections.Grants = append(p.sections.Grants, grant)
+		p.grants = append(p.grants, g)
+	}
+	return nil
+}
+
+func (p *Policy) readExec(n *yamltree.Node) error {
+	err := n.Fields("floor", "strangers", "network", "toolchain", "audit", "secrets")
+	if err != nil {
+		return err
+	}
+	e := &p.sections.Exec
+	for _, f := range []struct {
+		name string
+		to   *Floor
+	}{{"floor", &e.Floor}, {"strangers", &e.Strangers}} {
+		word, err := n.Choice(f.name, floors[1:]...)
+		if err != nil {
+			return err
+		}
+		*f.to = Floor(max(0, slices.Index(floors, word)))
+	}
+	toolchain, err := n.Choice("toolchain", "record", "enforce")
+	if err != nil {
+		return err
+	}
+	audit, err := n.Choice("audit", "on", "required")
+	if err != nil {
+		return err
+	}
+	e.Enforce, e.Audit = toolchain == "enforce", audit == "required"
+	if net := n.Get("network"); net != nil {
+		if e.Network, err = readNetwork(net); err != nil {
+			return err
+		}
+	}
+	if s := n.Get("secrets"); s != nil {
+		return p.readSecrets(s)
+	}
+	return nil
+}
+
+func (p *Policy) readSecrets(section *yamltree.Node) error {
+	if section.Shape != yamltree.Mapping {
+		return section.Errorf("expected entries under %q", section.Key)
+	}
+	p.sections.Secrets, p.secrets = []Secret{}, map[string][]glob{}
+	for _, n := range section.Kids {
+		if err := n.CheckWord(n.Key, "the name of a secret"); err != nil {
+			return err
+		}
+		items, globs, err := globList(n)
+		if err != nil {
+			return err
+		}
+		p.sections.Secrets = append(p.sections.Secrets, Secret{n.Key, items})
+		p.secrets[n.Key] = globs
+	}
+	return nil
+}
+
+// readNetwork reads all, none, or a list of hosts.
+func readNetwork(n *yamltree.Node) (Network, error) {
+	if n.Shape == yamltree.Scalar {
+		switch n.Text {
+		case "all":
+			return Network{}, nil
+		case "none":
+			return Network{Bound: true}, nil
+		}
+		return Network{}, n.Errorf("expected all, none or a list of hosts")
+	}
+	hosts, err := n.ItemWords()
+	if err != nil {
+		return Network{}, err
+	}
+	for i, h := range hosts {
+		host, port, found := strings.Cut(strings.TrimPrefix(h, "*."), ":")
+		good := host != "" && only(host, "abcdefghijklmnopqrstuvwxyz0123456789.-")
+		for label := range strings.SplitSeq(host, ".") {
+			good = good && label != "" && label[0] != '-'
+		}
+		if found {
+			good = good && yamltree.IsNumber(port) && len(port) <= 5 && port[0] != '0'
+		}
+		if !good {
+			return Network{}, n.Kids[i].Errorf("%s", fmt.Sprintf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", clip(h)))
+		}
+	}
+	return Network{Bound: true, Hosts: hosts}, nil
+}

@@ -1,0 +1,120 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Reason returns what a person reads: one sentence without its subject, the name, as in `signed by "alice",
+// 1 of 1 under "acme/**"`. Whatever came from outside is quoted.
+func (a *Answer) Reason() string {
+	s := a.reason()
+	if a.Project {
+		s += " (by the project's policy)"
+	}
+	return s
+}
+
+func (a *Answer) reason() string {
+	switch a.Code {
+	case Admitted:
+		return a.admitted()
+	case Unsigned:
+		if a.Rule == "" {
+			return "is unsigned, and no rule of the policy covers its name"
+		}
+		return fmt.Sprintf("is unsigned; %q asks for %s", a.Rule, keys(a.Threshold))
+	case UntrustedKey:
+		return "is signed by no key of the policy" + a.signers()
+	case NoRule:
+		switch {
+		case a.Rule == "":
+			return "has a name that no rule of the policy covers" + a.signers()
+		case a.Excepted:
+			return fmt.Sprintf("has a name that the rule %q excepts", a.Rule) + a.signers()
+		}
+		return fmt.Sprintf("has a name that %q gives to other keys", a.Rule) + a.signers()
+	case EvidenceOnly:
+		return fmt.Sprintf("is signed in the first format (v1), which may be shown and upgraded but not used: neither a manifest nor \"digests:\" lists its digest%s", a.signers())
+	case FormatNotAccepted:
+		return fmt.Sprintf("is signed in the first format (v1), which %q does not accept%s", a.Rule, a.signers())
+	case NotYetValid:
+		return "is signed by a key that is not valid yet" + a.signers()
+	case Expired:
+		return "is signed by a key that has expired" + a.signers()
+	case KeyRevoked:
+		return "is signed by a revoked key" + a.revocation() + a.signers()
+	case BelowThreshold:
+		return fmt.Sprintf("is signed by %d of the %s that %q asks for%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
+	case DigestRevoked:
+		return "is revoked" + a.revocation()
+	case ListStale:
+		return fmt.Sprintf("can't be checked: the revocation list %q %s", a.List, a.Detail)
+	case Ambiguous:
+		return "can't be decided: " + a.Detail
+	case BadRequest:
+		return "can't be decided: " + a.Detail
+	}
+	return "was not decided"
+}
+
+func (a *Answer) admitted() string {
+	switch {
+	case a.Voucher == Builtin:
+		return "is part of this binary"
+	case a.Voucher == Dev:
+		return "is used as it stands, for this one call"
+	case a.ByDigest:
+		return "is admitted by its digest"
+	}
+	return fmt.Sprintf("is signed by %d of %s under %q%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
+}
+
+func keys(n int) string {
+	if n == 1 {
+		return "1 key"
+	}
+	return fmt.Sprintf("%d keys", n)
+}
+
+// signers lists who signed: those that count by name alone, the others with what is wrong.
+func (a *Answer) signers() string {
+	var all []string
+	for _, v := range a.Signers {
+		s := v.Key.Short()
+		if v.Name != "" {
+			s = fmt.Sprintf("%q", v.Name)
+		}
+		if v.Format == sign.V1 {
+			s += " (v1)"
+		}
+		if v.Code != Admitted && v.Code != a.Code {
+			s += ": " + v.Code.String()
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return "; signed by " + strings.Join(all, ", ")
+}
+
+func (a *Answer) revocation() string {
+	if a.Revoked == nil {
+		return ""
+	}
+	s := ": " + a.Revoked.What()
+	if a.Revoked.Reason != "" {
+		s += fmt.Sprintf(", %q", a.Revoked.Reason)
+	}
+	if date := yamltree.DateText(a.Revoked.Date); date != "" {
+		s += ", " + date
+	}
+	if a.List != "" {
+		s += fmt.Sprintf(", by the list %q", a.List)
+	}
+	return s
+}

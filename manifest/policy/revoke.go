@@ -1,0 +1,178 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// revocations finds what is revoked.
+type revocations struct {
+	keys    map[key.Fingerprint]*Revocation
+	digests map[cas.Digest]*Revocation
+}
+
+func newRevocations(all []Revocation) revocations {
+	r := revocations{map[key.Fingerprint]*Revocation{}, map[cas.Digest]*Revocation{}}
+	for i := range all {
+		if one := &all[i]; one.Key.IsZero() {
+			r.digests[one.Digest] = one
+		} else {
+			r.keys[one.Key] = one
+		}
+	}
+	return r
+}
+
+const keyPrefix = "key:"
+
+// ParseRevocation reads what is revoked, in the one form it has in policies and lists: "key:" and a key's
+// fingerprint, or a digest.
+func ParseRevocation(what string) (Revocation, error) {
+	if text, ok := strings.CutPrefix(what, keyPrefix); ok {
+		f, err := key.ParseFingerprint(text)
+		if err == nil && !f.IsZero() {
+			return Revocation{Key: f}, nil
+		}
+	}
+	d, err := cas.ParseDigest(what)
+	if err == nil && !d.IsZero() {
+		return Revocation{Digest: d}, nil
+	}
+	return Revocation{}, errRevocation
+}
+
+var errRevocation = errors.New(`expected "key:" and the 64 digits of a fingerprint, or "blake3:" and the 64 digits of a digest`)
+
+// What writes the form that ParseRevocation reads.
+func (r Revocation) What() string {
+	if !r.Key.IsZero() {
+		return keyPrefix + r.Key.String()
+	}
+	return r.Digest.String()
+}
+
+// A List is one issue of a signed revocation list. What reads it (package manifest) has verified Signers.
+type List struct {
+	ID      cas.Digest // of the document
+	Name    string
+	Counter int64 // grows with every issue
+	Issued  time.Time
+	Expires time.Time
+	Signers []sign.Signer
+
+	revoked revocations
+}
+
+// maxCounter is what any JSON reader can still count to.
+const maxCounter = 1<<53 - 1
+
+// NewList returns l with what it revokes, or says why it is no list.
+func NewList(l List, entries []Revocation) (*List, error) {
+	switch {
+	case l.Counter < 1 || l.Counter > maxCounter:
+		return nil, fmt.Errorf("revocation list %q: counter %d is not between 1 and %d", l.Name, l.Counter, int64(maxCounter))
+	case l.Issued.IsZero() || !l.Issued.Before(l.Expires):
+		return nil, fmt.Errorf("revocation list %q: expires before it is issued", l.Name)
+	}
+	for _, e := range entries {
+		if e.Key.IsZero() == e.Digest.IsZero() {
+			return nil, fmt.Errorf("revocation list %q: an entry revokes one key or one digest", l.Name)
+		}
+	}
+	l.revoked = newRevocations(entries)
+	return &l, nil
+}
+
+// signedBy reports whether a key made one of the signatures under l. The first format has no names and so no
+// lists.
+func (l *List) signedBy(k key.Public) bool {
+	for _, s := range l.Signers {
+		if s.Key == k && s.Format == sign.V2 {
+			return true
+		}
+	}
+	return false
+}
+
+// A ListError says why a list is not taken.
+type ListError struct {
+	Name   string
+	Reason string
+}
+
+func (e *ListError) Error() string { return fmt.Sprintf("revocation list %q: %s", e.Name, e.Reason) }
+
+const (
+	// maxJump bounds how far a counter may go up at once, so that one bad issue does not use it up.
+	maxJump = 1 << 20
+	// maxAhead is how far another clock may be ahead of ours.
+	maxAhead = 10 * time.Minute
+)
+
+// ErrNoList is returned for a list that the policy does not name.
+var ErrNoList = errors.New("the policy names no such revocation list")
+
+// Accept reports whether next may take the place of last, the list that side has under this name, nil for
+// none. It must be signed by the key that the policy names, be neither older than last nor another issue of the
+// same count, and be fresh. A list by another key than the policy names now does not bind: naming a new key in
+// the policy is how a count that was driven too high is started again.
+func (s *Side) Accept(next, last *List, now time.Time) error {
+	src, ok := s.source(next.Name)
+	if !ok {
+		return ErrNoList
+	}
+	bad := func(format string, args ...any) error { return &ListError{next.Name, fmt.Sprintf(format, args...)} }
+	k, _ := s.Policy.KeyNamed(src.Key)
+	if !next.signedBy(k.Public) {
+		return bad("is not signed by %q, the key that the policy names for it", src.Key)
+	}
+	if why := s.keyFault(k, now); why != Admitted {
+		return bad("its key %q: %s", src.Key, why)
+	}
+	if why := stale(src, next, now); why != "" {
+		return bad("%s", why)
+	}
+	if last == nil || !last.signedBy(k.Public) {
+		return nil
+	}
+	switch {
+	case next.Counter < last.Counter:
+		return bad("issue %d is older than issue %d, which was seen before", next.Counter, last.Counter)
+	case next.Counter == last.Counter && next.ID != last.ID:
+		return bad("issue %d is another than the issue %d that was seen before", next.Counter, last.Counter)
+	case next.Counter-last.Counter > maxJump:
+		return bad("issue %d follows issue %d: nobody issues so many; to start again, name a new key for it", next.Counter, last.Counter)
+	}
+	return nil
+}
+
+// stale says why a list can't be relied upon now; "": it can. Its age counts from when it was issued, which is
+// signed, not from when it came.
+func stale(src Source, l *List, now time.Time) string {
+	switch {
+	case l == nil:
+		return "was never fetched"
+	case l.Issued.After(now.Add(maxAhead)):
+		return fmt.Sprintf("was issued at %s, which is to come: is the clock right? it says %s", clock(l.Issued), clock(now))
+	case !now.Before(l.Expires):
+		return fmt.Sprintf("expired at %s; the clock says %s", clock(l.Expires), clock(now))
+	case now.Sub(l.Issued) > src.MaxAge:
+		return fmt.Sprintf("was issued at %s, longer ago than %s; the clock says %s", clock(l.Issued), ageText(src.MaxAge), clock(now))
+	}
+	return ""
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
+
+func ageText(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	return fmt.Sprintf("%dh", d/time.Hour)
+}

@@ -1,0 +1,178 @@
+package policy
+
+import (
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// Sections is what a policy says, in the order of its file. What Policy.Sections returns is to be read only.
+type Sections struct {
+	Keys     []Key
+	Rules    []Rule // the section "names"
+	Digests  []DigestEntry
+	Revoked  []Revocation
+	Lists    []Source
+	Override []string // globs over the protected names that a project may replace
+	Grants   []Grant
+	Exec     Exec
+	Secrets  []Secret // in the section "exec"; nil when there is no word about them
+}
+
+// A Key is a public key that rules may name.
+type Key struct {
+	Name      string
+	Public    key.Public
+	Owner     string
+	NotBefore time.Time // the zero time: always
+	Expires   time.Time // the first moment at which it is void; the zero time: never
+}
+
+// A Rule says which keys vouch for the names that a glob covers.
+type Rule struct {
+	Glob      string
+	Keys      []string // names of keys
+	Threshold int      // how many of them it takes
+	V1        bool     // signatures of the first format count as well
+	Except    []string // globs over names that the rule refuses
+}
+
+// A DigestEntry is a file or document that needs no signature.
+type DigestEntry struct {
+	Digest cas.Digest // of the raw bytes, or the id of a document
+	Tree   cas.Digest // what a tool's other files must be; the zero digest: it has none
+	As     string     // the one name it is admitted under; "": any
+	Reason string
+}
+
+// A Revocation takes a key or a digest out of use, whatever else is said of it: exactly one of the two is set.
+type Revocation struct {
+	Key    key.Fingerprint
+	Digest cas.Digest // of raw bytes, stripped bytes, a tree, a document, or any file of a tree
+	Reason string
+	Date   time.Time // when it was written; revoked is revoked at any time
+}
+
+// A Source is a signed revocation list that this policy heeds.
+type Source struct {
+	Name   string
+	From   string        // an https or oci address, or a path
+	Key    string        // the name of the key that signs it
+	MaxAge time.Duration // how long after it was issued it may be relied upon
+	Warn   bool          // when there is no fresh list, warn instead of refusing everything
+}
+
+// A Grant is what the items that a glob covers may be permitted.
+type Grant struct {
+	Glob  string
+	Allow []string // permission patterns; package exec knows what they mean
+}
+
+// An Exec is the floor under execution. The zero Exec asks for nothing.
+type Exec struct {
+	Floor     Floor   // the least sandbox for every item
+	Strangers Floor   // the least for items of other people's keys; FloorUnset: FloorLandlock
+	Network   Network // the most network
+	Enforce   bool    // toolchain: enforce
+	Audit     bool    // audit: required
+}
+
+// A Secret names the items that may be handed a secret.
+type Secret struct {
+	Name  string
+	Items []string // globs
+}
+
+// A Floor is a level of the sandbox; a higher one includes the lower.
+type Floor uint8
+
+// The levels, by their words in the file.
+const (
+	FloorUnset     Floor = iota
+	FloorNone            // none
+	FloorLimits          // limits: environment, directory, resource limits
+	FloorLandlock        // landlock: and rules over files and system calls
+	FloorNamespace       // namespace: and namespaces of its own
+)
+
+var floors = []string{"", "none", "limits", "landlock", "namespace"}
+
+func (f Floor) String() string { return floors[f] }
+
+// A Network is the most that an item may reach, whatever it was granted. The zero Network sets no bound.
+type Network struct {
+	Bound bool
+	Hosts []string // with Bound: these alone, as in "api.example.com", "*.example.com:443"; empty: none
+}
+
+// A Policy is a policy file that has been read: immutable, and safe for use by many goroutines.
+type Policy struct {
+	id       cas.Digest
+	tree     yamltree.Tree
+	sections Sections
+	names    map[string]int          // key name → index of Keys
+	prints   map[key.Fingerprint]int // → index of Keys
+	rules    []compiledRule
+	grants   []glob
+	override []glob
+	secrets  map[string][]glob
+	revoked  revocations
+	digests  map[cas.Digest]int // → index of Digests
+}
+
+type compiledRule struct {
+	glob   glob
+	keys   map[key.Fingerprint]bool
+	except []glob
+}
+
+// ID returns the id of the policy as a document: the digest of its bytes without signature lines.
+func (p *Policy) ID() cas.Digest { return p.id }
+
+// Sections returns what the policy says.
+func (p *Policy) Sections() Sections { return p.sections }
+
+// Format returns the policy in the layout of the package comment, comments kept, without signature lines: any
+// change of a byte makes them void.
+func (p *Policy) Format() []byte { return p.tree.Format() }
+
+// Key returns the key of a fingerprint.
+func (p *Policy) Key(f key.Fingerprint) (Key, bool) {
+	i, ok := p.prints[f]
+	if !ok {
+		return Key{}, false
+	}
+	return p.sections.Keys[i], true
+}
+
+// KeyNamed returns the key of a name.
+func (p *Policy) KeyNamed(name string) (Key, bool) {
+	i, ok := p.names[name]
+	if !ok {
+		return Key{}, false
+	}
+	return p.sections.Keys[i], true
+}
+
+// MayOverride reports whether a project may replace the protected item of this name. It counts in the root
+// policy only.
+func (p *Policy) MayOverride(item string) bool {
+	n, err := parseName(item)
+	return err == nil && matchAny(p.override, n)
+}
+
+// Grants returns the permission patterns for an item, by the one most particular glob that covers it, and
+// whether there is one. Of a root policy and a project's, both must allow what is to be granted.
+func (p *Policy) Grants(item string) ([]string, bool) {
+	n, err := parseName(item)
+	if err != nil {
+		return nil, false
+	}
+	i, err := most(p.grants, func(g *glob) *glob { return g }, n)
+	if err != nil || i < 0 {
+		return nil, false
+	}
+	return p.sections.Grants[i].Allow, true
+}

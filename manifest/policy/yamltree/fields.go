@@ -1,0 +1,164 @@
+package yamltree
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// What can stand in a field, read from its node.
+
+// Fields refuses any entry of n but these.
+func (n *Node) Fields(known ...string) error {
+	if n.Shape != Mapping {
+		return n.Errorf("expected fields, as in {%s: …}", known[0])
+	}
+	for _, kid := range n.Kids {
+		if !slices.Contains(known, kid.Key) {
+			return kid.Errorf("%q is unknown here%s", clip(kid.Key), Suggest(kid.Key, known))
+		}
+	}
+	return nil
+}
+
+// TextOf returns the text of a field, "" when it isn't there.
+func (n *Node) TextOf(field string) (string, error) {
+	f := n.Get(field)
+	switch {
+	case f == nil:
+		return "", nil
+	case f.Shape != Scalar:
+		return "", f.Errorf("expected a text after %q", field)
+	case f.Text == "":
+		return "", f.Errorf("%q is empty", field)
+	}
+	return f.Text, nil
+}
+
+// Need is TextOf of a field that must be there.
+func (n *Node) Need(field string) (string, error) {
+	if n.Get(field) == nil {
+		return "", n.Errorf("%q has no field %q", clip(n.Key), field)
+	}
+	return n.TextOf(field)
+}
+
+// Choice returns one of the words, "" when the field isn't there.
+func (n *Node) Choice(field string, words ...string) (string, error) {
+	text, err := n.TextOf(field)
+	if err == nil && text != "" && !slices.Contains(words, text) {
+		err = n.Get(field).Errorf("%q is none of %s%s", clip(text), strings.Join(words, ", "), Suggest(text, words))
+	}
+	return text, err
+}
+
+// Words returns the list in a field, nil when it isn't there.
+func (n *Node) Words(field string) ([]string, error) {
+	f := n.Get(field)
+	if f == nil {
+		return nil, nil
+	}
+	return f.ItemWords()
+}
+
+// ItemWords returns the words of a list; none is there twice.
+func (n *Node) ItemWords() ([]string, error) {
+	if n.Shape != List {
+		return nil, n.Errorf("expected a list, as in [a, b]")
+	}
+	words := make([]string, 0, len(n.Kids))
+	seen := make(map[string]bool, len(n.Kids))
+	for _, kid := range n.Kids {
+		if kid.Text == "" || strings.Contains(kid.Text, " ") {
+			return nil, kid.Errorf("%q is not one word", clip(kid.Text))
+		}
+		if seen[kid.Text] {
+			return nil, kid.Errorf("%q stands here a second time", clip(kid.Text))
+		}
+		seen[kid.Text] = true
+		words = append(words, kid.Text)
+	}
+	return words, nil
+}
+
+const maxWord = 64
+
+const (
+	dayForm  = time.DateOnly
+	timeForm = "2006-01-02T15:04:05Z"
+)
+
+// Date reads a day, meaning its first moment, or a second, both in UTC.
+func (n *Node) Date(field string) (time.Time, error) {
+	text, err := n.TextOf(field)
+	if err != nil || text == "" {
+		return time.Time{}, err
+	}
+	for _, form := range []string{dayForm, timeForm} {
+		// The zero time stands for none.
+		if t, err := time.Parse(form, text); err == nil && t.Format(form) == text && t.Year() >= 1970 {
+			return t, nil
+		}
+	}
+	return time.Time{}, n.Get(field).Errorf("expected a day such as %q or a time such as %q", "2027-01-31", "2027-01-31T18:00:00Z")
+}
+
+// DateText writes what Date reads.
+func DateText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	if t = t.UTC().Truncate(time.Second); t.Equal(t.Truncate(24 * time.Hour)) {
+		return t.Format(dayForm)
+	}
+	return t.Format(timeForm)
+}
+
+// CheckWord refuses names that would need care wherever they are shown or typed.
+func (n *Node) CheckWord(s, what string) error {
+	if s == "" || len(s) > maxWord || !only(s, alnum+"._-") || !only(s[:1], alnum) {
+		return n.Errorf("%q can't be %s: expected letters, digits, . _ -, at most %d", clip(s), what, maxWord)
+	}
+	return nil
+}
+
+// Suggest names the known word that is nearest to a mistyped one, if any is near.
+func Suggest(word string, known []string) string {
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(word, k); d < least && d < len(k) {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + strconv.Quote(best) + "?"
+}
+
+// distance counts the letters to put in, leave out, replace or swap; it gives up on long words.
+func distance(a, b string) int {
+	if len(a) > maxWord || len(b) > maxWord {
+		return maxWord
+	}
+	var before, row, next [maxWord + 1]int
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before, row = row, next
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,129 @@
+package yamltree
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+const width = 120
+
+// format writes a tree in the one layout of package yamltree's comment. Only content and comments decide about
+// it, never how the file looked, so that formatting twice is formatting once.
+func (t Tree) Format() []byte {
+	var w writer
+	if t.marker {
+		w.WriteString("---\n")
+	}
+	for i, section := range t.Root.Kids {
+		if i > 0 && section.Shape != Scalar && (len(section.head) == 0 || section.head[0] != "") {
+			w.notes([]string{""}, 0)
+		}
+		w.node(section, 0)
+	}
+	w.notes(t.Root.tail, 0)
+	return w.Bytes()
+}
+
+type writer struct{ bytes.Buffer }
+
+// notes writes comments and blank lines, no two blank ones in a row and none at the very start.
+func (w *writer) notes(notes []string, indent int) {
+	for _, c := range notes {
+		if b := w.Bytes(); c == "" && (len(b) == 0 || bytes.HasSuffix(b, []byte("\n\n")) || string(b) == "---\n") {
+			continue
+		}
+		if c != "" {
+			w.pad(indent)
+		}
+		w.WriteString(c + "\n")
+	}
+}
+
+func (w *writer) pad(indent int) { w.WriteString(strings.Repeat(" ", indent)) }
+
+// node writes an entry or a list item.
+func (w *writer) node(n *Node, indent int) {
+	w.notes(n.head, indent)
+	w.pad(indent)
+	from := w.Len()
+	if n.up.Shape == List {
+		w.WriteString("- ")
+	} else {
+		w.WriteString(Quote(n.Key) + ":")
+	}
+	comment := ""
+	if n.line != "" {
+		comment = "  " + n.line
+	}
+	if n.up.Shape == List {
+		w.WriteString(n.word() + comment + "\n")
+		return
+	}
+	one := n.oneLine()
+	room := width - indent - utf8.RuneCount(w.Bytes()[from:]) - utf8.RuneCountInString(one)
+	if n.Shape == Scalar || len(n.Kids) == 0 || indent > 0 && room > 0 && !n.annotated() {
+		w.WriteString(" " + one + comment + "\n")
+		return
+	}
+	w.WriteString(comment + "\n")
+	for _, kid := range n.Kids {
+		w.node(kid, indent+2)
+	}
+	w.notes(n.tail, indent+2)
+}
+
+// annotated reports whether a comment stands inside a mapping or list.
+func (n *Node) annotated() bool {
+	if len(n.tail) > 0 {
+		return true
+	}
+	for _, kid := range n.Kids {
+		if kid.line != "" || strings.Join(kid.head, "") != "" || kid.annotated() {
+			return true
+		}
+	}
+	return false
+}
+
+func (n *Node) oneLine() string {
+	if n.Shape == Scalar {
+		return n.word()
+	}
+	parts := make([]string, len(n.Kids))
+	for i, kid := range n.Kids {
+		if parts[i] = kid.oneLine(); n.Shape == Mapping {
+			parts[i] = Quote(kid.Key) + ": " + parts[i]
+		}
+	}
+	if n.Shape == List {
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// word writes a scalar: a plain number stays one, so that what was no text is none afterwards.
+func (n *Node) word() string {
+	if n.Plain && IsNumber(n.Text) {
+		return n.Text
+	}
+	return Quote(n.Text)
+}
+
+// IsNumber reports whether a plain scalar is a number: decimal digits and no leading zero.
+func IsNumber(s string) bool {
+	return len(s) <= 9 && only(s, "0123456789") && s != "" && (s == "0" || s[0] != '0')
+}
+
+// Quote leaves a text bare only where every YAML reader sees the same text.
+func Quote(s string) string {
+	bare := s != "" && len(s) <= 40 && strings.IndexByte(alnum[:52], s[0]) >= 0 && only(s, alnum+"_-/.")
+	switch strings.ToLower(s) {
+	case "y", "yes", "n", "no", "true", "false", "on", "off", "null":
+		bare = false
+	}
+	if bare {
+		return s
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(s) + `"`
+}

@@ -1,0 +1,291 @@
+package yamltree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	MaxBytes = 1 << 20
+	maxDepth = 5 // a section, its entry, a field, its list, a word in it
+	maxText  = 1000
+)
+
+// An Error says where and why a file is not such a file.
+type Error struct {
+	Family string // what was expected, as in "policy"; whoever knows sets it
+	Line   int    // from 1; 0 when the file as a whole is meant
+	Column int    // in characters, from 1; 0 when the line as a whole is meant
+	Msg    string
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Line == 0:
+		return fmt.Sprintf("%s: %s", e.Family, e.Msg)
+	case e.Column == 0:
+		return fmt.Sprintf("%s: line %d: %s", e.Family, e.Line, e.Msg)
+	}
+	return fmt.Sprintf("%s: line %d, column %d: %s", e.Family, e.Line, e.Column, e.Msg)
+}
+
+// A Shape is what a node is.
+type Shape uint8
+
+// The shapes.
+const (
+	Scalar Shape = iota
+	Mapping
+	List
+)
+
+// A Node is one value of the file with the comments that belong to it. Everything that is not this (aliases,
+// tags, types) was refused on the way, so that whatever is in a node can be written again.
+type Node struct {
+	Key   string // in a mapping
+	Shape Shape
+	Text  string // of a scalar
+	Plain bool   // the scalar was written without quotes
+	Kids  []*Node
+
+	head []string // comments, and "" for blank lines, on lines of their own above
+	line string   // comment at the end of its first line
+	tail []string // like head, after the last of kids
+
+	up       *Node
+	row, col int
+	flow     bool // kids stood in brackets
+}
+
+// A Tree is a file as it was written: its root mapping and whether it began with "---".
+type Tree struct {
+	Root   *Node
+	marker bool
+}
+
+func at(row, col int, format string, args ...any) error {
+	return &Error{Line: row, Column: col, Msg: fmt.Sprintf(format, args...)}
+}
+
+// Errorf returns an *Error that points to n.
+func (n *Node) Errorf(format string, args ...any) error { return at(n.row, n.col, format, args...) }
+
+// Get returns the entry of a mapping, or nil.
+func (n *Node) Get(key string) *Node {
+	for _, kid := range n.Kids {
+		if kid.Key == key {
+			return kid
+		}
+	}
+	return nil
+}
+
+// Parse reads one strict YAML document.
+func Parse(b []byte) (Tree, error) {
+	if len(b) > MaxBytes {
+		return Tree{}, &Error{Msg: fmt.Sprintf("is longer than %d bytes", MaxBytes)}
+	}
+	lines, err := splitLines(b)
+	if err != nil {
+		return Tree{}, err
+	}
+	t := Tree{Root: &Node{Shape: Mapping}, marker: len(lines) > 0 && string(lines[0]) == "---"}
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	var doc, more yaml.Node
+	err = dec.Decode(&doc)
+	if err == nil && dec.Decode(&more) != io.EOF {
+		err = &Error{Msg: "holds more than one document"}
+	}
+	r := treeReader{ends: make([]*yaml.Node, len(lines)+1)}
+	switch {
+	case errors.Is(err, io.EOF):
+	case err != nil:
+		return Tree{}, yamlError(err)
+	case doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && isNull(doc.Content[0]):
+	case doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode:
+		return Tree{}, at(1, 0, "expected sections, as in \"keys:\"")
+	default:
+		if err := r.fill(t.Root, doc.Content[0], 0); err != nil {
+			return Tree{}, err
+		}
+	}
+	return t, r.comments(t.Root, lines)
+}
+
+func isNull(y *yaml.Node) bool {
+	return y.Kind == yaml.ScalarNode && y.Style == 0 && y.Value == "" && y.Anchor == ""
+}
+
+// splitLines refuses what one reader shows or breaks differently from another, before any is asked.
+func splitLines(b []byte) ([][]rune, error) {
+	var lines [][]rune
+	for row := 1; len(b) > 0; row++ {
+		raw, rest, _ := bytes.Cut(b, []byte("\n"))
+		b = rest
+		if !utf8.Valid(raw) {
+			return nil, at(row, 0, "is not UTF-8")
+		}
+		line := []rune(string(raw))
+		for i, c := range line {
+			switch {
+			case unicode.IsPrint(c):
+			case c == '\r':
+				return nil, at(row, i+1, "lines end in LF alone, not in CR LF")
+			case c == '\t':
+				return nil, at(row, i+1, "no tabs: indent with spaces")
+			default:
+				return nil, at(row, i+1, "%+q may not stand here", c)
+			}
+		}
+		if start := string(line[:min(3, len(line))]); start == "..." || start == "---" && (row > 1 || len(line) > 3) {
+			return nil, at(row, 1, "one document only: no %q", start)
+		}
+		if len(line) > 0 && line[0] == '%' {
+			return nil, at(row, 1, "no YAML directives")
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
+}
+
+var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
+
+// yamlError gives an error of the YAML reader our form.
+func yamlError(err error) error {
+	var own *Error
+	if errors.As(err, &own) {
+		return err
+	}
+	msg := err.Error()
+	e := &Error{Msg: msg}
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		e.Line, _ = strconv.Atoi(m[1])
+		e.Msg = msg[len(m[0]):]
+	} else {
+		e.Msg = string(bytes.TrimPrefix([]byte(msg), []byte("yaml: ")))
+	}
+	return e
+}
+
+// A treeReader turns what the YAML reader found into nodes.
+type treeReader struct {
+	units []*Node      // entries and list items, as they stand in the file
+	ends  []*yaml.Node // the last scalar that begins in each row
+}
+
+// fill gives n the value y.
+func (r *treeReader) fill(n *Node, y *yaml.Node, depth int) error {
+	if err := plainNode(y); err != nil {
+		return err
+	}
+	n.flow = y.Style&yaml.FlowStyle != 0
+	if depth > maxDepth {
+		return at(y.Line, y.Column, "is nested too deeply")
+	}
+	switch y.Kind {
+	case yaml.ScalarNode:
+		if isNull(y) {
+			return n.Errorf("%q has no value", clip(n.Key))
+		}
+		r.ends[y.Line] = y
+		n.Text, n.Plain = y.Value, y.Style == 0
+		return nil
+	case yaml.MappingNode:
+		n.Shape = Mapping
+		return r.entries(n, y, depth)
+	}
+	n.Shape = List
+	for _, item := range y.Content {
+		kid := &Node{up: n, row: item.Line, col: item.Column}
+		if !n.flow {
+			kid.col = y.Column // of the dash
+		}
+		if item.Kind != yaml.ScalarNode || isNull(item) {
+			return at(item.Line, item.Column, "expected words in this list")
+		}
+		r.units = append(r.units, kid)
+		if err := r.fill(kid, item, depth+1); err != nil {
+			return err
+		}
+		n.Kids = append(n.Kids, kid)
+	}
+	return nil
+}
+
+func (r *treeReader) entries(n *Node, y *yaml.Node, depth int) error {
+	seen := make(map[string]int, len(y.Content)/2)
+	for i := 0; i+1 < len(y.Content); i += 2 {
+		k := y.Content[i]
+		if err := plainNode(k); err != nil {
+			return err
+		}
+		kid := &Node{Key: k.Value, up: n, row: k.Line, col: k.Column}
+		switch line, dup := seen[k.Value]; {
+		case k.Kind != yaml.ScalarNode || k.Value == "":
+			return kid.Errorf("expected a word before the colon")
+		case dup:
+			return kid.Errorf("%q stands here a second time, first in line %d", clip(k.Value), line)
+		}
+		seen[k.Value] = k.Line
+		r.ends[k.Line] = k
+		r.units = append(r.units, kid)
+		if err := r.fill(kid, y.Content[i+1], depth+1); err != nil {
+			return err
+		}
+		n.Kids = append(n.Kids, kid)
+	}
+	return nil
+}
+
+// plainNode refuses what makes YAML mean more than it says.
+func plainNode(y *yaml.Node) error {
+	bad := func(format string, args ...any) error { return at(y.Line, y.Column, format, args...) }
+	switch {
+	case y.Kind == yaml.AliasNode:
+		return bad("no aliases")
+	case y.Anchor != "":
+		return bad("no anchors")
+	case y.Style&yaml.TaggedStyle != 0:
+		return bad("no tags")
+	case y.Tag == "!!merge":
+		return bad("no merge keys")
+	case y.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		return bad("no text over several lines")
+	case len(y.Value) > maxText:
+		return bad("is longer than %d bytes", maxText)
+	}
+	for _, c := range y.Value {
+		if !unicode.IsPrint(c) || c == utf8.RuneError {
+			return bad("%+q may not stand in a text", c)
+		}
+	}
+	return nil
+}
+
+// clip bounds what a message repeats of what somebody else wrote.
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "..."
+	}
+	return s
+}
+
+const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func only(s, chars string) bool {
+	for i := range len(s) {
+		if strings.IndexByte(chars, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
