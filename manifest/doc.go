@@ -1,0 +1,128 @@
+// Package manifest answers: what does this signed document say, and may it be believed in the order it came?
+//
+// It reads and writes the documents that are signed as a whole (lists of files, of revocations, rotations of keys),
+// statements in envelopes, and the journal that remembers what was seen. Keys are package key's matter, single
+// lines of signatures package sign's, and whether a signature is enough package policy's.
+//
+// # Documents
+//
+// A document is a canonical document (package canon). Its id is the digest of its bytes without signature lines,
+// so that signing changes no id. Under its id it is stored stripped, and its signatures beside it, as the lines
+// alone, in a file or object named by the id and ".sig". Where it stands alone, as manifest.yaml does, it is the two
+// joined:
+//
+//	# rye:signed:v2:2026-11-20T12:00:00Z:2373fe…:BlVwi9…:1eed29…
+//	# rye:signed:v2:2026-11-20T12:00:00Z:2373fe…:cbK5qH…:83561a…
+//	rye: "manifest/2"
+//	id: "acme/deploy"
+//	…
+//
+// The lines are those of package sign in the style Hash, without a tree, each with the document's id, sorted by
+// fingerprint, one of each key, at most 16. Anything else is refused, and so is a document without LF at the end,
+// with a comment of another kind, or with anything else that package canon refuses. What a signature vouches for is
+// the id under a domain and a name, and the name is in the document:
+//
+//	document        domain               name
+//	manifest/2      rye/v2/manifest      bundle:<id>@<version>
+//	revocations/2   rye/v2/revocations   revocations:<name>
+//	rotation/2      rye/v2/rotation      rotation:<rule>
+//
+// Sets of signatures for one document are merged by union: see Document.Merge.
+//
+// Times are YYYY-MM-DDTHH:MM:SSZ. Text for people is one line without controls, characters that turn the direction
+// of writing, or space around it.
+//
+// # File lists
+//
+//	rye: "manifest/2"
+//	id: "acme/deploy"
+//	version: "1.4.0"
+//	description: "Deploys — with care"
+//	license: "MIT"
+//	entrypoint: "directive:acme/deploy"
+//	expires: "2027-11-20T12:00:00Z"
+//	requires:
+//	  "acme/base": {version: "^2.0.0"}
+//	files:
+//	  ".ai/directives/acme/deploy.md": {digest: "blake3:e0a9…", size: 6, mode: "file", ref: "directive:acme/deploy"}
+//	  ".ai/tools/acme/run.sh": {digest: "blake3:a7fc…", size: 3, mode: "exec", ref: "tool:acme/run", version: "1.0.0"}
+//	  "README.md": {digest: "blake3:4a4f…", size: 6, mode: "file"}
+//	evidence:
+//	  "sbom.cdx.json": {digest: "blake3:6e46…", size: 2, type: "application/vnd.cyclonedx+json"}
+//
+// id and version are always there, the other headers and sections only when they say something, but for files,
+// which is never empty. The version is one by semver 2.0. The ids of requires are bundles, and version is a range,
+// read by package ai. The paths of files can stand in one tree on every system (portable.CheckSet); a mode is file or
+// exec; a ref is a kind, ":" and an id, no two files have one ref, and only a file with a ref has a version. The
+// names of evidence are single segments. There are at most 2^20 entries in 256 MiB, and no file has more than 2^40
+// bytes.
+//
+// Evidence can't name the id of the document that names it. It names the document's subject instead: the digest of
+// the bytes before the line "evidence:", which is the document without evidence, and the id where there is none.
+// Statements that travel beside a document name its id.
+//
+// # Revocations
+//
+//	rye: "revocations/2"
+//	name: "acme"
+//	counter: 7
+//	issued: "2026-11-20T12:00:00Z"
+//	expires: "2026-12-20T12:00:00Z"
+//	revoked:
+//	  "blake3:4852…": {date: "2026-10-20T12:00:00Z"}
+//	  "key:9c38…": {date: "2026-11-20T12:00:00Z", reason: "laptop stolen"}
+//
+// A list is whole in each issue, may revoke nothing, and has a counter from 1 that grows with each. What is revoked
+// is written as in policies: see policy.ParseRevocation.
+//
+// # Rotations
+//
+//	rye: "rotation/2"
+//	rule: "tool:acme/**"
+//	before: ["1eed29…", "83561a…"]
+//	retire: "83561a…"
+//	key: "7UkoxijRwsbq6QM4kFmVYSlZJzpcY_k2NsFGFKyHN9E"
+//	name: "acme-2027"
+//	owner: "Acme Ltd"
+//	not-before: "2026-11-20T12:00:00Z"
+//	key-expires: "2028-11-20T12:00:00Z"
+//	expires: "2026-12-20T12:00:00Z"
+//
+// In the rule of a policy with this glob, whose keys are those of before (fingerprints, sorted), the key comes and
+// the one named by retire goes. The name, and owner, not-before and key-expires if they are there, are what the
+// policy is to say of it; expires is when the offer ends. Steps can't be left out or swapped, since each names all
+// keys that it starts from.
+//
+// # Envelopes
+//
+// Statements, such as how something was built, are in-toto Statements v1 in DSSE envelopes, for other programs to
+// read too. We write both as JCS (package jcs), name keys by their fingerprint, and sort signatures by it:
+//
+//	{"payload":"eyJf…","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"1eed29…","sig":"POgE9P…"}]}
+//
+// We read any JSON with one meaning, without members that the two formats don't define (but in the predicate), at
+// most 32 MiB and 16 signatures. VerifyStatement is the way to ask what a statement is worth: it takes the keys,
+// how many must have signed, and what the statement is to be about, so that none of these can be forgotten.
+//
+// # The journal
+//
+// A Journal remembers, for each name and source, which id each version had: that never changes, and what is asked
+// for by name alone never goes back. It is a text file to which lines are added:
+//
+//	rye journal rollback/2
+//	66c95ceae9d60efb move "https://example.org/a" "bundle:a" 1.2.0 blake3:3ae7… 2026-11-20T12:00:00Z 4d9b1c60f44bc434
+//	4d9b1c60f44bc434 seen "https://example.org/a" "bundle:a" 1.0.0 blake3:96a4… 2026-11-20T12:00:00Z 546833b863f3fad2
+//	546833b863f3fad2 forget "https://example.org/a" "bundle:a" 0f1a…
+//
+// A line has the sum of the line before, what happened, the source, the name, the version or counter, the id, the
+// time, and the sum of all that: the first 16 digits of its BLAKE3. "seen" gives a version its id, "move" also puts
+// the name at it, "forget" forgets the name. Source and name are quoted as Go does, in ASCII.
+//
+// Lines are added under a lock (the file beside it, with ".lock", which also remembers that there is a journal) and
+// synced before the call returns. Of a process that died while it wrote, there may be the beginning of a line at the
+// end, or NUL: that is cut off by the next who writes, and overlooked by those who read. Any other byte that isn't
+// as it was written, and a journal that was there and is gone, is a *JournalError, never an empty memory; taking
+// whole lines off the end is not noticed. Lines that say nothing any more (a forgotten name, the counters that a
+// list left behind) go when they are more than half of a journal of more than 256 KiB: it is then written anew
+// beside, synced and renamed.
+package manifest

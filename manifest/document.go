@@ -1,0 +1,148 @@
+package manifest
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Document is what signed documents have in common.
+type Document struct {
+	Domain     sign.Domain // of its signatures
+	Name       string      // that its signatures vouch for
+	ID         cas.Digest  // of its bytes without signature lines
+	Signatures Signatures
+}
+
+// Sign adds the signature of a key. One that it has there already stays, if it holds: signing again changes
+// nothing.
+func (d *Document) Sign(k key.Private, at time.Time) error {
+	own := k.Public()
+	line, err := sign.New(d.ID, d.claim(), k, at)
+	if err != nil {
+		return err
+	}
+	for _, l := range d.Signatures {
+		if l.Key == line.Key && d.holds(l, own) {
+			return nil
+		}
+	}
+	rest := slices.DeleteFunc(slices.Clone(d.Signatures), func(l sign.Line) bool { return l.Key == line.Key })
+	if len(rest) == sign.MaxLines {
+		return sign.ErrTooMany
+	}
+	d.Signatures = merge(append(rest, line), nil)
+	return nil
+}
+
+func (d *Document) claim() sign.Claim { return sign.Claim{Domain: d.Domain, Name: d.Name} }
+
+// holds reports whether a line is k's signature of the document.
+func (d *Document) holds(l sign.Line, k key.Public) bool {
+	return l.Digest == d.ID && l.Key == k.Fingerprint() && d.claim().Holds(l, k)
+}
+
+// Merge sets the document's signatures to the union of these sets: what several places keep beside one document.
+// A set with a line for other bytes is refused. Lines of the keys that are known, which may be nil, are dropped if
+// they don't hold; of several by one key the latest is kept, so that the order of the sets doesn't matter. Nobody
+// can push out a signature of a known key by adding others: beyond 16, lines of unknown keys go first. More than 16
+// of known keys are sign.ErrTooMany.
+func (d *Document) Merge(known sign.Keys, sets ...Signatures) error {
+	var good, rest []sign.Line
+	for _, s := range sets {
+		if err := s.check(d.ID); err != nil {
+			return err
+		}
+		for _, l := range s {
+			k, ok := key.Public{}, false
+			if known != nil {
+				k, ok = known(l.Key)
+			}
+			switch {
+			case !ok:
+				rest = append(rest, l)
+			case d.holds(l, k):
+				good = append(good, l)
+			}
+		}
+	}
+	good = merge(good, nil)
+	rest = merge(rest, good)
+	room := sign.MaxLines - len(good)
+	if room < 0 {
+		return sign.ErrTooMany
+	}
+	d.Signatures = merge(append(good, rest[:min(len(rest), room)]...), nil)
+	return nil
+}
+
+// Check returns who signed the document, of those whose keys are known; whether they are enough is a matter of
+// policy. It fails as sign.CheckLines does.
+func (d *Document) Check(keys sign.Keys) ([]sign.Signer, error) {
+	return sign.CheckLines(d.Signatures, d.ID, d.claim(), keys)
+}
+
+// Split takes a document apart into its bytes without signature lines and its signatures. It keeps b,  Join undoes it.
+func Split(b []byte) (body []byte, s Signatures, err error) {
+	body = b
+	for bytes.HasPrefix(body, []byte("#")) {
+		n := bytes.IndexByte(body, '\n') + 1
+		if n == 0 {
+			n = len(body)
+		}
+		body = body[n:]
+		if len(b)-len(body) > maxSignatures {
+			break
+		}
+	}
+	if s, err = parseLines(b[:len(b)-len(body)]); err != nil {
+		return nil, nil, err
+	}
+	if err := s.check(cas.Sum(body)); err != nil {
+		return nil, nil, err
+	}
+	return body, s, nil
+}
+
+// Join appends the signatures and the body to dst: the form of a document that stands alone.
+func Join(dst, body []byte, s Signatures) []byte { return append(s.Append(dst), body...) }
+
+// A scan reads a document of a Spec, hashing it on the way.
+type scan struct {
+	*canon.Scanner
+	hash *hashing
+}
+
+// newScan begins a scan. If there is a section named cut, the digest of what comes before it is taken too.
+func newScan(r io.Reader, spec *canon.Spec, cut string) *scan {
+	h := newHashing(r, cut)
+	return &scan{canon.NewScanner(h, spec), h}
+}
+
+// head reads everything before the first entry and reports whether it is good.
+func (s *scan) head() bool {
+	if !s.Header() {
+		return false
+	}
+	s.hash.start(s.Body())
+	return true
+}
+
+// document returns what was read, once all of it was, and it was signed under a domain and a name.
+func (s *scan) document(domain sign.Domain, name string) (Document, error) {
+	d := Document{Domain: domain, Name: name, ID: s.hash.end()}
+	var err error
+	if d.Signatures, err = parseLines(joinLines(s.Comments())); err != nil {
+		return Document{}, err
+	}
+	if err := d.Signatures.check(d.ID); err != nil {
+		return Document{}, err
+	}
+	return d, nil
+}

@@ -1,0 +1,365 @@
+package manifest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// The limits of a file list.
+const (
+	MaxListBytes   = 256 << 20
+	MaxListEntries = 1 << 20
+	MaxFileSize    = 1 << 40
+)
+
+// fileListSpec is the document that the package comment shows.
+var fileListSpec = canon.Spec{
+	Format: "manifest/2",
+	Header: []canon.Field{
+		{Name: "id", Max: portable.MaxID},
+		{Name: "version", Max: 100},
+		{Name: "description", Optional: true},
+		{Name: "license", Optional: true, Max: 200},
+		{Name: "entrypoint", Optional: true, Max: maxRef},
+		{Name: "expires", Optional: true, Max: int64(len(timeForm))},
+	},
+	Sections: []canon.Section{
+		{Name: "requires", Fields: []canon.Field{{Name: "version", Max: 200}}},
+		{Name: "files", Fields: []canon.Field{
+			{Name: "digest", Max: 71},
+			{Name: "size", Type: canon.Int, Max: MaxFileSize},
+			{Name: "mode", Max: 4},
+			{Name: "ref", Optional: true, Max: maxRef},
+			{Name: "version", Optional: true, Max: 100},
+		}},
+		{Name: "evidence", Fields: []canon.Field{
+			{Name: "digest", Max: 71},
+			{Name: "size", Type: canon.Int, Max: MaxFileSize},
+			{Name: "type", Max: 200},
+		}},
+	},
+	MaxBytes:   MaxListBytes,
+	MaxEntries: MaxListEntries,
+}
+
+const (
+	maxRef    = 64 + 1 + portable.MaxID
+	maxNeeds  = 1 << 12 // entries of requires
+	maxProofs = 1 << 10 // entries of evidence
+)
+
+// Indexes into fileListSpec.
+const (
+	headID, headVersion, headDescription, headLicense, headEntrypoint, headExpires = 0, 1, 2, 3, 4, 5
+
+	inRequires, inFiles, inEvidence = 0, 1, 2
+
+	atDigest, atSize, atMode, atRef, atVersion = 0, 1, 2, 3, 4
+	atType                                     = 2
+)
+
+// A FileList is everything that a file list says but its files, which may be many.
+type FileList struct {
+	Document
+
+	BundleID    string // by portable.CheckID
+	Version     string // by CheckVersion
+	Description string // one line; may be empty, as all that follows
+	License     string
+	Entrypoint  string    // a ref
+	Expires     time.Time // in UTC and whole seconds; zero for never
+	Requires    []Require // sorted by BundleID
+	Evidence    []Evidence
+
+	// Subject is the digest of the document without its evidence, and its ID if it has none: what evidence that
+	// is named in the document can speak about.
+	Subject cas.Digest
+	Files   int   // how many
+	Bytes   int64 // the sum of their sizes
+}
+
+// A Require is a bundle that this one uses.
+type Require struct {
+	BundleID string
+	Version  string // a range, which package ai reads
+}
+
+// Evidence is a file that says something about the others, such as an SBOM or an envelope.
+type Evidence struct {
+	Name   string // one portable segment
+	Digest cas.Digest
+	Size   int64
+	Type   string // a media type
+}
+
+// A File is one file of a list.
+type File struct {
+	Path    string // by portable.Check
+	Digest  cas.Digest
+	Size    int64
+	Mode    cas.Mode // cas.File or cas.Exec
+	Ref     string   // of an item, as kind:id; else empty
+	Version string   // of an item; may be empty
+}
+
+// A ListError says what no file list may say, though it is a canonical document. Err is a *portable.Error when
+// it is about a path.
+type ListError struct {
+	Line int // 0 when it isn't about one line
+	Err  error
+}
+
+func (e *ListError) Error() string {
+	if e.Line == 0 {
+		return "manifest: " + e.Err.Error()
+	}
+	return fmt.Sprintf("manifest: line %d: %v", e.Line, e.Err)
+}
+
+// Unwrap returns what was wrong.
+func (e *ListError) Unwrap() error { return e.Err }
+
+// Expired reports whether the list has expired at a moment.
+func (l *FileList) Expired(at time.Time) bool { return !l.Expires.IsZero() && !at.Before(l.Expires) }
+
+// Step returns what a Journal should remember of the list; byName says that it came as what its id stands for
+// there, and not because this version was asked for.
+func (l *FileList) Step(source string, byName bool, at time.Time) Step {
+	return Step{source, "bundle:" + l.BundleID, l.Version, l.ID, byName, at}
+}
+
+// ReadFileList reads a file list, with or without its signature lines, and calls visit with each file, sorted
+// by path. The File is used again for the next; its strings may be kept. Files are given before the end has been
+// seen, so visit may only collect: nothing may be done before ReadFileList has returned no error. An error of
+// visit ends the reading and is returned. Memory grows with the refs alone.
+//
+// The signatures are those of these bytes, but not checked under any key: see Check.
+func ReadFileList(r io.Reader, visit func(*File) error) (*FileList, error) {
+	p := listReader{scan: newScan(r, &fileListSpec, "evidence"), visit: visit, refs: map[string]struct{}{}}
+	if err := p.read(); err != nil {
+		if p.Err() != nil {
+			return nil, p.Err()
+		}
+		return nil, err
+	}
+	return &p.list, nil
+}
+
+// ParseFileList is ReadFileList for what is in memory.
+func ParseFileList(b []byte) (*FileList, []File, error) {
+	var files []File
+	l, err := ReadFileList(bytes.NewReader(b), func(f *File) error {
+		files = append(files, *f)
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return l, files, nil
+}
+
+type listReader struct {
+	*scan
+	list  FileList
+	visit func(*File) error
+	file  File
+	refs  map[string]struct{}
+	text  strings.Builder // the bytes of paths, refs and versions, many to one allocation
+	found error
+}
+
+func (p *listReader) errorf(format string, args ...any) error {
+	return &ListError{p.Line(), fmt.Errorf(format, args...)}
+}
+
+func (p *listReader) read() (err error) {
+	if !p.head() {
+		return p.Err()
+	}
+	if err := p.header(); err != nil {
+		return err
+	}
+	more := p.Scan()
+	for ; more && p.Section() == inRequires; more = p.Scan() {
+		if err := p.require(); err != nil {
+			return err
+		}
+	}
+	if more, err = p.files(more); err != nil {
+		return err
+	}
+	for ; more; more = p.Scan() {
+		if err := p.proof(); err != nil {
+			return err
+		}
+	}
+	if p.Err() != nil {
+		return p.Err()
+	}
+	l := &p.list
+	if l.Files == 0 {
+		return &ListError{0, errors.New("no files")}
+	}
+	if err := portable.CheckSet(func(yield func(string) bool) {
+		for i := range l.Evidence {
+			if !yield(l.Evidence[i].Name) {
+				return
+			}
+		}
+	}); err != nil {
+		return &ListError{0, err}
+	}
+	l.Document, err = p.document(sign.Manifest, "bundle:"+l.BundleID+"@"+l.Version)
+	l.Subject = p.hash.before
+	return err
+}
+
+func (p *listReader) header() error {
+	l := &p.list
+	l.BundleID, l.Version = string(p.HeaderStr(headID)), string(p.HeaderStr(headVersion))
+	l.Description, l.License = string(p.HeaderStr(headDescription)), string(p.HeaderStr(headLicense))
+	l.Entrypoint = string(p.HeaderStr(headEntrypoint))
+	if err := portable.CheckID(l.BundleID); err != nil {
+		return &ListError{0, err}
+	}
+	if err := CheckVersion(l.Version); err != nil {
+		return &ListError{0, err}
+	}
+	if !plain(l.Description) || !plain(l.License) {
+		return &ListError{0, errors.New("description and license are one line of visible text")}
+	}
+	if l.Entrypoint != "" && !isRef(l.Entrypoint) {
+		return &ListError{0, fmt.Errorf("the entrypoint %+q is not a ref", l.Entrypoint)}
+	}
+	if p.HeaderHas(headExpires) {
+		var ok bool
+		if l.Expires, ok = parseTime(p.HeaderStr(headExpires)); !ok {
+			return &ListError{0, fmt.Errorf("expires is not a time such as %q", timeForm)}
+		}
+	}
+	return nil
+}
+
+func (p *listReader) require() error {
+	r := Require{string(p.Key()), string(p.Str(0))}
+	if err := portable.CheckID(r.BundleID); err != nil {
+		return &ListError{p.Line(), err}
+	}
+	if r.BundleID == p.list.BundleID {
+		return p.errorf("the bundle requires itself")
+	}
+	if !plain(r.Version) || r.Version == "" {
+		return p.errorf("%+q is no range of versions", r.Version)
+	}
+	if len(p.list.Requires) == maxNeeds {
+		return p.errorf("more than %d required bundles", maxNeeds)
+	}
+	p.list.Requires = append(p.list.Requires, r)
+	return nil
+}
+
+// files reads the section of that name and reports whether there is an entry behind it.
+func (p *listReader) files(more bool) (bool, error) {
+	// The walk of CheckSet over the paths is our walk over the entries.
+	err := portable.CheckSet(func(yield func(string) bool) {
+		for ; more && p.Section() == inFiles; more = p.Scan() {
+			p.file.Path = p.keep(p.Key())
+			if !yield(p.file.Path) {
+				return
+			}
+			if p.found = p.entry(); p.found != nil {
+				return
+			}
+		}
+	})
+	if p.found == nil && p.Err() == nil && err != nil {
+		line := 0
+		if more { // else it is the last directory that is wrong, at its end
+			line = p.Line()
+		}
+		p.found = &ListError{line, err}
+	}
+	return more, p.found
+}
+
+// keep returns b as a string that stays.
+func (p *listReader) keep(b []byte) string {
+	const chunk = 64 << 10
+	if p.text.Len()+len(b) > p.text.Cap() {
+		p.text = strings.Builder{}
+		p.text.Grow(max(chunk, len(b)))
+	}
+	from := p.text.Len()
+	p.text.Write(b)
+	return p.text.String()[from:]
+}
+
+// entry reads all of a file but its path.
+func (p *listReader) entry() (err error) {
+	f := &p.file
+	if f.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
+		return &ListError{p.Line(), err}
+	}
+	f.Size = p.Int(atSize)
+	switch string(p.Str(atMode)) {
+	case "file":
+		f.Mode = cas.File
+	case "exec":
+		f.Mode = cas.Exec
+	default:
+		return p.errorf("mode %+q is neither \"file\" nor \"exec\"", p.Str(atMode))
+	}
+	f.Ref, f.Version = "", ""
+	if p.Has(atRef) || p.Has(atVersion) {
+		if err := p.item(); err != nil {
+			return err
+		}
+	}
+	p.list.Files++
+	// At most 2^20 files of 2^40 bytes: the sum is no overflow.
+	p.list.Bytes += f.Size
+	return p.visit(f)
+}
+
+func (p *listReader) item() error {
+	f := &p.file
+	f.Ref, f.Version = p.keep(p.Str(atRef)), p.keep(p.Str(atVersion))
+	if !isRef(f.Ref) {
+		return p.errorf("%+q is not a ref", f.Ref)
+	}
+	if _, twice := p.refs[f.Ref]; twice {
+		return p.errorf("two files are %q", f.Ref)
+	}
+	p.refs[f.Ref] = struct{}{}
+	if f.Version != "" && CheckVersion(f.Version) != nil {
+		return &ListError{p.Line(), CheckVersion(f.Version)}
+	}
+	return nil
+}
+
+func (p *listReader) proof() (err error) {
+	e := Evidence{Name: string(p.Key()), Size: p.Int(atSize), Type: string(p.Str(atType))}
+	if e.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
+		return &ListError{p.Line(), err}
+	}
+	if err := portable.CheckName(e.Name); err != nil {
+		return &ListError{p.Line(), err}
+	}
+	if !printable(e.Type, 200) {
+		return p.errorf("%+q is no media type", e.Type)
+	}
+	if len(p.list.Evidence) == maxProofs {
+		return p.errorf("more than %d files of evidence", maxProofs)
+	}
+	p.list.Evidence = append(p.list.Evidence, e)
+	return nil
+}

@@ -1,0 +1,94 @@
+package manifest
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// hashing hashes what is read through it, from a document's format line on. Where that line is, is known only
+// when the Scanner has read it, and more.
+type hashing struct {
+	r     io.Reader
+	hash  cas.Hasher
+	begun bool
+	held  []byte // what was read before start
+
+	cut    []byte     // the heading of a section, with the LF before it; nil once it was found
+	tail   []byte     // read, but not hashed yet: cut may have begun in it; shorter than cut
+	before cas.Digest // of what comes before the heading
+}
+
+func newHashing(r io.Reader, cut string) *hashing {
+	h := &hashing{r: r, hash: cas.NewHasher()}
+	if cut != "" {
+		h.cut = []byte("\n" + cut + ":\n")
+	}
+	return h
+}
+
+func (h *hashing) Read(b []byte) (int, error) {
+	n, err := h.r.Read(b)
+	if h.begun {
+		h.write(b[:n])
+	} else {
+		h.held = append(h.held, b[:n]...)
+	}
+	return n, err
+}
+
+// start says that the format line begins at an offset.
+func (h *hashing) start(offset int64) {
+	h.begun = true
+	h.write(h.held[offset:])
+	h.held = nil
+}
+
+func (h *hashing) write(b []byte) {
+	if h.cut == nil {
+		h.hash.Write(b)
+		return
+	}
+	// Looking over the edge first, then in b: an LF is in no line, so that the heading can't be in a string.
+	edge := append(h.tail, b[:min(len(b), len(h.cut))]...)
+	at := bytes.Index(edge, h.cut)
+	if at < 0 {
+		if at = bytes.Index(b, h.cut); at >= 0 {
+			at += len(h.tail)
+		}
+	}
+	if at >= 0 {
+		at++ // the LF belongs to the line before
+		first := min(at, len(h.tail))
+		h.hash.Write(h.tail[:first])
+		h.hash.Write(b[:at-first])
+		h.before = h.hash.Digest()
+		h.hash.Write(h.tail[first:])
+		h.hash.Write(b[at-first:])
+		h.cut, h.tail = nil, nil
+		return
+	}
+	keep := len(h.cut) - 1
+	if len(b) < keep {
+		edge = edge[:len(h.tail)+len(b)]
+		done := max(0, len(edge)-keep)
+		h.hash.Write(edge[:done])
+		h.tail = edge[:copy(edge, edge[done:])]
+		return
+	}
+	h.hash.Write(h.tail)
+	h.hash.Write(b[:len(b)-keep])
+	h.tail = append(h.tail[:0], b[len(b)-keep:]...)
+}
+
+// end returns the digest of everything.
+func (h *hashing) end() cas.Digest {
+	h.hash.Write(h.tail)
+	h.tail = nil
+	d := h.hash.Digest()
+	if h.before.IsZero() {
+		h.before = d
+	}
+	return d
+}

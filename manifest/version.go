@@ -1,0 +1,107 @@
+package manifest
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// A VersionError says that a text is not a version.
+type VersionError struct{ Text string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%+q is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1", e.Text)
+}
+
+// CheckVersion returns nil if v is a version by Semantic Versioning 2.0.0, at most 100 bytes long, else a
+// *VersionError.
+func CheckVersion(v string) error {
+	core, pre, build := splitVersion(v)
+	ok := len(v) <= 100 && strings.Count(core, ".") == 2
+	for number := range strings.SplitSeq(core, ".") {
+		ok = ok && isNumber(number)
+	}
+	if pre != "" {
+		for id := range strings.SplitSeq(pre[1:], ".") {
+			ok = ok && isIdentifier(id) && (isNumber(id) || !isDigits(id))
+		}
+	}
+	if build != "" {
+		for id := range strings.SplitSeq(build[1:], ".") {
+			ok = ok && isIdentifier(id)
+		}
+	}
+	if !ok {
+		return &VersionError{v}
+	}
+	return nil
+}
+
+// splitVersion cuts v before "-" and before "+".
+func splitVersion(v string) (core, pre, build string) {
+	if i := strings.IndexByte(v, '+'); i >= 0 {
+		v, build = v[:i], v[i:]
+	}
+	if i := strings.IndexByte(v, '-'); i >= 0 {
+		v, pre = v[:i], v[i:]
+	}
+	return v, pre, build
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func isNumber(s string) bool { return isDigits(s) && (len(s) == 1 || s[0] != '0') }
+
+func isIdentifier(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// CompareVersions orders two versions by precedence (semver 2.0, §11): what follows "+" doesn't count. Both
+// must have passed CheckVersion.
+func CompareVersions(a, b string) int {
+	coreA, preA, _ := splitVersion(a)
+	coreB, preB, _ := splitVersion(b)
+	if c := compareDotted(coreA, coreB); c != 0 {
+		return c
+	}
+	// A version without a pre-release comes after those with one.
+	if preA == "" || preB == "" {
+		return cmp.Compare(len(preB), len(preA))
+	}
+	return compareDotted(preA[1:], preB[1:])
+}
+
+func compareDotted(a, b string) int {
+	for {
+		x, restA, moreA := strings.Cut(a, ".")
+		y, restB, moreB := strings.Cut(b, ".")
+		if c := compareIdentifiers(x, y); c != 0 {
+			return c
+		}
+		if !moreA || !moreB {
+			return cmp.Compare(len(restA), len(restB))
+		}
+		a, b = restA, restB
+	}
+}
+
+// compareIdentifiers orders numbers by value, before all else, which is ordered by bytes.
+func compareIdentifiers(x, y string) int {
+	switch a, b := isDigits(x), isDigits(y); {
+	case a && b:
+		if len(x) != len(y) {
+			return cmp.Compare(len(x), len(y))
+		}
+	case a:
+		return -1
+	case b:
+		return 1
+	}
+	return strings.Compare(x, y)
+}
