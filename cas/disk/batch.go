@@ -1,0 +1,384 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rye-build/rye/cas"
+)
+
+// A pack is finished, and the batch goes on in the next, at so many objects or bytes: what a batch keeps in
+// memory does not grow with what is put into it.
+const (
+	packObjects = 64 << 10
+	packBytes   = 1 << 30
+)
+
+// Records of one class share blocks, because they compress well together.
+const (
+	textClass  = iota // trees, documents, chunk lists
+	smallClass        // whole blobs
+	chunkClass        // chunks of blobs
+	classes
+)
+
+func classOf(kind cas.Kind) int {
+	switch kind {
+	case cas.Blob:
+		return smallClass
+	case chunkRecord:
+		return chunkClass
+	}
+	return textClass // the roots of chunk lists, too
+}
+
+// A batch is a cas.Batch of a Store.
+type batch struct {
+	s       *Store
+	ctx     context.Context // ends the merge in Close
+	lease   *lease
+	snap    *snapshot        // what was there when the batch began
+	garbage func() *gcRecord // what gc has seen unreachable, and may remove before its new owner has named it
+	known   atomic.Bool      // some of what was put was there
+	enc     *zstd.Encoder
+	slots   chan struct{} // one for each goroutine that may work on a long object
+
+	roll   sync.RWMutex // shared while records are added, exclusive while packs change
+	w      *packWriter  // nil until something new is put
+	sealed []*pack      // finished packs of this batch, under their temporary names
+
+	mu   sync.Mutex
+	free [classes][]*builder
+	all  []*builder
+	err  error // the first failed write: the batch can't be committed any more
+	done bool
+}
+
+// Batch begins a group of puts. See cas.Batch.
+func (s *Store) Batch(ctx context.Context) (cas.Batch, error) {
+	if s.readOnly {
+		return nil, s.errReadOnly()
+	}
+	l, err := s.newLease(ctx, writers)
+	if err != nil {
+		return nil, err
+	}
+	// After the lease: gc waits for writers that may not have seen what it condemned.
+	snap, err := s.load()
+	if err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	enc, err := s.encoder()
+	if err != nil {
+		return nil, errors.Join(err, l.release())
+	}
+	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
+}
+
+// Missing implements cas.Misser.
+func (b *batch) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
+	b.roll.RLock()
+	defer b.roll.RUnlock()
+	var out []cas.ID
+	for i := range ids {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !b.has(ids[i].Kind, &ids[i].Digest) {
+			out = append(out, ids[i])
+		}
+	}
+	return out, nil
+}
+
+// has reports whether an object or record is in the store or in this batch. The caller holds b.roll.
+func (b *batch) has(kind cas.Kind, d *cas.Digest) bool {
+	if b.w != nil && b.w.has(kind, d) {
+		return true
+	}
+	for _, p := range b.sealed {
+		if _, ok, err := p.lookup(kind, d); ok && err == nil {
+			return true
+		}
+	}
+	if b.snap.has(kind, d, b.garbage) {
+		b.known.Store(true)
+		return true
+	}
+	return false
+}
+
+// PutBytes implements cas.Batch.
+func (b *batch) PutBytes(ctx context.Context, kind cas.Kind, data []byte) (cas.Digest, error) {
+	if err := checkKind(kind); err != nil {
+		return cas.Digest{}, err
+	}
+	if len(data) > cutterOf(kind).whole {
+		i, err := b.putLong(ctx, kind, nil, bytes.NewReader(data))
+		return i.Digest, err
+	}
+	if ctx.Err() != nil {
+		return cas.Digest{}, context.Cause(ctx)
+	}
+	d := cas.Sum(data)
+	return d, b.add(kind, &d, data)
+}
+
+// Put implements cas.Putter.
+func (b *batch) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
+	if err := checkKind(kind); err != nil {
+		return cas.Info{}, err
+	}
+	whole := cutterOf(kind).whole
+	buf := segments.Get().(*segment)
+	defer segments.Put(buf)
+	n, eof, err := fill(ctxReader{ctx, r}, buf.b[:whole+1])
+	if err != nil {
+		return cas.Info{}, err
+	}
+	if n > whole {
+		if eof {
+			r = bytes.NewReader(nil)
+		}
+		return b.putLong(ctx, kind, buf.b[:n], r)
+	}
+	d := cas.Sum(buf.b[:n])
+	return cas.Info{ID: cas.ID{Kind: kind, Digest: d}, Size: int64(n)}, b.add(kind, &d, buf.b[:n])
+}
+
+func checkKind(k cas.Kind) error {
+	if !isObject(k) {
+		return fmt.Errorf("no such kind of object: %d", k)
+	}
+	return nil
+}
+
+// A ctxReader ends with the context's error.
+type ctxReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c ctxReader) Read(p []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(p)
+}
+
+// add puts one record into a block, unless it is there already.
+func (b *batch) add(kind cas.Kind, d *cas.Digest, data []byte) error {
+	b.roll.RLock()
+	full, err := b.addShared(kind, d, data)
+	b.roll.RUnlock()
+	if full && err == nil {
+		err = b.rollOver()
+	}
+	return err
+}
+
+func (b *batch) addShared(kind cas.Kind, d *cas.Digest, data []byte) (full bool, err error) {
+	if b.has(kind&^large, d) {
+		return false, nil
+	}
+	class := classOf(kind)
+	bu, w, err := b.take(class)
+	if err != nil {
+		return false, err
+	}
+	if !bu.fits(len(data)) {
+		err = bu.seal(w, b.enc)
+	}
+	if err == nil {
+		bu.add(w, kind, d, data)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free[class] = append(b.free[class], bu)
+	if b.err == nil {
+		b.err = err
+	}
+	w.mu.Lock()
+	full = len(w.entries) >= b.s.packObjects || w.off >= packBytes
+	w.mu.Unlock()
+	return full, b.err
+}
+
+// take returns a builder that nobody uses, and the pack it writes to.
+func (b *batch) take(class int) (*builder, *packWriter, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.done {
+		return nil, nil, errors.New("the batch has ended")
+	}
+	if b.err != nil {
+		return nil, nil, b.err
+	}
+	if b.w == nil {
+		w, err := newPackWriter(b.s.files, b.lease.temp(), randomSalt())
+		if err != nil {
+			b.err = err
+			return nil, nil, err
+		}
+		b.w = w
+	}
+	if n := len(b.free[class]); n > 0 {
+		bu := b.free[class][n-1]
+		b.free[class] = b.free[class][:n-1]
+		return bu, b.w, nil
+	}
+	bu := newBuilder()
+	b.all = append(b.all, bu)
+	return bu, b.w, nil
+}
+
+// rollOver finishes a full pack, so that the next record begins another.
+func (b *batch) rollOver() error {
+	b.roll.Lock()
+	defer b.roll.Unlock()
+	if b.w == nil || (len(b.w.entries) < b.s.packObjects && b.w.off < packBytes) {
+		return b.err
+	}
+	return b.fail(b.finishPack())
+}
+
+// fail remembers the first error.
+func (b *batch) fail(err error) error {
+	if b.err == nil {
+		b.err = err
+	}
+	return b.err
+}
+
+// finishPack writes what the builders hold and the index. The caller holds b.roll exclusively.
+func (b *batch) finishPack() error {
+	w := b.w
+	if w == nil {
+		return nil
+	}
+	var wg sync.WaitGroup
+	errs := make([]error, len(b.all))
+	for i, bu := range b.all {
+		wg.Go(func() { errs[i] = bu.seal(w, b.enc) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	p, err := w.seal()
+	if err != nil {
+		return err
+	}
+	b.sealed = append(b.sealed, p)
+	b.w = nil
+	return nil
+}
+
+// Commit implements cas.Batch.
+func (b *batch) Commit(ctx context.Context) error {
+	b.roll.Lock()
+	defer b.roll.Unlock()
+	if b.err != nil {
+		return b.err
+	}
+	if b.done {
+		return errors.New("the batch has ended")
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := b.fail(b.finishPack()); err != nil {
+		return err
+	}
+	// What was there already may be another process's, given a name and not yet synced.
+	if b.known.Load() {
+		if err := b.fail(b.s.settle(b.snap)); err != nil {
+			return err
+		}
+	}
+	if err := b.fail(b.s.publish(b.sealed)); err != nil {
+		return err
+	}
+	b.done = true
+	return nil
+}
+
+// publish makes finished packs durable and visible under their names. Each is synced; then they get their names,
+// in order, and a pack's name is durable before the next pack has one: long objects may have parts in earlier
+// packs, never in later ones, and are not to be seen without them after a power cut.
+func (s *Store) publish(packs []*pack) error {
+	for _, p := range packs {
+		if err := (&file{p.f, s.files}).sync(); err != nil {
+			return err
+		}
+	}
+	dir := filepath.Join(s.dir, "packs")
+	for _, p := range packs {
+		name := filepath.Join(dir, packName(p.foot.id))
+		if err := s.files.rename(p.path, name); err != nil {
+			return err
+		}
+		p.path, p.named = name, true
+		if err := s.files.syncDir(dir); err != nil {
+			return err
+		}
+		p.durable.Store(true)
+	}
+	s.adopt(packs)
+	return nil
+}
+
+// Close implements cas.Batch. Packs merge here, after what was put is safe.
+func (b *batch) Close() error {
+	b.roll.Lock()
+	defer b.roll.Unlock()
+	if b.lease == nil {
+		return nil
+	}
+	var err error
+	if b.w != nil {
+		err = b.w.abort()
+		b.w = nil
+	}
+	if !b.done {
+		for _, p := range b.sealed {
+			p.close()
+			if !p.named { // one that has its name may already be what another writer counts on
+				err = errors.Join(err, b.s.files.remove(p.path))
+			}
+		}
+	}
+	grown := b.done && len(b.sealed) > 0
+	b.done, b.sealed = true, nil
+	err = errors.Join(err, b.lease.release())
+	b.lease = nil
+	if grown {
+		// What was put is safe whatever becomes of this; the next batch tries again.
+		b.s.mergeSome(b.ctx)
+	}
+	return err
+}
+
+// Put implements cas.Putter: a batch of one.
+func (s *Store) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
+	b, err := s.Batch(ctx)
+	if err != nil {
+		return cas.Info{}, err
+	}
+	i, err := b.Put(ctx, kind, r)
+	if err == nil {
+		err = b.Commit(ctx)
+	}
+	if err = errors.Join(err, b.Close()); err != nil {
+		return cas.Info{}, err
+	}
+	return i, nil
+}

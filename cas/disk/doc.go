@@ -1,0 +1,85 @@
+// Package disk is the store on disk: a directory of packs, which many processes use at once.
+//
+//	format            the version of this layout, and the oldest reader that understands it
+//	packs/ID.pack     objects; a pack never changes, and ID is the first 16 bytes of the digest of its index
+//	refs/NAME.ref     names for objects ('/' written '+', upper case 'x' written '^x')
+//	writers/, pins/   leases: files that live processes hold locked
+//	tmp/              files without a name yet
+//	garbage           what gc found unreachable, in which packs, and when it first did
+//	condemned         what the gc at work is about to remove
+//	refs.lock, janitor.lock
+//
+// # Packs
+//
+// A pack is "rye pack" and a salt of 8 random bytes, blocks, zeros up to a multiple of 4,096, the pages of the
+// index, and a footer of 64 bytes. All numbers are little-endian; sums are CRC-32C.
+//
+// A block holds up to 256 KiB of records, compressed together as one zstd frame or, where that does not make
+// them shorter, as they are:
+//
+//	"rblk"                           4
+//	number of records, codec         3, 1   codec 0: as they are, 1: zstd
+//	length of the records            4
+//	length of the payload            4
+//	sum of salt and this header      4      its own four bytes left out
+//	for each record: kind, length    1, uvarint
+//	payload
+//
+// A record is an object of up to 256 KiB (kind 1 blob, 2 tree, 3 document), or a part of a long one: 0x10 a
+// chunk of a blob, 0x11 a chunk of a tree or document, 0x12 a chunk list, 0x81..0x83 the root of an object's
+// chunk list. The block does not give digests: who reads it without the index hashes what is in it.
+//
+// The index is pages of 4,096 bytes, the last four a sum over the page's number and content. First come the
+// entries, 93 to a page, sorted by digest and kind:
+//
+//	digest                           32
+//	number of the block              4
+//	offset in the block, kind        3, 1
+//	length of the record             4
+//
+// then the places of the blocks, 255 to a page, in the order of their numbers:
+//
+//	offset of the payload, codec     7, 1
+//	length of the payload            4
+//	length of the records            4
+//
+// The footer is "ryepack2", the number of entries (8), the number of blocks (8), the offset of the index (8),
+// the pack's ID (16), the salt (8), four zeros, and a sum of all that. The ID is the digest of the pages, of the
+// footer's first 32 bytes, and of the salt: no two packs that were ever written have one name, so what a name
+// stands for can be removed without a look at what it stands for now. The salt in the sums of block headers keeps
+// bytes within a file, which somebody made to look like a block, from being taken for one.
+//
+// # Long objects
+//
+// Blobs over 256 KiB and trees and documents over 4 KiB are cut into chunks where their content says so, so that
+// an edited copy costs what changed. Lists of chunks are cut in the same way, and listed in turn, until one
+// is left. A list is its level (1 byte; 0 lists chunks) and for each item digest (32) and the length of what is
+// below it (uvarint). The root record is the object's digest (32), its length (8), and the highest list. It is
+// found under the object's own digest, which what it assembles to must have.
+//
+// # What holds at every moment
+//
+// A batch writes its packs under temporary names, syncs each once, and gives them their names, one after the other
+// and each durable before the next: a batch is mostly one pack, and costs two syncs. What it found to be there
+// already it makes durable, too, for that may be another process's of a moment ago. Nothing is ever changed in
+// place. Writers merge packs of about one size, eight at a time, so that a store has some logarithm of packs.
+// Packs that others replace stay readable for whoever has them open.
+//
+// A gc removes what has been unreachable for the time of grace. Writers don't count on what is in the record of
+// garbage, and put it again, so that whoever has put something has the whole grace to refer to it. A ref that is
+// set before the batch is closed needs no grace.
+//
+// What the store hands out was hashed. An index is believed only where its sums are right: a page with a wrong one
+// makes its objects absent for writers, which put them again, and makes readers go to the blocks. So a damaged
+// index can cost time and space but no data. Locks are the system's (flock), and end with their process.
+//
+// # Recovery
+//
+// Temporary files of dead processes are swept by the next janitor (gc, repack, reindex). A pack whose footer or
+// index is damaged is read block by block, and what is found is hashed: readers do that in memory, Reindex for
+// good. Of a damaged block its objects are lost; Fsck names them and who refers to them, and Repair brings
+// them back from another store. Losing the files garbage and condemned costs grace, nothing else.
+//
+// Not promised: anything on a file system without working locks; that somebody who can write to the store's
+// directory can't remove objects from it.
+package disk

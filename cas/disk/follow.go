@@ -1,0 +1,167 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// refs follows every ref. Below one, each missing object is reported where it is first met, and each lost one
+// gets the names of those who refer to it.
+func (f *fsck) refs(ctx context.Context, refs []Ref, damaged []error) error {
+	for _, e := range damaged {
+		if r, ok := errors.AsType[*RefError](e); ok {
+			f.add(Problem{Ref: r.Name, Text: r.Error()})
+		}
+	}
+	w := follower{f: f, from: make(map[cas.ID][]string), below: make(map[cas.ID][]cas.ID)}
+	for _, r := range refs {
+		// One that was changed while the rest was read may lead to what gc has removed since, and rightly.
+		if now, err := f.s.Ref(r.Name); err != nil || now != r.ID {
+			continue
+		}
+		if _, err := w.follow(ctx, r.Name, r.ID, 0); err != nil {
+			return err
+		}
+	}
+	for i := range f.problems {
+		f.problems[i].From = append(f.problems[i].From, w.from[f.problems[i].ID]...)
+	}
+	for id, where := range w.from {
+		if !f.lost[id] {
+			f.add(Problem{ID: id, Text: "it is missing", From: where, Lost: true})
+		}
+	}
+	return nil
+}
+
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if j, ok := err.(interface{ Unwrap() []error }); ok {
+		return j.Unwrap()
+	}
+	return []error{err}
+}
+
+// A follower walks what refs reach. It visits a tree once; whoever refers to it after that is told what was
+// found below it the first time.
+type follower struct {
+	f     *fsck
+	from  map[cas.ID][]string // lost and missing objects, and who refers to them
+	below map[cas.ID][]cas.ID // for each tree that was visited, the lost and missing objects below it
+}
+
+// Of the referrers of an object, and of the bad objects below a tree, so many are remembered.
+const mostNamed = 20
+
+const deepest = 1000 // directories below each other; a path has at most 1,000 bytes
+
+func (w *follower) bad(id cas.ID, where string) {
+	if len(w.from[id]) < mostNamed {
+		w.from[id] = append(w.from[id], where)
+	}
+}
+
+// follow visits what id reaches and returns what is lost or missing there; where says how id was reached.
+func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth int) ([]cas.ID, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if old, ok := w.below[id]; ok {
+		for _, b := range old {
+			w.bad(b, where)
+		}
+		return old, nil
+	}
+	here, err := w.present(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !here {
+		w.bad(id, where)
+		return []cas.ID{id}, nil
+	}
+	if id.Kind != cas.TreeKind {
+		return nil, nil
+	}
+	w.below[id] = nil
+	b, err := w.f.read(ctx, id)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		w.f.lose(Problem{ID: id, Text: err.Error(), Lost: true})
+		w.bad(id, where)
+		w.below[id] = []cas.ID{id}
+		return w.below[id], nil
+	}
+	var found []cas.ID
+	var stop error
+	err = cas.DecodeTree(b, func(e cas.Entry) error {
+		if depth == deepest {
+			return fmt.Errorf("more than %d directories below each other", deepest)
+		}
+		kind := cas.Blob
+		if e.Mode == cas.Dir {
+			kind = cas.TreeKind
+		}
+		var ids []cas.ID
+		ids, stop = w.follow(ctx, where+"/"+e.Name, cas.ID{Kind: kind, Digest: e.Digest}, depth+1)
+		found = append(found, ids...)
+		return stop
+	})
+	if stop != nil {
+		return nil, stop
+	}
+	if err != nil {
+		w.f.add(Problem{ID: id, Text: fmt.Sprintf("it is no tree: %v", err), From: []string{where}})
+	}
+	found = found[:min(len(found), mostNamed)]
+	w.below[id] = found
+	return found, nil
+}
+
+// read returns the bytes of an object, verified.
+func (f *fsck) read(ctx context.Context, id cas.ID) ([]byte, error) {
+	o, err := f.s.open(ctx, f.snap, id)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	return io.ReadAll(o)
+}
+
+// lose reports a problem with an object of which no intact copy is left.
+func (f *fsck) lose(p Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lost == nil {
+		f.lost = make(map[cas.ID]bool)
+	}
+	f.lost[p.ID] = true
+	f.problems = append(f.problems, p)
+}
+
+// present reports whether an object can be had.
+func (w *follower) present(ctx context.Context, id cas.ID) (bool, error) {
+	if w.f.lost[id] {
+		return false, nil
+	}
+	if inAny(w.f.snap.packs, id.Kind, &id.Digest) {
+		return true, nil
+	}
+	o, err := w.f.s.open(ctx, w.f.snap, id) // it may be in a pack without an index
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil {
+		err = o.Close()
+	}
+	return true, err
+}

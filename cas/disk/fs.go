@@ -1,0 +1,172 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// An Op is something the store is about to do to its files. Options.Hook sees each before it happens and may
+// fail it: tests inject full disks, dead processes and lost writes there.
+type Op struct {
+	Name string // create, write, sync, rename, syncdir, remove, mkdir
+	Path string
+	To   string // of a rename
+	Off  int64  // of a write
+	Data []byte // of a write; not to be kept
+}
+
+// files is the one way this package changes anything on disk.
+type files struct {
+	hook func(Op) error // nil outside tests
+	lazy bool           // syncs are told to hook and not done; for tests whose time they would be
+}
+
+func (s files) do(op Op) error {
+	if s.hook == nil {
+		return nil
+	}
+	if err := s.hook(op); err != nil {
+		return &fs.PathError{Op: op.Name, Path: op.Path, Err: err}
+	}
+	return nil
+}
+
+// errNotRegular is what is wrong with a directory, a link or a pipe in the place of a file.
+var errNotRegular = fmt.Errorf("%w: it is not a regular file", errFormat)
+
+func irregular(path string) error { return &fs.PathError{Op: "open", Path: path, Err: errNotRegular} }
+
+// openRegular opens a regular file for reading, and gives its length.
+func openRegular(path string) (*os.File, int64, error) {
+	f, err := openRead(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = irregular(path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, err
+	}
+	return f, fi.Size(), nil
+}
+
+// readFile returns the bytes of a regular file of at most so many.
+func readFile(path string, most int64) ([]byte, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if size > most {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it is too long", errFormat)}
+	}
+	b := make([]byte, size)
+	n, err := io.ReadFull(f, b)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil // cut while it was read; what is in it tells
+	}
+	return b[:n], err
+}
+
+// A file is open for writing.
+type file struct {
+	*os.File
+	fs files
+}
+
+// create makes a new file; a file of that name is an error.
+func (s files) create(path string) (*file, error) {
+	if err := s.do(Op{Name: "create", Path: path}); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &file{f, s}, nil
+}
+
+func (f *file) writeAt(b []byte, off int64) error {
+	if err := f.fs.do(Op{Name: "write", Path: f.Name(), Off: off, Data: b}); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(b, off)
+	return err
+}
+
+// sync makes the file's bytes durable.
+func (f *file) sync() error {
+	if err := f.fs.do(Op{Name: "sync", Path: f.Name()}); err != nil {
+		return err
+	}
+	if f.fs.lazy {
+		return nil
+	}
+	return syncData(f.File)
+}
+
+func (s files) rename(from, to string) error {
+	if err := s.do(Op{Name: "rename", Path: from, To: to}); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+// syncDir makes the names in a directory durable.
+func (s files) syncDir(path string) error {
+	if err := s.do(Op{Name: "syncdir", Path: path}); err != nil {
+		return err
+	}
+	if s.lazy {
+		return nil
+	}
+	return syncDirectory(path)
+}
+
+// remove removes a file; one that is already gone is no error.
+func (s files) remove(path string) error {
+	if err := s.do(Op{Name: "remove", Path: path}); err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// mkdir makes a directory and its parents.
+func (s files) mkdir(path string) error {
+	if err := s.do(Op{Name: "mkdir", Path: path}); err != nil {
+		return err
+	}
+	return os.MkdirAll(path, 0o700)
+}
+
+// writeFile replaces path by b, so that a reader sees the old file or the new one, and is durable on return.
+// The bytes go through the file tmp, which must be on the same file system.
+func (s files) writeFile(path, tmp string, b []byte) error {
+	f, err := s.create(tmp)
+	if err != nil {
+		return err
+	}
+	err = f.writeAt(b, 0)
+	if err == nil {
+		err = f.sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = s.rename(tmp, path)
+	}
+	if err != nil {
+		s.remove(tmp) // the error that matters is the first
+		return err
+	}
+	return s.syncDir(filepath.Dir(path))
+}

@@ -1,0 +1,451 @@
+package disk
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A Problem is one thing that is wrong with a store.
+type Problem struct {
+	File string   // the pack, or empty
+	Ref  string   // the ref, or empty
+	ID   cas.ID   // the object, or zero
+	Text string   // what is wrong
+	From []string // who refers to the object: refs, with the path below them
+	Lost bool     // no intact copy of the object is left
+}
+
+// A Report is what Fsck found. Without problems everything that the store holds was read and hashed.
+type Report struct {
+	Packs    int
+	Objects  int64
+	Bytes    int64 // uncompressed
+	Refs     int
+	Problems []Problem
+}
+
+// Fsck reads and hashes everything in the store, follows every ref, and reports all that is wrong. It counts
+// on no cache and changes nothing. progress, if not nil, is told about uncompressed bytes.
+func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, error) {
+	// The refs come first: what they reach was there before them.
+	refs, err := s.Refs()
+	damagedRefs := unjoin(err)
+	for _, e := range damagedRefs {
+		if _, ok := errors.AsType[*RefError](e); !ok {
+			return Report{}, e
+		}
+	}
+	snap, err := s.read(nil) // nothing that is open already: the files of today
+	if err != nil {
+		return Report{}, err
+	}
+	f := &fsck{s: s, snap: snap, progress: progress, checked: make(map[*pack]atomicBits)}
+	for _, p := range snap.packs {
+		f.checked[p] = make(atomicBits, (p.foot.entries+63)/64)
+	}
+	for _, b := range snap.bad {
+		f.add(Problem{File: filepath.Base(b.path), Text: b.err.Error() + "; rye store reindex"})
+	}
+	if err := f.longs(ctx); err != nil {
+		return Report{}, err
+	}
+	for _, p := range snap.packs {
+		if err := f.pack(ctx, p); err != nil {
+			return Report{}, err
+		}
+	}
+	if err := f.refs(ctx, refs, damagedRefs); err != nil {
+		return Report{}, err
+	}
+	if ctx.Err() != nil {
+		return Report{}, context.Cause(ctx)
+	}
+	r := Report{Packs: len(snap.packs) + len(snap.bad), Refs: len(refs), Objects: f.objects.Load(), Bytes: f.bytes.Load(), Problems: f.problems}
+	slices.SortFunc(r.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Ref, b.Ref), a.ID.Digest.Compare(b.ID.Digest), cmp.Compare(a.Text, b.Text))
+	})
+	return r, nil
+}
+
+// atomicBits is a bitset that several goroutines may set.
+type atomicBits []atomic.Uint64
+
+func (b atomicBits) set(n int) bool {
+	bit := uint64(1) << (n % 64)
+	return b[n/64].Or(bit)&bit == 0
+}
+func (b atomicBits) has(n int) bool { return b[n/64].Load()&(1<<(n%64)) != 0 }
+
+type fsck struct {
+	s        *Store
+	snap     *snapshot
+	progress func(int64)
+	checked  map[*pack]atomicBits // entries whose bytes were hashed and right
+
+	objects, bytes atomic.Int64
+
+	mu       sync.Mutex
+	problems []Problem
+	lost     map[cas.ID]bool
+}
+
+func (f *fsck) add(p Problem) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.problems = append(f.problems, p)
+}
+
+func (f *fsck) did(n int) {
+	f.bytes.Add(int64(n))
+	if f.progress != nil {
+		f.progress(int64(n))
+	}
+}
+
+// A longEntry is the root of a chunk list in a pack.
+type longEntry struct {
+	p    *pack
+	e    entry
+	n    int
+	size int64
+}
+
+// longs hashes long objects whole, and their chunks on the way, so that each block of theirs is uncompressed
+// once. The longest begin first.
+func (f *fsck) longs(ctx context.Context) error {
+	var all []longEntry
+	for _, p := range f.snap.packs {
+		n := -1
+		for e, err := range p.all() {
+			n++
+			if err != nil {
+				break // reported with the pack
+			}
+			if e.kind&large != 0 {
+				all = append(all, longEntry{p: p, e: e, n: n})
+			}
+		}
+	}
+	f.measure(all)
+	slices.SortFunc(all, func(a, b longEntry) int { return cmp.Compare(b.size, a.size) })
+	var next atomic.Int64
+	return parallel(func() error {
+		k := f.s.takeCache()
+		defer f.s.giveCache(k)
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(all) {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			f.long(ctx, k, all[i])
+		}
+	})
+}
+
+// measure finds the lengths of long objects, in the order of their places.
+func (f *fsck) measure(all []longEntry) {
+	slices.SortStableFunc(all, func(a, b longEntry) int {
+		if a.p != b.p {
+			return strings.Compare(a.p.path, b.p.path)
+		}
+		return cmp.Compare(a.e.block, b.e.block)
+	})
+	k := f.s.takeCache()
+	defer f.s.giveCache(k)
+	for i := range all {
+		all[i].size, _ = longSize(all[i].p, &all[i].e, k) // one that can't be read is reported later
+	}
+}
+
+// long assembles and hashes one object. What is wrong with single records is said by pack; here, only that
+// the object can't be had.
+func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
+	id := cas.ID{Kind: l.e.kind &^ large, Digest: l.e.digest}
+	err := func() error {
+		b, err := k.get(l.p, l.e.block)
+		if err == nil {
+			b, err = l.e.of(b)
+		}
+		if err != nil {
+			return err
+		}
+		d, _, level, items, err := decodeRoot(b)
+		if err != nil {
+			return err
+		}
+		if d != id.Digest {
+			return &cas.DamagedError{ID: id, Found: d}
+		}
+		h := cas.NewHasher()
+		if err := f.chunks(ctx, k, id.Kind, level, items, h); err != nil {
+			return err
+		}
+		if found := h.Digest(); found != id.Digest {
+			return &cas.DamagedError{ID: id, Found: found}
+		}
+		return nil
+	}()
+	if err == nil {
+		f.checked[l.p].set(l.n)
+		f.objects.Add(1)
+		return
+	}
+	if ctx.Err() == nil {
+		f.damaged(ctx, l.p, id, asDamage(id, err))
+	}
+}
+
+// chunks is snapshot.chunks that remembers which entries it has hashed.
+func (f *fsck) chunks(ctx context.Context, k *blockCache, kind cas.Kind, level int, items []listItem, h cas.Hasher) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for i := range items {
+		rec := listRecord
+		if level == 0 {
+			rec = chunkOf(kind)
+		}
+		b, err := f.record(k, rec, &items[i].digest)
+		if err != nil {
+			return err
+		}
+		if level == 0 {
+			if int64(len(b)) != items[i].size {
+				return badPack("a chunk list gives a wrong length")
+			}
+			h.Write(b)
+			continue
+		}
+		below, err := decodeBelow(b, level, items[i].size)
+		if err == nil {
+			err = f.chunks(ctx, k, kind, level-1, below, h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record is snapshot.record that remembers which entries it has hashed, and hashes none twice.
+func (f *fsck) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, error) {
+	for _, p := range f.snap.packs {
+		e, n, err := p.place(kind, d)
+		if err != nil || n < 0 {
+			continue
+		}
+		b, err := k.get(p, e.block)
+		if err == nil {
+			b, err = e.of(b)
+		}
+		if err != nil {
+			continue
+		}
+		if !f.checked[p].has(n) {
+			if cas.Sum(b) != *d {
+				continue
+			}
+			f.checked[p].set(n)
+			f.did(len(b))
+		}
+		return b, nil
+	}
+	return f.snap.record(k, kind, d) // for its error, or a copy in a pack that has just lost its index
+}
+
+// pack checks what longs has not: magic, blocks and their headers, records, index, footer, and that nothing
+// else is in the file.
+func (f *fsck) pack(ctx context.Context, p *pack) error {
+	name := filepath.Base(p.path)
+	es, err := p.byPlace()
+	if err == nil {
+		err = p.frame()
+	}
+	if err != nil {
+		if !errors.Is(err, errFormat) {
+			return err
+		}
+		f.add(Problem{File: name, Text: err.Error() + "; rye store reindex"})
+		return nil
+	}
+	blocks := splitBlocks(es)
+	if len(blocks) != int(p.foot.blocks) {
+		f.add(Problem{File: name, Text: "its index and its blocks disagree; rye store reindex"})
+	}
+	var next atomic.Int64
+	return parallel(func() error {
+		k := f.s.takeCache()
+		defer f.s.giveCache(k)
+		var head []byte
+		for {
+			i := int(next.Add(1)) - 1
+			if i >= len(blocks) {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			var err error
+			if head, err = p.header(blocks[i], head); err != nil {
+				if !errors.Is(err, errFormat) {
+					return err
+				}
+				f.add(Problem{File: name, Text: err.Error()})
+			}
+			f.records(ctx, p, blocks[i], k)
+		}
+	})
+}
+
+func splitBlocks(es []placed) [][]placed {
+	var out [][]placed
+	for len(es) > 0 {
+		n := 1
+		for n < len(es) && es[n].block == es[0].block {
+			n++
+		}
+		out = append(out, es[:n])
+		es = es[n:]
+	}
+	return out
+}
+
+// frame checks the parts of a pack that no block and no page covers.
+func (p *pack) frame() error {
+	magic := make([]byte, headerSize)
+	if _, err := p.f.ReadAt(magic, 0); err != nil {
+		return noEOF(err)
+	}
+	if !bytes.Equal(magic, packHeader(p.foot.salt)) {
+		return badPack("its first bytes are not those of a pack")
+	}
+	// Blocks get their places in the file in the order in which they were full, not that of their numbers.
+	end := int64(headerSize)
+	for n := range p.foot.blocks {
+		l, err := p.loc(uint32(n))
+		if err != nil {
+			return err
+		}
+		end = max(end, l.off+int64(l.stored))
+	}
+	pad := make([]byte, int64(p.foot.index)-end)
+	if len(pad) >= pageSize {
+		return badPack("there are bytes between its blocks and its index")
+	}
+	if _, err := p.f.ReadAt(pad, end); err != nil {
+		return noEOF(err)
+	}
+	if len(bytes.TrimLeft(pad, "\x00")) > 0 {
+		return badPack("there are bytes between its blocks and its index")
+	}
+	h := cas.NewHasher()
+	var page [pageSize]byte
+	for n := range p.foot.pages() {
+		if err := p.copyPage(page[:], n); err != nil {
+			return err
+		}
+		h.Write(page[:])
+	}
+	if p.foot.hash(h) != p.foot.id {
+		return badPack("its index is not the one it was named by")
+	}
+	return nil
+}
+
+// header checks that the header of a block says what the index says. The length of a header follows from the
+// records it lists.
+func (p *pack) header(es []placed, buf []byte) ([]byte, error) {
+	l, err := p.loc(es[0].block)
+	if err != nil {
+		return buf, err
+	}
+	recs := make([]record, len(es))
+	for i := range es {
+		recs[i] = record{es[i].kind, es[i].size}
+	}
+	buf = appendBlockHeader(buf[:0], p.foot.salt, l.codec, int(l.raw), int(l.stored), recs)
+	if l.off < int64(len(buf)) {
+		return buf, badPack("block %d has no room for its header", es[0].block)
+	}
+	if _, err := p.f.ReadAt(buf, l.off-int64(len(buf))); err != nil {
+		return buf, noEOF(err)
+	}
+	h, err := decodeBlockHeader(buf, p.foot.salt)
+	if err != nil {
+		return buf, err
+	}
+	// Empty records may stand in any order beside the record that begins in their place.
+	order := func(a, b record) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.size, b.size)) }
+	slices.SortFunc(recs, order)
+	slices.SortFunc(h.recs, order)
+	if h.codec != l.codec || h.raw != l.raw || h.stored != l.stored || !slices.Equal(h.recs, recs) {
+		return buf, badPack("the header of block %d and the index disagree", es[0].block)
+	}
+	return buf, nil
+}
+
+// records hashes the records of a block that are not checked yet.
+func (f *fsck) records(ctx context.Context, p *pack, es []placed, k *blockCache) {
+	bits := f.checked[p]
+	if !slices.ContainsFunc(es, func(e placed) bool { return !bits.has(e.n) }) {
+		return
+	}
+	b, err := k.get(p, es[0].block)
+	for i := range es {
+		e := &es[i]
+		if bits.has(e.n) {
+			continue
+		}
+		bad := err
+		if bad == nil {
+			bad = e.verify(b)
+		}
+		id := cas.ID{Kind: e.kind &^ large, Digest: e.digest}
+		if bad != nil {
+			f.damaged(ctx, p, id, bad)
+			continue
+		}
+		if e.kind&large == 0 { // a root counts when its object was assembled
+			bits.set(e.n)
+			f.did(int(e.size))
+			if e.kind <= cas.Document {
+				f.objects.Add(1)
+			}
+		}
+	}
+}
+
+// damaged reports a record, as an object or as a part of one.
+func (f *fsck) damaged(ctx context.Context, p *pack, id cas.ID, err error) {
+	pr := Problem{File: filepath.Base(p.path), ID: id, Text: err.Error()}
+	if id.Kind > cas.Document {
+		pr.Text = fmt.Sprintf("a part of a long object: %v", err)
+		pr.ID = cas.ID{}
+		f.add(pr)
+		return
+	}
+	o, err := f.s.open(ctx, f.snap, id)
+	if err == nil {
+		_, err = io.Copy(io.Discard, o)
+		o.Close()
+	}
+	if pr.Lost = err != nil; pr.Lost {
+		f.lose(pr)
+	} else {
+		f.add(pr)
+	}
+}

@@ -1,0 +1,404 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// GCOptions say what GC may remove.
+type GCOptions struct {
+	// Grace is how long an object must have been seen unreachable before it is removed.
+	Grace time.Duration
+	// DryRun only counts.
+	DryRun bool
+}
+
+// A GCResult says what GC found and did.
+type GCResult struct {
+	Roots       int
+	Reachable   int64 // records: objects, and the parts of long ones
+	Unreachable int64
+	Removed     int64 // of the unreachable; the rest is in its grace
+	PacksBefore int
+	PacksAfter  int
+	BytesBefore int64
+	BytesAfter  int64
+}
+
+// GC removes what cannot be reached from refs and pins, and has been so for the time of grace by the store's
+// own record. It never removes what a running writer may count on:
+//
+//  1. Everything reachable is marked; of the rest, what is old enough is written to the file "condemned".
+//     Writers that begin from here on treat it as absent, and put it again if they need it.
+//  2. Writers that began before are waited for.
+//  3. The packs are written again without the condemned.
+//  4. Under the lock of the refs, roots that are new since are marked. A pack that lost something that they
+//     reach is left as it was; the others are replaced.
+//
+// Killed at any moment it leaves each pack old or new, or both, and the next janitor clears the rest.
+func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
+	var r GCResult
+	if !o.DryRun {
+		release, err := s.janitor(ctx)
+		if err != nil {
+			return r, err
+		}
+		defer release()
+		// What an earlier gc condemned and didn't come to remove is garbage as before.
+		if err := s.files.remove(filepath.Join(s.dir, condemnedFile)); err != nil {
+			return r, err
+		}
+	}
+	snap, err := s.load()
+	if err != nil {
+		return r, err
+	}
+	if len(snap.bad) > 0 {
+		return r, fmt.Errorf("%q: %w", filepath.Base(snap.bad[0].path), snap.bad[0].err)
+	}
+	m := newMarks(s, snap)
+	defer m.close()
+	if r.Roots, err = m.roots(ctx); err != nil {
+		return r, err
+	}
+	r.PacksBefore, r.BytesBefore = len(m.snap.packs), m.snap.size()
+	g, err := s.findGarbage(m, o, &r)
+	if err != nil {
+		return r, err
+	}
+	r.PacksAfter, r.BytesAfter = r.PacksBefore, r.BytesBefore
+	if o.DryRun {
+		return r, nil
+	}
+	if err := s.writeGarbage(g); err != nil || r.Removed == 0 {
+		return r, err
+	}
+	if err := s.condemn(ctx, g.piles); err != nil {
+		return r, err
+	}
+	err = s.collect(ctx, m, g)
+	err = errors.Join(err, s.files.remove(filepath.Join(s.dir, condemnedFile)))
+	s.forget()
+	if err != nil {
+		return r, err
+	}
+	if snap, err = s.load(); err == nil {
+		r.PacksAfter, r.BytesAfter = len(snap.packs), snap.size()
+	}
+	return r, err
+}
+
+// A pile is the garbage in one pack: a bit for each entry.
+type pile struct {
+	p    *pack
+	dead bitset
+}
+
+func (g *pile) drop(p *pack, n int) bool { return p == g.p && g.dead.has(n) }
+
+// collect writes the packs that hold garbage again.
+func (s *Store) collect(ctx context.Context, m *marks, g *garbage) error {
+	next := make([]*pack, 0, len(g.piles))
+	defer func() {
+		for _, p := range next {
+			s.drop(p) // the janitor after this one would, too
+		}
+	}()
+	for _, pile := range g.piles {
+		p, damaged, err := s.rewrite(ctx, []*pack{pile.p}, pile.drop)
+		if err == nil && damaged != nil {
+			err = fmt.Errorf("%q is damaged, so nothing more was removed; rye store fsck tells more", filepath.Base(damaged.path))
+		}
+		if err != nil {
+			return err
+		}
+		next = append(next, p)
+	}
+	lock, err := s.lockRefs(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if _, err := m.roots(ctx); err != nil {
+		return err
+	}
+	lines := g.young
+	for i, pile := range g.piles {
+		if m.anyLive(pile) {
+			lines = g.lines // some of what is past its grace is still there
+			continue
+		}
+		if err := s.swap(next[i], []*pack{pile.p}); err != nil {
+			return err
+		}
+		g.moved(pile.p, next[i])
+	}
+	g.lines = lines
+	return s.writeGarbage(g)
+}
+
+// A bitset is a set of small numbers.
+type bitset []uint64
+
+func newBitset(n int) bitset    { return make(bitset, (n+63)/64) }
+func (b bitset) has(n int) bool { return b[n/64]&(1<<(n%64)) != 0 }
+func (b bitset) set(n int)      { b[n/64] |= 1 << (n % 64) }
+func (b bitset) meets(o bitset) bool {
+	for i := range b {
+		if b[i]&o[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// marks is what has been found reachable: a bit for each entry of each pack.
+type marks struct {
+	s    *Store
+	snap *snapshot
+	live map[*pack]bitset
+	gaps []cas.ID // objects that something reachable refers to, and that were not there
+	k    *blockCache
+}
+
+func newMarks(s *Store, snap *snapshot) *marks {
+	return &marks{s: s, snap: snap, live: make(map[*pack]bitset), k: s.takeCache()}
+}
+
+func (m *marks) close() { m.s.giveCache(m.k) }
+
+func (m *marks) anyLive(g *pile) bool { return m.live[g.p].meets(g.dead) }
+
+// mark marks every copy of a record, and reports whether there is one and whether it is new.
+func (m *marks) mark(kind cas.Kind, d *cas.Digest) (isNew, found bool, err error) {
+	for _, p := range m.snap.packs {
+		_, n, err := p.place(kind, d)
+		if err != nil {
+			return false, false, err
+		}
+		if n >= 0 {
+			found = true
+			if !m.live[p].has(n) {
+				isNew = true
+				m.live[p].set(n)
+			}
+		}
+	}
+	return isNew, found, nil
+}
+
+// roots marks all that refs and pins reach.
+func (m *marks) roots(ctx context.Context) (int, error) {
+	refs, err := m.s.Refs()
+	if err != nil {
+		return 0, err
+	}
+	// What was missing may have been put since, and may reach what was there before.
+	ids := m.gaps
+	m.gaps = nil
+	for _, r := range refs {
+		ids = append(ids, r.ID)
+	}
+	live, err := m.s.leases(pins, false)
+	if err != nil {
+		return 0, err
+	}
+	for _, text := range live {
+		_, lines, _ := strings.Cut(text, "\n")
+		for line := range strings.Lines(lines) {
+			kind, digest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			k, ok := cas.ParseKind(kind)
+			d, err := cas.ParseDigest(digest)
+			if !ok || err != nil {
+				return 0, fmt.Errorf("a pin is damaged: %q", line)
+			}
+			ids = append(ids, cas.ID{Kind: k, Digest: d})
+		}
+	}
+	// The packs are listed after the roots were read: what a root reaches was there before the root. Packs that
+	// are known already stay, for nobody but this janitor could take them away.
+	if m.snap, err = m.s.load(); err != nil {
+		return 0, err
+	}
+	for _, p := range m.snap.packs {
+		if m.live[p] == nil {
+			m.live[p] = newBitset(int(p.foot.entries))
+		}
+	}
+	for len(ids) > 0 {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		id := ids[len(ids)-1]
+		ids = ids[:len(ids)-1]
+		if ids, err = m.object(ctx, id, ids); err != nil {
+			return 0, err
+		}
+	}
+	return len(refs) + len(live), nil
+}
+
+// object marks an object and its parts, and appends what it refers to. A missing one reaches nothing yet; one that
+// can't be read might reach anything, so it ends the gc.
+func (m *marks) object(ctx context.Context, id cas.ID, todo []cas.ID) ([]cas.ID, error) {
+	isNew, found, err := m.mark(id.Kind, &id.Digest)
+	if err == nil && !found {
+		m.gaps = append(m.gaps, id)
+	}
+	if err != nil || !isNew {
+		return todo, err
+	}
+	for _, p := range m.snap.packs {
+		e, ok, err := p.lookup(id.Kind, &id.Digest)
+		if err != nil {
+			return todo, err
+		}
+		if ok && e.kind&large != 0 {
+			if err := m.long(p, &e); err != nil {
+				return todo, asDamage(id, err)
+			}
+		}
+	}
+	if id.Kind != cas.TreeKind {
+		return todo, nil
+	}
+	o, err := m.s.open(ctx, m.snap, id)
+	if err != nil {
+		return todo, err
+	}
+	defer o.Close()
+	var b bytes.Buffer
+	if _, err := b.ReadFrom(o); err != nil {
+		return todo, err
+	}
+	err = cas.DecodeTree(b.Bytes(), func(e cas.Entry) error {
+		kind := cas.Blob
+		if e.Mode == cas.Dir {
+			kind = cas.TreeKind
+		}
+		todo = append(todo, cas.ID{Kind: kind, Digest: e.Digest})
+		return nil
+	})
+	if err != nil {
+		err = asDamage(id, err)
+	}
+	return todo, err
+}
+
+// long marks the chunk lists and chunks of a long object.
+func (m *marks) long(p *pack, e *entry) error {
+	block, err := m.k.get(p, e.block)
+	if err != nil {
+		return err
+	}
+	b, err := e.of(block)
+	if err != nil {
+		return err
+	}
+	_, _, level, items, err := decodeRoot(b)
+	if err != nil {
+		return err
+	}
+	return m.list(chunkOf(e.kind&^large), level, items)
+}
+
+func (m *marks) list(chunk cas.Kind, level int, items []listItem) error {
+	for i := range items {
+		d := &items[i].digest
+		if level == 0 {
+			if _, _, err := m.mark(chunk, d); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, _, err := m.mark(listRecord, d); err != nil {
+			return err
+		}
+		b, err := m.snap.record(m.k, listRecord, d)
+		if err != nil {
+			return err
+		}
+		below, err := decodeBelow(b, level, items[i].size)
+		if err == nil {
+			err = m.list(chunk, level-1, below)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// condemn publishes what is to be removed and waits until every writer has ended that may not know it.
+func (s *Store) condemn(ctx context.Context, piles []*pile) error {
+	var packs []*pack
+	var es []entry
+	for _, g := range piles {
+		packs = append(packs, g.p)
+		n := -1
+		for e, err := range g.p.all() {
+			if err != nil {
+				return err
+			}
+			if n++; g.dead.has(n) {
+				es = append(es, e)
+			}
+		}
+	}
+	slices.SortFunc(es, func(a, b entry) int { return a.compare(&b) })
+	var b []byte
+	for i := range es {
+		if i > 0 && es[i].compare(&es[i-1]) == 0 {
+			continue
+		}
+		b = append(append(b, es[i].digest[:]...), byte(es[i].kind))
+	}
+	if err := s.writeRecord(condemnedFile, packs, b); err != nil {
+		return err
+	}
+	err := s.waitForWriters(ctx)
+	if err != nil {
+		err = errors.Join(err, s.files.remove(filepath.Join(s.dir, condemnedFile)))
+	}
+	return err
+}
+
+// waitForWriters waits for the writers of this moment, not for those that begin later.
+func (s *Store) waitForWriters(ctx context.Context) error {
+	old, err := s.leases(writers, true)
+	if err != nil {
+		return err
+	}
+	deadline := time.NewTimer(s.wait)
+	defer deadline.Stop()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		live, err := s.leases(writers, true)
+		if err != nil {
+			return err
+		}
+		who := ""
+		for name := range old {
+			if text, ok := live[name]; ok {
+				who, _, _ = strings.Cut(text, "\n")
+			}
+		}
+		if who == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-deadline.C:
+			return &BusyError{"the store", "a writer goes on: " + who}
+		case <-time.After(pause):
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package disk
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// The two records of gc. Both are packs and sorted lines about their entries: the number of packs (4), their IDs
+// (16 each), the lines, and the digest of all that. A line is digest and kind; in garbage the time follows
+// (8, nanoseconds since 1970). Numbers are big-endian.
+const (
+	garbageFile   = "garbage"
+	condemnedFile = "condemned"
+	garbageLine   = keyLine + 8
+	keyLine       = cas.Size + 1
+	mostRecord    = 4 << 30 // bytes of a record
+)
+
+// A gcRecord is one of gc's files. The nil pointer is an empty one.
+type gcRecord struct {
+	packs []string // names of their files
+	lines []byte
+	size  int  // of a line
+	all   bool // it can't be read, and names everything
+}
+
+// parseRecord reads a record whose lines have a size.
+func parseRecord(b []byte, size int) (*gcRecord, bool) {
+	n := len(b) - cas.Size
+	if n < 4 || cas.Sum(b[:n]) != cas.Digest(b[n:]) {
+		return nil, false
+	}
+	packs, b := uint64(binary.BigEndian.Uint32(b)), b[4:n]
+	if packs > uint64(len(b)/16) {
+		return nil, false
+	}
+	r := &gcRecord{size: size, lines: b[16*packs:]}
+	if len(r.lines)%size != 0 {
+		return nil, false
+	}
+	for ; packs > 0; packs-- {
+		r.packs = append(r.packs, packName([16]byte(b)))
+		b = b[16:]
+	}
+	return r, true
+}
+
+// encodeRecord is parseRecord backwards.
+func encodeRecord(ids [][16]byte, lines []byte) []byte {
+	b := make([]byte, 0, 4+16*len(ids)+len(lines)+cas.Size)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(ids)))
+	for _, id := range ids {
+		b = append(b, id[:]...)
+	}
+	b = append(b, lines...)
+	d := cas.Sum(b)
+	return append(b, d[:]...)
+}
+
+// find returns the line about an entry of a pack, or nil.
+func (r *gcRecord) find(p *pack, e *entry) []byte {
+	if r == nil || !slices.Contains(r.packs, filepath.Base(p.path)) {
+		return nil
+	}
+	var key [keyLine]byte
+	copy(key[:], e.digest[:])
+	key[cas.Size] = byte(e.kind)
+	lo, hi := 0, len(r.lines)/r.size
+	for lo < hi {
+		h := int(uint(lo+hi) >> 1)
+		if bytes.Compare(r.lines[h*r.size:h*r.size+keyLine], key[:]) < 0 {
+			lo = h + 1
+		} else {
+			hi = h
+		}
+	}
+	if at := lo * r.size; at < len(r.lines) && bytes.Equal(r.lines[at:at+keyLine], key[:]) {
+		return r.lines[at : at+r.size]
+	}
+	return nil
+}
+
+func (r *gcRecord) has(p *pack, e *entry) bool { return r != nil && (r.all || r.find(p, e) != nil) }
+
+func (r *gcRecord) equal(o *gcRecord) bool {
+	if r == nil || o == nil {
+		return r == o
+	}
+	return r.all == o.all && slices.Equal(r.packs, o.packs) && bytes.Equal(r.lines, o.lines)
+}
+
+// writeRecord replaces a record.
+func (s *Store) writeRecord(name string, packs []*pack, lines []byte) error {
+	var ids [][16]byte
+	for _, p := range packs {
+		ids = append(ids, p.foot.id)
+	}
+	tmp := filepath.Join(s.dir, "tmp", "janitor-"+name+randomName())
+	return s.files.writeFile(filepath.Join(s.dir, name), tmp, encodeRecord(ids, lines))
+}
+
+// readGarbage reads the record of garbage. One that can't be read is as none: grace begins again.
+func (s *Store) readGarbage() *gcRecord {
+	b, err := readFile(filepath.Join(s.dir, garbageFile), mostRecord)
+	if err != nil {
+		return nil
+	}
+	r, _ := parseRecord(b, garbageLine)
+	return r
+}
+
+// readCondemned reads what a gc is about to remove: nil when none is at work.
+func (s *Store) readCondemned() (*gcRecord, error) {
+	path := filepath.Join(s.dir, condemnedFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	// It may have been left by a gc that was killed. A gc that begins after this look waits for the writer who looks.
+	if s.noJanitor() {
+		return nil, nil
+	}
+	b, err := readFile(path, mostRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		if r, ok := parseRecord(b, keyLine); ok {
+			return r, nil
+		}
+	}
+	if err == nil || errors.Is(err, errFormat) {
+		return &gcRecord{all: true}, nil
+	}
+	return nil, err
+}
+
+// garbage is what one gc found unreachable.
+type garbage struct {
+	packs []*pack // all there were
+	lines []byte  // all of it, for the record
+	young []byte  // what is in its grace
+	piles []*pile // what is past it
+}
+
+// moved enters that a pack was replaced; by nil, that it was removed.
+func (g *garbage) moved(from, to *pack) {
+	i := slices.Index(g.packs, from)
+	if to == nil {
+		g.packs = slices.Delete(g.packs, i, i+1)
+	} else {
+		g.packs[i] = to
+	}
+}
+
+func (s *Store) writeGarbage(g *garbage) error { return s.writeRecord(garbageFile, g.packs, g.lines) }
+
+// findGarbage splits what is not marked: what has been seen so at least o.Grace ago goes into piles, and the rest
+// is remembered with the time of now. Time that went backwards counts as none. An entry counts as seen only in
+// a pack that was there: writers put what is remembered as garbage again, and that is as new.
+func (s *Store) findGarbage(m *marks, o GCOptions, r *GCResult) (*garbage, error) {
+	seen := s.readGarbage()
+	g := &garbage{packs: slices.Clone(m.snap.packs)}
+	now := s.now().UnixNano()
+	var all, young []unreachable
+	for _, p := range m.snap.packs {
+		pile := &pile{p, newBitset(int(p.foot.entries))}
+		n, before := -1, r.Removed
+		for e, err := range p.all() {
+			if err != nil {
+				return nil, err
+			}
+			n++
+			if m.live[p].has(n) {
+				r.Reachable++
+				continue
+			}
+			r.Unreachable++
+			since := now
+			if l := seen.find(p, &e); l != nil {
+				since = min(int64(binary.BigEndian.Uint64(l[keyLine:])), now)
+			}
+			all = append(all, unreachable{e, since})
+			if now-since >= int64(o.Grace) {
+				pile.dead.set(n)
+				r.Removed++
+			} else {
+				young = append(young, unreachable{e, since})
+			}
+		}
+		if r.Removed > before {
+			g.piles = append(g.piles, pile)
+		}
+	}
+	g.lines, g.young = linesOf(all), linesOf(young)
+	return g, nil
+}
+
+// An unreachable entry, and since when it was seen to be so.
+type unreachable struct {
+	e     entry
+	since int64
+}
+
+// linesOf returns the lines of a record of garbage. Of several copies the youngest counts.
+func linesOf(us []unreachable) []byte {
+	slices.SortFunc(us, func(a, b unreachable) int {
+		return cmp.Or(a.e.compare(&b.e), cmp.Compare(b.since, a.since))
+	})
+	us = slices.CompactFunc(us, func(a, b unreachable) bool { return a.e.compare(&b.e) == 0 })
+	lines := make([]byte, 0, len(us)*garbageLine)
+	for i := range us {
+		lines = append(lines, us[i].e.digest[:]...)
+		lines = append(lines, byte(us[i].e.kind))
+		lines = binary.BigEndian.AppendUint64(lines, uint64(us[i].since))
+	}
+	return lines
+}

@@ -1,0 +1,456 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rye-build/rye/cas"
+)
+
+// Whoever replaces packs by others (merge, repack, reindex, gc) is the janitor: one at a time, by a lock.
+// Readers and writers go on beside it: packs that a process has open stay readable when their names are gone,
+// and a process that comes upon a name which has just gone reads the list again.
+const janitorLock = "janitor.lock"
+
+// Packs are merged when fanout of them are about as large as each other, so that a store filled by n batches
+// has some fanout*log(n) packs, and an object is written again some log(n) times. Packs that hold more than
+// the two limits stay as they are: what one merge keeps in memory is bounded by the first.
+const (
+	fanout       = 8
+	mergeObjects = 512 << 10
+	mergeBytes   = 4 << 30
+)
+
+// tier is the size class of a pack: the logarithm of its number of objects.
+func (p *pack) tier(fanout int) int {
+	t := 0
+	for n := p.foot.entries; n >= uint64(fanout); n /= uint64(fanout) {
+		t++
+	}
+	return t
+}
+
+// mergeSome merges packs where there are too many of a size. If another janitor is at work it leaves it all
+// to that one.
+func (s *Store) mergeSome(ctx context.Context) error {
+	snap, err := s.snapshot()
+	if err != nil {
+		return err
+	}
+	if snap.mergeable(s.fanout, nil) == nil {
+		return nil
+	}
+	lock, err := os.OpenFile(filepath.Join(s.dir, janitorLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if ok, err := tryLock(lock, true); !ok {
+		return err
+	}
+	var damaged []*pack // can't be merged; fsck will tell
+	for {
+		snap, err := s.load()
+		if err != nil {
+			return err
+		}
+		group := snap.mergeable(s.fanout, damaged)
+		if group == nil {
+			return nil
+		}
+		bad, err := s.replace(ctx, group, nil)
+		if err != nil {
+			return err
+		}
+		if bad != nil {
+			damaged = append(damaged, bad)
+		}
+	}
+}
+
+// mergeable returns the packs of the lowest tier that has enough of them.
+func (n *snapshot) mergeable(fanout int, except []*pack) []*pack {
+	var tiers [64][]*pack
+	for _, p := range n.packs {
+		if t := p.tier(fanout); t < len(tiers) && !slices.Contains(except, p) && p.size < mergeBytes/int64(fanout) {
+			tiers[t] = append(tiers[t], p)
+		}
+	}
+	for _, group := range tiers {
+		if len(group) < fanout {
+			continue
+		}
+		objects := uint64(0)
+		for _, p := range group {
+			objects += p.foot.entries
+		}
+		if objects <= mergeObjects {
+			return group
+		}
+	}
+	return nil
+}
+
+// replace puts one new pack in the place of some, without the entries that drop names (by pack and number).
+// If one of them is damaged nothing is changed and that one is returned.
+func (s *Store) replace(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack, err error) {
+	p, damaged, err := s.rewrite(ctx, group, drop)
+	if err != nil || damaged != nil {
+		return damaged, err
+	}
+	return nil, s.swap(p, group)
+}
+
+// drop removes a rewritten pack that got no name; nil is one that would have been empty.
+func (s *Store) drop(p *pack) error {
+	if p == nil || p.named {
+		return nil
+	}
+	p.close()
+	return s.files.remove(p.path)
+}
+
+// swap gives a rewritten pack its name, durably, and then removes the packs it stands for. That isn't synced: a
+// pack that a power cut brings back does no harm.
+func (s *Store) swap(p *pack, group []*pack) error {
+	if p != nil {
+		if err := s.publish([]*pack{p}); err != nil {
+			return errors.Join(err, s.drop(p))
+		}
+	}
+	defer s.forget()
+	for _, p := range group {
+		if err := s.files.remove(p.path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rewrite copies the records of some packs into a new one, which is finished but has no name yet; it is nil when
+// it would be empty. Each record is verified on the way.
+func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (p, damaged *pack, err error) {
+	enc, err := s.encoder()
+	if err != nil {
+		return nil, nil, err
+	}
+	w, err := newPackWriter(s.files, filepath.Join(s.dir, "tmp", "janitor-"+randomName()), randomSalt())
+	if err != nil {
+		return nil, nil, err
+	}
+	k := s.takeCache()
+	defer s.giveCache(k)
+	m := &mover{w: w, enc: enc, c: k.c}
+	for _, p := range group {
+		err := m.move(ctx, p, drop)
+		if errors.Is(err, errFormat) {
+			return nil, p, w.abort()
+		}
+		if err != nil {
+			return nil, nil, errors.Join(err, w.abort())
+		}
+	}
+	for i := range m.open {
+		if err := m.open[i].seal(w, enc); err != nil {
+			return nil, nil, errors.Join(err, w.abort())
+		}
+	}
+	if len(w.entries) == 0 {
+		return nil, nil, w.abort()
+	}
+	if p, err = w.seal(); err != nil {
+		return nil, nil, errors.Join(err, w.abort())
+	}
+	return p, nil, nil
+}
+
+// A mover copies records into a pack.
+type mover struct {
+	w    *packWriter
+	enc  *zstd.Encoder
+	c    *scratch
+	buf  []byte
+	open [classes]builder
+}
+
+// move copies what p holds and drop does not name. An error that wraps errFormat is about p.
+func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) bool) error {
+	es, err := p.byPlace()
+	if err != nil {
+		return err
+	}
+	for _, block := range splitBlocks(es) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := m.moveBlock(p, block, drop); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A block with at least so many bytes, all of them wanted, is copied as it is. Smaller ones are compressed
+// anew together with their neighbours.
+const enough = blockMax / 4
+
+func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) error {
+	dropped := 0
+	if drop != nil {
+		for i := range es {
+			if drop(p, es[i].n) {
+				dropped++
+			}
+		}
+	}
+	if dropped == len(es) {
+		return nil
+	}
+	b, err := p.block(es[0].block, m.c, m.buf)
+	if err != nil {
+		return err
+	}
+	m.buf = b
+	known, at := 0, uint32(0) // at is where the next record begins if all of the block are in es
+	for i := range es {
+		if es[i].off == at {
+			at += es[i].size
+		}
+		if drop != nil && drop(p, es[i].n) {
+			continue
+		}
+		if err := es[i].verify(b); err != nil {
+			return err
+		}
+		if m.w.has(es[i].kind&^large, &es[i].digest) {
+			known++
+		}
+	}
+	if dropped == 0 && known == 0 && len(b) >= enough && int(at) == len(b) {
+		return m.copyBlock(p, es)
+	}
+	for i := range es {
+		e := &es[i].entry
+		if drop != nil && drop(p, es[i].n) {
+			continue
+		}
+		data, _ := e.of(b)
+		bu := &m.open[classOf(e.kind)]
+		if bu.raw == nil {
+			bu.number = noBlock
+		}
+		if !bu.fits(len(data)) {
+			if err := bu.seal(m.w, m.enc); err != nil {
+				return err
+			}
+		}
+		bu.add(m.w, e.kind, &e.digest, data)
+	}
+	return nil
+}
+
+// verify hashes the record of e in its uncompressed block. The root of a chunk list is hashed only as far as
+// it can be by itself: its object is what its chunks, each verified, make.
+func (e *entry) verify(block []byte) error {
+	b, err := e.of(block)
+	if err != nil {
+		return err
+	}
+	found := cas.Digest{}
+	if e.kind&large != 0 {
+		if found, _, _, _, err = decodeRoot(b); err != nil {
+			return err
+		}
+	} else {
+		found = cas.Sum(b)
+	}
+	if found != e.digest {
+		return badPack("%s has the digest %s", e.digest, found)
+	}
+	return nil
+}
+
+// copyBlock copies a block without compressing it again.
+func (m *mover) copyBlock(p *pack, es []placed) error {
+	l, err := p.loc(es[0].block)
+	if err != nil {
+		return err
+	}
+	number := noBlock
+	recs := make([]record, 0, len(es))
+	for i := range es {
+		e := es[i].entry
+		e.block = number
+		number, _ = m.w.claim(e)
+		recs = append(recs, record{e.kind, e.size})
+	}
+	b := appendBlockHeader(make([]byte, 0, blockFixed+4*len(recs)+int(l.stored)), m.w.salt, l.codec, int(l.raw), int(l.stored), recs)
+	head := len(b)
+	b = b[:head+int(l.stored)]
+	if _, err := p.f.ReadAt(b[head:], l.off); err != nil {
+		return noEOF(err)
+	}
+	return m.w.write(number, b, head, l.codec, int(l.raw))
+}
+
+// janitor takes the janitor's lock and clears away what dead processes have left.
+func (s *Store) janitor(ctx context.Context) (release func() error, err error) {
+	if s.readOnly {
+		return nil, s.errReadOnly()
+	}
+	lock, err := s.acquire(ctx, filepath.Join(s.dir, janitorLock), "the store's janitor")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.sweep(ctx); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock.Close, nil
+}
+
+// noJanitor reports whether nobody is the janitor at this moment.
+func (s *Store) noJanitor() bool {
+	f, _, err := openRegular(filepath.Join(s.dir, janitorLock))
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	defer f.Close()
+	ok, err := tryLock(f, false)
+	return ok && err == nil
+}
+
+// sweep removes temporary files that belong to nobody. The caller is the janitor.
+func (s *Store) sweep(ctx context.Context) error {
+	live, err := s.leases(writers, true)
+	if err != nil {
+		return err
+	}
+	if _, err := s.leases(pins, true); err != nil {
+		return err
+	}
+	// Who writes a ref holds this lock.
+	lock, err := s.lockRefs(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	dir := filepath.Join(s.dir, "tmp")
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		path := filepath.Join(dir, f.Name())
+		if owner, _, _ := strings.Cut(f.Name(), "-"); owner == "lease" {
+			err = s.sweepLease(path)
+		} else if s.ownerless(owner, live) {
+			err = s.files.remove(path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownerless reports whether the temporary files of an owner can go. Those of janitors are of one before this; those of
+// refs were not finished, for their lock is held; a store's format is made anew by whoever misses the file.
+func (s *Store) ownerless(owner string, live map[string]string) bool {
+	if owner == "janitor" || owner == "ref" || owner == "format" {
+		return true
+	}
+	if _, ok := live[owner]; ok {
+		return false
+	}
+	// The lease may be younger than the list of leases.
+	_, err := os.Lstat(filepath.Join(s.dir, writers, owner))
+	return errors.Is(err, fs.ErrNotExist)
+}
+
+// sweepLease removes a lease that was never finished. Its maker has it locked, or makes another when it is gone.
+func (s *Store) sweepLease(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	dead, err := tryLock(f, true)
+	if err == nil && dead {
+		err = s.files.remove(path)
+	}
+	return err
+}
+
+// A RepackResult says what a repack did.
+type RepackResult struct {
+	PacksBefore, PacksAfter int
+	BytesBefore, BytesAfter int64
+	Damaged                 []string // packs that were left as they are; fsck tells more
+}
+
+// Repack merges packs as far as their limits allow, so that small blocks become large ones.
+func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
+	var r RepackResult
+	release, err := s.janitor(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer release()
+	snap, err := s.load()
+	if err != nil {
+		return r, err
+	}
+	r.PacksBefore, r.BytesBefore = len(snap.packs), snap.size()
+	var group []*pack
+	objects, size := uint64(0), int64(0)
+	flush := func() error {
+		for len(group) > 1 {
+			bad, err := s.replace(ctx, group, nil)
+			if err != nil {
+				return err
+			}
+			if bad == nil {
+				break
+			}
+			r.Damaged = append(r.Damaged, filepath.Base(bad.path))
+			group = slices.DeleteFunc(group, func(p *pack) bool { return p == bad })
+		}
+		group, objects, size = nil, 0, 0
+		return nil
+	}
+	for _, p := range snap.packs {
+		if ctx.Err() != nil {
+			return r, context.Cause(ctx)
+		}
+		if objects+p.foot.entries > mergeObjects || size+p.size > mergeBytes {
+			if err := flush(); err != nil {
+				return r, err
+			}
+		}
+		group, objects, size = append(group, p), objects+p.foot.entries, size+p.size
+	}
+	if err := flush(); err != nil {
+		return r, err
+	}
+	if snap, err = s.load(); err != nil {
+		return r, err
+	}
+	r.PacksAfter, r.BytesAfter = len(snap.packs), snap.size()
+	return r, nil
+}
+
+func (n *snapshot) size() (sum int64) {
+	for _, p := range n.packs {
+		sum += p.size
+	}
+	return sum
+}

@@ -1,0 +1,226 @@
+package disk
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// The two directories of leases. A writer's lease stands for the snapshot it took at its beginning: gc removes
+// nothing that such a writer may count on. A pin's lease names objects, which are roots as refs are.
+const (
+	writers = "writers"
+	pins    = "pins"
+)
+
+// A BusyError says that a lock or lease of another process was not released in time.
+type BusyError struct {
+	What string // what is locked
+	Why  string // who holds it, as far as known
+}
+
+func (e *BusyError) Error() string { return fmt.Sprintf("%s is in use: %s", e.What, e.Why) }
+
+// randomSalt returns a number that no other pack has.
+func randomSalt() uint64 {
+	var b [8]byte
+	rand.Read(b[:])
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+func randomName() string {
+	var b [8]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// acquire opens the file at path and locks it, waiting as long as s.wait. Releasing is closing the file.
+func (s *Store) acquire(ctx context.Context, path, what string) (*os.File, error) {
+	deadline := time.NewTimer(s.wait)
+	defer deadline.Stop()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		ok, err := tryLock(f, true)
+		if ok {
+			return f, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-deadline.C:
+			return nil, &BusyError{what, fmt.Sprintf("waited %s for %q", s.wait, path)}
+		case <-time.After(pause):
+		}
+	}
+}
+
+// A lease is a locked file: it lives exactly as long as its process keeps it open, however the process ends.
+// A number of a process alone would not do: it means another process after a restart, or in a container.
+type lease struct {
+	s     *Store
+	name  string
+	path  string
+	f     *os.File
+	temps int
+}
+
+// errSwept says that a janitor took a lease in the making for one left behind.
+var errSwept = errors.New("the lease was swept away")
+
+// newLease makes a lease of a kind, holding lines of text.
+func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*lease, error) {
+	text := fmt.Sprintf("pid %d boot %s since %s\n%s", os.Getpid(), bootID(), s.now().UTC().Format(time.RFC3339), strings.Join(lines, ""))
+	for range 100 {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		l, err := s.tryLease(kind, text)
+		if !errors.Is(err, errSwept) {
+			return l, err
+		}
+	}
+	return nil, &BusyError{"the store", "leases are swept away as they are made"}
+}
+
+// tryLease makes the file under a name that nobody takes for a lease, locks it, and then gives it its own, so
+// that it is never seen unlocked.
+func (s *Store) tryLease(kind, text string) (*lease, error) {
+	name := randomName()
+	l := &lease{s: s, name: name, path: filepath.Join(s.dir, kind, name)}
+	tmp := filepath.Join(s.dir, "tmp", "lease-"+name)
+	f, err := s.files.create(tmp)
+	if err != nil {
+		return nil, err
+	}
+	l.f = f.File
+	ok, err := tryLock(f.File, true)
+	if err == nil && !ok {
+		err = errSwept
+	}
+	if err == nil {
+		err = f.writeAt([]byte(text), 0)
+	}
+	if err == nil {
+		if err = s.files.rename(tmp, l.path); errors.Is(err, fs.ErrNotExist) {
+			if _, gone := os.Lstat(tmp); errors.Is(gone, fs.ErrNotExist) {
+				err = errSwept
+			}
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), s.files.remove(tmp))
+	}
+	return l, nil
+}
+
+// temp returns a new path for a temporary file. It is swept once the lease has ended.
+func (l *lease) temp() string {
+	l.temps++
+	return filepath.Join(l.s.dir, "tmp", fmt.Sprintf("%s-%d", l.name, l.temps))
+}
+
+// release ends the lease. The name goes first; where it stays, a lease without a lock is a dead one.
+func (l *lease) release() error {
+	err := l.s.files.remove(l.path)
+	return errors.Join(err, l.f.Close())
+}
+
+// bootID tells one start of the machine from another, for people who look at a lease.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// leases returns the names of the live leases of a kind with their texts, and removes dead ones if told to. The
+// caller is the janitor: two who look at one lease at a time would each take the other's lock for its owner's.
+func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
+	dir := filepath.Join(s.dir, kind)
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	how := os.O_RDONLY
+	if sweep {
+		how = os.O_RDWR
+	}
+	live := make(map[string]string)
+	for _, n := range names {
+		path := filepath.Join(dir, n.Name())
+		f, err := os.OpenFile(path, how, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		dead, err := tryLock(f, true)
+		if err == nil && dead && sweep {
+			err = s.files.remove(path)
+		}
+		if err == nil && !dead {
+			var b []byte
+			if b, err = readFile(path, 64<<20); errors.Is(err, fs.ErrNotExist) {
+				err = nil // released just now
+			} else if err == nil {
+				live[n.Name()] = string(b)
+			}
+		}
+		f.Close()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+// Pin keeps gc from removing objects, and all that trees among them refer to, until release is called or the
+// process ends. A missing one is fs.ErrNotExist.
+func (s *Store) Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error) {
+	if s.readOnly { // nothing can be written, here or by this process
+		return func() error { return nil }, nil
+	}
+	lines := make([]string, len(ids))
+	for i, id := range ids {
+		lines[i] = id.String() + "\n"
+	}
+	// gc holds the lock of the refs from its last look at the roots until it is done, as in changeRef.
+	lock, err := s.lockRefs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	snap, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if !isObject(id.Kind) || !inAny(snap.packs, id.Kind, &id.Digest) {
+			return nil, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+		}
+	}
+	l, err := s.newLease(ctx, pins, lines...)
+	if err != nil {
+		return nil, err
+	}
+	return l.release, nil
+}

@@ -1,0 +1,270 @@
+package disk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A segment is the part of a long object that is cut and stored by one goroutine.
+type segment struct {
+	b    [segmentSize]byte
+	cuts []int // lengths of its chunks, in order
+	ids  []cas.Digest
+	err  error
+	done chan struct{}
+}
+
+const segmentSize = 512 << 10
+
+// segments lends buffers: half a megabyte is worth keeping.
+var segments = sync.Pool{New: func() any { return new(segment) }}
+
+// putLong stores an object as chunks: what head holds and then what r gives. The whole object is hashed here,
+// in order; chunks are hashed, looked up and stored beside, a segment at a time.
+func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Reader) (cas.Info, error) {
+	c, h, lists := cutterOf(kind), cas.NewHasher(), &listBuilder{b: b}
+	r = ctxReader{ctx, r}
+	var queue []*segment // at work, in order
+	tails := make([]byte, 0, c.max)
+	collect := func() error {
+		g := queue[0]
+		queue = queue[1:]
+		<-g.done
+		err := g.err
+		for i, d := range g.ids {
+			if err == nil {
+				err = lists.add(0, listItem{d, int64(g.cuts[i])})
+			}
+		}
+		segments.Put(g)
+		return err
+	}
+	var err error
+	h.Write(head)
+	tail := head // the end of the last segment: bytes in which no cut was found yet
+	for eof := false; !eof && err == nil; {
+		g := segments.Get().(*segment)
+		n := copy(g.b[:], tail)
+		var m int
+		m, eof, err = fill(r, g.b[n:])
+		h.Write(g.b[n : n+m])
+		n += m
+		if err != nil {
+			break
+		}
+		used := g.split(c, n, eof)
+		tail = append(tails[:0], g.b[used:n]...)
+		for len(queue) > cap(b.slots) && err == nil {
+			err = collect()
+		}
+		g.done = make(chan struct{})
+		queue = append(queue, g)
+		b.slots <- struct{}{}
+		go func() {
+			g.err = b.putSegment(kind, g)
+			<-b.slots
+			close(g.done)
+		}()
+	}
+	for len(queue) > 0 {
+		err = errors.Join(err, collect())
+	}
+	if err != nil {
+		return cas.Info{}, err
+	}
+	d := h.Digest()
+	size, err := lists.finish(kind, &d)
+	return cas.Info{ID: cas.ID{Kind: kind, Digest: d}, Size: size}, err
+}
+
+// fill reads until b is full or r ends. Only io.EOF itself is an end: io.ErrUnexpectedEOF, which io.ReadFull
+// gives for one, is also what readers say of a stream that was cut off.
+func fill(r io.Reader, b []byte) (n int, eof bool, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
+	}
+	if err == io.EOF {
+		return n, true, nil
+	}
+	return n, false, err
+}
+
+// split cuts the first n bytes, and returns how many are in chunks. Unless these are the last bytes, the
+// chunk that might go on beyond them is left.
+func (g *segment) split(c *cutter, n int, last bool) int {
+	g.cuts = g.cuts[:0]
+	at := 0
+	for at < n && (last || n-at >= c.max) {
+		m := c.cut(g.b[at:n])
+		g.cuts = append(g.cuts, m)
+		at += m
+	}
+	return at
+}
+
+// putSegment stores the chunks of a segment.
+func (b *batch) putSegment(kind cas.Kind, g *segment) error {
+	g.ids = g.ids[:0]
+	at := 0
+	for _, n := range g.cuts {
+		d := cas.Sum(g.b[at : at+n])
+		g.ids = append(g.ids, d)
+		rec := chunkRecord
+		if kind != cas.Blob {
+			rec = textRecord
+		}
+		if err := b.add(rec, &d, g.b[at:at+n]); err != nil {
+			return err
+		}
+		at += n
+	}
+	return nil
+}
+
+// A listItem is one line of a chunk list: a chunk, or a list of a lower level and the bytes below it.
+type listItem struct {
+	digest cas.Digest
+	size   int64
+}
+
+// A list is cut after an item whose digest says so, about one in listEvery, but not before listMin items, and at
+// listMax in any case, so that an edit changes one list of each level. Lists are short because digests don't
+// compress: with long ones, many small edits cost more in lists than in chunks.
+const (
+	listEvery = 16
+	listMin   = 4
+	listMax   = 512
+	mostLevel = 30 // with listMin items on each level, more than any length can need
+)
+
+func (i *listItem) cuts() bool { return binary.LittleEndian.Uint16(i.digest[:])%listEvery == 0 }
+
+// A listBuilder writes the chunk lists of one object, from the chunks up.
+type listBuilder struct {
+	b      *batch
+	levels [][]listItem
+	size   int64
+}
+
+// add appends an item to the open list of a level.
+func (l *listBuilder) add(level int, i listItem) error {
+	if level == len(l.levels) {
+		l.levels = append(l.levels, nil)
+	}
+	if level == 0 {
+		l.size += i.size
+	}
+	l.levels[level] = append(l.levels[level], i)
+	if n := len(l.levels[level]); n >= listMin && i.cuts() || n >= listMax {
+		return l.close(level)
+	}
+	return nil
+}
+
+// close writes the open list of a level and enters it in the level above.
+func (l *listBuilder) close(level int) error {
+	b := encodeList(nil, level, l.levels[level])
+	size := int64(0)
+	for _, i := range l.levels[level] {
+		size += i.size
+	}
+	l.levels[level] = l.levels[level][:0]
+	d := cas.Sum(b)
+	if err := l.b.add(listRecord, &d, b); err != nil {
+		return err
+	}
+	return l.add(level+1, listItem{d, size})
+}
+
+// finish writes the root: the highest open list, once all below it are closed.
+func (l *listBuilder) finish(kind cas.Kind, d *cas.Digest) (int64, error) {
+	for level := 0; level < len(l.levels)-1; level++ {
+		if len(l.levels[level]) > 0 {
+			if err := l.close(level); err != nil {
+				return 0, err
+			}
+		}
+	}
+	top := len(l.levels) - 1
+	b := make([]byte, 0, cas.Size+8+1+len(l.levels[top])*(cas.Size+3))
+	b = append(b, d[:]...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(l.size))
+	b = encodeList(b, top, l.levels[top])
+	return l.size, l.b.add(kind|large, d, b)
+}
+
+// encodeList appends a list: its level, then digest and length of each item.
+func encodeList(b []byte, level int, items []listItem) []byte {
+	b = append(b, byte(level))
+	for _, i := range items {
+		b = append(b, i.digest[:]...)
+		b = binary.AppendUvarint(b, uint64(i.size))
+	}
+	return b
+}
+
+// decodeList reads what encodeList wrote.
+func decodeList(b []byte) (level int, items []listItem, err error) {
+	if len(b) == 0 || b[0] > mostLevel {
+		return 0, nil, badPack("a chunk list has no level")
+	}
+	level, b = int(b[0]), b[1:]
+	items = make([]listItem, 0, len(b)/(cas.Size+2)+1)
+	for len(b) > 0 {
+		if len(b) < cas.Size+1 {
+			return 0, nil, badPack("a chunk list is cut short")
+		}
+		size, n := binary.Uvarint(b[cas.Size:])
+		if n <= 0 || size == 0 || size > 1<<62 || (n > 1 && b[cas.Size+n-1] == 0) {
+			return 0, nil, badPack("a chunk list has a bad length")
+		}
+		items = append(items, listItem{cas.Digest(b[:cas.Size]), int64(size)})
+		b = b[cas.Size+n:]
+	}
+	return level, items, nil
+}
+
+// decodeBelow reads a list that one of a level names, and says how long what is below it is.
+func decodeBelow(b []byte, level int, size int64) ([]listItem, error) {
+	lower, items, err := decodeList(b)
+	if err != nil {
+		return nil, err
+	}
+	if lower != level-1 {
+		return nil, badPack("a chunk list names one of the wrong level")
+	}
+	if sum, ok := sumOf(items); !ok || sum != size {
+		return nil, badPack("a chunk list gives a wrong length")
+	}
+	return items, nil
+}
+
+// sumOf adds up what is below a list; ok is false when that is more than any object has.
+func sumOf(items []listItem) (sum int64, ok bool) {
+	for _, i := range items {
+		if sum += i.size; sum > 1<<62 {
+			return 0, false
+		}
+	}
+	return sum, len(items) > 0
+}
+
+// decodeRoot reads a root record: the digest and length of the whole object, then its highest list.
+func decodeRoot(b []byte) (d cas.Digest, size int64, level int, items []listItem, err error) {
+	if len(b) < cas.Size+8 {
+		return d, 0, 0, nil, badPack("the root of a chunk list is cut short")
+	}
+	u := binary.LittleEndian.Uint64(b[cas.Size:])
+	level, items, err = decodeList(b[cas.Size+8:])
+	if sum, ok := sumOf(items); err == nil && (!ok || u != uint64(sum)) {
+		err = badPack("the root of a chunk list and its parts disagree")
+	}
+	return cas.Digest(b[:cas.Size]), int64(u), level, items, err
+}

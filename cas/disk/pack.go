@@ -1,0 +1,359 @@
+package disk
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync/atomic"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rye-build/rye/cas"
+)
+
+// A pack is an open, finished pack. It is immutable and safe for concurrent use; its file stays open and its
+// index mapped as long as anything refers to it, also when the file has been replaced by a larger pack.
+type pack struct {
+	path    string
+	f       *os.File
+	size    int64
+	foot    footer
+	index   []byte // the pages: entries, then block table
+	checked []atomic.Uint64
+	named   bool        // of a pack that this process wrote: path is the final one
+	durable atomic.Bool // its name was synced while this process looked
+	unmap   func()
+	cleanup runtime.Cleanup
+}
+
+const packExt = ".pack"
+
+// packName is the file name of the pack with the given id.
+func packName(id [16]byte) string { return hex.EncodeToString(id[:]) + packExt }
+
+// openPack opens a finished pack. An error that wraps errFormat means that the pack must be salvaged.
+func openPack(path string) (*pack, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPack(path, f, size)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// newPack takes over f, which is a finished pack, unless it returns an error.
+func newPack(path string, f *os.File, size int64) (*pack, error) {
+	if size < headerSize+footerSize {
+		return nil, badPack("it is cut short")
+	}
+	var b [footerSize]byte
+	if _, err := f.ReadAt(b[:], size-footerSize); err != nil {
+		return nil, noEOF(err)
+	}
+	foot, err := decodeFooter(b[:], size)
+	if err != nil {
+		return nil, err
+	}
+	index, unmap, err := mapFile(f, int64(foot.index), foot.pages()*pageSize)
+	if err != nil {
+		return nil, err
+	}
+	p := &pack{path: path, f: f, size: size, foot: foot, index: index, checked: make([]atomic.Uint64, (foot.pages()+63)/64)}
+	p.unmap = unmap
+	p.cleanup = runtime.AddCleanup(p, func(f *os.File) { unmap(); f.Close() }, f)
+	return p, nil
+}
+
+// close frees a pack that nobody else knows. Packs that others may use are freed when the last of them is done.
+func (p *pack) close() {
+	p.cleanup.Stop()
+	p.unmap()
+	p.f.Close()
+}
+
+// fault makes an error of the fault that a mapped page gives when somebody has cut the file short.
+func (p *pack) fault(err *error) {
+	if r := recover(); r != nil {
+		if _, ok := r.(interface{ Addr() uintptr }); !ok {
+			panic(r)
+		}
+		*err = badPack("its index was cut off")
+	}
+}
+
+// check looks at the checksum of every page.
+func (p *pack) check() (err error) {
+	defer runtime.KeepAlive(p)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer p.fault(&err)
+	for n := range p.foot.pages() {
+		if _, err := p.page(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// page returns a page of the index after its checksum was found right, which is looked at once. To read the page
+// may fault; callers catch that.
+func (p *pack) page(n int) ([]byte, error) {
+	b := p.index[n*pageSize : (n+1)*pageSize]
+	word, bit := &p.checked[n/64], uint64(1)<<(n%64)
+	if word.Load()&bit == 0 {
+		if !pageOK(b, n) {
+			return nil, badPack("the checksum of page %d of its index is wrong", n)
+		}
+		word.Or(bit)
+	}
+	return b, nil
+}
+
+// entriesIn returns how many entries page n holds.
+func (p *pack) entriesIn(n int) int {
+	return min(pageEntries, int(p.foot.entries)-n*pageEntries)
+}
+
+// lookup finds the entry of a digest and one of two kinds: the kind itself, or the root of its chunk list.
+func (p *pack) lookup(kind cas.Kind, d *cas.Digest) (entry, bool, error) {
+	e, n, err := p.place(kind, d)
+	return e, n >= 0 && err == nil, err
+}
+
+// place is lookup which also returns the entry's number in the index, or -1.
+func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
+	n = -1 // also after a fault
+	defer runtime.KeepAlive(p)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer p.fault(&err)
+	pages := p.foot.entryPages()
+	lo, hi := 0, pages // the page looked for is in [lo, hi)
+	if pages > 1 {
+		// Digests are spread evenly: begin where this one should be, and close in from there.
+		x := binary.BigEndian.Uint32(d[:])
+		guess := int(uint64(x) * uint64(pages) >> 32)
+		for step := 1; hi-lo > 1; step *= 2 {
+			b, err := p.page(guess)
+			if err != nil {
+				return entry{}, -1, err
+			}
+			if c := bytes.Compare(b[:cas.Size], d[:]); c < 0 {
+				lo = guess
+				guess += step
+			} else if c > 0 {
+				hi = guess
+				guess -= step
+			} else {
+				// Entries of one digest and several kinds may begin on the page before.
+				lo, hi = max(guess-1, lo), guess+1
+				break
+			}
+			if guess <= lo || guess >= hi {
+				guess = (lo + hi) / 2
+			}
+		}
+	}
+	for at := lo; at < max(hi, lo+1) && at < pages; at++ {
+		b, err := p.page(at)
+		if err != nil {
+			return entry{}, -1, err
+		}
+		i, count := 0, p.entriesIn(at)
+		for j := count; i < j; {
+			h := int(uint(i+j) >> 1)
+			if bytes.Compare(b[h*entrySize:h*entrySize+cas.Size], d[:]) < 0 {
+				i = h + 1
+			} else {
+				j = h
+			}
+		}
+		for ; i < count && bytes.Equal(b[i*entrySize:i*entrySize+cas.Size], d[:]); i++ {
+			if e := getEntry(b[i*entrySize:]); e.kind&^large == kind {
+				return e, at*pageEntries + i, nil
+			}
+		}
+	}
+	return entry{}, -1, nil
+}
+
+// all yields every entry in index order.
+func (p *pack) all() iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		var b [pageSize]byte
+		for n := range p.foot.entryPages() {
+			if err := p.copyPage(b[:], n); err != nil {
+				yield(entry{}, err)
+				return
+			}
+			for i := range p.entriesIn(n) {
+				if !yield(getEntry(b[i*entrySize:]), nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// copyPage copies a page of the index, whose checksum was right, to b.
+func (p *pack) copyPage(b []byte, n int) (err error) {
+	defer runtime.KeepAlive(p)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer p.fault(&err)
+	from, err := p.page(n)
+	copy(b, from)
+	return err
+}
+
+// A placed is an entry and its number in the index.
+type placed struct {
+	entry
+	n int
+}
+
+// byPlace returns all entries in the order in which their records stand in the pack.
+func (p *pack) byPlace() ([]placed, error) {
+	if err := p.check(); err != nil { // before so much is asked of the memory
+		return nil, err
+	}
+	es := make([]placed, 0, p.foot.entries)
+	for e, err := range p.all() {
+		if err != nil {
+			return nil, err
+		}
+		es = append(es, placed{e, len(es)})
+	}
+	slices.SortFunc(es, func(a, b placed) int {
+		if a.block != b.block {
+			return int(a.block) - int(b.block)
+		}
+		if a.off != b.off {
+			return int(a.off) - int(b.off)
+		}
+		return cmp.Or(int(a.size)-int(b.size), a.n-b.n) // records of no length stand before another
+	})
+	return es, nil
+}
+
+// loc returns where block n is.
+func (p *pack) loc(n uint32) (l loc, err error) {
+	defer runtime.KeepAlive(p)
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer p.fault(&err)
+	if uint64(n) >= p.foot.blocks {
+		return loc{}, badPack("its index names a block that it doesn't have")
+	}
+	b, err := p.page(p.foot.entryPages() + int(n)/pageLocs)
+	if err != nil {
+		return loc{}, err
+	}
+	l = getLoc(b[int(n)%pageLocs*locSize:])
+	if l.raw > blockMax || l.stored > l.raw || l.off < headerSize || l.off+int64(l.stored) > int64(p.foot.index) ||
+		l.codec > codecZstd || (l.codec == codecRaw && l.stored != l.raw) {
+		return loc{}, badPack("its block table makes no sense")
+	}
+	return l, nil
+}
+
+// A scratch is what one goroutine needs to read blocks.
+type scratch struct {
+	dec    *zstd.Decoder
+	stored []byte
+}
+
+func newScratch() *scratch { return &scratch{} }
+
+func (s *scratch) close() {
+	if s.dec != nil {
+		s.dec.Close()
+	}
+}
+
+// block reads block n, uncompressed, into dst's memory where that is large enough. Nothing is verified but
+// lengths: whoever uses the bytes hashes them.
+func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
+	l, err := p.loc(n)
+	if err != nil {
+		return nil, err
+	}
+	if cap(dst) < int(l.raw) {
+		dst = make([]byte, 0, blockMax)
+	}
+	if l.codec == codecRaw {
+		dst = dst[:l.raw]
+		_, err := p.f.ReadAt(dst, l.off)
+		return dst, noEOF(err)
+	}
+	if cap(s.stored) < int(l.stored) {
+		s.stored = make([]byte, blockMax)
+	}
+	stored := s.stored[:l.stored]
+	if _, err := p.f.ReadAt(stored, l.off); err != nil {
+		return nil, noEOF(err)
+	}
+	return s.decode(stored, int(l.raw), dst)
+}
+
+// decode uncompresses one block of raw bytes into dst, which has room for them.
+func (s *scratch) decode(stored []byte, raw int, dst []byte) ([]byte, error) {
+	if s.dec == nil {
+		var err error
+		s.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxMemory(blockMax), zstd.WithDecodeAllCapLimit(true))
+		if err != nil {
+			return nil, err
+		}
+	}
+	// The capacity is the limit: whatever a frame declares, no more than raw bytes are made of it.
+	out, err := s.dec.DecodeAll(stored, dst[:0:raw])
+	if err != nil {
+		return nil, badPack("a block does not decompress: %v", err)
+	}
+	if len(out) != raw {
+		return nil, badPack("a block has %d bytes in place of %d", len(out), raw)
+	}
+	if raw > 0 && &out[0] == &dst[:1][0] {
+		return dst[:raw], nil // with all the room that dst had
+	}
+	return out, nil
+}
+
+// of returns the bytes of e's record in its uncompressed block.
+func (e *entry) of(block []byte) ([]byte, error) {
+	if uint64(e.off)+uint64(e.size) > uint64(len(block)) {
+		return nil, badPack("its index names bytes outside of a block")
+	}
+	return block[e.off : e.off+e.size : e.off+e.size], nil
+}
+
+// noEOF turns the end of a pack, where none may be, into damage.
+func noEOF(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return badPack("it is cut short")
+	}
+	return err
+}
+
+// listPacks returns the paths of the packs in a store, and of what has the name of one, sorted.
+func listPacks(dir string) ([]string, error) {
+	names, err := os.ReadDir(filepath.Join(dir, "packs"))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, n := range names {
+		if filepath.Ext(n.Name()) == packExt {
+			out = append(out, filepath.Join(dir, "packs", n.Name()))
+		}
+	}
+	return out, nil
+}

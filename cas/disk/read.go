@@ -1,0 +1,386 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A blockCache keeps the blocks that were read last. Chunks of an edited object lie by turns in old packs and
+// new ones; without it each turn would uncompress a block again. One goroutine at a time uses it.
+type blockCache struct {
+	c      *scratch
+	blocks [4]cachedBlock
+	clock  int
+}
+
+type cachedBlock struct {
+	p    *pack
+	n    uint32
+	b    []byte
+	used int
+}
+
+// get returns an uncompressed block, valid until the next get.
+func (k *blockCache) get(p *pack, n uint32) ([]byte, error) {
+	k.clock++
+	oldest := &k.blocks[0]
+	for i := range k.blocks {
+		e := &k.blocks[i]
+		if e.p == p && e.n == n {
+			e.used = k.clock
+			return e.b, nil
+		}
+		if e.used < oldest.used {
+			oldest = e
+		}
+	}
+	oldest.p = nil
+	b, err := p.block(n, k.c, oldest.b)
+	if err != nil {
+		return nil, err
+	}
+	*oldest = cachedBlock{p, n, b, k.clock}
+	return b, nil
+}
+
+// record returns a record of the snapshot, verified, from the first pack that has it intact.
+func (n *snapshot) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, error) {
+	b, damage := recordIn(n.packs, k, kind, d)
+	if b != nil {
+		return b, nil
+	}
+	if b, _ = recordIn(n.salvaged(k.c), k, kind, d); b != nil {
+		return b, nil
+	}
+	if damage == nil {
+		damage = fmt.Errorf("its part %s: %w", d, errPart)
+	}
+	return nil, damage
+}
+
+// recordIn is record for some packs. Without one, and without damage, it returns nothing.
+func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []byte, damage error) {
+	for _, p := range packs {
+		e, ok, err := p.lookup(kind, d)
+		if err == nil && ok {
+			if b, err = k.get(p, e.block); err == nil {
+				b, err = e.of(b)
+			}
+			if err == nil {
+				found := cas.Sum(b)
+				if found == *d {
+					return b, nil
+				}
+				err = fmt.Errorf("a part of it has the digest %s in place of %s", found, d)
+			}
+		}
+		if err != nil && damage == nil {
+			damage = err
+		}
+	}
+	return nil, damage
+}
+
+// errPart is not fs.ErrNotExist: an object of which a part is missing is damaged, not absent.
+var errPart = badPack("it is missing")
+
+// chunks calls f with each chunk of a long object in order, verified. A list must be as long as the one above
+// says, so that the length in the root bounds everything.
+func (n *snapshot) chunks(ctx context.Context, k *blockCache, kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for i := range items {
+		rec := listRecord
+		if level == 0 {
+			rec = chunkOf(kind)
+		}
+		b, err := n.record(k, rec, &items[i].digest)
+		if err != nil {
+			return err
+		}
+		if level == 0 {
+			if int64(len(b)) != items[i].size {
+				return badPack("a chunk list gives a wrong length")
+			}
+			if err := f(b); err != nil {
+				return err
+			}
+			continue
+		}
+		below, err := decodeBelow(b, level, items[i].size)
+		if err == nil {
+			err = n.chunks(ctx, k, kind, level-1, below, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func chunkOf(kind cas.Kind) cas.Kind {
+	if kind == cas.Blob {
+		return chunkRecord
+	}
+	return textRecord
+}
+
+// openLong opens an object that is kept in chunks. Its root record may be anything: only what assembles to the
+// wanted digest is accepted in the end.
+func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *blockCache, root []byte) (cas.Object, error) {
+	d, size, level, items, err := decodeRoot(root)
+	if err == nil && d != id.Digest {
+		err = &cas.DamagedError{ID: id, Found: d}
+	}
+	if err != nil {
+		return cas.Object{}, err
+	}
+	info := cas.Info{ID: id, Size: size}
+	if size <= 2*blockMax {
+		// Too little to be worth a goroutine; read it now.
+		b := make([]byte, 0, size)
+		if err := snap.chunks(ctx, k, id.Kind, level, items, func(c []byte) error { b = append(b, c...); return nil }); err != nil {
+			return cas.Object{}, err
+		}
+		if found := cas.Sum(b); found != id.Digest {
+			return cas.Object{}, &cas.DamagedError{ID: id, Found: found}
+		}
+		return cas.Object{Info: info, ReadCloser: io.NopCloser(bytes.NewReader(b))}, nil
+	}
+	r := newLongReader(ctx, s, snap, id, level, items)
+	return cas.Verify(info, r), nil
+}
+
+// longSize returns the length of an object from the root of its chunk list.
+func longSize(p *pack, e *entry, k *blockCache) (int64, error) {
+	block, err := k.get(p, e.block)
+	if err != nil {
+		return 0, err
+	}
+	b, err := e.of(block)
+	if err != nil {
+		return 0, err
+	}
+	_, size, _, _, err := decodeRoot(b)
+	return size, err
+}
+
+// A longReader streams the chunks of an object. One goroutine reads ahead while another uses the bytes.
+type longReader struct {
+	full, empty chan []byte
+	cur         []byte
+	rest        []byte // of cur
+	err         error  // of the goroutine; read after full is closed
+	stop        context.CancelFunc
+}
+
+const readAhead = 3 // buffers of blockMax bytes
+
+func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, level int, items []listItem) *longReader {
+	ctx, stop := context.WithCancel(ctx)
+	r := &longReader{full: make(chan []byte, readAhead), empty: make(chan []byte, readAhead), stop: stop}
+	for range readAhead {
+		r.empty <- nil
+	}
+	go func() {
+		defer close(r.full)
+		k := s.takeCache()
+		defer s.giveCache(k)
+		var out []byte
+		next := func() error {
+			select {
+			case out = <-r.empty:
+				if out == nil {
+					out = make([]byte, 0, blockMax)
+				}
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		err := next()
+		if err == nil {
+			err = snap.chunks(ctx, k, id.Kind, level, items, func(b []byte) error {
+				if len(out)+len(b) > cap(out) {
+					r.full <- out // never blocks: there are no more buffers than places
+					if err := next(); err != nil {
+						return err
+					}
+				}
+				out = append(out, b...)
+				return nil
+			})
+		}
+		if err != nil {
+			r.err = err
+			if ctx.Err() == nil {
+				r.err = asDamage(id, err)
+			}
+			return
+		}
+		r.full <- out
+	}()
+	return r
+}
+
+func (r *longReader) Read(p []byte) (int, error) {
+	for len(r.rest) == 0 {
+		if r.cur != nil {
+			r.empty <- r.cur[:0]
+			r.cur = nil
+		}
+		b, ok := <-r.full
+		if !ok {
+			if r.err != nil {
+				return 0, r.err
+			}
+			return 0, io.EOF
+		}
+		r.cur, r.rest = b, b
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// Close ends the goroutine and waits for it, so that its memory and its pack are free.
+func (r *longReader) Close() error {
+	r.stop()
+	for range r.full {
+	}
+	return nil
+}
+
+// A wanted is one object of a visit, and where it is.
+type wanted struct {
+	i int // in ids
+	p *pack
+	entry
+}
+
+// Visit implements cas.Visitor: each block is read and uncompressed once, by as many goroutines as there are
+// processors. Objects are verified before visit sees the first byte, unless they are too long for that.
+func (s *Store) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas.Object) error) error {
+	snap, err := s.load()
+	if err != nil {
+		return err
+	}
+	small, other := snap.locate(ids)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	groups := slices.Collect(sameBlock(small))
+	var next atomic.Int64
+	work := func(k *blockCache) error {
+		for ctx.Err() == nil {
+			n := int(next.Add(1)) - 1
+			switch {
+			case n < len(other): // long ones first: they take longest
+				o, err := s.Get(ctx, ids[other[n]])
+				if err == nil {
+					err = visit(other[n], o)
+					o.Close()
+				}
+				if err != nil {
+					return err
+				}
+			case n-len(other) < len(groups):
+				if err := s.visitBlock(ctx, k, ids, groups[n-len(other)], visit); err != nil {
+					return err
+				}
+			default:
+				return nil
+			}
+		}
+		return context.Cause(ctx)
+	}
+	return parallel(func() error {
+		k := s.takeCache()
+		defer s.giveCache(k)
+		err := work(k)
+		if err != nil {
+			cancel(err)
+		}
+		return err
+	})
+}
+
+// locate splits ids into small objects, in the order of their places, and the places in ids of all others.
+func (n *snapshot) locate(ids []cas.ID) (small []wanted, other []int) {
+	rank := make(map[*pack]int, len(n.packs))
+	small = make([]wanted, 0, len(ids))
+next:
+	for i := range ids {
+		if !isObject(ids[i].Kind) {
+			other = append(other, i)
+			continue
+		}
+		for r, p := range n.packs {
+			if e, ok, err := p.lookup(ids[i].Kind, &ids[i].Digest); ok && err == nil && e.kind&large == 0 {
+				small = append(small, wanted{i, p, e})
+				rank[p] = r
+				continue next
+			}
+		}
+		other = append(other, i)
+	}
+	slices.SortFunc(small, func(a, b wanted) int {
+		if a.p != b.p {
+			return rank[a.p] - rank[b.p]
+		}
+		if a.block != b.block {
+			return int(a.block) - int(b.block)
+		}
+		return int(a.off) - int(b.off)
+	})
+	return small, other
+}
+
+// sameBlock yields runs of w that lie in one block.
+func sameBlock(w []wanted) func(yield func([]wanted) bool) {
+	return func(yield func([]wanted) bool) {
+		for len(w) > 0 {
+			n := 1
+			for n < len(w) && w[n].p == w[0].p && w[n].block == w[0].block {
+				n++
+			}
+			if !yield(w[:n]) {
+				return
+			}
+			w = w[n:]
+		}
+	}
+}
+
+// visitBlock shows the wanted objects of one block. What isn't right in it is looked for elsewhere.
+func (s *Store) visitBlock(ctx context.Context, k *blockCache, ids []cas.ID, group []wanted, visit func(int, cas.Object) error) error {
+	block, blockErr := k.get(group[0].p, group[0].block)
+	r := new(bytes.Reader)
+	for g := range group {
+		w := &group[g]
+		b, err := w.of(block)
+		if err == nil && blockErr == nil && cas.Sum(b) == w.digest {
+			r.Reset(b)
+			info := cas.Info{ID: ids[w.i], Size: int64(len(b))}
+			err = visit(w.i, cas.Object{Info: info, ReadCloser: io.NopCloser(r)})
+		} else {
+			var o cas.Object
+			if o, err = s.Get(ctx, ids[w.i]); err == nil {
+				err = visit(w.i, o)
+				o.Close()
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var _ cas.Visitor = (*Store)(nil)

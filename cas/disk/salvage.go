@@ -1,0 +1,259 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// openSalvaged looks for an object in packs whose index can't be trusted.
+func (s *Store) openSalvaged(ctx context.Context, snap *snapshot, id cas.ID, k *blockCache) (cas.Object, bool) {
+	for _, p := range snap.salvaged(k.c) {
+		if e, ok, err := p.lookup(id.Kind, &id.Digest); ok && err == nil {
+			if o, err := s.openAt(ctx, snap, id, p, e, k); err == nil {
+				return o, true
+			}
+		}
+	}
+	return cas.Object{}, false
+}
+
+// salvaged returns what can be read of the packs of a snapshot that have no good index.
+func (n *snapshot) salvaged(c *scratch) []*pack {
+	n.once.Do(func() {
+		for _, b := range n.unindexed() {
+			if p, _, err := salvage(b.path, c); err == nil {
+				n.saved = append(n.saved, p)
+			}
+		}
+	})
+	return n.saved
+}
+
+// unindexed returns the packs whose index is missing or has a page with a wrong checksum.
+func (n *snapshot) unindexed() []badPackFile {
+	bad := slices.Clone(n.bad)
+	for _, p := range n.packs {
+		if err := p.check(); err != nil {
+			bad = append(bad, badPackFile{p.path, err})
+		}
+	}
+	return bad
+}
+
+// salvage reads a pack without its index: it looks for blocks, hashes what is in them, and so finds the names
+// again. The index it makes is in memory. whole reports whether the pack's blocks were all readable.
+func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, false, err
+	}
+	salt, index, err := readEnds(f, size)
+	if err != nil {
+		f.Close()
+		return nil, false, err
+	}
+	w := &packWriter{salt: salt, table: make([]uint32, 1024)}
+	buf := make([]byte, blockFixed+blockRecs*4+blockMax)
+	var raw []byte
+	whole = true
+	for at := int64(headerSize); at < index; {
+		n, err := f.ReadAt(buf[:min(int64(len(buf)), index-at)], at)
+		if err != nil && err != io.EOF && !errors.Is(err, syscall.EIO) {
+			f.Close()
+			return nil, false, err
+		}
+		if n == 0 { // a bad place of the disk; what comes after it may be good
+			whole = false
+			at += pageSize
+			continue
+		}
+		b := buf[:n]
+		h, herr := decodeBlockHeader(b, salt)
+		if herr != nil || h.size+int(h.stored) > n {
+			// The index begins here, or something is damaged: the next block is where its mark is.
+			if isIndex(b, size, at, index) {
+				break
+			}
+			whole = false
+			at += int64(nextBlock(b))
+			continue
+		}
+		if raw, err = readBlock(c, h, b[h.size:h.size+int(h.stored)], raw[:0]); err != nil {
+			whole = false
+		} else {
+			w.enter(h, raw, at)
+		}
+		at += int64(h.size) + int64(h.stored)
+	}
+	return w.inMemory(path, f, size), whole, nil
+}
+
+// readEnds finds a pack's salt, which stands in its header and in its footer, and the end of its blocks, which
+// without a footer is the end of the file.
+func readEnds(f *os.File, size int64) (salt uint64, index int64, err error) {
+	if size < headerSize {
+		return 0, 0, badPack("it is cut short")
+	}
+	var b [footerSize]byte
+	if size >= headerSize+footerSize {
+		if _, err := f.ReadAt(b[:], size-footerSize); err == nil {
+			if foot, err := decodeFooter(b[:], size); err == nil {
+				return foot.salt, int64(foot.index), nil
+			}
+		}
+	}
+	if _, err := f.ReadAt(b[:headerSize], 0); err != nil {
+		return 0, 0, noEOF(err)
+	}
+	if string(b[:len(packMagic)]) != packMagic {
+		return 0, 0, badPack("neither its header nor its footer can be read")
+	}
+	return binary.LittleEndian.Uint64(b[len(packMagic):]), size, nil
+}
+
+// isIndex reports whether b, at an offset of a file whose blocks end before index, is what finish writes between
+// the last block and the footer: zeros up to a page, and then pages.
+func isIndex(b []byte, size, at, index int64) bool {
+	pad := int((at+pageSize-1)/pageSize*pageSize - at)
+	if pad > len(b) || len(bytes.TrimLeft(b[:pad], "\x00")) > 0 {
+		return false
+	}
+	if at+int64(pad) == index && index < size {
+		return true // as the footer says
+	}
+	b = b[pad:]
+	return len(b) >= pageSize && pageOK(b[:pageSize], 0)
+}
+
+// nextBlock returns how far it is to the next mark of a block, beyond the first byte.
+func nextBlock(b []byte) int {
+	mark := binary.LittleEndian.AppendUint32(nil, blockMagic)
+	if i := bytes.Index(b[1:], mark); i >= 0 {
+		return i + 1
+	}
+	return max(1, len(b)-len(mark)+1)
+}
+
+// readBlock uncompresses a payload.
+func readBlock(c *scratch, h blockHeader, stored, raw []byte) ([]byte, error) {
+	if cap(raw) < int(h.raw) {
+		raw = make([]byte, 0, blockMax)
+	}
+	if h.codec == codecRaw {
+		return append(raw, stored...), nil
+	}
+	return c.decode(stored, int(h.raw), raw)
+}
+
+// enter adds the records of a block to the index under the names that they really have.
+func (w *packWriter) enter(h blockHeader, raw []byte, at int64) {
+	number := uint32(len(w.locs))
+	w.locs = append(w.locs, loc{off: at + int64(h.size), stored: h.stored, raw: h.raw, codec: h.codec})
+	off := uint32(0)
+	for _, r := range h.recs {
+		b := raw[off : off+r.size]
+		d := cas.Sum(b)
+		if r.kind&large != 0 {
+			var err error
+			if d, _, _, _, err = decodeRoot(b); err != nil {
+				off += r.size
+				continue
+			}
+		}
+		w.claim(entry{digest: d, block: number, off: off, size: r.size, kind: r.kind})
+		off += r.size
+	}
+}
+
+// inMemory returns a pack whose index is what was entered.
+func (w *packWriter) inMemory(path string, f *os.File, size int64) *pack {
+	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)), index: uint64(size), salt: w.salt}
+	p := &pack{path: path, f: f, size: size, foot: foot, unmap: func() {}}
+	p.cleanup = runtime.AddCleanup(p, func(f *os.File) { f.Close() }, f)
+	p.index = make([]byte, 0, p.foot.pages()*pageSize)
+	w.eachPage(func(b []byte) error {
+		p.index = append(p.index, b...)
+		return nil
+	})
+	p.checked = make([]atomic.Uint64, (p.foot.pages()+63)/64)
+	return p
+}
+
+// A ReindexResult says what a reindex did.
+type ReindexResult struct {
+	Packs   int      // whose index was right
+	Rebuilt []string // packs whose index was made again
+	Lost    []string // of them, those in which blocks could not be read; they are kept beside as *.damaged
+}
+
+// Reindex makes the index of every pack again that has none or a damaged one.
+func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
+	var r ReindexResult
+	release, err := s.janitor(ctx)
+	if err != nil {
+		return r, err
+	}
+	defer release()
+	snap, err := s.load()
+	if err != nil {
+		return r, err
+	}
+	bad := snap.unindexed()
+	r.Packs = len(snap.packs) + len(snap.bad) - len(bad)
+	k := s.takeCache()
+	defer s.giveCache(k)
+	for _, b := range bad {
+		if ctx.Err() != nil {
+			return r, context.Cause(ctx)
+		}
+		p, whole, err := salvage(b.path, k.c)
+		if errors.Is(err, errFormat) || err == nil && p.foot.entries == 0 {
+			r.Lost = append(r.Lost, filepath.Base(b.path))
+			if err := s.setAside(b.path); err != nil {
+				return r, err
+			}
+			continue
+		}
+		if err != nil {
+			return r, err
+		}
+		next, damaged, err := s.rewrite(ctx, []*pack{p}, nil)
+		if err == nil && damaged != nil {
+			err = badPack("%q changed while it was read", b.path)
+		}
+		if err == nil && next != nil {
+			err = s.publish([]*pack{next})
+		}
+		if err != nil {
+			return r, errors.Join(err, s.drop(next))
+		}
+		r.Rebuilt = append(r.Rebuilt, filepath.Base(b.path))
+		if whole {
+			err = s.files.remove(b.path)
+		} else {
+			r.Lost = append(r.Lost, filepath.Base(b.path))
+			err = s.setAside(b.path)
+		}
+		if err != nil {
+			return r, err
+		}
+	}
+	s.forget()
+	return r, s.files.syncDir(filepath.Join(s.dir, "packs"))
+}
+
+// setAside takes a pack out of use without removing it.
+func (s *Store) setAside(path string) error {
+	return s.files.rename(path, path+".damaged")
+}

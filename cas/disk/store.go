@@ -1,0 +1,579 @@
+package disk
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rye-build/rye/cas"
+)
+
+// Format and MinReader are what this package writes into a new store's format file: the version of its layout,
+// and the oldest version of this package that can read it.
+const (
+	Format    = 2
+	MinReader = 2
+)
+
+// Options say how a store is opened.
+type Options struct {
+	// Create makes a store where there is none.
+	Create bool
+	// ReadOnly changes nothing on disk: a store on read-only media, or of somebody else.
+	ReadOnly bool
+	// Wait is how long to wait for another process's lock; 30 s when zero.
+	Wait time.Duration
+	// Now is the clock; time.Now when nil. Only the age of garbage depends on it.
+	Now func() time.Time
+	// Hook sees every change to the store's files before it happens, and may fail it. For tests.
+	Hook func(Op) error
+}
+
+// A Store is a directory of packs. It is safe for concurrent use, and many processes may have it open. It
+// implements cas.Store, cas.Batcher, cas.Visitor and cas.Lister.
+type Store struct {
+	dir      string
+	files    files
+	readOnly bool
+	wait     time.Duration
+	now      func() time.Time
+
+	packObjects, fanout int                           // the constants; tests set smaller ones
+	encoder             func() (*zstd.Encoder, error) // one for all: EncodeAll may be called at once
+
+	mu    sync.Mutex
+	snap  *snapshot // the last that was loaded
+	stale bool      // snap is only good for its open packs
+	spare []*blockCache
+}
+
+// A VersionError says that a store was written in a format this package does not know.
+type VersionError struct {
+	Dir             string
+	Format, Readers int // the store's, and the oldest that reads it
+}
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the store %q has format %d, which readers from %d on understand; this is %d", e.Dir, e.Format, e.Readers, Format)
+}
+
+// A ReadOnlyError says that a store was opened for reading alone.
+type ReadOnlyError struct{ Dir string }
+
+func (e *ReadOnlyError) Error() string {
+	return fmt.Sprintf("the store %q is open for reading only", e.Dir)
+}
+
+func (s *Store) errReadOnly() error { return &ReadOnlyError{s.dir} }
+
+// Open opens the store in dir. A missing one is fs.ErrNotExist unless o.Create.
+func Open(dir string, o Options) (*Store, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir, files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now, packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
+	if s.wait == 0 {
+		s.wait = 30 * time.Second
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	err = s.checkFormat()
+	if errors.Is(err, fs.ErrNotExist) && o.Create && !o.ReadOnly {
+		err = s.create()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newEncoder() (*zstd.Encoder, error) {
+	return zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)),
+		zstd.WithEncoderCRC(false), zstd.WithWindowSize(blockMax), zstd.WithSingleSegment(true), zstd.WithLowerEncoderMem(true))
+}
+
+// Dir returns the absolute path of the store.
+func (s *Store) Dir() string { return s.dir }
+
+// Close frees what the store holds open. Objects that are still open stay readable.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.snap = nil
+	for _, k := range s.spare {
+		k.c.close()
+	}
+	s.spare = nil
+	return nil
+}
+
+func (s *Store) checkFormat() error {
+	path := filepath.Join(s.dir, "format")
+	b, err := readFile(path, 4096)
+	if err != nil {
+		return err
+	}
+	format, readers, ok := parseFormat(string(b))
+	if !ok {
+		return fmt.Errorf("%q is not the format file of a store", path)
+	}
+	// What only newer versions know may be left alone by a reader, not by a writer.
+	if readers > Format || format < MinReader || format > Format && !s.readOnly {
+		return &VersionError{s.dir, format, readers}
+	}
+	return nil
+}
+
+// parseFormat reads a format file. Only that of a newer format may go on after the two lines of this one.
+func parseFormat(text string) (format, readers int, ok bool) {
+	if n, err := fmt.Sscanf(text, "rye store %d\nreaders %d\n", &format, &readers); n != 2 || err != nil {
+		return 0, 0, false
+	}
+	rest, ok := strings.CutPrefix(text, formatText(format, readers))
+	return format, readers, ok && format > 0 && readers > 0 && readers <= format && (rest == "" || format > Format)
+}
+
+func formatText(format, readers int) string {
+	return fmt.Sprintf("rye store %d\nreaders %d\n", format, readers)
+}
+
+// create makes an empty store. Several processes may do so at once: each step is repeatable, and the format
+// file, which makes it a store, comes last.
+func (s *Store) create() error {
+	names, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, n := range names {
+		if !slices.Contains([]string{"packs", "refs", "tmp", writers, pins}, n.Name()) {
+			if s.checkFormat() == nil {
+				return nil // another process was first
+			}
+			return fmt.Errorf("%q is not a store, and not empty: it holds %q", s.dir, n.Name())
+		}
+	}
+	if err := s.makeDir(s.dir); err != nil {
+		return err
+	}
+	for _, d := range []string{"packs", "refs", "tmp", writers, pins} {
+		if err := s.files.mkdir(filepath.Join(s.dir, d)); err != nil {
+			return err
+		}
+	}
+	if err := s.files.syncDir(s.dir); err != nil {
+		return err
+	}
+	tmp := filepath.Join(s.dir, "tmp", "format-"+randomName())
+	err = s.files.writeFile(filepath.Join(s.dir, "format"), tmp, []byte(formatText(Format, MinReader)))
+	if err != nil && s.checkFormat() == nil {
+		// Another process made the store, and its janitor took the file for one left behind.
+		return s.files.syncDir(s.dir)
+	}
+	return err
+}
+
+// makeDir makes a directory and the parents it lacks, durably.
+func (s *Store) makeDir(dir string) error {
+	parent := filepath.Dir(dir)
+	if _, err := os.Stat(dir); err == nil || parent == dir {
+		return err
+	}
+	if err := s.makeDir(parent); err != nil {
+		return err
+	}
+	if err := s.files.mkdir(dir); err != nil {
+		return err
+	}
+	return s.files.syncDir(parent)
+}
+
+// A snapshot is the packs that a store had at one moment. A process sees what it had at the snapshot's time
+// even if packs are replaced meanwhile.
+type snapshot struct {
+	paths []string
+	packs []*pack // most objects first
+	bad   []badPackFile
+	gone  *gcRecord // what gc is about to remove; writers treat it as absent
+
+	once  sync.Once
+	saved []*pack // of bad
+}
+
+// A badPackFile is a pack that has no readable index.
+type badPackFile struct {
+	path string
+	err  error
+}
+
+// has reports whether an object or part is there, and not in a copy that one of gc's records names. The record of
+// garbage is only asked for, if at all, when it is needed.
+func (n *snapshot) has(kind cas.Kind, d *cas.Digest, garbage func() *gcRecord) bool {
+	for _, p := range n.packs {
+		e, ok, err := p.lookup(kind, d)
+		if ok && err == nil && !n.gone.has(p, &e) && (garbage == nil || !garbage().has(p, &e)) {
+			return true
+		}
+	}
+	return false
+}
+
+// snapshot returns the current one, from memory where there is one.
+func (s *Store) snapshot() (*snapshot, error) {
+	s.mu.Lock()
+	snap, stale := s.snap, s.stale
+	s.mu.Unlock()
+	if snap != nil && !stale {
+		return snap, nil
+	}
+	return s.load()
+}
+
+// forget makes the next reader look at the disk.
+func (s *Store) forget() {
+	s.mu.Lock()
+	s.stale = true
+	s.mu.Unlock()
+}
+
+// adopt keeps packs of this process open for the next snapshot.
+func (s *Store) adopt(packs []*pack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	next := new(snapshot)
+	if s.snap != nil {
+		next.packs = slices.Clone(s.snap.packs)
+	}
+	next.packs = append(next.packs, packs...)
+	s.snap, s.stale = next, true
+}
+
+// load looks at the disk. Packs that are open already are kept, and so is the whole snapshot when nothing is new.
+func (s *Store) load() (*snapshot, error) {
+	s.mu.Lock()
+	old := s.snap
+	s.mu.Unlock()
+	snap, err := s.read(old)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.snap, s.stale = snap, false
+	s.mu.Unlock()
+	return snap, nil
+}
+
+// read makes a snapshot. The directory is listed until two lists are alike: one list alone, made while a pack
+// was replaced by another, may have neither.
+func (s *Store) read(old *snapshot) (*snapshot, error) {
+	gone, err := s.readCondemned()
+	if err != nil {
+		return nil, err
+	}
+	open := make(map[string]*pack)
+	if old != nil {
+		for _, p := range old.packs {
+			open[p.path] = p
+		}
+	}
+	paths, err := listPacks(s.dir)
+	for range 100 {
+		if err != nil {
+			return nil, err
+		}
+		var bad []badPackFile
+		if bad, err = openPacks(paths, open); err != nil {
+			return nil, err
+		}
+		was := paths
+		if paths, err = listPacks(s.dir); err != nil || !slices.Equal(was, paths) {
+			continue
+		}
+		if old != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) && old.gone.equal(gone) {
+			return old, nil
+		}
+		snap := &snapshot{paths: paths, bad: bad, gone: gone}
+		for _, path := range paths {
+			if p := open[path]; p != nil {
+				snap.packs = append(snap.packs, p)
+			}
+		}
+		slices.SortStableFunc(snap.packs, func(a, b *pack) int { return cmp.Compare(b.foot.entries, a.foot.entries) })
+		return snap, nil
+	}
+	return nil, &BusyError{What: "the packs of the store", Why: "they were replaced again and again"}
+}
+
+// openPacks opens those of paths that are not in open yet. What is no readable pack is returned in bad; what has
+// gone is passed over.
+func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err error) {
+	for _, path := range paths {
+		if open[path] != nil {
+			continue
+		}
+		p, err := openPack(path)
+		switch {
+		case err == nil:
+			if want := packName(p.foot.id); filepath.Base(path) != want {
+				p.close()
+				bad = append(bad, badPackFile{path, badPack("its name should be %q", want)})
+				continue
+			}
+			open[path] = p
+		case errors.Is(err, fs.ErrNotExist):
+		case errors.Is(err, errFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
+			bad = append(bad, badPackFile{path, err})
+		default:
+			return nil, err // no file or memory to be had, say: that tells nothing about the pack
+		}
+	}
+	return bad, nil
+}
+
+// settle makes the names of a snapshot's packs durable, which another process may have given just now.
+func (s *Store) settle(snap *snapshot) error {
+	if !slices.ContainsFunc(snap.packs, func(p *pack) bool { return !p.durable.Load() }) {
+		return nil
+	}
+	if err := s.files.syncDir(filepath.Join(s.dir, "packs")); err != nil {
+		return err
+	}
+	for _, p := range snap.packs {
+		p.durable.Store(true)
+	}
+	return nil
+}
+
+// Missing implements cas.Misser.
+func (s *Store) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
+	snap, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	var out []cas.ID
+	for i := range ids {
+		if i%4096 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if !isObject(ids[i].Kind) || !snap.has(ids[i].Kind, &ids[i].Digest, nil) {
+			out = append(out, ids[i])
+		}
+	}
+	return out, nil
+}
+
+// Get implements cas.Getter. A damaged copy is passed over where there is another.
+func (s *Store) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	if ctx.Err() != nil {
+		return cas.Object{}, context.Cause(ctx)
+	}
+	if !isObject(id.Kind) {
+		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+	}
+	snap, err := s.snapshot()
+	if err != nil {
+		return cas.Object{}, err
+	}
+	o, err := s.open(ctx, snap, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		// Another process may have put it, or moved it to another pack, since.
+		if snap, err = s.load(); err == nil {
+			o, err = s.open(ctx, snap, id)
+		}
+	}
+	return o, err
+}
+
+func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object, error) {
+	k := s.takeCache()
+	defer s.giveCache(k)
+	var damage error
+	for _, p := range snap.packs {
+		e, ok, err := p.lookup(id.Kind, &id.Digest)
+		if err == nil && ok {
+			var o cas.Object
+			if o, err = s.openAt(ctx, snap, id, p, e, k); err == nil {
+				return o, nil
+			}
+		}
+		if err != nil && damage == nil {
+			damage = asDamage(id, err)
+		}
+	}
+	if o, ok := s.openSalvaged(ctx, snap, id, k); ok {
+		return o, nil
+	}
+	if damage != nil {
+		return cas.Object{}, damage
+	}
+	return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+}
+
+// asDamage names the object whose bytes could not be read.
+func asDamage(id cas.ID, err error) error {
+	if d, ok := errors.AsType[*cas.DamagedError](err); ok && d.ID == id {
+		return err
+	}
+	return &cas.DamagedError{ID: id, Err: err}
+}
+
+// openAt opens an object that one pack holds.
+func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, e entry, k *blockCache) (cas.Object, error) {
+	block, err := k.get(p, e.block)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	b, err := e.of(block)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	if e.kind&large == 0 {
+		if found := cas.Sum(b); found != id.Digest {
+			return cas.Object{}, &cas.DamagedError{ID: id, Found: found}
+		}
+		info := cas.Info{ID: id, Size: int64(len(b))}
+		return cas.Object{Info: info, ReadCloser: io.NopCloser(bytes.NewReader(bytes.Clone(b)))}, nil
+	}
+	return s.openLong(ctx, snap, id, k, b)
+}
+
+// takeCache lends what is needed to read blocks. What it holds already helps whoever reads on where another
+// has stopped.
+func (s *Store) takeCache() *blockCache {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.spare); n > 0 {
+		k := s.spare[n-1]
+		s.spare = s.spare[:n-1]
+		return k
+	}
+	return &blockCache{c: newScratch()}
+}
+
+func (s *Store) giveCache(k *blockCache) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.spare) < runtime.GOMAXPROCS(0) {
+		s.spare = append(s.spare, k)
+	} else {
+		k.c.close()
+	}
+}
+
+// List implements cas.Lister. An object of which there are several copies is named once. What can't be listed is
+// told as errors between the others.
+func (s *Store) List(ctx context.Context) iter.Seq2[cas.Info, error] {
+	return func(yield func(cas.Info, error) bool) {
+		snap, err := s.load()
+		if err != nil {
+			yield(cas.Info{}, err)
+			return
+		}
+		k := s.takeCache()
+		defer s.giveCache(k)
+		for i, p := range snap.packs {
+			if !listPack(ctx, p, snap.packs[:i], k, yield) {
+				return
+			}
+		}
+		for _, b := range snap.bad {
+			if !yield(cas.Info{}, fmt.Errorf("%s: %w", filepath.Base(b.path), b.err)) {
+				return
+			}
+		}
+	}
+}
+
+// listPack yields the objects of one pack that no pack before it has.
+func listPack(ctx context.Context, p *pack, before []*pack, k *blockCache, yield func(cas.Info, error) bool) bool {
+	for e, err := range p.all() {
+		if ctx.Err() != nil {
+			yield(cas.Info{}, context.Cause(ctx))
+			return false
+		}
+		if err != nil {
+			return yield(cas.Info{}, fmt.Errorf("%s: %w", filepath.Base(p.path), err))
+		}
+		kind := e.kind &^ large
+		if !isObject(kind) || inAny(before, kind, &e.digest) {
+			continue
+		}
+		info := cas.Info{ID: cas.ID{Kind: kind, Digest: e.digest}, Size: int64(e.size)}
+		if e.kind&large != 0 {
+			if info.Size, err = longSize(p, &e, k); err != nil {
+				err = asDamage(info.ID, err)
+			}
+		}
+		if !yield(info, err) {
+			return false
+		}
+	}
+	return true
+}
+
+func inAny(packs []*pack, kind cas.Kind, d *cas.Digest) bool {
+	return slices.ContainsFunc(packs, func(p *pack) bool {
+		_, ok, err := p.lookup(kind, d)
+		return ok && err == nil
+	})
+}
+
+// Find returns the objects whose digest begins with the digits that cas.ParsePrefix returned.
+func (s *Store) Find(ctx context.Context, digits string) ([]cas.ID, error) {
+	var out []cas.ID
+	for info, err := range s.List(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if info.Digest.HasPrefix(digits) {
+			out = append(out, info.ID)
+		}
+	}
+	slices.SortFunc(out, func(a, b cas.ID) int {
+		if c := a.Digest.Compare(b.Digest); c != 0 {
+			return c
+		}
+		return int(a.Kind) - int(b.Kind)
+	})
+	return out, nil
+}
+
+var (
+	_ cas.Store   = (*Store)(nil)
+	_ cas.Batcher = (*Store)(nil)
+	_ cas.Lister  = (*Store)(nil)
+)
+
+// A Size says how large a store is.
+type Size struct {
+	Packs, Damaged int   // packs, and those of them without a readable index
+	Records, Bytes int64 // objects and parts of long ones; bytes on disk
+}
+
+// Stat adds up the packs.
+func (s *Store) Stat() (Size, error) {
+	snap, err := s.load()
+	if err != nil {
+		return Size{}, err
+	}
+	n := Size{Packs: len(snap.packs) + len(snap.bad), Damaged: len(snap.bad), Bytes: snap.size()}
+	for _, p := range snap.packs {
+		n.Records += int64(p.foot.entries)
+	}
+	return n, nil
+}

@@ -1,0 +1,259 @@
+package disk
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/rye-build/rye/cas"
+)
+
+// A packWriter builds one pack in a temporary file. claim and write are safe for concurrent use.
+type packWriter struct {
+	f    *file
+	salt uint64
+	mu   sync.Mutex
+
+	off     int64 // where the next block goes
+	locs    []loc
+	entries []entry
+	table   []uint32 // open addressing over entries, by digest; 0 is free, n+1 is entries[n]
+}
+
+// newPackWriter begins a pack. Its salt should be like no other's.
+func newPackWriter(fs files, tmp string, salt uint64) (*packWriter, error) {
+	f, err := fs.create(tmp)
+	if err != nil {
+		return nil, err
+	}
+	w := &packWriter{f: f, salt: salt, off: headerSize, table: make([]uint32, 1024)}
+	if err := f.writeAt(packHeader(salt), 0); err != nil {
+		return nil, errors.Join(err, w.abort())
+	}
+	return w, nil
+}
+
+// abort drops the pack.
+func (w *packWriter) abort() error {
+	return errors.Join(w.f.Close(), w.f.fs.remove(w.f.Name()))
+}
+
+// find returns the place in the table of kind (whole or as chunk list) and digest, or of the free slot where
+// it would go. The digest is uniform already: its bytes are the hash.
+func (w *packWriter) find(kind cas.Kind, d *cas.Digest) (slot uint32, found bool) {
+	mask := uint32(len(w.table) - 1)
+	for slot = binary.LittleEndian.Uint32(d[8:]) & mask; ; slot = (slot + 1) & mask {
+		n := w.table[slot]
+		if n == 0 {
+			return slot, false
+		}
+		if e := &w.entries[n-1]; e.kind&^large == kind&^large && e.digest == *d {
+			return slot, true
+		}
+	}
+}
+
+// has reports whether an entry was claimed.
+func (w *packWriter) has(kind cas.Kind, d *cas.Digest) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, found := w.find(kind, d)
+	return found
+}
+
+// claim enters e unless its kind and digest are there already. A block number of noBlock is replaced by that
+// of a new block, which the caller writes later.
+func (w *packWriter) claim(e entry) (block uint32, claimed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slot, found := w.find(e.kind, &e.digest)
+	if found {
+		return e.block, false
+	}
+	if e.block == noBlock {
+		e.block = uint32(len(w.locs))
+		w.locs = append(w.locs, loc{})
+	}
+	w.entries = append(w.entries, e)
+	w.table[slot] = uint32(len(w.entries))
+	if len(w.entries)*2 > len(w.table) {
+		w.grow()
+	}
+	return e.block, true
+}
+
+func (w *packWriter) grow() {
+	w.table = make([]uint32, 4*len(w.table))
+	mask := uint32(len(w.table) - 1)
+	for i := range w.entries {
+		slot := binary.LittleEndian.Uint32(w.entries[i].digest[8:]) & mask
+		for w.table[slot] != 0 {
+			slot = (slot + 1) & mask
+		}
+		w.table[slot] = uint32(i + 1)
+	}
+}
+
+// write puts a finished block into the file.
+func (w *packWriter) write(block uint32, b []byte, header int, codec byte, raw int) error {
+	w.mu.Lock()
+	off := w.off
+	w.off += int64(len(b))
+	w.locs[block] = loc{off: off + int64(header), stored: uint32(len(b) - header), raw: uint32(raw), codec: codec}
+	w.mu.Unlock()
+	return w.f.writeAt(b, off)
+}
+
+// finish writes index and footer. Nothing else may use w meanwhile; the file isn't synced yet.
+func (w *packWriter) finish() (footer, error) {
+	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)), index: uint64(w.off+pageSize-1) / pageSize * pageSize, salt: w.salt}
+	h := cas.NewHasher()
+	off := int64(foot.index)
+	buf := make([]byte, 0, 64*pageSize) // what one write takes
+	flush := func() error {
+		h.Write(buf)
+		err := w.f.writeAt(buf, off)
+		off += int64(len(buf))
+		buf = buf[:0]
+		return err
+	}
+	err := w.eachPage(func(p []byte) error {
+		if buf = append(buf, p...); len(buf) == cap(buf) {
+			return flush()
+		}
+		return nil
+	})
+	if err != nil {
+		return footer{}, err
+	}
+	h.Write(buf)
+	foot.id = foot.hash(h)
+	err = w.f.writeAt(append(buf, foot.encode()...), off)
+	return foot, err
+}
+
+// seal finishes the pack and opens it. Nothing is synced, and the name is still the temporary one.
+func (w *packWriter) seal() (*pack, error) {
+	foot, err := w.finish()
+	if err != nil {
+		return nil, err
+	}
+	return newPack(w.f.Name(), w.f.File, foot.size())
+}
+
+// eachPage calls f with the pages of the index in turn: entries by digest, then the block table. f must not
+// keep the page.
+func (w *packWriter) eachPage(f func(p []byte) error) error {
+	p := make([]byte, pageSize)
+	number := 0
+	emit := func() error {
+		sealPage(p, number)
+		number++
+		err := f(p)
+		clear(p)
+		return err
+	}
+	for part := range slices.Chunk(sortedOrder(w.entries), pageEntries) {
+		for i, n := range part {
+			w.entries[n].put(p[i*entrySize:])
+		}
+		if err := emit(); err != nil {
+			return err
+		}
+	}
+	for part := range slices.Chunk(w.locs, pageLocs) {
+		for i, l := range part {
+			l.put(p[i*locSize:])
+		}
+		if err := emit(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sortedOrder returns the places of es in the order of an index.
+func sortedOrder(es []entry) []uint32 {
+	// Buckets by the first byte keep the comparisons short and near each other.
+	var start [257]uint32
+	for i := range es {
+		start[int(es[i].digest[0])+1]++
+	}
+	for i := range 256 {
+		start[i+1] += start[i]
+	}
+	order := make([]uint32, len(es))
+	next := start
+	for i := range es {
+		b := es[i].digest[0]
+		order[next[b]] = uint32(i)
+		next[b]++
+	}
+	for i := range 256 {
+		slices.SortFunc(order[start[i]:start[i+1]], func(a, b uint32) int { return es[a].compare(&es[b]) })
+	}
+	return order
+}
+
+const noBlock = ^uint32(0)
+
+// A builder gathers records into a block. One goroutine at a time uses it.
+type builder struct {
+	number uint32
+	recs   []record
+	raw    []byte
+	out    []byte
+}
+
+func newBuilder() *builder { return &builder{number: noBlock} }
+
+// fits reports whether a record of n bytes can be added before the block is sealed.
+func (b *builder) fits(n int) bool { return len(b.raw)+n <= blockMax && len(b.recs) < blockRecs }
+
+// add claims and appends a record. It must fit.
+func (b *builder) add(w *packWriter, kind cas.Kind, d *cas.Digest, data []byte) bool {
+	n, ok := w.claim(entry{digest: *d, block: b.number, off: uint32(len(b.raw)), size: uint32(len(data)), kind: kind})
+	if !ok {
+		return false
+	}
+	b.number = n
+	if b.raw == nil {
+		b.raw = make([]byte, 0, blockMax)
+	}
+	b.recs = append(b.recs, record{kind, uint32(len(data))})
+	b.raw = append(b.raw, data...)
+	return true
+}
+
+// seal writes the block, if anything is in it, and makes the builder empty.
+func (b *builder) seal(w *packWriter, enc *zstd.Encoder) error {
+	if len(b.recs) == 0 {
+		return nil
+	}
+	codec, stored := byte(codecRaw), b.raw
+	// The header comes first in the buffer, with room for the payload behind it, so that one write does.
+	head := blockFixed + 4*len(b.recs)
+	b.out = slices.Grow(b.out[:0], head+blockMax+1024)
+	if !incompressible(enc, b.raw, b.out) {
+		if z := enc.EncodeAll(b.raw, b.out[head:head]); len(z) < len(b.raw) {
+			codec, stored = codecZstd, z
+		}
+	}
+	h := appendBlockHeader(b.out[:0], w.salt, codec, len(b.raw), len(stored), b.recs)
+	n := len(h)
+	err := w.write(b.number, append(h, stored...), n, codec, len(b.raw))
+	b.number, b.recs, b.raw = noBlock, b.recs[:0], b.raw[:0]
+	return err
+}
+
+// incompressible tries a part from the middle of a large block before time is spent on all of it.
+func incompressible(enc *zstd.Encoder, b, buf []byte) bool {
+	const part = 16 << 10
+	if len(b) < 8*part {
+		return false
+	}
+	mid := len(b) / 2
+	return len(enc.EncodeAll(b[mid:mid+part], buf[:0])) > part-part/32
+}
