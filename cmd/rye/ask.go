@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"golang.org/x/term"
+)
+
+// The variables of the rooms of trust.
+const (
+	envTrust      = "RYE_TRUST"
+	envKey        = "RYE_KEY"
+	envPassphrase = "RYE_KEY_PASSPHRASE"
+)
+
+// hiddenLine returns what reads a line from a terminal without showing it, nil if f is none.
+func hiddenLine(f *os.File) func(context.Context) (string, error) {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		// Whoever interrupts must find a terminal that shows again what is typed.
+		before, err := term.GetState(fd)
+		if err != nil {
+			return "", err
+		}
+		type line struct {
+			text []byte
+			err  error
+		}
+		read := make(chan line, 1)
+		go func() {
+			text, err := term.ReadPassword(fd)
+			read <- line{text, err}
+		}()
+		select {
+		case <-ctx.Done():
+			term.Restore(fd, before)
+			return "", ctx.Err()
+		case l := <-read:
+			return string(l.text), l.err
+		}
+	}
+}
+
+// canAsk reports whether there is somebody who sees a question and can answer it.
+func (a *app) canAsk() bool { return a.hidden != nil && a.term.stderr.tty }
+
+// confirm asks a question that only "y" or "yes" answers; --yes has answered it already. The error is a refusal:
+// nobody is there to ask, or they said no.
+func (a *app) confirm(ctx context.Context, question string) error {
+	if a.globals.Yes {
+		return nil
+	}
+	if !a.canAsk() {
+		return &fault{code: "APPROVAL_REQUIRED", message: "there is no terminal to ask on: " + question, hint: []string{a.again("--yes")}}
+	}
+	a.term.prompt("%s [y/N] ", question)
+	switch line, err := a.line(ctx); {
+	case err != nil:
+		return err
+	case line == "y" || line == "yes":
+		return nil
+	}
+	return &fault{code: "APPROVAL_REQUIRED", message: "nothing was done: the answer was no"}
+}
+
+// again returns the command line with one more flag.
+func (a *app) again(flag string) string {
+	return "rye " + flag + " " + joinArgs(a.args)
+}
+
+// line reads one line of the terminal, in lower case and without space around it. Byte by byte: what is typed
+// ahead is for the next question.
+func (a *app) line(ctx context.Context) (string, error) {
+	if a.answers == nil {
+		a.answers = a.input(ctx)
+	}
+	var text []byte
+	for b := make([]byte, 1); len(text) < 1000; {
+		n, err := a.answers.Read(b)
+		if n > 0 && b[0] == '\n' || err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		text = append(text, b[:n]...)
+	}
+	return strings.ToLower(strings.TrimSpace(string(text))), nil
+}
+
+// passphrase returns what asks for the passphrase of a key: RYE_KEY_PASSPHRASE, else the terminal.
+func (a *app) passphrase(ctx context.Context, what string) func() (string, error) {
+	return func() (string, error) {
+		if word := a.env(envPassphrase); word != "" {
+			return word, nil
+		}
+		if !a.canAsk() {
+			return "", &fault{code: "APPROVAL_REQUIRED", message: what + " is locked with a passphrase, and there is no terminal to ask for it on",
+				hint: []string{"export " + envPassphrase + "=…"}}
+		}
+		return a.secret(ctx, "passphrase of "+what)
+	}
+}
+
+// newPassphrase asks for a passphrase that doesn't exist yet, twice on a terminal.
+func (a *app) newPassphrase(ctx context.Context) (string, error) {
+	if word := a.env(envPassphrase); word != "" {
+		return word, nil
+	}
+	if !a.canAsk() {
+		return "", &fault{code: "APPROVAL_REQUIRED", message: "there is no terminal to ask for a passphrase on", hint: []string{"export " + envPassphrase + "=…"}}
+	}
+	one, err := a.secret(ctx, "new passphrase")
+	if err != nil {
+		return "", err
+	}
+	two, err := a.secret(ctx, "the same again")
+	switch {
+	case err != nil:
+		return "", err
+	case one == "":
+		return "", &fault{code: codeValidation, message: "an empty passphrase locks nothing"}
+	case one != two:
+		return "", &fault{code: codeValidation, message: "the two passphrases differ"}
+	}
+	return one, nil
+}
+
+func (a *app) secret(ctx context.Context, what string) (string, error) {
+	a.term.prompt("%s: ", what)
+	word, err := a.hidden(ctx)
+	a.term.prompt("%s", styled("\n"))
+	if err != nil {
+		return "", fmt.Errorf("reading the passphrase: %w", err)
+	}
+	return word, nil
+}

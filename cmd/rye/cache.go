@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas/worktree"
+)
+
+// A statCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
+type statCache struct {
+	*worktree.Cache               // nil remembers nothing
+	files, read     *atomic.Int64 // counted for --verbose
+}
+
+// statCache opens the stat cache, unless off.
+func (a *app) statCache(off bool) *statCache {
+	c := &statCache{files: a.count("files"), read: a.count("files read")}
+	if off {
+		return c
+	}
+	path, err := a.statCachePath()
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err != nil {
+		a.term.warn("no stat cache, every file is read: %v", err)
+		return c
+	}
+	c.Cache = worktree.OpenCache(path, worktree.CacheOptions{})
+	return c
+}
+
+func (a *app) statCachePath() (string, error) {
+	s := a.dir(cachePlace)
+	return filepath.Join(s.value, "stat.db"), s.err
+}
+
+// close writes what is new, and tells --verbose how it went.
+func (c *statCache) close(ctx context.Context, a *app) {
+	if c.Cache == nil {
+		return
+	}
+	c.Cache.Close(ctx)
+	if a.term.verbose {
+		n := c.Cache.Stats(ctx)
+		a.count("stat cache hits").Store(n.Hits)
+		a.count("stat cache misses").Store(n.Misses)
+		a.count("stat cache busy").Store(n.Busy)
+		a.count("stat cache rebuilt").Store(n.Rebuilt)
+	}
+}
+
+// A rebuildable is a cache under the cache root.
+type rebuildable struct {
+	name, help string
+	path       func(*app) (string, error)
+	entries    func(context.Context, string) int64
+}
+
+// rebuildables lists what "rye cache" knows: everything rye can make again by itself.
+func rebuildables() []rebuildable {
+	return []rebuildable{
+		{"stat", "which files have not changed since they were hashed", (*app).statCachePath, func(ctx context.Context, path string) int64 {
+			c := worktree.OpenCache(path, worktree.CacheOptions{})
+			defer c.Close(ctx)
+			return c.Stats(ctx).Entries
+		}},
+	}
+}
+
+func cacheGroup() command {
+	return command{path: "cache", group: "store", help: "Look at what rye can make again by itself.",
+		more: "Every cache has a limit of its own and forgets what was not used for longest. Clearing one costs time, never data."}
+}
+
+func cacheLsCommand() command {
+	return command{
+		path: "cache ls", group: "store", help: "List the caches.", aka: []string{"cache list"},
+		more: "Examples:\n\n    rye cache ls\n    rye -v store put DIR    (hits and misses of one run)",
+		new:  func() runner { return new(cacheLsRun) }, schema: "cache-ls/1", output: cacheLsAnswer{},
+	}
+}
+
+type cacheLsRun struct{}
+
+type cacheLine struct {
+	Name    string `json:"name"`
+	Help    string `json:"help"`
+	Path    string `json:"path"`
+	Entries int64  `json:"entries"`
+	Bytes   int64  `json:"bytes"`
+}
+
+type cacheLsAnswer struct {
+	Caches []cacheLine `json:"caches"`
+}
+
+func (c cacheLsAnswer) text(t *terminal) {
+	rows := make([][]string, len(c.Caches))
+	for i, l := range c.Caches {
+		rows[i] = []string{l.Name, byteSize(float64(l.Bytes)), strconv.FormatInt(l.Entries, 10) + " entries", l.Path, l.Help}
+	}
+	t.rows(rows)
+}
+
+func (*cacheLsRun) run(ctx context.Context, a *app) (answer, error) {
+	ans := cacheLsAnswer{Caches: []cacheLine{}}
+	for _, r := range rebuildables() {
+		path, err := r.path(a)
+		if err != nil {
+			return nil, err
+		}
+		l := cacheLine{Name: r.name, Help: r.help, Path: path}
+		if fi, err := os.Stat(path); err == nil {
+			l.Bytes, l.Entries = fi.Size(), r.entries(ctx, path)
+		}
+		ans.Caches = append(ans.Caches, l)
+	}
+	return ans, nil
+}
+
+func cacheClearCommand() command {
+	return command{
+		path: "cache clear", group: "store", help: "Empty the caches, or one of them.", aka: []string{"cache rm", "cache clean", "cache prune"},
+		more: "Examples:\n\n    rye cache clear\n    rye cache clear stat",
+		new:  func() runner { return new(cacheClearRun) }, schema: "cache-clear/1", output: cacheClearAnswer{},
+	}
+}
+
+type cacheClearRun struct {
+	Name string `arg:"" optional:"" help:"Which; all when left out."`
+}
+
+type cacheClearAnswer struct {
+	Cleared []string `json:"cleared"`
+	Bytes   int64    `json:"bytes"`
+}
+
+func (c cacheClearAnswer) text(t *terminal) { t.note("freed %s", byteSize(float64(c.Bytes))) }
+
+func (c *cacheClearRun) complete(context.Context, *app, string, string) (out []candidate) {
+	for _, r := range rebuildables() {
+		out = append(out, candidate{r.name, r.help})
+	}
+	return out
+}
+
+func (c *cacheClearRun) run(ctx context.Context, a *app) (answer, error) {
+	ans := cacheClearAnswer{Cleared: []string{}}
+	for _, r := range rebuildables() {
+		if c.Name != "" && c.Name != r.name {
+			continue
+		}
+		path, err := r.path(a)
+		if err != nil {
+			return nil, err
+		}
+		if fi, err := os.Stat(path); err == nil {
+			ans.Bytes += fi.Size()
+		}
+		if err := worktree.OpenCache(path, worktree.CacheOptions{}).Clear(); err != nil {
+			return nil, err
+		}
+		ans.Cleared = append(ans.Cleared, r.name)
+	}
+	if c.Name != "" && len(ans.Cleared) == 0 {
+		var names []string
+		for _, r := range rebuildables() {
+			names = append(names, r.name)
+		}
+		f := &fault{code: codeItem, message: "there is no cache \"" + c.Name + "\"", hint: []string{"rye cache ls"}}
+		if meant := near(c.Name, names); len(meant) > 0 {
+			f.why = []string{"did you mean " + meant[0] + "?"}
+		}
+		return nil, f
+	}
+	return ans, nil
+}

@@ -1,0 +1,21 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// systemDir keeps everything below the local application data, which doesn't roam.
+func systemDir(p place, env func(string) string) (dir, origin string, err error) {
+	base := env("LOCALAPPDATA")
+	if !filepath.IsAbs(base) {
+		return "", "LOCALAPPDATA", fmt.Errorf("LOCALAPPDATA is %q, not an absolute path", base)
+	}
+	switch p {
+	case statePlace:
+		return filepath.Join(base, "rye", "state"), "LOCALAPPDATA", nil
+	case cachePlace:
+		return filepath.Join(base, "rye", "cache"), "LOCALAPPDATA", nil
+	}
+	return base, "LOCALAPPDATA", nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+)
+
+// checkKeys looks at the modes of the keys, and whether the policy knows the one that signs.
+func checkKeys(_ context.Context, a *app) finding {
+	if f := checkBase(a); f != nil {
+		return *f
+	}
+	lines, err := a.keyLines()
+	if err != nil {
+		return bad(statusFail, err)
+	}
+	for _, l := range lines {
+		if l.Error != "" {
+			return finding{Status: statusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: "rye key show " + quoteArg(l.Name)}
+		}
+	}
+	for _, l := range lines {
+		if l.Default && l.InPolicy == "" {
+			return finding{Status: statusWarn, Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
+				Hint: "rye trust add " + l.Public + " --owner OWNER --names GLOB"}
+		}
+	}
+	if len(lines) == 0 {
+		return good("none yet: rye key new makes one")
+	}
+	return good("%s", counted(int64(len(lines)), "key"))
+}
+
+// checkBase is what is found where there can be no user space: that rye works without.
+func checkBase(a *app) *finding {
+	base := a.userBase()
+	if base.err == nil {
+		_, base.err = isDir(base.value)
+	}
+	if base.err == nil {
+		return nil
+	}
+	f := bad(statusWarn, base.err)
+	return &f
+}
+
+// soon is how long before its end a key is worth a warning.
+const soon = 30 * 24 * time.Hour
+
+// checkPolicy reads the policies and looks for what ends soon.
+func checkPolicy(_ context.Context, a *app) finding {
+	if f := checkBase(a); f != nil && a.globals.Trust == "" {
+		return *f
+	}
+	root, err := a.rootAuthority()
+	if err != nil {
+		return bad(statusFail, err)
+	}
+	project, err := a.projectAuthority()
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return bad(statusFail, err)
+	}
+	if root.file == nil {
+		return good("none yet, so nobody is trusted: rye key new makes one")
+	}
+	p := root.side.Policy
+	for _, k := range p.Sections().Keys {
+		switch left := k.Expires.Sub(a.now()); {
+		case k.Expires.IsZero() || len(vouches(p, k.Name)) == 0:
+		case left <= 0:
+			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, dateText(k.Expires)), Hint: "rye trust list"}
+		case left < soon:
+			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, dateText(k.Expires)), Hint: "rye key rotate"}
+		}
+	}
+	if f := checkLists(a, root); f != nil {
+		return *f
+	}
+	also := ""
+	if project != nil {
+		also = "; the project has one too"
+	}
+	return good("%q (%s), %s, %s%s", root.path, root.origin, counted(int64(len(p.Sections().Keys)), "key"), counted(int64(len(p.Sections().Rules)), "rule"), also)
+}
+
+// checkLists wants each revocation list to be there and fresh.
+func checkLists(a *app, root *authority) *finding {
+	lists, err := a.lists().load(root)
+	if err != nil {
+		f := bad(statusFail, err)
+		return &f
+	}
+	for _, src := range root.side.Policy.Sections().Lists {
+		if l := lists[src.Name]; l == nil {
+			return &finding{Status: statusWarn, Detail: fmt.Sprintf("the revocation list %q was never fetched", src.Name), Hint: "rye trust update"}
+		} else if end := l.Issued.Add(src.MaxAge); ended(a.now(), end) || ended(a.now(), l.Expires) {
+			return &finding{Status: statusWarn, Detail: fmt.Sprintf("the revocation list %q is stale", src.Name), Hint: "rye trust update"}
+		}
+	}
+	return nil
+}
+
+func ended(now, end time.Time) bool { return !now.Before(end) }

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// globals are the flags of every command.
+type globals struct {
+	Help    helpFlag `short:"h" help:"Show what a command does."`
+	JSON    bool     `name:"json" help:"Write one line of JSON, errors included."`
+	Quiet   bool     `short:"q" help:"Say nothing but data, warnings and errors."`
+	Verbose bool     `short:"v" help:"Say more, and print counters at the end."`
+	Debug   bool     `group:"Global flags:" help:"With an error, print the chain of its causes."`
+	NoColor bool     `group:"Global flags:" help:"Never colour."`
+	Yes     bool     `short:"y" help:"Answer every question with yes."`
+	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Work on the project in DIR."`
+	Store   string   `placeholder:"DIR" complete:"dir" help:"Keep objects in DIR."`
+	Trust   string   `placeholder:"FILE" complete:"file" help:"Trust by the policy in FILE instead of the user's."`
+}
+
+// helpFlag ends the parse before anything is found missing, so that --help helps beside half a command.
+type helpFlag bool
+
+// errHelp is how a parse ends that met --help.
+var errHelp = errors.New("help asked for")
+
+// BeforeReset is called by kong once the words are known and before they are checked.
+func (helpFlag) BeforeReset() error { return errHelp }
+
+// invocation is a parsed command line.
+type invocation struct {
+	globals globals
+	command command
+	runner  runner
+	help    *kong.Context // what --help was asked about, or nil
+}
+
+// parse reads a command line. The error is a *fault that names what was meant, where that can be guessed.
+func parse(cmds []command, args []string) (*invocation, error) {
+	inv := new(invocation)
+	few := narrow(cmds, args)
+	kctx, err := newGrammar(&inv.globals, few).Parse(args)
+	if err != nil && len(few) < len(cmds) {
+		// What to suggest, or to show, is chosen among all commands.
+		inv.globals = globals{}
+		kctx, err = newGrammar(&inv.globals, cmds).Parse(args)
+	}
+	var bad *kong.ParseError
+	if errors.As(err, &bad) {
+		if errors.Is(err, errHelp) {
+			inv.help = bad.Context
+			return inv, nil
+		}
+		return nil, usageFault(cmds, args, bad)
+	}
+	if err != nil {
+		return nil, err
+	}
+	node := kctx.Selected()
+	inv.command, _ = find(cmds, node.Path())
+	inv.runner = node.Target.Addr().Interface().(runner)
+	return inv, nil
+}
+
+// find returns the command of a path.
+func find(cmds []command, path string) (command, bool) {
+	i := slices.IndexFunc(cmds, func(c command) bool { return c.path == path })
+	if i < 0 {
+		return command{}, false
+	}
+	return cmds[i], true
+}
+
+// narrow returns the commands whose words stand in args in their order, and their groups. The command that
+// is meant is among them, so a grammar of these alone reads the line as the whole grammar would, at a tenth
+// of the price: kong builds its model by reflection, 50 µs for each command (measured). Without any such
+// command it returns all.
+func narrow(cmds []command, args []string) []command {
+	var few []command
+	runs := false
+	for _, c := range cmds {
+		rest, ok := args, true
+		for word := range strings.FieldsSeq(c.path) {
+			i := slices.Index(rest, word)
+			if i < 0 {
+				ok = false
+				break
+			}
+			rest = rest[i+1:]
+		}
+		if ok {
+			few = append(few, c)
+			runs = runs || c.new != nil
+		}
+	}
+	if !runs {
+		return cmds
+	}
+	return few
+}
+
+// newGrammar builds kong's model of the commands. Its own errors are mistakes in the table, which a test
+// finds for every command.
+func newGrammar(g *globals, cmds []command) *kong.Kong {
+	options := []kong.Option{
+		kong.Name("rye"),
+		kong.Description("A package manager and build tool for what AI agents run."),
+		kong.NoDefaultHelp(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: helpWidth}),
+		kong.Writers(new(bytes.Buffer), new(bytes.Buffer)),
+		kong.PostBuild(func(k *kong.Kong) error {
+			for _, flag := range k.Model.Flags {
+				flag.Group = &kong.Group{Key: "global", Title: "Global flags:"}
+			}
+			nest(k.Model.Node, cmds)
+			return nil
+		}),
+	}
+	for _, c := range cmds {
+		var target any = new(struct{})
+		if c.new != nil {
+			target = c.new()
+		}
+		var tags []string
+		if c.hidden {
+			tags = append(tags, `hidden:""`)
+		}
+		options = append(options, kong.DynamicCommand(c.path, c.help, heading(c.group), target, tags...))
+	}
+	return kong.Must(g, options...)
+}
+
+// helpWidth is the width of help text, the same everywhere so that it reads the same everywhere.
+const helpWidth = 100
+
+// heading is the line a group of commands stands under.
+func heading(group string) string {
+	if group == "" {
+		return ""
+	}
+	return strings.ToUpper(group[:1]) + group[1:] + ":"
+}
+
+// nest hangs the nodes of commands such as "store put", which kong was given side by side, below the nodes
+// of their groups.
+func nest(root *kong.Node, cmds []command) {
+	nodes := root.Children
+	root.Children = nil
+	for i, node := range nodes {
+		node.Detail = cmds[i].more
+		parent := root
+		for {
+			j := slices.IndexFunc(parent.Children, func(n *kong.Node) bool {
+				return strings.HasPrefix(node.Name, n.Name+" ")
+			})
+			if j < 0 {
+				break
+			}
+			parent = parent.Children[j]
+			node.Name = node.Name[len(parent.Name)+1:]
+		}
+		node.Parent = parent
+		parent.Children = append(parent.Children, node)
+	}
+}
+
+// usage returns what kong prints about the command that a context is about.
+func usage(kctx *kong.Context) string {
+	var b bytes.Buffer
+	kctx.Kong.Stdout = &b
+	if err := kctx.PrintUsage(false); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// target returns the parsed struct of a node, for what a command offers beside running.
+func target[T any](node *kong.Node) (t T, ok bool) {
+	if node == nil || node.Target.Kind() != reflect.Struct {
+		return t, false
+	}
+	t, ok = node.Target.Addr().Interface().(T)
+	return t, ok
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+func helpCommand() command {
+	return command{
+		path: "help", group: "start", help: "Explain a command, or one of the topics errors and environment.",
+		more: "Examples:\n\n    rye help version\n    rye help errors\n    rye help environment --json",
+		aka:  []string{"man", "usage", "commands"},
+		new:  func() runner { return new(helpRun) }, schema: "help/1", output: helpAnswer{},
+	}
+}
+
+type helpRun struct {
+	Words []string `arg:"" optional:"" name:"command" help:"The words of a command, or a topic."`
+}
+
+// helpAnswer is a page of help. Its lists are the same on every page, for programs.
+type helpAnswer struct {
+	Page        string         `json:"text"`
+	Commands    []helpLine     `json:"commands"`
+	Codes       []codeLine     `json:"codes"`
+	Exits       []exitLine     `json:"exits"`
+	Environment []variableLine `json:"environment"`
+}
+
+type helpLine struct {
+	Command string `json:"command"`
+	Help    string `json:"help"`
+	Schema  string `json:"schema"`
+}
+
+type variableLine struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+}
+
+// variables lists every variable that has an effect.
+func variables() []variableLine {
+	return []variableLine{
+		{"RYE_STORE", "where objects are kept, unless --store says"},
+		{envTrust, "the id (blake3:…) of the project's policy.yaml, which is then trusted instead of the user's policy"},
+		{envKey, "the private key (PEM) that signs, unless --key says"},
+		{envPassphrase, "the passphrase of private keys, instead of asking for it"},
+		{"USER_SPACE", "the directory whose .ai is the user space; default: the home directory"},
+		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the clock's"},
+		{"NO_COLOR", "never colour"},
+		{"CLICOLOR_FORCE", "colour even where there is no terminal"},
+		{"TERM", "dumb: neither colour nor a progress line"},
+		{"CI", "no progress line"},
+		{"LC_ALL, LC_CTYPE, LANG", "whether the terminal shows UTF-8; nothing else depends on the locale"},
+		{"XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "where store, state and caches are kept on Linux"},
+	}
+}
+
+func (h *helpRun) run(_ context.Context, a *app) (answer, error) {
+	ans := newHelp(a.commands)
+	switch strings.Join(h.Words, " ") {
+	case "errors":
+		ans.Page = errorsPage()
+		return ans, nil
+	case "environment":
+		ans.Page = environmentPage()
+		return ans, nil
+	}
+	kctx, err := kong.Trace(newGrammar(new(globals), a.commands), h.Words)
+	if err == nil {
+		err = kctx.Error
+	}
+	if err != nil {
+		topics := []string{"errors", "environment"}
+		for _, c := range a.commands {
+			topics = append(topics, c.path)
+		}
+		asked := strings.Join(h.Words, " ")
+		f := &fault{code: codeItem, message: fmt.Sprintf("there is no help for %q", asked), hint: []string{"rye help"}}
+		if meant := near(asked, topics); len(meant) > 0 {
+			f.hint = []string{"rye help " + meant[0]}
+		}
+		return nil, f
+	}
+	return helpOf(a.commands, kctx), nil
+}
+
+// complete offers the words that follow those given.
+func (h *helpRun) complete(_ context.Context, a *app, _, _ string) []candidate {
+	out := []candidate{{"errors", "codes and exit statuses"}, {"environment", "variables"}}
+	for _, c := range a.commands {
+		if !c.hidden && !strings.Contains(c.path, " ") {
+			out = append(out, candidate{c.path, c.help})
+		}
+	}
+	return out
+}
+
+// helpOf returns the page of the command that a context has come to.
+func helpOf(cmds []command, kctx *kong.Context) helpAnswer {
+	ans := newHelp(cmds)
+	ans.Page = usage(kctx)
+	if kctx.Selected() == nil {
+		ans.Page += "\nExit status: 0 done, 1 no or failed, 2 usage or configuration, 3 not found, 4 refused, 130 interrupted.\n" +
+			"More: rye help COMMAND, rye help errors, rye help environment\n"
+	}
+	return ans
+}
+
+func newHelp(cmds []command) helpAnswer {
+	ans := helpAnswer{Codes: codeTable(), Exits: exitHelp(), Environment: variables(), Commands: []helpLine{}}
+	for _, c := range cmds {
+		if !c.hidden && c.new != nil {
+			ans.Commands = append(ans.Commands, helpLine{c.path, c.help, c.schema})
+		}
+	}
+	return ans
+}
+
+func errorsPage() string {
+	var b strings.Builder
+	b.WriteString("Exit statuses:\n\n")
+	for _, e := range exitHelp() {
+		fmt.Fprintf(&b, "  %-4d %s\n", e.Exit, e.Help)
+	}
+	b.WriteString("\nA command that was asked a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
+		"\nError codes, with their status; * says that the same command may succeed later:\n\n")
+	for _, c := range codeTable() {
+		mark := " "
+		if c.Retryable {
+			mark = "*"
+		}
+		fmt.Fprintf(&b, "  %-21s %-3s %s %s\n", c.Code, strconv.Itoa(c.Exit), mark, c.Help)
+	}
+	return b.String()
+}
+
+func environmentPage() string {
+	var b strings.Builder
+	b.WriteString("Variables that have an effect; an empty one counts as unset, an unknown RYE_ variable is refused:\n\n")
+	for _, v := range variables() {
+		fmt.Fprintf(&b, "  %s\n      %s\n", v.Name, v.Help)
+	}
+	return b.String()
+}
+
+func (h helpAnswer) text(t *terminal) { t.printf("%s", styled(h.Page)) }

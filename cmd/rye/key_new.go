@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func keyNewCommand() command {
+	return command{
+		path: "key new", group: "trust", help: "Make a key.",
+		more: "The first key is trusted for the names ** except rye/** in the user's policy. Later ones vouch for nothing until " +
+			"rye trust add says so. --passphrase locks the file; the passphrase is " + envPassphrase + ", else it is asked for.\n\n" +
+			"Examples:\n\n    rye key new\n    rye key new release --passphrase --owner 'Acme Ltd'",
+		aka: []string{"key create", "key generate", "keygen"},
+		new: func() runner { return new(keyNewRun) }, schema: "key-new/1", output: keyNewAnswer{},
+	}
+}
+
+type keyNewRun struct {
+	Name       string `arg:"" optional:"" default:"default" help:"What to call it: lower-case letters, digits, - and _."`
+	Owner      string `placeholder:"TEXT" help:"Whose it is, for the policy."`
+	Passphrase bool   `help:"Lock it with a passphrase."`
+}
+
+type keyNewAnswer struct {
+	Key    keyLine     `json:"key"`
+	Policy trustChange `json:"policy"`
+}
+
+func (k keyNewAnswer) text(t *terminal) {
+	t.printf("%s\n", k.Key.Fingerprint)
+	k.Policy.text(t)
+}
+
+func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
+	dir, err := a.keysDir()
+	if err != nil {
+		return nil, err
+	}
+	if err := key.CheckName(c.Name); err != nil {
+		return nil, err
+	}
+	kept, err := dir.List()
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(kept, func(e key.Entry) bool { return e.Name == c.Name }) {
+		return nil, keyExists(c.Name, nil)
+	}
+	// What would stand in the way of the policy is found before there is a key.
+	if _, err := a.rootAuthority(); err != nil && len(kept) == 0 {
+		return nil, err
+	}
+	var passphrase string
+	if c.Passphrase {
+		if passphrase, err = a.newPassphrase(ctx); err != nil {
+			return nil, err
+		}
+	}
+	p, err := key.Generate(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	if err := dir.Add(c.Name, p, passphrase); err != nil {
+		return nil, keyExists(c.Name, err)
+	}
+	ans := keyNewAnswer{Policy: trustChange{Changes: []changeLine{}}}
+	if ans.Key, err = a.keyLine(c.Name); err != nil {
+		return nil, err
+	}
+	a.term.note("made the key %q, %s", c.Name, ans.Key.Fingerprint)
+	if len(kept) > 0 {
+		a.term.note("no rule of the policy names it: rye trust add says what it may vouch for")
+		return ans, nil
+	}
+	ans.Policy, err = a.trustFirst(ctx, policy.Key{Name: c.Name, Public: p.Public(), Owner: c.Owner})
+	if err != nil {
+		f := classify(err)
+		f.why = append(f.why, "the key is made; the policy doesn't know it")
+		return nil, f
+	}
+	ans.Key, err = a.keyLine(c.Name)
+	return ans, err
+}
+
+// trustFirst gives a user's first key the names ** except rye/**, unless somebody has them already.
+func (a *app) trustFirst(ctx context.Context, k policy.Key) (trustChange, error) {
+	given := true
+	ans, err := a.editPolicy(ctx, edit{change: func(root *policy.Side) (*policy.Policy, error) {
+		e, err := root.Policy.AddKey(k, true)
+		if err != nil {
+			return nil, err
+		}
+		given = !slices.ContainsFunc(root.Policy.Sections().Rules, func(r policy.Rule) bool { return r.Glob == "**" })
+		if given {
+			e, err = e.Policy.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1, Except: []string{"rye/**"}})
+		}
+		return e.Policy, err
+	}})
+	if err == nil && given {
+		a.term.note("the user's policy now trusts it for every name (**) except rye/**")
+	} else if err == nil {
+		a.term.note("the user's policy has a rule for ** already, which does not name it")
+	}
+	return ans, err
+}
+
+// keyExists gives fs.ErrExist, and nil, the words of a key that is there already.
+func keyExists(name string, err error) error {
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("there is a key %q already", name),
+		hint: []string{"rye key new OTHER-NAME", "rye key rotate " + quoteArg(name)}, details: map[string]any{"key": name}}
+}
+
+// keyLine is what is said of one kept key.
+func (a *app) keyLine(name string) (keyLine, error) {
+	lines, err := a.keyLines()
+	if err != nil {
+		return keyLine{}, err
+	}
+	i := slices.IndexFunc(lines, func(l keyLine) bool { return l.Name == name })
+	if i < 0 {
+		return keyLine{}, a.noKey(name, fs.ErrNotExist)
+	}
+	return lines[i], nil
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+func keyRemoveCommand() command {
+	return command{
+		path: "key remove", group: "trust", help: "Forget a key for good.",
+		more: "It asks first, or wants --yes: without a copy nobody can ever sign with it again. What it has signed stays signed, and the " +
+			"policy keeps what it says of it.\n\nExamples:\n\n    rye key remove old\n    rye key remove old --yes",
+		aka: []string{"key rm", "key delete"},
+		new: func() runner { return new(keyRemoveRun) }, schema: "key-remove/1", output: keyShowAnswer{},
+	}
+}
+
+type keyRemoveRun struct {
+	Name string `arg:"" help:"A key."`
+}
+
+func (*keyRemoveRun) complete(_ context.Context, a *app, _, _ string) []candidate {
+	return completeKeys(a)
+}
+
+func (c *keyRemoveRun) run(ctx context.Context, a *app) (answer, error) {
+	dir, err := a.keysDir()
+	if err != nil {
+		return nil, err
+	}
+	l, err := a.keyLine(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.confirm(ctx, fmt.Sprintf("remove the key %q, %s, for good?", c.Name, orDash(l.Fingerprint))); err != nil {
+		return nil, err
+	}
+	if err := dir.Remove(c.Name); err != nil {
+		return nil, a.noKey(c.Name, err)
+	}
+	a.term.note("removed the key %q, %s", c.Name, orDash(l.Fingerprint))
+	if len(l.Vouches) > 0 {
+		a.term.note("the policy still lets it vouch for %s: rye trust remove %s", strings.Join(l.Vouches, " "), l.InPolicy)
+	}
+	return keyShowAnswer{l}, nil
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func keyRotateCommand() command {
+	return command{
+		path: "key rotate", group: "trust", help: "Make a new key, and the document by which it takes an old one's place.",
+		more: "The document is signed by both keys and changes nothing by itself: everybody who trusts the old key runs rye trust add " +
+			"--rotation FILE, this user too. Where a rule asks for more keys, their owners sign it as well: rye sign FILE --as rotation:RULE. " +
+			"The old key is kept until rye key remove.\n\nExamples:\n\n    rye key rotate\n    rye key rotate release --rule 'acme/**' --out rotation.yaml",
+		new: func() runner { return new(keyRotateRun) }, schema: "key-rotate/1", output: keyRotateAnswer{},
+	}
+}
+
+type keyRotateRun struct {
+	Name       string `arg:"" optional:"" help:"The key that goes; without NAME the default one."`
+	To         string `placeholder:"NAME" help:"What to call the new key."`
+	Rule       string `placeholder:"GLOB" help:"The rule of the policy; without it the one that names the old key."`
+	Expires    string `placeholder:"DATE" help:"When the new key no longer counts."`
+	Out        string `placeholder:"FILE" complete:"file" default:"rotation.yaml" help:"Where to write the document: ${default}."`
+	Passphrase bool   `help:"Lock the new key with a passphrase."`
+}
+
+type keyRotateAnswer struct {
+	Old  string `json:"old"` // fingerprints
+	New  string `json:"new"`
+	Name string `json:"name"` // of the new key
+	Rule string `json:"rule"`
+	File string `json:"file"`
+	ID   string `json:"id"` // of the document
+}
+
+func (c *keyRotateRun) complete(_ context.Context, a *app, name, _ string) (out []candidate) {
+	switch name {
+	case "rule":
+		if au, err := a.rootAuthority(); err == nil {
+			for _, r := range au.side.Policy.Sections().Rules {
+				out = append(out, candidate{r.Glob, ""})
+			}
+		}
+		return out
+	case "name":
+		return completeKeys(a)
+	}
+	return nil
+}
+
+func (k keyRotateAnswer) text(t *terminal) { t.printf("%s\n", k.File) }
+
+func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
+	dir, err := a.keysDir()
+	if err != nil {
+		return nil, err
+	}
+	if c.Name == "" {
+		if c.Name, err = dir.Default(); err != nil {
+			return nil, err
+		}
+	}
+	old, err := a.signingKey(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	step, err := c.step(a, old.Public(), dir)
+	if err != nil {
+		return nil, err
+	}
+	var passphrase string
+	if c.Passphrase {
+		if passphrase, err = a.newPassphrase(ctx); err != nil {
+			return nil, err
+		}
+	}
+	fresh, err := key.Generate(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	step.Key.Public = fresh.Public()
+	body, doc, err := manifest.AppendRotation(nil, step)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range []key.Private{old.Private, fresh} {
+		if err := doc.Sign(k, a.clock().UTC().Truncate(time.Second)); err != nil {
+			return nil, err
+		}
+	}
+	// The key first: a document about a key that nobody has would be worse than a key without one.
+	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
+		return nil, keyExists(step.Key.Name, err)
+	}
+	if err := writeFile(c.Out, 0o644, true, bytesOf(manifest.Join(nil, body, doc.Signatures))); err != nil {
+		return nil, errors.Join(c.exists(err), dir.Remove(step.Key.Name))
+	}
+	a.term.note("made the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
+	a.term.note("nothing has changed yet: rye trust add --rotation %s", quoteArg(c.Out))
+	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule, c.Out, doc.ID.String()}, nil
+}
+
+func (c *keyRotateRun) exists(err error) error {
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", c.Out), hint: []string{"rye key rotate --out OTHER-FILE"}}
+}
+
+// step says which key of which rule goes, and what the new one is called.
+func (c *keyRotateRun) step(a *app, old key.Public, dir key.Dir) (policy.Rotation, error) {
+	au, err := a.rootAuthority()
+	if err != nil {
+		return policy.Rotation{}, err
+	}
+	p := au.side.Policy
+	known, ok := p.Key(old.Fingerprint())
+	rules := vouches(p, known.Name)
+	switch {
+	case !ok || len(rules) == 0:
+		return policy.Rotation{}, &fault{code: codeItem, message: fmt.Sprintf("no rule of the policy names the key %q: there is nothing to take over", c.Name),
+			hint: []string{"rye key new OTHER-NAME"}}
+	case c.Rule == "" && len(rules) > 1:
+		return policy.Rotation{}, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d rules name the key %q, and each takes a rotation of its own", len(rules), c.Name),
+			why: rules, hint: []string{a.again("--rule=" + quoteArg(rules[0]))}}
+	case c.Rule == "":
+		c.Rule = rules[0]
+	case !slices.Contains(rules, c.Rule):
+		return policy.Rotation{}, &fault{code: codeItem, message: fmt.Sprintf("no rule %q of the policy names the key %q", c.Rule, c.Name), why: rules}
+	}
+	step := policy.Rotation{Rule: c.Rule, Retire: old.Fingerprint(), Key: policy.Key{Name: c.To, Owner: known.Owner}}
+	for _, r := range p.Sections().Rules {
+		if r.Glob != c.Rule {
+			continue
+		}
+		for _, name := range r.Keys {
+			k, _ := p.KeyNamed(name)
+			step.Before = append(step.Before, k.Public.Fingerprint())
+		}
+	}
+	if step.Key.Expires, err = parseDate("--expires", c.Expires); err != nil {
+		return step, err
+	}
+	entries, err := dir.List()
+	for i := 2; step.Key.Name == ""; i++ {
+		name := fmt.Sprintf("%s-%d", c.Name, i)
+		if !taken(p, name) && !slices.ContainsFunc(entries, func(e key.Entry) bool { return e.Name == name }) {
+			step.Key.Name = name
+		}
+	}
+	if err == nil {
+		err = key.CheckName(step.Key.Name)
+	}
+	return step, err
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+)
+
+// storeGroup is what "rye store" alone shows.
+func storeGroup() command {
+	return command{
+		path: "store", group: "store", help: "Keep objects under their digests.",
+		aka: []string{"cas", "objects"},
+		more: "An OBJECT is a digest (blake3: and 64 digits), the first four digits or more of one, or the name of a ref; " +
+			"OBJECT:PATH is what lies at PATH in a tree. Only whole digests are ever written anywhere.",
+	}
+}
+
+// readStore opens the store to read from it. A store that isn't there is an empty answer's error.
+func (a *app) readStore() (*disk.Store, error) { return a.openStore(disk.Options{}) }
+
+// makeStore opens the store, and makes it when there is none.
+func (a *app) makeStore() (*disk.Store, error) { return a.openStore(disk.Options{Create: true}) }
+
+func (a *app) openStore(o disk.Options) (*disk.Store, error) {
+	where := a.store()
+	if where.err != nil {
+		return nil, where.err
+	}
+	o.Now = a.clock
+	s, err := disk.Open(where.value, o)
+	if errors.Is(err, fs.ErrNotExist) && !o.Create {
+		return nil, &fault{code: codeItem, err: err, message: fmt.Sprintf("there is no store at %q (%s)", where.value, where.origin),
+			hint: []string{"rye store put DIR"}}
+	}
+	return s, err
+}
+
+// An object is what an argument stands for.
+type object struct {
+	id   cas.ID
+	path string // the part after ':', or empty
+	mode cas.Mode
+}
+
+// resolve finds what an OBJECT argument stands for. A digest that is kept under several kinds is the first of
+// kinds that it is kept under.
+func resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) (object, error) {
+	name, path, _ := strings.Cut(strings.TrimPrefix(arg, "blake3:"), ":")
+	if strings.HasPrefix(arg, "blake3:") {
+		name = "blake3:" + name
+	}
+	id, err := resolveName(ctx, s, name, kinds)
+	if err != nil {
+		return object{}, err
+	}
+	o := object{id: id, path: path, mode: cas.File}
+	if id.Kind == cas.TreeKind {
+		o.mode = cas.Dir
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" {
+			continue
+		}
+		if o, err = descend(ctx, s, o, segment); err != nil {
+			return object{}, err
+		}
+	}
+	return o, nil
+}
+
+// descend goes to an entry of a tree.
+func descend(ctx context.Context, s *disk.Store, o object, name string) (object, error) {
+	entries, err := readTree(ctx, s, o.id)
+	if err != nil {
+		return object{}, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name == name {
+			return object{id: e.ID(), path: o.path, mode: e.Mode}, nil
+		}
+		names = append(names, e.Name)
+	}
+	f := &fault{code: codeItem, message: fmt.Sprintf("the tree %s has no %q", o.id.Digest.Short(), name)}
+	if meant := near(name, names); len(meant) > 0 {
+		f.why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return object{}, f
+}
+
+// readTree returns the entries of a tree.
+func readTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error) {
+	if id.Kind != cas.TreeKind {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%s is not a tree", id)}
+	}
+	b, err := readObject(ctx, s, id)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cas.ParseTree(nil, b)
+	if err != nil {
+		return nil, &cas.DamagedError{ID: id, Err: err}
+	}
+	return entries, nil
+}
+
+func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (cas.ID, error) {
+	if len(kinds) == 0 {
+		kinds = []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
+	}
+	if d, err := cas.ParseDigest(name); err == nil {
+		for _, k := range kinds {
+			absent, err := s.Missing(ctx, []cas.ID{{Kind: k, Digest: d}})
+			if err != nil {
+				return cas.ID{}, err
+			}
+			if len(absent) == 0 {
+				return cas.ID{Kind: k, Digest: d}, nil
+			}
+		}
+		return cas.ID{}, noObject(s, name)
+	}
+	if disk.CheckRefName(name) == nil {
+		id, err := s.Ref(name)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return id, err
+		}
+	}
+	digits, ok := cas.ParsePrefix(name)
+	if !ok {
+		return cas.ID{}, noObject(s, name)
+	}
+	found, err := s.Find(ctx, digits)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	for _, k := range kinds {
+		var some []cas.ID
+		for _, id := range found {
+			if id.Kind == k {
+				some = append(some, id)
+			}
+		}
+		switch len(some) {
+		case 0:
+		case 1:
+			return some[0], nil
+		default:
+			f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d objects begin with %q", len(some), name)}
+			for _, id := range some[:min(len(some), 5)] {
+				f.why = append(f.why, id.String())
+			}
+			return cas.ID{}, f
+		}
+	}
+	return cas.ID{}, noObject(s, name)
+}
+
+func noObject(s *disk.Store, name string) error {
+	f := &fault{code: codeItem, message: fmt.Sprintf("the store has no object and no ref %q", name),
+		details: map[string]any{"object": name, "store": s.Dir()}, hint: []string{"rye store refs"}}
+	refs, _ := s.Refs()
+	var names []string
+	for _, r := range refs {
+		names = append(names, r.Name)
+	}
+	if meant := near(name, names); len(meant) > 0 {
+		f.why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return f
+}
+
+// completeObjects offers the refs of the store.
+func completeObjects(a *app) []candidate {
+	s, err := a.readStore()
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	refs, _ := s.Refs()
+	out := make([]candidate, 0, len(refs))
+	for _, r := range refs {
+		out = append(out, candidate{r.Name, r.ID.Kind.String() + " " + r.ID.Digest.Short()})
+	}
+	return out
+}

@@ -1,0 +1,296 @@
+//go:build peers && linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestBash completes lines in a real bash, with the script as it is shipped.
+func TestBash(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"store dir", "store-file"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for line, want := range map[string]string{
+		"rye ver":                  "version",
+		"rye con":                  "config",
+		"rye completion ":          "bash fish zsh",
+		"rye completion z":         "zsh",
+		"rye config --expl":        "--explain",
+		"rye -C x completion f":    "fish",
+		"rye --store ":             "store dir|store-file",
+		"rye --store=sto":          "store dir|store-file",
+		"rye --store=s version --": "--debug --help --json --no-color --project --quiet --store --verbose",
+		"rye schema ver":           "version/1",
+		"rye __comp":               "",
+		"rye version nope":         "",
+	} {
+		got := bashCompletes(t, dir, line)
+		if w := strings.ReplaceAll(want, " ", "|"); got != want && got != w {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestFish completes lines in a real fish.
+func TestFish(t *testing.T) {
+	for line, want := range map[string]string{
+		"rye ver": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
+	} {
+		got := shellCompletes(t, "fish", "--no-config", "-c", "rye completion fish | source; complete -C $argv[1] | string split -f1 \\t; true", line)
+		if got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestZsh runs the completion function in a real zsh. What zsh does with the candidates is its own affair, so
+// _describe is replaced by one that prints them.
+func TestZsh(t *testing.T) {
+	const script = `compdef() { }; eval "$(rye completion zsh)"
+_describe() { print -rl -- "${(P@)3}" }
+words=(${(z)1}); [[ $1 == *' ' ]] && words+=(''); CURRENT=$#words
+_rye | sed 's/:.*//'`
+	for line, want := range map[string]string{
+		"rye ver": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
+	} {
+		if got := shellCompletes(t, "zsh", "-f", "-c", script, "zsh", line); got != want {
+			t.Errorf("%q: %q, want %q", line, got, want)
+		}
+	}
+}
+
+// shellCompletes returns the sorted lines that a shell prints, joined by |.
+func shellCompletes(t *testing.T, shell string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(shell, args...)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), "HOME="+cmd.Dir, "XDG_CONFIG_HOME="+cmd.Dir, "XDG_DATA_HOME="+cmd.Dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Fields(string(out))
+	slices.Sort(lines)
+	return strings.Join(lines, "|")
+}
+
+// bashCompletes returns the sorted replies of the completion function, joined by |.
+func bashCompletes(t *testing.T, dir, line string) string {
+	t.Helper()
+	// COMP_WORDS as readline splits them: at blanks, and at each = and :.
+	script := `eval "$(rye completion bash)"
+COMP_LINE=$1 COMP_POINT=${#1} COMP_WORDS=()
+word='' rest=$1
+while [[ -n $rest ]]; do
+    c=${rest:0:1} rest=${rest:1}
+    case "$c" in
+    ' ') [[ -n $word ]] && COMP_WORDS+=("$word"); word='' ;;
+    [=:]) [[ -n $word ]] && COMP_WORDS+=("$word"); COMP_WORDS+=("$c"); word='' ;;
+    *) word+=$c ;;
+    esac
+done
+[[ -n $word || $COMP_LINE == *' ' ]] && COMP_WORDS+=("$word")
+COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+_rye
+[[ ${#COMPREPLY[@]} -gt 0 ]] && printf '%s\n' "${COMPREPLY[@]}" | LC_ALL=C sort`
+	cmd := exec.Command("bash", "--norc", "-c", script, "bash", line)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if stderr.Len() > 0 {
+		t.Errorf("%q: %s", line, stderr.String())
+	}
+	return strings.ReplaceAll(strings.TrimSpace(string(out)), "\n", "|")
+}
+
+// openPTY returns both ends of a new pseudo-terminal of 40 columns.
+func openPTY(t *testing.T) (master, slave *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := int(master.Fd())
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.IoctlSetWinsize(int(slave.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 40}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close(); slave.Close() })
+	return master, slave
+}
+
+// TestTerminal: on a real terminal there is colour, the progress line and its width; TERM=dumb has neither.
+func TestTerminal(t *testing.T) {
+	for env, want := range map[string]string{
+		"TERM=xterm": "\x1b[1;31merror: \x1b[0m",
+		"TERM=dumb":  "error: ",
+		"NO_COLOR=1": "error: ",
+	} {
+		master, slave := openPTY(t)
+		cmd := exec.Command("rye", "nope")
+		cmd.Env = []string{env, "LANG=C.UTF-8", "HOME=" + t.TempDir()}
+		cmd.Stdout, cmd.Stderr = slave, slave
+		if err := cmd.Run(); err == nil {
+			t.Error("no error")
+		}
+		slave.Close()
+		if got := readPTY(master); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q", env, got)
+		}
+	}
+}
+
+func TestProgressOnPTY(t *testing.T) {
+	master, slave := openPTY(t)
+	h, _, _ := testHost("TERM=xterm")
+	h.stderr = streamOf(slave)
+	if !h.stderr.tty {
+		t.Fatal("a pseudo-terminal isn't taken for a terminal")
+	}
+	a := &app{host: h, term: h.terminal(false)}
+	p := a.progress("a label that is rather long for this terminal", 1<<20)
+	p.Add(1 << 19)
+	buf := make([]byte, 256)
+	n, err := master.Read(buf) // blocks until the first line is drawn
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(buf[:n]), "a label that is rather long for this te"; got != want {
+		t.Errorf("drawn %q, want %q", got, want)
+	}
+	if since := time.Since(p.begun); since < progressAfter {
+		t.Errorf("drawn after %v", since)
+	}
+	p.Done()
+	slave.Close()
+	if got := readPTY(master); !strings.HasSuffix(got, "\r\x1b[K") {
+		t.Errorf("left %q", got)
+	}
+}
+
+// readPTY reads what is left once the other end is closed, which the kernel reports as EIO.
+func readPTY(master *os.File) string {
+	got, _ := io.ReadAll(master)
+	return string(got)
+}
+
+// TestFullDevice: what couldn't be written is no success.
+func TestFullDevice(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	cmd := exec.Command("rye", "version")
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	cmd.Stdout = full
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitNo || !strings.Contains(stderr.String(), "the disk is full") {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
+// TestOtherOwner needs root: a project that another user owns, or could have planted in a shared directory,
+// is refused, and -C takes it.
+func TestOtherOwner(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root")
+	}
+	top := layOut(t, ".git/ shared/.git/ shared/rye.yaml shared/a/ theirs/.git/ theirs/rye.yaml")
+	for _, path := range []string{"shared/rye.yaml", "theirs", "theirs/rye.yaml"} {
+		if err := os.Chown(filepath.Join(top, path), 4242, 4242); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for dir, want := range map[string]string{"shared/a": "refused shared/rye.yaml", "theirs": "refused theirs"} {
+		p, err := projectSearch{foreign: ownedByOther}.find(filepath.Join(top, dir))
+		if got := shown(top, p, err); got != want {
+			t.Errorf("%s: %q, want %q", dir, got, want)
+		}
+	}
+	cmd := exec.Command("rye", "-C", filepath.Join(top, "theirs"), "config", "--explain")
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	if out, err := cmd.Output(); err != nil || !strings.Contains(string(out), filepath.Join(top, "theirs")+"  ") {
+		t.Errorf("-C: %v, %s", err, out)
+	}
+}
+
+// TestUnprivileged: as a user without rights to its home, everything that can't be made or written is said.
+func TestUnprivileged(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Fatal("this test needs root, to become somebody else")
+	}
+	rye, err := exec.LookPath("rye")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The way to the binary must be open to others.
+	binary, err := os.ReadFile(rye)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "rye-unprivileged")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	rye = filepath.Join(dir, "rye")
+	for _, err := range []error{os.WriteFile(rye, binary, 0o755), os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o555)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	home := filepath.Join(dir, "home")
+	cmd := exec.Command(rye, "doctor")
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + home}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitNo {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{
+		`warn  home      the home directory "` + home + `" can't be written to: this user has no permission`,
+		`fail  state     the state directory "` + home + `/.local/state/rye" (default) can't be made: this user has no permission`,
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+}

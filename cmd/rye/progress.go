@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// When a progress line appears and how often it changes.
+const (
+	progressAfter = time.Second
+	progressEvery = 200 * time.Millisecond
+)
+
+// A progress shows how far something is: on a terminal, after a second, one line redrawn in place. Without a
+// terminal it is nil, and all its methods do nothing. Add is one atomic addition; the drawing is a goroutine
+// that sleeps. Safe for concurrent use, Done included.
+type progress struct {
+	term  *terminal
+	label string
+	total atomic.Int64 // bytes, or 0 when unknown
+	done  atomic.Int64
+	begun time.Time
+
+	stop chan struct{}
+	once sync.Once
+	gone sync.WaitGroup
+
+	last     time.Time // of the previous line
+	lastDone int64
+	rate     float64 // bytes a second, smoothed
+}
+
+// progress begins one. label says what is being done, total how many bytes it takes, 0 if nobody knows.
+func (a *app) progress(label string, total int64) *progress {
+	if !a.term.live || a.term.quiet {
+		return nil
+	}
+	p := &progress{term: a.term, label: label, begun: time.Now(), stop: make(chan struct{})}
+	p.total.Store(total)
+	p.gone.Go(p.loop)
+	return p
+}
+
+// Add counts n more bytes.
+func (p *progress) Add(n int64) {
+	if p != nil {
+		p.done.Add(n)
+	}
+}
+
+// Expect learns how many bytes it will be while it is under way: measure adds them up, beside what is measured,
+// and is not asked when nobody would see the answer.
+func (p *progress) Expect(ctx context.Context, measure func(context.Context) (int64, error)) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p.gone.Go(func() {
+		defer cancel()
+		if n, err := measure(ctx); err == nil {
+			p.total.Store(n)
+		}
+	})
+	p.gone.Go(func() {
+		select {
+		case <-p.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+}
+
+// Done takes the line away.
+func (p *progress) Done() {
+	if p == nil {
+		return
+	}
+	p.once.Do(func() { close(p.stop) })
+	p.gone.Wait()
+}
+
+func (p *progress) loop() {
+	timer := time.NewTimer(progressAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.stop:
+			p.term.draw("")
+			return
+		case now := <-timer.C:
+			width := 0
+			if p.term.stderr.width != nil {
+				width = p.term.stderr.width()
+			}
+			p.term.draw(p.render(now, width))
+			timer.Reset(progressEvery)
+		}
+	}
+}
+
+// render returns the line for a moment, cut to the width of the terminal: one that wraps can't be redrawn.
+func (p *progress) render(now time.Time, width int) string {
+	done := p.done.Load()
+	if p.last.IsZero() {
+		p.last = p.begun
+	}
+	if span := now.Sub(p.last).Seconds(); span > 0 {
+		rate := float64(done-p.lastDone) / span
+		if p.last.Equal(p.begun) {
+			p.rate = rate
+		} else {
+			p.rate += (rate - p.rate) / 8
+		}
+		p.last, p.lastDone = now, done
+	}
+	line := escape(p.label, p.term.ascii) + "  " + byteSize(float64(done))
+	total := p.total.Load()
+	if total > 0 {
+		line += fmt.Sprintf(" of %s  %d%%", byteSize(float64(total)), min(100, done*100/total))
+	}
+	line += "  " + byteSize(p.rate) + "/s"
+	if left := total - done; total > 0 && left > 0 && p.rate >= 1 {
+		line += "  ETA " + countdown(float64(left)/p.rate)
+	}
+	if width <= 0 {
+		width = 80
+	}
+	runes := []rune(line)
+	return string(runes[:min(len(runes), width-1)])
+}
+
+// countdown writes seconds as people read them.
+func countdown(seconds float64) string {
+	s := int64(seconds + 0.5)
+	switch {
+	case seconds > 359999:
+		return "more than 99h"
+	case s >= 3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	case s >= 60:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	}
+	return fmt.Sprintf("%ds", s)
+}
+
+// byteSize writes a number of bytes as people read it.
+func byteSize(n float64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%.0f B", n)
+	}
+	i := -1
+	for n >= 1023.95 && i < len("KMGTPE")-1 {
+		n /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", n, "KMGTPE"[i])
+}
+
+// counted returns r with every byte read counted.
+func (p *progress) counted(r io.Reader) io.Reader {
+	if p == nil {
+		return r
+	}
+	return &countedReader{r, p}
+}
+
+type countedReader struct {
+	r io.Reader
+	p *progress
+}
+
+func (c *countedReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.p.Add(int64(n))
+	return n, err
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestFindProject lays trees out and searches from "at". A path ending in / is a directory.
+func TestFindProject(t *testing.T) {
+	for _, test := range []struct {
+		name, tree, at, want string
+		user                 string // the user base
+		foreign              string // what another user owns
+	}{
+		{name: "here", tree: ".git/ rye.yaml", at: ".", want: ". rye.yaml"},
+		{name: "above", tree: ".git/ rye.yaml a/b/", at: "a/b", want: ". rye.yaml"},
+		{name: "nearest", tree: ".git/ rye.yaml a/rye.yaml a/b/", at: "a/b", want: "a rye.yaml"},
+		{name: "rye.yaml before a nearer .ai", tree: ".git/ rye.yaml a/.ai/ a/b/", at: "a/b", want: ". rye.yaml"},
+		{name: "else .ai", tree: ".git/ .ai/ a/", at: "a", want: ". .ai"},
+		{name: "both", tree: ".git/ .ai/ rye.yaml", at: ".", want: ". rye.yaml"},
+		{name: "none", tree: ".git/ a/", at: "a", want: "none"},
+		{name: "not above .git", tree: ".git/ rye.yaml a/.git/ a/b/", at: "a/b", want: "none"},
+		{name: "beside .git", tree: ".git/ a/.git/ a/rye.yaml a/b/", at: "a/b", want: "a rye.yaml"},
+		{name: ".git is a file in a worktree", tree: ".git/ rye.yaml a/.git a/b/", at: "a/b", want: "none"},
+		{name: "the user space is no project", tree: ".git/ .ai/ a/", at: "a", user: ".", want: "none"},
+		{name: "rye.yaml doesn't make the user base one", tree: ".git/ rye.yaml a/", at: "a", user: ".", want: "none"},
+		{name: "above the user base", tree: ".git/ rye.yaml u/.ai/ u/a/", at: "u/a", user: "u", want: ". rye.yaml"},
+		{name: "below the user base", tree: ".git/ .ai/ a/.ai/", at: "a", user: ".", want: "a .ai"},
+		{name: ".ai is a file", tree: ".git/ .ai", at: ".", want: "none"},
+		{name: "rye.yaml is a directory", tree: ".git/ rye.yaml/", at: ".", want: "none"},
+		{name: "another's directory", tree: ".git/ a/rye.yaml a/b/", at: "a/b", foreign: "a", want: "refused a"},
+		{name: "another's rye.yaml in a shared directory", tree: ".git/ rye.yaml a/", at: "a", foreign: "rye.yaml", want: "refused rye.yaml"},
+		{name: "another's .ai", tree: ".git/ .ai/", at: ".", foreign: ".ai", want: "refused .ai"},
+		{name: "no way round by a nearer .ai", tree: ".git/ rye.yaml a/.ai/", at: "a", foreign: "rye.yaml", want: "refused rye.yaml"},
+		{name: "another's .git doesn't matter", tree: ".git/ rye.yaml", at: ".", foreign: ".git", want: ". rye.yaml"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			top := layOut(t, test.tree)
+			s := projectSearch{foreign: foreignIn(top, test.foreign)}
+			if test.user != "" {
+				s.userBase = filepath.Join(top, test.user)
+			}
+			p, err := s.find(filepath.Join(top, test.at))
+			if got := shown(top, p, err); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// TestNamedProject: -C takes the very directory, whoever owns it.
+func TestNamedProject(t *testing.T) {
+	top := layOut(t, ".git/ rye.yaml a/b/ a/.ai/ f")
+	s := projectSearch{userBase: filepath.Join(top, "a", "b"), foreign: func(fs.FileInfo) bool { return true }}
+	for at, want := range map[string]string{".": ". rye.yaml", "a": "a .ai", ".git": ".git ", "a/b": "wrong", "nowhere": "absent", "f": "wrong"} {
+		p, err := s.named(filepath.Join(top, at))
+		got := shown(top, p, err)
+		if want == "wrong" && err != nil {
+			continue
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", at, got, want)
+		}
+	}
+}
+
+// TestProjectByLink: the directories as they lie on disk count, not the way they were reached.
+func TestProjectByLink(t *testing.T) {
+	top := layOut(t, ".git/ rye.yaml real/.git/ real/a/ real/.ai/")
+	if err := os.Symlink(filepath.Join(top, "real", "a"), filepath.Join(top, "link")); err != nil {
+		t.Fatal(err)
+	}
+	s := projectSearch{foreign: ownedByOther}
+	p, err := s.find(filepath.Join(top, "link"))
+	if got := shown(top, p, err); got != "real .ai" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func layOut(t *testing.T, tree string) string {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.FieldsSeq(tree) {
+		path := filepath.Join(top, filepath.FromSlash(name))
+		dir := path
+		if !strings.HasSuffix(name, "/") {
+			dir = filepath.Dir(path)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if dir != path {
+			if err := os.WriteFile(path, nil, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return top
+}
+
+// foreignIn says that one path below top belongs to another user.
+func foreignIn(top, path string) func(fs.FileInfo) bool {
+	return func(fi fs.FileInfo) bool {
+		if path == "" {
+			return false
+		}
+		other, err := os.Lstat(filepath.Join(top, path))
+		return err == nil && os.SameFile(fi, other)
+	}
+}
+
+func shown(top string, p project, err error) string {
+	var f *fault
+	switch {
+	case errors.Is(err, errNoProject):
+		return "none"
+	case errors.Is(err, fs.ErrNotExist):
+		return "absent"
+	case errors.As(err, &f) && f.code == codeDenied:
+		rel, _ := filepath.Rel(top, f.details["path"].(string))
+		return "refused " + filepath.ToSlash(rel)
+	case err != nil:
+		return err.Error()
+	}
+	rel, _ := filepath.Rel(top, p.root)
+	return filepath.ToSlash(rel) + " " + p.marker
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// errorReply is the error object of --json.
+type errorReply struct {
+	Code       code   `json:"code"`
+	Message    string `json:"message"`
+	Details    any    `json:"details"`
+	Retryable  bool   `json:"retryable"`
+	Suggestion string `json:"suggestion"`
+}
+
+// replyData returns the line that --json prints for an answer of a schema.
+func replyData(schema string, ans answer) ([]byte, error) {
+	data, err := dataOf(schema, ans)
+	if err != nil {
+		return nil, err
+	}
+	return encodeReply(struct {
+		Success bool            `json:"success"`
+		Data    json.RawMessage `json:"data"`
+	}{true, data})
+}
+
+// replyFault returns the line that --json prints for a fault. An answer that came with it stands in details,
+// with its schema.
+func replyFault(f *fault, schema string, ans answer) ([]byte, error) {
+	details := map[string]any{}
+	maps.Copy(details, f.details)
+	if len(f.why) > 0 {
+		details["why"] = f.why
+	}
+	e := errorReply{
+		Code:       f.line().Code,
+		Message:    f.message,
+		Details:    details,
+		Retryable:  f.line().Retryable,
+		Suggestion: strings.Join(f.hint, "\n"),
+	}
+	if ans != nil {
+		data, err := dataOf(schema, ans)
+		if err != nil {
+			return nil, err
+		}
+		e.Details = data
+	}
+	return encodeReply(struct {
+		Success bool       `json:"success"`
+		Error   errorReply `json:"error"`
+	}{false, e})
+}
+
+// dataOf marshals an answer, which is an object, with its schema as the first member.
+func dataOf(schema string, ans answer) (json.RawMessage, error) {
+	name, err := json.Marshal(schema)
+	if err != nil {
+		return nil, err
+	}
+	object, err := marshal(ans)
+	if err != nil {
+		return nil, err
+	}
+	data := append([]byte(`{"schema":`), name...)
+	if len(object) > len("{}") {
+		data = append(data, ',')
+	}
+	return append(data, object[1:]...), nil
+}
+
+// marshal is json.Marshal without the escapes for HTML.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// encodeReply marshals v as one line. Outside ASCII only what prints stands for itself: the line may well be
+// shown on a terminal, and json leaves C1 controls and changes of direction as they are.
+func encodeReply(v any) ([]byte, error) {
+	line, err := marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, len(line)+1)
+	for len(line) > 0 {
+		r, n := utf8.DecodeRune(line)
+		if r == 0x7f || r >= utf8.RuneSelf && !unicode.IsPrint(r) {
+			out = appendUTF16(out, r)
+		} else {
+			out = append(out, line[:n]...)
+		}
+		line = line[n:]
+	}
+	return append(out, '\n'), nil
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+func schemaCommand() command {
+	return command{
+		path: "schema", group: "start", help: "Print the JSON Schema of what a command answers with --json.",
+		more: "Without NAME it lists the names. A name is also what stands as schema in data.\n\nExamples:\n\n    rye schema\n    rye schema version/1",
+		new:  func() runner { return new(schemaRun) }, schema: "schema/1", output: schemaAnswer{},
+	}
+}
+
+type schemaRun struct {
+	Name string `arg:"" optional:"" help:"A schema, or the command that answers in it."`
+}
+
+type schemaAnswer struct {
+	Schemas []schemaLine `json:"schemas"`
+}
+
+type schemaLine struct {
+	Name     string          `json:"name"`
+	Document json.RawMessage `json:"document"`
+}
+
+func (s *schemaRun) run(_ context.Context, a *app) (answer, error) {
+	var ans schemaAnswer
+	var names []string
+	for _, named := range schemasOf(a.commands) {
+		names = append(names, named.name)
+		if bare, _, _ := strings.Cut(named.name, "/"); s.Name != "" && s.Name != named.name && s.Name != bare {
+			continue
+		}
+		doc, err := marshal(schemaDocument(named.name, named.of))
+		if err != nil {
+			return nil, err
+		}
+		ans.Schemas = append(ans.Schemas, schemaLine{named.name, doc})
+	}
+	if len(ans.Schemas) == 0 {
+		f := &fault{code: codeSchema, message: fmt.Sprintf("there is no schema %q", s.Name), hint: []string{"rye schema"}}
+		if meant := near(s.Name, names); len(meant) > 0 {
+			f.hint = []string{"rye schema " + meant[0]}
+		}
+		return nil, f
+	}
+	return ans, nil
+}
+
+func (s *schemaRun) complete(_ context.Context, a *app, _, _ string) (out []candidate) {
+	for _, named := range schemasOf(a.commands) {
+		out = append(out, candidate{named.name, ""})
+	}
+	return out
+}
+
+// text writes one document as itself and several as the list of their names.
+func (s schemaAnswer) text(t *terminal) {
+	if len(s.Schemas) == 1 {
+		t.printf("%s\n", string(s.Schemas[0].Document))
+		return
+	}
+	for _, line := range s.Schemas {
+		t.printf("%s\n", line.Name)
+	}
+}
+
+// errorSchema names the error object, which is no command's output.
+const errorSchema = "error/1"
+
+type namedType struct {
+	name string
+	of   reflect.Type
+}
+
+// schemasOf lists the outputs of commands, and the error object, by name.
+func schemasOf(cmds []command) []namedType {
+	list := []namedType{{errorSchema, reflect.TypeFor[errorReply]()}}
+	for _, c := range cmds {
+		if c.output != nil && !slices.ContainsFunc(list, func(n namedType) bool { return n.name == c.schema }) {
+			list = append(list, namedType{c.schema, reflect.TypeOf(c.output)})
+		}
+	}
+	slices.SortFunc(list, func(a, b namedType) int { return strings.Compare(a.name, b.name) })
+	return list
+}
+
+// schemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open: what is
+// added later is no new version.
+func schemaDocument(name string, t reflect.Type) map[string]any {
+	doc := schemaType(t)
+	if properties, ok := doc["properties"].(map[string]any); ok && name != errorSchema {
+		properties["schema"] = map[string]any{"const": name}
+	}
+	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	doc["title"] = name
+	return doc
+}
+
+func schemaType(t reflect.Type) map[string]any {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return map[string]any{}
+	}
+	if m := reflect.TypeFor[interface{ MarshalText() ([]byte, error) }](); t.Implements(m) {
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaType(t.Elem())
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return map[string]any{"type": "integer"}
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return map[string]any{"type": "string", "contentEncoding": "base64"}
+		}
+		return map[string]any{"type": "array", "items": schemaType(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaType(t.Elem())}
+	case reflect.Struct:
+		return schemaStruct(t)
+	}
+	return map[string]any{}
+}
+
+func schemaStruct(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, field := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !field.IsExported() || name == "-" || field.Anonymous {
+			continue
+		}
+		if name == "" {
+			name = field.Name
+		}
+		properties[name] = schemaType(field.Type)
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "required": required}
+}

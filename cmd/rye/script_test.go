@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "rewrite goldens")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"rye":      main,
+		"rye-wait": func() { os.Exit(run(thisHost(), append(commands(), waitCommand()), os.Args[1:])) },
+	})
+}
+
+// TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.
+func TestScript(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../../testdata/script",
+		UpdateScripts:       *update,
+		RequireUniqueNames:  true,
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			home := filepath.Join(env.WorkDir, "home")
+			env.Setenv("HOME", home)
+			env.Setenv("USERPROFILE", home)
+			env.Setenv("LOCALAPPDATA", filepath.Join(home, "local"))
+			env.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
+			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
+			env.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+			// The search for a project ends here, whatever lies above.
+			return os.MkdirAll(filepath.Join(env.WorkDir, ".git"), 0o755)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": exitStatus, "damage": damage, "truncate": truncate,
+			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp,
+		},
+	})
+}
+
+// damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it.
+func damage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: damage GLOB TEXT")
+	}
+	done := 0
+	for _, path := range glob(ts, args[0]) {
+		b := []byte(ts.ReadFile(path))
+		if i := bytes.Index(b, []byte(args[1])); i >= 0 {
+			b[i] ^= 1
+			ts.Check(os.WriteFile(path, b, 0o600))
+			done++
+		}
+	}
+	if done != 1 {
+		ts.Fatalf("%d files hold %q", done, args[1])
+	}
+}
+
+// replace is "replace GLOB OLD NEW": in the one file that matches the first OLD becomes NEW.
+func replace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: replace GLOB OLD NEW")
+	}
+	for _, path := range glob(ts, args[0]) {
+		text := ts.ReadFile(path)
+		if !strings.Contains(text, args[1]) {
+			ts.Fatalf("%s has no %q", path, args[1])
+		}
+		ts.Check(os.WriteFile(path, []byte(strings.Replace(text, args[1], args[2], 1)), 0o600))
+	}
+}
+
+// crlf is "crlf FILE COPY": the copy has other line ends.
+func crlf(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: crlf FILE COPY")
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "\n", "\r\n")), 0o600))
+}
+
+// setID is "setid FILE": RYE_TRUST becomes the id in what "rye trust list --json" has written.
+func setID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: setid FILE")
+	}
+	_, id, ok := strings.Cut(ts.ReadFile(args[0]), `"id":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	if !ok || id == "" {
+		ts.Fatalf("no id in %s", args[0])
+	}
+	ts.Setenv("RYE_TRUST", id)
+}
+
+// addList is "addlist POLICY FROM": the policy names the revocation list acme, signed by its key default.
+func addList(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: addlist POLICY FROM")
+	}
+	text := ts.ReadFile(args[0]) + "\nlists:\n  acme: {from: \"" + args[1] + "\", key: default, max-age: \"7d\"}\n"
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
+}
+
+// stamp is "stamp FILE": ISSUED becomes the hour before this one.
+func stamp(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: stamp FILE")
+	}
+	at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "ISSUED", at)), 0o600))
+}
+
+// restore is "restore GLOB FILE": what matches becomes a copy of the file.
+func restore(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: restore GLOB FILE")
+	}
+	for _, path := range glob(ts, args[0]) {
+		ts.Check(os.WriteFile(path, []byte(ts.ReadFile(args[1])), 0o600))
+	}
+}
+
+// truncate is "truncate GLOB N": every file that matches loses its last N bytes.
+func truncate(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: truncate GLOB N")
+	}
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for _, path := range glob(ts, args[0]) {
+		b := ts.ReadFile(path)
+		ts.Check(os.WriteFile(path, []byte(b[:len(b)-n]), 0o600))
+	}
+}
+
+func glob(ts *testscript.TestScript, pattern string) []string {
+	paths, err := filepath.Glob(ts.MkAbs(pattern))
+	ts.Check(err)
+	if len(paths) == 0 {
+		ts.Fatalf("nothing matches %q", pattern)
+	}
+	return paths
+}
+
+// exitStatus is "status N COMMAND…": the command must exit with N.
+func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		got = strings.TrimPrefix(err.Error(), "exit status ")
+	}
+	if got != args[0] {
+		ts.Fatalf("%s: exit status %s, want %s", strings.Join(args[1:], " "), got, args[0])
+	}
+}

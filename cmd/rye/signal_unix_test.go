@@ -1,0 +1,94 @@
+//go:build unix
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// waitCommand is a command that only tests have: it reads standard input to its end, and with --deaf goes
+// on after it was interrupted.
+func waitCommand() command {
+	return command{path: "wait", new: func() runner { return new(waitRun) }, schema: "wait/1"}
+}
+
+type waitRun struct{ Deaf bool }
+
+func (w *waitRun) run(ctx context.Context, a *app) (answer, error) {
+	ctx.Done() // from here on signals are caught
+	a.term.warn("ready")
+	_, err := io.Copy(io.Discard, a.input(ctx))
+	if w.Deaf {
+		<-ctx.Done()
+		a.term.warn("deaf")
+		select {}
+	}
+	return nil, err
+}
+
+// startWait starts it as a process whose standard input stays open, and waits until it is ready.
+func startWait(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bufio.Reader, stdout *strings.Builder) {
+	t.Helper()
+	cmd = exec.Command("rye-wait", append([]string{"wait"}, args...)...)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close() })
+	pipe, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout = new(strings.Builder)
+	cmd.Stdout = stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() })
+	stderr = bufio.NewReader(pipe)
+	wantLine(t, stderr, "warning: ready\n")
+	return cmd, stderr, stdout
+}
+
+func wantLine(t *testing.T, r *bufio.Reader, want string) {
+	t.Helper()
+	if line, err := r.ReadString('\n'); line != want {
+		t.Fatalf("got %q, %v, want %q", line, err, want)
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			cmd, stderr, stdout := startWait(t, "--json")
+			cmd.Process.Signal(sig)
+			rest, _ := io.ReadAll(stderr)
+			var exit *exec.ExitError
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+				t.Errorf("got %v, want exit status 130", err)
+			}
+			if len(rest) > 0 || !strings.Contains(stdout.String(), `{"success":false,"error":{"code":"CANCELLED"`) {
+				t.Errorf("standard output %q, standard error %q", stdout, rest)
+			}
+		})
+	}
+}
+
+func TestSecondInterruptKills(t *testing.T) {
+	cmd, stderr, _ := startWait(t, "--deaf")
+	cmd.Process.Signal(os.Interrupt)
+	wantLine(t, stderr, "warning: deaf\n")
+	cmd.Process.Signal(os.Interrupt)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGINT {
+		t.Errorf("got %v, want a death by SIGINT", err)
+	}
+}

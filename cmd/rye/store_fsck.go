@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+)
+
+func storeFsckCommand() command {
+	return command{
+		path: "store fsck", group: "store", help: "Read and re-hash everything the store holds.",
+		more: "It counts on no cache and changes nothing, unless it is told to repair: --repair takes damaged objects out, so " +
+			"that putting them again heals the store, and makes lost indexes again; --repair-from brings what is lost " +
+			"from another store.\n\nExamples:\n\n    rye store fsck\n    rye store fsck --repair-from /mnt/backup/store",
+		aka:    []string{"fsck", "store check", "store verify"},
+		new:    func() runner { return new(storeFsckRun) },
+		schema: "store-fsck/1", output: storeFsckAnswer{},
+	}
+}
+
+type storeFsckRun struct {
+	Repair     bool   `help:"Take out what is damaged."`
+	RepairFrom string `placeholder:"DIR" complete:"dir" help:"Bring what is lost from the store in DIR."`
+}
+
+type problemLine struct {
+	File   string      `json:"file,omitempty"`
+	Ref    string      `json:"ref,omitempty"`
+	Kind   string      `json:"kind,omitempty"`
+	Digest *cas.Digest `json:"digest,omitempty"`
+	Text   string      `json:"text"`
+	From   []string    `json:"from,omitempty"` // refs and paths that need the object
+	Lost   bool        `json:"lost"`           // no intact copy is left
+}
+
+type storeFsckAnswer struct {
+	Packs    int           `json:"packs"`
+	Objects  int64         `json:"objects"`
+	Bytes    int64         `json:"bytes"`
+	Refs     int           `json:"refs"`
+	Problems []problemLine `json:"problems"`
+	Healed   []cas.Digest  `json:"healed,omitempty"`
+	Lost     []cas.Digest  `json:"lost,omitempty"` // not in the other store either
+}
+
+func (s storeFsckAnswer) text(t *terminal) {
+	for _, p := range s.Problems {
+		what := p.File
+		if p.Ref != "" {
+			what = "ref " + p.Ref
+		}
+		if p.Digest != nil {
+			what = p.Kind + " " + p.Digest.String()
+			if p.File != "" {
+				what += " in " + p.File
+			}
+		}
+		t.printf("%s: %s\n", what, p.Text)
+		for _, f := range p.From {
+			t.printf("  needed by %s\n", f)
+		}
+		if p.Digest != nil && !p.Lost {
+			t.printf("  another copy is intact\n")
+		}
+	}
+	for _, d := range s.Healed {
+		t.printf("healed %s\n", d)
+	}
+	for _, d := range s.Lost {
+		t.printf("lost %s\n", d)
+	}
+	if len(s.Problems) == 0 {
+		t.printf("verified %s, %s, in %s, and %s\n", counted(s.Objects, "object"), byteSize(float64(s.Bytes)),
+			counted(int64(s.Packs), "pack"), counted(int64(s.Refs), "ref"))
+	}
+}
+
+func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
+	s, err := a.readStore()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	r, err := c.check(ctx, a, s)
+	if err != nil {
+		return nil, err
+	}
+	ans := answerOf(r)
+	if len(r.Problems) == 0 {
+		return ans, nil
+	}
+	if !c.Repair && c.RepairFrom == "" {
+		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%s in the store %q", counted(int64(len(r.Problems)), "problem"), s.Dir()),
+			hint: []string{"rye store fsck --repair-from DIR", "rye store fsck --repair"}}
+		return ans, f.asked()
+	}
+	var other cas.Getter
+	if c.RepairFrom != "" {
+		o, err := disk.Open(a.absolute(setting{value: c.RepairFrom}).value, disk.Options{ReadOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		other = o
+	}
+	done, err := s.Repair(ctx, r, other)
+	if err != nil {
+		return ans, err
+	}
+	again, err := c.check(ctx, a, s)
+	if err != nil {
+		return ans, err
+	}
+	left := answerOf(again)
+	for _, id := range done.Healed {
+		left.Healed = append(left.Healed, id.Digest)
+	}
+	for _, id := range done.Lost {
+		left.Lost = append(left.Lost, id.Digest)
+	}
+	if len(again.Problems) > 0 {
+		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%s left in the store %q", counted(int64(len(again.Problems)), "problem"), s.Dir()),
+			why: []string{"what is lost comes back when it is put again"}, hint: []string{"rye store put PATH"}}
+		return left, f.asked()
+	}
+	return left, nil
+}
+
+func (c *storeFsckRun) check(ctx context.Context, a *app, s *disk.Store) (disk.Report, error) {
+	p := a.progress("verifying", 0)
+	defer p.Done()
+	return s.Fsck(ctx, p.Add)
+}
+
+func answerOf(r disk.Report) storeFsckAnswer {
+	ans := storeFsckAnswer{Packs: r.Packs, Objects: r.Objects, Bytes: r.Bytes, Refs: r.Refs, Problems: []problemLine{}}
+	for _, p := range r.Problems {
+		l := problemLine{File: p.File, Ref: p.Ref, Text: p.Text, From: p.From, Lost: p.Lost}
+		if p.ID != (cas.ID{}) {
+			l.Kind, l.Digest = p.ID.Kind.String(), &p.ID.Digest
+		}
+		ans.Problems = append(ans.Problems, l)
+	}
+	return ans
+}

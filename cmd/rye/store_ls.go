@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/rye-build/rye/cas"
+)
+
+func storeLsCommand() command {
+	return command{
+		path: "store ls", group: "store", help: "List a tree, or all objects.",
+		more: "With an OBJECT, the entries of that tree; without, everything the store holds, in no order.\n\n" +
+			"Examples:\n\n    rye store ls app\n    rye store ls app:lib\n    rye store ls --json",
+		aka:    []string{"store list"},
+		new:    func() runner { return new(storeLsRun) },
+		schema: "store-ls/1", output: storeLsAnswer{},
+	}
+}
+
+type storeLsRun struct {
+	Object string `arg:"" optional:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+}
+
+// An entryLine is one object: an entry of a tree, or of the store.
+type entryLine struct {
+	Path   string     `json:"path,omitempty"`
+	Kind   string     `json:"kind"`
+	Mode   string     `json:"mode,omitempty"`
+	Digest cas.Digest `json:"digest"`
+	Size   *int64     `json:"size,omitempty"` // of a file or object
+}
+
+type storeLsAnswer struct {
+	Entries []entryLine `json:"entries"`
+}
+
+func lineOf(path string, e *cas.Entry) entryLine {
+	l := entryLine{Path: path, Kind: e.ID().Kind.String(), Mode: e.Mode.String(), Digest: e.Digest}
+	if e.Mode != cas.Dir {
+		l.Size = &e.Size
+	}
+	return l
+}
+
+func (l entryLine) row() []string {
+	size, first, name := "", l.Mode, l.Path
+	if first == "" {
+		first = l.Kind
+	}
+	if l.Size != nil {
+		size = strconv.FormatInt(*l.Size, 10)
+	}
+	if l.Mode == cas.Dir.String() {
+		name += "/"
+	}
+	digest := l.Digest.Short()
+	if name == "" {
+		return []string{first, size, l.Digest.String()}
+	}
+	return []string{first, size, digest, name}
+}
+
+func (s storeLsAnswer) text(t *terminal) {
+	rows := make([][]string, len(s.Entries))
+	for i, e := range s.Entries {
+		rows[i] = e.row()
+	}
+	t.rows(rows)
+}
+
+func (c *storeLsRun) complete(_ context.Context, a *app, _, _ string) []candidate {
+	return completeObjects(a)
+}
+
+func (c *storeLsRun) run(ctx context.Context, a *app) (answer, error) {
+	s, err := a.readStore()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ans := storeLsAnswer{Entries: []entryLine{}}
+	if c.Object == "" {
+		for info, err := range s.List(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			ans.Entries = append(ans.Entries, entryLine{Kind: info.Kind.String(), Digest: info.Digest, Size: &info.Size})
+		}
+		return ans, nil
+	}
+	what, err := resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := readTree(ctx, s, what.id)
+	for i := range entries {
+		ans.Entries = append(ans.Entries, lineOf(entries[i].Name, &entries[i]))
+	}
+	return ans, err
+}

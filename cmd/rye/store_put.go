@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/worktree"
+)
+
+func storePutCommand() command {
+	return command{
+		path: "store put", group: "store", help: "Keep files and directories, and print their digests.",
+		more: "A directory becomes a tree, whose digest vouches for everything in it; a file, or \"-\" for standard input, becomes " +
+			"a blob. All of it is durable when the digest is printed. Files that have not changed since the last put are not " +
+			"read again, except with --paranoid. What no ref reaches is collected by gc one day.\n\n" +
+			"Examples:\n\n    rye store put --ref app ./app\n    rye store put a.txt b.txt\n    tar -c . | rye store put -",
+		aka:    []string{"store add", "store import", "put"},
+		new:    func() runner { return new(storePutRun) },
+		schema: "store-put/1", output: storePutAnswer{},
+	}
+}
+
+type storePutRun struct {
+	Paths    []string `arg:"" name:"path" complete:"file" help:"Files and directories; \"-\" is standard input."`
+	Ref      string   `placeholder:"NAME" help:"Make this ref stand for the one PATH."`
+	Paranoid bool     `help:"Read every file, whatever the stat cache says."`
+}
+
+type storePutAnswer struct {
+	Objects []putLine `json:"objects"`
+}
+
+type putLine struct {
+	Path      string     `json:"path"`
+	Kind      string     `json:"kind"`
+	Digest    cas.Digest `json:"digest"`
+	Files     int64      `json:"files"`
+	Bytes     int64      `json:"bytes"`
+	Read      int64      `json:"read"` // files; the others had not changed
+	EmptyDirs int64      `json:"emptyDirs"`
+	Droppings int64      `json:"droppings"` // left out: .git, caches, and the like
+	Ref       string     `json:"ref,omitempty"`
+}
+
+func (s storePutAnswer) text(t *terminal) {
+	for _, o := range s.Objects {
+		if len(s.Objects) == 1 {
+			t.printf("%s\n", o.Digest)
+		} else {
+			t.printf("%s  %s\n", o.Digest, o.Path)
+		}
+	}
+}
+
+func (c *storePutRun) run(ctx context.Context, a *app) (answer, error) {
+	if c.Ref != "" && len(c.Paths) > 1 {
+		return nil, &fault{code: codeValidation, message: "one ref can't stand for several paths", hint: []string{"rye store put --ref " + quoteArg(c.Ref) + " PATH"}}
+	}
+	if c.Ref != "" {
+		if err := disk.CheckRefName(c.Ref); err != nil {
+			return nil, err
+		}
+	}
+	s, err := a.makeStore()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	return c.put(ctx, a, s)
+}
+
+func (c *storePutRun) put(ctx context.Context, a *app, s *disk.Store) (ans storePutAnswer, err error) {
+	cache := a.statCache(c.Paranoid)
+	defer cache.close(ctx, a)
+	p := a.progress("storing", 0)
+	defer p.Done()
+	p.Expect(ctx, c.size)
+	batch, err := s.Batch(ctx)
+	if err != nil {
+		return ans, err
+	}
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	for _, path := range c.Paths {
+		line, err := c.one(ctx, a, batch, path, cache, p)
+		if err != nil {
+			return ans, err
+		}
+		ans.Objects = append(ans.Objects, line)
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return ans, err
+	}
+	if c.Ref != "" {
+		// Before the batch is closed: until then gc leaves alone what it holds.
+		kind, _ := cas.ParseKind(ans.Objects[0].Kind)
+		err = s.PutRef(ctx, c.Ref, cas.ID{Kind: kind, Digest: ans.Objects[0].Digest})
+	}
+	return ans, err
+}
+
+// size adds up what is to be put, as far as that can be told beforehand.
+func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
+	for _, path := range c.Paths {
+		err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			fi, err := d.Info()
+			if err == nil {
+				sum += fi.Size()
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+// one puts one path.
+func (c *storePutRun) one(ctx context.Context, a *app, batch cas.Batch, path string, cache *statCache, p *progress) (putLine, error) {
+	line := putLine{Path: path, Ref: c.Ref}
+	if path == "-" {
+		info, err := batch.Put(ctx, cas.Blob, p.counted(a.input(ctx)))
+		line.Kind, line.Digest, line.Files, line.Bytes, line.Read = cas.Blob.String(), info.Digest, 1, info.Size, 1
+		return line, err
+	}
+	var last int64
+	o := worktree.Options{Cache: cache.Cache}
+	if p != nil {
+		o.Progress = func(_, bytes int64) { p.done.Store(last + bytes) }
+	}
+	r, err := worktree.Import(ctx, batch, path, o)
+	if err != nil {
+		return line, err
+	}
+	cache.files.Add(r.Files)
+	cache.read.Add(r.Read)
+	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes, r.Read
+	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
+	a.term.note("kept %s, %s, of %q", counted(r.Files, "file"), byteSize(float64(r.Bytes)), path)
+	if r.Droppings > 0 {
+		a.term.note("left out %s that trees never hold (.git, caches and the like)", counted(r.Droppings, "name"))
+	}
+	if r.EmptyDirs > 0 {
+		a.term.note("left out %s without files", counted(r.EmptyDirs, "directory"))
+	}
+	return line, nil
+}

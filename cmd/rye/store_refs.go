@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/cas"
+)
+
+func storeRefsCommand() command {
+	return command{
+		path: "store refs", group: "store", help: "List the refs, or set or delete one.",
+		more: "A ref is a name for an object. What can be reached from a ref is never collected. --expect makes the change " +
+			"only if the ref stands for that object now (\"none\": only if there is no such ref); otherwise it ends with CONFLICT.\n\n" +
+			"Examples:\n\n    rye store refs\n    rye store refs app --set 9f2c41d07a33\n    rye store refs app --delete --expect blake3:…",
+		aka:    []string{"store tag", "store branch"},
+		new:    func() runner { return new(storeRefsRun) },
+		schema: "store-refs/1", output: storeRefsAnswer{},
+	}
+}
+
+type storeRefsRun struct {
+	Name   string `arg:"" optional:"" help:"The ref."`
+	Set    string `placeholder:"OBJECT" xor:"change" help:"Make the ref stand for OBJECT."`
+	Delete bool   `xor:"change" help:"Delete the ref."`
+	Expect string `placeholder:"OBJECT" help:"Change it only if it stands for OBJECT, or for nothing if that is \"none\"."`
+}
+
+type refLine struct {
+	Name   string     `json:"name"`
+	Kind   string     `json:"kind"`
+	Digest cas.Digest `json:"digest"`
+}
+
+type storeRefsAnswer struct {
+	Refs []refLine `json:"refs"`
+}
+
+func (s storeRefsAnswer) text(t *terminal) {
+	rows := make([][]string, len(s.Refs))
+	for i, r := range s.Refs {
+		rows[i] = []string{r.Name, r.Kind, r.Digest.String()}
+	}
+	t.rows(rows)
+}
+
+func (c *storeRefsRun) complete(_ context.Context, a *app, _, _ string) []candidate {
+	return completeObjects(a)
+}
+
+func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
+	s, err := a.readStore()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ans := storeRefsAnswer{Refs: []refLine{}}
+	if c.Set == "" && !c.Delete {
+		if c.Expect != "" {
+			return nil, &fault{code: codeValidation, message: "--expect goes with --set or --delete"}
+		}
+		refs, err := s.Refs()
+		for _, r := range refs {
+			if c.Name == "" || c.Name == r.Name {
+				ans.Refs = append(ans.Refs, refLine{r.Name, r.ID.Kind.String(), r.ID.Digest})
+			}
+		}
+		if c.Name != "" && len(ans.Refs) == 0 && err == nil {
+			_, err = s.Ref(c.Name)
+		}
+		return ans, err
+	}
+	if c.Name == "" {
+		return nil, &fault{code: codeValidation, message: "which ref?", hint: []string{"rye store refs NAME --set OBJECT"}}
+	}
+	var want cas.ID
+	if c.Set != "" {
+		what, err := resolve(ctx, s, c.Set)
+		if err != nil {
+			return nil, err
+		}
+		want = what.id
+	}
+	switch c.Expect {
+	case "":
+		if _, err := s.Ref(c.Name); c.Delete && errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		err = s.PutRef(ctx, c.Name, want)
+	case "none":
+		err = s.SetRef(ctx, c.Name, cas.ID{}, want)
+	default:
+		var old object
+		if old, err = resolve(ctx, s, c.Expect); err == nil {
+			err = s.SetRef(ctx, c.Name, old.id, want)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Set != "" {
+		ans.Refs = append(ans.Refs, refLine{c.Name, want.Kind.String(), want.Digest})
+	} else {
+		a.term.note("deleted the ref %s", fmt.Sprintf("%q", c.Name))
+	}
+	return ans, nil
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// trustGroup is what "rye trust" alone shows.
+func trustGroup() command {
+	return command{
+		path: "trust", group: "trust", help: "Say who may vouch for which names.",
+		aka: []string{"policy"},
+		more: "The policy is a file, policy.yaml in the user space, or what --trust names for one command. The project's own policy, " +
+			".ai/policy.yaml, can forbid and never allow. " + envTrust + "=blake3:… takes the project's for the user's, if it has this id.\n\n" +
+			"What changes a policy shows the difference and asks; comments are kept.",
+	}
+}
+
+const (
+	policyFile = "policy.yaml"
+	maxPolicy  = 1 << 20
+)
+
+// An authority is a policy that was read, and from where.
+type authority struct {
+	side   policy.Side
+	path   string
+	origin string // "user", "--trust", "RYE_TRUST", "project"
+	file   []byte // nil where there is none
+}
+
+// rootSetting is the file that the root policy stands in.
+func (a *app) rootSetting() setting {
+	if a.globals.Trust != "" {
+		return a.absolute(setting{value: a.globals.Trust, origin: "--trust"})
+	}
+	if a.env(envTrust) != "" {
+		p, err := a.project()
+		if err != nil {
+			return setting{origin: envTrust, err: err}
+		}
+		return setting{value: filepath.Join(p.dotAI(), policyFile), origin: envTrust}
+	}
+	s := userSpace(a.userBase())
+	s.value, s.origin = filepath.Join(s.value, policyFile), "user"
+	return s
+}
+
+// readAuthority reads a policy, without its lists. One that isn't there says nothing: file is nil.
+func readAuthority(path, origin string) (*authority, error) {
+	au := &authority{path: path, origin: origin}
+	file, err := readSmall(path, maxPolicy)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	au.file = file
+	if au.side.Policy, err = policy.Parse(file); err != nil {
+		f := classify(err)
+		f.message = fmt.Sprintf("the policy %q: %s", path, f.message)
+		return nil, f
+	}
+	return au, nil
+}
+
+// rootAuthority reads the root policy as it is found, and holds RYE_TRUST against it. What another user could have
+// written is no root of trust.
+func (a *app) rootAuthority() (*authority, error) {
+	s := a.rootSetting()
+	if s.err != nil {
+		return nil, s.err
+	}
+	if s.origin == "user" {
+		if err := checkOwn(s.value); err != nil {
+			return nil, err
+		}
+	}
+	au, err := readAuthority(s.value, s.origin)
+	if err != nil {
+		return nil, err
+	}
+	want := a.env(envTrust)
+	if au.file == nil && s.origin != "user" {
+		return au, &fault{code: codeConfig, message: fmt.Sprintf("there is no policy at %q (%s)", s.value, s.origin), err: fs.ErrNotExist}
+	}
+	if want == "" {
+		return au, nil
+	}
+	id, err := cas.ParseDigest(want)
+	if err != nil {
+		return nil, &fault{code: codeConfig, err: err, message: fmt.Sprintf("%s is %q, not the id of a policy: blake3: and 64 digits", envTrust, want)}
+	}
+	if found := au.side.Policy.ID(); found != id {
+		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%q is not the policy that %s names", s.value, envTrust),
+			why:     []string{"expected  " + id.String(), "found     " + found.String()},
+			details: map[string]any{"expected": id.String(), "found": found.String()}}
+		if s.origin == "--trust" {
+			f.code, f.message = codeConfig, fmt.Sprintf("--trust and %s name different policies", envTrust)
+		}
+		return nil, f
+	}
+	return au, nil
+}
+
+// checkOwn refuses a policy that somebody else may write.
+func checkOwn(path string) error {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil // reading it tells
+	}
+	bad := func(why, hint string) error {
+		return &fault{code: codeDenied, message: fmt.Sprintf("the policy %q %s", path, why), hint: []string{hint},
+			why: []string{"whoever writes the policy decides whom this user trusts"}, details: map[string]any{"path": path}}
+	}
+	switch {
+	case ownedByOther(fi):
+		return bad("belongs to another user", "ls -l "+quoteArg(path))
+	case runtime.GOOS != "windows" && fi.Mode().Perm()&0o002 != 0:
+		return bad("may be written by everybody", "chmod 600 "+quoteArg(path))
+	}
+	return nil
+}
+
+// A trust is what decides in one command.
+type trust struct {
+	root    *authority
+	project *authority // nil: none, or it is the root
+	now     time.Time
+}
+
+// trust reads the root policy, the project's if there is one, and the lists they name. Without a root policy
+// nobody is trusted, and that is an error.
+func (a *app) trust() (*trust, error) {
+	root, err := a.rootAuthority()
+	if err != nil {
+		return nil, err
+	}
+	project, err := a.projectAuthority()
+	if err != nil {
+		return nil, err
+	}
+	if root.file == nil {
+		return nil, a.nobodyTrusted(root, project)
+	}
+	// Expiry counts against the clock, whatever time is to be written.
+	t := &trust{root: root, project: project, now: a.now().UTC()}
+	if project != nil && project.side.Policy.ID() == root.side.Policy.ID() {
+		t.project = nil
+	}
+	for _, au := range []*authority{t.root, t.project} {
+		if au == nil {
+			continue
+		}
+		if au.side.Lists, err = a.lists().load(au); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// projectAuthority reads the project's policy, nil if there is none.
+func (a *app) projectAuthority() (*authority, error) {
+	p, err := a.project()
+	if errors.Is(err, errNoProject) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	au, err := readAuthority(filepath.Join(p.dotAI(), policyFile), "project")
+	if err != nil || au.file == nil {
+		return nil, err
+	}
+	return au, nil
+}
+
+// nobodyTrusted is what an empty home gets: the line that says whom to trust, for somebody to decide on.
+func (a *app) nobodyTrusted(root, project *authority) error {
+	f := &fault{code: "POLICY_DENIED", message: "there is no policy, so nobody is trusted",
+		why:     []string{fmt.Sprintf("no file at %q", root.path)},
+		hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names '**'"},
+		details: map[string]any{"policy": root.path}}
+	if project != nil {
+		id := project.side.Policy.ID().String()
+		f.why = append(f.why, "the project has a policy, which counts for nothing until you say so")
+		f.hint = append([]string{envTrust + "=" + id + " rye " + joinArgs(a.args)}, f.hint...)
+		f.details["project_policy"] = id
+	}
+	return f
+}
+
+// find is how signature lines find the keys they name: among those of both policies, each of which then decides
+// alone about what was verified.
+func (t *trust) find(f key.Fingerprint) (key.Public, bool) {
+	for _, au := range t.authorities() {
+		if p, ok := au.side.Policy.Find(f); ok {
+			return p, true
+		}
+	}
+	return key.Public{}, false
+}
+
+func (t *trust) findV1(id string) (all []key.Public) {
+	for _, au := range t.authorities() {
+		all = append(all, au.side.Policy.FindV1(id)...)
+	}
+	return all
+}
+
+func (t *trust) authorities() []*authority {
+	if t.project == nil {
+		return []*authority{t.root}
+	}
+	return []*authority{t.root, t.project}
+}
+
+// decide asks the policies.
+func (t *trust) decide(r policy.Request) policy.Decision {
+	r.Now = t.now
+	if t.project == nil {
+		return policy.Decide(r, t.root.side, nil)
+	}
+	return policy.Decide(r, t.root.side, &t.project.side)
+}
+
+// trustSetting is where the root policy is, and its id.
+func (a *app) trustSetting() setting {
+	s := a.rootSetting()
+	if s.err != nil {
+		return s
+	}
+	if au, err := a.rootAuthority(); err != nil {
+		s.err = err
+	} else if au.file == nil {
+		s.origin = "user, not there"
+	}
+	return s
+}
+
+func (a *app) secretSetting(name, otherwise string) setting {
+	if a.env(name) == "" {
+		return setting{origin: otherwise}
+	}
+	return setting{value: "set", origin: name}
+}

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func trustAddCommand() command {
+	return command{
+		path: "trust add", group: "trust", help: "Trust a key, or let one take another's place.",
+		more: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
+			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
+			"is known and vouches for nothing. Where a rule has these names already, the key is added to it.\n\n" +
+			"--rotation reads a rotation, signed by the old keys and by the new one (rye key rotate).\n\n" +
+			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add --rotation rotation.yaml",
+		aka: []string{"trust import", "trust key"},
+		new: func() runner { return new(trustAddRun) }, schema: "trust-change/1", output: trustChange{},
+	}
+}
+
+type trustAddRun struct {
+	Public    string   `arg:"" optional:"" name:"key" complete:"file" help:"A public key."`
+	Owner     string   `placeholder:"TEXT" help:"Whose it is."`
+	Name      string   `placeholder:"NAME" help:"What the policy calls it; without NAME it is made from the file's name or the owner."`
+	Names     []string `placeholder:"GLOB" help:"What it may vouch for."`
+	NotBefore string   `placeholder:"DATE" help:"When it begins to count, as in 2027-01-31."`
+	Expires   string   `placeholder:"DATE" help:"When it no longer counts."`
+	Rotation  string   `placeholder:"FILE" complete:"file" xor:"what" help:"Carry out a rotation."`
+}
+
+func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
+	switch {
+	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Owner+c.Name+c.NotBefore+c.Expires != ""):
+		return nil, &fault{code: codeValidation, message: "a rotation says everything itself: --rotation stands alone"}
+	case c.Rotation != "":
+		return c.rotate(ctx, a)
+	case c.Public == "":
+		return nil, &fault{code: codeValidation, message: "which key?", hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
+	case c.Owner == "":
+		return nil, &fault{code: codeValidation, message: "whose key is it?", hint: []string{a.again("--owner=OWNER")}}
+	}
+	k, err := c.key(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	var second *policy.OwnerError
+	ans, err := a.editPolicy(ctx, edit{
+		question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), k.Owner),
+		change: func(root *policy.Side) (*policy.Policy, error) {
+			var after *policy.Policy
+			after, second, err = c.add(root.Policy, k)
+			return after, err
+		},
+		before: func() {
+			a.term.note("key          %s", k.Public)
+			a.term.note("fingerprint  %s", k.Public.Fingerprint())
+			a.term.note("owner        %s", k.Owner)
+			if second != nil {
+				a.term.warn("%q has a key already: most often a second one means that somebody pretends to be them", k.Owner)
+				a.term.warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
+				a.term.warn("new    %s", k.Public.Fingerprint())
+			}
+		},
+	})
+	if f := classify2(err); f != nil && second != nil && f.code == "APPROVAL_REQUIRED" {
+		f.code, f.message = "POLICY_DENIED", fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
+		f.why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
+		f.details = map[string]any{"owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(c.Names) == 0 && len(ans.Changes) > 0 {
+		a.term.note("it vouches for nothing yet: --names says what it may")
+	}
+	return ans, nil
+}
+
+// classify2 is classify of what may be no error.
+func classify2(err error) *fault {
+	if err == nil {
+		return nil
+	}
+	return classify(err)
+}
+
+// key reads the key and what is to be said of it.
+func (c *trustAddRun) key(ctx context.Context, a *app) (k policy.Key, err error) {
+	k.Owner = c.Owner
+	if k.Public, err = a.readPublic(ctx, c.Public); err != nil {
+		return k, err
+	}
+	if k.NotBefore, err = parseDate("--not-before", c.NotBefore); err != nil {
+		return k, err
+	}
+	if k.Expires, err = parseDate("--expires", c.Expires); err != nil {
+		return k, err
+	}
+	if k.Name = c.Name; k.Name == "" {
+		k.Name = c.suggest()
+	}
+	return k, nil
+}
+
+// readPublic reads a public key: 43 characters, or a file.
+func (a *app) readPublic(ctx context.Context, arg string) (key.Public, error) {
+	p, asText := key.ParsePublic(arg)
+	if asText == nil {
+		return p, nil
+	}
+	pem, err := a.readArgument(ctx, arg)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
+		return key.Public{}, fmt.Errorf("%q is neither a file nor a public key: %w", arg, asText)
+	}
+	if err != nil {
+		return key.Public{}, err
+	}
+	p, err = key.ParsePublicPEM(pem)
+	if err == nil {
+		return p, nil
+	}
+	if p, err := key.ParsePublic(strings.TrimSpace(string(pem))); err == nil {
+		return p, nil
+	}
+	if key.IsLocked(pem) || isPrivate(pem) {
+		return key.Public{}, &fault{code: codeValidation, message: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
+			hint: []string{"rye key export"}, why: []string{"whoever has a private key signs as its owner"}}
+	}
+	return key.Public{}, fmt.Errorf("%q: %w", arg, err)
+}
+
+func isPrivate(pem []byte) bool {
+	_, err := key.ParsePrivatePEM(pem)
+	return err == nil
+}
+
+// suggest makes a name for the key: that of its file, or of its owner, as far as names may be spelt so.
+func (c *trustAddRun) suggest() string {
+	if _, err := key.ParsePublic(c.Public); err != nil && c.Public != "-" {
+		name, _, _ := strings.Cut(filepath.Base(c.Public), ".")
+		if name = slug(name); name != "" && name != "public_key" && name != "key" {
+			return name
+		}
+	}
+	owner, _, _ := strings.Cut(c.Owner, "<")
+	if name := slug(owner); name != "" {
+		return name
+	}
+	return "key"
+}
+
+func slug(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-' && b.Len() > 0, r == '_' && b.Len() > 0:
+			b.WriteRune(r)
+		case r == ' ' && b.Len() > 0:
+			b.WriteByte('-')
+		}
+	}
+	return strings.Trim(b.String()[:min(b.Len(), 64)], "-_")
+}
+
+// parseDate reads a day or a second, UTC.
+func parseDate(flag, text string) (time.Time, error) {
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(form, text); err == nil || text == "" {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, &fault{code: codeValidation, message: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
+}
+
+// add makes the policy that trusts a key. second is set when its owner has another one already.
+func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy, second *policy.OwnerError, err error) {
+	after = p
+	if known, ok := p.Key(k.Public.Fingerprint()); ok && (c.Name == "" || c.Name == known.Name) && known.Owner == k.Owner &&
+		known.NotBefore.Equal(k.NotBefore) && known.Expires.Equal(k.Expires) {
+		k.Name = known.Name // it is there; only names may come
+	} else {
+		e, err := p.AddKey(k, false)
+		if errors.As(err, &second) {
+			if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
+				return nil, nil, &fault{code: codeValidation, message: fmt.Sprintf("the policy calls another key %q", k.Name),
+					why:  []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()},
+					hint: []string{"rye trust add " + quoteArg(c.Public) + " --owner " + quoteArg(c.Owner) + " --name OTHER"}}
+			}
+			for i := 2; c.Name == "" && taken(p, k.Name); i++ {
+				k.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(k.Name, fmt.Sprintf("-%d", i-1)), i)
+			}
+			e, err = p.AddKey(k, true)
+		}
+		if err != nil {
+			return nil, second, err
+		}
+		after = e.Policy
+	}
+	for _, glob := range c.Names {
+		rule := policy.Rule{Glob: glob, Threshold: 1}
+		rules := after.Sections().Rules
+		if i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == glob }); i >= 0 {
+			rule = rules[i]
+		}
+		if slices.Contains(rule.Keys, k.Name) {
+			continue
+		}
+		rule.Keys = append(slices.Clone(rule.Keys), k.Name)
+		e, err := after.SetRule(rule)
+		if err != nil {
+			f := classify(err)
+			f.code, f.message = codeValidation, "the policy would not be one: "+f.message
+			return nil, second, f
+		}
+		after = e.Policy
+	}
+	return after, second, nil
+}
+
+func taken(p *policy.Policy, name string) bool {
+	_, ok := p.KeyNamed(name)
+	return ok
+}
+
+// rotate carries out a rotation.
+func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
+	file, err := readSmall(c.Rotation, maxKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := manifest.ReadRotation(bytes.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", c.Rotation, err)
+	}
+	fresh := doc.Step.Key.Public
+	ans, err := a.editPolicy(ctx, edit{
+		question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
+		change: func(root *policy.Side) (*policy.Policy, error) {
+			// The new key vouches for itself here; its signature only shows that it is there.
+			signers, err := doc.Check(func(f key.Fingerprint) (key.Public, bool) {
+				if f == fresh.Fingerprint() {
+					return fresh, true
+				}
+				return root.Policy.Find(f)
+			})
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", c.Rotation, err)
+			}
+			au := &authority{side: *root, path: a.rootSetting().value}
+			if root.Lists, err = a.lists().load(au); err != nil {
+				return nil, err
+			}
+			e, err := root.Rotate(doc.Step, signers, a.now().UTC())
+			return e.Policy, err
+		},
+		before: func() {
+			a.term.note("comes  %s", fresh.Fingerprint())
+			a.term.note("goes   %s", doc.Step.Retire)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ans, a.followRotation(doc.Step.Retire, fresh)
+}
+
+// followRotation makes a user's new key the default one, if the one that went was.
+func (a *app) followRotation(old key.Fingerprint, fresh key.Public) error {
+	lines, err := a.keyLines()
+	if err != nil {
+		return err
+	}
+	is := func(f key.Fingerprint) int {
+		return slices.IndexFunc(lines, func(l keyLine) bool { return l.Fingerprint == f.String() })
+	}
+	from, to := is(old), is(fresh.Fingerprint())
+	if from < 0 || to < 0 || !lines[from].Default {
+		return nil
+	}
+	dir, err := a.keysDir()
+	if err != nil {
+		return err
+	}
+	a.term.note("%q is now the key that signs where no other is named", lines[to].Name)
+	return dir.SetDefault(lines[to].Name)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func trustCheckCommand() command {
+	return command{
+		path: "trust check", group: "trust", help: "Say who may vouch for a name, and whether they did for a file.",
+		more: "With FILE it is rye verify. Without, it says which rule decides about NAME, in the user's policy and in the project's. If nobody " +
+			"may vouch for it, the exit status is 1.\n\nExamples:\n\n    rye trust check tool:acme/fetch\n    rye trust check tool:acme/fetch fetch.py",
+		aka: []string{"trust explain", "trust why"},
+		new: func() runner { return new(trustCheckRun) }, schema: "trust-check/1", output: trustCheckAnswer{},
+	}
+}
+
+type trustCheckRun struct {
+	Name string `arg:"" help:"A name: kind:id."`
+	File string `arg:"" optional:"" complete:"file" help:"A file that is to be used as NAME."`
+}
+
+type trustCheckAnswer struct {
+	Name     string        `json:"name"`
+	Policies []checkLine   `json:"policies"` // the root, and the project's if there is one
+	File     *verifyAnswer `json:"file,omitempty"`
+}
+
+// checkLine is what one policy says about a name.
+type checkLine struct {
+	Policy    string         `json:"policy"`
+	Origin    string         `json:"origin"`
+	Rule      string         `json:"rule"` // empty: none covers the name
+	Excepted  bool           `json:"excepted"`
+	Threshold int            `json:"threshold"`
+	Keys      []trustKeyLine `json:"keys"`
+}
+
+func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
+	t, err := a.trust()
+	if isNobody(err) {
+		return nil, classify(err).asked()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ans := trustCheckAnswer{Name: c.Name}
+	var refused *fault
+	for _, au := range t.authorities() {
+		line, err := t.check(au, c.Name)
+		if err != nil {
+			return nil, err
+		}
+		ans.Policies = append(ans.Policies, line)
+		switch {
+		case refused != nil:
+		case line.Rule == "":
+			refused = &fault{code: "POLICY_DENIED", message: fmt.Sprintf("no rule of %q covers %q: nobody may vouch for it", au.path, c.Name),
+				hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
+		case line.Excepted:
+			refused = &fault{code: "POLICY_DENIED", message: fmt.Sprintf("%q excepts %q: nobody may vouch for it", line.Rule, c.Name)}
+		}
+	}
+	if c.File != "" {
+		file, err := (&verifyRun{File: c.File, As: c.Name}).run(ctx, a)
+		ans.File, _ = file.(*verifyAnswer)
+		return ans, err
+	}
+	if refused != nil {
+		return ans, refused.asked()
+	}
+	return ans, nil
+}
+
+// check asks one policy about a name, for bytes that nobody has signed: what it answers is who could.
+func (t *trust) check(au *authority, name string) (checkLine, error) {
+	line := checkLine{Policy: au.path, Origin: au.origin, Keys: []trustKeyLine{}}
+	d := policy.Decide(policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: t.now}, policy.Side{Policy: au.side.Policy, Lists: au.side.Lists}, nil)
+	switch d.Code {
+	case policy.Ambiguous, policy.BadRequest, policy.ListStale:
+		return line, &fault{code: codeOf(d.Code), message: fmt.Sprintf("%q %s", name, d.Reason())}
+	}
+	line.Rule, line.Excepted, line.Threshold = d.Rule, d.Excepted, d.Threshold
+	for _, r := range au.side.Policy.Sections().Rules {
+		if r.Glob != d.Rule || d.Excepted {
+			continue
+		}
+		for _, n := range r.Keys {
+			k, _ := au.side.Policy.KeyNamed(n)
+			line.Keys = append(line.Keys, trustKeyLine{k.Name, k.Public.String(), k.Public.Fingerprint().String(), k.Owner,
+				dateText(k.NotBefore), dateText(k.Expires), !k.Expires.IsZero() && !t.now.Before(k.Expires)})
+		}
+	}
+	return line, nil
+}
+
+func (c trustCheckAnswer) text(t *terminal) {
+	for _, p := range c.Policies {
+		var who []string
+		for _, k := range p.Keys {
+			s := k.Name + " " + short(k.Fingerprint)
+			if k.Expired {
+				s += " (expired)"
+			}
+			who = append(who, s)
+		}
+		switch {
+		case p.Rule == "":
+			t.printf("%s: no rule covers %s\n", p.Origin, c.Name)
+		case p.Excepted:
+			t.printf("%s: %q excepts %s\n", p.Origin, p.Rule, c.Name)
+		default:
+			t.printf("%s: %q decides, %d of %s\n", p.Origin, p.Rule, p.Threshold, strings.Join(who, ", "))
+		}
+	}
+	if c.File != nil {
+		c.File.text(t)
+	}
+}

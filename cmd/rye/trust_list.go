@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func trustListCommand() command {
+	return command{
+		path: "trust list", group: "trust", help: "Show whom the policy trusts, with what, and what is revoked.",
+		more: "Examples:\n\n    rye trust list\n    rye trust list --json\n    rye --trust team.yaml trust list",
+		aka:  []string{"trust ls", "trust show"},
+		new:  func() runner { return new(trustListRun) }, schema: "trust-list/1", output: trustListAnswer{},
+	}
+}
+
+type trustListRun struct{}
+
+type trustListAnswer struct {
+	Policy  string         `json:"policy"`
+	ID      string         `json:"id"`
+	Origin  string         `json:"origin"`
+	Keys    []trustKeyLine `json:"keys"`
+	Rules   []ruleLine     `json:"rules"`
+	Digests []digestLine   `json:"digests"`
+	Revoked []revokedLine  `json:"revoked"`
+	Lists   []listLine     `json:"lists"`
+}
+
+type trustKeyLine struct {
+	Name        string `json:"name"`
+	Public      string `json:"public"`
+	Fingerprint string `json:"fingerprint"`
+	Owner       string `json:"owner"`
+	NotBefore   string `json:"not_before,omitempty"`
+	Expires     string `json:"expires,omitempty"`
+	Expired     bool   `json:"expired"`
+}
+
+type ruleLine struct {
+	Names     string   `json:"names"`
+	Keys      []string `json:"keys"`
+	Threshold int      `json:"threshold"`
+	Accept    []string `json:"accept"`
+	Except    []string `json:"except"`
+}
+
+type digestLine struct {
+	Digest string `json:"digest"`
+	As     string `json:"as,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+type revokedLine struct {
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+	Date   string `json:"date"`
+}
+
+// listLine is a revocation list that a policy names.
+type listLine struct {
+	Name    string `json:"name"`
+	From    string `json:"from"`
+	Key     string `json:"key"`
+	Counter int64  `json:"counter"` // of the last good issue; 0: there is none
+	Issued  string `json:"issued,omitempty"`
+	Expires string `json:"expires,omitempty"`
+	Changed bool   `json:"changed"` // by this command
+}
+
+func (*trustListRun) run(_ context.Context, a *app) (answer, error) {
+	au, err := a.rootAuthority()
+	if err != nil {
+		return nil, err
+	}
+	if au.file == nil {
+		a.term.note("there is no policy at %q, so nobody is trusted", au.path)
+	}
+	lists, err := a.lists().load(au)
+	if err != nil {
+		return nil, err
+	}
+	s := au.side.Policy.Sections()
+	ans := trustListAnswer{Policy: au.path, ID: au.side.Policy.ID().String(), Origin: au.origin, Keys: []trustKeyLine{},
+		Rules: []ruleLine{}, Digests: []digestLine{}, Revoked: []revokedLine{}, Lists: []listLine{}}
+	for _, k := range s.Keys {
+		ans.Keys = append(ans.Keys, trustKeyLine{k.Name, k.Public.String(), k.Public.Fingerprint().String(), k.Owner,
+			dateText(k.NotBefore), dateText(k.Expires), !k.Expires.IsZero() && !a.now().Before(k.Expires)})
+	}
+	for _, r := range s.Rules {
+		accept := []string{"v2"}
+		if r.V1 {
+			accept = []string{"v1", "v2"}
+		}
+		ans.Rules = append(ans.Rules, ruleLine{r.Glob, r.Keys, r.Threshold, accept, append([]string{}, r.Except...)})
+	}
+	for _, d := range s.Digests {
+		ans.Digests = append(ans.Digests, digestLine{d.Digest.String(), d.As, d.Reason})
+	}
+	for _, r := range s.Revoked {
+		ans.Revoked = append(ans.Revoked, revokedLine{r.What(), r.Reason, dateText(r.Date)})
+	}
+	for _, l := range s.Lists {
+		ans.Lists = append(ans.Lists, lineOfList(l, lists[l.Name]))
+	}
+	return ans, nil
+}
+
+func lineOfList(src policy.Source, l *policy.List) listLine {
+	line := listLine{Name: src.Name, From: src.From, Key: src.Key}
+	if l != nil {
+		line.Counter, line.Issued, line.Expires = l.Counter, dateText(l.Issued), dateText(l.Expires)
+	}
+	return line
+}
+
+// dateText writes a moment as policies do: the day alone where it is its first second.
+func dateText(t time.Time) string {
+	switch {
+	case t.IsZero():
+		return ""
+	case t.Equal(t.Truncate(24 * time.Hour)):
+		return t.UTC().Format(time.DateOnly)
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func (l trustListAnswer) text(t *terminal) {
+	section := func(title string, rows [][]string) {
+		if len(rows) > 0 {
+			t.printf("%s:\n", title)
+			t.rows(rows)
+		}
+	}
+	var keys, rules, digests, revoked, lists [][]string
+	for _, k := range l.Keys {
+		until := ""
+		switch {
+		case k.Expired:
+			until = "expired " + k.Expires
+		case k.Expires != "":
+			until = "until " + k.Expires
+		}
+		keys = append(keys, []string{"  " + k.Name, short(k.Fingerprint), orDash(until), orDash(k.Owner)})
+	}
+	for _, r := range l.Rules {
+		what := fmt.Sprintf("%d of %s", r.Threshold, strings.Join(r.Keys, ", "))
+		if len(r.Accept) > 1 {
+			what += "; also v1"
+		}
+		if len(r.Except) > 0 {
+			what += "; except " + strings.Join(r.Except, " ")
+		}
+		rules = append(rules, []string{"  " + r.Names, what})
+	}
+	for _, d := range l.Digests {
+		digests = append(digests, []string{"  " + d.Digest, orDash(d.As), d.Reason})
+	}
+	for _, r := range l.Revoked {
+		revoked = append(revoked, []string{"  " + r.What, orDash(r.Date), r.Reason})
+	}
+	for _, s := range l.Lists {
+		lists = append(lists, s.row())
+	}
+	section("keys", keys)
+	section("names", rules)
+	section("digests", digests)
+	section("revoked", revoked)
+	section("lists", lists)
+}
+
+func (l listLine) row() []string {
+	state := "never fetched"
+	if l.Counter > 0 {
+		state = fmt.Sprintf("issue %d of %s, expires %s", l.Counter, l.Issued, l.Expires)
+	}
+	return []string{"  " + l.Name, state, l.From}
+}

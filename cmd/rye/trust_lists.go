@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// keptLists are the last good issues of revocation lists, in the state directory, and the journal that remembers
+// which they were.
+type keptLists struct {
+	a     *app
+	state setting
+}
+
+func (a *app) lists() keptLists { return keptLists{a, a.dir(statePlace)} }
+
+const maxList = 64 << 20
+
+func (k keptLists) journal() *manifest.Journal {
+	return &manifest.Journal{Path: filepath.Join(k.state.value, "rollback")}
+}
+
+// source is what the journal calls the origin of a list: the key that the policy names for it. So another address
+// doesn't start a count again, and another key does.
+func source(p *policy.Policy, src policy.Source) string {
+	signer, _ := p.KeyNamed(src.Key)
+	return "key:" + signer.Public.Fingerprint().String()
+}
+
+// path is where the last good issue is kept. Two policies that name one list by one key share it.
+func (k keptLists) path(p *policy.Policy, src policy.Source) string {
+	sum := cas.Sum([]byte(source(p, src) + "\x00" + src.Name))
+	return filepath.Join(k.state.value, "lists", hex.EncodeToString(sum[:16])+".yaml")
+}
+
+// load returns the last good issue of each list that a policy names; of a list that was never fetched there is none.
+// A kept list that was exchanged for an older one, or damaged, is an error.
+func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
+	sources := au.side.Policy.Sections().Lists
+	if len(sources) == 0 {
+		return nil, nil
+	}
+	if k.state.err != nil {
+		return nil, k.state.err
+	}
+	lists := map[string]*policy.List{}
+	for _, src := range sources {
+		list, err := k.one(au.side.Policy, src)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			f := classify(fmt.Errorf("the kept revocation list %q: %w", src.Name, err))
+			f.hint = []string{"rye trust update"}
+			return nil, f
+		}
+		lists[src.Name] = list
+	}
+	return lists, nil
+}
+
+func (k keptLists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
+	file, err := os.Open(k.path(p, src))
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	doc, err := manifest.ReadRevocations(file)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.journal().Check(doc.Step(source(p, src), k.a.clock())); err != nil {
+		return nil, err
+	}
+	signers, err := doc.Check(p.Find)
+	if err != nil {
+		return nil, err
+	}
+	return doc.For(signers)
+}
+
+// update takes the issue that a list's source has now, if it is good, and returns it. changed says that it is
+// another than the last.
+func (k keptLists) update(ctx context.Context, au *authority, src policy.Source) (list *policy.List, changed bool, err error) {
+	p := au.side.Policy
+	file, err := k.fetch(au, src)
+	if err != nil {
+		return nil, false, err
+	}
+	doc, err := manifest.ReadRevocations(bytes.NewReader(file))
+	if err != nil {
+		return nil, false, err
+	}
+	if doc.List != src.Name {
+		return nil, false, &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name)}
+	}
+	signers, err := doc.Check(p.Find)
+	if err != nil {
+		return nil, false, err
+	}
+	if list, err = doc.For(signers); err != nil {
+		return nil, false, err
+	}
+	dir := filepath.Dir(k.path(p, src))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, false, err
+	}
+	unlock, err := lockFile(ctx, filepath.Join(dir, ".lock"))
+	if err != nil {
+		return nil, false, err
+	}
+	defer unlock()
+	step := doc.Step(source(p, src), k.a.clock().UTC().Truncate(time.Second))
+	if err := k.journal().Check(step); err != nil {
+		return nil, false, err
+	}
+	last, err := k.one(p, src)
+	if err != nil {
+		// The journal still knows the last count; what is kept of it is of no use.
+		last = nil
+	}
+	if err := au.side.Accept(list, last, k.a.now()); err != nil {
+		return nil, false, err
+	}
+	if last != nil && last.ID == list.ID {
+		return list, false, nil
+	}
+	if err := writeFile(k.path(p, src), 0o600, false, bytesOf(file)); err != nil {
+		return nil, false, err
+	}
+	return list, true, k.journal().Record(ctx, step)
+}
+
+// fetch reads a list from its source: a path, which counts from the policy's directory.
+func (k keptLists) fetch(au *authority, src policy.Source) ([]byte, error) {
+	if scheme, _, ok := strings.Cut(src.From, "://"); ok {
+		return nil, &fault{code: codeConfig, message: fmt.Sprintf("this rye reads revocation lists from files only, and not by %s", scheme),
+			why:     []string{fmt.Sprintf("%q is to be read from %q", src.Name, src.From), "what fetches over the network comes with the lock"},
+			hint:    []string{"curl -fsSLo FILE " + quoteArg(src.From), "rye trust update " + quoteArg(src.Name) + " --from FILE"},
+			details: map[string]any{"list": src.Name, "from": src.From}}
+	}
+	path := filepath.FromSlash(src.From)
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(au.path), path)
+	}
+	return readSmall(path, maxList)
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func trustRemoveCommand() command {
+	return command{
+		path: "trust remove", group: "trust", help: "Take a key, or another entry, out of the policy.",
+		more: "A key goes out of the rules that name it as well; a rule that could not reach its threshold without it must be removed or " +
+			"changed first. A removed key is a stranger's, not a revoked one: see rye trust revoke. Removing a rule lets a less " +
+			"particular one decide.\n\nExamples:\n\n    rye trust remove alice\n    rye trust remove --from names 'acme/**'",
+		aka: []string{"trust rm", "trust delete"},
+		new: func() runner { return new(trustRemoveRun) }, schema: "trust-change/1", output: trustChange{},
+	}
+}
+
+type trustRemoveRun struct {
+	Entry string `arg:"" help:"A key's name, or what stands in the section that --from names."`
+	From  string `enum:"keys,names,digests,revoked,lists,override,grants" default:"keys" help:"The section of the policy: ${enum}."`
+}
+
+func (c *trustRemoveRun) complete(_ context.Context, a *app, _, _ string) []candidate {
+	au, err := a.rootAuthority()
+	if err != nil || c.From == "keys" || c.From == "" {
+		return completePolicy(a)
+	}
+	var out []candidate
+	s := au.side.Policy.Sections()
+	switch c.From {
+	case "names":
+		for _, r := range s.Rules {
+			out = append(out, candidate{r.Glob, ""})
+		}
+	case "lists":
+		for _, l := range s.Lists {
+			out = append(out, candidate{l.Name, l.From})
+		}
+	}
+	return out
+}
+
+func (c *trustRemoveRun) run(ctx context.Context, a *app) (answer, error) {
+	ans, err := a.editPolicy(ctx, edit{
+		question: fmt.Sprintf("remove %q from %q?", c.Entry, c.From),
+		change: func(root *policy.Side) (*policy.Policy, error) {
+			if k, ok := root.Policy.KeyNamed(c.Entry); c.From == "keys" && !ok {
+				f := &fault{code: codeItem, message: fmt.Sprintf("the policy has no key %q", c.Entry), hint: []string{"rye trust list"}}
+				if meant := near(c.Entry, keyNames(root.Policy)); len(meant) > 0 {
+					f.why = []string{"did you mean " + meant[0] + "?"}
+				}
+				return nil, f
+			} else if ok && c.From == "keys" {
+				a.term.note("fingerprint  %s", k.Public.Fingerprint())
+			}
+			e, err := root.Policy.Remove(c.From, c.Entry)
+			return e.Policy, err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ans, nil
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func trustRevokeCommand() command {
+	return command{
+		path: "trust revoke", group: "trust", help: "Take a key or a digest out of use, for good.",
+		more: "KEY is its name in the policy, its fingerprint, or the key itself; a digest (blake3:…) is that of a file, of what it is " +
+			"without signatures, of a tree or of a document. Whatever else is said of it, and whenever it was signed, it is refused " +
+			"from now on.\n\nExamples:\n\n    rye trust revoke alice --reason 'laptop stolen'\n    rye trust revoke blake3:… --reason 'deletes the home directory'",
+		new: func() runner { return new(trustRevokeRun) }, schema: "trust-change/1", output: trustChange{},
+	}
+}
+
+type trustRevokeRun struct {
+	What   string `arg:"" name:"key-or-digest" help:"A key or a digest."`
+	Reason string `required:"" placeholder:"TEXT" help:"Why, for whoever is refused."`
+}
+
+func (*trustRevokeRun) complete(_ context.Context, a *app, name, _ string) []candidate {
+	if name == "reason" {
+		return nil
+	}
+	return completePolicy(a)
+}
+
+// completePolicy offers the keys of the root policy.
+func completePolicy(a *app) (out []candidate) {
+	au, err := a.rootAuthority()
+	if err != nil {
+		return nil
+	}
+	for _, k := range au.side.Policy.Sections().Keys {
+		out = append(out, candidate{k.Name, k.Owner})
+	}
+	return out
+}
+
+func (c *trustRevokeRun) run(ctx context.Context, a *app) (answer, error) {
+	au, err := a.rootAuthority()
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.revocation(au.side.Policy)
+	if err != nil {
+		return nil, err
+	}
+	r.Reason, r.Date = c.Reason, a.clock().UTC().Truncate(24*time.Hour)
+	ans, err := a.editPolicy(ctx, edit{
+		question: fmt.Sprintf("revoke %s?", r.What()),
+		change: func(root *policy.Side) (*policy.Policy, error) {
+			for _, known := range root.Policy.Sections().Revoked {
+				if known.What() == r.What() {
+					return root.Policy, nil
+				}
+			}
+			e, err := root.Policy.Revoke(r)
+			return e.Policy, err
+		},
+		before: func() { a.term.note("revokes  %s", r.What()) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ans, nil
+}
+
+// revocation finds what is meant.
+func (c *trustRevokeRun) revocation(p *policy.Policy) (policy.Revocation, error) {
+	if k, ok := p.KeyNamed(c.What); ok {
+		return policy.Revocation{Key: k.Public.Fingerprint()}, nil
+	}
+	if r, err := policy.ParseRevocation(c.What); err == nil {
+		return r, nil
+	}
+	if f, err := key.ParseFingerprint(c.What); err == nil {
+		return policy.Revocation{Key: f}, nil
+	}
+	if k, err := key.ParsePublic(c.What); err == nil {
+		return policy.Revocation{Key: k.Fingerprint()}, nil
+	}
+	_, err := cas.ParseDigest(c.What)
+	f := &fault{code: codeItem, err: errors.Join(err), message: fmt.Sprintf("%q is neither a key of the policy nor a fingerprint nor a digest", c.What),
+		hint: []string{"rye trust list"}, details: map[string]any{"what": c.What}}
+	if meant := near(c.What, keyNames(p)); len(meant) > 0 {
+		f.why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return policy.Revocation{}, f
+}
+
+func keyNames(p *policy.Policy) (names []string) {
+	for _, k := range p.Sections().Keys {
+		names = append(names, k.Name)
+	}
+	return names
+}

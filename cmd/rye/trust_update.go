@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+)
+
+func trustUpdateCommand() command {
+	return command{
+		path: "trust update", group: "trust", help: "Read the revocation lists that the policy names.",
+		more: "An issue is taken if it is signed by the key that the policy names, is not older than the last, and is fresh. The last good " +
+			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read from files; a path " +
+			"counts from the policy's directory, and --from FILE stands for what was fetched by other means.\n\n" +
+			"Examples:\n\n    rye trust update\n    rye trust update acme --from revoked.yaml",
+		aka: []string{"trust refresh", "trust fetch"},
+		new: func() runner { return new(trustUpdateRun) }, schema: "trust-update/1", output: trustUpdateAnswer{},
+	}
+}
+
+type trustUpdateRun struct {
+	List string `arg:"" optional:"" help:"A list; without it all of them."`
+	From string `placeholder:"FILE" complete:"file" help:"Read LIST from FILE this time."`
+}
+
+type trustUpdateAnswer struct {
+	Lists []listLine `json:"lists"`
+}
+
+func (*trustUpdateRun) complete(_ context.Context, a *app, _, _ string) (out []candidate) {
+	au, err := a.rootAuthority()
+	if err != nil {
+		return nil
+	}
+	for _, l := range au.side.Policy.Sections().Lists {
+		out = append(out, candidate{l.Name, l.From})
+	}
+	return out
+}
+
+func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
+	if c.From != "" && c.List == "" {
+		return nil, &fault{code: codeValidation, message: "which list is read from " + quoteArg(c.From) + "?", hint: []string{"rye trust update LIST --from " + quoteArg(c.From)}}
+	}
+	root, err := a.rootAuthority()
+	if err != nil {
+		return nil, err
+	}
+	project, err := a.projectAuthority()
+	if err != nil {
+		return nil, err
+	}
+	all := []*authority{root}
+	if project != nil && project.side.Policy.ID() != root.side.Policy.ID() {
+		all = append(all, project)
+	}
+	ans := trustUpdateAnswer{Lists: []listLine{}}
+	var first *fault
+	found := 0
+	for _, au := range all {
+		n, f := c.update(ctx, a, au, &ans)
+		if found += n; first == nil {
+			first = f
+		}
+	}
+	switch {
+	case first != nil:
+		return ans, first
+	case c.List != "" && found == 0:
+		return nil, &fault{code: codeItem, message: fmt.Sprintf("the policy names no revocation list %q", c.List), hint: []string{"rye trust list"}}
+	case found == 0:
+		a.term.note("the policy names no revocation lists")
+	}
+	return ans, nil
+}
+
+// update reads the lists of one policy. One that fails doesn't keep the others from being read; the first
+// failure is returned and the others are warned of.
+func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, ans *trustUpdateAnswer) (found int, first *fault) {
+	for _, src := range au.side.Policy.Sections().Lists {
+		if c.List != "" && c.List != src.Name {
+			continue
+		}
+		found++
+		read := src
+		if c.From != "" {
+			s := a.absolute(setting{value: c.From})
+			if s.err != nil {
+				return found, classify(s.err)
+			}
+			read.From = s.value
+		}
+		list, changed, err := a.lists().update(ctx, au, read)
+		if err != nil {
+			f := classify(fmt.Errorf("revocation list %q: %w", src.Name, err))
+			if inner := classify(err); inner.err != err {
+				f.message = fmt.Sprintf("revocation list %q: %s", src.Name, inner.message)
+			}
+			f.why = append(f.why, "the last good issue stays in force")
+			if first == nil {
+				first = f
+			} else {
+				a.term.warn("%s", f.message)
+			}
+			continue
+		}
+		line := lineOfList(src, list)
+		line.Changed = changed
+		ans.Lists = append(ans.Lists, line)
+	}
+	return found, first
+}
+
+func (u trustUpdateAnswer) text(t *terminal) {
+	var rows [][]string
+	for _, l := range u.Lists {
+		row := l.row()
+		row[0] = l.Name
+		if !l.Changed {
+			row[1] += ", as before"
+		}
+		rows = append(rows, row)
+	}
+	t.rows(rows)
+}

@@ -1,0 +1,442 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// testHost is a host without terminal, with the variables env.
+func testHost(env ...string) (h host, stdout, stderr *bytes.Buffer) {
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	return host{
+		stdin:   strings.NewReader(""),
+		stdout:  stream{Writer: stdout},
+		stderr:  stream{Writer: stderr},
+		environ: env,
+		getwd:   os.Getwd,
+		now:     func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	}, stdout, stderr
+}
+
+// TestNarrow: a grammar of the commands that a line can mean reads it as the grammar of all does.
+func TestNarrow(t *testing.T) {
+	none := func() runner { return new(versionRun) }
+	cmds := []command{
+		{path: "lock", new: none}, {path: "store", help: "group"}, {path: "store put", new: none},
+		{path: "store ls", new: none}, {path: "put", new: none}, {path: "deep"}, {path: "deep er"}, {path: "deep er still", new: none},
+	}
+	for _, line := range []string{
+		"lock", "store put", "store ls", "put", "-C lock store put", "--store put store ls", "--store=x put", "deep er still",
+		"store put --json", "store put -- lock", "store", "store pu", "lock put", "-q -v store ls", "deep er", "still er deep", "",
+	} {
+		args := strings.Fields(line)
+		all, errAll := newGrammar(new(globals), cmds).Parse(args)
+		few, errFew := newGrammar(new(globals), narrow(cmds, args)).Parse(args)
+		if (errAll == nil) != (errFew == nil) {
+			t.Fatalf("%q: all %v, few %v", line, errAll, errFew)
+		}
+		if errAll == nil && all.Selected().Path() != few.Selected().Path() {
+			t.Errorf("%q: all %q, few %q", line, all.Selected().Path(), few.Selected().Path())
+		}
+	}
+	if n := len(narrow(cmds, []string{"-C", "x", "store", "put"})); n != 3 {
+		t.Errorf("store put needs %d commands, want store, store put, put", n)
+	}
+}
+
+// TestTable: what nothing else would find wrong in the table of commands.
+func TestTable(t *testing.T) {
+	seen := map[string]string{}
+	cmds := commands()
+	root := newGrammar(new(globals), cmds).Model.Node
+	global := flagNames(root)
+	for _, c := range cmds {
+		if c.help == "" || !strings.HasSuffix(c.help, ".") {
+			t.Errorf("%s: help %q", c.path, c.help)
+		}
+		if c.new == nil {
+			continue
+		}
+		if c.schema == "" || c.output == nil {
+			t.Errorf("%s: schema %q, output %T", c.path, c.schema, c.output)
+		}
+		for _, word := range append(slices.Clone(c.aka), c.path) {
+			if seen[word] != "" {
+				t.Errorf("%q leads to %q and %q", word, seen[word], c.path)
+			}
+			seen[word] = c.path
+		}
+		node := root
+		for word := range strings.FieldsSeq(c.path) {
+			node = node.Children[slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })]
+		}
+		for _, flag := range node.Flags {
+			if slices.Contains(global, "--"+flag.Name) || slices.ContainsFunc(root.Flags, func(f *kong.Flag) bool {
+				return f.Short != 0 && f.Short == flag.Short
+			}) {
+				t.Errorf("%s: --%s hides a global flag", c.path, flag.Name)
+			}
+		}
+	}
+}
+
+func TestCodes(t *testing.T) {
+	want := strings.Fields(`VALIDATION_FAILED SCHEMA_NOT_FOUND VERSION_MISMATCH TOOL_NOT_FOUND EXECUTOR_NOT_FOUND
+		CIRCULAR_DEPENDENCY CHAIN_TOO_DEEP EXECUTION_FAILED TIMEOUT RESOURCE_EXCEEDED AUTH_REQUIRED AUTH_FAILED SESSION_EXPIRED
+		REGISTRY_ERROR ITEM_NOT_FOUND FILE_SYSTEM_ERROR PARSING_ERROR CONFIG_ERROR UNKNOWN_ERROR INTEGRITY_FAILED UNSIGNED
+		SIGNATURE_INVALID UNTRUSTED_KEY KEY_REVOKED EXPIRED BELOW_THRESHOLD ROLLBACK_DETECTED LOCK_MISMATCH NOT_LOCKED OFFLINE
+		PERMISSION_DENIED POLICY_DENIED APPROVAL_REQUIRED LIMIT_EXCEEDED BUDGET_EXCEEDED SANDBOX_UNAVAILABLE AMBIGUOUS BUSY
+		CONFLICT RATE_LIMITED UNAVAILABLE CANCELLED`)
+	statuses := []int{}
+	for _, e := range exitHelp() {
+		statuses = append(statuses, e.Exit)
+	}
+	var got []string
+	for _, l := range codeTable() {
+		got = append(got, string(l.Code))
+		if l.Help == "" || !slices.Contains(statuses, l.Exit) || l.Exit == exitDone {
+			t.Errorf("%+v", l)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if l := (&fault{code: "NO_SUCH_CODE"}).line(); l.Code != codeUnknown {
+		t.Errorf("a code outside the table is %q", l.Code)
+	}
+	if l := (&fault{code: "INTEGRITY_FAILED"}).asked().line(); l.Exit != exitNo {
+		t.Errorf("an asking command exits with %d", l.Exit)
+	}
+}
+
+func TestClassify(t *testing.T) {
+	of := func(err error) error { return fmt.Errorf("around: %w", &fs.PathError{Op: "open", Path: "x", Err: err}) }
+	for _, test := range []struct {
+		err  error
+		code code
+		exit int
+		why  string
+	}{
+		{errors.New("odd"), codeUnknown, exitNo, ""},
+		{fmt.Errorf("x: %w", context.Canceled), codeCancelled, exitInterrupted, ""},
+		{context.DeadlineExceeded, codeTimeout, exitNo, ""},
+		{fmt.Errorf("object x: %w", fs.ErrNotExist), codeItem, exitMissing, ""},
+		{of(syscall.ENOENT), codeFiles, exitMissing, ""},
+		{of(syscall.ENOSPC), codeFiles, exitNo, "the disk is full"},
+		{of(syscall.EROFS), codeFiles, exitNo, "the file system is read-only"},
+		{of(syscall.EACCES), codeFiles, exitNo, "this user has no permission"},
+		{of(syscall.EPERM), codeFiles, exitNo, "this user has no permission"},
+		{of(syscall.EMFILE), codeFiles, exitNo, "too many files are open in this process"},
+		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EIO}, codeFiles, exitNo, "the disk reports an error: look at the kernel's log before anything else"},
+		{os.NewSyscallError("fsync", syscall.ENOSPC), codeFiles, exitNo, "the disk is full"},
+		{errors.Join(errors.New("a"), &fault{code: "BUSY", message: "b"}), "BUSY", exitNo, ""},
+	} {
+		f := classify(test.err)
+		if l := f.line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.why, ";") != test.why {
+			t.Errorf("%v: %s, exit %d, %q", test.err, l.Code, l.Exit, f.why)
+		}
+	}
+}
+
+func TestNear(t *testing.T) {
+	names := []string{"doctor", "config", "completion", "version", "verify", "store"}
+	for word, want := range map[string]string{
+		"vresion": "version", "Version": "version", "ver": "verify version", "cofnig": "config", "stroe": "store", "x": "",
+		"completions": "completion", "dokter": "doctor", "zzzzzz": "", "verison": "version", "comp": "completion",
+	} {
+		if got := strings.Join(near(word, names), " "); got != want {
+			t.Errorf("%q: %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestQuoteArg(t *testing.T) {
+	for arg, want := range map[string]string{
+		"": "''", "a-b/c.d:e=f,@%+": "a-b/c.d:e=f,@%+", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ä": "'ä'", "~": "'~'",
+	} {
+		if got := quoteArg(arg); got != want {
+			t.Errorf("%q: %s, want %s", arg, got, want)
+		}
+	}
+}
+
+// hostile is text that would repaint a terminal, hide or turn round what follows (MAN-24).
+const hostile = "a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é"
+
+const hostileShown = `a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é`
+
+func TestEscape(t *testing.T) {
+	if got := escape(hostile, false); got != hostileShown {
+		t.Errorf("got  %s\nwant %s", got, hostileShown)
+	}
+	if got := escape("ä日\U0001f600x", true); got != `\u00e4\u65e5\U0001f600x` {
+		t.Errorf("ascii: %s", got)
+	}
+	if n := testing.AllocsPerRun(100, func() { escape("plain text, nothing to do", false) }); n > 0 {
+		t.Errorf("%v allocations for plain text", n)
+	}
+}
+
+func FuzzEscape(f *testing.F) {
+	f.Add(hostile, false)
+	f.Add("plain", true)
+	f.Fuzz(func(t *testing.T, s string, ascii bool) {
+		got := escape(s, ascii)
+		if again := escape(got, ascii); again != got {
+			t.Errorf("not stable: %q, then %q", got, again)
+		}
+		for _, r := range got {
+			if r < ' ' || r == 0x7f || r == '\u202e' || ascii && r > 0x7e {
+				t.Errorf("%q lets %U through", s, r)
+			}
+		}
+	})
+}
+
+type hostileAnswer struct {
+	Text string `json:"text"`
+}
+
+func (h hostileAnswer) text(t *terminal) {
+	t.printf("%s\n", h.Text)
+	t.rows([][]string{{h.Text, h.Text}, {"x", "y"}})
+}
+
+// TestHostileOutput: nothing that a command prints in any way reaches a terminal raw, JSON included.
+func TestHostileOutput(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		h, stdout, stderr := testHost("CLICOLOR_FORCE=0")
+		term := h.terminal(false)
+		term.json, term.debug, term.verbose = asJSON, true, true
+		err := fmt.Errorf("around: %w", errors.New(hostile))
+		term.note("%s", hostile)
+		term.warn("%v", err)
+		term.finish("x/1", hostileAnswer{hostile}, nil)
+		term.finish("x/1", nil, &fault{code: codeUnknown, message: hostile, why: []string{hostile}, hint: []string{hostile}, err: err})
+		for _, b := range stdout.String() + stderr.String() {
+			if b != '\n' && (b < ' ' || b == 0x7f || b >= 0x80 && b < 0xa0 || b == 0x202e || b == 0x200b) {
+				t.Errorf("json %v: %U let through in %q", asJSON, b, stdout.String()+stderr.String())
+				break
+			}
+		}
+		if asJSON {
+			var reply struct{ Data struct{ Text string } }
+			if err := json.NewDecoder(stdout).Decode(&reply); err != nil || reply.Data.Text != strings.ToValidUTF8(hostile, "\ufffd") {
+				t.Errorf("the reply says %q, %v", reply.Data.Text, err)
+			}
+		}
+	}
+}
+
+func TestColour(t *testing.T) {
+	for _, test := range []struct {
+		env      string
+		tty, off bool
+		want     bool
+	}{
+		{"", false, false, false},
+		{"", true, false, true},
+		{"", true, true, false},
+		{"NO_COLOR=1", true, false, false},
+		{"NO_COLOR=1 CLICOLOR_FORCE=1", true, false, false},
+		{"CLICOLOR_FORCE=1", false, false, true},
+		{"CLICOLOR_FORCE=0", false, false, false},
+		{"TERM=dumb", true, false, false},
+		{"TERM=dumb CLICOLOR_FORCE=1", true, false, true},
+	} {
+		h, _, _ := testHost(strings.Fields(test.env)...)
+		h.stdout.tty, h.stderr.tty = test.tty, test.tty
+		if got := h.terminal(test.off).stderr.color; got != test.want {
+			t.Errorf("%+v: %v", test, got)
+		}
+	}
+}
+
+func TestASCII(t *testing.T) {
+	for env, want := range map[string]bool{
+		"": false, "LANG=C": true, "LANG=de_DE.UTF-8": false, "LC_ALL=POSIX LANG=de_DE.UTF-8": true, "LC_CTYPE=C.utf8 LANG=C": false,
+	} {
+		h, _, _ := testHost(strings.Fields(env)...)
+		if h.terminal(false).ascii {
+			t.Errorf("%q: what isn't shown is escaped", env)
+		}
+		h.stdout.tty = true
+		if got := h.terminal(false).ascii; got != want {
+			t.Errorf("%q: %v", env, got)
+		}
+	}
+}
+
+type failingWriter struct{}
+
+func (failingWriter) Write([]byte) (int, error) {
+	return 0, &fs.PathError{Op: "write", Path: "out", Err: syscall.ENOSPC}
+}
+
+// TestLostOutput: a command whose output couldn't be written hasn't succeeded.
+func TestLostOutput(t *testing.T) {
+	for _, line := range []string{"version", "version --json", "completion bash"} {
+		h, _, stderr := testHost()
+		h.stdout.Writer = failingWriter{}
+		if got := run(h, commands(), strings.Fields(line)); got != exitNo || !strings.Contains(stderr.String(), "the disk is full") {
+			t.Errorf("%s: exit %d, %q", line, got, stderr)
+		}
+	}
+}
+
+func TestCancellable(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	data := bytes.Repeat([]byte("0123456789"), 50000)
+	got, err := io.ReadAll(cancellable(ctx, bytes.NewReader(data)))
+	if err != nil || !bytes.Equal(got, data) {
+		t.Fatalf("%d bytes, %v", len(got), err)
+	}
+	blocked, w := io.Pipe()
+	defer w.Close()
+	r := cancellable(ctx, blocked)
+	go cancel()
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestSchemas keeps every output's schema, and that outputs keep to it.
+func TestSchemas(t *testing.T) {
+	var b bytes.Buffer
+	for _, n := range schemasOf(commands()) {
+		doc, err := json.MarshalIndent(schemaDocument(n.name, n.of), "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(doc, '\n'))
+	}
+	const golden = "testdata/schemas.json"
+	if *update {
+		if err := os.WriteFile(golden, b.Bytes(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || !bytes.Equal(b.Bytes(), want) {
+		t.Errorf("%s differs (%v); outputs of one number only grow; -update rewrites it", golden, err)
+	}
+	// Every command is run once, on a store that holds one directory.
+	home, dir := t.TempDir(), t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("a"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	made, err := key.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, tool, public := filepath.Join(dir, "key.pem"), filepath.Join(t.TempDir(), "a.py"), made.Public().String()
+	if err := errors.Join(os.WriteFile(pem, made.PEM(), 0o600), os.WriteFile(tool, []byte("print(1)\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	words := map[string][]string{
+		"key import": {pem, "other"}, "key rotate": {"--out", filepath.Join(t.TempDir(), "rotation.yaml")}, "key remove": {"other", "--yes"},
+		"trust add": {public, "--owner", "X", "--yes"}, "trust check": {"tool:a"}, "trust revoke": {"x", "--reason", "lost", "--yes"},
+		"trust remove": {"x", "--yes"}, "sign": {tool, "--as", "tool:a"}, "verify": {tool, "--as", "tool:a"},
+		"completion": {"zsh"}, "store cat": {"app:a"}, "store tree": {"app"}, "store put": {"--ref", "app", dir},
+		"store checkout": {"app", filepath.Join(t.TempDir(), "out")},
+	}
+	all := commands()
+	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
+	for _, c := range all {
+		if c.new == nil || c.hidden {
+			continue
+		}
+		h, stdout, _ := testHost("HOME="+home, "LOCALAPPDATA="+home)
+		args := slices.Concat(strings.Fields(c.path), []string{"--json"}, words[c.path])
+		run(h, commands(), args)
+		var reply struct {
+			Success bool
+			Data    map[string]any
+		}
+		if err := json.Unmarshal(stdout.Bytes(), &reply); err != nil || !reply.Success || reply.Data["schema"] != c.schema {
+			t.Errorf("%q: %v, %s", args, err, stdout)
+		}
+		doc := schemaDocument(c.schema, reflect.TypeOf(c.output))
+		if bad := conforms(doc, reply.Data); bad != "" {
+			t.Errorf("%s: %s", c.path, bad)
+		}
+	}
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// conforms checks the part of JSON Schema that schemaType uses.
+func conforms(schema map[string]any, v any) string {
+	switch x := v.(type) {
+	case nil:
+		return "null"
+	case map[string]any:
+		if required, ok := schema["required"].([]string); ok {
+			for _, name := range required {
+				if _, ok := x[name]; !ok {
+					return "no " + name
+				}
+			}
+		}
+		properties, _ := schema["properties"].(map[string]any)
+		for name, p := range properties {
+			if value, ok := x[name]; ok {
+				if bad := conforms(p.(map[string]any), value); bad != "" {
+					return name + ": " + bad
+				}
+			}
+		}
+	case []any:
+		for i, e := range x {
+			if bad := conforms(schema["items"].(map[string]any), e); bad != "" {
+				return fmt.Sprintf("[%d]: %s", i, bad)
+			}
+		}
+	case string:
+		if t, ok := schema["type"]; ok && t != "string" {
+			return fmt.Sprintf("a string, want %v", t)
+		}
+	}
+	return ""
+}
+
+func BenchmarkParse(b *testing.B) {
+	for b.Loop() {
+		if _, err := parse(commands(), []string{"version", "--json"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkEscape(b *testing.B) {
+	for b.Loop() {
+		escape("blake3:0123456789ab  dir/some/path/to/a/file.txt", false)
+	}
+}

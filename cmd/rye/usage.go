@@ -1,0 +1,220 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// usageFault turns kong's refusal of a command line into ours: which word, what was probably meant, and a
+// line to paste. Every such fault is VALIDATION_FAILED, because the arguments don't fit the command's
+// declaration; CONFIG_ERROR is for variables and files.
+func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
+	kctx := bad.Context
+	node := kctx.Model.Node
+	if s := kctx.Selected(); s != nil {
+		node = s
+	}
+	name := strings.TrimSpace("rye " + node.Path())
+	f := &fault{code: codeValidation, hint: []string{strings.TrimSpace("rye help " + node.Path())}}
+	text := bad.Unwrap().Error()
+	if word, ok := offender(text, "unexpected argument "); ok {
+		f.details = map[string]any{"argument": word}
+		if len(node.Children) == 0 {
+			f.message = fmt.Sprintf("%q is one argument too many for %q", word, name)
+			return f
+		}
+		f.message = fmt.Sprintf("%q has no command %q", name, word)
+		f.meant(args, word, meantCommands(cmds, node.Path(), word))
+		return f
+	}
+	if word, ok := offender(text, "unknown flag "); ok {
+		f.message = fmt.Sprintf("%q has no flag %q", name, word)
+		f.details = map[string]any{"argument": word}
+		if path, ok := aka(cmds, word); ok {
+			f.meant(args, word, []string{path})
+		} else {
+			f.meant(args, word, near(word, flagNames(node)))
+		}
+		return f
+	}
+	switch {
+	case len(node.Children) > 0 && strings.HasPrefix(text, "expected "):
+		f.message = fmt.Sprintf("%q needs a command", name)
+		for _, c := range node.Children {
+			if !c.Hidden {
+				f.why = append(f.why, fmt.Sprintf("%-12s %s", c.Name, c.Help))
+			}
+		}
+	case strings.HasSuffix(text, `got "EOL" (<EOL>)`):
+		flag, _, _ := strings.Cut(text, ":")
+		f.message = fmt.Sprintf("%s needs a value", flag)
+	case strings.HasPrefix(text, `expected "<`), strings.HasPrefix(text, "missing positional arguments "):
+		f.message = fmt.Sprintf("%q needs %s", name, strings.Trim(text[strings.IndexByte(text, '<'):], `"`))
+	default:
+		f.message = text
+	}
+	return f
+}
+
+// offender returns the word that kong's message is about; kong's own suggestion is cut off.
+func offender(text, prefix string) (string, bool) {
+	word, ok := strings.CutPrefix(text, prefix)
+	if i := strings.LastIndex(word, ", did you mean "); i >= 0 {
+		word = word[:i]
+	}
+	return word, ok
+}
+
+// meant adds what a word was probably meant to be. One guess becomes the line to paste.
+func (f *fault) meant(args []string, word string, guesses []string) {
+	if len(guesses) == 0 {
+		return
+	}
+	f.details["did_you_mean"] = guesses
+	f.why = append(f.why, "did you mean "+strings.Join(guesses, ", ")+"?")
+	if len(guesses) > 1 {
+		return
+	}
+	line := []string{"rye"}
+	for i, arg := range args {
+		flag, value, _ := strings.Cut(arg, "=")
+		switch {
+		case arg == word:
+			line = append(append(line, guesses[0]), quoteArgs(args[i+1:])...)
+		case flag == word:
+			line = append(append(line, guesses[0]+"="+quoteArg(value)), quoteArgs(args[i+1:])...)
+		default:
+			line = append(line, quoteArg(arg))
+			continue
+		}
+		f.hint = []string{strings.Join(line, " ")}
+		return
+	}
+}
+
+func joinArgs(args []string) string { return strings.Join(quoteArgs(args), " ") }
+
+func quoteArgs(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		out[i] = quoteArg(arg)
+	}
+	return out
+}
+
+// quoteArg writes an argument so that a POSIX shell reads it back.
+func quoteArg(arg string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool { return !plain(r) }) {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// meantCommands returns the paths below parent that a word may have been meant for: what other tools call
+// it, the same word in another place, or a slip of the finger.
+func meantCommands(cmds []command, parent, word string) []string {
+	if path, ok := aka(cmds, word); ok {
+		return []string{path}
+	}
+	var here, elsewhere []string
+	for _, c := range cmds {
+		if c.hidden {
+			continue
+		}
+		up, last := "", c.path
+		if i := strings.LastIndexByte(c.path, ' '); i >= 0 {
+			up, last = c.path[:i], c.path[i+1:]
+		}
+		if up == parent {
+			here = append(here, last)
+		} else if last == word && parent == "" {
+			elsewhere = append(elsewhere, c.path)
+		}
+	}
+	if len(elsewhere) > 0 {
+		return elsewhere
+	}
+	return near(word, here)
+}
+
+// aka returns the command that other tools call by word.
+func aka(cmds []command, word string) (string, bool) {
+	for _, c := range cmds {
+		if slices.Contains(c.aka, word) {
+			return c.path, true
+		}
+	}
+	return "", false
+}
+
+// flagNames returns the flags that a command takes, as they are typed.
+func flagNames(node *kong.Node) []string {
+	var names []string
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			names = append(names, "--"+flag.Name)
+			if flag.Tag.Negatable != "" {
+				names = append(names, "--no-"+flag.Name)
+			}
+		}
+	}
+	return names
+}
+
+// near returns at most three of names that word begins or nearly is, the nearest first.
+func near(word string, names []string) []string {
+	type guess struct {
+		name     string
+		distance int
+	}
+	var guesses []guess
+	low := strings.ToLower(word)
+	most := max(1, len(strings.TrimLeft(word, "-"))/3)
+	for _, name := range names {
+		d := distance(low, strings.ToLower(name))
+		if bare := strings.TrimLeft(low, "-"); len(bare) > 1 && strings.HasPrefix(strings.ToLower(name), low) {
+			d = min(d, 1)
+		}
+		if d <= most {
+			guesses = append(guesses, guess{name, d})
+		}
+	}
+	slices.SortFunc(guesses, func(a, b guess) int {
+		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
+	})
+	var out []string
+	for _, g := range guesses[:min(3, len(guesses))] {
+		out = append(out, g.name)
+	}
+	return out
+}
+
+// distance counts the insertions, deletions, replacements and swaps of neighbours that make b of a.
+func distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rye-build/rye/cas/disk"
+)
+
+// version is set by the linker in a release: -ldflags "-X main.version=1.2.3".
+var version string
+
+// formats lists the formats that this binary reads, as "NAME/N".
+func formats() []string { return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2"} }
+
+func versionCommand() command {
+	return command{
+		path: "version", group: "start", help: "Say which rye this is.",
+		aka:    []string{"--version", "-V", "about"},
+		new:    func() runner { return new(versionRun) },
+		schema: "version/1", output: versionAnswer{},
+	}
+}
+
+type versionRun struct{}
+
+type versionAnswer struct {
+	Version  string   `json:"version"`
+	Commit   string   `json:"commit,omitempty"`
+	Modified bool     `json:"modified,omitempty"` // built from files that differ from the commit
+	Go       string   `json:"go"`
+	OS       string   `json:"os"`
+	Arch     string   `json:"arch"`
+	Formats  []string `json:"formats"`
+}
+
+func (*versionRun) run(context.Context, *app) (answer, error) { return thisVersion(), nil }
+
+func thisVersion() versionAnswer {
+	v := versionAnswer{Version: version, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Formats: formats()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		if v.Version == "" && info.Main.Version != "(devel)" {
+			v.Version = strings.TrimPrefix(info.Main.Version, "v")
+		}
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				v.Commit = s.Value
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			}
+		}
+	}
+	if v.Version == "" {
+		v.Version = "devel"
+	}
+	return v
+}
+
+func (v versionAnswer) text(t *terminal) {
+	t.printf("rye %s\n", v.Version)
+	if v.Commit != "" {
+		commit := v.Commit[:min(12, len(v.Commit))]
+		if v.Modified {
+			commit += " with changes"
+		}
+		t.printf("commit %s\n", commit)
+	}
+	t.printf("%s %s/%s\n", v.Go, v.OS, v.Arch)
+	if len(v.Formats) > 0 {
+		t.printf("reads %s\n", strings.Join(v.Formats, " "))
+	}
+}

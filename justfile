@@ -1,0 +1,45 @@
+# The ways to work on rye. Each is one line, so that it can be typed as well.
+
+# list them
+default:
+    @just --list
+
+# build rye for this machine
+build:
+    CGO_ENABLED=0 go build -trimpath -ldflags "-s -w" -o rye ./cmd/rye
+
+# run all tests that need nothing but Go
+test *ARGS:
+    go test ./... {{ARGS}}
+
+# format, vet, staticcheck
+lint:
+    .ci/run lint
+
+# each fuzzer for five seconds
+fuzz:
+    .ci/run fuzz
+
+# tests with the race detector, and what they cover
+cover:
+    .ci/run tests
+
+# tests against other programs (installs them)
+peers:
+    .ci/run peers
+
+# the store beside other tools on the same work
+bench *ARGS:
+    go run ./testdata/bench {{ARGS}}
+
+# Go benchmarks, for benchstat
+gobench PACKAGES="./cas/..." *ARGS:
+    go test -run '^$' -bench . -benchmem {{PACKAGES}} {{ARGS}}
+
+# the main job, end to end
+demo:
+    go run ./cmd/rye demo
+
+# everything CI runs
+ci:
+    .ci/run

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A goal says that rye's number is at most factor times the rod's, or at most limit where there is no rod.
+type goal struct {
+	factor float64
+	rod    string
+	limit  float64
+}
+
+// A unit is what a row's number counts.
+type unit int
+
+const (
+	seconds unit = iota
+	storeBytes
+	addedBytes
+	peakBytes
+	cpuSeconds
+)
+
+// A row is a line of the table.
+type row struct {
+	name  string
+	op    string // what is run
+	on    string // the corpus
+	tools string // rye's peers
+	unit  unit   // what of a run is the row's number
+	goals []goal
+}
+
+// run is the name of the runs that a row takes its number from: rows of one run share them.
+func (r row) run() string { return strings.Trim(r.op+"."+r.on, ".") }
+
+// next is what is put into a store that holds a corpus.
+var next = map[string]string{"A": "S", "B": "D"}
+
+// rows is the table, with the goals that the project has set itself. A rod that stores raw bytes, or that does
+// not sync, is a rod all the same.
+var rows = []row{
+	{name: "import.A", op: "import", on: "A", tools: "ostree git nix-store restic borg casync desync bup", goals: []goal{{factor: 1.2, rod: "floor"}, {factor: 0.4, rod: "ostree"}}},
+	{name: "import.B", op: "import", on: "B", tools: "borg desync casync restic git nix-store bup", goals: []goal{{factor: 1, rod: "floor"}}},
+	{name: "import.C", op: "import", on: "C", tools: "git restic nix-store", goals: []goal{{factor: 1, rod: "floor"}}},
+	{name: "reimport.A", op: "reimport", on: "A", tools: "git restic borg bup", goals: []goal{{factor: 0.6, rod: "git"}}},
+	{name: "reimport.B", op: "reimport", on: "B", tools: "git restic borg bup", goals: []goal{{factor: 0.7, rod: "git"}}},
+	{name: "reimport.C", op: "reimport", on: "C", tools: "git restic", goals: []goal{{factor: 0.7, rod: "git"}}},
+	{name: "dedup.A", op: "dedup", on: "A", tools: "git restic borg bup casync desync", goals: []goal{{factor: 0.2, rod: "git"}}},
+	{name: "dedup.A bytes", op: "dedup", on: "A", unit: addedBytes, tools: "git restic borg bup casync desync", goals: []goal{{factor: 0.5, rod: "git"}}},
+	{name: "dedup.B", op: "dedup", on: "B", tools: "desync casync bup borg restic", goals: []goal{{factor: 0.45, rod: "desync"}}},
+	{name: "dedup.B bytes", op: "dedup", on: "B", unit: addedBytes, tools: "desync casync bup borg restic", goals: []goal{{factor: 0.8, rod: "bup"}}},
+	{name: "size.A", op: "import", on: "A", unit: storeBytes, tools: "casync restic borg bup git desync", goals: []goal{{factor: 1, rod: "casync"}}},
+	{name: "size.B", op: "import", on: "B", unit: storeBytes, tools: "restic borg casync bup git desync", goals: []goal{{factor: 1, rod: "restic"}}},
+	{name: "verify.A", op: "verify", on: "A", tools: "b3sum nix-store ostree git", goals: []goal{{factor: 0.7, rod: "b3sum"}}},
+	{name: "verify.B", op: "verify", on: "B", tools: "b3sum nix-store ostree restic", goals: []goal{{factor: 0.7, rod: "floor"}}},
+	{name: "checkout.A", op: "checkout", on: "A", tools: "tar cp git casync ostree", goals: []goal{{factor: 1.1, rod: "tar"}}},
+	{name: "memory.G", op: "import", on: "G", unit: peakBytes, tools: "git restic", goals: []goal{{limit: 24 << 20}}},
+	{name: "startup", op: "startup", on: "", tools: "git restic", goals: []goal{{factor: 2.2, rod: "hello"}}},
+	{name: "puts, each", op: "puts", on: "A", tools: "git"},
+	{name: "puts: cat", op: "many", on: "cat", tools: "one-batch"},
+	{name: "puts: checkout", op: "many", on: "checkout", tools: "one-batch"},
+	{name: "puts: reimport", op: "many", on: "reimport", tools: "one-batch"},
+}
+
+// takesPart reports whether a tool is measured in a row.
+func (r row) takesPart(name string) bool {
+	switch name {
+	case "rye":
+		return true
+	case "floor":
+		return slices.Contains([]string{"import", "reimport", "verify", "checkout"}, r.op)
+	}
+	return slices.Contains(strings.Fields(r.tools), name) || slices.ContainsFunc(r.goals, func(g goal) bool { return g.rod == name })
+}
+
+// A verdict is what became of a row's goals.
+type verdict struct {
+	text string
+	met  string // yes, no, or ? when a rod is missing and nothing else failed
+}
+
+// judge compares rye's number with a row's goals; ratio returns it divided by a tool's.
+func (r row) judge(mine float64, ratio func(tool string) (float64, bool)) verdict {
+	if len(r.goals) == 0 {
+		return verdict{text: "–"}
+	}
+	v := verdict{met: "yes"}
+	var parts []string
+	for _, g := range r.goals {
+		if g.rod == "" {
+			parts = append(parts, "≤ "+r.unit.format(g.limit))
+			if mine > g.limit {
+				v.met = "no"
+			}
+			continue
+		}
+		reached, ok := ratio(g.rod)
+		if !ok {
+			parts = append(parts, fmt.Sprintf("≤ %.3g × %s: not here", g.factor, g.rod))
+			if v.met == "yes" {
+				v.met = "?"
+			}
+			continue
+		}
+		precision := 2
+		if math.Abs(reached-g.factor) < 0.005 {
+			precision = 4 // else a goal would seem to be met that isn't
+		}
+		parts = append(parts, fmt.Sprintf("≤ %.3g × %s: %.*f", g.factor, g.rod, precision, reached))
+		if reached > g.factor {
+			v.met = "no"
+		}
+	}
+	v.text = strings.Join(parts, ", ")
+	return v
+}
+
+// rank says when a tool's turn comes. What a goal compares is run close together: a busy machine may be another
+// one a minute later.
+func (r row) rank(name string) int {
+	switch i := slices.IndexFunc(r.goals, func(g goal) bool { return g.rod == name }); {
+	case name == "rye":
+		return 0
+	case name == "floor":
+		return 1
+	case i >= 0:
+		return 2 + i
+	}
+	return 10
+}
+
+// of takes a row's number from a sample.
+func (u unit) of(s sample) float64 {
+	switch u {
+	case storeBytes:
+		return float64(s.Bytes)
+	case addedBytes:
+		return float64(s.Added)
+	case peakBytes:
+		return float64(s.RSS)
+	case cpuSeconds:
+		return s.CPU
+	}
+	return s.Wall
+}
+
+// scale returns what to multiply a number of about x with, and the unit it is then in.
+func (u unit) scale(x float64) (float64, string) {
+	switch {
+	case u != seconds && u != cpuSeconds:
+		return 1.0 / (1 << 20), "MiB"
+	case x < 0.0995:
+		return 1000, "ms"
+	}
+	return 1, "s"
+}
+
+func (u unit) format(x float64) string {
+	by, name := u.scale(x)
+	return digits(x*by) + " " + name
+}
+
+// digits writes a number with three digits, or more before the point.
+func digits(x float64) string {
+	switch {
+	case x >= 99.95:
+		return fmt.Sprintf("%.0f", x)
+	case x >= 9.995:
+		return fmt.Sprintf("%.1f", x)
+	}
+	return fmt.Sprintf("%.2f", x)
+}
