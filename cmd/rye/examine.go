@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -81,6 +82,7 @@ func (s subject) open() (*os.File, error) {
 
 // An identity is what a signed document says of itself.
 type identity struct {
+	id      cas.Digest
 	name    string
 	expires time.Time
 }
@@ -93,19 +95,19 @@ func (s subject) readIdentity(r io.Reader) (id identity, err error) {
 		if err != nil {
 			return id, err
 		}
-		return identity{list.Name, list.Expires}, nil
+		return identity{list.ID, list.Name, list.Expires}, nil
 	case "revocations":
 		list, err := manifest.ReadRevocations(r)
 		if err != nil {
 			return id, err
 		}
-		return identity{list.Name, list.Expires}, nil
+		return identity{list.ID, list.Name, list.Expires}, nil
 	case "rotation":
 		step, err := manifest.ReadRotation(r)
 		if err != nil {
 			return id, err
 		}
-		return identity{step.Name, step.Step.Expires}, nil
+		return identity{step.ID, step.Name, step.Step.Expires}, nil
 	case "policy":
 		b, err := io.ReadAll(io.LimitReader(r, maxPolicy+1))
 		if err == nil {
@@ -116,8 +118,8 @@ func (s subject) readIdentity(r io.Reader) (id identity, err error) {
 	return id, nil
 }
 
-// checkIdentity wants a document to be what it is asked for as.
-func (s subject) checkIdentity(r io.ReadSeeker, now time.Time) error {
+// checkIdentity wants a document to be what it is asked for as, and the one whose signatures were looked at.
+func (s subject) checkIdentity(r io.ReadSeeker, want cas.Digest, now time.Time) error {
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
@@ -125,6 +127,8 @@ func (s subject) checkIdentity(r io.ReadSeeker, now time.Time) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("%q: %w", s.file, err)
+	case !id.id.IsZero() && id.id != want:
+		return &fault{code: "CONFLICT", message: fmt.Sprintf("%q was changed while it was read", s.file)}
 	case id.name != "" && id.name != s.name:
 		return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%q is not %q", s.file, s.name),
 			why:     []string{"expected  " + s.name, "found     " + id.name},
@@ -175,7 +179,7 @@ func (t *trust) examine(s subject, r io.ReadSeeker, purpose policy.Purpose) (*ex
 	request.Signers = e.signers
 	e.decision = t.decide(request)
 	if e.decision.Allowed && s.domain() != sign.Item && e.signed.Format != sign.V1 {
-		return e, s.checkIdentity(r, t.now)
+		return e, s.checkIdentity(r, e.signed.Stripped, t.now)
 	}
 	return e, nil
 }

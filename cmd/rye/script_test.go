@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rye-build/rye/cas"
 )
 
 var update = flag.Bool("update", false, "rewrite goldens")
@@ -42,7 +44,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": exitStatus, "damage": damage, "truncate": truncate,
-			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp,
+			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit,
 		},
 	})
 }
@@ -117,6 +119,15 @@ func stamp(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	at := time.Now().UTC().Add(-time.Hour).Format(time.RFC3339)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(strings.ReplaceAll(ts.ReadFile(args[0]), "ISSUED", at)), 0o600))
+}
+
+// admit is "admit POLICY FILE": the policy lists the file's digest.
+func admit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: admit POLICY FILE")
+	}
+	text := ts.ReadFile(args[0]) + "\ndigests:\n  \"" + cas.Sum([]byte(ts.ReadFile(args[1]))).String() + "\": {reason: \"read it\"}\n"
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // restore is "restore GLOB FILE": what matches becomes a copy of the file.

@@ -120,7 +120,7 @@ func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (*s
 	}
 	if s.domain() != sign.Item && c.Format == sign.V2.String() {
 		// What says that it is something else, or isn't a document at all, is not signed as one.
-		if err := s.checkIdentity(bytes.NewReader(out), a.now()); err != nil {
+		if err := s.checkIdentity(bytes.NewReader(out), after.Stripped, a.now()); err != nil {
 			return nil, err
 		}
 	}

@@ -54,6 +54,11 @@ func (a *app) editPolicy(ctx context.Context, e edit) (ans trustChange, err erro
 	if s.err != nil {
 		return ans, s.err
 	}
+	if s.origin == "user" {
+		if err := checkOwn(s.value); err != nil {
+			return ans, err
+		}
+	}
 	au, err := readAuthority(s.value, s.origin)
 	if err != nil {
 		return ans, err
