@@ -27,17 +27,39 @@ const (
 	textClass  = iota // trees, documents, chunk lists
 	smallClass        // whole blobs
 	chunkClass        // chunks of blobs
+	plainClass        // what compression would not make shorter
 	classes
 )
 
-func classOf(kind cas.Kind) int {
-	switch kind {
-	case cas.Blob:
+func classOf(kind cas.Kind, data []byte) int {
+	switch {
+	case even(data):
+		return plainClass
+	case kind == cas.Blob:
 		return smallClass
-	case chunkRecord:
+	case kind == chunkRecord:
 		return chunkClass
 	}
 	return textClass // the roots of chunk lists, too
+}
+
+// even reports whether the bytes of data are as evenly spread as those of compressed or encrypted files, by how
+// often two of a sample are equal: four times in a thousand if all values are alike, ten times as often in text.
+func even(data []byte) bool {
+	const sample = 1 << 10
+	if len(data) < 2*sample {
+		return false
+	}
+	var count [256]uint16
+	mid := len(data) / 2
+	for _, x := range data[mid : mid+sample] {
+		count[x]++
+	}
+	pairs := 0
+	for _, n := range count {
+		pairs += int(n) * int(n)
+	}
+	return pairs-sample < sample*sample/128
 }
 
 // A batch is a cas.Batch of a Store.
@@ -51,9 +73,11 @@ type batch struct {
 	enc     *zstd.Encoder
 	slots   chan struct{} // one for each goroutine that may work on a long object
 
-	roll   sync.RWMutex // shared while records are added, exclusive while packs change
-	w      *packWriter  // nil until something new is put
-	sealed []*pack      // finished packs of this batch, under their temporary names
+	roll   sync.RWMutex               // shared while records are added, exclusive while packs change
+	w      atomic.Pointer[packWriter] // nil until something new is put; set under mu, taken away under roll
+	sealed []*pack                    // finished packs of this batch, under their temporary names
+	prints []prints                   // of sealed
+	last   *packWriter                // whose memory the next one uses again
 
 	mu   sync.Mutex
 	free [classes][]*builder
@@ -101,10 +125,13 @@ func (b *batch) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 
 // has reports whether an object or record is in the store or in this batch. The caller holds b.roll.
 func (b *batch) has(kind cas.Kind, d *cas.Digest) bool {
-	if b.w != nil && b.w.has(kind, d) {
+	if w := b.w.Load(); w != nil && w.has(kind, d) {
 		return true
 	}
-	for _, p := range b.sealed {
+	for i, p := range b.sealed {
+		if !b.prints[i].may(d) {
+			continue
+		}
 		if _, ok, err := p.lookup(kind, d); ok && err == nil {
 			return true
 		}
@@ -189,7 +216,7 @@ func (b *batch) addShared(kind cas.Kind, d *cas.Digest, data []byte) (full bool,
 	if b.has(kind&^large, d) {
 		return false, nil
 	}
-	class := classOf(kind)
+	class := classOf(kind, data)
 	bu, w, err := b.take(class)
 	if err != nil {
 		return false, err
@@ -222,29 +249,33 @@ func (b *batch) take(class int) (*builder, *packWriter, error) {
 	if b.err != nil {
 		return nil, nil, b.err
 	}
-	if b.w == nil {
-		w, err := newPackWriter(b.s.files, b.lease.temp(), randomSalt())
-		if err != nil {
+	w := b.w.Load()
+	if w == nil {
+		var err error
+		if w, err = newPackWriter(b.s.files, b.lease.temp(), randomSalt()); err != nil {
 			b.err = err
 			return nil, nil, err
 		}
-		b.w = w
+		w.reuse(b.last)
+		b.w.Store(w)
 	}
 	if n := len(b.free[class]); n > 0 {
 		bu := b.free[class][n-1]
 		b.free[class] = b.free[class][:n-1]
-		return bu, b.w, nil
+		return bu, w, nil
 	}
 	bu := newBuilder()
+	bu.plain = class == plainClass
 	b.all = append(b.all, bu)
-	return bu, b.w, nil
+	return bu, w, nil
 }
 
 // rollOver finishes a full pack, so that the next record begins another.
 func (b *batch) rollOver() error {
 	b.roll.Lock()
 	defer b.roll.Unlock()
-	if b.w == nil || (len(b.w.entries) < b.s.packObjects && b.w.off < packBytes) {
+	w := b.w.Load()
+	if w == nil || (len(w.entries) < b.s.packObjects && w.off < packBytes) {
 		return b.err
 	}
 	return b.fail(b.finishPack())
@@ -260,7 +291,7 @@ func (b *batch) fail(err error) error {
 
 // finishPack writes what the builders hold and the index. The caller holds b.roll exclusively.
 func (b *batch) finishPack() error {
-	w := b.w
+	w := b.w.Load()
 	if w == nil {
 		return nil
 	}
@@ -273,12 +304,13 @@ func (b *batch) finishPack() error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	prints := w.prints()
 	p, err := w.seal()
 	if err != nil {
 		return err
 	}
-	b.sealed = append(b.sealed, p)
-	b.w = nil
+	b.sealed, b.prints, b.last = append(b.sealed, p), append(b.prints, prints), w
+	b.w.Store(nil)
 	return nil
 }
 
@@ -344,9 +376,9 @@ func (b *batch) Close() error {
 		return nil
 	}
 	var err error
-	if b.w != nil {
-		err = b.w.abort()
-		b.w = nil
+	if w := b.w.Load(); w != nil {
+		err = w.abort()
+		b.w.Store(nil)
 	}
 	if !b.done {
 		for _, p := range b.sealed {

@@ -99,7 +99,7 @@ func TestManyPuts(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	s.files.lazy = true
-	const puts = 10_000
+	const puts = 10_000 / (1 + sample/8)
 	o.take()
 	for n := range puts {
 		_, err := s.Put(t.Context(), cas.Blob, strings.NewReader(strings.Repeat("x", n%50)+string(rune('a'+n%26))+string(binary.BigEndian.AppendUint32(nil, uint32(n)))))
@@ -256,14 +256,14 @@ func TestLongStream(t *testing.T) {
 	s.packObjects = packObjects
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	size := int64(1 << 30)
+	size := int64(1 << 30 / sample)
 	i, err := s.Put(t.Context(), cas.Blob, io.LimitReader(zeros{}, size))
 	must(t, err)
 	runtime.ReadMemStats(&after)
 	if i.Size != size {
 		t.Errorf("%d bytes", i.Size)
 	}
-	if got := after.TotalAlloc - before.TotalAlloc; got > 100<<20 {
+	if got := after.TotalAlloc - before.TotalAlloc; sample == 1 && got > 100<<20 { // the race detector drops pooled buffers
 		t.Errorf("a stream of %d bytes took %d", size, got)
 	}
 	o, err := s.Get(t.Context(), i.ID)

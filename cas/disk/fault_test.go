@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -13,7 +14,10 @@ import (
 // the errors of full, broken and read-only disks by turns. Of a write half is made.
 func failNth(n int, dead bool, fired *string) func(Op) error {
 	err := []error{syscall.ENOSPC, syscall.EIO, syscall.EMFILE, syscall.EROFS}[n%4]
+	var mu sync.Mutex // a batch writes from several goroutines
 	return func(op Op) error {
+		mu.Lock()
+		defer mu.Unlock()
 		n--
 		if n > 0 || n < 0 && !dead {
 			return nil
@@ -60,7 +64,7 @@ func TestFaults(t *testing.T) {
 		}
 		for _, dead := range []bool{false, true} {
 			ops := 0
-			for n := 1; ; n++ {
+			for n := 1; ; n += 1 + sample/8 {
 				fired := ""
 				at := copyDir(t, dir)
 				hurt(at)

@@ -147,6 +147,7 @@ func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n
 	k := s.takeCache()
 	defer s.giveCache(k)
 	m := &mover{w: w, enc: enc, c: k.c}
+	m.open[plainClass].plain = true
 	for _, p := range group {
 		err := m.move(ctx, p, drop)
 		if errors.Is(err, errFormat) {
@@ -241,7 +242,7 @@ func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) 
 			continue
 		}
 		data, _ := e.of(b)
-		bu := &m.open[classOf(e.kind)]
+		bu := &m.open[classOf(e.kind, data)]
 		if bu.raw == nil {
 			bu.number = noBlock
 		}

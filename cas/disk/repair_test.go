@@ -86,7 +86,9 @@ func TestRepair(t *testing.T) {
 	}
 	if _, err := s.Get(ctx, first); err == nil {
 		t.Error("a damaged file was served")
-	} else if d, ok := errors.AsType[*cas.DamagedError](err); !ok || d.ID != first {
+	} else if d, ok := errors.AsType[*cas.DamagedError](err); (!ok || d.ID != first) && !errors.Is(err, fs.ErrNotExist) {
+		// Which pack lost its index depends on their names. Made again from the blocks, an index doesn't know what
+		// a damaged record was.
 		t.Errorf("a damaged file: %v", err)
 	}
 	got, err := s.Repair(ctx, report, nil) // with nothing to heal from

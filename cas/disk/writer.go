@@ -35,6 +35,15 @@ func newPackWriter(fs files, tmp string, salt uint64) (*packWriter, error) {
 	return w, nil
 }
 
+// reuse takes over the memory of a finished pack's writer, if there is one.
+func (w *packWriter) reuse(last *packWriter) {
+	if last == nil {
+		return
+	}
+	w.locs, w.entries, w.table = last.locs[:0], last.entries[:0], last.table
+	clear(w.table)
+}
+
 // abort drops the pack.
 func (w *packWriter) abort() error {
 	return errors.Join(w.f.Close(), w.f.fs.remove(w.f.Name()))
@@ -85,7 +94,7 @@ func (w *packWriter) claim(e entry) (block uint32, claimed bool) {
 }
 
 func (w *packWriter) grow() {
-	w.table = make([]uint32, 4*len(w.table))
+	w.table = make([]uint32, 2*len(w.table))
 	mask := uint32(len(w.table) - 1)
 	for i := range w.entries {
 		slot := binary.LittleEndian.Uint32(w.entries[i].digest[8:]) & mask
@@ -94,6 +103,34 @@ func (w *packWriter) grow() {
 		}
 		w.table[slot] = uint32(i + 1)
 	}
+}
+
+// prints is what a batch keeps in memory of the packs it has finished: the hash table of their entries with four
+// bytes of each digest in place of its number. It answers almost every question about what isn't there, so that
+// the pages of the index stay out of memory.
+type prints []uint32
+
+func (w *packWriter) prints() prints {
+	t := make(prints, len(w.table))
+	for slot, n := range w.table {
+		if n != 0 {
+			t[slot] = printOf(&w.entries[n-1].digest)
+		}
+	}
+	return t
+}
+
+func printOf(d *cas.Digest) uint32 { return binary.LittleEndian.Uint32(d[4:]) | 1 }
+
+// may reports whether an entry with the digest may be there.
+func (t prints) may(d *cas.Digest) bool {
+	mask := uint32(len(t) - 1)
+	for slot := binary.LittleEndian.Uint32(d[8:]) & mask; t[slot] != 0; slot = (slot + 1) & mask {
+		if t[slot] == printOf(d) {
+			return true
+		}
+	}
+	return false
 }
 
 // write puts a finished block into the file.
@@ -205,6 +242,7 @@ type builder struct {
 	recs   []record
 	raw    []byte
 	out    []byte
+	plain  bool // what is in it is not compressed
 }
 
 func newBuilder() *builder { return &builder{number: noBlock} }
@@ -236,7 +274,7 @@ func (b *builder) seal(w *packWriter, enc *zstd.Encoder) error {
 	// The header comes first in the buffer, with room for the payload behind it, so that one write does.
 	head := blockFixed + 4*len(b.recs)
 	b.out = slices.Grow(b.out[:0], head+blockMax+1024)
-	if !incompressible(enc, b.raw, b.out) {
+	if !b.plain {
 		if z := enc.EncodeAll(b.raw, b.out[head:head]); len(z) < len(b.raw) {
 			codec, stored = codecZstd, z
 		}
@@ -246,14 +284,4 @@ func (b *builder) seal(w *packWriter, enc *zstd.Encoder) error {
 	err := w.write(b.number, append(h, stored...), n, codec, len(b.raw))
 	b.number, b.recs, b.raw = noBlock, b.recs[:0], b.raw[:0]
 	return err
-}
-
-// incompressible tries a part from the middle of a large block before time is spent on all of it.
-func incompressible(enc *zstd.Encoder, b, buf []byte) bool {
-	const part = 16 << 10
-	if len(b) < 8*part {
-		return false
-	}
-	mid := len(b) / 2
-	return len(enc.EncodeAll(b[mid:mid+part], buf[:0])) > part-part/32
 }
