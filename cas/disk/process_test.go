@@ -43,6 +43,8 @@ func start(t testing.TB, kind, dir string, seed int) (*exec.Cmd, *bufio.Scanner,
 	c.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", childVar, kind, seed, dir))
 	stderr := new(bytes.Buffer)
 	c.Stderr = stderr
+	_, err = c.StdinPipe() // open until the child ends
+	must(t, err)
 	out, err := c.StdoutPipe()
 	must(t, err)
 	must(t, c.Start())
