@@ -191,7 +191,8 @@ func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 			return &cas.DamagedError{ID: id, Found: d}
 		}
 		h := cas.NewHasher()
-		if err := f.chunks(ctx, k, id.Kind, level, items, h); err != nil {
+		record := func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return f.record(k, rec, d) }
+		if err := eachChunk(ctx, record, id.Kind, level, items, func(b []byte) error { h.Write(b); return nil }); err != nil {
 			return err
 		}
 		if found := h.Digest(); found != id.Digest {
@@ -207,38 +208,6 @@ func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 	if ctx.Err() == nil {
 		f.damaged(ctx, l.p, id, asDamage(id, err))
 	}
-}
-
-// chunks is snapshot.chunks that remembers which entries it has hashed.
-func (f *fsck) chunks(ctx context.Context, k *blockCache, kind cas.Kind, level int, items []listItem, h cas.Hasher) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	for i := range items {
-		rec := listRecord
-		if level == 0 {
-			rec = chunkOf(kind)
-		}
-		b, err := f.record(k, rec, &items[i].digest)
-		if err != nil {
-			return err
-		}
-		if level == 0 {
-			if int64(len(b)) != items[i].size {
-				return badPack("a chunk list gives a wrong length")
-			}
-			h.Write(b)
-			continue
-		}
-		below, err := decodeBelow(b, level, items[i].size)
-		if err == nil {
-			err = f.chunks(ctx, k, kind, level-1, below, h)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // record is snapshot.record that remembers which entries it has hashed, and hashes none twice.

@@ -90,9 +90,14 @@ func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []b
 // errPart is not fs.ErrNotExist: an object of which a part is missing is damaged, not absent.
 var errPart = badPack("it is missing")
 
-// chunks calls f with each chunk of a long object in order, verified. A list must be as long as the one above
-// says, so that the length in the root bounds everything.
+// chunks calls f with each chunk of a long object in order, verified.
 func (n *snapshot) chunks(ctx context.Context, k *blockCache, kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
+	return eachChunk(ctx, func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return n.record(k, rec, d) }, kind, level, items, f)
+}
+
+// eachChunk calls f with each chunk below a list in order, as record returns them. A list must be as long as the one
+// above says, so that the length in the root bounds everything.
+func eachChunk(ctx context.Context, record func(cas.Kind, *cas.Digest) ([]byte, error), kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -101,7 +106,7 @@ func (n *snapshot) chunks(ctx context.Context, k *blockCache, kind cas.Kind, lev
 		if level == 0 {
 			rec = chunkOf(kind)
 		}
-		b, err := n.record(k, rec, &items[i].digest)
+		b, err := record(rec, &items[i].digest)
 		if err != nil {
 			return err
 		}
@@ -116,7 +121,7 @@ func (n *snapshot) chunks(ctx context.Context, k *blockCache, kind cas.Kind, lev
 		}
 		below, err := decodeBelow(b, level, items[i].size)
 		if err == nil {
-			err = n.chunks(ctx, k, kind, level-1, below, f)
+			err = eachChunk(ctx, record, kind, level-1, below, f)
 		}
 		if err != nil {
 			return err

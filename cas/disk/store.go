@@ -562,7 +562,8 @@ var (
 // A Size says how large a store is.
 type Size struct {
 	Packs, Damaged int   // packs, and those of them without a readable index
-	Records, Bytes int64 // objects and parts of long ones; bytes on disk
+	Records        int64 // objects, and parts of long ones
+	Bytes, Raw     int64 // on disk, and of the records uncompressed
 }
 
 // Stat adds up the packs.
@@ -574,6 +575,11 @@ func (s *Store) Stat() (Size, error) {
 	n := Size{Packs: len(snap.packs) + len(snap.bad), Damaged: len(snap.bad), Bytes: snap.size()}
 	for _, p := range snap.packs {
 		n.Records += int64(p.foot.entries)
+		for i := range p.foot.blocks {
+			if l, err := p.loc(uint32(i)); err == nil {
+				n.Raw += int64(l.raw)
+			}
+		}
 	}
 	return n, nil
 }

@@ -131,6 +131,10 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 func (c *storeFsckRun) check(ctx context.Context, a *app, s *disk.Store) (disk.Report, error) {
 	p := a.progress("verifying", 0)
 	defer p.Done()
+	p.Expect(ctx, func(context.Context) (int64, error) {
+		size, err := s.Stat()
+		return size.Raw, err
+	})
 	return s.Fsck(ctx, p.Add)
 }
 

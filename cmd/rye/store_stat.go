@@ -32,6 +32,7 @@ type storeSize struct {
 	Damaged int    `json:"damaged"` // packs without a readable index
 	Records int64  `json:"records"` // objects, and the parts of long ones
 	Bytes   int64  `json:"bytes"`   // on disk
+	Raw     int64  `json:"raw"`     // of the records, uncompressed
 	Refs    int    `json:"refs"`
 }
 
@@ -42,7 +43,7 @@ func (s storeStatAnswer) text(t *terminal) {
 	}
 	t.rows([][]string{
 		{"store", s.Store.Dir}, {"packs", strconv.Itoa(s.Store.Packs)}, {"records", strconv.FormatInt(s.Store.Records, 10)},
-		{"size", byteSize(float64(s.Store.Bytes))}, {"refs", strconv.Itoa(s.Store.Refs)},
+		{"size", byteSize(float64(s.Store.Bytes)) + ", uncompressed " + byteSize(float64(s.Store.Raw))}, {"refs", strconv.Itoa(s.Store.Refs)},
 	})
 	if s.Store.Damaged > 0 {
 		t.warn("%d packs have no readable index: rye store reindex", s.Store.Damaged)
@@ -65,7 +66,7 @@ func (c *storeStatRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, err
 		}
 		refs, err := s.Refs()
-		return storeStatAnswer{Store: &storeSize{s.Dir(), n.Packs, n.Damaged, n.Records, n.Bytes, len(refs)}}, err
+		return storeStatAnswer{Store: &storeSize{s.Dir(), n.Packs, n.Damaged, n.Records, n.Bytes, n.Raw, len(refs)}}, err
 	}
 	what, err := resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
 	if err != nil {
