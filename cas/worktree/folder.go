@@ -1,10 +1,12 @@
 package worktree
 
 import (
+	"errors"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // A folder is an open directory. Names in it are looked up in the directory that was opened, wherever it was
@@ -106,7 +108,7 @@ func (f rootFolder) open(name string) (io.ReadCloser, stamp, error) {
 	}
 	r, err := f.r.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, stamp{}, escaped(err)
 	}
 	fi, err := r.Stat()
 	if err == nil && !os.SameFile(before, fi) {
@@ -124,6 +126,15 @@ func (f rootFolder) open(name string) (io.ReadCloser, stamp, error) {
 	return r, s, nil
 }
 
+// escaped recognises that os.Root itself has refused, and not the system: where there was no link a moment ago,
+// now one leads out of the root.
+func escaped(err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return err
+	}
+	return errSwapped
+}
+
 func (f rootFolder) sub(name string) (folder, folderInfo, error) {
 	before, err := f.r.Lstat(name)
 	if err != nil {
@@ -134,7 +145,7 @@ func (f rootFolder) sub(name string) (folder, folderInfo, error) {
 	}
 	r, err := f.r.OpenRoot(name)
 	if err != nil {
-		return nil, folderInfo{}, err
+		return nil, folderInfo{}, escaped(err)
 	}
 	fi, err := r.Stat(".")
 	if err == nil && !os.SameFile(before, fi) {
