@@ -28,7 +28,7 @@ func TestBash(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"rye ver":                  "version",
+		"rye vers":                 "version",
 		"rye con":                  "config",
 		"rye completion ":          "bash fish zsh",
 		"rye completion z":         "zsh",
@@ -36,8 +36,8 @@ func TestBash(t *testing.T) {
 		"rye -C x completion f":    "fish",
 		"rye --store ":             "store dir|store-file",
 		"rye --store=sto":          "store dir|store-file",
-		"rye --store=s version --": "--debug --help --json --no-color --project --quiet --store --verbose",
-		"rye schema ver":           "version/1",
+		"rye --store=s version --": "--debug --help --json --no-color --project --quiet --store --trust --verbose --yes",
+		"rye schema vers":          "version/1",
 		"rye __comp":               "",
 		"rye version nope":         "",
 	} {
@@ -51,7 +51,7 @@ func TestBash(t *testing.T) {
 // TestFish completes lines in a real fish.
 func TestFish(t *testing.T) {
 	for line, want := range map[string]string{
-		"rye ver": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
+		"rye vers": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
 	} {
 		got := shellCompletes(t, "fish", "--no-config", "-c", "rye completion fish | source; complete -C $argv[1] | string split -f1 \\t; true", line)
 		if got != want {
@@ -68,7 +68,7 @@ _describe() { print -rl -- "${(P@)3}" }
 words=(${(z)1}); [[ $1 == *' ' ]] && words+=(''); CURRENT=$#words
 _rye | sed 's/:.*//'`
 	for line, want := range map[string]string{
-		"rye ver": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
+		"rye vers": "version", "rye completion ": "bash|fish|zsh", "rye -C x completion f": "fish", "rye config --expl": "--explain",
 	} {
 		if got := shellCompletes(t, "zsh", "-f", "-c", script, "zsh", line); got != want {
 			t.Errorf("%q: %q, want %q", line, got, want)
