@@ -1,0 +1,312 @@
+package declared
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/ai/value"
+)
+
+// A Directive is what a directive says besides its prompt.
+type Directive struct {
+	Name, Version, Description, Category, Author string
+
+	Model       *value.Value // an object: tier, id, fallback, parallel …; nil if nothing is said
+	Limits      *value.Value // normalised, see Limit; nil if there are none
+	Permissions []capability.Capability
+	Hooks       []Hook
+	Inputs      []Input
+	Outputs     []Output
+}
+
+// A Hook is what is done when something happens, in the words of the file.
+type Hook struct {
+	Event, ID string // at least one of them
+	Value     *value.Value
+}
+
+// An Input is a parameter of a directive.
+type Input struct {
+	Name, Type, Description string // Type as JSON Schema calls it, or "any"
+	Required                bool
+	Default                 *value.Value // of that type; nil if there is none
+}
+
+// An Output is what a directive returns under a name.
+type Output struct{ Name, Type, Description string }
+
+// ReadDirective reads what the fields of a directive declare, and notes everything that is wrong with them.
+func ReadDirective(r *fields.Reader) *Directive {
+	d := &reader{r}
+	x := &Directive{
+		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Author: d.Text("author"),
+		Model: d.Object("model"), Limits: d.limits(), Permissions: d.permissions(),
+	}
+	for i, v := range d.objects("hooks") {
+		x.Hooks = append(x.Hooks, d.hook(fmt.Sprintf("hooks[%d]", i), v))
+	}
+	for i, v := range d.objects("inputs") {
+		path := fmt.Sprintf("inputs[%d]", i)
+		in := Input{Type: "string"}
+		in.Name, in.Description = d.name(path, v), v.Get("description").String()
+		if word := v.Get("type"); word != nil {
+			in.Type = d.typeWord(path, word)
+		}
+		in.Required = d.flag(path+".required", v.Get("required"))
+		in.Default = d.defaultOf(path, in.Type, v.Get("default"))
+		switch twice := slices.ContainsFunc(x.Inputs, func(o Input) bool { return o.Name == in.Name }); {
+		case twice:
+			d.Bad(v, path+".name", "the input %s is declared twice", fields.Single(in.Name))
+		case in.Name != "":
+			x.Inputs = append(x.Inputs, in)
+		}
+	}
+	for i, v := range d.objects("outputs") {
+		path := fmt.Sprintf("outputs[%d]", i)
+		out := Output{Type: "any"}
+		out.Name, out.Description = d.name(path, v), v.Get("description").String()
+		if word := v.Get("type"); word != nil {
+			out.Type = d.typeWord(path, word)
+		}
+		switch twice := slices.ContainsFunc(x.Outputs, func(o Output) bool { return o.Name == out.Name }); {
+		case twice:
+			d.Bad(v, path+".name", "the output %s is declared twice", fields.Single(out.Name))
+		case out.Name != "":
+			x.Outputs = append(x.Outputs, out)
+		}
+	}
+	return x
+}
+
+// maxEntries bounds hooks, inputs, outputs and permissions of one item.
+const maxEntries = 500
+
+// objects returns the entries of a list of objects.
+func (d *reader) objects(name string) []*value.Value {
+	v := d.Fields.Get(name)
+	if v.IsNull() {
+		return nil
+	}
+	if v.Kind != value.List {
+		d.Once(v, name, "Field '%s' must be an array, got %s", name, fields.TypeName(v))
+		return nil
+	}
+	if len(v.Items) > maxEntries {
+		d.Once(v, name, "Field '%s' has %d entries, more than %d", name, len(v.Items), maxEntries)
+		return nil
+	}
+	list := make([]*value.Value, 0, len(v.Items))
+	for i, item := range v.Items {
+		if item.Kind != value.Map {
+			d.Once(item, fmt.Sprintf("%s[%d]", name, i), "Field '%s[%d]' must be an object", name, i)
+			continue
+		}
+		list = append(list, item)
+	}
+	return list
+}
+
+// name returns the name of an input or output.
+func (d *reader) name(path string, v *value.Value) string {
+	n := v.Get("name")
+	switch {
+	case n.IsNull() || n.Kind == value.Text && n.Text == "":
+		d.Once(fields.OrElse(n, v), path, "Field '%s' missing required key 'name'", path)
+	case n.Kind != value.Text:
+		d.Bad(n, path+".name", "Field '%s.name' must be a string, got %s", path, fields.TypeName(n))
+	case !isName(n.Text):
+		d.Bad(n, path+".name", "Field '%s.name' must be a letter or underscore, then letters, digits, _ . -, got %s", path, fields.Single(n.Text))
+	}
+	return n.String()
+}
+
+func isName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c|0x20 && c|0x20 <= 'z' || c == '_'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.' && c != '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 100
+}
+
+func (d *reader) typeWord(path string, v *value.Value) string {
+	if t := fields.TypeOf(v.String()); t != "" {
+		return t
+	}
+	d.Bad(v, path+".type", "Field '%s.type' must be one of string, integer, number, boolean, object, array, any, got %s%s",
+		path, fields.Show(v), fields.Suggest(v.String(), fields.TypeWords()))
+	return "any"
+}
+
+// flag reads a truth value, which attributes of XML have as text.
+func (d *reader) flag(path string, v *value.Value) bool {
+	if v != nil && v.Kind == value.Text {
+		switch strings.ToLower(v.Text) {
+		case "true":
+			return true
+		case "false", "":
+			return false
+		}
+	}
+	return d.Bool(path, v)
+}
+
+// defaultOf returns the default of an input in its type. Attributes of XML have it as text.
+func (d *reader) defaultOf(path, kind string, v *value.Value) *value.Value {
+	if v.IsNull() {
+		return nil
+	}
+	given := v
+	if v.Kind == value.Text && kind != "string" && kind != "any" {
+		v = retyped(v, kind)
+	}
+	if kind == "any" || v.Kind.String() == kind || kind == "number" && v.Kind == value.Int {
+		return v
+	}
+	d.Bad(given, path+".default", "Field '%s.default' must be of the type %s, got %s", path, kind, fields.Show(given))
+	return nil
+}
+
+// retyped returns the value that a text stands for; the text itself if it stands for none of that kind.
+func retyped(v *value.Value, kind string) *value.Value {
+	text := strings.TrimSpace(v.Text)
+	n, isNumber := fields.ParseDecimal(text)
+	switch {
+	case kind == "boolean" && (text == "true" || text == "false"):
+		return &value.Value{Kind: value.Bool, At: v.At, Text: text}
+	case kind == "integer" && isNumber:
+		if _, ok := n.Scaled(0); ok {
+			return &value.Value{Kind: value.Int, At: v.At, Text: n.String()}
+		}
+	case kind == "number" && isNumber:
+		return &value.Value{Kind: value.Float, At: v.At, Text: text}
+	case kind == "object" || kind == "array":
+		if read, problems := parse.YAML([]byte(text), v.At); len(problems) == 0 && read != nil {
+			return read
+		}
+	}
+	return v
+}
+
+// hook checks what every hook must have; what is done with the rest is for those who run it.
+func (d *reader) hook(path string, v *value.Value) Hook {
+	h := Hook{Event: v.Get("event").String(), ID: v.Get("id").String(), Value: v}
+	for i := range v.Map {
+		e := &v.Map[i]
+		ok, what := true, ""
+		switch e.Key {
+		case "event", "id":
+			ok, what = e.Value.Kind == value.Text || e.Value.IsNull(), "a string"
+		case "when", "condition":
+			ok, what = e.Value.Kind == value.Text || e.Value.Kind == value.Map || e.Value.IsNull(), "a string or an object"
+		case "inputs", "params":
+			ok, what = e.Value.Kind == value.Map || e.Value.IsNull() || e.Value.Kind == value.Text && e.Value.Text == "", "an object"
+		}
+		if !ok {
+			d.Bad(e.Value, path+"."+e.Key, "Field '%s.%s' must be %s, got %s", path, e.Key, what, fields.TypeName(e.Value))
+		}
+	}
+	if h.Event == "" && h.ID == "" {
+		d.Bad(v, path, "Field '%s' missing required key 'event' (or 'id')", path)
+	}
+	return h
+}
+
+// permissions reads capability strings.
+func (d *reader) permissions() []capability.Capability {
+	v := d.Fields.Get("permissions")
+	if v != nil && v.Kind == value.List && len(v.Items) > maxEntries {
+		d.Once(v, "permissions", "Field 'permissions' has %d entries, more than %d", len(v.Items), maxEntries)
+		return nil
+	}
+	if v.IsNull() || v.Kind != value.List {
+		d.List("permissions", v)
+		return nil
+	}
+	var list []capability.Capability
+	for i, item := range v.Items {
+		path := fmt.Sprintf("permissions[%d]", i)
+		if item.Kind != value.Text {
+			d.Bad(item, path, "Field '%s' must be a string, got %s", path, fields.TypeName(item))
+			continue
+		}
+		c, err := capability.Parse(item.Text)
+		if err != nil {
+			d.Bad(item, path, "Field '%s': %v", path, err)
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// Canonical returns capabilities as sorted texts, each once.
+func Canonical(list []capability.Capability) []string {
+	var out []string
+	for _, c := range list {
+		out = append(out, c.String())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Grants returns what a directive wants to be allowed.
+func (x *Directive) Grants() shape.Grants {
+	return shape.Grants{Permissions: Canonical(x.Permissions), Limits: Plain(x.Limits)}
+}
+
+// Interface returns the schemas that the inputs and outputs make. All outputs are promised.
+func (x *Directive) Interface() shape.Interface {
+	var face shape.Interface
+	if len(x.Inputs) > 0 {
+		properties, required := map[string]any{}, []any{}
+		for _, in := range x.Inputs {
+			p := property(in.Type, in.Description)
+			if in.Default != nil {
+				p["default"] = Plain(in.Default)
+			}
+			if in.Required {
+				required = append(required, in.Name)
+			}
+			properties[in.Name] = p
+		}
+		face.Input = object(properties, required)
+	}
+	if len(x.Outputs) > 0 {
+		properties, required := map[string]any{}, []any{}
+		for _, out := range x.Outputs {
+			properties[out.Name] = property(out.Type, out.Description)
+			required = append(required, out.Name)
+		}
+		face.Output = object(properties, required)
+	}
+	return face
+}
+
+// object makes the schema of an object. The order of what is required says nothing, so that it is always the same.
+func object(properties map[string]any, required []any) map[string]any {
+	schema := map[string]any{"type": "object", "properties": properties}
+	if len(required) > 0 {
+		slices.SortFunc(required, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+		schema["required"] = required
+	}
+	return schema
+}
+
+func property(kind, description string) map[string]any {
+	p := map[string]any{}
+	if kind != "any" {
+		p["type"] = kind
+	}
+	if description != "" {
+		p["description"] = description
+	}
+	return p
+}

@@ -1,0 +1,31 @@
+// Package declared says what a tool or a directive declares: what runs it, what it takes and gives, what it may do, how
+// bad that can be, and what belongs to it. It reads fields by their standard names (package model finds these) and notes
+// everything that is wrong with them. No schema of a project replaces or weakens this.
+//
+// Fields that are absent or null say nothing.
+//
+//	executor_id        the id of a tool, or null: then the kernel runs it
+//	permissions        capabilities (package capability)
+//	limits             turns, tokens, spawns, depth; spend in dollars with up to 9 decimals; duration_seconds with up to
+//	                   6; "max_" before any of them means the same and may not say another number; numbers may be
+//	                   texts; spend_currency is USD. Depth is at most 1000, turns, spawns and spend 10^6, tokens 10^12,
+//	                   a duration ten years
+//	risk               read < write < infra < money < destructive; if absent that of the worst effect; pure alone is
+//	                   read; a tool that says nothing is destructive
+//	effects            none, pure, compute, filesystem-read are read; filesystem, filesystem-write, network, http, io
+//	                   write; system, process infra; the risks by their own names; all others are destructive
+//	network            none, all, or hosts, as in api.example.com, "*.example.com:443"
+//	secrets            names of letters, digits, . _ -
+//	input_schema, output_schema, error_schema, config_schema
+//	                   JSON Schemas: objects whose known keywords have values of the right types, at most 32 deep
+//	anchor             enabled, mode (auto, always, never), markers_any, root (tool_dir, tool_parent, project_path), lib,
+//	                   cwd, env_paths: {NAME: {prepend: [], append: []}}
+//	verify_deps        enabled, scope (anchor, tool_dir, tool_siblings, tool_file), recursive, extensions, exclude_dirs
+//	child_constraints  id → min_version, max_version (both allowed themselves), range (package semver)
+//	env_config         interpreter (type, var, fallback and what its type needs), env: {NAME: text}
+//	inputs, outputs    of a tool names; of a directive objects with name, type, required, default, description
+//	hooks              of a directive: objects with event or id; the rest is for those who run them
+//
+// An entry of anchor, verify_deps, child_constraints or limits that isn't known is a problem, not ignored: nobody would
+// keep what it promises. Limits are exact decimals and never go through a double; written back, each has one form.
+package declared

@@ -1,0 +1,153 @@
+package declared
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/ai/value"
+)
+
+// A limitRule says what one limit may be.
+type limitRule struct {
+	name   string
+	places int    // decimals that it may have
+	most   string // the largest that it may be
+}
+
+// limitRules are the limits, in the order of their names. What they may be at most keeps sums of many within an int64, and
+// every one of them exact as a double.
+var limitRules = [...]limitRule{
+	{"depth", 0, "1000"},
+	{"duration_seconds", 6, "315360000"}, // ten years
+	{"spawns", 0, "1000000"},
+	{"spend", 9, "1000000"},
+	{"tokens", 0, "1000000000000"},
+	{"turns", 0, "1000000"},
+}
+
+const currencyField = "spend_currency"
+
+func limitNames() []string {
+	names := make([]string, 0, len(limitRules)+1)
+	for _, rule := range limitRules {
+		names = append(names, rule.name)
+	}
+	return append(names, currencyField)
+}
+
+// Limit returns one of the normalised limits of a model: depth, spawns, tokens and turns as they are, spend in
+// nano-dollars, duration_seconds in microseconds. There is no limit where it isn't ok.
+func Limit(limits *value.Value, name string) (n int64, ok bool) {
+	v := limits.Get(name)
+	if v.IsNull() {
+		return 0, false
+	}
+	for _, rule := range limitRules {
+		if rule.name == name {
+			if d, good := fields.ParseDecimal(v.Text); good {
+				return d.Scaled(rule.places)
+			}
+		}
+	}
+	return 0, false
+}
+
+// limits returns the limits under their own names, in the order of these, each written in the one way there is. "max_"
+// may stand before a name, and a number may be a text. nil means that there are none.
+func (d *reader) limits() *value.Value {
+	given := d.Object("limits")
+	if given == nil {
+		return nil
+	}
+	seen := map[string]string{}
+	out := &value.Value{Kind: value.Map, At: given.At}
+	for i := range given.Map {
+		e := &given.Map[i]
+		if d.Full() {
+			return nil
+		}
+		name := strings.TrimPrefix(e.Key, "max_")
+		if name == currencyField {
+			d.currency(e.Value)
+			continue
+		}
+		at := slices.IndexFunc(limitRules[:], func(r limitRule) bool { return r.name == name })
+		if at < 0 {
+			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "there is no limit %s%s", fields.Single(e.Key), fields.Suggest(name, limitNames()))
+			continue
+		}
+		v := d.limit("limits."+e.Key, e.Value, limitRules[at])
+		if v == nil {
+			continue
+		}
+		if other, twice := seen[name]; twice {
+			if before := out.Get(name); before.Text != v.Text {
+				d.Add(e.At, false, "limits."+e.Key, "the limit %s is given twice: %s is %s, %s is %s", name, other, before.Text, e.Key, v.Text)
+			}
+			continue
+		}
+		seen[name] = e.Key
+		out.Map = append(out.Map, value.Entry{Key: name, At: e.At, Value: v})
+	}
+	if len(out.Map) == 0 {
+		return nil
+	}
+	slices.SortFunc(out.Map, func(a, b value.Entry) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// currency takes dollars, which is what prices are in.
+func (d *reader) currency(v *value.Value) {
+	if !v.IsNull() && !strings.EqualFold(v.String(), "USD") {
+		d.Bad(v, "limits."+currencyField, "Field 'limits.%s' must be one of ['USD'], got %s", currencyField, fields.Show(v))
+	}
+}
+
+// limit returns one number in canonical form, or nil if there is none.
+func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value {
+	kind, what := value.Int, "an integer"
+	if rule.places > 0 {
+		kind, what = value.Float, "a number"
+	}
+	var text string
+	switch {
+	case v.IsNull():
+		return nil
+	case v.Kind == value.Int || v.Kind == value.Float:
+		text = v.Text
+	case v.Kind == value.Text:
+		text = strings.TrimSpace(v.Text)
+	}
+	n, ok := fields.ParseDecimal(text)
+	if !ok && v.Kind != value.Text && text != "" {
+		d.Once(v, path, "Field '%s' is a number that is out of range: %s", path, fields.Clip(text))
+		return nil
+	}
+	if !ok {
+		got := fields.TypeName(v)
+		if v.Kind == value.Text {
+			got = fields.Single(v.Text)
+		}
+		d.Once(v, path, "Field '%s' must be %s, got %s", path, what, got)
+		return nil
+	}
+	most, _ := fields.ParseDecimal(rule.most)
+	switch _, exact := n.Scaled(rule.places); {
+	case n.Sign() < 0:
+		d.Once(v, path, "Field '%s' must be >= 0, got %s", path, fields.Clip(text))
+	case n.Compare(most) > 0:
+		d.Once(v, path, "Field '%s' must be <= %s, got %s", path, rule.most, fields.Clip(text))
+	case !exact && rule.places == 0:
+		d.Once(v, path, "Field '%s' must be an integer, got %s", path, fields.Clip(text))
+	case !exact:
+		d.Once(v, path, "Field '%s' must have at most %d decimals, got %s", path, rule.places, fields.Clip(text))
+	default:
+		canonical := n.String()
+		if !strings.Contains(canonical, ".") {
+			kind = value.Int
+		}
+		return &value.Value{Kind: kind, At: v.At, Text: canonical}
+	}
+	return nil
+}

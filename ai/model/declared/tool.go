@@ -1,0 +1,350 @@
+package declared
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A Tool is what a tool says, in whatever language it is written.
+type Tool struct {
+	Name, Version, Description, Category string
+
+	Type      string // tool_type: python, runtime, primitive, http, graph, …
+	Executor  string // the id of the tool that runs this one; "" if there is none
+	Primitive bool   // executor_id is null: the kernel runs it
+
+	// Objects, nil where nothing is said.
+	Config, ConfigSchema, EnvConfig, Anchor, VerifyDeps, ChildConstraints, Input, Output, Error *value.Value
+
+	Examples    *value.Value // any value
+	Constraints []Constraint // what ChildConstraints says
+	Inputs      []string     // what a link needs of the one below it, by name
+	Outputs     []string
+	Risk        Risk
+	Permissions []capability.Capability
+	Limits      *value.Value // normalised, see Limit; nil if there are none
+	Network     Network
+	Pure        bool
+	Secrets     []string // names
+	Tags        []string
+}
+
+// A Risk says how bad a call can be. They are in order.
+type Risk uint8
+
+// The risks.
+const (
+	Read Risk = iota
+	Write
+	Infra
+	Money
+	Destructive
+)
+
+var riskNames = []string{"read", "write", "infra", "money", "destructive"}
+
+// String returns the name of a risk.
+func (r Risk) String() string {
+	if int(r) < len(riskNames) {
+		return riskNames[r]
+	}
+	return fmt.Sprintf("risk %d", uint8(r))
+}
+
+// ParseRisk returns the risk of a name.
+func ParseRisk(name string) (Risk, bool) {
+	i := slices.Index(riskNames, name)
+	return Risk(max(i, 0)), i >= 0
+}
+
+// effectRisk returns how bad an effect is. One that isn't known is as bad as can be.
+func effectRisk(effect string) Risk {
+	word := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(effect)), ":")
+	if r, ok := ParseRisk(word); ok {
+		return r
+	}
+	switch word {
+	case "none", "pure", "compute", "filesystem-read":
+		return Read
+	case "filesystem", "filesystem-write", "network", "http", "io":
+		return Write
+	case "system", "process":
+		return Infra
+	}
+	return Destructive
+}
+
+// A Network says what a tool wants to reach. The zero Network is nothing.
+type Network struct {
+	All   bool
+	Hosts []string // as in "api.example.com", "*.example.com:443"; sorted
+}
+
+// String returns "none", "all" or the hosts with commas.
+func (n Network) String() string {
+	switch {
+	case n.All:
+		return "all"
+	case len(n.Hosts) == 0:
+		return "none"
+	}
+	return strings.Join(n.Hosts, ", ")
+}
+
+// A Constraint is what a tool asks of the version of one that is run by it.
+type Constraint struct {
+	Child    string // its id
+	Min, Max string // versions, both allowed themselves; "" is no bound
+	Range    string // as the file has it; "" allows all
+	allowed  semver.Range
+	At       value.Pos
+}
+
+// Allows reports whether a version of the child is allowed. What is no version is not.
+func (c Constraint) Allows(version string) bool {
+	return manifest.CheckVersion(version) == nil &&
+		(c.Min == "" || manifest.CompareVersions(version, c.Min) >= 0) &&
+		(c.Max == "" || manifest.CompareVersions(version, c.Max) <= 0) &&
+		(c.Range == "" || c.allowed.Contains(version))
+}
+
+// A reader turns the fields of an item into what it declares. Unlike a schema it can't be replaced.
+type reader struct{ *fields.Reader }
+
+// ReadTool reads what the fields of a tool declare, and notes everything that is wrong with them.
+func ReadTool(r *fields.Reader) *Tool {
+	d := &reader{r}
+	t := &Tool{
+		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Type: d.Text("tool_type"),
+		Config: d.Object("config"), ConfigSchema: d.schema("config_schema"), EnvConfig: d.Object("env_config"),
+		Anchor: d.anchor(), VerifyDeps: d.verifyDeps(), ChildConstraints: d.Object("child_constraints"),
+		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
+		Examples: d.Fields.Get("examples"), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
+		Permissions: d.permissions(), Limits: d.limits(), Network: d.network(), Pure: d.Bool("pure", d.Fields.Get("pure")),
+		Secrets: d.secrets(), Tags: d.Words("tags"),
+	}
+	d.executor(t)
+	d.envConfig(t.EnvConfig)
+	t.Constraints = d.constraints(t.ChildConstraints)
+	t.Risk = d.risk(t.Pure)
+	return t
+}
+
+// executor reads which tool runs this one.
+func (d *reader) executor(t *Tool) {
+	const name = "executor_id"
+	v := d.Fields.Get(name)
+	switch {
+	case v == nil:
+		if !d.Has("") { // else the file couldn't be read, and may have it
+			d.Once(d.Fields, name, "Missing required field: %s", name)
+		}
+	case v.Kind == value.Null:
+		t.Primitive = true
+	case v.Kind != value.Text:
+		d.Once(v, name, "Field '%s' must be a string, got %s", name, fields.TypeName(v))
+	case v.Text == "":
+		d.Once(v, name, "Missing required field: %s", name)
+	default:
+		if err := portable.CheckID(v.Text); err != nil {
+			d.Once(v, name, "Field '%s' is not the id of a tool: %v", name, err)
+			return
+		}
+		t.Executor = v.Text
+	}
+}
+
+// risk returns the declared risk, else that of the worst declared effect. A tool that says nothing may do anything.
+func (d *reader) risk(pure bool) Risk {
+	effects, worst := d.Words("effects"), Read
+	for _, e := range effects {
+		worst = max(worst, effectRisk(e))
+	}
+	v := d.Fields.Get("risk")
+	declared, ok := ParseRisk(v.String())
+	switch {
+	case v.IsNull() && d.Fields.Get("effects").IsNull() && pure:
+		return Read
+	case v.IsNull() && (len(effects) == 0 || d.Has("effects")):
+		return Destructive
+	case v.IsNull():
+		declared = worst
+	case v.Kind != value.Text:
+		d.Once(v, "risk", "Field 'risk' must be a string, got %s", fields.TypeName(v))
+		return Destructive
+	case !ok:
+		d.Once(v, "risk", "Field 'risk' must be one of ['read', 'write', 'infra', 'money', 'destructive'], got %s%s", fields.Show(v), fields.Suggest(v.Text, riskNames))
+		return Destructive
+	case declared < worst:
+		d.Warn(v, "risk", "the risk is declared as %s, the effects as %s", declared, worst)
+	}
+	if pure && declared > Read {
+		d.Bad(fields.OrElse(v, d.Fields.Get("pure")), "pure", "a tool that is pure has no other risk than read, this one has %s", declared)
+	}
+	return declared
+}
+
+// network reads none, all, or a list of hosts.
+func (d *reader) network() Network {
+	v := d.Fields.Get("network")
+	switch {
+	case v.IsNull() || v.String() == "none":
+		return Network{}
+	case v.String() == "all":
+		return Network{All: true}
+	case v.Kind != value.List:
+		d.Once(v, "network", "Field 'network' must be none, all or a list of hosts, got %s", fields.Show(v))
+		return Network{}
+	}
+	var n Network
+	for i, item := range v.Items {
+		if !isHost(item.String()) {
+			path := fmt.Sprintf("network[%d]", i)
+			d.Bad(item, path, `Field '%s' must be a host, as in api.example.com, "*.example.com" or "example.com:443", got %s`, path, fields.Show(item))
+			continue
+		}
+		n.Hosts = append(n.Hosts, item.Text)
+	}
+	slices.Sort(n.Hosts)
+	n.Hosts = slices.Compact(n.Hosts)
+	return n
+}
+
+// isHost is what a policy takes for a host as well.
+func isHost(s string) bool {
+	host, port, found := strings.Cut(strings.TrimPrefix(s, "*."), ":")
+	if host == "" || len(s) > 260 || found && (!fields.IsDigits(port) || len(port) > 5 || port[0] == '0') {
+		return false
+	}
+	for label := range strings.SplitSeq(host, ".") {
+		if label == "" || label[0] == '-' || strings.Trim(label, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// secrets reads the names of what the tool is handed.
+func (d *reader) secrets() []string {
+	v := d.Fields.Get("secrets")
+	if !v.IsNull() && v.Kind != value.List {
+		d.Once(v, "secrets", "Field 'secrets' must be an array, got %s", fields.TypeName(v))
+		return nil
+	}
+	names := d.List("secrets", v)
+	for _, name := range names {
+		if !isWord(name) {
+			at := v.Items[slices.IndexFunc(v.Items, func(o *value.Value) bool { return o.String() == name })]
+			d.Bad(at, "secrets", "the name of a secret is letters, digits, . _ -, at most 64: not %s", fields.Single(name))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// isWord is what a policy takes for the name of a secret as well.
+func isWord(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
+
+// constraints reads which versions of its children a tool takes.
+func (d *reader) constraints(v *value.Value) []Constraint {
+	if v == nil {
+		return nil
+	}
+	var list []Constraint
+	for i := range v.Map {
+		e := &v.Map[i]
+		path := "child_constraints." + fields.Clip(e.Key)
+		if err := portable.CheckID(e.Key); err != nil {
+			d.Add(e.At, false, path, "Field '%s' is not about the id of a tool: %v", path, err)
+			continue
+		}
+		if e.Value.Kind != value.Map {
+			d.Bad(e.Value, path, "Field '%s' must be an object, got %s", path, fields.TypeName(e.Value))
+			continue
+		}
+		d.Unknown(path, e.Value, "max_version", "min_version", "range")
+		c := Constraint{Child: e.Key, At: e.At}
+		c.Min = d.bound(path+".min_version", e.Value.Get("min_version"))
+		c.Max = d.bound(path+".max_version", e.Value.Get("max_version"))
+		if c.Min != "" && c.Max != "" && manifest.CompareVersions(c.Min, c.Max) > 0 {
+			d.Bad(e.Value.Get("max_version"), path+".max_version", "Field '%s.max_version' must be >= %s, got %s", path, c.Min, c.Max)
+		}
+		if r := e.Value.Get("range"); !r.IsNull() {
+			var err error
+			if c.allowed, err = semver.Parse(r.String()); r.Kind != value.Text || err != nil {
+				d.badRange(path+".range", r, err)
+			}
+			c.Range = r.Text // one that is wrong allows nothing
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func (d *reader) badRange(path string, v *value.Value, err error) {
+	if v.Kind != value.Text {
+		d.Bad(v, path, "Field '%s' must be a string (semver), got %s", path, fields.TypeName(v))
+		return
+	}
+	d.Bad(v, path, "Field '%s': %v", path, err)
+}
+
+// bound returns a version that bounds others. One that is wrong is returned too: nothing is compared with it, for the
+// item is invalid.
+func (d *reader) bound(path string, v *value.Value) string {
+	switch {
+	case v.IsNull():
+		return ""
+	case v.Kind != value.Text:
+		d.Bad(v, path, "Field '%s' must be a string (semver), got %s", path, fields.TypeName(v))
+		return ""
+	case manifest.CheckVersion(v.Text) != nil:
+		d.Bad(v, path, "Field '%s' must be semver format (X.Y.Z), got %s", path, fields.Single(v.Text))
+		return ""
+	}
+	return v.Text
+}
+
+// Interface returns the schemas of what a tool takes and gives. Where a tool has no schema of its own for what it takes
+// it is that of its configuration, which parameters are laid over.
+func (t *Tool) Interface() shape.Interface {
+	input := t.Input
+	if input == nil {
+		input = t.ConfigSchema
+	}
+	return shape.Interface{Input: Plain(input), Output: Plain(t.Output), Error: Plain(t.Error)}
+}
+
+// Grants returns what a tool wants to be allowed.
+func (t *Tool) Grants() shape.Grants {
+	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(), Secrets: t.Secrets}
+	switch {
+	case t.Network.All:
+		g.Network = "all"
+	case len(t.Network.Hosts) > 0:
+		hosts := make([]any, len(t.Network.Hosts))
+		for i, h := range t.Network.Hosts {
+			hosts[i] = h
+		}
+		g.Network = hosts
+	}
+	return g
+}

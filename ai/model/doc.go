@@ -1,0 +1,83 @@
+// Package model says what the file of an item means: which kind it is of, what it declares, and everything that is
+// wrong with it. It reads no directories and runs nothing; it is given bytes and says what stands in them.
+//
+// # Refs
+//
+// An item is named kind:id, as in tool:rye/bash/bash. A kind is a lower-case letter and then a-z 0-9 -, at most 32,
+// and none of audit, build, bundle, policy, revocations, rotation, token, transcript, which documents are called. An id
+// is what portable.CheckID takes. It is the path below the kind's directory without the extension; the part before
+// the last slash is the category, the rest the name. A path with a segment that begins with "_" or "." is an asset's.
+//
+// # Kinds
+//
+//	kind       directory   extensions                                                  shape, by package parse
+//	directive  directives  .md                                                         markdown_xml
+//	tool       tools       .py                                                         python_ast
+//	                       .yaml .yml                                                  yaml
+//	                       .js .mjs .cjs .ts .sh .rb .pl .tcl .lua .star               comment_header
+//	knowledge  knowledge   .md                                                         markdown_frontmatter
+//	                       .yaml .yml                                                  yaml
+//	config     config      .yaml .yml                                                  yaml
+//
+// A file is an item if it has one of these extensions and carries the marker of its kind: a tool names executor_id
+// (null for what the kernel runs), a directive begins a line with <directive, knowledge has id, title or entry_type in
+// its metadata, an item of an added kind has any metadata, and config is always one. Every other file is an asset.
+// Marked is a quick look that may say yes too often; Model.Marked is the answer.
+// A file that can't be read well is an item if its text looks so, that its author hears of it.
+//
+// # Extractors
+//
+// An extractor is an item that says how a kind is read, or adds one. Whoever calls ReadExtractor has verified it; where
+// none counts, the kinds of Builtin hold and their callers warn.
+//
+//	version: 1.0.0
+//	tool_type: extractor
+//	executor_id: null
+//	category: acme/extractors
+//	description: Prompts
+//	kind: prompt                  # else the last segment of the id without _extractor
+//	directory: prompts            # of an added kind only
+//	extensions: [.md, .txt]
+//	parser: {.md: markdown_frontmatter, .txt: {pattern: {fields: {title: '^# (.*)$'}}}}    # or one for all
+//	comment: {.txt: "#"}          # how signature lines stand: # // <!-- or --
+//	signature_format: {prefix: "<!--", suffix: "-->", after_shebang: false}               # the same for all
+//	extraction_rules:             # standard fields that a file has under another name, or none
+//	  summary: {type: path, key: meta.summary}
+//	  name: {type: filename}
+//	search_fields: {title: 3, content: 1}
+//	validation_schema:
+//	  fields:
+//	    title: {type: string, required: true}
+//	    kind: {type: string, enum: [system, user]}
+//	    steps: {type: array, items: {type: object, required: [name]}}
+//
+// An added kind can be searched, loaded, signed, bundled and locked, and isn't executed. Its directory is one segment and
+// none that another kind of the kernel has or that is reserved: auth bundles cache keys lockfiles logs outputs parsers
+// threads trusted_keys vendor.
+//
+// What an extractor can't do: change the parser or the comments of an extension that the kernel has in the table above or
+// knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
+// executor_id, permissions, capabilities, effects, limits, risk, secrets, network, pure, or the marker of
+// knowledge come from; find these, or anything of a tool or directive, by a pattern; switch off package declared.
+// JSON and TOML files are no items: these extensions are left out with a warning. A rule that says what
+// holds anyway (executor_id from __executor_id__) is fine. An extractor that demands nothing leaves the schema that is
+// built in in force, with a warning. Unknown words anywhere are problems: a demand that is not understood isn't met.
+//
+// # Fields
+//
+// A model's Fields are those of the file under their standard names. YAML, comment headers and XML have these; Python has
+// them as __name__, and those with a structure also in capitals (CONFIG_SCHEMA, INPUT_SCHEMA, OUTPUT_SCHEMA, ERROR_SCHEMA, ENV_CONFIG,
+// CONFIG, ANCHOR, VERIFY_DEPS, CHILD_CONSTRAINTS, EXAMPLES); the first counts if both are there.
+// description may be called tool_description, and a tool's name is that of its file where it says none.
+//
+// # Validation
+//
+// All problems are told at once, at most 200, each with its field and place; what is missing stands at the object that
+// lacks it. Package fields says what a schema can ask, package declared what tools and directives declare: that holds
+// whatever the schema. The schemas that are built in: a directive has name (snake_case, that of the file), version and
+// description, and a category only if it is the path's; a tool has category, tool_type, version, description and
+// executor_id; knowledge has id (the file's name), title, version and entry_type.
+//
+// Knowledge may have tags and references, both lists of texts; tags may be one text with commas, in every kind. Numbers
+// that JSON's readers disagree about are problems wherever they stand.
+package model

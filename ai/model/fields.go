@@ -1,0 +1,142 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/value"
+)
+
+// toolFields are the fields of a tool that the kernel reads. A file of Python has them as __name__ or NAME.
+var toolFields = []string{
+	"anchor", "category", "child_constraints", "config", "config_schema", "description", "effects", "env_config",
+	"error_schema", "examples", "executor_id", "input_schema", "inputs", "limits", "name", "network", "output_schema",
+	"outputs", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
+}
+
+// A rule is one of an extractor's extraction rules: which standard field is filled from where if it isn't there.
+type rule struct {
+	field    string
+	filename bool   // from the file's name; else from key
+	key      string // a name in the file, perhaps with dots, as in "meta.title"
+}
+
+// kept reports whether no extractor may say where a field comes from: fields that decide what is executed, what it
+// may do, and what is an item at all.
+func kept(kind, field string) bool {
+	switch field {
+	case "capabilities", "effects", "executor_id", "limits", "network", "permissions", "pure", "risk", "secrets":
+		return true
+	case "id", "title", "entry_type":
+		return kind == knowledgeKind
+	}
+	return false
+}
+
+// capitals reports whether a Python tool may name a field in capitals too, as existing ones do. The others are no more
+// than constants of the program: LIMITS, TAGS or NAME may be anything there.
+func capitals(field string) bool {
+	switch field {
+	case "anchor", "child_constraints", "config", "config_schema", "env_config", "error_schema", "examples", "input_schema",
+		"output_schema", "verify_deps":
+		return true
+	}
+	return false
+}
+
+// standard returns the standard name of a field of a file; "" if it has none.
+func (k *Kind) standard(parser, key string) string {
+	name := key
+	if parser == pythonParser {
+		if inner, ok := strings.CutPrefix(key, "__"); ok && len(inner) > 2 && strings.HasSuffix(inner, "__") {
+			name = inner[:len(inner)-2]
+		} else if name = strings.ToLower(key); !capitals(name) || strings.ToUpper(name) != key {
+			return ""
+		}
+		if name != "tool_description" && !k.known[name] {
+			return ""
+		}
+	}
+	if name == "tool_description" {
+		return "description"
+	}
+	return name
+}
+
+// fields returns the fields of a file under their standard names, and notes what is said twice.
+func (k *Kind) fields(r *fields.Report, ref Ref, parser string, doc *parse.Doc) *value.Value {
+	out := &value.Value{Kind: value.Map, At: doc.Fields.At, Map: make([]value.Entry, 0, len(doc.Fields.Map)+2)}
+	if out.At.Line == 0 {
+		out.At = value.Pos{Line: 1, Column: 1}
+	}
+	plain := make([]bool, 0, len(doc.Fields.Map)+2) // whether an entry is under the name that counts more
+	for _, e := range doc.Fields.Map {
+		name := k.standard(parser, e.Key)
+		if name == "" {
+			continue
+		}
+		first := name == e.Key || strings.HasPrefix(e.Key, "__")
+		at := -1
+		if parser == pythonParser || name == "description" { // else keys are different, and there may be very many
+			at = slices.IndexFunc(out.Map, func(o value.Entry) bool { return o.Key == name })
+		}
+		switch {
+		case at < 0:
+			out.Map = append(out.Map, value.Entry{Key: name, At: e.At, Value: e.Value})
+			plain = append(plain, first)
+			continue
+		case !equal(out.Map[at].Value, e.Value):
+			r.Add(e.At, true, name, "the field %s is given twice, with different values; %s counts", fields.Single(name),
+				map[bool]string{true: "the first", false: "the other"}[plain[at]])
+		}
+		if first && !plain[at] {
+			out.Map[at] = value.Entry{Key: name, At: e.At, Value: e.Value}
+			plain[at] = true
+		}
+	}
+	k.apply(out, ref, doc)
+	return out
+}
+
+// apply fills what isn't there by the extractor's rules.
+func (k *Kind) apply(out *value.Value, ref Ref, doc *parse.Doc) {
+	for _, rule := range k.rules {
+		if out.Get(rule.field) != nil {
+			continue
+		}
+		v := dotted(doc.Fields, rule.key)
+		if rule.filename {
+			v = &value.Value{Kind: value.Text, Text: ref.Name(), At: out.At}
+		}
+		if v != nil {
+			out.Map = append(out.Map, value.Entry{Key: rule.field, At: v.At, Value: v})
+		}
+	}
+	if k.Name == toolKind && out.Get("name") == nil {
+		out.Map = append(out.Map, value.Entry{Key: "name", At: out.At, Value: &value.Value{Kind: value.Text, Text: ref.Name(), At: out.At}})
+	}
+}
+
+// dotted returns the value under a name, or under names that are joined by dots.
+func dotted(v *value.Value, key string) *value.Value {
+	if found := v.Get(key); found != nil || key == "" {
+		return found
+	}
+	for part := range strings.SplitSeq(key, ".") {
+		if v = v.Get(part); v == nil {
+			return nil
+		}
+	}
+	return v
+}
+
+// equal reports whether two values say the same.
+func equal(a, b *value.Value) bool {
+	if a.IsNull() || b.IsNull() {
+		return a.IsNull() && b.IsNull()
+	}
+	return a.Kind == b.Kind && a.Text == b.Text && slices.EqualFunc(a.Items, b.Items, equal) &&
+		slices.EqualFunc(a.Map, b.Map, func(x, y value.Entry) bool { return x.Key == y.Key && equal(x.Value, y.Value) })
+}

@@ -1,0 +1,178 @@
+package fields
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+var demandWords = []string{
+	"description", "enum", "fields", "format", "items", "keys", "match_filename", "match_path", "max", "maximum", "min",
+	"minimum", "nullable", "properties", "required", "required_keys", "schema", "type",
+}
+
+// demandNames are the types of a schema, by demandKind.
+var demandNames = []string{"any", "string", "semver", "integer", "number", "boolean", "object", "array"}
+
+const (
+	maxDemands = 200
+	maxDepth   = 32
+)
+
+// Schema reads a schema: an object that asks something of each field it names. Of the form of the fields in kernel it
+// asks nothing, whatever it says.
+func (x *Reader) Schema(path string, v *value.Value, kernel ...string) Schema {
+	s := x.demands(path, v, 0)
+	for i, d := range s {
+		if slices.Contains(kernel, d.name) {
+			s[i] = demand{name: d.name, required: d.required, nullable: d.nullable}
+		}
+	}
+	return s
+}
+
+// demands reads what is asked of the fields of an object.
+func (x *Reader) demands(path string, v *value.Value, depth int) Schema {
+	if len(v.Map) > maxDemands || depth > maxDepth {
+		x.Bad(v, path, "Field '%s' has more than %d entries, or is deeper than %d", path, maxDemands, maxDepth)
+		return nil
+	}
+	list := make(Schema, 0, len(v.Map))
+	for i := range v.Map {
+		e := &v.Map[i]
+		field := path + "." + Clip(e.Key)
+		if !x.IsObject(field, e.Value) {
+			x.Once(e.Value, field, "Field '%s' must be an object, got %s", field, TypeName(e.Value))
+			continue
+		}
+		d := x.demand(field, e.Value, depth)
+		d.name = e.Key
+		d.required = x.Bool(field+".required", e.Value.Get("required"))
+		list = append(list, d)
+	}
+	return list
+}
+
+// demand reads what is asked of one value, whatever its name.
+func (x *Reader) demand(field string, v *value.Value, depth int) demand {
+	x.Unknown(field, v, demandWords...)
+	var d demand
+	d.nullable = x.Bool(field+".nullable", v.Get("nullable"))
+	d.matchFilename = x.Bool(field+".match_filename", v.Get("match_filename"))
+	d.matchPath = x.Bool(field+".match_path", v.Get("match_path"))
+	d.min = x.limitOf(field, v, "min", "minimum")
+	d.max = x.limitOf(field, v, "max", "maximum")
+	x.demandType(&d, field, v.Get("type"))
+	if f := v.Get("format"); !f.IsNull() {
+		x.OneOf(field+".format", f, "snake_case", "semver")
+		d.snake = f.String() == "snake_case"
+		if f.String() == "semver" {
+			d.kind = semverKind
+		}
+	}
+	if e := v.Get("enum"); !e.IsNull() {
+		if d.enum = e.Items; len(d.enum) == 0 {
+			x.Bad(e, field+".enum", "Field '%s.enum' must be a list of values, got %s", field, Show(e))
+		}
+	}
+	if f := firstOf(v, "properties", "fields", "schema"); !f.IsNull() && x.IsObject(field+".properties", f) {
+		d.fields = x.demands(field+".properties", f, depth+1)
+	}
+	d.keys = x.List(field+".keys", firstOf(v, "keys", "required_keys"))
+	x.demandItems(&d, field, v.Get("items"), depth)
+	if d.kind == arrayKind && d.keys != nil { // said of the array, meant of its elements
+		if d.items == nil {
+			d.items = &demand{kind: objectKind}
+		}
+		d.items.keys, d.keys = append(d.items.keys, d.keys...), nil
+	}
+	return d
+}
+
+func (x *Reader) demandType(d *demand, field string, v *value.Value) {
+	if v.IsNull() {
+		return
+	}
+	word := v.String()
+	if t := TypeOf(word); t != "" {
+		word = t
+	}
+	at := slices.Index(demandNames, word)
+	if at < 0 {
+		x.Bad(v, field+".type", "Field '%s.type' must be one of ['%s'], got %s%s", field, strings.Join(demandNames, "', '"), Show(v), Suggest(word, demandNames))
+		return
+	}
+	d.kind = demandKind(at)
+}
+
+// demandItems reads what is asked of the elements of an array: a type by its name, or more.
+func (x *Reader) demandItems(d *demand, field string, v *value.Value, depth int) {
+	field += ".items"
+	switch {
+	case v.IsNull():
+	case v.Kind == value.Text:
+		d.items = &demand{}
+		x.demandType(d.items, field, v)
+	case depth >= maxDepth:
+		x.Bad(v, field, "Field '%s' is deeper than %d", field, maxDepth)
+	case x.IsObject(field, v):
+		item := x.demand(field, v, depth+1)
+		switch required := v.Get("required"); {
+		case required != nil && required.Kind == value.List:
+			item.keys = append(item.keys, x.List(field+".required", required)...)
+		default:
+			x.Bool(field+".required", required)
+		}
+		d.items = &item
+	}
+}
+
+// limitOf reads a bound under either of its names.
+func (x *Reader) limitOf(field string, v *value.Value, names ...string) *value.Value {
+	n := firstOf(v, names...)
+	if n.IsNull() {
+		return nil
+	}
+	if _, ok := ParseDecimal(n.Text); !ok || n.Kind != value.Int && n.Kind != value.Float {
+		x.Bad(n, field+"."+names[0], "Field '%s.%s' must be a number, got %s", field, names[0], Show(n))
+		return nil
+	}
+	return n
+}
+
+// firstOf returns the first entry of an object that is there.
+func firstOf(v *value.Value, names ...string) *value.Value {
+	for _, name := range names {
+		if found := v.Get(name); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// TypeWords are the types of inputs and outputs, by all their names.
+func TypeWords() []string {
+	return []string{"string", "str", "text", "integer", "int", "number", "float", "boolean", "bool", "object", "dict", "array", "list", "any"}
+}
+
+// TypeOf returns the type that a word means; "" if it means none.
+func TypeOf(word string) string {
+	switch strings.ToLower(word) {
+	case "string", "str", "text":
+		return "string"
+	case "integer", "int":
+		return "integer"
+	case "number", "float":
+		return "number"
+	case "boolean", "bool":
+		return "boolean"
+	case "object", "dict":
+		return "object"
+	case "array", "list":
+		return "array"
+	case "any":
+		return "any"
+	}
+	return ""
+}

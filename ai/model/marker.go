@@ -1,0 +1,102 @@
+package model
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/parse"
+)
+
+// Marked reports whether a file may carry the marker of the kind, without reading it: no file without is an item.
+// Of those with, Read's Model.Marked has the answer.
+func (k *Kind) Marked(path string, file []byte) bool {
+	name := k.names[extension(path)]
+	switch {
+	case name == "":
+		return false
+	case k.Name == configKind:
+		return true
+	case k.Name == directiveKind:
+		return hasElement(file)
+	case k.Name == toolKind:
+		return hasName(file, name, "executor_id")
+	case k.Name == knowledgeKind && name != patternParser:
+		return hasName(file, name, "id") || hasName(file, name, "title") || hasName(file, name, "entry_type")
+	}
+	return len(k.parse(path, file).Fields.Map) > 0
+}
+
+// carries reports whether a file that may carry the marker does so, by what was read of it. One that couldn't be
+// read well does, that the author of half a tool hears of it.
+func (k *Kind) carries(parser string, doc *parse.Doc) bool {
+	if k.Name == configKind || k.Name == directiveKind {
+		return true
+	}
+	for i := range doc.Fields.Map {
+		name := k.standard(parser, doc.Fields.Map[i].Key)
+		switch k.Name {
+		case toolKind:
+			if name == "executor_id" {
+				return true
+			}
+		case knowledgeKind:
+			if name == "id" || name == "title" || name == "entry_type" {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return len(doc.Problems) > 0 && builtinDir(k.Name) != ""
+}
+
+// hasElement reports whether a line of a file begins with the start of an element "directive".
+func hasElement(file []byte) bool {
+	for rest := file; ; {
+		i := bytes.Index(rest, []byte("<directive"))
+		if i < 0 {
+			return false
+		}
+		before := bytes.TrimRight(file[:len(file)-len(rest)+i], " \t\ufeff")
+		rest = rest[i+len("<directive"):]
+		// A comment may end on the line of the element, where a file is nothing but the element.
+		begins := len(before) == 0 || before[len(before)-1] == '\n' || before[len(before)-1] == '\r' || before[len(before)-1] == '>'
+		if begins && (len(rest) == 0 || bytes.IndexByte([]byte(" \t\r\n>/"), rest[0]) >= 0) {
+			return true
+		}
+	}
+}
+
+// hasName reports whether a line of a file looks as if it gave a value to a field of the file.
+func hasName(file []byte, parser, name string) bool {
+	return hasWord(file, []byte(name), parser)
+}
+
+// hasWord looks for a word behind which stands a colon or an equals sign, and before which nothing stands on its line
+// but what may stand there. The whole takes one pass, for what is skipped before a word is never part of another.
+func hasWord(file, word []byte, parser string) bool {
+	lead, before, tail, sign := " \t\"'", "\n\r{,?\ufeff", " \t\"'", ":"
+	switch parser {
+	case commentParser:
+		lead = " \t\"'#/*-<!;"
+	case pythonParser:
+		lead, before, tail, sign = "_ \t(", "\n\r;\ufeff", "_ \t)", "=:"
+	}
+	for at := 0; ; {
+		i := bytes.Index(file[at:], word)
+		if i < 0 {
+			return false
+		}
+		i += at
+		at = i + len(word)
+		after := bytes.TrimLeft(file[at:min(len(file), at+40)], tail)
+		if len(after) == 0 || bytes.IndexByte([]byte(sign), after[0]) < 0 {
+			continue
+		}
+		start := bytes.TrimRight(file[:i], lead)
+		if r, _ := utf8.DecodeLastRune(start); len(start) == 0 || strings.ContainsRune(before, r) {
+			return true
+		}
+	}
+}

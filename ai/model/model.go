@@ -1,0 +1,177 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/ai/value"
+)
+
+// What tools and directives declare is package declared's. These are the names under which an item has it.
+type (
+	Tool       = declared.Tool
+	Directive  = declared.Directive
+	Constraint = declared.Constraint
+)
+
+// A Model is what one item says. It is not changed after Read, and safe for use by many goroutines.
+type Model struct {
+	Ref    Ref
+	Fields *value.Value // by standard names, as they stand in the file
+	Body   string       // prose: the prompt of a directive, the text of knowledge
+	BodyAt value.Pos
+	Marked bool // carries the marker of its kind: without, the file is an asset and what else is here means nothing
+
+	Version, Title, Description, Category string
+	Tags                                  []string
+
+	// What the kinds of the kernel have besides; at most one is there.
+	Directive *Directive
+	Tool      *Tool
+	Knowledge *Knowledge
+
+	Problems []*value.Problem // all of them, by place
+}
+
+// Knowledge is what an item of knowledge says about its text.
+type Knowledge struct {
+	ID, Title, Version, EntryType, Category string
+	Tags, References                        []string
+}
+
+// Read says what a file means as an item, and everything that is wrong with it. It needs no file system: the path
+// chooses the parser by its extension, and the ref is what name and category must match.
+func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
+	doc := k.parse(path, file)
+	parser := k.names[extension(path)]
+	r := &fields.Report{At: value.Pos{Line: 1, Column: 1}, Problems: slices.Clip(doc.Problems)}
+	m := &Model{Ref: ref, Body: doc.Body, BodyAt: doc.BodyAt, Marked: k.Marked(path, file) && k.carries(parser, doc)}
+	m.Fields = k.fields(r, ref, parser, doc)
+	r.At = m.Fields.At
+	if unread := r.Has("") && len(doc.Fields.Map) == 0; !unread { // else it lacks nothing that is known
+		k.schema.Check(r, ref.Name(), ref.Category(), m.Fields)
+	}
+	d := &fields.Reader{Report: r, Fields: m.Fields}
+	d.Numbers("", m.Fields)
+	if k.Name != configKind {
+		m.Version, m.Description = d.Version(), d.Text("description")
+		m.Title, m.Category, m.Tags = d.Text("title"), d.Text("category"), d.Words("tags")
+	}
+	if m.Title == "" {
+		m.Title = m.Text("name")
+	}
+	if m.Category == "" {
+		m.Category = ref.Category()
+	}
+	switch k.Name {
+	case directiveKind:
+		m.Directive = declared.ReadDirective(d)
+	case toolKind:
+		m.Tool = declared.ReadTool(d)
+	case knowledgeKind:
+		if m.Body == "" { // in a file that is YAML altogether it is a field
+			if m.Body = d.Text("body"); m.Body != "" {
+				m.BodyAt = m.Fields.Get("body").At
+			}
+		}
+		m.Knowledge = readKnowledge(d, m)
+	}
+	m.Problems = r.Sorted()
+	return m
+}
+
+// Invalid reports whether anything is wrong that is more than a warning.
+func (m *Model) Invalid() bool {
+	return slices.ContainsFunc(m.Problems, func(p *value.Problem) bool { return !p.Warning })
+}
+
+// Text returns what is searched under the name of a field: "name" is the last segment of the id where nothing else
+// is said, "title" the title or the name, "content" the prose, "docstring" that of Python.
+func (m *Model) Text(field string) string {
+	switch field {
+	case "title":
+		return m.Title
+	case "category":
+		return m.Category
+	case "description":
+		return m.Description
+	case "tags":
+		return strings.Join(m.Tags, " ")
+	case "body", "content":
+		if m.Body != "" {
+			return m.Body
+		}
+		return m.Fields.Get("docstring").String()
+	case "name":
+		if name := m.Fields.Get("name").String(); name != "" {
+			return name
+		}
+		return m.Ref.Name()
+	}
+	var b strings.Builder
+	flatten(&b, m.Fields.Get(field))
+	return b.String()
+}
+
+// flatten writes the scalars of a value, with spaces between them.
+func flatten(b *strings.Builder, v *value.Value) {
+	if v.IsNull() {
+		return
+	}
+	for _, item := range v.Items {
+		flatten(b, item)
+	}
+	for i := range v.Map {
+		flatten(b, v.Map[i].Value)
+	}
+	if v.Kind != value.List && v.Kind != value.Map {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(v.Text)
+	}
+}
+
+// Grants returns what an item wants to be allowed. Knowledge, config and the items of added kinds want nothing.
+func (m *Model) Grants() shape.Grants {
+	switch {
+	case m.Tool != nil:
+		return m.Tool.Grants()
+	case m.Directive != nil:
+		return m.Directive.Grants()
+	}
+	return shape.Grants{}
+}
+
+// Interface returns what an item takes and gives: of a directive the schemas that its inputs and outputs make. It is
+// empty for items that aren't run.
+func (m *Model) Interface() shape.Interface {
+	switch {
+	case m.Tool != nil:
+		return m.Tool.Interface()
+	case m.Directive != nil:
+		return m.Directive.Interface()
+	}
+	return shape.Interface{}
+}
+
+func readKnowledge(d *fields.Reader, m *Model) *Knowledge {
+	n := &Knowledge{ID: d.Text("id"), Title: m.Title, Version: m.Version, EntryType: d.Text("entry_type"), Category: m.Category, Tags: m.Tags}
+	switch v := d.Fields.Get("references"); {
+	case v.IsNull():
+	case v.Kind == value.Text:
+		n.References = d.Words("references")
+	case v.Kind == value.List:
+		for _, item := range v.Items {
+			if item.Kind == value.Text {
+				n.References = append(n.References, item.Text)
+			}
+		}
+	default:
+		d.Once(v, "references", "Field 'references' must be an array, got %s", fields.TypeName(v))
+	}
+	return n
+}

@@ -1,0 +1,368 @@
+package parse
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// readDirective is the parser markdown_xml.
+func readDirective(f *file) {
+	top := skipProlog(f.text)
+	if isStart(f.text[top:]) {
+		x := f.readXML(top, len(f.text), true)
+		f.setBody(top)
+		f.setDirective(x, top)
+		return
+	}
+	xml, ok := findFence(f.text, "xml")
+	if !ok {
+		f.problem(f.at(top), "", "no directive found: expected a line ```xml, or <directive at the beginning")
+		return
+	}
+	if !xml.closed {
+		f.problem(f.at(xml.open), "", "no line ``` closes this fence")
+	}
+	x := f.readXML(xml.from, xml.to, false)
+	f.setDirective(x, xml.from)
+	f.setBody(xml.after)
+}
+
+// skipProlog returns the offset behind comments, blank lines and XML declarations at the beginning.
+func skipProlog(text string) int {
+	off := 0
+	for {
+		off += skipComments(text[off:])
+		off += leadingSpace(text[off:])
+		if !strings.HasPrefix(text[off:], "<?") {
+			return off
+		}
+		end := strings.Index(text[off:], "?>")
+		if end < 0 {
+			return off
+		}
+		off += end + len("?>")
+	}
+}
+
+// isStart reports whether a text begins with the tag of a directive.
+func isStart(text string) bool {
+	rest, ok := strings.CutPrefix(text, "<directive")
+	return ok && (rest == "" || strings.ContainsRune(" \t\n/>", rune(rest[0])))
+}
+
+// A directive is what becomes of the elements of one.
+type directive struct {
+	*file
+	fields *object
+	seen   *object // the elements that stand once
+}
+
+// setDirective makes fields of the elements.
+func (f *file) setDirective(x *xmlReader, from int) {
+	root := x.root
+	if root == nil {
+		if !x.lost {
+			f.problem(f.at(from), "", "expected an element <directive>")
+		}
+		return
+	}
+	d := &directive{file: f, fields: newObject(root.at), seen: newObject(root.at)}
+	f.fields = d.fields.v
+	if root.name != "directive" {
+		f.problem(root.at, "", "expected an element <directive>, not <%s>", clip(root.name))
+	}
+	for _, a := range root.attrs {
+		if a.name != "name" && a.name != "version" {
+			d.warn(a.at, "", "the attribute %s of <%s> isn't read", clip(a.name), clip(root.name))
+			continue
+		}
+		d.put(a.name, a.at, text(a.valueAt, a.value))
+	}
+	d.top(root)
+	if actions := d.actions(root, nil); len(actions) > 0 {
+		d.put("actions", actions[0].At, &value.Value{Kind: value.List, At: actions[0].At, Items: actions})
+	}
+	if t := x.templates.v; len(t.Map) > 0 {
+		t.At = t.Map[0].At
+		d.put("templates", t.At, t)
+	}
+	content := strings.TrimRight(f.text[from:x.end], " \t\n")
+	from += leadingSpace(content)
+	d.put("content", f.at(from), text(f.at(from), strings.TrimSpace(content)))
+}
+
+func (d *directive) put(key string, at value.Pos, v *value.Value) {
+	d.fields.put(&d.report, "", key, at, v)
+}
+
+// top reads the elements in the directive itself.
+func (d *directive) top(root *element) {
+	for _, e := range root.kids {
+		switch e.name {
+		case "description":
+			d.put("description", e.at, d.leaf(e, "description"))
+		case "metadata":
+			if d.once(e) {
+				d.metadata(e, root.kid("description") != nil)
+			}
+		case "inputs":
+			if d.once(e) {
+				d.declared(e, "input")
+			}
+		case "outputs":
+			if d.once(e) {
+				d.declared(e, "output")
+			}
+		case "hooks":
+			d.hooks(e)
+		case "limits", "permissions", "model", "model_class":
+			d.problem(e.at, e.name, "<%s> belongs into <metadata> and isn't read here", e.name)
+		}
+	}
+}
+
+// once reports whether an element is the first of its name in the directive.
+func (d *directive) once(e *element) bool {
+	if first, ok := d.seen.find(e.name); ok {
+		d.problem(e.at, e.name, "a second <%s> isn't read, after line %d", e.name, first.Line)
+		return false
+	}
+	d.seen.put(&d.report, "", e.name, e.at, nil)
+	return true
+}
+
+// metadata reads the elements of <metadata>. A description of the directive itself wins over one there.
+func (d *directive) metadata(up *element, described bool) {
+	for _, e := range up.kids {
+		switch e.name {
+		case "model", "model_class":
+			d.put("model", e.at, d.settings(e, "model", func(at value.Pos, s string) *value.Value { return text(at, s) }))
+		case "limits":
+			d.put("limits", e.at, d.settings(e, "limits", number))
+		case "permissions":
+			d.put("permissions", e.at, d.permissions(e))
+		case "hooks":
+			d.hooks(e)
+		case "category":
+			d.put(e.name, e.at, d.leaf(e, e.name))
+		default:
+			if e.name == "description" && described {
+				d.warn(e.at, e.name, "the <description> outside <metadata> is read instead of this one")
+				continue
+			}
+			if v := d.leaf(e, e.name); v.Text != "" {
+				d.put(e.name, e.at, v)
+			}
+		}
+	}
+}
+
+// leaf returns the text of an element that should have nothing else in it.
+func (d *directive) leaf(e *element, field string) *value.Value {
+	if len(e.kids) > 0 {
+		kid := e.kids[0]
+		d.warn(kid.at, field, "<%s> in <%s> isn't read", clip(kid.name), clip(e.name))
+	}
+	return e.words()
+}
+
+// settings reads the attributes of an element and the elements in it as one object.
+func (d *directive) settings(e *element, field string, read func(value.Pos, string) *value.Value) *value.Value {
+	o := newObject(e.at)
+	for _, a := range e.attrs {
+		o.put(&d.report, field, a.name, a.at, read(a.valueAt, a.value))
+	}
+	for _, kid := range e.kids {
+		words := d.leaf(kid, field)
+		o.put(&d.report, field, kid.name, kid.at, read(words.At, words.Text))
+	}
+	if words := e.words(); words.Text != "" {
+		d.warn(words.At, field, "text in <%s> isn't read", e.name)
+	}
+	return o.v
+}
+
+// number reads a number, if it is one.
+func number(at value.Pos, s string) *value.Value {
+	s = strings.TrimSpace(s)
+	if kind, number, ok := decimal(s); ok && (kind == value.Int || strings.Contains(s, ".")) {
+		return &value.Value{Kind: kind, At: at, Text: number}
+	}
+	return text(at, s)
+}
+
+// permissions turns <permissions> into capabilities.
+func (d *directive) permissions(up *element) *value.Value {
+	list := &value.Value{Kind: value.List, At: up.at}
+	grant := func(at value.Pos, capability string) { list.Items = append(list.Items, text(at, capability)) }
+	switch words := up.words(); {
+	case len(up.kids) == 0 && words.Text == "*":
+		grant(words.At, "rye.*")
+	case words.Text != "":
+		d.problem(words.At, "permissions", "the text %q in <permissions> grants nothing", short(words.Text))
+	}
+	for _, verb := range up.kids {
+		switch verb.name {
+		case "search", "sign", "load", "execute":
+		default:
+			d.warn(verb.at, "permissions", "<%s> grants nothing: expected search, sign, load or execute", clip(verb.name))
+			continue
+		}
+		words := verb.words()
+		switch {
+		case len(verb.kids) > 0 && words.Text != "":
+			d.problem(words.At, "permissions", "the text %q stands beside the elements of <%s>", short(words.Text), verb.name)
+		case len(verb.kids) == 0 && words.Text == "":
+			d.warn(verb.at, "permissions", "<%s> is empty and grants nothing", verb.name)
+		case len(verb.kids) == 0:
+			grant(words.At, "rye."+verb.name+"."+words.Text)
+		}
+		for _, kind := range verb.kids {
+			words := d.leaf(kind, "permissions")
+			if words.Text == "" {
+				d.warn(kind.at, "permissions", "<%s> is empty and grants nothing", clip(kind.name))
+				continue
+			}
+			grant(words.At, "rye."+verb.name+"."+kind.name+"."+words.Text)
+		}
+	}
+	return list
+}
+
+// declared reads inputs or outputs.
+func (d *directive) declared(up *element, tag string) {
+	list := &value.Value{Kind: value.List, At: up.at}
+	for _, e := range up.kids {
+		if e.name != tag {
+			d.warn(e.at, up.name, "<%s> in <%s> isn't read", clip(e.name), up.name)
+			continue
+		}
+		field := up.name + "[" + itoa(len(list.Items)) + "]"
+		list.Items = append(list.Items, d.parameter(e, field))
+	}
+	if len(list.Items) > 0 {
+		d.put(up.name, up.at, list)
+	}
+}
+
+// parameter reads one input or output.
+func (d *directive) parameter(e *element, field string) *value.Value {
+	o := newObject(e.at)
+	for _, a := range e.attrs {
+		v := text(a.valueAt, a.value)
+		if a.name == "required" {
+			v = d.truth(a, field)
+		}
+		o.put(&d.report, field, a.name, a.at, v)
+	}
+	if e.name == "input" {
+		if e.attr("type") == nil {
+			o.put(&d.report, field, "type", e.at, text(e.at, "string"))
+		}
+		if e.attr("required") == nil {
+			o.put(&d.report, field, "required", e.at, &value.Value{Kind: value.Bool, At: e.at, Text: "false"})
+		}
+	}
+	if words := d.leaf(e, field); words.Text != "" {
+		o.put(&d.report, field, "description", words.At, words)
+	}
+	return o.v
+}
+
+func (d *directive) truth(a attribute, field string) *value.Value {
+	v := &value.Value{Kind: value.Bool, At: a.valueAt, Text: strings.ToLower(strings.TrimSpace(a.value))}
+	if v.Text != "true" && v.Text != "false" {
+		d.problem(a.valueAt, field+"."+a.name, "expected true or false, not %q", short(a.value))
+		v.Text = "false"
+	}
+	return v
+}
+
+// hooks reads a list of hooks.
+func (d *directive) hooks(up *element) {
+	list := &value.Value{Kind: value.List, At: up.at}
+	for _, e := range up.kids {
+		field := "hooks[" + itoa(len(list.Items)) + "]"
+		list.Items = append(list.Items, d.open(e, field, "", false))
+	}
+	d.put("hooks", up.at, list)
+}
+
+// tree reads any element: its text, or an object if there is more to it.
+func (d *directive) tree(e *element, field, skip string) *value.Value {
+	if len(e.kids) == 0 && (len(e.attrs) == 0 || len(e.attrs) == 1 && e.attrs[0].name == skip) {
+		return e.words()
+	}
+	return d.open(e, field, skip, e.name == "params" || e.name == "inputs")
+}
+
+// open reads the attributes of an element and the elements in it as one object. In a named one, the attribute name
+// of an element is its key, and its value may be in an attribute.
+func (d *directive) open(e *element, field, skip string, named bool) *value.Value {
+	o := newObject(e.at)
+	for _, a := range e.attrs {
+		if a.name != skip {
+			o.put(&d.report, field, a.name, a.at, text(a.valueAt, a.value))
+		}
+	}
+	for _, kid := range e.kids {
+		key, without := kid.name, ""
+		if name := kid.attr("name"); named && name != nil {
+			key, without = name.value, "name"
+		}
+		var v *value.Value
+		if given := kid.attr("value"); named && given != nil && len(kid.kids) == 0 && kid.words().Text == "" {
+			v = text(given.valueAt, given.value)
+		} else {
+			v = d.tree(kid, join(field, key), without)
+		}
+		o.put(&d.report, field, key, kid.at, v)
+	}
+	if words := e.words(); words.Text != "" {
+		o.put(&d.report, field, "content", words.At, words)
+	}
+	return o.v
+}
+
+// actions collects the elements outside metadata that are calls.
+func (d *directive) actions(up *element, found []*value.Value) []*value.Value {
+	for _, e := range up.kids {
+		switch e.name {
+		case "metadata", "hooks":
+			continue
+		case "search", "sign", "load", "execute":
+			found = append(found, d.action(e, "actions["+itoa(len(found))+"]"))
+		}
+		found = d.actions(e, found)
+	}
+	return found
+}
+
+func (d *directive) action(e *element, field string) *value.Value {
+	o := newObject(e.at)
+	o.put(&d.report, field, "primary", e.at, text(e.at, e.name))
+	for _, a := range e.attrs {
+		o.put(&d.report, field, a.name, a.at, text(a.valueAt, a.value))
+	}
+	params := newObject(e.at)
+	for _, kid := range e.kids {
+		name := kid.attr("name")
+		if kid.name != "param" || name == nil {
+			continue
+		}
+		v := kid.words()
+		if given := kid.attr("value"); given != nil && given.value != "" {
+			v = text(given.valueAt, given.value)
+		}
+		params.put(&d.report, field+".params", name.value, kid.at, v)
+	}
+	if len(params.v.Map) > 0 {
+		params.v.At = params.v.Map[0].At
+		o.put(&d.report, field, "params", params.v.At, params.v)
+	}
+	return o.v
+}

@@ -1,0 +1,80 @@
+package parse
+
+import "strings"
+
+// A fence is a part of a Markdown file between two lines of backticks.
+type fence struct {
+	open     int // offset of the line that opens it
+	from, to int // offsets of what is in it
+	after    int // offset behind the line that closes it
+	closed   bool
+}
+
+// findFence finds the first line that is ``` and a word, outside fences of more backticks, and the next one that
+// is ``` alone.
+func findFence(text, word string) (f fence, ok bool) {
+	if !strings.Contains(text, "```"+word) {
+		return f, false
+	}
+	outer := 0 // backticks of the fence that hides what is in it
+	for off := 0; off < len(text); {
+		line, next := lineAt(text, off)
+		if ticks := len(line) - len(strings.TrimLeft(line, "`")); ticks >= 3 {
+			info := strings.TrimSpace(line[ticks:])
+			switch {
+			case outer > 0:
+				if ticks >= outer && info == "" {
+					outer = 0
+				}
+			case ticks > 3 && !strings.Contains(info, "`"):
+				outer = ticks
+			case ticks == 3 && info == word && strings.HasPrefix(line[ticks:], word):
+				f = fence{open: off, from: next}
+				f.to, f.after, f.closed = lineThatIs(text, next, "```")
+				return f, true
+			}
+		}
+		off = next
+	}
+	return f, false
+}
+
+// lineThatIs finds the next line that is mark and nothing but space, and returns its offset and that of the line
+// behind it; the end of the text if there is none.
+func lineThatIs(text string, from int, mark string) (at, after int, ok bool) {
+	for off := from; off < len(text); {
+		line, next := lineAt(text, off)
+		if rest, ok := strings.CutPrefix(line, mark); ok && strings.TrimSpace(rest) == "" {
+			return off, next, true
+		}
+		off = next
+	}
+	return len(text), len(text), false
+}
+
+// lineAt returns the line that begins at an offset, without its end, and the offset of the next one.
+func lineAt(text string, off int) (line string, next int) {
+	if i := strings.IndexByte(text[off:], '\n'); i >= 0 {
+		return text[off : off+i], off + i + 1
+	}
+	return text[off:], len(text)
+}
+
+// skipComments returns the offset behind blank lines and comments <!-- … --> at the beginning.
+func skipComments(text string) int {
+	off := 0
+	for {
+		next := off + leadingSpace(text[off:])
+		end := -1
+		if strings.HasPrefix(text[next:], "<!--") {
+			end = strings.Index(text[next:], "-->")
+		}
+		if end < 0 {
+			if i := strings.LastIndexByte(text[off:next], '\n'); i >= 0 {
+				return off + i + 1
+			}
+			return off
+		}
+		off = next + end + len("-->")
+	}
+}

@@ -1,0 +1,247 @@
+package parse
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+const (
+	maxMeta     = 1 << 20 // bytes of YAML or XML: their trees take a hundred times as much memory
+	maxDepth    = 100
+	maxElements = 100_000
+	maxProblems = 100
+)
+
+// A file is one that is being read, and what was found so far.
+type file struct {
+	report
+	places
+	content []byte // without byte order mark, lines ending in LF
+	ok      bool   // content is text
+	fields  *value.Value
+	body    string
+	bodyAt  value.Pos
+}
+
+func newFile(content []byte) *file {
+	f := &file{fields: &value.Value{Kind: value.Map, At: value.Pos{Line: 1, Column: 1}}}
+	if len(content) > MaxFile {
+		f.problem(value.Pos{}, "", "the file has %d bytes, more than the %d that are read", len(content), MaxFile)
+		return f
+	}
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if bytes.IndexByte(content, '\r') >= 0 {
+		content = bytes.ReplaceAll(content, []byte("\r\n"), []byte("\n"))
+		content = bytes.ReplaceAll(content, []byte("\r"), []byte("\n"))
+	}
+	f.content = content
+	f.places = newPlaces(string(content))
+	if !utf8.Valid(content) {
+		i := 0
+		for {
+			r, n := utf8.DecodeRune(content[i:])
+			if r == utf8.RuneError && n == 1 {
+				break
+			}
+			i += n
+		}
+		f.problem(f.at(i), "", "the byte 0x%02x is not UTF-8", content[i])
+		return f
+	}
+	if i := bytes.IndexByte(content, 0); i >= 0 {
+		f.problem(f.at(i), "", "a NUL byte stands in the text")
+		return f
+	}
+	f.ok = true
+	return f
+}
+
+func (f *file) doc() *Doc {
+	return &Doc{Fields: f.fields, Body: f.body, BodyAt: f.bodyAt, Problems: f.sorted()}
+}
+
+// setBody makes the text from an offset the body, without the space around it.
+func (f *file) setBody(from int) {
+	rest := f.text[from:]
+	f.body = strings.TrimSpace(rest)
+	if f.body != "" {
+		f.bodyAt = f.at(from + leadingSpace(rest))
+	}
+}
+
+func leadingSpace(s string) int { return len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace)) }
+
+// Places tells where offsets of a text are. Offsets are mostly asked for in rising order, which costs one pass
+// over the text altogether.
+type places struct {
+	text string
+	off  int
+	pos  value.Pos
+}
+
+func newPlaces(text string) places { return places{text: text, pos: value.Pos{Line: 1, Column: 1}} }
+
+func (p *places) at(off int) value.Pos {
+	if off < p.off {
+		p.pos.Line -= strings.Count(p.text[off:p.off], "\n")
+		p.off = strings.LastIndexByte(p.text[:off], '\n') + 1
+		p.pos.Column = 1
+	}
+	between := p.text[p.off:off]
+	if i := strings.LastIndexByte(between, '\n'); i >= 0 {
+		p.pos.Line += strings.Count(between, "\n")
+		p.pos.Column = 1
+		between = between[i+1:]
+	}
+	p.pos.Column += utf8.RuneCountInString(between)
+	p.off = off
+	return p.pos
+}
+
+// A report collects problems.
+type report struct{ problems []*value.Problem }
+
+func (r *report) problem(at value.Pos, field, format string, args ...any) {
+	r.add(&value.Problem{At: at, Field: field, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *report) warn(at value.Pos, field, format string, args ...any) {
+	r.add(&value.Problem{At: at, Field: field, Message: fmt.Sprintf(format, args...), Warning: true})
+}
+
+func (r *report) add(p *value.Problem) {
+	switch n := len(r.problems); {
+	case n < maxProblems-1:
+		r.problems = append(r.problems, p)
+	case n < maxProblems:
+		// Never a warning: what isn't told may be none.
+		r.problems = append(r.problems, &value.Problem{At: p.At, Message: "there are more problems than can be told"})
+	}
+}
+
+func (r *report) sorted() []*value.Problem {
+	slices.SortStableFunc(r.problems, func(a, b *value.Problem) int {
+		switch {
+		case a.At.Less(b.At):
+			return -1
+		case b.At.Less(a.At):
+			return 1
+		}
+		return 0
+	})
+	return r.problems
+}
+
+// An object is a Map that is being made.
+type object struct {
+	v     *value.Value
+	index map[string]int // made when there are many keys
+}
+
+func newObject(at value.Pos) *object { return &object{v: &value.Value{Kind: value.Map, At: at}} }
+
+const fewKeys = 16
+
+// find returns where a key stands.
+func (o *object) find(key string) (value.Pos, bool) {
+	if o.index != nil {
+		i, ok := o.index[key]
+		if !ok {
+			return value.Pos{}, false
+		}
+		return o.v.Map[i].At, true
+	}
+	for i := range o.v.Map {
+		if o.v.Map[i].Key == key {
+			return o.v.Map[i].At, true
+		}
+	}
+	return value.Pos{}, false
+}
+
+// put adds an entry, or reports one whose key is there already.
+func (o *object) put(r *report, path string, key string, at value.Pos, v *value.Value) {
+	if first, ok := o.find(key); ok {
+		r.problem(at, join(path, key), "%q stands here a second time, after line %d", short(key), first.Line)
+		return
+	}
+	o.v.Map = append(o.v.Map, value.Entry{Key: key, At: at, Value: v})
+	switch n := len(o.v.Map); {
+	case o.index != nil:
+		o.index[key] = n - 1
+	case n > fewKeys:
+		o.index = make(map[string]int, 2*n)
+		for i := range o.v.Map {
+			o.index[o.v.Map[i].Key] = i
+		}
+	}
+}
+
+// join makes the name of a field of a field.
+func join(path, key string) string {
+	if path == "" {
+		return clip(key)
+	}
+	return path + "." + clip(key)
+}
+
+// clip shortens what a message says, and escapes in it what isn't printed: messages are shown to people, and neither
+// their terminals nor the direction of their text are the file's to change.
+func clip(s string) string { return printed(short(s)) }
+
+func printed(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			q := strconv.QuoteRuneToASCII(r)
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
+}
+
+// short is clip for what %q will escape.
+func short(s string) string {
+	const most = 60
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+func text(at value.Pos, s string) *value.Value {
+	return &value.Value{Kind: value.Text, At: at, Text: s}
+}
+
+// named says what a value is, for messages.
+func named(v *value.Value) string {
+	switch v.Kind {
+	case value.Null:
+		return "null"
+	case value.Bool:
+		return "a truth value"
+	case value.Int, value.Float:
+		return "a number"
+	case value.Text:
+		return "a text"
+	case value.List:
+		return "a list"
+	}
+	return "a mapping"
+}

@@ -1,0 +1,168 @@
+package parse
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// A header is the YAML in a comment: its lines without what makes them comments.
+type header struct {
+	text  strings.Builder
+	first int   // line of the file that holds the first of them
+	cut   []int // characters taken away at the beginning of each
+}
+
+// add adds a line without what makes it a comment, and reports whether the header may be longer.
+func (h *header) add(line string, cut int) bool {
+	h.text.WriteString(line[cut:])
+	h.text.WriteByte('\n')
+	h.cut = append(h.cut, utf8.RuneCountInString(line[:cut]))
+	return h.text.Len() <= maxMeta
+}
+
+func (h *header) place(line, column int) value.Pos {
+	if column > 0 && line-1 < len(h.cut) {
+		column += h.cut[line-1]
+	}
+	return value.Pos{Line: h.first + line - 1, Column: column}
+}
+
+// readHeader is the parser comment_header.
+func readHeader(f *file) {
+	off, line := 0, 1
+	for off < len(f.text) {
+		s, next := lineAt(f.text, off)
+		s = strings.TrimSpace(s)
+		if mark, ok := lineComment(s); ok {
+			if strings.TrimSpace(s[len(mark):]) == "---" {
+				f.lineHeader(mark, next, line)
+				return
+			}
+		} else if open, end := blockComment(s); open != "" {
+			if f.blockHeader(open, end, off, line) {
+				return
+			}
+			if !strings.HasSuffix(s, end) {
+				return
+			}
+		} else if s != "" && !(line == 1 && strings.HasPrefix(s, "#!")) {
+			return
+		}
+		off, line = next, line+1
+	}
+}
+
+// lineComment returns the mark that makes a line a comment.
+func lineComment(s string) (string, bool) {
+	for _, mark := range [...]string{"#", "//", "--"} {
+		if strings.HasPrefix(s, mark) && !strings.HasPrefix(s, "---") {
+			return mark, true
+		}
+	}
+	return "", false
+}
+
+// blockComment returns how a comment that may have many lines begins in a line, and how it ends.
+func blockComment(s string) (open, end string) {
+	for _, open := range [...]string{"/**", "/*", "<!--"} {
+		if strings.HasPrefix(s, open) {
+			if open == "<!--" {
+				return open, "-->"
+			}
+			return open, "*/"
+		}
+	}
+	return "", ""
+}
+
+// lineHeader reads a header of which every line is a comment; from is the offset of its second line.
+func (f *file) lineHeader(mark string, from, line int) {
+	h := &header{first: line + 1}
+	for off := from; off < len(f.text); {
+		s, next := lineAt(f.text, off)
+		indent := leadingSpace(s)
+		rest, ok := strings.CutPrefix(s[indent:], mark)
+		if !ok {
+			break
+		}
+		if strings.TrimSpace(rest) == "---" {
+			f.setHeader(h)
+			return
+		}
+		cut := indent + len(mark)
+		if strings.HasPrefix(rest, " ") {
+			cut++
+		}
+		if !h.add(s, cut) {
+			f.setHeader(h)
+			return
+		}
+		off = next
+	}
+	f.problem(value.Pos{Line: line, Column: 1}, "", "no second line %s --- ends this header", mark)
+	f.setHeader(h)
+}
+
+// blockHeader reads a header within one comment, which begins in the line at from, and reports whether it is one.
+func (f *file) blockHeader(open, end string, from, line int) bool {
+	s, next := lineAt(f.text, from)
+	first := line
+	rest := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), open))
+	if rest == "" && next < len(f.text) {
+		s, next = lineAt(f.text, next)
+		rest = strings.TrimSpace(s[stars(s):])
+		line++
+	}
+	if rest != "---" {
+		return false
+	}
+	h := &header{first: line + 1}
+	starred := false
+	for off := next; off < len(f.text); {
+		s, next := lineAt(f.text, off)
+		cut := stars(s)
+		if len(h.cut) == 0 {
+			starred = cut > 0
+		}
+		if !starred {
+			cut = 0
+		}
+		rest := strings.TrimSpace(s[stars(s):])
+		if rest == "---" || strings.TrimSpace(strings.TrimSuffix(rest, end)) == "---" && strings.HasSuffix(rest, end) {
+			f.setHeader(h)
+			return true
+		}
+		if strings.Contains(s, end) {
+			break
+		}
+		if !h.add(s, cut) {
+			f.setHeader(h)
+			return true
+		}
+		off = next
+	}
+	f.problem(value.Pos{Line: first, Column: 1}, "", "no second line --- ends the header in this comment")
+	f.setHeader(h)
+	return true
+}
+
+// stars returns the length of the decoration " * " of a line in a comment.
+func stars(s string) int {
+	n := leadingSpace(s)
+	if !strings.HasPrefix(s[n:], "*") || strings.HasPrefix(s[n:], "*/") {
+		return 0
+	}
+	if n++; strings.HasPrefix(s[n:], " ") {
+		n++
+	}
+	return n
+}
+
+func (f *file) setHeader(h *header) {
+	if len(h.cut) == 0 {
+		return
+	}
+	f.setFields(readDocument(&f.report, h.text.String(), h.place))
+}

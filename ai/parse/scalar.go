@@ -1,0 +1,212 @@
+package parse
+
+import (
+	"math/big"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// What a plain scalar of YAML means. Readers of YAML 1.1 and 1.2 disagree about some; those are read as text
+// where anybody could mean text, and warned about.
+
+// A scalar is the meaning of one, and what to say about it.
+type scalar struct {
+	kind    value.Kind
+	text    string
+	warning string
+	problem string
+}
+
+// maxDigits bounds numbers in other bases, whose conversion takes more than linear time.
+const maxDigits = 1000
+
+func plain(s string) scalar {
+	asText := scalar{kind: value.Text, text: s}
+	if s == "" || s == "~" {
+		return scalar{kind: value.Null}
+	}
+	switch c := s[0]; {
+	case c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.':
+		return plainNumber(s)
+	case len(s) > 5:
+		return asText
+	}
+	switch s {
+	case "null", "Null", "NULL":
+		return scalar{kind: value.Null}
+	case "true", "True", "TRUE":
+		return scalar{kind: value.Bool, text: "true"}
+	case "false", "False", "FALSE":
+		return scalar{kind: value.Bool, text: "false"}
+	case "yes", "Yes", "YES", "on", "On", "ON", "y", "Y":
+		asText.warning = quoteIt(s, "true")
+	case "no", "No", "NO", "off", "Off", "OFF", "n", "N":
+		asText.warning = quoteIt(s, "false")
+	}
+	return asText
+}
+
+func quoteIt(s, other string) string {
+	return s + ` is the text "` + s + `" here and ` + other + ` to other readers: write "` + s + `" or ` + other
+}
+
+func plainNumber(s string) scalar {
+	asText := scalar{kind: value.Text, text: s}
+	sign, digits := "", s
+	if s[0] == '-' || s[0] == '+' {
+		sign, digits = strings.TrimPrefix(s[:1], "+"), s[1:]
+	}
+	switch digits {
+	case ".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN":
+		asText.problem = s + " is a number that JSON doesn't have"
+		return asText
+	case "":
+		return asText
+	}
+	var ok bool
+	if sexagesimal(digits) {
+		asText.warning = clip(s) + " is a text here and a number in base 60 to other readers: put it in quotes"
+		return asText
+	}
+	if digits, ok = ungroup(digits); !ok {
+		return asText
+	}
+	if len(digits) > 1 && digits[0] == '0' {
+		switch digits[1] {
+		case 'x':
+			return based(s, sign, digits[2:], 16)
+		case 'o':
+			return based(s, sign, digits[2:], 8)
+		case 'b':
+			return based(s, sign, digits[2:], 2)
+		}
+		if strings.Trim(digits, "0123456789") == "" {
+			return leadingZero(s, sign, digits)
+		}
+	}
+	if kind, number, ok := decimal(sign + digits); ok {
+		return scalar{kind: kind, text: number}
+	}
+	return asText
+}
+
+// sexagesimal reports whether a text is 12:30, which is 750 in YAML 1.1.
+func sexagesimal(s string) bool {
+	parts := strings.Split(s, ":")
+	for i, p := range parts {
+		if i == 0 && (p == "" || p[0] == '0' || strings.Trim(p, "0123456789_") != "") ||
+			i > 0 && (p == "" || len(p) > 2 || strings.Trim(p, "0123456789") != "" || len(p) == 2 && p[0] > '5') {
+			return false
+		}
+	}
+	return len(parts) > 1
+}
+
+// ungroup takes out underscores, which stand between two digits of a number.
+func ungroup(s string) (string, bool) {
+	if !strings.Contains(s, "_") {
+		return s, true
+	}
+	const digits = "0123456789abcdefABCDEF"
+	for i := range len(s) {
+		if s[i] == '_' && (i == 0 || i == len(s)-1 ||
+			strings.IndexByte(digits, s[i-1]) < 0 || strings.IndexByte(digits, s[i+1]) < 0) {
+			return s, false
+		}
+	}
+	return strings.ReplaceAll(s, "_", ""), true
+}
+
+// leadingZero reads 017, which is octal in YAML 1.1 and not in 1.2, and 089, which is a number in 1.2 alone.
+func leadingZero(s, sign, digits string) scalar {
+	octal := based(s, sign, digits[1:], 8)
+	if octal.kind != value.Int {
+		octal.warning = clip(s) + " is a text here and a number to other readers: put it in quotes"
+		return octal
+	}
+	_, number, _ := decimal(sign + digits)
+	if number != octal.text {
+		octal.warning = clip(s) + " is octal here, " + clip(octal.text) + ", and " + clip(number) +
+			" to other readers: write " + clip(sign+"0o"+digits[1:]) + " or " + clip(number)
+	}
+	return octal
+}
+
+// based reads an integer in a base. What isn't one is a text.
+func based(s, sign, digits string, base int) scalar {
+	asText := scalar{kind: value.Text, text: s}
+	if strings.Trim(digits, "0123456789abcdefABCDEF") != "" || digits == "" {
+		return asText
+	}
+	if len(digits) > maxDigits {
+		asText.problem = "a number has more than 1000 digits"
+		return asText
+	}
+	n, ok := new(big.Int).SetString(digits, base)
+	if !ok {
+		return asText
+	}
+	if sign == "-" {
+		n.Neg(n)
+	}
+	return scalar{kind: value.Int, text: n.String()}
+}
+
+// decimal reads a decimal number, such as -1, 007, .5, 1., +2.50 or 1e3, and returns it as JSON writes it: with all
+// its digits.
+func decimal(s string) (value.Kind, string, bool) {
+	sign := ""
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		sign, s = strings.TrimPrefix(s[:1], "+"), s[1:]
+	}
+	whole, s := cutDigits(s)
+	kind, fraction := value.Int, ""
+	if s != "" && s[0] == '.' {
+		kind = value.Float
+		fraction, s = cutDigits(s[1:])
+	}
+	if whole == "" && fraction == "" {
+		return 0, "", false
+	}
+	exponent := ""
+	if s != "" && (s[0] == 'e' || s[0] == 'E') {
+		kind = value.Float
+		exponent, s = "e", s[1:]
+		if s != "" && (s[0] == '-' || s[0] == '+') {
+			exponent, s = exponent+s[:1], s[1:]
+		}
+		var digits string
+		if digits, s = cutDigits(s); digits == "" {
+			return 0, "", false
+		}
+		exponent += digits
+	}
+	if s != "" {
+		return 0, "", false
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	if kind == value.Int {
+		if whole == "0" {
+			sign = ""
+		}
+		return kind, sign + whole, true
+	}
+	if fraction == "" && exponent == "" {
+		fraction = "0"
+	}
+	if fraction != "" {
+		fraction = "." + fraction
+	}
+	return kind, sign + whole + fraction + exponent, true
+}
+
+func cutDigits(s string) (digits, rest string) {
+	i := 0
+	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+		i++
+	}
+	return s[:i], s[i:]
+}

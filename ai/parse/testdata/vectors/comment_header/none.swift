@@ -1,0 +1,5 @@
+// Package x has no header.
+package x
+// ---
+// a: 1
+// ---

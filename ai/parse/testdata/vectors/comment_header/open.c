@@ -1,0 +1,6 @@
+/* a comment */
+/*
+---
+version: 1.0.0
+*/
+int main;

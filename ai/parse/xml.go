@@ -1,0 +1,319 @@
+package parse
+
+import (
+	"encoding/xml"
+	"errors"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// An element is one of the XML of a directive.
+type element struct {
+	name   string
+	at     value.Pos
+	attrs  []attribute
+	text   []byte // its own, without that of the elements in it
+	textAt value.Pos
+	kids   []*element
+}
+
+type attribute struct {
+	name    string
+	at      value.Pos
+	value   string
+	valueAt value.Pos
+}
+
+func (e *element) attr(name string) *attribute {
+	for i := range e.attrs {
+		if e.attrs[i].name == name {
+			return &e.attrs[i]
+		}
+	}
+	return nil
+}
+
+func (e *element) kid(name string) *element {
+	for _, kid := range e.kids {
+		if kid.name == name {
+			return kid
+		}
+	}
+	return nil
+}
+
+// words returns an element's own text, without the space around it.
+func (e *element) words() *value.Value {
+	at := e.textAt
+	if at == (value.Pos{}) {
+		at = e.at
+	}
+	return text(at, strings.TrimSpace(string(e.text)))
+}
+
+// A xmlReader makes the tree. It takes single tokens from the decoder and matches tags itself, so that it can say
+// which tag is open where, go on behind what is malformed, and leave out what isn't XML.
+type xmlReader struct {
+	*file
+	bare      bool // text may follow the element
+	d         *xml.Decoder
+	base, to  int // offsets of what the decoder reads
+	stack     []*element
+	root      *element
+	end       int  // offset behind the root element
+	cut       bool // there is more than is read
+	failed    int  // offset of the last malformed XML
+	count     int
+	lost      bool // a tag was unreadable or without partner: that tags don't match says nothing any more
+	templates *object
+	opaque    map[string]int
+}
+
+func (f *file) readXML(from, to int, bare bool) *xmlReader {
+	x := &xmlReader{file: f, bare: bare, to: to, end: to, failed: -1, templates: newObject(f.at(from)), opaque: map[string]int{}}
+	if to-from > maxMeta {
+		x.cut = true
+		for x.to = from + maxMeta; !utf8.RuneStart(f.text[x.to]); x.to-- {
+		}
+	}
+	x.restart(from)
+	for len(f.problems) < maxProblems && x.next() {
+	}
+	if x.cut && (!bare || x.root == nil || len(x.stack) > 0) {
+		f.problem(f.at(from), "", "the XML has more than the %d bytes that are read", maxMeta)
+		x.lost = true
+	}
+	if n := len(x.stack); n > 0 && !x.lost {
+		open := x.stack[n-1]
+		x.problem(open.at, "", "<%s> has no end tag </%s>", clip(open.name), clip(open.name))
+	}
+	return x
+}
+
+// restart goes on at an offset. Open elements stay open.
+func (x *xmlReader) restart(off int) {
+	x.base = off
+	x.d = xml.NewDecoder(strings.NewReader(x.text[off:x.to]))
+}
+
+func (x *xmlReader) offset() int { return x.base + int(x.d.InputOffset()) }
+
+// next reads a token, and reports whether there may be more.
+func (x *xmlReader) next() bool {
+	start := x.offset()
+	token, err := x.d.RawToken()
+	if err == io.EOF {
+		return false
+	}
+	if err != nil {
+		return x.resume(start, err)
+	}
+	switch t := token.(type) {
+	case xml.StartElement:
+		return x.begin(start, t)
+	case xml.EndElement:
+		return x.finish(start, t)
+	case xml.CharData:
+		x.characters(start, t)
+	case xml.Directive:
+		x.problem(x.at(start), "", "document types aren't read")
+	}
+	return true
+}
+
+// resume reports malformed XML and goes on at the next tag.
+func (x *xmlReader) resume(start int, err error) bool {
+	x.lost = x.lost || x.text[start] == '<'
+	stop := max(x.offset()-1, start)
+	message := clip(strings.TrimPrefix(err.Error(), "xml: "))
+	if syntax := (*xml.SyntaxError)(nil); errors.As(err, &syntax) {
+		message = clip(syntax.Msg)
+	}
+	at := stop
+	switch {
+	case message == "unexpected EOF" && x.cut:
+		return false
+	case message == "unexpected EOF":
+		x.problem(x.at(start), "", "the XML ends within what begins here")
+		return false
+	case strings.Contains(message, "CharsetReader"):
+		at, message = start, "XML is read in UTF-8 only"
+	case strings.Contains(message, "entity"):
+		at = start + max(strings.LastIndexByte(x.text[start:stop+1], '&'), 0)
+		message = `"&" doesn't begin an entity of XML here: write &amp; for the character`
+	}
+	if at != x.failed {
+		x.problem(x.at(at), "", "%s", message)
+	}
+	x.failed = at
+	if stop == start {
+		stop++
+	}
+	i := strings.IndexByte(x.text[stop:x.to], '<')
+	if i < 0 {
+		return false
+	}
+	x.restart(stop + i)
+	return true
+}
+
+func fullName(n xml.Name) string {
+	if n.Space != "" {
+		return n.Space + ":" + n.Local
+	}
+	return n.Local
+}
+
+func (x *xmlReader) begin(start int, t xml.StartElement) bool {
+	e := &element{name: fullName(t.Name), at: x.at(start)}
+	if x.count++; x.count > maxElements {
+		x.problem(e.at, "", "the XML has more than %d elements", maxElements)
+		x.lost = true
+		return false
+	}
+	if len(x.stack) >= maxDepth {
+		x.problem(e.at, "", "elements stand in each other more than %d deep", maxDepth)
+		x.lost = true
+		return false
+	}
+	end := x.offset()
+	x.attributes(e, start, x.text[start:end], t.Attr)
+	switch n := len(x.stack); {
+	case n > 0:
+		up := x.stack[n-1]
+		up.kids = append(up.kids, e)
+	case x.root == nil:
+		x.root = e
+	default:
+		x.problem(e.at, "", "a second element <%s> follows <%s>", clip(e.name), clip(x.root.name))
+	}
+	x.stack = append(x.stack, e)
+	switch e.name {
+	case "template", "example", "raw":
+		if x.text[end-2] != '/' {
+			return x.skip(e, end)
+		}
+	}
+	return true
+}
+
+// skip keeps the text up to an end tag as it stands.
+func (x *xmlReader) skip(e *element, from int) bool {
+	n := x.opaque[e.name]
+	x.opaque[e.name]++
+	for off := from; ; {
+		i := strings.Index(x.text[off:x.to], "</"+e.name)
+		if i < 0 {
+			x.problem(e.at, "", "<%s> has no end tag </%s>", e.name, e.name)
+			x.lost = true
+			return false
+		}
+		off += i
+		rest := strings.TrimLeftFunc(x.text[off+2+len(e.name):x.to], unicode.IsSpace)
+		if strings.HasPrefix(rest, ">") {
+			x.templates.put(&x.report, "templates", "__opaque_"+e.name+"_"+itoa(n)+"__", e.at, text(x.at(from), x.text[from:off]))
+			x.restart(off)
+			return true
+		}
+		off++
+	}
+}
+
+// attributes fills in an element's attributes. The decoder has found them well-formed but doesn't tell their places.
+func (x *xmlReader) attributes(e *element, start int, tag string, attrs []xml.Attr) {
+	seen := map[string]bool(nil)
+	if len(attrs) > fewKeys {
+		seen = make(map[string]bool, len(attrs))
+	}
+	off := 1 + strings.IndexFunc(tag[1:], func(r rune) bool { return unicode.IsSpace(r) || r == '/' || r == '>' })
+	for _, a := range attrs {
+		off += leadingSpace(tag[off:])
+		made := attribute{name: fullName(a.Name), at: x.at(start + off), value: a.Value}
+		off += strings.IndexByte(tag[off:], '=') + 1
+		off += leadingSpace(tag[off:])
+		made.valueAt = x.at(start + off)
+		end := off + 2 + strings.IndexByte(tag[off+1:], tag[off])
+		if strings.ContainsAny(a.Value, "\n\t") {
+			made.value = oneLine(a.Value, tag[off:end])
+		}
+		off = end
+		if seen[made.name] || seen == nil && e.attr(made.name) != nil {
+			x.problem(made.at, "", "the attribute %s stands in <%s> a second time", clip(made.name), clip(e.name))
+			continue
+		}
+		if seen != nil {
+			seen[made.name] = true
+		}
+		e.attrs = append(e.attrs, made)
+	}
+}
+
+// oneLine makes line ends and tabs in the value of an attribute spaces, as XML has it, but for those that are written
+// as &#10; and the like.
+func oneLine(value, quoted string) string {
+	space := strings.NewReplacer("\n", " ", "\t", " ")
+	if !strings.Contains(quoted, "&#") {
+		return space.Replace(value)
+	}
+	t, err := xml.NewDecoder(strings.NewReader("<a b=" + space.Replace(quoted) + "/>")).RawToken()
+	if e, ok := t.(xml.StartElement); ok && err == nil && len(e.Attr) == 1 {
+		return e.Attr[0].Value
+	}
+	return value
+}
+
+func (x *xmlReader) finish(start int, t xml.EndElement) bool {
+	name := fullName(t.Name)
+	i := len(x.stack) - 1
+	for i >= 0 && x.stack[i].name != name {
+		i--
+	}
+	top := len(x.stack) - 1
+	if (i != top || top < 0) && !x.lost {
+		if top < 0 || i < 0 && top == 0 {
+			x.problem(x.at(start), "", "</%s> ends no element that is open", clip(name))
+		} else {
+			open := x.stack[top]
+			x.problem(x.at(start), "", "</%s> stands where </%s> is missing, for <%s> in line %d", clip(name), clip(open.name), clip(open.name), open.at.Line)
+		}
+	}
+	if i < 0 {
+		// One of the two tags is misspelt, rather than this one one too many.
+		if i = top; i < 1 {
+			return true
+		}
+	}
+	closed := x.stack[i]
+	x.stack = x.stack[:i]
+	if closed == x.root {
+		x.end = x.offset()
+		return !x.bare
+	}
+	return true
+}
+
+func (x *xmlReader) characters(start int, data xml.CharData) {
+	space := true
+	for _, b := range data {
+		if b != ' ' && b != '\n' && b != '\t' {
+			space = false
+			break
+		}
+	}
+	n := len(x.stack)
+	if n == 0 {
+		if !space && !x.lost {
+			x.problem(x.at(start+leadingSpace(x.text[start:x.offset()])), "", "text stands outside the element")
+		}
+		return
+	}
+	e := x.stack[n-1]
+	if !space && e.textAt == (value.Pos{}) {
+		e.textAt = x.at(start + leadingSpace(x.text[start:x.offset()]))
+	}
+	e.text = append(e.text, data...)
+}

@@ -1,0 +1,394 @@
+package parse
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// YAML reads one document of YAML, as parser yaml does but of any kind. The text stands in its file at the given
+// place, the zero one standing for the first. It returns what could be read, Null when that is nothing.
+func YAML(content []byte, at value.Pos) (*value.Value, []*value.Problem) {
+	if at == (value.Pos{}) {
+		at = value.Pos{Line: 1, Column: 1}
+	}
+	f := newFile(content)
+	if !f.ok {
+		for _, p := range f.problems {
+			if p.At != (value.Pos{}) {
+				p.At = shifted(at)(p.At.Line, p.At.Column)
+			}
+		}
+		return &value.Value{At: at}, f.problems
+	}
+	v := readDocument(&f.report, f.text, shifted(at))
+	return v, f.sorted()
+}
+
+// shifted places what is read from a text that stands at a place of a file.
+func shifted(at value.Pos) func(line, column int) value.Pos {
+	return func(line, column int) value.Pos {
+		if line == 1 && column > 0 {
+			column += at.Column - 1
+		}
+		return value.Pos{Line: at.Line + line - 1, Column: column}
+	}
+}
+
+// readYAML is the parser yaml.
+func readYAML(f *file) { f.readFields(skipComments(f.text), len(f.text)) }
+
+// readFields reads a part of the file as YAML, and what it holds as the fields.
+func (f *file) readFields(from, to int) {
+	v := readDocument(&f.report, f.text[from:to], shifted(f.at(from)))
+	f.setFields(v)
+}
+
+func (f *file) setFields(v *value.Value) {
+	switch v.Kind {
+	case value.Map:
+		f.fields = v
+	case value.Null:
+	default:
+		f.problem(v.At, "", "expected fields, as in name: value, not %s", named(v))
+	}
+}
+
+// A yamlReader turns the tree of a document into values.
+type yamlReader struct {
+	*report
+	place func(line, column int) value.Pos
+	path  []step // to where it is
+	nodes int
+
+	rest         string // of the text, from the place of the last node on
+	line, column int    // of that place
+}
+
+// A step is one of a path into a value: a key, or an index when that is -1 or more.
+type step struct {
+	key   string
+	index int
+}
+
+func readDocument(r *report, text string, place func(line, column int) value.Pos) *value.Value {
+	nothing := &value.Value{At: place(1, 1)}
+	if len(text) > maxMeta {
+		r.problem(nothing.At, "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
+		return nothing
+	}
+	y := &yamlReader{report: r, place: place}
+	text = y.printable(text)
+	doc, second, err := decodeYAML(text)
+	if second != nil {
+		y.problem(place(second.Line, second.Column), "", "a second document begins here; a file has one")
+	}
+	if err != nil {
+		line := y.syntax(err, text)
+		if doc == nil {
+			doc = salvage(text, line)
+		}
+	}
+	if doc == nil || len(doc.Content) == 0 {
+		return nothing
+	}
+	if strings.Contains(text, "!") {
+		y.rest, y.line, y.column = text, 1, 1
+	}
+	return y.value(doc.Content[0])
+}
+
+// bang reports whether the text of a node begins with "!". That alone is a tag as well, which makes a text of a number,
+// and the reader of YAML says nothing of it. Nodes are asked about in the order in which they stand.
+func (y *yamlReader) bang(n *yaml.Node) bool {
+	for ; y.line < n.Line; y.line, y.column = y.line+1, 1 {
+		i := strings.IndexByte(y.rest, '\n')
+		if i < 0 {
+			return false
+		}
+		y.rest = y.rest[i+1:]
+	}
+	for ; y.line == n.Line && y.column < n.Column && y.rest != ""; y.column++ {
+		_, size := utf8.DecodeRuneInString(y.rest)
+		y.rest = y.rest[size:]
+	}
+	return y.line == n.Line && y.column == n.Column && strings.HasPrefix(y.rest, "!")
+}
+
+// printable reports the first character that YAML doesn't allow, or that only some readers take for the end of a
+// line, and makes all of them spaces.
+func (y *yamlReader) printable(text string) string {
+	bad := func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r <= 0x9f || r == 0x2028 || r == 0x2029 ||
+			r == 0xfeff || r == 0xfffe || r == 0xffff
+	}
+	i := strings.IndexFunc(text, bad)
+	if i < 0 {
+		return text
+	}
+	p := newPlaces(text)
+	at := p.at(i)
+	r, _ := utf8.DecodeRuneInString(text[i:])
+	y.problem(y.place(at.Line, at.Column), "", "the character U+%04X can't stand in YAML; in double quotes write \\u%04X", r, r)
+	return strings.Map(func(r rune) rune {
+		if bad(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// decodeYAML returns the tree of the first document and the beginning of a second. The reader of YAML was not
+// written for hostile text and has paths that panic, which must not end the reading of other files.
+func decodeYAML(text string) (doc, second *yaml.Node, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("yaml: the reader of YAML gave up: %v", p)
+		}
+	}()
+	d := yaml.NewDecoder(strings.NewReader(text))
+	var first, next yaml.Node
+	if err := d.Decode(&first); err != nil {
+		if err == io.EOF {
+			return nil, nil, nil
+		}
+		return nil, nil, err
+	}
+	switch err := d.Decode(&next); err {
+	case nil:
+		return &first, &next, nil
+	case io.EOF:
+		return &first, nil, nil
+	default:
+		return &first, nil, err
+	}
+}
+
+// maxRetry bounds the text that is read several times to find out more about an error.
+const maxRetry = 64 << 10
+
+// syntax reports an error of the reader of YAML, and returns its line: the one that it means rather than the one
+// that it names.
+func (y *yamlReader) syntax(err error, text string) int {
+	line, message := yamlError(err)
+	switch {
+	case (message == badKey || message == badItem) && len(text) <= maxRetry:
+		line = firstBadLine(text, message)
+	case strings.HasPrefix(message, "did not find expected"):
+		line++ // these count from 0
+	}
+	line = max(1, min(line, strings.Count(strings.TrimSuffix(text, "\n"), "\n")+1))
+	column := 0
+	if tab := tabIn(text, line); tab > 0 {
+		column, message = tab, "a tab stands where YAML takes spaces"
+	}
+	if m, ok := said[message]; ok {
+		message = m
+	}
+	y.problem(y.place(line, column), "", "%s", message)
+	return line
+}
+
+// The errors of a mapping or list that goes wrong somewhere. They name the line in which it began.
+const (
+	badKey  = "did not find expected key"
+	badItem = "did not find expected '-' indicator"
+)
+
+// said has the errors that people meet most, in words that help them.
+var said = map[string]string{
+	badKey:                               "expected a key, as in name: value, indented like those above",
+	badItem:                              "expected an item, as in - value, indented like those above",
+	"did not find expected ',' or ']'":   `expected "," or "]"; the list may begin lines above`,
+	"did not find expected ',' or '}'":   `expected "," or "}"; the mapping may begin lines above`,
+	"did not find expected node content": "expected a value",
+	"mapping values are not allowed in this context": `": " can't stand here: put the text in quotes, or check the indentation`,
+	"found incompatible YAML document":               "leave the line %YAML out",
+	"found character that cannot start any token":    "a value can't begin with this character: put it in quotes",
+}
+
+// salvage reads what stands before a bad line, or before the last fields before it.
+func salvage(text string, line int) *yaml.Node {
+	if len(text) > maxRetry {
+		return nil
+	}
+	lines := strings.SplitAfter(text, "\n")
+	for n, tries := min(line-1, len(lines)), 5; n > 0 && tries > 0; tries-- {
+		if doc, _, err := decodeYAML(strings.Join(lines[:n], "")); err == nil {
+			return doc
+		}
+		for n--; n > 0 && strings.ContainsAny(lines[n][:1], " \t\n#-]}"); n-- {
+		}
+	}
+	return nil
+}
+
+// yamlError takes an error of the reader of YAML apart.
+func yamlError(err error) (line int, message string) {
+	message = strings.TrimPrefix(err.Error(), "yaml: ")
+	if rest, ok := strings.CutPrefix(message, "line "); ok {
+		if number, rest, ok := strings.Cut(rest, ": "); ok {
+			if n, err := strconv.Atoi(number); err == nil {
+				return n, rest
+			}
+		}
+	}
+	return 1, message
+}
+
+// firstBadLine returns the line at which a mapping or list goes wrong: the number of lines from which on the
+// beginning of the text gives the same error.
+func firstBadLine(text, message string) int {
+	lines := strings.SplitAfter(text, "\n")
+	bad := func(n int) bool {
+		_, _, err := decodeYAML(strings.Join(lines[:n], ""))
+		if err == nil {
+			return false
+		}
+		_, m := yamlError(err)
+		return m == message
+	}
+	low, high := 0, len(lines) // good at low, bad at high
+	for low+1 < high {
+		if mid := (low + high) / 2; bad(mid) {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	return high
+}
+
+// tabIn returns the column of a tab in the indentation of a line, or 0.
+func tabIn(text string, line int) int {
+	for range line - 1 {
+		_, text, _ = strings.Cut(text, "\n")
+	}
+	for i := range len(text) {
+		switch text[i] {
+		case '\t':
+			return i + 1
+		case ' ', '-':
+		default:
+			return 0
+		}
+	}
+	return 0
+}
+
+// value turns a node into a value, and reports what is refused in it.
+func (y *yamlReader) value(n *yaml.Node) *value.Value {
+	at := y.place(n.Line, n.Column)
+	v := &value.Value{At: at}
+	if y.nodes++; y.nodes > maxElements {
+		if y.nodes == maxElements+1 {
+			y.problem(at, y.where(), "the YAML has more than %d values", maxElements)
+		}
+		return v
+	}
+	if len(y.path) > maxDepth {
+		y.problem(at, y.where(), "values stand in each other more than %d deep", maxDepth)
+		return v
+	}
+	if n.Kind == yaml.AliasNode {
+		y.problem(at, y.where(), "*%s refers to another value; write the value itself", clip(n.Value))
+		return v
+	}
+	y.refuse(n, at)
+	switch n.Kind {
+	case yaml.ScalarNode:
+		y.scalar(v, n)
+	case yaml.SequenceNode:
+		v.Kind = value.List
+		v.Items = make([]*value.Value, 0, len(n.Content))
+		for i, item := range n.Content {
+			y.path = append(y.path, step{index: i})
+			v.Items = append(v.Items, y.value(item))
+			y.path = y.path[:len(y.path)-1]
+		}
+	case yaml.MappingNode:
+		y.mapping(v, n)
+	}
+	return v
+}
+
+// refuse reports an anchor and a tag.
+func (y *yamlReader) refuse(n *yaml.Node, at value.Pos) {
+	if n.Anchor != "" {
+		y.problem(at, y.where(), "&%s names a value for others to refer to; write the value where it is needed", clip(n.Anchor))
+	}
+	switch bang := y.bang(n); {
+	case n.Style&yaml.TaggedStyle != 0:
+		y.problem(at, y.where(), "the tag %s isn't read; a text stands in quotes, a number without", clip(n.Tag))
+	case bang:
+		y.problem(at, y.where(), "the tag ! isn't read; a text stands in quotes, a number without")
+	}
+}
+
+func (y *yamlReader) scalar(v *value.Value, n *yaml.Node) {
+	v.Kind, v.Text = value.Text, n.Value
+	if n.Style != 0 {
+		return
+	}
+	if strings.HasSuffix(n.Value, ":") { // in [x:, y], which is a mapping to other readers
+		y.problem(v.At, y.where(), "%s ends with a colon: put it in quotes", clip(n.Value))
+	}
+	s := plain(n.Value)
+	v.Kind, v.Text = s.kind, s.text
+	if s.warning != "" {
+		y.warn(v.At, y.where(), "%s", s.warning)
+	}
+	if s.problem != "" {
+		y.problem(v.At, y.where(), "%s", s.problem)
+	}
+}
+
+func (y *yamlReader) mapping(v *value.Value, n *yaml.Node) {
+	o := &object{v: v}
+	v.Kind = value.Map
+	v.Map = make([]value.Entry, 0, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		at := y.place(k.Line, k.Column)
+		key := k.Value
+		y.path = append(y.path, step{key, -1})
+		switch y.refuse(k, at); {
+		case k.Kind == yaml.AliasNode:
+			y.problem(at, y.where(), "*%s refers to another value; write the key itself", clip(key))
+		case k.Kind != yaml.ScalarNode:
+			y.problem(at, y.where(), "a key is a text, not a list or mapping")
+		case k.Style == 0 && key == "<<":
+			y.problem(at, y.where(), "<< would merge another mapping; write its entries here")
+		case k.Style == 0 && key == "":
+			y.problem(at, y.where(), "a key is missing")
+		default:
+			item := y.value(n.Content[i+1])
+			y.path = y.path[:len(y.path)-1]
+			o.put(y.report, y.where(), key, at, item)
+			continue
+		}
+		y.path = y.path[:len(y.path)-1]
+	}
+}
+
+// where names the field that is being read, as in permissions[2].
+func (y *yamlReader) where() string {
+	var b strings.Builder
+	for _, s := range y.path {
+		switch {
+		case s.index >= 0:
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case b.Len() > 0:
+			b.WriteString("." + clip(s.key))
+		default:
+			b.WriteString(clip(s.key))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,330 @@
+package python
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// maxStrings is how deep f-strings nest in each other and in their formats.
+const maxStrings = 50
+
+// What the letters before a string say about it.
+const (
+	isRaw = 1 << iota
+	isBytes
+	isFormat
+	isText
+)
+
+// prefixOf returns what one or two letters before a quote say, 0 if they are no prefix.
+func prefixOf(letters []byte) int {
+	p := 0
+	for _, c := range letters {
+		bit := 0
+		switch c | 0x20 {
+		case 'r':
+			bit = isRaw
+		case 'b':
+			bit = isBytes
+		case 'f', 't':
+			bit = isFormat
+		case 'u':
+			bit = isText
+		}
+		if bit == 0 || p&bit != 0 {
+			return 0
+		}
+		p |= bit
+	}
+	// Of two letters one is r, and the other isn't u.
+	if len(letters) == 2 && (p&isRaw == 0 || p&isText != 0) {
+		return 0
+	}
+	return p
+}
+
+// quotes returns the quote at an offset and how many of it open the string.
+func (s *scanner) quotes(at int) (quote byte, n int) {
+	quote = s.src[at]
+	if s.at(at+1) == quote && s.at(at+2) == quote {
+		return quote, 3
+	}
+	return quote, 1
+}
+
+// closed reports whether n quotes stand at an offset.
+func (s *scanner) closed(at int, quote byte, n int) bool {
+	return s.at(at) == quote && (n == 1 || s.at(at+1) == quote && s.at(at+2) == quote)
+}
+
+func (s *scanner) unclosed(from, end int) *fault {
+	return s.fault(from, end, "the string is never closed")
+}
+
+// plain returns the end of a string whose prefix begins at from and whose quotes stand at quoted.
+func (s *scanner) plain(from, quoted int) (int, *fault) {
+	quote, n := s.quotes(quoted)
+	for i := quoted + n; i < len(s.src); i++ {
+		switch c := s.src[i]; {
+		case c == quote && s.closed(i, quote, n):
+			return i + n, nil
+		case c == '\\':
+			i++
+		case c == '\n' && n == 1:
+			return 0, s.unclosed(from, i)
+		}
+	}
+	return 0, s.unclosed(from, len(s.src))
+}
+
+// A template is an f-string or a t-string that is being scanned.
+type template struct {
+	from  int // where its prefix begins
+	quote byte
+	n     int // quotes
+	raw   bool
+	level int
+}
+
+// format returns the end of an f-string or a t-string. What stands in its braces is code, in which the quotes of the
+// string itself may stand again.
+func (s *scanner) format(from, quoted int, raw bool, level int) (int, *fault) {
+	if level > maxStrings {
+		return 0, s.fault(from, from, "more than %d strings are nested", maxStrings)
+	}
+	quote, n := s.quotes(quoted)
+	t := template{from, quote, n, raw, level}
+	for i := quoted + n; i < len(s.src); {
+		switch c := s.src[i]; {
+		case s.closed(i, quote, n):
+			return i + n, nil
+		case c == '\n' && n == 1:
+			return 0, s.unclosed(from, i)
+		case c == '\\':
+			i = s.escape(i, t)
+		case c == '{' && s.at(i+1) == '{':
+			i += 2
+		case c == '{':
+			var f *fault
+			if i, f = s.field(i+1, t); f != nil {
+				return 0, f
+			}
+		default:
+			i++
+		}
+	}
+	return 0, s.unclosed(from, len(s.src))
+}
+
+// escape goes over a backslash and what it stands before. A brace after a backslash is a brace all the same, and the
+// ones of \N{NAME} aren't.
+func (s *scanner) escape(i int, t template) int {
+	switch s.at(i + 1) {
+	case '{', '}':
+		return i + 1
+	case 'N':
+		if t.raw || s.at(i+2) != '{' {
+			return i + 2
+		}
+		for i += 3; i < len(s.src) && s.src[i] != '}' && s.src[i] != t.quote && s.src[i] != '\n'; {
+			i++
+		}
+		if s.at(i) == '}' {
+			i++
+		}
+		return i
+	}
+	return i + 2
+}
+
+// field returns the end of a replacement field, of which the brace is behind us.
+func (s *scanner) field(i int, t template) (int, *fault) {
+	var open []byte
+	for i < len(s.src) {
+		switch c := s.src[i]; {
+		case c == '}' && len(open) == 0:
+			return i + 1, nil
+		case c == ':' && len(open) == 0:
+			return s.spec(i+1, t)
+		case c == '#':
+			i = nextLine(s.src, i)
+		case c == '"' || c == '\'' || isWord(c):
+			var f *fault
+			if i, f = s.part(i, t); f != nil {
+				return 0, f
+			}
+		case c == '(' || c == '[' || c == '{':
+			if len(open) == maxBrackets {
+				return 0, s.fault(t.from, i, "more than %d brackets are nested", maxBrackets)
+			}
+			open = append(open, c)
+			i++
+		case c == ')' || c == ']' || c == '}':
+			if len(open) == 0 || !closes(open[len(open)-1], c) {
+				return 0, s.fault(i, i, "%q closes nothing", c)
+			}
+			open = open[:len(open)-1]
+			i++
+		default:
+			i++
+		}
+	}
+	return 0, s.unclosed(t.from, len(s.src))
+}
+
+// part goes over a word, a number or a string in a replacement field.
+func (s *scanner) part(from int, t template) (int, *fault) {
+	to := from
+	for to < len(s.src) && isWord(s.src[to]) {
+		to++
+	}
+	if c := s.at(to); c != '"' && c != '\'' {
+		return to, nil
+	}
+	p := 0
+	if to-from <= 2 {
+		p = prefixOf(s.src[from:to])
+	}
+	if p&isFormat != 0 {
+		return s.format(from, to, p&isRaw != 0, t.level+1)
+	}
+	return s.plain(from, to)
+}
+
+// spec returns the end of a replacement field in whose format we are.
+func (s *scanner) spec(i int, t template) (int, *fault) {
+	if t.level++; t.level > maxStrings {
+		return 0, s.fault(t.from, i, "more than %d strings are nested", maxStrings)
+	}
+	for i < len(s.src) {
+		switch c := s.src[i]; {
+		case c == '}':
+			return i + 1, nil
+		case s.closed(i, t.quote, t.n), c == '\n' && t.n == 1:
+			return 0, s.unclosed(t.from, i)
+		case c == '\\':
+			i = s.escape(i, t)
+		case c == '{':
+			var f *fault
+			if i, f = s.field(i+1, t); f != nil {
+				return 0, f
+			}
+		default:
+			i++
+		}
+	}
+	return 0, s.unclosed(t.from, len(s.src))
+}
+
+// texts reads the strings that stand in a row, as one text.
+func (p *parser) texts() (*value.Value, bool) {
+	v := p.value(value.Text)
+	first := p.i
+	for p.i++; p.kind() == str; {
+		p.i++
+	}
+	if p.kind() == odd {
+		return nil, false
+	}
+	row := p.toks[first:p.i]
+	if from, to, raw := p.inside(row[0]); len(row) == 1 && (raw || bytes.IndexByte(p.r.src[from:to], '\\') < 0) {
+		v.Text = string(p.r.src[from:to])
+	} else {
+		var text []byte
+		for _, t := range row {
+			if from, to, raw := p.inside(t); raw {
+				text = append(text, p.r.src[from:to]...)
+			} else {
+				text = p.unescape(text, from, to)
+			}
+		}
+		v.Text = string(text)
+	}
+	// What isn't UTF-8 is said about the file already.
+	return v, !p.r.loose || utf8.ValidString(v.Text)
+}
+
+// inside returns where the text between the quotes begins and ends, and whether it is raw.
+func (p *parser) inside(t token) (from, to int, raw bool) {
+	q := int(t.start)
+	for isWord(p.r.src[q]) {
+		raw = raw || p.r.src[q]|0x20 == 'r'
+		q++
+	}
+	_, n := p.r.quotes(q)
+	return q + n, int(t.end) - n, raw
+}
+
+// simple are the escapes of one letter.
+var simple = [256]byte{'\\': '\\', '\'': '\'', '"': '"', 'a': 7, 'b': 8, 'f': 12, 'n': 10, 'r': 13, 't': 9, 'v': 11}
+
+// unescape appends what the inside of a string says.
+func (p *parser) unescape(text []byte, from, to int) []byte {
+	for from < to {
+		in := p.r.src[from:to]
+		i := bytes.IndexByte(in, '\\')
+		if i < 0 {
+			return append(text, in...)
+		}
+		text = append(text, in[:i]...)
+		in, from = in[i:], from+i
+		if c := in[1]; simple[c] != 0 {
+			text = append(text, simple[c])
+			from += 2
+			continue
+		}
+		r, n, why, wrong := escaped(in)
+		if why != "" && p.odd == nil {
+			p.refuse(p.r.place(from), why)
+			p.odd.Warning = !wrong
+		}
+		if r >= 0 {
+			text = utf8.AppendRune(text, r)
+		}
+		from += n
+	}
+	return text
+}
+
+// escaped returns the character of an escape, -1 if there is none, and its length. Where the text can't be read why
+// says so, and wrong that Python reads it neither.
+func escaped(in []byte) (r rune, n int, why string, wrong bool) {
+	digits := 0
+	switch c := in[1]; {
+	case c == '\n':
+		return -1, 2, "", false
+	case '0' <= c && c <= '7':
+		for n = 1; n < 4 && n < len(in) && '0' <= in[n] && in[n] <= '7'; n++ {
+			r = r<<3 | rune(in[n]-'0')
+		}
+		return r, n, "", false
+	case c == 'x':
+		digits = 2
+	case c == 'u':
+		digits = 4
+	case c == 'U':
+		digits = 8
+	case c == 'N':
+		return -1, 2, `\N{…} is not read: write the character, or \u and its number`, false
+	default:
+		// Python keeps a backslash that means nothing.
+		return '\\', 1, "", false
+	}
+	var v uint32
+	for n = 2; n < 2+digits; n++ {
+		if n == len(in) || !isHex(in[n]) {
+			return -1, n, "the escape \\" + string(in[1]) + " has too few hexadecimal digits", true
+		}
+		d := uint32(in[n]&15) + uint32(in[n]>>6)*9
+		v = v<<4 | d
+	}
+	switch {
+	case v > utf8.MaxRune:
+		return -1, n, "the escape is beyond the last character", true
+	case 0xd800 <= v && v < 0xe000:
+		return -1, n, "the text has half a surrogate pair", false
+	}
+	return rune(v), n, "", false
+}

@@ -1,0 +1,338 @@
+package semver
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/manifest"
+)
+
+// maxNumber is the largest number of a bound: JavaScript's largest, so that no reader of the same text rounds it.
+const maxNumber = 1<<53 - 1
+
+// The numbers of a version.
+const (
+	major = iota
+	minor
+	patch
+)
+
+var errNumber = errors.New("the number is beyond 2^53-1")
+
+// after returns the release that follows when the i-th number of v goes up by one and those behind it start again.
+func after(v string, i int) (string, error) {
+	numbers := strings.Split(release(v), ".")
+	n, err := strconv.ParseUint(numbers[i], 10, 64)
+	if err != nil || n >= maxNumber {
+		return "", errNumber
+	}
+	numbers[i] = strconv.FormatUint(n+1, 10)
+	for i++; i < len(numbers); i++ {
+		numbers[i] = "0"
+	}
+	return strings.Join(numbers, "."), nil
+}
+
+// Parse reads the text of a range. What is no range is an *Error.
+func Parse(text string) (Range, error) {
+	p := parser{text: text}
+	if len(text) > MaxText {
+		return Range{}, p.fail(0, "longer than %d bytes", MaxText)
+	}
+	var r Range
+	for {
+		a, err := p.alternative()
+		if err != nil {
+			return Range{}, err
+		}
+		r.releases = append(r.releases, a.releases()...)
+		r.previews = append(r.previews, a.previews()...)
+		if p.pos == len(text) {
+			break
+		}
+		p.pos += len("||") // alternative stops nowhere else
+	}
+	r = Range{join(r.releases), join(r.previews)}
+	// No text grows to five times its length.
+	if len(text) > MaxText/5 && len(r.String()) > MaxText {
+		return Range{}, p.fail(0, "the canonical form is longer than %d bytes", MaxText)
+	}
+	return r, nil
+}
+
+// bounds is what the comparators of one alternative leave: versions of all sorts from lo on and below hi, and the
+// releases whose pre-releases they name.
+type bounds struct {
+	span
+	named []string
+}
+
+// releases returns the releases within the bounds: a bound that is a pre-release says the same of them as its release.
+func (b *bounds) releases() []span {
+	s := span{release(b.lo), release(b.hi)}
+	if !below(s.lo, s.hi) {
+		return nil
+	}
+	return []span{s}
+}
+
+// previews returns the pre-releases within the bounds that may be allowed because they are named.
+func (b *bounds) previews() (found []span) {
+	for _, v := range b.named {
+		s := span{later(b.lo, v+"-0"), v}
+		if b.hi != "" && below(b.hi, v) {
+			s.hi = b.hi
+		}
+		if below(s.lo, s.hi) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// take takes away what a comparator doesn't allow.
+func (b *bounds) take(s span, v bound) {
+	b.lo = later(b.lo, s.lo)
+	if b.hi == "" || s.hi != "" && below(s.hi, b.hi) {
+		b.hi = s.hi
+	}
+	if isPreview(v.version) {
+		b.named = append(b.named, release(v.version))
+	}
+}
+
+// A bound is what a comparator says behind its operator.
+type bound struct {
+	version string // the numbers that aren't named are 0
+	last    int    // the last number that is named
+	wild    bool   // the others are wildcards
+}
+
+// full reports whether all three numbers are named.
+func (v bound) full() bool { return v.last == patch }
+
+// next returns the least version above all those that begin like v.
+func (v bound) next() (string, error) {
+	if isPreview(v.version) {
+		// An identifier more makes a later pre-release, and 0 is the least identifier.
+		next := v.version + ".0"
+		if manifest.CheckVersion(next) != nil {
+			return "", errors.New("the pre-release is too long")
+		}
+		return next, nil
+	}
+	return v.limit(v.last)
+}
+
+// limit returns the bound below the release, and below its pre-releases, that comes when the i-th number goes up.
+func (v bound) limit(i int) (string, error) {
+	next, err := after(v.version, i)
+	return next + "-0", err
+}
+
+// span returns what an operator allows; "" is that of a wildcard.
+func (v bound) span(op string) (s span, err error) {
+	s.lo = v.version
+	switch op {
+	case "^":
+		// The first number that is not 0 stays, or the last one that is named.
+		i := major
+		for numbers := release(v.version); i < v.last && strings.HasPrefix(numbers, "0."); i++ {
+			numbers = numbers[2:]
+		}
+		s.hi, err = v.limit(i)
+	case "~":
+		s.hi, err = v.limit(min(v.last, minor))
+	case "=", "":
+		s.hi, err = v.next()
+	case ">=":
+	case ">":
+		s.lo, err = v.next()
+		if !v.full() {
+			s.lo = release(s.lo)
+		}
+	case "<=":
+		s.lo = first
+		s.hi, err = v.next()
+	case "<":
+		s.lo, s.hi = first, v.version
+		if !v.full() {
+			s.hi += "-0"
+		}
+	}
+	return s, err
+}
+
+// first is the least version of all.
+const first = "0.0.0-0"
+
+type parser struct {
+	text string
+	pos  int
+}
+
+func (p *parser) fail(at int, format string, args ...any) error {
+	return &Error{p.text, at, fmt.Sprintf(format, args...)}
+}
+
+func (p *parser) space() {
+	for p.pos < len(p.text) && p.text[p.pos] == ' ' {
+		p.pos++
+	}
+}
+
+func (p *parser) take(prefix string) bool {
+	if strings.HasPrefix(p.text[p.pos:], prefix) {
+		p.pos += len(prefix)
+		return true
+	}
+	return false
+}
+
+// atEnd reports whether an alternative ends here.
+func (p *parser) atEnd() bool { return p.pos == len(p.text) || strings.HasPrefix(p.text[p.pos:], "||") }
+
+// alternative reads up to "||" or the end.
+func (p *parser) alternative() (*bounds, error) {
+	b := &bounds{span: span{lo: first}}
+	p.space()
+	alone := p.take("*")
+	if !alone {
+		var err error
+		if alone, err = p.hyphen(b); err != nil {
+			return nil, err
+		}
+	}
+	for !alone {
+		if err := p.comparator(b); err != nil {
+			return nil, err
+		}
+		if p.space(); p.take(",") {
+			p.space()
+		} else if p.atEnd() {
+			break
+		}
+	}
+	if p.space(); !p.atEnd() {
+		return nil, p.fail(p.pos, `expected "||" or the end`)
+	}
+	return b, nil
+}
+
+// hyphen reads two versions with a hyphen between them, and nothing if that is not what comes.
+func (p *parser) hyphen(b *bounds) (found bool, err error) {
+	from, to, found := strings.Cut(p.text[p.pos:], " - ")
+	if !found || strings.ContainsAny(strings.TrimRight(from, " "), " ,|") {
+		return false, nil
+	}
+	low, err := p.bound()
+	if err != nil {
+		return false, err
+	}
+	p.pos = len(p.text) - len(to)
+	p.space()
+	start := p.pos
+	high, err := p.bound()
+	if err != nil {
+		return false, err
+	}
+	upper, err := high.span("<=")
+	if err != nil {
+		return false, p.fail(start, "%s", err)
+	}
+	b.take(span{lo: low.version}, low)
+	b.take(upper, high)
+	return true, nil
+}
+
+var operators = [...]string{"^", "~", ">=", ">", "<=", "<", "="}
+
+func (p *parser) comparator(b *bounds) error {
+	start := p.pos
+	op := ""
+	for _, o := range operators {
+		if p.take(o) {
+			op = o
+			break
+		}
+	}
+	p.space()
+	at := p.pos
+	v, err := p.bound()
+	if err != nil {
+		return err
+	}
+	switch text := p.text[at:p.pos]; {
+	case op == "" && !v.wild:
+		return p.fail(at, "a version alone has two meanings: write =%s or ^%s", text, text)
+	case op != "" && v.wild:
+		return p.fail(start, "an operator before a wildcard")
+	}
+	s, err := v.span(op)
+	if err != nil {
+		return p.fail(at, "%s", err)
+	}
+	b.take(s, v)
+	return nil
+}
+
+// bound reads a version, or the beginning of one.
+func (p *parser) bound() (bound, error) {
+	start := p.pos
+	end := len(p.text)
+	if i := strings.IndexAny(p.text[start:], " ,|"); i >= 0 {
+		end = start + i
+	}
+	text := p.text[start:end]
+	if text == "" {
+		return bound{}, p.fail(start, "expected a version")
+	}
+	if i := strings.IndexByte(text, '+'); i >= 0 {
+		return bound{}, p.fail(start+i, "build metadata don't order versions: leave them out")
+	}
+	numbers, _, preview := strings.Cut(text, "-")
+	v := bound{last: -1}
+	at := start
+	for i, number := range strings.Split(numbers, ".") {
+		switch wild := i > major && (number == "x" || number == "X" || number == "*"); {
+		case i > patch:
+			return bound{}, p.fail(at, "more than three numbers")
+		case wild:
+			v.wild = true
+		case v.wild:
+			return bound{}, p.fail(at, "expected a wildcard behind a wildcard")
+		default:
+			if err := checkNumber(number); err != nil {
+				return bound{}, p.fail(at, "%s", err)
+			}
+			v.last = i
+		}
+		at += len(number) + 1
+	}
+	if v.version = text; !v.full() {
+		if preview {
+			return bound{}, p.fail(at-1, "a pre-release behind fewer than three numbers")
+		}
+		v.version = strings.Join(strings.Split(numbers, ".")[:v.last+1], ".") + strings.Repeat(".0", patch-v.last)
+	}
+	if manifest.CheckVersion(v.version) != nil {
+		return bound{}, p.fail(at-1, "not a pre-release by semver 2.0, or one of more than 100 bytes")
+	}
+	p.pos = end
+	return v, nil
+}
+
+func checkNumber(s string) error {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
+		return fmt.Errorf("expected a number, found %+q", s[:min(len(s), 40)])
+	}
+	if s[0] == '0' && len(s) > 1 {
+		return errors.New("a number that begins with 0")
+	}
+	if n, err := strconv.ParseUint(s, 10, 64); err != nil || n > maxNumber {
+		return errNumber
+	}
+	return nil
+}

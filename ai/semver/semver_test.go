@@ -1,0 +1,410 @@
+package semver_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/manifest"
+)
+
+func parse(t testing.TB, text string) semver.Range {
+	t.Helper()
+	r, err := semver.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// Each row: a range, its canonical form, its least version, versions in it, versions not in it.
+func TestRanges(t *testing.T) {
+	for _, row := range []struct{ text, canonical, lower, in, out string }{
+		{"^1.2.3", ">=1.2.3 <2.0.0", "1.2.3", "1.2.3 1.2.4 1.10.0 1.99.99 1.2.3+b", "1.2.2 2.0.0 0.9.9 2.0.0-0 1.2.4-a 1.2.3-a"},
+		{"^1.2", ">=1.2.0 <2.0.0", "1.2.0", "1.2.0 1.9.0", "1.1.9 2.0.0 2.0.0-alpha"},
+		{"^1", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0 1.9.0", "0.9.9 2.0.0"},
+		{"^0.2.3", ">=0.2.3 <0.3.0", "0.2.3", "0.2.3 0.2.9", "0.2.2 0.3.0 1.0.0"},
+		{"^0.2", ">=0.2.0 <0.3.0", "0.2.0", "0.2.0 0.2.9", "0.1.9 0.3.0"},
+		{"^0.0.3", "=0.0.3", "0.0.3", "0.0.3 0.0.3+x", "0.0.2 0.0.4 0.0.3-a 0.0.4-0"},
+		{"^0.0", "<0.1.0", "0.0.0", "0.0.0 0.0.9", "0.1.0 0.0.0-0"},
+		{"^0", "<1.0.0", "0.0.0", "0.0.0 0.9.9", "1.0.0 1.0.0-rc"},
+		{"^0.0.0", "=0.0.0", "0.0.0", "0.0.0", "0.0.1"},
+		{"^1.2.3-beta.2", ">=1.2.3-beta.2 <2.0.0", "1.2.3-beta.2", "1.2.3-beta.2 1.2.3-beta.4 1.2.3-rc 1.2.3 1.9.0", "1.2.3-beta.1 1.2.3-alpha 1.4.0-beta.4 2.0.0-beta.2 2.0.0"},
+		{"^0.0.3-beta", ">=0.0.3-beta <0.0.4", "0.0.3-beta", "0.0.3-pr 0.0.3", "0.0.3-alpha 0.0.4"},
+		{"~1.2.3", ">=1.2.3 <1.3.0", "1.2.3", "1.2.3 1.2.9", "1.2.2 1.3.0 1.3.0-0"},
+		{"~1.2", ">=1.2.0 <1.3.0", "1.2.0", "1.2.0 1.2.9", "1.1.9 1.3.0"},
+		{"~1", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0 1.9.9", "0.9.9 2.0.0"},
+		{"~0", "<1.0.0", "0.0.0", "0.0.0 0.9.9", "1.0.0"},
+		{"~0.2.3", ">=0.2.3 <0.3.0", "0.2.3", "0.2.3", "0.3.0"},
+		{"~1.2.3-beta.2", ">=1.2.3-beta.2 <1.3.0", "1.2.3-beta.2", "1.2.3-beta.4 1.2.4", "1.2.4-beta.2 1.3.0-beta"},
+		{">1.2.3", ">=1.2.4", "1.2.4", "1.2.4 3.0.0", "1.2.3 1.2.4-a"},
+		{">1.2", ">=1.3.0", "1.3.0", "1.3.0", "1.2.9 1.2.0"},
+		{">1", ">=2.0.0", "2.0.0", "2.0.0", "1.9.9"},
+		{">1.2.3-rc", ">=1.2.3-rc.0", "1.2.3-rc.0", "1.2.3-rc.0 1.2.3-rc.1 1.2.3-sc 1.2.3 9.0.0", "1.2.3-rc 1.2.3-a 1.2.4-sc"},
+		{">=1.2", ">=1.2.0", "1.2.0", "1.2.0 8.0.0", "1.1.9"},
+		{">=0.0.0", "*", "0.0.0", "0.0.0 1.0.0", "0.0.0-0"},
+		{">=0.0.0-0", ">=0.0.0-0", "0.0.0-0", "0.0.0 1.0.0 0.0.0-0 0.0.0-a", "1.0.0-a"},
+		{"<1.2.3", "<1.2.3", "0.0.0", "0.0.0 1.2.2", "1.2.3 1.2.3-a 1.0.0-a"},
+		{"<1.2", "<1.2.0", "0.0.0", "1.1.9", "1.2.0"},
+		{"<1", "<1.0.0", "0.0.0", "0.9.9", "1.0.0"},
+		{"<2.0.0-rc.1", "<2.0.0-rc.1", "0.0.0", "1.9.9 2.0.0-rc.0 2.0.0-alpha 2.0.0-0", "2.0.0-rc.1 2.0.0 1.9.9-a"},
+		{"<=1.2.3", "<1.2.4", "0.0.0", "1.2.3", "1.2.4"},
+		{"<=1.2", "<1.3.0", "0.0.0", "1.2.9", "1.3.0"},
+		{"<=1", "<2.0.0", "0.0.0", "1.9.9", "2.0.0"},
+		{"<=2.0.0-rc.1", "<2.0.0-rc.1.0", "0.0.0", "2.0.0-rc.1 1.0.0", "2.0.0-rc.1.0 2.0.0-rc.2 2.0.0"},
+		{"=1.2.3", "=1.2.3", "1.2.3", "1.2.3 1.2.3+build.5", "1.2.4 1.2.3-a 1.2.4-0"},
+		{"=1.2", ">=1.2.0 <1.3.0", "1.2.0", "1.2.0 1.2.9", "1.3.0 1.1.0"},
+		{"=1", ">=1.0.0 <2.0.0", "1.0.0", "1.2.0", "2.0.0"},
+		{"=1.2.3-rc.1", "=1.2.3-rc.1", "1.2.3-rc.1", "1.2.3-rc.1 1.2.3-rc.1+x", "1.2.3-rc.1.0 1.2.3-rc.2 1.2.3"},
+		{"1.x", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0 1.5.5", "2.0.0 0.9.9 1.5.5-a"},
+		{"1.X.*", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0", "2.0.0"},
+		{"1.2.*", ">=1.2.0 <1.3.0", "1.2.0", "1.2.9", "1.3.0"},
+		{"*", "*", "0.0.0", "0.0.0 1.0.0 99999999999999999999.0.0", "1.0.0-a 0.0.0-0"},
+		{"1.2.3 - 2.0", ">=1.2.3 <2.1.0", "1.2.3", "1.2.3 2.0.9", "1.2.2 2.1.0"},
+		{"1.2.3 - 2.0.3", ">=1.2.3 <2.0.4", "1.2.3", "2.0.3", "2.0.4"},
+		{"1.2 - 2", ">=1.2.0 <3.0.0", "1.2.0", "1.2.0 2.9.9", "3.0.0"},
+		{"1.x - 2.x", ">=1.0.0 <3.0.0", "1.0.0", "1.0.0 2.9.9", "3.0.0"},
+		{"1.2.3-a - 1.2.3", ">=1.2.3-a <1.2.4", "1.2.3-a", "1.2.3-b 1.2.3", "1.2.3-0"},
+		{"  1.2.3   -   2.0  ", ">=1.2.3 <2.1.0", "1.2.3", "1.2.3", "2.1.0"},
+		{">=1.0 <2", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0 1.9.9", "2.0.0 2.0.0-a"},
+		{">=1.0,<2", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0", "2.0.0"},
+		{" >= 1.0 , < 2 ", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0", "2.0.0"},
+		{">=2.0.0-alpha <2.0.0", ">=2.0.0-alpha <2.0.0", "2.0.0-alpha", "2.0.0-alpha 2.0.0-rc", "2.0.0 2.0.0-0 1.9.9"},
+		{">=2.0.0-0 <2.0.0", ">=2.0.0-0 <2.0.0", "2.0.0-0", "2.0.0-0 2.0.0-rc", "2.0.0"},
+		{">=1.2.0-alpha <1.2", "<0.0.0-0", "", "", "1.2.0-beta 1.2.0 1.1.0"},
+		{">1.2.3 <1.2.4-beta", ">=1.2.4-0 <1.2.4-beta", "1.2.4-0", "1.2.4-alpha", "1.2.3 1.2.4 1.2.4-beta"},
+		{"^1.2 || ^2.1", ">=1.2.0 <2.0.0 || >=2.1.0 <3.0.0", "1.2.0", "1.2.0 2.1.0", "2.0.0 3.0.0 1.1.9"},
+		{"^2.1||^1.2", ">=1.2.0 <2.0.0 || >=2.1.0 <3.0.0", "1.2.0", "1.2.0", "2.0.0"},
+		{"^1 || ^2", ">=1.0.0 <3.0.0", "1.0.0", "1.9.9 2.0.0", "2.0.0-a"},
+		{"=1.2.3 || =1.2.4", ">=1.2.3 <1.2.5", "1.2.3", "1.2.4", "1.2.5"},
+		{"^1 || =1.5.0-a", ">=1.0.0 <2.0.0 || =1.5.0-a", "1.0.0", "1.5.0-a 1.5.0", "1.5.0-b"},
+		{"^1.0 || ^1.5.0-a", ">=1.0.0 <2.0.0 || >=1.5.0-a <1.5.0", "1.0.0", "1.5.0-b 1.0.0", "1.5.0-0 1.6.0-b"},
+		{"=1.5.0-a || ^1.6", "=1.5.0-a || >=1.6.0 <2.0.0", "1.5.0-a", "1.5.0-a", "1.5.0"},
+		{">=1.0.0-a <1.0.0-c || >=1.0.0-b <2", ">=1.0.0-a <2.0.0", "1.0.0-a", "1.0.0-b", "1.0.0-0"},
+		{"<1.0.0 || <1.0.0-b || >=1.0.0-b <1.0.0", "<1.0.0 || >=1.0.0-0 <1.0.0", "0.0.0", "1.0.0-x", "1.0.0"},
+		{">=1.0.0-a <2.0.0-a || =3.0.0", ">=1.0.0-a <2.0.0-a || =3.0.0", "1.0.0-a", "2.0.0-0 1.0.0-b 3.0.0", "2.0.0-b"},
+		{">2 <1", "<0.0.0-0", "", "", "1.0.0 2.0.0 0.0.0"},
+		{"<0.0.0", "<0.0.0-0", "", "", "0.0.0 0.0.0-a"},
+		{"^1 || <0.0.0", ">=1.0.0 <2.0.0", "1.0.0", "1.0.0", ""},
+		{"^9007199254740990", ">=9007199254740990.0.0 <9007199254740991.0.0", "9007199254740990.0.0", "9007199254740990.7.0", "9007199254740991.0.0"},
+	} {
+		t.Run(row.text, func(t *testing.T) {
+			r := parse(t, row.text)
+			if got := r.String(); got != row.canonical {
+				t.Errorf("canonical %q, want %q", got, row.canonical)
+			}
+			if got := parse(t, row.canonical).String(); got != row.canonical {
+				t.Errorf("%q becomes %q", row.canonical, got)
+			}
+			low, ok := r.Lower()
+			if low != row.lower || ok == r.Empty() || ok != (low != "") || ok && !r.Contains(low) {
+				t.Errorf("lower %q, %v, empty %v; want %q", low, ok, r.Empty(), row.lower)
+			}
+			for _, v := range strings.Fields(row.in) {
+				if !r.Contains(v) {
+					t.Errorf("%s is not in", v)
+				}
+			}
+			for _, v := range strings.Fields(row.out) {
+				if r.Contains(v) {
+					t.Errorf("%s is in", v)
+				}
+			}
+		})
+	}
+}
+
+// What is no version is in no range, not even in that of everything.
+func TestNoVersion(t *testing.T) {
+	for _, v := range []string{"", "1", "1.2", "v1.2.3", "1.2.3 ", "01.2.3", "1.2.3-01", "1.2.3-", "latest", "1.2.3\x00"} {
+		if parse(t, "*").Contains(v) {
+			t.Errorf("%q is in", v)
+		}
+	}
+	var zero semver.Range
+	if !zero.Empty() || zero.Contains("1.0.0") || zero.String() != "<0.0.0-0" {
+		t.Error("the zero range is not empty")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	long := strings.Repeat("a", 93)
+	for _, row := range []struct{ text, want string }{
+		{"", `byte 0: expected a version`},
+		{"  ", `byte 2: expected a version`},
+		{"1.2.3", `byte 0: a version alone has two meanings: write =1.2.3 or ^1.2.3`},
+		{"^1 1.2", `byte 3: a version alone has two meanings: write =1.2 or ^1.2`},
+		{"^1 ||", `byte 5: expected a version`},
+		{"|| ^1", `byte 0: expected a version`},
+		{"^1 || || ^2", `byte 6: expected a version`},
+		{"^1 | ^2", `byte 3: expected a version`},
+		{"^1|^2", `byte 2: expected a version`},
+		{"^1,", `byte 3: expected a version`},
+		{",^1", `byte 0: expected a version`},
+		{"^1,,<2", `byte 3: expected a version`},
+		{"^", `byte 1: expected a version`},
+		{">= ", `byte 3: expected a version`},
+		{"=>1", `byte 1: expected a number, found ">1"`},
+		{"~>1", `byte 1: expected a number, found ">1"`},
+		{"^^1", `byte 1: expected a number, found "^1"`},
+		{"!=1.0.0", `byte 0: expected a number, found "!=1"`},
+		{"^1<2", `byte 1: expected a number, found "1<2"`},
+		{"^v1.2.3", `byte 1: expected a number, found "v1"`},
+		{"latest", `byte 0: expected a number, found "latest"`},
+		{"^1.2.3.4", `byte 7: more than three numbers`},
+		{"^1..2", `byte 3: expected a number, found ""`},
+		{"^1.", `byte 3: expected a number, found ""`},
+		{"^01", `byte 1: a number that begins with 0`},
+		{"^1.02", `byte 3: a number that begins with 0`},
+		{"^-1", `byte 1: expected a number, found ""`},
+		{"^1.2.3-", `byte 6: not a pre-release by semver 2.0, or one of more than 100 bytes`},
+		{"^1.2.3-01", `byte 6: not a pre-release by semver 2.0, or one of more than 100 bytes`},
+		{"^1.2.3-a..b", `byte 6: not a pre-release by semver 2.0, or one of more than 100 bytes`},
+		{"^1.2.3-ü", `byte 6: not a pre-release by semver 2.0, or one of more than 100 bytes`},
+		{"^1.2-a", `byte 4: a pre-release behind fewer than three numbers`},
+		{"1.2.x-a", `byte 5: a pre-release behind fewer than three numbers`},
+		{"=1.2.3+b", `byte 6: build metadata don't order versions: leave them out`},
+		{"^9007199254740992", `byte 1: the number is beyond 2^53-1`},
+		{"^99999999999999999999999", `byte 1: the number is beyond 2^53-1`},
+		{"^9007199254740991", `byte 1: the number is beyond 2^53-1`},
+		{"1.0 - 9007199254740991", `byte 6: the number is beyond 2^53-1`},
+		{"=1.2.3-" + long, `byte 1: the pre-release is too long`},
+		{"^1.x", `byte 0: an operator before a wildcard`},
+		{">=*", `byte 2: expected a number, found "*"`},
+		{"x", `byte 0: expected a number, found "x"`},
+		{"1.x.3", `byte 4: expected a wildcard behind a wildcard`},
+		{"* ^1", `byte 2: expected "||" or the end`},
+		{"^1 *", `byte 3: expected a number, found "*"`},
+		{"1.0 - 2.0 ^1", `byte 10: expected "||" or the end`},
+		{"1.0 - 2.0 - 3.0", `byte 10: expected "||" or the end`},
+		{"1.0 -", `byte 0: a version alone has two meanings: write =1.0 or ^1.0`},
+		{"1.0 - ", `byte 6: expected a version`},
+		{" - 1.0", `byte 1: expected a number, found ""`},
+		{"a - 1.0", `byte 0: expected a number, found "a"`},
+		{">=1.0 - 2.0", `byte 0: expected a number, found ">=1"`},
+		{"^1\t<2", `byte 1: expected a number, found "1\t<2"`},
+		{"^1\n", `byte 1: expected a number, found "1\n"`},
+		{"^\xff", `byte 1: expected a number, found "\xff"`},
+	} {
+		r, err := semver.Parse(row.text)
+		e, ok := errors.AsType[*semver.Error](err)
+		if !ok || !r.Empty() || e.Text != row.text {
+			t.Errorf("%q: %v, %v", row.text, r, err)
+			continue
+		}
+		if text := fmt.Sprintf("version range %+q, ", clip(row.text)) + row.want; e.Error() != text {
+			t.Errorf("%q:\ngot  %s\nwant %s", row.text, e, text)
+		}
+	}
+	var grows strings.Builder
+	for i := 1; i < 200; i += 2 {
+		fmt.Fprintf(&grows, "=%d||", i)
+	}
+	grows.WriteString("=1")
+	for text, want := range map[string]string{
+		strings.Repeat("^1 ", 400): "longer than 1000 bytes",
+		grows.String():             "the canonical form is longer than 1000 bytes",
+	} {
+		r, err := semver.Parse(text)
+		if e, ok := errors.AsType[*semver.Error](err); !ok || e.Msg != want || !r.Empty() {
+			t.Error(err)
+		}
+	}
+}
+
+func clip(s string) string { return s[:min(len(s), 100)] }
+
+// universe is many versions around those that the generators below name.
+var universe = func() (all []string) {
+	for _, a := range "0123" {
+		for _, b := range "0123" {
+			for _, c := range "0123" {
+				v := string([]rune{a, '.', b, '.', c})
+				all = append(all, v)
+				for _, pre := range []string{"0", "0.0", "1", "1.0", "a", "a.0", "a.0.0", "a.1", "a.1.0", "a.a", "b", "b.0", "b.a"} {
+					all = append(all, v+"-"+pre)
+				}
+			}
+		}
+	}
+	return all
+}()
+
+// A model is a range in the words of npm: each alternative a list of simple comparators, the last of which may be
+// those of npm's "-0" bounds.
+type comparator struct{ op, version string }
+
+func (c comparator) allows(v string) bool {
+	switch d := manifest.CompareVersions(v, c.version); c.op {
+	case "<":
+		return d < 0
+	case "<=":
+		return d <= 0
+	case ">":
+		return d > 0
+	case ">=":
+		return d >= 0
+	default:
+		return d == 0
+	}
+}
+
+func modelContains(alternatives [][]comparator, v string) bool {
+	core, _, pre := strings.Cut(v, "-")
+	return slices.ContainsFunc(alternatives, func(all []comparator) bool {
+		named := !pre
+		for _, c := range all {
+			if !c.allows(v) {
+				return false
+			}
+			named = named || strings.HasPrefix(c.version, core+"-")
+		}
+		return named
+	})
+}
+
+func randomVersion(rnd *rand.Rand) string {
+	v := fmt.Sprintf("%d.%d.%d", rnd.IntN(3), rnd.IntN(3), rnd.IntN(3))
+	if rnd.IntN(2) == 0 {
+		v += "-" + []string{"0", "1", "a", "a.0", "a.1", "b"}[rnd.IntN(6)]
+	}
+	return v
+}
+
+// randomRange returns a text and the same range as a model.
+func randomRange(rnd *rand.Rand) (string, [][]comparator) {
+	var texts []string
+	var model [][]comparator
+	for range 1 + rnd.IntN(3) {
+		var text []string
+		var all []comparator
+		for range 1 + rnd.IntN(3) {
+			v := randomVersion(rnd)
+			core, _, _ := strings.Cut(v, "-")
+			var a, b, c int
+			fmt.Sscanf(core, "%d.%d.%d", &a, &b, &c)
+			switch op := []string{"<", "<=", ">", ">=", "=", "~", "^"}[rnd.IntN(7)]; op {
+			case "~":
+				text = append(text, op+v)
+				all = append(all, comparator{">=", v}, comparator{"<", fmt.Sprintf("%d.%d.0-0", a, b+1)})
+			case "^":
+				upper := fmt.Sprintf("%d.0.0-0", a+1)
+				if a == 0 {
+					upper = fmt.Sprintf("0.%d.0-0", b+1)
+					if b == 0 {
+						upper = fmt.Sprintf("0.0.%d-0", c+1)
+					}
+				}
+				text = append(text, op+v)
+				all = append(all, comparator{">=", v}, comparator{"<", upper})
+			default:
+				text = append(text, op+v)
+				all = append(all, comparator{op, v})
+			}
+		}
+		texts = append(texts, strings.Join(text, " "))
+		model = append(model, all)
+	}
+	return strings.Join(texts, " || "), model
+}
+
+// A range allows what npm's algorithm allows, and so does its canonical form, which is the only text of that set.
+func TestAgainstModel(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	texts := map[string]string{}
+	for range 300 {
+		text, model := randomRange(rnd)
+		r := parse(t, text)
+		again := parse(t, r.String())
+		if again.String() != r.String() {
+			t.Fatalf("%s: %s, then %s", text, r, again)
+		}
+		var set strings.Builder
+		for i, v := range universe {
+			want := modelContains(model, v)
+			if r.Contains(v) != want || again.Contains(v) != want {
+				t.Fatalf("%s contains %s: %v, as %s: %v, want %v", text, v, r.Contains(v), r, again.Contains(v), want)
+			}
+			if want {
+				fmt.Fprint(&set, i, " ")
+			}
+		}
+		// The universe has every neighbour of every bound, so equal sets in it are equal ranges.
+		if other, ok := texts[set.String()]; ok && other != r.String() {
+			t.Fatalf("%s: %s and %s are one set", text, r, other)
+		}
+		texts[set.String()] = r.String()
+		if low, ok := r.Lower(); ok {
+			if !r.Contains(low) {
+				t.Fatalf("%s doesn't contain its least version %s", r, low)
+			}
+			for _, v := range universe {
+				if r.Contains(v) && manifest.CompareVersions(v, low) < 0 {
+					t.Fatalf("%s: %s is below %s", r, v, low)
+				}
+			}
+		}
+	}
+}
+
+func TestIntersect(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	empty := 0
+	for range 200 {
+		x, _ := randomRange(rnd)
+		y, _ := randomRange(rnd)
+		a, b := parse(t, x), parse(t, y)
+		both := a.Intersect(b)
+		if both.String() != b.Intersect(a).String() || parse(t, both.String()).String() != both.String() {
+			t.Fatalf("%s and %s: %s, %s", a, b, both, b.Intersect(a))
+		}
+		for _, v := range universe {
+			if both.Contains(v) != (a.Contains(v) && b.Contains(v)) {
+				t.Fatalf("%s and %s are %s: %s", a, b, both, v)
+			}
+		}
+		if both.Empty() {
+			empty++
+		}
+		if a.Intersect(a).String() != a.String() || a.Intersect(parse(t, "* || >=0.0.0-0")).String() == "" {
+			t.Fatal(a)
+		}
+	}
+	if empty < 10 || empty > 190 {
+		t.Errorf("%d of 200 are empty: the test tests little", empty)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"^1.2", "~1.2.3", ">=1.0 <2", "1.x", "=1.2.3", "1.2.3 - 2.0", "^1 || ^2.0.0-a", "*", "<0.0.0-0",
+		">1.2.3-rc <=1.2.3-rc.5, >=0.0.0", "", "1", "||", "^9007199254740991", "=1.2.3-" + strings.Repeat("9", 92)} {
+		f.Add(s, "1.2.3-rc.1")
+	}
+	f.Fuzz(func(t *testing.T, text, version string) {
+		r, err := semver.Parse(text)
+		if err != nil {
+			if e, ok := errors.AsType[*semver.Error](err); !ok || e.Offset < 0 || e.Offset > len(text) || !r.Empty() {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		canonical := r.String()
+		again, err := semver.Parse(canonical)
+		if err != nil || again.String() != canonical {
+			t.Fatalf("%q: %q, then %q, %v", text, canonical, again, err)
+		}
+		low, ok := r.Lower()
+		if ok == r.Empty() || ok && !r.Contains(low) {
+			t.Fatalf("%q: least %q", text, low)
+		}
+		for _, v := range []string{version, low, low + "-0", low + "+b", low + ".0", "0.0.0", "1.0.0-a"} {
+			if r.Contains(v) != again.Contains(v) {
+				t.Fatalf("%q and %q disagree about %q", text, canonical, v)
+			}
+		}
+	})
+}

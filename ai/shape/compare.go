@@ -1,0 +1,405 @@
+package shape
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A section is one of the three schemas of an interface.
+type section uint8
+
+const (
+	input section = iota
+	output
+	failure // "error"
+)
+
+func (s section) String() string { return [...]string{"input", "output", "error"}[s] }
+
+// An effect says how the values that a schema accepts become others.
+type effect uint8
+
+const (
+	narrowed effect = 1 << iota // one that was accepted is no longer, as far as can be seen
+	widened                     // one is that wasn't
+	changed  = narrowed | widened
+)
+
+func (e effect) String() string { return [...]string{"equal", "narrowed", "widened", "changed"}[e] }
+
+// effects returns what not holding one way and not holding the other way amount to.
+func effects(isNarrowed, isWidened bool) (e effect) {
+	if isNarrowed {
+		e = narrowed
+	}
+	if isWidened {
+		e |= widened
+	}
+	return e
+}
+
+// class says what an effect means to those who send values in and rely on those that come out.
+func (s section) class(e effect) Class {
+	if s == input && e == widened || s != input && e == narrowed || e == 0 {
+		return Compatible
+	}
+	return Breaking
+}
+
+const (
+	maxWork  = 1 << 17 // steps of one comparison: what hostile schemas may cost
+	maxDepth = 128     // of schemas in each other, those that are referred to included
+)
+
+// A pair is two schemas that are being compared because references led to both.
+type pair struct {
+	left, right string
+	side        uint8 // of the left one
+}
+
+// A mark is what was known when the comparison of a pair began.
+type mark struct{ descents, exact int }
+
+// A comparer compares two schemas. What it returns is always the effect on the set of values, or more; what it reports,
+// unless it is quiet, follows the rules of the section.
+type comparer struct {
+	section  section
+	items    []Item
+	quiet    int // in how many comparisons whose result alone counts we are
+	exact    int // in how many of those where both directions count
+	work     int
+	depth    int
+	descents int // how many steps into values led here
+	open     map[pair]mark
+}
+
+// diffSchemas compares two schemas of a section; nil is none.
+func diffSchemas(s section, before, after any) []Item {
+	path := "/" + s.String()
+	from, err := jcs.Append(nil, before)
+	to, err2 := jcs.Append(nil, after)
+	if err != nil || err2 != nil {
+		return []Item{{"undecided", path, raw(before), raw(after), Breaking}}
+	}
+	if bytes.Equal(from, to) {
+		return nil
+	}
+	c := &comparer{section: s, open: map[pair]mark{}}
+	left, errLeft := document(from, 0)
+	right, errRight := document(to, 1)
+	switch {
+	case errLeft != nil || errRight != nil:
+		return []Item{{"undecided", path, raw(before), raw(after), Breaking}}
+	case before == nil || after == nil:
+		i := Item{"schema_added", path, nil, raw(after), s.class(c.silently(left, right))}
+		if after == nil {
+			i.Kind, i.From, i.To = "schema_removed", raw(before), nil
+		}
+		return []Item{i}
+	}
+	c.compare(path, left, right)
+	if c.work > maxWork {
+		return append(c.items, Item{Kind: "undecided", Path: path, Class: Breaking})
+	}
+	return c.items
+}
+
+// document reads a schema again, so that it is made of the types that package jcs gives and shares nothing.
+func document(text []byte, side uint8) (node, error) {
+	v, err := jcs.Parse(text)
+	if v == nil {
+		v = true // a schema that isn't there allows everything
+	}
+	return node{v: v, root: v, side: side}, err
+}
+
+// spend counts n steps and reports whether there were too many.
+func (c *comparer) spend(n int) bool {
+	c.work += n
+	return c.work > maxWork
+}
+
+// add reports an item about the values from and to. When there was too much work it doesn't: "undecided" says all.
+func (c *comparer) add(kind, path string, from, to any, class Class) {
+	if c.quiet > 0 || c.spend(1) {
+		return
+	}
+	i := Item{Kind: kind, Path: path, Class: class}
+	for _, v := range []struct {
+		to  *json.RawMessage
+		any any
+	}{{&i.From, from}, {&i.To, to}} {
+		if v.any != nil {
+			text, err := jcs.Append(nil, v.any)
+			c.spend(len(text) / 32)
+			*v.to = shorten(text, err)
+		}
+	}
+	c.items = append(c.items, i)
+}
+
+// keyword reports the effect of one keyword and returns it.
+func (c *comparer) keyword(path, name string, l, r map[string]any, e effect) effect {
+	if e != 0 && c.quiet == 0 {
+		c.add(name+"_"+e.String(), path+"/"+escape(name), l[name], r[name], c.section.class(e))
+	}
+	return e
+}
+
+// silently returns the effect of having r instead of l.
+func (c *comparer) silently(l, r node) effect {
+	c.quiet++
+	defer func() { c.quiet-- }()
+	return c.compare("", l, r)
+}
+
+// within reports whether all values that l accepts are accepted by r.
+func (c *comparer) within(l, r node) bool { return c.silently(l, r)&narrowed == 0 }
+
+// alike reports whether l and r accept the same values.
+func (c *comparer) alike(l, r node) bool {
+	c.exact++
+	defer func() { c.exact-- }()
+	return c.silently(l, r) == 0
+}
+
+// inside compares schemas of what is in the values: of members or elements.
+func (c *comparer) inside(path string, l, r node) effect {
+	c.descents++
+	defer func() { c.descents-- }()
+	return c.compare(path, l, r)
+}
+
+// compare reports the changes from l to r and returns their effect.
+func (c *comparer) compare(path string, l, r node) effect {
+	c.depth++
+	defer func() { c.depth-- }()
+	if c.spend(1) {
+		return changed
+	}
+	if c.depth > maxDepth {
+		return c.undecided(path, l, r)
+	}
+	c.annotations(path, l.v, r.v)
+	x, ok := c.resolve(l)
+	y, ok2 := c.resolve(r)
+	switch {
+	case !ok && !ok2 && external(l.v) != "" && external(l.v) == external(r.v):
+		return 0
+	case !ok || !ok2:
+		return c.undecided(path, l, r)
+	}
+	if x.ref != "" && y.ref != "" {
+		p := pair{x.ref, y.ref, x.side}
+		if m, ok := c.open[p]; ok {
+			// The pair stands within itself: whatever is wrong with it is found by the comparison that is under way. But that
+			// is only so if there are fewer values to look at each time, and if it asks for no less than this one.
+			if m.descents < c.descents && m.exact == c.exact {
+				return 0
+			}
+			return c.undecided(path, l, r)
+		}
+		c.open[p] = mark{c.descents, c.exact}
+		defer delete(c.open, p)
+	}
+	if x.v == false || y.v == false {
+		e := effects(x.v != false, y.v != false)
+		if e != 0 {
+			c.add("schema_"+e.String(), path, l.v, r.v, c.section.class(e))
+		}
+		return e
+	}
+	if anything(x.v) && anything(y.v) {
+		return 0 // what they say about members would be compared without end
+	}
+	return c.keywords(path, x, y)
+}
+
+// anything reports whether a schema is true or {}.
+func anything(v any) bool {
+	m, isObject := v.(map[string]any)
+	return v == true || isObject && len(m) == 0
+}
+
+// undecided reports that l and r can't be compared.
+func (c *comparer) undecided(path string, l, r node) effect {
+	c.add("undecided", path, l.v, r.v, Breaking)
+	return changed
+}
+
+// external returns the reference of a schema that is nothing else than one to another document.
+func external(v any) string {
+	m, _ := v.(map[string]any)
+	ref, _ := m["$ref"].(string)
+	if _, alone := wrapped(m); !alone || ref == "" || ref[0] == '#' {
+		return ""
+	}
+	return ref
+}
+
+// annotations reports what changes without effect.
+func (c *comparer) annotations(path string, l, r any) {
+	if c.quiet > 0 {
+		return
+	}
+	from, _ := l.(map[string]any)
+	to, _ := r.(map[string]any)
+	for _, name := range names(from, to) {
+		if !isAnnotation(name) || name == "$defs" || name == "definitions" || c.equalMember(name, from, to) {
+			continue
+		}
+		class := Info
+		if name == "$schema" {
+			class = Warning
+		}
+		c.add(name+"_changed", path+"/"+escape(name), from[name], to[name], class)
+	}
+}
+
+// keywords compares two schemas that are neither references nor false.
+func (c *comparer) keywords(path string, l, r node) effect {
+	from, _ := l.v.(map[string]any)
+	to, _ := r.v.(map[string]any)
+	if c.spend(len(from) + len(to)) {
+		return changed
+	}
+	e := c.typesAndValues(path, l, r, from, to)
+	both := c.types(l, 0) & c.types(r, 0)
+	if both&tNumber != 0 {
+		e |= c.numbers(path, from, to)
+	}
+	if both&tString != 0 {
+		e |= c.bounds(path, "minLength", "maxLength", from, to)
+		for _, name := range []string{"pattern", "contentEncoding", "contentMediaType", "contentSchema"} {
+			e |= c.constraint(path, name, from, to)
+		}
+	}
+	if both&tArray != 0 {
+		e |= c.arrays(path, l, r, from, to)
+	}
+	if both&tObject != 0 {
+		e |= c.objects(path, l, r, from, to)
+	}
+	e |= c.parts(path, l, r, from, to)
+	e |= c.union(path, "anyOf", l, r, from, to)
+	e |= c.union(path, "oneOf", l, r, from, to)
+	e |= c.conditions(path, l, r, from, to)
+	for _, name := range names(from, to) {
+		if !known[name] && !isAnnotation(name) {
+			e |= c.opaque(path, name, from, to)
+		}
+	}
+	return e
+}
+
+// The keywords that are compared by their meaning; others are opaque.
+var known = func() map[string]bool {
+	m := map[string]bool{}
+	for _, name := range []string{"type", "nullable", "enum", "const",
+		"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+		"minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType", "contentSchema",
+		"items", "prefixItems", "additionalItems", "unevaluatedItems", "minItems", "maxItems", "uniqueItems",
+		"contains", "minContains", "maxContains",
+		"properties", "patternProperties", "additionalProperties", "unevaluatedProperties", "propertyNames", "required",
+		"minProperties", "maxProperties", "dependentRequired", "dependentSchemas", "dependencies",
+		"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "$ref"} {
+		m[name] = true
+	}
+	return m
+}()
+
+// typesAndValues compares "type", "nullable", "enum" and "const".
+func (c *comparer) typesAndValues(path string, l, r node, from, to map[string]any) (e effect) {
+	old, ok := c.values(from)
+	now, ok2 := c.values(to)
+	if !ok || !ok2 {
+		return c.opaque(path, "enum", from, to) | c.opaque(path, "const", from, to) | c.opaque(path, "type", from, to) | c.opaque(path, "nullable", from, to)
+	}
+	if old != nil || now != nil {
+		name := "enum"
+		if from[name] == nil && to[name] == nil {
+			name = "const"
+		}
+		e = c.keyword(path, name, from, to, effects(now != nil && (old == nil || !subset(old, now)), old != nil && (now == nil || !subset(now, old))))
+		if old != nil && now != nil {
+			return e // the values say which types there are
+		}
+	}
+	if c.equalMember("type", from, to) && c.equalMember("nullable", from, to) {
+		return e
+	}
+	_, ok = c.declared(from)
+	_, ok2 = c.declared(to)
+	if !ok || !ok2 || !c.equalMember("nullable", from, to) && (from["type"] == nil || to["type"] == nil) {
+		return e | c.opaque(path, "type", from, to) | c.opaque(path, "nullable", from, to)
+	}
+	t, u := c.types(l, 0), c.types(r, 0)
+	return e | c.keyword(path, "type", from, to, effects(t&^u != 0, u&^t != 0))
+}
+
+func (c *comparer) equalMember(name string, from, to map[string]any) bool {
+	a, ok := from[name]
+	b, ok2 := to[name]
+	return ok == ok2 && c.same(a, b)
+}
+
+func subset(a, b map[string]any) bool {
+	for v := range a {
+		if _, ok := b[v]; !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// same reports whether two values are equal and mean the same, for a reference may lead elsewhere now.
+func (c *comparer) same(a, b any) bool {
+	if c.spend(1) {
+		return false
+	}
+	switch a := a.(type) {
+	case []any:
+		b, ok := b.([]any)
+		return ok && slices.EqualFunc(a, b, c.same)
+	case map[string]any:
+		b, ok := b.(map[string]any)
+		if !ok || len(a) != len(b) {
+			return false
+		}
+		for name, v := range a {
+			w, ok := b[name]
+			if !ok || name == "$ref" || name == "$dynamicRef" || !c.same(v, w) {
+				return false
+			}
+		}
+		return true
+	}
+	switch b.(type) {
+	case []any, map[string]any:
+		return false
+	}
+	return a == b
+}
+
+// opaque compares a keyword of which only "not changed" can be understood.
+func (c *comparer) opaque(path, name string, from, to map[string]any) effect {
+	a, ok := from[name]
+	b, ok2 := to[name]
+	if ok == ok2 && c.same(a, b) {
+		return 0
+	}
+	return c.keyword(path, name, from, to, changed)
+}
+
+// constraint compares a keyword that can only take values away.
+func (c *comparer) constraint(path, name string, from, to map[string]any) effect {
+	_, ok := from[name]
+	_, ok2 := to[name]
+	if ok != ok2 {
+		return c.keyword(path, name, from, to, effects(ok2, ok))
+	}
+	return c.opaque(path, name, from, to)
+}

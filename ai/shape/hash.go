@@ -1,0 +1,159 @@
+package shape
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// An Interface is what goes into an item and what comes out of it: three JSON Schemas, as the values that package jcs
+// reads. nil is a schema that isn't there.
+type Interface struct{ Input, Output, Error any }
+
+// Hash returns the interface hash. A schema that is no JSON value is an error.
+func (i Interface) Hash() (cas.Digest, error) {
+	members := map[string]any{}
+	for name, schema := range map[string]any{"input": i.Input, "output": i.Output, "error": i.Error} {
+		if schema != nil {
+			members[name] = schema
+		}
+	}
+	return hash(members)
+}
+
+// Grants is what an item may do and what it asks for.
+type Grants struct {
+	Permissions []string // capabilities
+	Limits      any      // an object: name → number
+	Risk        string   // read, write, infra, money or destructive
+	Secrets     []string // names
+	Network     any      // nil or "none", "all", or a list of hosts
+}
+
+// Hash returns the grants hash. It doesn't depend on the order of lists, on what stands in them twice, or on the form in
+// which a capability is written; and nothing, an empty list and the network "none" are the same as what isn't there. A
+// permission that is no capability, and limits or a network of another form, are errors.
+func (g Grants) Hash() (cas.Digest, error) {
+	members := map[string]any{}
+	set, err := capability.ParseSet(g.Permissions)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	limits, err := limitsOf(g.Limits)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	net, err := networkOf(g.Network)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	if list := set.Strings(); len(list) > 0 {
+		members["permissions"] = values(list)
+	}
+	if len(limits) > 0 {
+		members["limits"] = limits
+	}
+	if g.Risk != "" {
+		members["risk"] = g.Risk
+	}
+	if list := sorted(g.Secrets); len(list) > 0 {
+		members["secrets"] = values(list)
+	}
+	if v := net.value(); v != nil {
+		members["network"] = v
+	}
+	return hash(members)
+}
+
+func hash(members map[string]any) (cas.Digest, error) {
+	text, err := jcs.Append(nil, members)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	return cas.Sum(text), nil
+}
+
+// A GrantsError says which part of grants has not the form that it should have.
+type GrantsError struct{ Part, Msg string }
+
+func (e *GrantsError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.Msg) }
+
+func limitsOf(v any) (map[string]any, error) {
+	limits, ok := v.(map[string]any)
+	if v != nil && !ok {
+		return nil, &GrantsError{"limits", "expected an object"}
+	}
+	return limits, nil
+}
+
+// A network is which hosts may be reached: all, or those of the list.
+type network struct {
+	all   bool
+	hosts []string // sorted
+}
+
+func networkOf(v any) (network, error) {
+	switch v := v.(type) {
+	case nil:
+		return network{}, nil
+	case string:
+		if v == "all" || v == "none" {
+			return network{all: v == "all"}, nil
+		}
+	case []string:
+		return network{hosts: sorted(v)}, nil
+	case []any:
+		hosts := make([]string, 0, len(v))
+		for _, e := range v {
+			host, ok := e.(string)
+			if !ok {
+				return network{}, &GrantsError{"network", "a host that is no text"}
+			}
+			hosts = append(hosts, host)
+		}
+		return network{hosts: sorted(hosts)}, nil
+	}
+	return network{}, &GrantsError{"network", `expected "none", "all" or a list of hosts`}
+}
+
+// value returns the network as JSON, nil for none.
+func (n network) value() any {
+	switch {
+	case n.all:
+		return "all"
+	case len(n.hosts) > 0:
+		return values(n.hosts)
+	}
+	return nil
+}
+
+// covers reports whether everything that o reaches n reaches too. Hosts are compared as they are written.
+func (n network) covers(o network) bool {
+	if n.all || o.all {
+		return n.all
+	}
+	for _, host := range o.hosts {
+		if _, found := slices.BinarySearch(n.hosts, host); !found {
+			return false
+		}
+	}
+	return true
+}
+
+// sorted returns the texts sorted, each once.
+func sorted(texts []string) []string {
+	texts = slices.Clone(texts)
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+func values(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, s := range texts {
+		list[i] = s
+	}
+	return list
+}

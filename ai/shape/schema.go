@@ -1,0 +1,296 @@
+package shape
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A node is a schema and the document in which its references lead somewhere.
+type node struct {
+	v    any // as it stands: an object, or true or false
+	root any
+	side uint8  // of root, to tell documents apart
+	ref  string // the reference that led here
+}
+
+// child returns a schema below n.
+func (n node) child(v any) node { return node{v: v, root: n.root, side: n.side} }
+
+// with returns n with another schema in its place.
+func (n node) with(v any) node {
+	n.v = v
+	return n
+}
+
+// anything is the schema true.
+func (n node) anything() node { return n.child(true) }
+
+// Keywords that say nothing about which values are valid. A reference reads "$defs" and "definitions" itself.
+var annotations = map[string]bool{
+	"title": true, "description": true, "default": true, "examples": true, "example": true, "deprecated": true,
+	"readOnly": true, "writeOnly": true, "$comment": true, "$defs": true, "definitions": true, "$schema": true,
+}
+
+// isAnnotation says the same of all keywords: "x-type" is ours, other extensions are hints.
+func isAnnotation(keyword string) bool {
+	return annotations[keyword] || strings.HasPrefix(keyword, "x-") && keyword != "x-type"
+}
+
+// maxRefs is how many references may follow each other.
+const maxRefs = 16
+
+// resolve follows references, and what wraps one schema alone, to the schema that is meant; it is true, false or an object
+// without "$ref". It reports false if there is none.
+func (c *comparer) resolve(n node) (node, bool) {
+	for range maxRefs {
+		m, isObject := n.v.(map[string]any)
+		if _, isBool := n.v.(bool); !isObject {
+			return n, isBool
+		}
+		c.spend(len(m))
+		inner, alone := wrapped(m)
+		ref, isRef := m["$ref"].(string)
+		switch {
+		case m["$ref"] != nil && !isRef:
+			return n, false
+		case isRef && alone:
+			target, ok := lookup(n.root, ref)
+			if !ok {
+				return n, false
+			}
+			n.v, n.ref = target, ref
+		case isRef:
+			// What stands beside the reference holds too.
+			m = maps.Clone(m)
+			delete(m, "$ref")
+			all, ok := m["allOf"].([]any)
+			if m["allOf"] != nil && !ok {
+				return n, false
+			}
+			m["allOf"] = append(slices.Clone(all), map[string]any{"$ref": ref})
+			return n.with(m), true
+		case alone:
+			n.v = inner
+		default:
+			return n, true
+		}
+	}
+	return n, false
+}
+
+// wrapped reports whether m says no more than one schema inside it: a reference, for which the first result is nil, or
+// the only one of an allOf, anyOf or oneOf.
+func wrapped(m map[string]any) (inner any, alone bool) {
+	for keyword, v := range m {
+		if isAnnotation(keyword) {
+			continue
+		}
+		if alone {
+			return nil, false
+		}
+		switch keyword {
+		case "$ref":
+			alone = true
+		case "allOf", "anyOf", "oneOf":
+			list, _ := v.([]any)
+			if len(list) != 1 {
+				return nil, false
+			}
+			inner, alone = list[0], true
+		default:
+			return nil, false
+		}
+	}
+	return inner, alone
+}
+
+// lookup returns what the JSON pointer in the fragment of ref points to in root.
+func lookup(root any, ref string) (any, bool) {
+	pointer, ok := strings.CutPrefix(ref, "#")
+	pointer, err := url.PathUnescape(pointer)
+	if !ok || err != nil || pointer != "" && pointer[0] != '/' {
+		return nil, false
+	}
+	if pointer == "" {
+		return root, true
+	}
+	for _, token := range strings.Split(pointer[1:], "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch v := root.(type) {
+		case map[string]any:
+			if root, ok = v[token]; !ok {
+				return nil, false
+			}
+		case []any:
+			i, err := strconv.Atoi(token)
+			if err != nil || i < 0 || i >= len(v) || strconv.Itoa(i) != token {
+				return nil, false
+			}
+			root = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return root, true
+}
+
+// A set of types: which sorts of JSON values a schema accepts.
+type typeSet uint8
+
+const (
+	tNull typeSet = 1 << iota
+	tBoolean
+	tInteger
+	tFraction // a number that is no integer
+	tString
+	tArray
+	tObject
+
+	tNumber = tInteger | tFraction
+	tAll    = 1<<7 - 1
+)
+
+var typeNames = map[string]typeSet{
+	"null": tNull, "boolean": tBoolean, "integer": tInteger, "number": tNumber, "string": tString, "array": tArray, "object": tObject,
+}
+
+func typeOf(v any) typeSet {
+	switch v := v.(type) {
+	case nil:
+		return tNull
+	case bool:
+		return tBoolean
+	case float64:
+		if v == float64(int64(v)) || v > 1<<53 || v < -1<<53 {
+			return tInteger
+		}
+		return tFraction
+	case string:
+		return tString
+	case []any:
+		return tArray
+	}
+	return tObject
+}
+
+// declared returns what "type" and "nullable" say; false if that isn't understood.
+func (c *comparer) declared(m map[string]any) (typeSet, bool) {
+	v, ok := m["type"]
+	if !ok {
+		return tAll, true
+	}
+	list, isList := v.([]any)
+	if !isList {
+		list = []any{v}
+	}
+	c.spend(len(list))
+	var t typeSet
+	for _, e := range list {
+		name, _ := e.(string)
+		one, ok := typeNames[name]
+		if !ok {
+			return tAll, false
+		}
+		t |= one
+	}
+	if m["nullable"] == true {
+		t |= tNull
+	}
+	return t, true
+}
+
+// maxTypes is how deep types looks into unions.
+const maxTypes = 6
+
+// types returns a set that has the types of all values that n accepts, as small as can be seen at a glance.
+func (c *comparer) types(n node, depth int) typeSet {
+	n, ok := c.resolve(n)
+	if !ok || depth == maxTypes || c.spend(1) {
+		return tAll
+	}
+	m, isObject := n.v.(map[string]any)
+	if !isObject {
+		if n.v == false {
+			return 0
+		}
+		return tAll
+	}
+	t, _ := c.declared(m)
+	if list, ok := c.values(m); ok && list != nil {
+		t = 0
+		for _, v := range list {
+			t |= typeOf(v)
+		}
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		if list, _ := m[keyword].([]any); len(list) > 0 {
+			var union typeSet
+			for _, branch := range list {
+				union |= c.types(n.child(branch), depth+1)
+			}
+			t &= union
+		}
+	}
+	if list, ok := m["allOf"].([]any); ok {
+		for _, part := range list {
+			t &= c.types(n.child(part), depth+1)
+		}
+	}
+	return t
+}
+
+// values returns what "enum" and "const" leave of the declared types, by their JSON forms; nil if neither is there, and
+// false if they aren't understood.
+func (c *comparer) values(m map[string]any) (map[string]any, bool) {
+	enum, hasEnum := m["enum"]
+	constant, hasConst := m["const"]
+	if !hasEnum && !hasConst {
+		return nil, true
+	}
+	list, isList := enum.([]any)
+	if hasEnum && !isList {
+		return nil, false
+	}
+	if !hasEnum {
+		list = []any{constant}
+	}
+	t, ok := c.declared(m)
+	if !ok {
+		return nil, false
+	}
+	only, _ := jcs.Append(nil, constant)
+	found := make(map[string]any, len(list))
+	for _, v := range list {
+		text, err := jcs.Append(nil, v)
+		if c.spend(1+len(text)/32) || err != nil {
+			return nil, false
+		}
+		if t&typeOf(v) != 0 && (!hasConst || string(text) == string(only)) {
+			found[string(text)] = v
+		}
+	}
+	return found, true
+}
+
+// names returns the sorted keys of both maps.
+func names[V any](a, b map[string]V) []string {
+	all := make([]string, 0, len(a)+len(b))
+	all = slices.AppendSeq(all, maps.Keys(a))
+	for name := range b {
+		if _, ok := a[name]; !ok {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+var escaper = strings.NewReplacer("~", "~0", "/", "~1")
+
+// escape returns name as a token of a JSON pointer.
+func escape(name string) string { return escaper.Replace(name) }

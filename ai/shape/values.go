@@ -1,0 +1,183 @@
+package shape
+
+import (
+	"math"
+	"strconv"
+)
+
+// A limit is one end of the numbers that a schema accepts.
+type limit struct {
+	v    float64
+	open bool // v itself is not accepted
+}
+
+// limitOf returns the lower end of what "minimum" and "exclusiveMinimum" accept, for a sign of 1, and of -1 the upper one
+// upside down. It reports false for what isn't understood. Until draft 4 the exclusive one was true or false.
+func limitOf(m map[string]any, name, exclusive string, sign float64) (limit, bool) {
+	l := limit{v: math.Inf(-1)}
+	if v, ok := m[name]; ok {
+		f, ok := v.(float64)
+		if !ok {
+			return l, false
+		}
+		l.v = sign * f
+	}
+	switch v := m[exclusive].(type) {
+	case float64:
+		if sign*v >= l.v {
+			l = limit{sign * v, true}
+		}
+	case bool:
+		l.open = v && m[name] != nil
+	case nil:
+		if _, ok := m[exclusive]; ok {
+			return l, false
+		}
+	default:
+		return l, false
+	}
+	return l, true
+}
+
+// above reports whether l accepts less than o.
+func (l limit) above(o limit) bool { return l.v > o.v || l.v == o.v && l.open && !o.open }
+
+// numbers compares the keywords about numbers.
+func (c *comparer) numbers(path string, from, to map[string]any) (e effect) {
+	for _, end := range []struct {
+		name, exclusive string
+		sign            float64
+	}{{"minimum", "exclusiveMinimum", 1}, {"maximum", "exclusiveMaximum", -1}} {
+		a, ok := limitOf(from, end.name, end.exclusive, end.sign)
+		b, ok2 := limitOf(to, end.name, end.exclusive, end.sign)
+		if !ok || !ok2 {
+			e |= c.opaque(path, end.name, from, to) | c.opaque(path, end.exclusive, from, to)
+			continue
+		}
+		name := end.name
+		if c.equalMember(name, from, to) {
+			name = end.exclusive
+		}
+		e |= c.keyword(path, name, from, to, effects(b.above(a), a.above(b)))
+	}
+	return e | c.multiples(path, from, to)
+}
+
+func (c *comparer) multiples(path string, from, to map[string]any) effect {
+	const name = "multipleOf"
+	a, ok := from[name].(float64)
+	b, ok2 := to[name].(float64)
+	if !ok || !ok2 || a <= 0 || b <= 0 {
+		return c.constraint(path, name, from, to)
+	}
+	// Only of integers it is sure how a validator divides.
+	integers := typeOf(a) == tInteger && typeOf(b) == tInteger
+	return c.keyword(path, name, from, to, effects(a != b && !(integers && math.Mod(a, b) == 0), a != b && !(integers && math.Mod(b, a) == 0)))
+}
+
+// bounds compares two keywords that bound a number of characters, elements or members.
+func (c *comparer) bounds(path, least, most string, from, to map[string]any) (e effect) {
+	a, ok := count(from, least, 0)
+	b, ok2 := count(to, least, 0)
+	if ok && ok2 {
+		e = c.keyword(path, least, from, to, effects(a < b, b < a))
+	} else {
+		e = c.opaque(path, least, from, to)
+	}
+	a, ok = count(from, most, math.Inf(1))
+	b, ok2 = count(to, most, math.Inf(1))
+	if ok && ok2 {
+		return e | c.keyword(path, most, from, to, effects(a > b, b > a))
+	}
+	return e | c.opaque(path, most, from, to)
+}
+
+func count(m map[string]any, name string, absent float64) (float64, bool) {
+	v, ok := m[name]
+	if !ok {
+		return absent, true
+	}
+	f, ok := v.(float64)
+	return f, ok && f >= 0
+}
+
+// arrays compares the keywords about arrays, except "contains".
+func (c *comparer) arrays(path string, l, r node, from, to map[string]any) effect {
+	e := c.bounds(path, "minItems", "maxItems", from, to)
+	unique, ok := flag(from, "uniqueItems")
+	unique2, ok2 := flag(to, "uniqueItems")
+	if ok && ok2 {
+		e |= c.keyword(path, "uniqueItems", from, to, effects(unique2 && !unique, unique && !unique2))
+	} else {
+		e |= c.opaque(path, "uniqueItems", from, to)
+	}
+	a, ok := elementsOf(l, from)
+	b, ok2 := elementsOf(r, to)
+	if !ok || !ok2 {
+		return e | c.opaque(path, "items", from, to) | c.opaque(path, "prefixItems", from, to) | c.opaque(path, "additionalItems", from, to)
+	}
+	longer := b
+	if len(a.first) > len(b.first) {
+		longer = a
+	}
+	for i := range longer.first {
+		e |= c.inside(path+longer.name+strconv.Itoa(i), a.at(i), b.at(i))
+	}
+	name := b.restName
+	if name == "" {
+		name = a.restName
+	}
+	if name == "" {
+		return e // both allow anything
+	}
+	return e | c.inside(path+name, a.rest, b.rest)
+}
+
+func flag(m map[string]any, name string) (value, ok bool) {
+	v, has := m[name]
+	if !has {
+		return false, true
+	}
+	value, ok = v.(bool)
+	return value, ok
+}
+
+// elements is what a schema says about the elements of arrays.
+type elements struct {
+	first          []any // of the first ones, one by one
+	rest           node
+	self           node
+	name, restName string // where they stand; the second is "" if nothing is said about the rest
+}
+
+// elementsOf reads "prefixItems" and "items", or until draft 2019-09 "items" and "additionalItems".
+func elementsOf(n node, m map[string]any) (elements, bool) {
+	e := elements{rest: n.anything(), self: n, name: "/prefixItems/"}
+	prefix, hasPrefix := m["prefixItems"]
+	rest, hasRest := m["items"]
+	restName := "/items"
+	if list, ok := rest.([]any); ok {
+		if hasPrefix {
+			return e, false
+		}
+		e.first, e.name = list, "/items/"
+		rest, hasRest = m["additionalItems"]
+		restName = "/additionalItems"
+	} else if hasPrefix {
+		if e.first, ok = prefix.([]any); !ok {
+			return e, false
+		}
+	}
+	if hasRest {
+		e.rest, e.restName = n.child(rest), restName
+	}
+	return e, true
+}
+
+// at returns the schema of the i-th element.
+func (e *elements) at(i int) node {
+	if i < len(e.first) {
+		return e.self.child(e.first[i])
+	}
+	return e.rest
+}

@@ -1,0 +1,383 @@
+package std
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// walk returns the paths of all files, sorted.
+func walk(t *testing.T) (paths []string) {
+	t.Helper()
+	if err := fs.WalkDir(FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			paths = append(paths, p)
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return paths
+}
+
+func read(t *testing.T, p string) []byte {
+	t.Helper()
+	b, err := fs.ReadFile(FS(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// kinds returns what the library's own extractors make of the kinds.
+func kinds(t *testing.T) map[string]*model.Kind {
+	t.Helper()
+	paths, err := fs.Glob(FS(), "tools/rye/core/extractors/*/*_extractor.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	yaml, _ := parse.ByName("yaml")
+	found := map[string]*model.Kind{}
+	for _, p := range paths {
+		id := strings.TrimSuffix(strings.TrimPrefix(p, "tools/"), path.Ext(p))
+		k, problems := model.ReadExtractor(yaml.Parse(read(t, p)), id)
+		report(t, p, problems)
+		if k == nil {
+			t.Fatalf("%s is no extractor", p)
+		}
+		found[k.Name] = k
+	}
+	return found
+}
+
+// report fails for each problem: the library has none, warnings included.
+func report(t *testing.T, what string, problems []*value.Problem) {
+	t.Helper()
+	for _, p := range problems {
+		t.Errorf("%s: %v", what, p)
+	}
+}
+
+// items reads every item.
+func items(t *testing.T) map[string]*model.Model {
+	t.Helper()
+	found := map[string]*model.Model{}
+	all := kinds(t)
+	for _, p := range walk(t) {
+		for _, k := range all {
+			if ref, err := k.RefOf(p); err == nil && k.Marked(p, read(t, p)) {
+				m := k.Read(ref, p, read(t, p))
+				report(t, p, m.Problems)
+				if !m.Marked {
+					t.Errorf("%s has no marker", p)
+				}
+				found[ref.String()] = m
+			}
+		}
+	}
+	return found
+}
+
+func TestCheck(t *testing.T) {
+	if err := Check(); err != nil {
+		t.Fatal(err)
+	}
+	Manifest()[0] ^= 1 // a copy
+	if err := Check(); err != nil {
+		t.Fatal(err)
+	}
+	const name, other, more = "tools/rye/core/primitives/subprocess.yaml", "knowledge/rye/keys.md", "tools/rye/x.py"
+	tree := fstest.MapFS{}
+	for _, p := range walk(t) {
+		tree[p] = &fstest.MapFile{Data: read(t, p)}
+	}
+	if err := check(tree, Manifest()); err != nil {
+		t.Fatal(err)
+	}
+	tree[name].Data = append([]byte("#\n"), tree[name].Data...)
+	tree[more] = &fstest.MapFile{Data: []byte("x = 1\n")}
+	was := cas.Sum(tree[other].Data)
+	delete(tree, other)
+	err := check(tree, Manifest())
+	if err == nil {
+		t.Fatal("what is changed is not noticed")
+	}
+	for _, want := range []string{
+		fmt.Sprintf("std: %q is %s, and %s in the manifest", ".ai/"+name, cas.Sum(tree[name].Data), cas.Sum(read(t, name))),
+		fmt.Sprintf("std: %q is not in the manifest", ".ai/"+more),
+		fmt.Sprintf("std: %q is missing", ".ai/"+other),
+	} {
+		if !strings.Contains(err.Error(), want+"\n") && !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%v\nlacks %s", err, want)
+		}
+	}
+	var e *Error
+	if !errors.As(check(fstest.MapFS{}, Manifest()), &e) || e.Found != (cas.Digest{}) {
+		t.Errorf("an empty tree: %v", e)
+	}
+	delete(tree, more)
+	delete(tree, name)
+	if err := check(tree, []byte("rye: \"manifest/2\"\n")); err == nil {
+		t.Error("half a manifest is taken")
+	}
+	if was == (cas.Digest{}) {
+		t.Error("no digest")
+	}
+}
+
+func TestFiles(t *testing.T) {
+	list, files, err := Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list.BundleID != "rye/std" || len(list.Signatures) != 0 {
+		t.Errorf("the manifest is %s with %d signatures", list.BundleID, len(list.Signatures))
+	}
+	if got := walk(t); len(got) != len(files) {
+		t.Errorf("%d files, and %d in the manifest", len(got), len(files))
+	}
+	found := items(t)
+	for _, f := range files {
+		if f.Mode != cas.File {
+			t.Errorf("%s has the mode %s", f.Path, f.Mode)
+		}
+		if f.Ref == "" {
+			continue
+		}
+		if m := found[f.Ref]; m == nil || m.Version != f.Version {
+			t.Errorf("the manifest has %s %s, and there is %v", f.Ref, f.Version, m)
+		}
+		delete(found, f.Ref)
+	}
+	for ref := range found {
+		t.Errorf("%s is not in the manifest", ref)
+	}
+}
+
+// TestEveryFile holds each file to be an item or an asset, and text.
+func TestEveryFile(t *testing.T) {
+	all := kinds(t)
+	if got, want := len(all), 4; got != want {
+		t.Errorf("%d kinds, want %d", got, want)
+	}
+	for _, p := range walk(t) {
+		b := read(t, p)
+		if len(b) == 0 || b[len(b)-1] != '\n' || strings.ContainsAny(string(b), "\r\t") || strings.Contains(string(b), " \n") {
+			t.Errorf("%s isn't lines of text without tabs and spaces at their ends", p)
+		}
+		item := false
+		for _, k := range all {
+			_, err := k.RefOf(p)
+			item = item || err == nil && k.Marked(p, b)
+		}
+		_, rest, _ := strings.Cut(p, "/")
+		if item == model.IsAsset(rest) {
+			t.Errorf("%s: item %v, asset %v", p, item, model.IsAsset(rest))
+		}
+	}
+}
+
+// TestExecutors follows every tool to its primitive.
+func TestExecutors(t *testing.T) {
+	found := items(t)
+	primitives := 0
+	for ref, m := range found {
+		if m.Tool == nil {
+			continue
+		}
+		if m.Tool.Primitive {
+			primitives++
+		}
+		for links := 1; !m.Tool.Primitive; links++ {
+			next := found["tool:"+m.Tool.Executor]
+			if next == nil || next.Tool == nil || links == 10 {
+				t.Fatalf("%s: no tool %q after %d links", ref, m.Tool.Executor, links)
+			}
+			m = next
+		}
+	}
+	if primitives != 2+4 { // extractors have no executor either
+		t.Errorf("%d primitives", primitives)
+	}
+	for _, id := range []string{
+		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
+		"runtimes/node_runtime", "runtimes/bash_runtime",
+	} {
+		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
+			t.Errorf("rye/core/%s, which existing tools name, isn't there", id)
+		}
+	}
+}
+
+// filledIn is what the package comment promises to whoever runs a runtime.
+var filledIn = []string{"{tool_path}", "{project_path}", "{params_json}", "{anchor_path}", "{runtime_lib}"}
+
+// TestRuntimes holds runtimes to what their primitive takes, and to what the package comment says of them.
+func TestRuntimes(t *testing.T) {
+	found := items(t)
+	takes := found["tool:rye/core/primitives/subprocess"].Tool.ConfigSchema.Get("properties")
+	place := regexp.MustCompile(`\$?\{[^}]*\}`)
+	for ref, m := range found {
+		if m.Tool == nil || m.Tool.Type != "runtime" {
+			continue
+		}
+		for _, e := range m.Tool.Config.Map {
+			if takes.Get(e.Key) == nil {
+				t.Errorf("%s: the primitive takes no %s", ref, e.Key)
+			}
+		}
+		for _, text := range texts(m.Tool.Config, m.Tool.Anchor) {
+			for _, p := range place.FindAllString(text, -1) {
+				name := "${" + m.Tool.EnvConfig.Get("interpreter").Get("var").String() + "}"
+				if !slices.Contains(filledIn, p) && p != name {
+					t.Errorf("%s: nobody fills in %s", ref, p)
+				}
+				if strings.Contains(p, "params_json") && text != p {
+					t.Errorf("%s: the parameters are part of %q", ref, text)
+				}
+			}
+			if _, file, ok := strings.Cut(text, "{runtime_lib}/"); ok {
+				read(t, path.Join("tools", path.Dir(m.Ref.ID), m.Tool.Anchor.Get("lib").String(), file))
+			}
+		}
+	}
+}
+
+// texts returns all the texts in values.
+func texts(values ...*value.Value) (all []string) {
+	for _, v := range values {
+		if v == nil {
+			continue
+		}
+		if v.Kind == value.Text {
+			all = append(all, v.Text)
+		}
+		all = append(all, texts(v.Items...)...)
+		for _, e := range v.Map {
+			all = append(all, texts(e.Value)...)
+		}
+	}
+	return all
+}
+
+func TestKnowledge(t *testing.T) {
+	found := items(t)
+	var topics []string
+	mention := regexp.MustCompile("`rye docs ([a-z-]+)`")
+	for ref, m := range found {
+		if m.Ref.Kind != "knowledge" {
+			continue
+		}
+		topics = append(topics, m.Ref.Name())
+		if len(m.Tags) == 0 || m.Title == "" || m.Category != "rye" || m.Fields.Get("entry_type").String() != "reference" {
+			t.Errorf("%s: title %q, category %q, tags %q", ref, m.Title, m.Category, m.Tags)
+		}
+		if !strings.HasPrefix(m.Body, "# "+m.Title+"\n") {
+			t.Errorf("%s doesn't begin with its title, but with %.40q", ref, m.Body)
+		}
+		if lines := strings.Count(m.Body, "\n"); lines < 20 || lines > 150 {
+			t.Errorf("%s has %d lines", ref, lines)
+		}
+		for line := range strings.Lines(m.Body) {
+			if n := len([]rune(line)); n > 121 && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s has a line of %d characters: %s", ref, n, line)
+			}
+		}
+		for _, r := range m.Fields.Get("references").Items {
+			if found["knowledge:"+r.String()] == nil || "knowledge:"+r.String() == ref {
+				t.Errorf("%s refers to %q", ref, r)
+			}
+		}
+		for _, topic := range mention.FindAllStringSubmatch(m.Body, -1) {
+			if found["knowledge:rye/"+topic[1]] == nil {
+				t.Errorf("%s names the topic %q", ref, topic[1])
+			}
+		}
+		if strings.Contains(m.Body, "rye:signed:v1") || len(m.Fields.Get("references").Items) == 0 {
+			t.Errorf("%s has no references", ref)
+		}
+	}
+	slices.Sort(topics)
+	want := []string{"chain", "commands", "directive-format", "errors", "extractors", "items", "keys", "knowledge-format", "overview",
+		"policy", "search-syntax", "signing", "spaces", "store", "threat-model", "tool-format", "what-to-commit"}
+	if !slices.Equal(topics, want) {
+		t.Errorf("topics %q, want %q", topics, want)
+	}
+}
+
+// render fills in a template as the command does.
+func render(template []byte, ref model.Ref, description string) []byte {
+	return []byte(strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(),
+		"{{description}}", description).Replace(string(template)))
+}
+
+func TestTemplates(t *testing.T) {
+	const dir = "tools/rye/core/templates/"
+	all := kinds(t)
+	seen := map[string]bool{}
+	for _, p := range walk(t) {
+		if !strings.HasPrefix(p, dir) {
+			continue
+		}
+		ext := path.Ext(p)
+		name := strings.TrimSuffix(strings.TrimPrefix(p, dir+"_"), ext)
+		k := all[name]
+		if k == nil {
+			t.Errorf("%s is of no kind", p)
+			continue
+		}
+		seen[name] = true
+		for _, id := range []string{"greet", "acme/greet", "acme/deep/er/greet_2"} {
+			for _, description := range []string{"Greets somebody", "yes: it's 100 % — #1, [ok] | 'so'", "null", "!#$%'()*+,-./:;=?@[]^_`{|}~"} {
+				ref := model.Ref{Kind: k.Name, ID: id}
+				file := k.Dir + "/" + id + ext
+				content := render(read(t, p), ref, description)
+				if got, err := k.RefOf(file); got != ref || err != nil {
+					t.Errorf("%s is %v, %v", file, got, err)
+				}
+				if !k.Marked(file, content) {
+					t.Errorf("%s: what comes of %s isn't marked", file, p)
+				}
+				m := k.Read(ref, file, content)
+				report(t, p+" as "+file, m.Problems)
+				if strings.Contains(string(content), "{{") {
+					t.Errorf("%s: something isn't filled in:\n%s", p, content)
+				}
+				if m.Category != ref.Category() && k.Name != "config" {
+					t.Errorf("%s has the category %q", file, m.Category)
+				}
+				if k.Name != "config" && m.Description != description && m.Title != description {
+					t.Errorf("%s says %q, %q, not %q", file, m.Description, m.Title, description)
+				}
+			}
+		}
+	}
+	for name := range all {
+		if !seen[name] {
+			t.Errorf("there is no template for a %s", name)
+		}
+	}
+}
+
+func TestManifestIsCanonical(t *testing.T) {
+	list, files, err := Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, _, err := manifest.AppendFileList(nil, list, files)
+	if err != nil || string(again) != string(Manifest()) {
+		t.Errorf("written again it differs: %v", err)
+	}
+}

@@ -1,0 +1,80 @@
+package tree
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"regexp"
+	"sync"
+)
+
+// firstFormat is a line of the first format that is a comment below "#" and nothing else.
+var firstFormat = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^# rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:[a-f0-9]{64}:[A-Za-z0-9_-]{86}==:[a-f0-9]{16}` +
+		`(\|[a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+)?\r?\n`)
+})
+
+// headSize is more than a shebang, a line of the first format, and two lines have that anybody looks at.
+const headSize = 16 << 10
+
+// isComment reports whether the line of the first format at the head of a file changes nothing by standing there.
+// Its readers let any text follow, which would choose Python's coding, and end it at a CR, at which sh does not; and
+// what must be in the first or the second line isn't found below it.
+func isComment(head []byte) bool {
+	rest := head
+	if bytes.HasPrefix(head, []byte("#!/")) {
+		_, rest, _ = bytes.Cut(head, []byte("\n"))
+	}
+	line := firstFormat().Find(rest)
+	if line == nil {
+		return false
+	}
+	rest = rest[len(line):]
+	if bytes.HasPrefix(rest, []byte("\ufeff")) || bytes.HasPrefix(rest, []byte("#!")) {
+		return false
+	}
+	// A line ends at a CR for Python too.
+	for range 2 {
+		i := bytes.IndexAny(rest, "\r\n")
+		if i < 0 {
+			i = len(rest)
+		}
+		if bytes.Contains(rest[:i], []byte("coding")) {
+			return false
+		}
+		rest = bytes.TrimPrefix(rest[i:], []byte("\r"))
+		rest = bytes.TrimPrefix(rest, []byte("\n"))
+	}
+	return true
+}
+
+// A headed file keeps what was first read of it: reading it again could give something else.
+type headed struct {
+	fs.File
+	ctx   context.Context
+	head  []byte
+	again bool
+}
+
+func (h *headed) Read(p []byte) (int, error) {
+	if err := h.ctx.Err(); err != nil {
+		return 0, err // a file may be larger than anybody waits for
+	}
+	n, err := h.File.Read(p)
+	if !h.again {
+		h.head = append(h.head, p[:min(n, headSize-len(h.head))]...)
+	}
+	return n, err
+}
+
+// Seek is what package sign looks for line ends with that were changed.
+func (h *headed) Seek(offset int64, whence int) (int64, error) {
+	s, ok := h.File.(io.Seeker)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	h.again = h.again || len(h.head) > 0
+	return s.Seek(offset, whence)
+}

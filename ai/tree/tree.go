@@ -1,0 +1,331 @@
+// Package tree answers: what is the digest of the files that a tool of several files brings along?
+//
+// A signature line of a tool names the tool's own bytes and, behind a "+", its tree: the digest of a listing of
+// all other files in the directory that the tool works from, its anchor's root. So whoever signs the tool vouches
+// for every file beside it, and adding, removing, renaming or changing one of them, or making it executable, is
+// found before anything runs.
+//
+// # The listing
+//
+//	rye: "files/2"
+//	files:
+//	  "lib/__init__.py": {digest: "blake3:af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262", mode: "file"}
+//	  "lib/run.sh": {digest: "blake3:e87b065684e1003950e1996781ed3cf0a6c88751726df8b9963694f204905b3d", mode: "exec"}
+//
+// It is a canonical document (package canon), which is hashed and not kept. Paths are relative to the root, sorted
+// by bytes, and portable as a set. Every regular file below the root is listed but the tool's own; what
+// portable.Droppings tells of is left out. Nothing else may be there: a symbolic link, device, socket or FIFO, an
+// unportable name, or two names that are one where case doesn't count, is refused, all of them at once.
+//
+// The digest of a file is that of its bytes without its signature lines. Otherwise two tools in one directory
+// could never both be signed: each one's signature would change the other's tree. What this leaves open are
+// lines in the place and form of package sign, which are comments; a file whose lines are out of place or order
+// is refused. A file that can't carry lines, as JSON, is hashed as it is. A line of the first format, which anybody
+// can write, is taken off where it is a comment and nothing else: below "#", first or behind "#!/", with no text behind
+// its fields, ended by LF or CR LF, and above nothing that has to be first (a byte order mark, "#!", a coding line).
+// So upgrading a file's signature doesn't change the tree. Elsewhere the file is hashed with it.
+//
+// The digest of the tree is that of the listing. Where there is no other file there is no listing, and the digest
+// is zero: the tool is a file of its own.
+package tree
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// MaxFiles is how many files a tree may have. A tool with more is a project, and belongs into a bundle.
+const MaxFiles = 1 << 14
+
+var spec = canon.Spec{
+	Format: "files/2",
+	Sections: []canon.Section{{Name: "files", Fields: []canon.Field{
+		{Name: "digest", Max: 71}, {Name: "mode", Max: 4},
+	}}},
+	MaxBytes:   32 << 20,
+	MaxEntries: MaxFiles,
+}
+
+// A File is one file of a tree.
+type File struct {
+	Path     string // relative to the root
+	Mode     cas.Mode
+	Size     int64
+	Raw      cas.Digest // of its bytes: what a copy of it is held against
+	Stripped cas.Digest // of its bytes without signature lines: what the listing names
+}
+
+// A Tree is the other files of a tool, sorted by path, and the digest of their listing.
+type Tree struct {
+	Digest cas.Digest // zero without files
+	Files  []File
+}
+
+// Digests returns every digest that a file of the tree could be revoked by.
+func (t *Tree) Digests() []cas.Digest {
+	all := make([]cas.Digest, 0, len(t.Files))
+	for i := range t.Files {
+		f := &t.Files[i]
+		all = append(all, f.Raw)
+		if f.Stripped != f.Raw {
+			all = append(all, f.Stripped)
+		}
+	}
+	return all
+}
+
+// New makes a tree of files, which it sorts. It fails where there can be no such listing.
+func New(files []File) (*Tree, error) {
+	slices.SortFunc(files, func(a, b File) int { return cmp.Compare(a.Path, b.Path) })
+	if err := portable.CheckSet(paths(files)); err != nil {
+		return nil, err
+	}
+	t := &Tree{Files: files}
+	if len(files) == 0 {
+		return t, nil
+	}
+	h := cas.NewHasher()
+	e := canon.NewEncoder(h, &spec)
+	var text [71]byte
+	for i := range files {
+		f := &files[i]
+		if f.Mode != cas.File && f.Mode != cas.Exec {
+			return nil, fmt.Errorf("%+q is neither a file nor executable", f.Path)
+		}
+		e.Begin(0, f.Path)
+		e.StrBytes(0, f.Stripped.Append(text[:0]))
+		e.Str(1, f.Mode.String())
+		e.End()
+	}
+	if err := e.Close(); err != nil {
+		return nil, err
+	}
+	t.Digest = h.Digest()
+	return t, nil
+}
+
+func paths(files []File) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := range files {
+			if !yield(files[i].Path) {
+				return
+			}
+		}
+	}
+}
+
+var (
+	errLink    = errors.New("is a symbolic link, which no tree holds")
+	errSpecial = errors.New("is neither a file nor a directory")
+	errMany    = fmt.Errorf("has more than %d files, too many for one tool", MaxFiles)
+)
+
+// A FileError says why a file can't be part of a tree. Path is relative to the root.
+type FileError struct {
+	Path string
+	Err  error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong with the file.
+func (e *FileError) Unwrap() error { return e.Err }
+
+// maxTold bounds how many files a RefusedError names.
+const maxTold = 100
+
+// A RefusedError names the files for which a directory is no tree, sorted by path, the first hundred of them.
+type RefusedError struct{ Files []*FileError }
+
+func (e *RefusedError) Error() string {
+	if more := len(e.Files) - 1; more > 0 {
+		return fmt.Sprintf("%v (and %d more)", e.Files[0], more)
+	}
+	return e.Files[0].Error()
+}
+
+// Unwrap returns the errors about the files.
+func (e *RefusedError) Unwrap() []error {
+	all := make([]error, len(e.Files))
+	for i, f := range e.Files {
+		all[i] = f
+	}
+	return all
+}
+
+// A Root is the directory that a tool works from.
+type Root struct {
+	FS     fs.FS
+	Dir    string // in FS; "." for all of it
+	Below  string // relative to Dir: only what is below it is listed; "" for all. It need not be there
+	Except string // the tool's own file, relative to Dir
+	// Style says which comments a file has, by its name. It is that of the tool's kind, without rules for the first
+	// format.
+	Style func(name string) sign.Style
+	// Exec says whether a file may be executed; nil: its mode does.
+	Exec func(name string, info fs.FileInfo) bool
+}
+
+// Read reads the files below a root. A file is read once; whether it is still the same when it is used is for the
+// user to see to, by File.Raw. An error is one of the context, a *RefusedError, or about the directory.
+func (r Root) Read(ctx context.Context) (*Tree, error) {
+	w := walk{Root: r, ctx: ctx}
+	if err := w.dir(r.Below); err != nil && (r.Below == "" || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, err
+	}
+	if len(w.refused) > 0 {
+		slices.SortFunc(w.refused, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
+		return nil, &RefusedError{w.refused[:min(maxTold, len(w.refused))]}
+	}
+	t, err := New(w.files)
+	if pe, ok := errors.AsType[*portable.Error](err); ok {
+		return nil, &RefusedError{[]*FileError{{pe.Path, err}}}
+	}
+	return t, err
+}
+
+type walk struct {
+	Root
+	ctx     context.Context
+	files   []File
+	refused []*FileError
+}
+
+func (w *walk) refuse(name string, err error) {
+	if len(w.refused) <= maxTold {
+		w.refused = append(w.refused, &FileError{name, err})
+	}
+}
+
+// dir reads a directory below the root, "" the root itself. The one where the walk begins must be readable.
+func (w *walk) dir(dir string) error {
+	entries, err := fs.ReadDir(w.FS, path.Join(w.Dir, dir))
+	if err != nil {
+		if dir == w.Below {
+			return err
+		}
+		w.refuse(dir, err)
+		return nil
+	}
+	for _, e := range entries {
+		if err := w.ctx.Err(); err != nil {
+			return err
+		}
+		name := path.Join(dir, e.Name())
+		if name == w.Except || portable.Droppings(e.Name()) {
+			continue
+		}
+		// Before anything is opened by the name, and so that no depth of directories is followed for ever.
+		if err := portable.Check(name); err != nil {
+			w.refuse(name, err)
+			continue
+		}
+		switch {
+		case e.IsDir():
+			err = w.dir(name)
+		case e.Type()&fs.ModeSymlink != 0:
+			w.refuse(name, errLink)
+		case !e.Type().IsRegular():
+			w.refuse(name, errSpecial)
+		default:
+			err = w.file(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) file(name string) error {
+	if len(w.files) == MaxFiles {
+		return &RefusedError{[]*FileError{{w.Dir, errMany}}}
+	}
+	f, err := w.read(name)
+	switch {
+	case w.ctx.Err() != nil:
+		return w.ctx.Err()
+	case err != nil:
+		w.refuse(name, err)
+		return nil
+	}
+	w.files = append(w.files, f)
+	return nil
+}
+
+func (w *walk) read(name string) (File, error) {
+	file, err := w.FS.Open(path.Join(w.Dir, name))
+	if err != nil {
+		return File{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return File{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return File{}, errSpecial
+	}
+	h := &headed{File: file, ctx: w.ctx}
+	signed, err := sign.Read(h, w.style(name))
+	if err != nil {
+		return File{}, err
+	}
+	f := File{Path: name, Mode: cas.File, Size: info.Size(), Raw: signed.Raw, Stripped: signed.Stripped}
+	if signed.Format == sign.V1 && !isComment(h.head) {
+		f.Stripped = f.Raw
+	}
+	if w.executable(name, info) {
+		f.Mode = cas.Exec
+	}
+	return f, nil
+}
+
+func (w *walk) style(name string) sign.Style {
+	s := sign.StyleOf(name)
+	if w.Style != nil {
+		s = w.Style(name)
+	}
+	if s == sign.Hash {
+		s |= sign.V1Tool
+	}
+	return s
+}
+
+func (w *walk) executable(name string, info fs.FileInfo) bool {
+	if w.Exec != nil {
+		return w.Exec(path.Join(w.Dir, name), info)
+	}
+	return info.Mode().Perm()&0o100 != 0
+}
+
+// Within returns those files of the tree that a rule of a tool's verify_deps means, by their extension and the
+// directories that are not looked into. The rule selects what to speak of; every file of the tree is vouched for.
+func (t *Tree) Within(dir string, recursive bool, extensions, exclude []string) []File {
+	var found []File
+	for i := range t.Files {
+		rest, ok := t.Files[i].Path, true
+		if dir != "." && dir != "" {
+			rest, ok = strings.CutPrefix(rest, dir+"/")
+		}
+		segments := strings.Split(rest, "/")
+		dirs := segments[:len(segments)-1]
+		if !ok || !recursive && len(dirs) > 0 || len(extensions) > 0 && !slices.Contains(extensions, path.Ext(rest)) ||
+			slices.ContainsFunc(dirs, func(d string) bool { return slices.Contains(exclude, d) }) {
+			continue
+		}
+		found = append(found, t.Files[i])
+	}
+	return found
+}
