@@ -1,8 +1,9 @@
-// Package manifest answers: what does this signed document say, and may it be believed in the order it came?
+// Package manifest answers: what does this signed document say?
 //
-// It reads and writes the documents that are signed as a whole (lists of files, of revocations, rotations of keys),
-// statements in envelopes, and the journal that remembers what was seen. Keys are package key's matter, single
-// lines of signatures package sign's, and whether a signature is enough package policy's.
+// It reads and writes the documents that are signed as a whole: lists of files, of revocations, rotations of keys.
+// Keys are package key's matter, single lines of signatures package sign's, whether a signature is enough package
+// policy's, what was seen before package rollback's, and what is said about documents in the form that other
+// programs read package attest's.
 //
 // # Documents
 //
@@ -92,37 +93,4 @@
 // the one named by retire goes. The name, and owner, not-before and key-expires if they are there, are what the
 // policy is to say of it; expires is when the offer ends. Steps can't be left out or swapped, since each names all
 // keys that it starts from.
-//
-// # Envelopes
-//
-// Statements, such as how something was built, are in-toto Statements v1 in DSSE envelopes, for other programs to
-// read too. We write both as JCS (package jcs), name keys by their fingerprint, and sort signatures by it:
-//
-//	{"payload":"eyJf…","payloadType":"application/vnd.in-toto+json","signatures":[{"keyid":"1eed29…","sig":"POgE9P…"}]}
-//
-// We read any JSON with one meaning, without members that the two formats don't define (but in the predicate), at
-// most 32 MiB and 16 signatures. VerifyStatement is the way to ask what a statement is worth: it takes the keys,
-// how many must have signed, and what the statement is to be about, so that none of these can be forgotten.
-//
-// # The journal
-//
-// A Journal remembers, for each name and source, which id each version had: that never changes, and what is asked
-// for by name alone never goes back. It is a text file to which lines are added:
-//
-//	rye journal rollback/2
-//	66c95ceae9d60efb move "https://example.org/a" "bundle:a" 1.2.0 blake3:3ae7… 2026-11-20T12:00:00Z 4d9b1c60f44bc434
-//	4d9b1c60f44bc434 seen "https://example.org/a" "bundle:a" 1.0.0 blake3:96a4… 2026-11-20T12:00:00Z 546833b863f3fad2
-//	546833b863f3fad2 forget "https://example.org/a" "bundle:a" 0f1a…
-//
-// A line has the sum of the line before, what happened, the source, the name, the version or counter, the id, the
-// time, and the sum of all that: the first 16 digits of its BLAKE3. "seen" gives a version its id, "move" also puts
-// the name at it, "forget" forgets the name. Source and name are quoted as Go does, in ASCII.
-//
-// Lines are added under a lock (the file beside it, with ".lock", which also remembers that there is a journal) and
-// synced before the call returns. Of a process that died while it wrote, there may be the beginning of a line at the
-// end, or NUL: that is cut off by the next who writes, and overlooked by those who read. Any other byte that isn't
-// as it was written, and a journal that was there and is gone, is a *JournalError, never an empty memory; taking
-// whole lines off the end is not noticed. Lines that say nothing any more (a forgotten name, the counters that a
-// list left behind) go when they are more than half of a journal of more than 256 KiB: it is then written anew
-// beside, synced and renamed.
 package manifest

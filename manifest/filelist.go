@@ -131,12 +131,6 @@ func (e *ListError) Unwrap() error { return e.Err }
 // Expired reports whether the list has expired at a moment.
 func (l *FileList) Expired(at time.Time) bool { return !l.Expires.IsZero() && !at.Before(l.Expires) }
 
-// Step returns what a Journal should remember of the list; byName says that it came as what its id stands for
-// there, and not because this version was asked for.
-func (l *FileList) Step(source string, byName bool, at time.Time) Step {
-	return Step{source, "bundle:" + l.BundleID, l.Version, l.ID, byName, at}
-}
-
 // ReadFileList reads a file list, with or without its signature lines, and calls visit with each file, sorted
 // by path. The File is used again for the next; its strings may be kept. Files are given before the end has been
 // seen, so visit may only collect: nothing may be done before ReadFileList has returned no error. An error of

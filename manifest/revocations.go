@@ -48,11 +48,6 @@ func (r *Revocations) For(signers []sign.Signer) (*policy.List, error) {
 	}, r.Entries)
 }
 
-// Step returns what a Journal should remember of the list.
-func (r *Revocations) Step(source string, at time.Time) Step {
-	return Step{source, "revocations:" + r.List, fmt.Sprint(r.Counter), r.ID, true, at}
-}
-
 // A DocumentError says what no document of a kind may say, though it is a canonical one.
 type DocumentError struct {
 	Kind string // "revocations" or "rotation"

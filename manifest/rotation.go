@@ -59,6 +59,7 @@ func ReadRotation(in io.Reader) (*Rotation, error) {
 	if r.Document, err = s.document(sign.Rotation, "rotation:"+r.Step.Rule); err != nil {
 		return nil, err
 	}
+	r.Step.ID = r.ID
 	return r, nil
 }
 

@@ -73,3 +73,20 @@ func TestNothingRepaints(t *testing.T) {
 		}
 	}
 }
+
+// TestMarkerFarAway: what the parsers read as the marker of a kind is not passed over by the quick look.
+func TestMarkerFarAway(t *testing.T) {
+	space := strings.Repeat(" ", 100)
+	for path, text := range map[string]string{
+		"tools/a.yaml":   "executor_id" + space + ": null\n",
+		"tools/a.py":     "__executor_id__" + space + "= None\n",
+		"tools/b.py":     "x = 1\n\f__executor_id__ = None\n",
+		"tools/a.sh":     "# ---\n# executor_id" + space + ": null\n# ---\n",
+		"knowledge/a.md": "---\nid" + space + ": a\n---\n",
+	} {
+		k := kindOf(t, path)
+		if m := k.Read(Ref{k.Name, "a"}, path, []byte(text)); !m.Marked || !k.Marked(path, []byte(text)) {
+			t.Errorf("%s: the file is an item, %v, and may be one, %v", path, m.Marked, k.Marked(path, []byte(text)))
+		}
+	}
+}

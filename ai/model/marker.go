@@ -81,7 +81,7 @@ func hasWord(file, word []byte, parser string) bool {
 	case commentParser:
 		lead = " \t\"'#/*-<!;"
 	case pythonParser:
-		lead, before, tail, sign = "_ \t(", "\n\r;\ufeff", "_ \t)", "=:"
+		lead, before, tail, sign = "_ \t\f(", "\n\r;\ufeff", "_ \t)", "=:"
 	}
 	for at := 0; ; {
 		i := bytes.Index(file[at:], word)
@@ -90,7 +90,7 @@ func hasWord(file, word []byte, parser string) bool {
 		}
 		i += at
 		at = i + len(word)
-		after := bytes.TrimLeft(file[at:min(len(file), at+40)], tail)
+		after := bytes.TrimLeft(file[at:], tail)
 		if len(after) == 0 || bytes.IndexByte([]byte(sign), after[0]) < 0 {
 			continue
 		}

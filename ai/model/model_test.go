@@ -133,8 +133,8 @@ func TestManyProblems(t *testing.T) {
 	if last := m.Problems[fields.MaxProblems-1].Message; last != "there are more problems than are told" {
 		t.Errorf("got %s", last)
 	}
-	m = readTool(t, "executor_id: null\npermissions: ["+strings.Repeat("rye.*, ", 501)+"]\n")
-	if got := told(m.Problems); got != "line 6, column 14: Field 'permissions' has 501 entries, more than 500\n" {
+	m = readTool(t, "executor_id: null\npermissions: ["+strings.Repeat("rye.*, ", 257)+"]\n")
+	if got := told(m.Problems); got != "line 6, column 14: Field 'permissions' has 257 entries, more than 256\n" {
 		t.Errorf("got %s", got)
 	}
 }

@@ -180,24 +180,60 @@ type Root struct {
 // Read reads the files below a root. A file is read once; whether it is still the same when it is used is for the
 // user to see to, by File.Raw. An error is one of the context, a *RefusedError, or about the directory.
 func (r Root) Read(ctx context.Context) (*Tree, error) {
-	w := walk{Root: r, ctx: ctx}
-	if err := w.dir(r.Below); err != nil && (r.Below == "" || !errors.Is(err, fs.ErrNotExist)) {
+	l, err := r.list(ctx, MaxFiles)
+	if err != nil {
 		return nil, err
 	}
-	if len(w.refused) > 0 {
-		slices.SortFunc(w.refused, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
-		return nil, &RefusedError{w.refused[:min(maxTold, len(w.refused))]}
+	return l.Tree("")
+}
+
+// A Listing is all files below a root, read once for the many tools that work from it.
+type Listing struct {
+	dir     string
+	files   []File
+	refused []*FileError
+}
+
+// List reads the files below a root, whatever Except says. An error is one of the context, or about the directory.
+func (r Root) List(ctx context.Context) (*Listing, error) {
+	r.Except = ""
+	return r.list(ctx, MaxFiles+1) // a tool's own file isn't one of its tree
+}
+
+// Len returns how many files there are.
+func (l *Listing) Len() int { return len(l.files) }
+
+// Tree returns what Read does for a tool with this file. It may be used by many goroutines.
+func (l *Listing) Tree(except string) (*Tree, error) {
+	refused := slices.DeleteFunc(slices.Clone(l.refused), func(f *FileError) bool { return f.Path == except })
+	if len(refused) > 0 {
+		slices.SortFunc(refused, func(a, b *FileError) int { return cmp.Compare(a.Path, b.Path) })
+		return nil, &RefusedError{refused[:min(maxTold, len(refused))]}
 	}
-	t, err := New(w.files)
+	files := slices.DeleteFunc(slices.Clone(l.files), func(f File) bool { return f.Path == except })
+	if len(files) > MaxFiles {
+		return nil, &RefusedError{[]*FileError{{l.dir, errMany}}}
+	}
+	t, err := New(files)
 	if pe, ok := errors.AsType[*portable.Error](err); ok {
 		return nil, &RefusedError{[]*FileError{{pe.Path, err}}}
 	}
 	return t, err
 }
 
+func (r Root) list(ctx context.Context, most int) (*Listing, error) {
+	w := walk{Root: r, ctx: ctx, most: most}
+	if err := w.dir(r.Below); err != nil && (r.Below == "" || !errors.Is(err, fs.ErrNotExist)) {
+		return nil, err
+	}
+	return &Listing{r.Dir, w.files, w.refused}, nil
+}
+
 type walk struct {
 	Root
 	ctx     context.Context
+	most    int
+	head    []byte
 	files   []File
 	refused []*FileError
 }
@@ -249,7 +285,7 @@ func (w *walk) dir(dir string) error {
 }
 
 func (w *walk) file(name string) error {
-	if len(w.files) == MaxFiles {
+	if len(w.files) == w.most {
 		return &RefusedError{[]*FileError{{w.Dir, errMany}}}
 	}
 	f, err := w.read(name)
@@ -277,8 +313,9 @@ func (w *walk) read(name string) (File, error) {
 	if !info.Mode().IsRegular() {
 		return File{}, errSpecial
 	}
-	h := &headed{File: file, ctx: w.ctx}
+	h := &headed{File: file, ctx: w.ctx, head: w.head[:0]}
 	signed, err := sign.Read(h, w.style(name))
+	w.head = h.head // for the next file
 	if err != nil {
 		return File{}, err
 	}

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // onDisk returns the files of a directory as put takes them, and checks that nothing else is beside it.
@@ -447,11 +448,11 @@ func BenchmarkImport(b *testing.B) {
 			b.Log("nothing is remembered here")
 		}
 		db := filepath.Join(b.TempDir(), "db")
-		clock := newClock()
-		later := func() Moment { m := clock(); m.Wall += 10 * margin; return m }
+		clock := statcache.NewClock()
+		later := func() statcache.Moment { m := clock(); m.Wall += 10 * margin; return m }
 		b.ReportAllocs()
 		for b.Loop() {
-			c := OpenCache(db, CacheOptions{Now: later})
+			c := statcache.Open(db, statcache.Options{Now: later})
 			_, err := Import(b.Context(), hashing{}, dir, Options{Cache: c})
 			must(b, err)
 			c.Close(b.Context())

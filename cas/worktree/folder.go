@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // A folder is an open directory. Names in it are looked up in the directory that was opened, wherever it was
@@ -15,10 +17,10 @@ type folder interface {
 	// list returns the names in it, in no order, in memory of b.
 	list(b *listBuffer, into []name) ([]name, error)
 	// stat tells about a name without opening it.
-	stat(name string) (stamp, error)
+	stat(name string) (statcache.Stamp, error)
 	// open opens a regular file for reading, without ever waiting for another process; anything else gives
 	// a *KindError.
-	open(name string) (io.ReadCloser, stamp, error)
+	open(name string) (io.ReadCloser, statcache.Stamp, error)
 	// sub opens a directory.
 	sub(name string) (folder, folderInfo, error)
 	close() error
@@ -39,14 +41,6 @@ type name struct {
 	mode fs.FileMode
 }
 
-// A stamp is what tells whether a file changed. Where there is no ctime it is zero.
-type stamp struct {
-	dev, ino     uint64
-	size         int64
-	mtime, ctime int64 // nanoseconds since 1970
-	mode         uint32
-}
-
 // A rootFolder is a folder by way of os.Root, which every system has.
 type rootFolder struct{ r *os.Root }
 
@@ -64,8 +58,16 @@ func rootInfo(r *os.Root) (folder, folderInfo, error) {
 		r.Close()
 		return nil, folderInfo{}, err
 	}
-	s, _ := stampOf(fi)
-	return rootFolder{r}, folderInfo{dev: s.dev, stamps: ownStamps(r)}, nil
+	return rootFolder{r}, folderInfo{dev: statcache.StampOf(fi).Dev, stamps: ownStamps(r)}, nil
+}
+
+func ownStamps(r *os.Root) bool {
+	d, err := r.Open(".")
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	return statcache.OwnStamps(d.Fd())
 }
 
 func (f rootFolder) list(_ *listBuffer, into []name) ([]name, error) {
@@ -88,42 +90,39 @@ func (f rootFolder) list(_ *listBuffer, into []name) ([]name, error) {
 	}
 }
 
-func (f rootFolder) stat(name string) (stamp, error) {
+func (f rootFolder) stat(name string) (statcache.Stamp, error) {
 	fi, err := f.r.Lstat(name)
 	if err != nil {
-		return stamp{}, err
+		return statcache.Stamp{}, err
 	}
-	s, _ := stampOf(fi)
-	return s, nil
+	return statcache.StampOf(fi), nil
 }
 
 // open looks before it opens and again afterwards, because os.Root follows links that stay inside the root.
-func (f rootFolder) open(name string) (io.ReadCloser, stamp, error) {
+func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	before, err := f.r.Lstat(name)
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, statcache.Stamp{}, err
 	}
 	if !before.Mode().IsRegular() {
-		return nil, stamp{}, describe(before.Mode())
+		return nil, statcache.Stamp{}, describe(before.Mode())
 	}
 	r, err := f.r.OpenFile(name, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, stamp{}, escaped(err)
+		return nil, statcache.Stamp{}, escaped(err)
 	}
 	fi, err := r.Stat()
 	if err == nil && !os.SameFile(before, fi) {
 		err = errSwapped
 	}
+	if err == nil && !fi.Mode().IsRegular() {
+		err = describe(fi.Mode())
+	}
 	if err != nil {
 		r.Close()
-		return nil, stamp{}, err
+		return nil, statcache.Stamp{}, err
 	}
-	s, err := stampOf(fi)
-	if err != nil {
-		r.Close()
-		return nil, stamp{}, err
-	}
-	return r, s, nil
+	return r, statcache.StampOf(fi), nil
 }
 
 // escaped recognises that os.Root itself has refused, and not the system: where there was no link a moment ago,

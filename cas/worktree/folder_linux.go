@@ -7,8 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 
+	"github.com/rye-build/rye/cas/statcache"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,7 +42,7 @@ func dirInfo(fd int) (folder, folderInfo, error) {
 		unix.Close(fd)
 		return nil, folderInfo{}, err
 	}
-	return fdFolder(fd), folderInfo{dev: uint64(st.Dev), stamps: stampsOf(fd)}, nil
+	return fdFolder(fd), folderInfo{dev: uint64(st.Dev), stamps: statcache.OwnStamps(uintptr(fd))}, nil
 }
 
 func openat(dir int, name string, flags int) (fd int, err error) {
@@ -60,46 +60,6 @@ func retry(f func() error) error {
 			return err
 		}
 	}
-}
-
-// stampsOf reports whether files on the file system of fd are stamped by this machine's clock, with every
-// change and with more than whole seconds. Unknown file systems count as those that aren't.
-func stampsOf(fd int) bool {
-	var st unix.Statfs_t
-	if err := retry(func() error { return unix.Fstatfs(fd, &st) }); err != nil {
-		return false
-	}
-	switch uint32(st.Type) {
-	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.BCACHEFS_SUPER_MAGIC,
-		unix.TMPFS_MAGIC, unix.RAMFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC, unix.SQUASHFS_MAGIC, unix.EROFS_SUPER_MAGIC_V1, zfsMagic:
-		return true
-	}
-	return false
-}
-
-const zfsMagic = 0x2fc12fc1
-
-// ownStamps is stampsOf for a Root.
-func ownStamps(r *os.Root) bool {
-	d, err := r.Open(".")
-	if err != nil {
-		return false
-	}
-	defer d.Close()
-	return stampsOf(int(d.Fd()))
-}
-
-// stampOf returns what a file looked like; of a file that isn't regular, an error that says so.
-func stampOf(fi fs.FileInfo) (stamp, error) {
-	s := stamp{size: fi.Size(), mtime: fi.ModTime().UnixNano(), mode: uint32(fi.Mode())}
-	if st, ok := fi.Sys().(*syscall.Stat_t); ok {
-		s.dev, s.ino, s.mode = uint64(st.Dev), uint64(st.Ino), uint32(st.Mode)
-		s.ctime = int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec)
-	}
-	if !fi.Mode().IsRegular() {
-		return s, describe(fi.Mode())
-	}
-	return s, nil
 }
 
 const execBit = unix.S_IXUSR
@@ -180,7 +140,7 @@ func direntMode(t byte) fs.FileMode {
 	return fs.ModeIrregular
 }
 
-func (f fdFolder) stat(name string) (stamp, error) {
+func (f fdFolder) stat(name string) (statcache.Stamp, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(f), name, &st, unix.AT_SYMLINK_NOFOLLOW)
 	for err == unix.EINTR {
@@ -189,23 +149,23 @@ func (f fdFolder) stat(name string) (stamp, error) {
 	return stampOfStat(&st), err
 }
 
-func stampOfStat(st *unix.Stat_t) stamp {
-	return stamp{
-		dev: uint64(st.Dev), ino: uint64(st.Ino), size: st.Size, mode: uint32(st.Mode),
-		mtime: int64(st.Mtim.Sec)*1e9 + int64(st.Mtim.Nsec),
-		ctime: int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec),
+func stampOfStat(st *unix.Stat_t) statcache.Stamp {
+	return statcache.Stamp{
+		Dev: uint64(st.Dev), Ino: uint64(st.Ino), Size: st.Size, Mode: uint32(st.Mode),
+		Mtime: int64(st.Mtim.Sec)*1e9 + int64(st.Mtim.Nsec),
+		Ctime: int64(st.Ctim.Sec)*1e9 + int64(st.Ctim.Nsec),
 	}
 }
 
 // open is called for what was a regular file when it was listed. If a FIFO took its place O_NONBLOCK keeps the
 // call from waiting for somebody to write.
-func (f fdFolder) open(name string) (io.ReadCloser, stamp, error) {
+func (f fdFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	fd, err := openat(int(f), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if err == unix.ELOOP {
 		err = &KindError{"symbolic link"}
 	}
 	if err != nil {
-		return nil, stamp{}, err
+		return nil, statcache.Stamp{}, err
 	}
 	var st unix.Stat_t
 	err = retry(func() error { return unix.Fstat(fd, &st) })
@@ -214,7 +174,7 @@ func (f fdFolder) open(name string) (io.ReadCloser, stamp, error) {
 	}
 	if err != nil {
 		unix.Close(fd)
-		return nil, stamp{}, err
+		return nil, statcache.Stamp{}, err
 	}
 	return fdFile(fd), stampOfStat(&st), nil
 }

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // Options say how a directory is imported. The zero Options are good.
@@ -18,7 +19,7 @@ type Options struct {
 	// Workers is how many goroutines read; GOMAXPROCS when zero.
 	Workers int
 	// Cache remembers the digests of unchanged files; nil remembers nothing.
-	Cache *Cache
+	Cache *statcache.Cache
 	// Skip says what else is left out, by the path relative to the directory, "/"-separated. It is called from
 	// several goroutines.
 	Skip func(path string, dir bool) bool
@@ -91,8 +92,8 @@ type importer struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc // with the first error
 	batch  cas.Batch
-	root   string // absolute
-	begin  Moment // set when there is a cache
+	root   string           // absolute
+	begin  statcache.Moment // set when there is a cache
 
 	mu    sync.Mutex
 	wake  sync.Cond
@@ -119,7 +120,7 @@ type worker struct {
 	at      []int32 // which file each of ids is
 	tree    []byte
 	entries []cas.Entry
-	value   []byte
+	recall  []statcache.File
 	list    listBuffer
 }
 
@@ -135,7 +136,7 @@ func (m *importer) importDir() error {
 		return err
 	}
 	if m.Cache != nil {
-		m.begin = m.Cache.now()
+		m.begin = m.Cache.Now()
 	}
 	root := &dir{f: f, info: info}
 	root.expect(1)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // ways are the options that choose between the two implementations of everything.
@@ -476,7 +477,7 @@ func TestImportWhileFilesChange(t *testing.T) {
 				os.WriteFile(path, bytes.Repeat([]byte("b"), r.IntN(600<<10)), 0o644)
 			}
 		}()
-		cache := OpenCache(filepath.Join(t.TempDir(), "c"), CacheOptions{})
+		cache := statcache.Open(filepath.Join(t.TempDir(), "c"), statcache.Options{})
 		for range 40 {
 			var s cas.Memory
 			r := importInto(t, &s, dir, Options{portable: way, Cache: cache})

@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // readWhole is the size up to which a file is read into memory.
@@ -21,8 +22,8 @@ func (m *importer) readFile(w *worker, d *dir, f *file) error {
 		return m.swapped(m.pathOf(d, f.name), err)
 	}
 	defer r.Close()
-	f.mode, f.record, f.stamp = modeFor(s.mode), -1, stamp{}
-	n, err := readSome(r, w.buf, s.size)
+	f.mode, f.stamp = modeFor(s.Mode), statcache.Stamp{}
+	n, err := readSome(r, w.buf, s.Size)
 	if err != nil {
 		return located(m.pathOf(d, f.name), err)
 	}
@@ -31,15 +32,15 @@ func (m *importer) readFile(w *worker, d *dir, f *file) error {
 		f.digest, err = m.batch.PutBytes(m.ctx, cas.Blob, w.buf[:n])
 		m.progress(1, f.size)
 	} else {
-		err = m.stream(d, f, io.MultiReader(bytes.NewReader(w.buf[:n]), r), s.size)
+		err = m.stream(d, f, io.MultiReader(bytes.NewReader(w.buf[:n]), r), s.Size)
 	}
 	if err != nil {
 		return err
 	}
 	m.read.Add(1)
 	if m.Cache != nil {
-		m.Cache.misses.Add(1)
-		if f.size == s.size && s.dev == d.info.dev && s.settled(m.begin) {
+		m.Cache.Count(0, 1)
+		if f.size == s.Size && s.Dev == d.info.dev && m.begin.Settled(s.Mtime, s.Ctime) {
 			f.stamp = s
 		}
 	}

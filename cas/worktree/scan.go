@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // share is how many files of one directory make a job. A directory with more keeps several workers busy.
@@ -33,9 +34,9 @@ type dir struct {
 	open  atomic.Int32 // jobs and directories that must be done before the tree can be made
 
 	files []file
-	subs  []sub
-	old   value // what the cache remembered; files refer to its bytes
-	fresh bool  // whether nothing was remembered, or something else than what is there
+	subs  []statcache.Sub  // whose digests are zero until done
+	old   *statcache.Known // what the cache remembered, or nil
+	fresh bool             // whether nothing was remembered, or something else than what is there
 }
 
 // A file is a regular file of a directory.
@@ -43,16 +44,10 @@ type file struct {
 	name   string
 	digest cas.Digest
 	size   int64
-	stamp  stamp // taken before the file was read; zero if that must not be remembered
+	stamp  statcache.Stamp // taken before the file was read; zero if that must not be remembered
 	mode   cas.Mode
-	record int32 // where old has its record, or -1
-	known  bool  // the digest was remembered
-}
-
-// A sub is a directory in a directory.
-type sub struct {
-	name   string
-	digest cas.Digest // zero until done, and if there is no file in it
+	record statcache.Record // of old
+	known  bool             // the digest was remembered
 }
 
 // expect is called before n more users and jobs begin.
@@ -96,10 +91,10 @@ func (m *importer) list(w *worker, d *dir) error {
 	if m.problems.full() {
 		return nil
 	}
-	m.recall(w, d)
+	m.recall(d)
 	d.expect(int32(len(d.subs)))
 	for i := len(d.subs) - 1; i >= 0; i-- {
-		m.push(job{d: &dir{parent: d, rel: join(d.rel, d.subs[i].name), at: i}})
+		m.push(job{d: &dir{parent: d, rel: join(d.rel, d.subs[i].Name), at: i}})
 	}
 	if m.problems.any() {
 		return nil
@@ -117,7 +112,7 @@ func (m *importer) list(w *worker, d *dir) error {
 // open opens d in its parent.
 func (m *importer) open(d *dir) (bool, error) {
 	defer d.parent.release()
-	f, info, err := d.parent.f.sub(d.parent.subs[d.at].name)
+	f, info, err := d.parent.f.sub(d.parent.subs[d.at].Name)
 	d.expect(1)
 	if err == nil {
 		d.f, d.info = f, info
@@ -150,14 +145,14 @@ func (m *importer) sort(w *worker, d *dir) error {
 			files++
 		}
 	}
-	d.files, d.subs = make([]file, 0, files), make([]sub, 0, subs)
+	d.files, d.subs = make([]file, 0, files), make([]statcache.Sub, 0, subs)
 	for _, n := range w.names {
 		if n.mode == unknownMode {
 			s, err := d.f.stat(n.name)
 			if err != nil {
 				return m.swapped(join(d.rel, n.name), err)
 			}
-			n.mode = modeOf(s.mode)
+			n.mode = modeOf(s.Mode)
 		}
 		switch {
 		case portable.Droppings(n.name):
@@ -173,9 +168,9 @@ func (m *importer) sort(w *worker, d *dir) error {
 		}
 		switch n.mode {
 		case 0:
-			d.files = append(d.files, file{name: n.name, record: -1})
+			d.files = append(d.files, file{name: n.name})
 		case fs.ModeDir:
-			d.subs = append(d.subs, sub{name: n.name})
+			d.subs = append(d.subs, statcache.Sub{Name: n.name})
 		default:
 			m.problems.add(join(d.rel, n.name), describe(n.mode))
 		}
@@ -200,29 +195,26 @@ func checkName(rel, name string) error {
 }
 
 // recall finds the records of d's files.
-func (m *importer) recall(w *worker, d *dir) {
+func (m *importer) recall(d *dir) {
 	d.fresh = true
 	if m.Cache == nil || !d.info.stamps {
 		return
 	}
-	d.old = m.Cache.get(m.ctx, d.info.dev, absOf(m.root, d.rel), m.begin)
-	if d.old.b == nil {
+	d.old = m.Cache.Get(m.ctx, d.info.dev, absOf(m.root, d.rel), m.begin)
+	if d.old == nil {
 		return
 	}
 	d.fresh = false
-	r := d.old.records()
-	for i := range d.files {
-		for r.more() && string(r.name()) < d.files[i].name {
+	files := d.files
+	for r := range d.old.Files() {
+		for len(files) > 0 && files[0].name < string(r.Name()) {
+			files = files[1:]
+		}
+		if len(files) > 0 && files[0].name == string(r.Name()) {
+			files[0].record = r
+		} else {
 			d.fresh = true // something was deleted
-			r.next()
 		}
-		if r.more() && string(r.name()) == d.files[i].name {
-			d.files[i].record = int32(r.at)
-			r.next()
-		}
-	}
-	if r.more() {
-		d.fresh = true
 	}
 }
 
@@ -233,7 +225,7 @@ func (m *importer) filesOf(w *worker, d *dir, from, n int) error {
 		return nil
 	}
 	files := d.files[from : from+n]
-	if d.old.b != nil {
+	if d.old != nil {
 		if err := m.remembered(w, d, files); err != nil {
 			return err
 		}
@@ -256,19 +248,17 @@ func (m *importer) remembered(w *worker, d *dir, files []file) error {
 	w.ids, w.at = w.ids[:0], w.at[:0]
 	for i := range files {
 		f := &files[i]
-		if f.record < 0 {
+		if f.record.IsZero() {
 			continue
 		}
-		r := d.old.record(f.record)
 		s, err := d.f.stat(f.name)
 		if err != nil {
 			return m.swapped(join(d.rel, f.name), err)
 		}
-		if s.dev != d.info.dev || !r.matches(&s) {
+		if s != f.record.Stamp() {
 			continue
 		}
-		f.stamp, f.size, f.mode, f.known = s, s.size, modeFor(s.mode), true
-		r.digest(&f.digest)
+		f.stamp, f.size, f.mode, f.digest, f.known = s, s.Size, modeFor(s.Mode), f.record.Digest(), true
 		w.ids, w.at = append(w.ids, cas.ID{Kind: cas.Blob, Digest: f.digest}), append(w.at, int32(i))
 	}
 	missing, err := m.batch.Missing(m.ctx, w.ids)
@@ -291,7 +281,7 @@ func (m *importer) remembered(w *worker, d *dir, files []file) error {
 			bytes += files[i].size
 		}
 	}
-	m.Cache.hits.Add(count)
+	m.Cache.Count(count, 0)
 	m.progress(count, bytes)
 	return nil
 }
@@ -325,7 +315,7 @@ func (m *importer) done(w *worker, d *dir) error {
 			m.emptyDirs.Add(1)
 			tree = cas.Digest{}
 		}
-		d.parent.subs[d.at].digest = tree
+		d.parent.subs[d.at].Digest = tree
 		d = d.parent
 	}
 	return nil
@@ -334,15 +324,14 @@ func (m *importer) done(w *worker, d *dir) error {
 // makeTree puts the tree of a directory of which everything is known.
 func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 	if !d.fresh && d.unchanged() {
-		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.tree()})
+		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.Tree()})
 		missing, err := m.batch.Missing(m.ctx, w.ids)
 		if err != nil {
 			return cas.Digest{}, err
 		}
 		if len(missing) == 0 {
-			m.Cache.touch(d.info.dev, absOf(m.root, d.rel), d.old, m.begin)
 			m.dirs.Add(1)
-			return d.old.tree(), nil
+			return d.old.Tree(), nil
 		}
 	}
 	w.entries = merged(w.entries[:0], d)
@@ -363,10 +352,21 @@ func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 		return cas.Digest{}, err
 	}
 	if m.Cache != nil && d.info.stamps {
-		w.value = appendValue(w.value[:0], d, tree, m.begin)
-		m.Cache.put(m.ctx, d.info.dev, absOf(m.root, d.rel), d.old, w.value, m.begin)
+		m.remember(w, d, tree)
 	}
 	return tree, nil
+}
+
+// remember has the cache remember what may be remembered of d's files.
+func (m *importer) remember(w *worker, d *dir, tree cas.Digest) {
+	w.recall = w.recall[:0]
+	for i := range d.files {
+		if f := &d.files[i]; f.stamp != (statcache.Stamp{}) {
+			w.recall = append(w.recall, statcache.File{Name: f.name, Stamp: f.stamp, Digest: f.digest})
+		}
+	}
+	now := &statcache.Dir{Dev: d.info.dev, Path: absOf(m.root, d.rel), Tree: tree, Files: w.recall, Subs: d.subs}
+	m.Cache.Put(m.ctx, d.old, now, m.begin)
 }
 
 // unchanged reports whether the remembered tree is that of what is there now.
@@ -376,21 +376,28 @@ func (d *dir) unchanged() bool {
 			return false
 		}
 	}
-	return d.old.tree() != cas.Digest{} && d.old.sameDirs(d.subs)
+	n := 0
+	for s := range d.old.Subs() {
+		if n == len(d.subs) || d.subs[n] != s {
+			return false
+		}
+		n++
+	}
+	return n == len(d.subs) && !d.old.Tree().IsZero()
 }
 
 // merged appends the entries of d's tree in the order of their names.
 func merged(dst []cas.Entry, d *dir) []cas.Entry {
 	files, subs := d.files, d.subs
 	for len(files) > 0 || len(subs) > 0 {
-		if len(subs) == 0 || len(files) > 0 && files[0].name < subs[0].name {
+		if len(subs) == 0 || len(files) > 0 && files[0].name < subs[0].Name {
 			f := &files[0]
 			dst = append(dst, cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size})
 			files = files[1:]
 			continue
 		}
-		if !subs[0].digest.IsZero() {
-			dst = append(dst, cas.Entry{Name: subs[0].name, Mode: cas.Dir, Digest: subs[0].digest})
+		if !subs[0].Digest.IsZero() {
+			dst = append(dst, cas.Entry{Name: subs[0].Name, Mode: cas.Dir, Digest: subs[0].Digest})
 		}
 		subs = subs[1:]
 	}

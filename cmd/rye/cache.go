@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"sync/atomic"
 
-	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/cas/statcache"
 )
 
 // A statCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
 type statCache struct {
-	*worktree.Cache               // nil remembers nothing
-	files, read     *atomic.Int64 // counted for --verbose
+	*statcache.Cache               // nil remembers nothing
+	files, read      *atomic.Int64 // counted for --verbose
 }
 
 // statCache opens the stat cache, unless off.
@@ -30,7 +30,7 @@ func (a *app) statCache(off bool) *statCache {
 		a.term.warn("no stat cache, every file is read: %v", err)
 		return c
 	}
-	c.Cache = worktree.OpenCache(path, worktree.CacheOptions{})
+	c.Cache = statcache.Open(path, statcache.Options{})
 	return c
 }
 
@@ -58,18 +58,37 @@ func (c *statCache) close(ctx context.Context, a *app) {
 type rebuildable struct {
 	name, help string
 	path       func(*app) (string, error)
-	entries    func(context.Context, string) int64
+	size       func(ctx context.Context, path string) (entries, bytes int64)
+	clear      func(path string) error
 }
 
 // rebuildables lists what "rye cache" knows: everything rye can make again by itself.
 func rebuildables() []rebuildable {
 	return []rebuildable{
-		{"stat", "which files have not changed since they were hashed", (*app).statCachePath, func(ctx context.Context, path string) int64 {
-			c := worktree.OpenCache(path, worktree.CacheOptions{})
-			defer c.Close(ctx)
-			return c.Stats(ctx).Entries
+		{"stat", "which files have not changed since they were hashed", (*app).statCachePath, statCacheSize, func(path string) error {
+			return statcache.Open(path, statcache.Options{}).Clear()
 		}},
+		{"search", "which words are in which items; an entry for each place that was searched from", (*app).indexes,
+			func(_ context.Context, dir string) (entries, bytes int64) {
+				for _, path := range indexFiles(dir) {
+					if fi, err := os.Stat(path); err == nil {
+						entries, bytes = entries+1, bytes+fi.Size()
+					}
+				}
+				return entries, bytes
+			},
+			os.RemoveAll},
 	}
+}
+
+func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0, 0
+	}
+	c := statcache.Open(path, statcache.Options{})
+	defer c.Close(ctx)
+	return c.Stats(ctx).Entries, fi.Size()
 }
 
 func cacheGroup() command {
@@ -115,9 +134,7 @@ func (*cacheLsRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, err
 		}
 		l := cacheLine{Name: r.name, Help: r.help, Path: path}
-		if fi, err := os.Stat(path); err == nil {
-			l.Bytes, l.Entries = fi.Size(), r.entries(ctx, path)
-		}
+		l.Entries, l.Bytes = r.size(ctx, path)
 		ans.Caches = append(ans.Caches, l)
 	}
 	return ans, nil
@@ -126,7 +143,7 @@ func (*cacheLsRun) run(ctx context.Context, a *app) (answer, error) {
 func cacheClearCommand() command {
 	return command{
 		path: "cache clear", group: "store", help: "Empty the caches, or one of them.", aka: []string{"cache rm", "cache clean", "cache prune"},
-		more: "Examples:\n\n    rye cache clear\n    rye cache clear stat",
+		more: "Examples:\n\n    rye cache clear\n    rye cache clear search",
 		new:  func() runner { return new(cacheClearRun) }, schema: "cache-clear/1", output: cacheClearAnswer{},
 	}
 }
@@ -159,12 +176,11 @@ func (c *cacheClearRun) run(ctx context.Context, a *app) (answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if fi, err := os.Stat(path); err == nil {
-			ans.Bytes += fi.Size()
-		}
-		if err := worktree.OpenCache(path, worktree.CacheOptions{}).Clear(); err != nil {
+		_, bytes := r.size(ctx, path)
+		if err := r.clear(path); err != nil {
 			return nil, err
 		}
+		ans.Bytes += bytes
 		ans.Cleared = append(ans.Cleared, r.name)
 	}
 	if c.Name != "" && len(ans.Cleared) == 0 {

@@ -1,14 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -28,47 +32,102 @@ func (f *fault) ofTrust() bool {
 		list      *policy.ListError
 		step      *policy.RotationError
 	)
+	if f.ofExam() {
+		return true
+	}
+	because := func(c code, reason string) {
+		f.code, f.details = c, map[string]any{"reason": reason}
+	}
 	switch {
 	case errors.As(f.err, &mode):
-		f.code, f.details = codeDenied, map[string]any{"path": mode.Path}
+		because(codeDenied, "key-"+string(mode.By))
+		f.details["path"] = mode.Path
 		f.why = []string{"whoever else can read or write a key can sign as its owner"}
 		f.hint = []string{"ls -ld " + quoteArg(mode.Path), "chmod go= " + quoteArg(mode.Path)}
+		if dir, err := isDir(mode.Path); mode.By != key.ByMode && err != nil && !dir {
+			// A key of our own, in a file of our own: that is what importing makes of it.
+			f.hint = []string{"ls -ld " + quoteArg(mode.Path), "rye key import " + quoteArg(mode.Path) + " " + keyNameFor(mode.Path)}
+		}
 	case errors.As(f.err, &refused):
-		f.code, f.exit = codeValidation, exitRefused
+		because(codeValidation, "no-key")
+		f.exit = exitRefused
 	case errors.Is(f.err, key.ErrPassphrase):
-		f.code = "AUTH_FAILED"
+		because("AUTH_FAILED", "passphrase")
 	case errors.Is(f.err, key.ErrLocked):
-		f.code, f.hint = "APPROVAL_REQUIRED", []string{"export " + envPassphrase + "=…"}
+		because("APPROVAL_REQUIRED", "passphrase")
+		f.hint = []string{"export " + envPassphrase + "=…"}
 	case errors.Is(f.err, key.ErrFingerprint):
 		f.code = codeValidation
 	case errors.As(f.err, &integrity):
 		f.integrity(integrity)
 	case errors.As(f.err, &invalid):
-		f.code, f.details = "SIGNATURE_INVALID", map[string]any{"key": invalid.Key.String()}
+		because("SIGNATURE_INVALID", "signature-invalid")
+		f.details["key"] = invalid.Key.String()
 	case errors.As(f.err, &unknown):
-		f.code, f.details = "UNTRUSTED_KEY", map[string]any{"keys": unknown.Keys}
+		because("UNTRUSTED_KEY", policy.UntrustedKey.String())
+		f.details["keys"] = unknown.Keys
 		f.hint = []string{"rye trust add KEYFILE --owner OWNER"}
 	case errors.As(f.err, &version):
-		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
+		because("VERSION_MISMATCH", "signature-version")
+		f.hint = []string{"rye version"}
 	case errors.Is(f.err, sign.ErrUnsigned):
-		f.code = "UNSIGNED"
+		because("UNSIGNED", policy.Unsigned.String())
 	case errors.Is(f.err, sign.ErrV1):
-		f.code = "POLICY_DENIED"
+		because("POLICY_DENIED", policy.FormatNotAccepted.String())
 	case errors.Is(f.err, sign.ErrTooMany):
-		f.code = "LIMIT_EXCEEDED"
+		because("LIMIT_EXCEEDED", "too-many-signatures")
 	case errors.Is(f.err, sign.ErrChanged):
-		f.code = "CONFLICT"
+		because("CONFLICT", "changed")
 	case errors.Is(f.err, sign.ErrNoStyle), errors.Is(f.err, sign.ErrNoPlace), errors.As(f.err, &claim), errors.As(f.err, &edit):
 		f.code = codeValidation
 	case errors.As(f.err, &file):
 		f.code, f.details = codeConfig, map[string]any{"line": file.Line, "column": file.Column}
 	case errors.As(f.err, &owner):
-		f.code = "POLICY_DENIED"
-		f.details = map[string]any{"owner": owner.New.Owner, "known": owner.Known.Public.Fingerprint().String(), "new": owner.New.Public.Fingerprint().String()}
-	case errors.As(f.err, &list), errors.Is(f.err, policy.ErrNoList):
-		f.code = "POLICY_DENIED"
+		because("POLICY_DENIED", "second-key")
+		f.details["owner"] = owner.New.Owner
+		f.details["known"], f.details["new"] = owner.Known.Public.Fingerprint().String(), owner.New.Public.Fingerprint().String()
+	case errors.As(f.err, &list):
+		because(codeOf(list.Code), list.Code.String())
+		f.details["list"] = list.Name
+	case errors.Is(f.err, policy.ErrNoList):
+		because("POLICY_DENIED", "list-not-named")
 	case errors.As(f.err, &step):
-		f.code = codeOf(step.Code)
+		because(codeOf(step.Code), step.Code.String())
+		f.details["rule"] = step.Rule
+		f.revoked(step.Revoked, step.List)
+	default:
+		return false
+	}
+	return true
+}
+
+// revoked adds what was revoked, why, and by which list.
+func (f *fault) revoked(r *policy.Revocation, list string) {
+	if r != nil {
+		f.details["revoked"], f.details["revoked_because"] = r.What(), r.Reason
+	}
+	if list != "" {
+		f.details["list"] = list
+	}
+}
+
+// ofExam recognises what the room manifest/exam says of documents.
+func (f *fault) ofExam() bool {
+	var (
+		name  *exam.NameError
+		ended *exam.ExpiredError
+	)
+	switch {
+	case errors.As(f.err, &name):
+		f.code, f.why = "INTEGRITY_FAILED", []string{"expected  " + name.Want, "found     " + name.Found}
+		f.details = map[string]any{"reason": "other-document", "expected": name.Want, "found": name.Found}
+	case errors.As(f.err, &ended):
+		f.code, f.why = "EXPIRED", []string{"the clock says " + ended.Now.UTC().Format(time.RFC3339)}
+		f.details = map[string]any{"reason": "document-expired", "expires": ended.Expires.UTC().Format(time.RFC3339)}
+	case errors.Is(f.err, exam.ErrUnread):
+		f.code, f.details = "POLICY_DENIED", map[string]any{"reason": "first-format-unread"}
+	case errors.Is(f.err, exam.ErrChanged):
+		f.code, f.details = "CONFLICT", map[string]any{"reason": "changed"}
 	default:
 		return false
 	}
@@ -78,7 +137,7 @@ func (f *fault) ofTrust() bool {
 // integrity says what was signed and what is there.
 func (f *fault) integrity(e *sign.IntegrityError) {
 	f.code, f.message = "INTEGRITY_FAILED", "not as it was signed"
-	f.details = map[string]any{"only_line_endings_differ": e.OnlyLineEndings}
+	f.details = map[string]any{"reason": cmp.Or(e.What, "content"), "only_line_endings_differ": e.OnlyLineEndings}
 	if e.Expected != "" {
 		f.why = []string{"expected  " + e.Expected, "found     " + e.Found}
 		f.details["expected"], f.details["found"] = e.Expected, e.Found
@@ -104,20 +163,24 @@ func (f *fault) ofDocuments() bool {
 		list     *manifest.ListError
 		syntax   *canon.SyntaxError
 		version  *canon.VersionError
-		rollback *manifest.RollbackError
-		journal  *manifest.JournalError
-		format   *manifest.JournalVersionError
-		busy     *manifest.BusyError
+		back     *rollback.Error
+		journal  *rollback.DamagedError
+		format   *rollback.VersionError
+		busy     *rollback.BusyError
 	)
 	switch {
 	case errors.As(f.err, &version), errors.As(f.err, &format):
 		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
 	case errors.As(f.err, &document), errors.As(f.err, &list), errors.As(f.err, &syntax):
 		f.code = "PARSING_ERROR"
-	case errors.As(f.err, &rollback):
-		f.code = "ROLLBACK_DETECTED"
+	case errors.As(f.err, &back):
+		f.code, f.details = "ROLLBACK_DETECTED", map[string]any{"reason": back.Reason(), "name": back.Step.Name}
+		if strings.HasPrefix(back.Step.Name, "revocations:") {
+			// In the same words whether it is the journal that tells or the last issue.
+			f.details["reason"] = map[string]policy.Code{rollback.Older: policy.ListOlder, rollback.Other: policy.ListForked}[back.Reason()].String()
+		}
 	case errors.As(f.err, &journal):
-		f.code, f.details = "INTEGRITY_FAILED", map[string]any{"path": journal.Path}
+		f.code, f.details = "INTEGRITY_FAILED", map[string]any{"reason": "journal", "path": journal.Path}
 		f.why = []string{"it remembers what was seen, so that nothing older is taken: without it nobody can tell"}
 	case errors.As(f.err, &busy):
 		f.code = "BUSY"

@@ -31,13 +31,23 @@ type answer interface {
 // commands lists every command in the order in which the help shows them.
 func commands() []command {
 	return []command{
+		initCommand(),
 		demoCommand(),
 		doctorCommand(),
+		docsCommand(),
 		configCommand(),
 		helpCommand(),
 		schemaCommand(),
 		completionCommand(),
 		versionCommand(),
+		newCommand(),
+		lsCommand(),
+		showCommand(),
+		loadCommand(),
+		mvCommand(),
+		rmCommand(),
+		searchCommand(),
+		checkCommand(),
 		keyGroup(),
 		keyNewCommand(),
 		keyListCommand(),

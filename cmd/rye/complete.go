@@ -152,14 +152,25 @@ func (c cursor) flags() (out []candidate) {
 	return out
 }
 
-// values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", those
-// of its enum, or what the command knows. before is what stands in the same word.
+// values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", items, kinds
+// and spaces where it says "ref", "own" (of this user), "kind" or "space", those of its enum, or what the command
+// knows. before is what stands in the same word.
 func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, before string) []candidate {
 	switch v.Tag.Get("complete") {
 	case "file":
 		return []candidate{{askFiles, ""}}
 	case "dir":
 		return []candidate{{askDirs, ""}}
+	case "ref", "own":
+		out := begins(a.completeRefs(ctx, prefix, v.Tag.Get("complete") == "own"), prefix, before)
+		if !strings.Contains(prefix, ":") {
+			out = append(out, candidate{askFiles, ""}) // a path is as good
+		}
+		return out
+	case "kind":
+		return begins(a.completeKinds(ctx), prefix, before)
+	case "space":
+		return begins([]candidate{{"project", ".ai of the project"}, {"user", ".ai of the user"}, {"system", "the library and bundles"}}, prefix, before)
 	}
 	var out []candidate
 	if v.Enum != "" {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/rye-build/rye/ai"
 )
 
 func configCommand() command {
@@ -45,6 +48,7 @@ func (c *configRun) run(_ context.Context, a *app) (answer, error) {
 	add("project", a.projectSetting(), "--project")
 	add("store", a.store(), "--store", "RYE_STORE", "XDG_DATA_HOME")
 	add("user", userSpace(a.userBase()), "USER_SPACE", "HOME")
+	add("spaces", a.spacesSetting(), markerFile, "--project", "USER_SPACE", "HOME")
 	add("trust", a.trustSetting(), "--trust", envTrust, "USER_SPACE", "HOME")
 	add("key", a.keySetting(), "--key", envKey, "rye key new")
 	add("passphrase", a.secretSetting(envPassphrase, "asked for"), envPassphrase)
@@ -108,6 +112,28 @@ func (a *app) projectSetting() setting {
 		return setting{value: p.root, origin: "--project"}
 	}
 	return setting{value: p.root, origin: p.marker}
+}
+
+// spacesSetting is where items are looked for, the first first.
+func (a *app) spacesSetting() setting {
+	var labels []string
+	s := setting{origin: "outside of projects"}
+	p, err := a.project()
+	switch {
+	case err != nil && !errors.Is(err, errNoProject):
+		return setting{err: err}
+	case err == nil:
+		labels = append(labels, ai.Project.String())
+		s.origin = p.marker
+	}
+	switch {
+	case p.marker == markerFile:
+		s.origin += ": the user space does not count"
+	case a.userBase().err == nil:
+		labels = append(labels, ai.User.String())
+	}
+	s.value = strings.Join(append(labels, stdLabel), " ")
+	return s
 }
 
 func (a *app) timeSetting() setting {

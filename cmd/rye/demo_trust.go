@@ -41,7 +41,7 @@ func (d *demo) vouch() error {
 	if f := x.refusal(d.trust); f != nil {
 		return f
 	}
-	d.say("your key signs the tool, and your policy trusts your key", "tool:hello %s", x.decision.Reason())
+	d.say("your key signs the tool, and your policy trusts your key", "tool:hello %s", x.Decision.Reason())
 	return nil
 }
 
@@ -73,7 +73,7 @@ func (d *demo) stranger() error {
 	if f == nil || f.code != "UNTRUSTED_KEY" {
 		return &fault{code: "UNTRUSTED_KEY", message: "a stranger's signature was taken", err: f}
 	}
-	d.say("a stranger signs it instead, with a key of their own", "refused, %s: tool:hello %s", f.code, x.decision.Reason())
+	d.say("a stranger signs it instead, with a key of their own", "refused, %s: tool:hello %s", f.code, x.Decision.Reason())
 	return os.WriteFile(d.tool(), signed, 0o600)
 }
 
@@ -106,21 +106,21 @@ func (d *demo) signTool(k key.Private) error {
 	if err != nil {
 		return err
 	}
-	out, err := sign.Sign(raw, s.style, s.claim(), k, d.now.Truncate(time.Second), nil)
+	out, err := sign.Sign(raw, s.Signing(), s.Claim(), k, d.now.Truncate(time.Second), nil)
 	if err != nil {
 		return fmt.Errorf("%q: %w", d.tool(), err)
 	}
 	return writeFile(d.tool(), 0o600, false, bytesOf(out))
 }
 
-func (d *demo) verifyTool() (*exam, error) {
+func (d *demo) verifyTool() (examined, error) {
 	s, err := newSubject(d.tool(), "tool:hello")
 	if err != nil {
-		return nil, err
+		return examined{}, err
 	}
 	file, err := s.open()
 	if err != nil {
-		return nil, err
+		return examined{}, err
 	}
 	defer file.Close()
 	return d.trust.examine(s, file, policy.ToUse)

@@ -55,6 +55,8 @@ func checks() []check {
 		{"store", checkStore},
 		{"keys", checkKeys},
 		{"policy", checkPolicy},
+		{"library", checkLibrary},
+		{"items", checkItems},
 		{"terminal", checkTerminal},
 		{"clock", checkClock},
 	}

@@ -28,6 +28,9 @@ func checkKeys(_ context.Context, a *app) finding {
 				Hint: "rye trust add " + l.Public + " --owner OWNER --names GLOB"}
 		}
 	}
+	if f := checkStrays(a); f != nil {
+		return *f
+	}
 	if len(lines) == 0 {
 		return good("none yet: rye key new makes one")
 	}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 )
 
@@ -17,7 +19,7 @@ func writeFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to // what a link stands for is replaced, not the link
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".rye-*")
+	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
 	if err != nil {
 		return err
 	}
@@ -43,6 +45,27 @@ func writeFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	return syncDirectory(filepath.Dir(path))
 }
 
+// unfinished begins the names of files that are being written, which no tree takes in, and unfinishedAge is when one
+// was left by a process that died.
+const (
+	unfinished    = ".rye-tmp-write-"
+	unfinishedAge = time.Hour
+)
+
+// sweep removes what processes that died have left in a small directory of our own. Failing is no error: the next one
+// tries again.
+func sweep(dir string, now time.Time) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), unfinished) || !e.Type().IsRegular() {
+			continue
+		}
+		if fi, err := e.Info(); err == nil && now.Sub(fi.ModTime()) > unfinishedAge {
+			os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
 // bytesOf is a content that is in memory.
 func bytesOf(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
@@ -51,16 +74,26 @@ func bytesOf(b []byte) func(io.Writer) error {
 	}
 }
 
-// readSmall reads a regular file that should not be larger than most bytes.
-func readSmall(path string, most int64) ([]byte, error) {
-	fi, err := os.Stat(path)
+// openRegular opens a file for reading, which must be a regular one: others never end, or wait for somebody.
+func openRegular(path string) (*os.File, error) {
+	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	if !fi.Mode().IsRegular() {
-		return nil, &fault{code: codeFiles, message: fmt.Sprintf("%q is no regular file", path)}
+	fi, err := f.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		err = &fault{code: codeFiles, message: fmt.Sprintf("%q is no regular file", path)}
 	}
-	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// readSmall reads a regular file that should not be larger than most bytes.
+func readSmall(path string, most int64) ([]byte, error) {
+	f, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -81,24 +114,26 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := waitForLock(ctx, f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() { f.Close() }, nil
+}
+
+// waitForLock locks an open file, waiting for other processes within bounds.
+func waitForLock(ctx context.Context, f *os.File) error {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
 	for {
-		ok, err := tryLock(f)
-		switch {
-		case err != nil:
-			f.Close()
-			return nil, err
-		case ok:
-			return func() { f.Close() }, nil
+		if ok, err := tryLock(f); ok || err != nil {
+			return err
 		}
 		select {
 		case <-ctx.Done():
-			f.Close()
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, &fault{code: "BUSY", message: fmt.Sprintf("another process holds %q", path)}
+				return &fault{code: "BUSY", message: fmt.Sprintf("another process holds %q", f.Name())}
 			}
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -8,180 +8,56 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 // A subject is a file under the name that somebody wants to use it by.
 type subject struct {
-	file  string
-	name  string // kind:id
-	kind  string
-	style sign.Style
+	exam.Subject
+	file string
+	item bool // of a space, which is called by its name alone
 }
 
-// newSubject takes a name apart. Whether it is one, and may be signed, is for the rooms below to say.
+// typed is how a command line names the subject.
+func (s subject) typed() string {
+	if s.item {
+		return quoteArg(s.Name)
+	}
+	return quoteArg(s.file) + " --as " + quoteArg(s.Name)
+}
+
+// newSubject wants a name that can be taken apart. Whether it is one, and may be signed, is for the rooms below to
+// say.
 func newSubject(file, name string) (subject, error) {
 	kind, id, ok := strings.Cut(name, ":")
 	if !ok || kind == "" || id == "" {
 		return subject{}, &fault{code: codeValidation, message: fmt.Sprintf("%q is not a name: expected kind:id", name),
 			hint: []string{"rye help verify"}, details: map[string]any{"name": name}}
 	}
-	s := subject{file: file, name: name, kind: kind, style: sign.StyleOf(file)}
-	if s.domain() != sign.Item {
-		s.style = sign.Hash // documents, whatever their file is called
-	}
-	switch {
-	case s.style == sign.NoStyle:
-	case kind == "directive":
-		s.style |= sign.V1Directive
-	case kind == "knowledge":
-		s.style |= sign.V1Knowledge
-	case kind == "tool", kind == "bundle":
-		s.style |= sign.V1Tool
-	}
-	return s, nil
+	return subject{Subject: exam.Subject{Name: name, Style: sign.StyleOf(file)}, file: file}, nil
 }
 
-// domain is what signatures of this kind of thing are made for.
-func (s subject) domain() sign.Domain {
-	switch s.kind {
-	case "bundle":
-		return sign.Manifest
-	case "policy":
-		return sign.Policy
-	case "revocations":
-		return sign.Revocations
-	case "rotation":
-		return sign.Rotation
-	case "token":
-		return sign.Token
-	case "transcript":
-		return sign.Transcript
-	case "audit":
-		return sign.Audit
-	}
-	return sign.Item
-}
-
-func (s subject) claim() sign.Claim { return sign.Claim{Domain: s.domain(), Name: s.name} }
-
-// open opens the file, which must be a regular one: others never end.
+// open opens the file.
 func (s subject) open() (*os.File, error) {
-	fi, err := os.Stat(s.file)
-	if err != nil {
-		return nil, err
+	f, err := openRegular(s.file)
+	if other, ok := errors.AsType[*fault](err); ok {
+		other.code = codeValidation // a directory is the wrong argument, not an unreadable file
 	}
-	if !fi.Mode().IsRegular() {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is no regular file", s.file)}
-	}
-	return os.Open(s.file)
+	return f, err
 }
 
-// An identity is what a signed document says of itself.
-type identity struct {
-	id      cas.Digest
-	name    string
-	expires time.Time
+// An examined file is what was found about it, with where it is.
+type examined struct {
+	*exam.Exam
+	subject subject
 }
 
-// readIdentity reads a document for what it says of itself. An item says nothing: its identity is empty.
-func (s subject) readIdentity(r io.Reader) (id identity, err error) {
-	switch s.kind {
-	case "bundle":
-		list, err := manifest.ReadFileList(r, func(*manifest.File) error { return nil })
-		if err != nil {
-			return id, err
-		}
-		return identity{list.ID, list.Name, list.Expires}, nil
-	case "revocations":
-		list, err := manifest.ReadRevocations(r)
-		if err != nil {
-			return id, err
-		}
-		return identity{list.ID, list.Name, list.Expires}, nil
-	case "rotation":
-		step, err := manifest.ReadRotation(r)
-		if err != nil {
-			return id, err
-		}
-		return identity{step.ID, step.Name, step.Step.Expires}, nil
-	case "policy":
-		b, err := io.ReadAll(io.LimitReader(r, maxPolicy+1))
-		if err == nil {
-			_, err = policy.Parse(b)
-		}
-		return id, err
-	}
-	return id, nil
-}
-
-// checkIdentity wants a document to be what it is asked for as, and the one whose signatures were looked at.
-func (s subject) checkIdentity(r io.ReadSeeker, want cas.Digest, now time.Time) error {
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return err
-	}
-	id, err := s.readIdentity(r)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%q: %w", s.file, err)
-	case !id.id.IsZero() && id.id != want:
-		return &fault{code: "CONFLICT", message: fmt.Sprintf("%q was changed while it was read", s.file)}
-	case id.name != "" && id.name != s.name:
-		return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%q is not %q", s.file, s.name),
-			why:     []string{"expected  " + s.name, "found     " + id.name},
-			details: map[string]any{"expected": s.name, "found": id.name}}
-	case !id.expires.IsZero() && !now.Before(id.expires):
-		return &fault{code: "EXPIRED", message: fmt.Sprintf("%q expired at %s", s.name, id.expires.Format(time.RFC3339)),
-			why: []string{"the clock says " + now.UTC().Format(time.RFC3339)}}
-	}
-	return nil
-}
-
-// An exam is what was found about a file, and what policy says to it.
-type exam struct {
-	subject
-	signed   sign.Signed
-	signers  []sign.Signer
-	decision policy.Decision
-}
-
-// examine reads a file, verifies its signatures and asks the policies: what the file is worth for a purpose. It is
-// refused by an error that is about the file itself, or by a decision.
-func (t *trust) examine(s subject, r io.ReadSeeker, purpose policy.Purpose) (*exam, error) {
-	e := &exam{subject: s}
-	var err error
-	e.signed, err = sign.Read(r, s.style)
-	if err != nil {
-		return e, err
-	}
-	request := policy.Request{Name: s.name, Purpose: purpose, Raw: e.signed.Raw, Stripped: e.signed.Stripped}
-	if s.domain() != sign.Item {
-		request.Document = e.signed.Stripped
-	}
-	if e.signed.Format == sign.V1 {
-		e.signers, err = sign.CheckV1(e.signed, t.findV1)
-	} else {
-		e.signers, err = sign.Check(e.signed, s.claim(), t.find)
-	}
-	// Unsigned, or signed by strangers alone: the policy has the word, which may list the digest.
-	if unknown, ok := errors.AsType[*sign.UnknownKeyError](err); ok {
-		request.Unknown, err = unknown.Keys, nil
-	}
-	if errors.Is(err, sign.ErrUnsigned) {
-		err = nil
-	}
-	if err != nil {
-		return e, err
-	}
-	request.Signers = e.signers
-	e.decision = t.decide(request)
-	if e.decision.Allowed && s.domain() != sign.Item && e.signed.Format != sign.V1 {
-		return e, s.checkIdentity(r, e.signed.Stripped, t.now)
-	}
-	return e, nil
+// examine reads a file, verifies its signatures and asks the policies.
+func (t *trust) examine(s subject, r io.ReadSeeker, purpose policy.Purpose) (examined, error) {
+	e, err := t.exam().Examine(s.Subject, r, purpose)
+	return examined{e, s}, err
 }
 
 // codeOf is the code of a refusal by policy.
@@ -201,34 +77,43 @@ func codeOf(c policy.Code) code {
 		return codeConfig
 	case policy.BadRequest:
 		return codeValidation
+	case policy.ListOlder, policy.ListForked, policy.ListJump:
+		return "ROLLBACK_DETECTED"
 	}
 	return "POLICY_DENIED" // no rule, evidence only, format not accepted, digest revoked
 }
 
 // refusal says why a decision is no; nil if it is yes.
-func (e *exam) refusal(t *trust) *fault {
-	d := &e.decision
+func (e examined) refusal(t *trust) *fault {
+	d := &e.Decision
 	if d.Allowed {
 		return nil
 	}
-	file, name := quoteArg(e.file), quoteArg(e.name)
-	f := &fault{code: codeOf(d.Code), message: fmt.Sprintf("%q, as %q, %s", e.file, e.name, d.Reason())}
+	name := quoteArg(e.Name)
+	f := &fault{code: codeOf(d.Code), message: fmt.Sprintf("%q, as %q, %s", e.subject.file, e.Name, d.Reason())}
 	f.why = append(f.why, "policy    "+t.describe(d.Project))
-	f.details = map[string]any{"reason": d.Code.String(), "rule": d.Rule, "file": e.file, "name": e.name}
-	for _, l := range e.signed.Lines {
+	f.details = map[string]any{"reason": d.Code.String(), "rule": d.Rule, "file": e.subject.file, "name": e.Name}
+	f.revoked(d.Revoked, d.List)
+	for _, l := range e.Signed.Lines {
 		f.why = append(f.why, "signed    by "+l.Key.String())
 	}
 	switch d.Code {
+	case policy.NoRule:
+		f.hint = []string{"rye trust check " + name}
+		if d.Rotation {
+			f.hint = []string{"rye trust list"}
+		}
 	case policy.Unsigned, policy.BelowThreshold:
-		f.hint = []string{"rye sign " + file + " --as " + name}
+		f.hint = []string{"rye sign " + e.subject.typed()}
 	case policy.UntrustedKey:
 		f.hint = []string{"rye trust add KEYFILE --owner OWNER", "rye trust check " + name}
 	case policy.EvidenceOnly, policy.FormatNotAccepted:
-		f.hint = []string{"rye sign --upgrade " + file + " --as " + name}
+		f.hint = []string{"rye sign --upgrade " + e.subject.typed()}
+	case policy.DigestRevoked:
+		f.why = append(f.why, "whoever signed it: what is revoked is not used")
+		f.hint = []string{"rye trust list"}
 	case policy.ListStale:
 		f.hint = []string{"rye trust update"}
-	case policy.NoRule:
-		f.hint = []string{"rye trust check " + name}
 	default:
 		f.hint = []string{"rye trust list"}
 	}
@@ -249,11 +134,19 @@ func (s subject) broken(err error) *fault {
 	f := classify(err)
 	var wrong *sign.IntegrityError
 	var invalid *sign.SignatureInvalidError
+	var name *exam.NameError
+	var ended *exam.ExpiredError
 	switch {
+	case errors.As(err, &name):
+		f.message = fmt.Sprintf("%q is not %q", s.file, s.Name)
+	case errors.As(err, &ended):
+		f.message = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
+	case errors.Is(err, exam.ErrChanged):
+		f.message = fmt.Sprintf("%q was changed while it was read", s.file)
 	case errors.As(err, &wrong):
 		f.message = fmt.Sprintf("%q is not as it was signed", s.file)
 	case errors.As(err, &invalid):
-		f.message = fmt.Sprintf("%q, as %q: the %s", s.file, s.name, invalid)
+		f.message = fmt.Sprintf("%q, as %q: the %s", s.file, s.Name, invalid)
 		f.why = append(f.why, "it was damaged, forged, or made for another name")
 	case f.code != codeUnknown && f.err != err:
 		return f
@@ -263,6 +156,6 @@ func (s subject) broken(err error) *fault {
 	if f.details == nil {
 		f.details = map[string]any{}
 	}
-	f.details["file"], f.details["name"] = s.file, s.name
+	f.details["file"], f.details["name"] = s.file, s.Name
 	return f
 }

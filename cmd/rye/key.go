@@ -57,8 +57,16 @@ type signer struct {
 	name string // of a kept key, or RYE_KEY
 }
 
-// signingKey opens the key that signs: that of a name, else RYE_KEY, else the default key.
+// signingKey opens the key that signs: that of a name, else RYE_KEY, else the default key. Nothing is signed as long
+// as private keys lie where they get into other hands.
 func (a *app) signingKey(ctx context.Context, name string) (signer, error) {
+	if err := a.checkKeyPlaces(); err != nil {
+		return signer{}, err
+	}
+	return a.openKey(ctx, name)
+}
+
+func (a *app) openKey(ctx context.Context, name string) (signer, error) {
 	if pem := a.env(envKey); name == "" && pem != "" {
 		p, err := key.ParsePrivate([]byte(pem), a.passphrase(ctx, "the key in "+envKey))
 		if err != nil {

@@ -18,11 +18,14 @@ func keyRotateCommand() command {
 	return command{
 		path: "key rotate", group: "trust", help: "Make a new key, and the document by which it takes an old one's place.",
 		more: "The document is signed by both keys and changes nothing by itself: everybody who trusts the old key runs rye trust add " +
-			"--rotation FILE, this user too. Where a rule asks for more keys, their owners sign it as well: rye sign FILE --as rotation:RULE. " +
+			"--rotation FILE within 90 days, this user too. Where a rule asks for more keys, their owners sign it as well: rye sign FILE --as rotation:RULE. " +
 			"The old key is kept until rye key remove.\n\nExamples:\n\n    rye key rotate\n    rye key rotate release --rule 'acme/**' --out rotation.yaml",
 		new: func() runner { return new(keyRotateRun) }, schema: "key-rotate/1", output: keyRotateAnswer{},
 	}
 }
+
+// rotationOffer is how long a rotation can be taken. Who takes it remembers it, and it ends for those who forget.
+const rotationOffer = 90 * 24 * time.Hour
 
 type keyRotateRun struct {
 	Name       string `arg:"" optional:"" help:"The key that goes; without NAME the default one."`
@@ -88,6 +91,7 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	step.Key.Public = fresh.Public()
+	step.Expires = a.now().UTC().Truncate(time.Second).Add(rotationOffer)
 	body, doc, err := manifest.AppendRotation(nil, step)
 	if err != nil {
 		return nil, err

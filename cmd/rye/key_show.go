@@ -30,7 +30,7 @@ func (*keyShowRun) complete(_ context.Context, a *app, _, _ string) []candidate 
 func (c *keyShowRun) run(ctx context.Context, a *app) (answer, error) {
 	name := c.Name
 	if name == "" && a.env(envKey) != "" {
-		s, err := a.signingKey(ctx, "")
+		s, err := a.openKey(ctx, "")
 		if err != nil {
 			return nil, err
 		}

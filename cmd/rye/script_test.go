@@ -60,7 +60,7 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: damage GLOB TEXT")
 	}
 	done := 0
-	for _, path := range glob(ts, args[0]) {
+	for _, path := range matching(ts, args[0]) {
 		b := []byte(ts.ReadFile(path))
 		if i := bytes.Index(b, []byte(args[1])); i >= 0 {
 			b[i] ^= 1
@@ -78,7 +78,7 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: replace GLOB OLD NEW")
 	}
-	for _, path := range glob(ts, args[0]) {
+	for _, path := range matching(ts, args[0]) {
 		text := ts.ReadFile(path)
 		if !strings.Contains(text, args[1]) {
 			ts.Fatalf("%s has no %q", path, args[1])
@@ -140,7 +140,7 @@ func restore(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: restore GLOB FILE")
 	}
-	for _, path := range glob(ts, args[0]) {
+	for _, path := range matching(ts, args[0]) {
 		ts.Check(os.WriteFile(path, []byte(ts.ReadFile(args[1])), 0o600))
 	}
 }
@@ -152,13 +152,13 @@ func truncate(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	for _, path := range glob(ts, args[0]) {
+	for _, path := range matching(ts, args[0]) {
 		b := ts.ReadFile(path)
 		ts.Check(os.WriteFile(path, []byte(b[:len(b)-n]), 0o600))
 	}
 }
 
-func glob(ts *testscript.TestScript, pattern string) []string {
+func matching(ts *testscript.TestScript, pattern string) []string {
 	paths, err := filepath.Glob(ts.MkAbs(pattern))
 	ts.Check(err)
 	if len(paths) == 0 {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -16,19 +17,24 @@ import (
 
 func signCommand() command {
 	return command{
-		path: "sign", group: "trust", help: "Sign a file under a name.",
-		more: "The signature is a comment line in the file. It holds for the bytes and for NAME: kind:id, as in tool:acme/fetch, or that of " +
-			"a document: bundle:ID@VERSION, policy:NAME, revocations:NAME, rotation:RULE. Signatures of others stay; signing what this key " +
+		path: "sign", group: "trust", help: "Sign items, or a file under a name.",
+		more: "An ITEM is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file or directory below .ai; globs and --all mean items " +
+			"of the project, or of the user space outside of projects. All are checked first, as rye check does, and if one is wrong none is signed. " +
+			"A tool of several files is signed with its tree: the signature vouches for every file beside it.\n\n" +
+			"Any other file needs --as NAME: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
+			"revocations:NAME, rotation:RULE.\n\n" +
+			"The signature is a comment line in the file, and holds for its bytes and its name. Signatures of others stay; signing what this key " +
 			"has signed changes nothing. --upgrade puts a signature in the place of one of the first format (v1), if the policy accepts " +
-			"that one.\n\nExamples:\n\n    rye sign fetch.py --as tool:acme/fetch\n    rye sign --upgrade old.md --as directive:acme/old\n" +
-			"    rye sign --dry-run fetch.py --as tool:acme/fetch --key release",
-		new: func() runner { return new(signRun) }, schema: "sign/1", output: signAnswer{},
+			"that one.\n\nExamples:\n\n    rye sign tool:acme/fetch\n    rye sign 'directive:acme/**' --dry-run\n    rye sign --all --key release\n" +
+			"    rye sign fetch.py --as tool:acme/fetch\n    rye sign --upgrade directive:acme/old",
+		new: func() runner { return new(signRun) }, schema: "sign/2", output: &signAnswer{},
 	}
 }
 
 type signRun struct {
-	Files   []string `arg:"" name:"file" complete:"file" help:"A file."`
-	As      string   `required:"" placeholder:"NAME" help:"What the file is to be used as."`
+	Items   []string `arg:"" optional:"" name:"item" complete:"own" help:"Refs, globs, files and directories."`
+	As      string   `placeholder:"NAME" help:"What the one file is to be used as."`
+	All     bool     `help:"Sign every item of the project."`
 	Format  string   `enum:"v1,v2" default:"v2" help:"The format of the signature: ${enum}."`
 	Upgrade bool     `help:"Replace a signature of the first format (v1)."`
 	DryRun  bool     `help:"Say what would be done, and write nothing."`
@@ -36,15 +42,24 @@ type signRun struct {
 }
 
 type signAnswer struct {
+	Files     []signLine     `json:"files"`
+	Problems  []checkProblem `json:"problems"` // with an error among them nothing was signed
+	Signed    int            `json:"signed"`
+	Unchanged int            `json:"unchanged"` // signed by this key already
+	DryRun    bool           `json:"dry_run"`
+}
+
+type signLine struct {
 	Name     string `json:"name"`
 	File     string `json:"file"`
 	Key      string `json:"key"` // its fingerprint
 	Format   string `json:"format"`
 	Raw      string `json:"raw"`      // of the file as it is now, or would be
 	Stripped string `json:"stripped"` // without signature lines
-	Lines    int    `json:"lines"`    // signatures that the file carries now
+	Tree     string `json:"tree,omitempty"`
+	Beside   int    `json:"beside"` // files of the tree
+	Lines    int    `json:"lines"`  // signatures that the file carries now
 	Changed  bool   `json:"changed"`
-	DryRun   bool   `json:"dry_run"`
 	Allowed  bool   `json:"allowed"` // the policy lets the file be used under this name now
 }
 
@@ -55,32 +70,73 @@ func (*signRun) complete(_ context.Context, a *app, name, _ string) []candidate 
 	return nil
 }
 
-func (s signAnswer) text(t *terminal) {
+func (s *signAnswer) text(t *terminal) {
+	printProblems(t, s.Problems)
 	verb := "signed"
-	switch {
-	case !s.Changed:
-		return
-	case s.DryRun:
+	if s.DryRun {
 		verb = "would sign"
 	}
-	t.printf("%s %s as %s\n", verb, s.File, s.Name)
+	for _, f := range s.Files {
+		if !f.Changed {
+			continue
+		}
+		beside := ""
+		if f.Beside > 0 {
+			beside = ", with " + counted(int64(f.Beside), "file") + " beside it"
+		}
+		t.printf("%s %s as %s%s\n", verb, f.File, f.Name, beside)
+	}
+	if len(s.Files) > 1 {
+		t.note("%s %s; %d carried this signature already", verb, counted(int64(s.Signed), "item"), s.Unchanged)
+	}
+}
+
+// add counts what was done with a file.
+func (s *signAnswer) add(l signLine) {
+	s.Files = append(s.Files, l)
+	if l.Changed {
+		s.Signed++
+	} else {
+		s.Unchanged++
+	}
 }
 
 func (c *signRun) run(ctx context.Context, a *app) (answer, error) {
-	if len(c.Files) > 1 {
-		return nil, &fault{code: codeValidation, message: "--as names one file, and " + counted(int64(len(c.Files)), "file") + " are given",
-			hint: []string{"rye sign " + quoteArg(c.Files[0]) + " --as NAME"}}
-	}
 	if c.Upgrade && c.Format == "v1" {
 		return nil, &fault{code: codeValidation, message: "--upgrade and --format v1 are opposites"}
 	}
-	s, err := newSubject(c.Files[0], c.As)
+	switch {
+	case c.All && len(c.Items) > 0:
+		return nil, &fault{code: codeValidation, message: "--all means every item: no other is to be named", hint: []string{"rye sign --all"}}
+	case c.As == "" && !c.All && len(c.Items) == 0:
+		return nil, &fault{code: codeValidation, message: "\"rye sign\" needs <item>, or --all", hint: []string{"rye help sign"}}
+	case c.As == "":
+		return c.signItems(ctx, a)
+	case len(c.Items) != 1:
+		f := &fault{code: codeValidation, message: "--as names one file, and " + counted(int64(len(c.Items)), "file") + " are given"}
+		if len(c.Items) > 0 {
+			f.hint = []string{"rye sign " + quoteArg(c.Items[0]) + " --as NAME"}
+		}
+		return nil, f
+	}
+	s, err := newSubject(c.Items[0], c.As)
 	if err != nil {
 		return nil, err
 	}
-	switch s.domain() {
+	if item, err := a.isItem(ctx, s); item || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return c.signItems(ctx, a)
+	}
+	return c.signFile(ctx, a, s)
+}
+
+// signFile signs a file under a name that somebody gives it.
+func (c *signRun) signFile(ctx context.Context, a *app, s subject) (answer, error) {
+	switch exam.Domain(s.Name) {
 	case sign.Token, sign.Transcript, sign.Audit:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("a %s is signed by what makes it, never by hand", s.kind)}
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("a %s is signed by what makes it, never by hand", s.Kind())}
 	}
 	k, err := a.signingKey(ctx, c.Key)
 	if err != nil {
@@ -96,10 +152,18 @@ func (c *signRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer file.Close()
-	ans, err := c.sign(a, s, file, k, t)
+	l, no, err := c.sign(a, s, file, k, t)
 	if err != nil {
 		return nil, s.broken(err)
 	}
+	if !l.Changed {
+		a.term.note("%q is signed by %q already", s.file, k.name)
+	}
+	if no != nil {
+		a.term.warn("that is not enough: %s", no.message)
+	}
+	ans := &signAnswer{Problems: []checkProblem{}, DryRun: c.DryRun}
+	ans.add(l)
 	return ans, nil
 }
 
@@ -109,46 +173,60 @@ func isNobody(err error) bool {
 	return ok && f.code == "POLICY_DENIED" && f.details["policy"] != nil
 }
 
-func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (*signAnswer, error) {
+// sign signs an open file and puts it in its place. no says why policy still doesn't let it be used.
+func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (l signLine, no *fault, err error) {
+	fi, err := file.Stat()
+	if err != nil {
+		return l, nil, err
+	}
 	out, raw, err := c.signed(a, s, file, k, t)
 	if err != nil {
-		return nil, err
+		return l, nil, err
 	}
-	after, err := sign.ReadBytes(out, s.style)
+	if l, no, err = c.line(a, s, out, raw, k, t); err != nil || !l.Changed || c.DryRun {
+		return l, no, err
+	}
+	// What was read is what is signed: whoever has put another file there meanwhile keeps it.
+	now, err := os.Stat(s.file)
+	if err == nil && (!os.SameFile(fi, now) || fi.Size() != now.Size() || !fi.ModTime().Equal(now.ModTime())) {
+		err = sign.ErrChanged
+	}
 	if err != nil {
-		return nil, err
+		return l, nil, err
 	}
-	if s.domain() != sign.Item && c.Format == sign.V2.String() {
+	return l, no, writeFile(s.file, fi.Mode().Perm(), false, bytesOf(out))
+}
+
+// line says what a file is once it is signed, which is held against what it is to be.
+func (c *signRun) line(a *app, s subject, out, raw []byte, k signer, t *trust) (l signLine, no *fault, err error) {
+	after, err := sign.ReadBytes(out, s.Signing())
+	if err != nil {
+		return l, nil, err
+	}
+	if s.IsDocument() && c.Format == sign.V2.String() {
 		// What says that it is something else, or isn't a document at all, is not signed as one.
-		if err := s.checkIdentity(bytes.NewReader(out), after.Stripped, a.now()); err != nil {
-			return nil, err
+		if _, err := s.Identify(bytes.NewReader(out), after.Stripped, a.now()); err != nil {
+			return l, nil, err
 		}
 	}
-	ans := &signAnswer{Name: s.name, File: s.file, Key: k.Public().Fingerprint().String(), Format: after.Format.String(),
-		Raw: after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1), Changed: !bytes.Equal(out, raw), DryRun: c.DryRun}
-	if ans.Changed && !c.DryRun {
-		fi, err := file.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if err := writeFile(s.file, fi.Mode().Perm(), false, bytesOf(out)); err != nil {
-			return nil, err
-		}
+	l = signLine{Name: s.Name, File: s.file, Key: k.Public().Fingerprint().String(), Format: after.Format.String(),
+		Raw: after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1), Changed: !bytes.Equal(out, raw)}
+	if !s.Tree.IsZero() {
+		l.Tree = s.Tree.String()
 	}
-	if !ans.Changed {
-		a.term.note("%q is signed by %q already", s.file, k.name)
+	if t == nil {
+		return l, nil, nil
 	}
-	if t != nil {
-		e, err := t.examine(s, bytes.NewReader(out), policy.ToUse)
-		if err == nil {
-			ans.Allowed = e.decision.Allowed
-		}
-		// What revokes or rotates counts by other sections of a policy than its names.
-		if f := e.refusal(t); err == nil && f != nil && (s.domain() == sign.Item || s.domain() == sign.Manifest) {
-			a.term.warn("that is not enough: %s", f.message)
-		}
+	e, err := t.examine(s, bytes.NewReader(out), policy.ToUse)
+	if err != nil {
+		return l, nil, nil // whoever verifies it is told
 	}
-	return ans, nil
+	l.Allowed = e.Decision.Allowed
+	// What revokes counts by another section of a policy than its names.
+	if exam.Domain(s.Name) != sign.Revocations && exam.Domain(s.Name) != sign.Policy {
+		no = e.refusal(t)
+	}
+	return l, no, nil
 }
 
 // signed returns the file with the signature, and as it was.
@@ -164,7 +242,7 @@ func (c *signRun) signed(a *app, s subject, file io.ReadSeeker, k signer, t *tru
 		return out, raw, err
 	}
 	body := raw
-	before, err := sign.ReadBytes(raw, s.style)
+	before, err := sign.ReadBytes(raw, s.Signing())
 	if err == nil && before.Format == sign.V1 && c.Upgrade {
 		if body, err = upgraded(s, raw, t); err != nil {
 			return nil, nil, err
@@ -172,12 +250,12 @@ func (c *signRun) signed(a *app, s subject, file io.ReadSeeker, k signer, t *tru
 	}
 	var known sign.Keys
 	if t != nil {
-		known = t.find
+		known = t.exam().Find
 	}
-	out, err = sign.Sign(body, s.style, s.claim(), k.Private, a.clock().UTC().Truncate(time.Second), known)
+	out, err = sign.Sign(body, s.Signing(), s.Claim(), k.Private, a.clock().UTC().Truncate(time.Second), known)
 	if errors.Is(err, sign.ErrV1) {
 		err = &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is signed in the first format (v1)", s.file),
-			hint: []string{"rye sign --upgrade " + quoteArg(s.file) + " --as " + quoteArg(s.name)}}
+			hint: []string{"rye sign --upgrade " + s.typed()}}
 	}
 	return out, raw, err
 }
@@ -196,15 +274,15 @@ func upgraded(s subject, raw []byte, t *trust) ([]byte, error) {
 		return nil, err
 	}
 	if f := e.refusal(t); f != nil {
-		f.hint = []string{"rye trust check " + quoteArg(s.name)}
+		f.hint = []string{"rye trust check " + quoteArg(s.Name)}
 		return nil, f
 	}
-	return sign.StripV1(raw, s.style), nil
+	return sign.StripV1(raw, s.Signing()), nil
 }
 
 // signedV1 signs in the first format, unless this key has.
 func (c *signRun) signedV1(a *app, s subject, raw []byte, k signer) ([]byte, error) {
-	if before, err := sign.ReadBytes(raw, s.style); err == nil && before.Format == sign.V1 {
+	if before, err := sign.ReadBytes(raw, s.Signing()); err == nil && before.Format == sign.V1 {
 		own := func(id string) []key.Public {
 			if id != k.Public().V1ID() {
 				return nil
@@ -215,5 +293,5 @@ func (c *signRun) signedV1(a *app, s subject, raw []byte, k signer) ([]byte, err
 			return raw, nil
 		}
 	}
-	return sign.SignV1(raw, s.style, k.Private, a.clock().UTC().Truncate(time.Second))
+	return sign.SignV1(raw, s.Signing(), k.Private, a.clock().UTC().Truncate(time.Second))
 }

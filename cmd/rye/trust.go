@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -101,7 +101,7 @@ func (a *app) rootAuthority() (*authority, error) {
 	if found := au.side.Policy.ID(); found != id {
 		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%q is not the policy that %s names", s.value, envTrust),
 			why:     []string{"expected  " + id.String(), "found     " + found.String()},
-			details: map[string]any{"expected": id.String(), "found": found.String()}}
+			details: map[string]any{"reason": "other-policy", "expected": id.String(), "found": found.String()}}
 		if s.origin == "--trust" {
 			f.code, f.message = codeConfig, fmt.Sprintf("--trust and %s name different policies", envTrust)
 		}
@@ -110,21 +110,30 @@ func (a *app) rootAuthority() (*authority, error) {
 	return au, nil
 }
 
-// checkOwn refuses a policy that somebody else may write.
+// checkOwn refuses a policy that somebody else may write, or put another in the place of.
 func checkOwn(path string) error {
-	fi, err := os.Stat(path)
-	if err != nil {
-		return nil // reading it tells
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to // who owns the link's directory is looked at where the policy's own is
 	}
-	bad := func(why, hint string) error {
-		return &fault{code: codeDenied, message: fmt.Sprintf("the policy %q %s", path, why), hint: []string{hint},
-			why: []string{"whoever writes the policy decides whom this user trusts"}, details: map[string]any{"path": path}}
-	}
-	switch {
-	case ownedByOther(fi):
-		return bad("belongs to another user", "ls -l "+quoteArg(path))
-	case runtime.GOOS != "windows" && fi.Mode().Perm()&0o002 != 0:
-		return bad("may be written by everybody", "chmod 600 "+quoteArg(path))
+	for _, p := range []string{path, filepath.Dir(path)} {
+		fi, err := os.Stat(p)
+		if err != nil {
+			continue // reading it tells
+		}
+		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
+		bad := func(why, hint string) error {
+			return &fault{code: codeDenied, message: fmt.Sprintf("the %s %q %s", what, p, why), hint: []string{hint},
+				why: []string{"whoever writes the policy decides whom this user trusts"}, details: map[string]any{"reason": "policy-mode", "path": p}}
+		}
+		switch mode := fi.Mode(); {
+		case ownedByOther(fi):
+			return bad("belongs to another user", "ls -ld "+quoteArg(p))
+		case runtime.GOOS == "windows":
+		case mode.Perm()&0o002 != 0:
+			return bad("may be written by everybody", "chmod go-w "+quoteArg(p))
+		case mode.Perm()&0o020 != 0:
+			return bad("may be written by its group", "chmod go-w "+quoteArg(p))
+		}
 	}
 	return nil
 }
@@ -187,7 +196,7 @@ func (a *app) nobodyTrusted(root, project *authority) error {
 	f := &fault{code: "POLICY_DENIED", message: "there is no policy, so nobody is trusted",
 		why:     []string{fmt.Sprintf("no file at %q", root.path)},
 		hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names '**'"},
-		details: map[string]any{"policy": root.path}}
+		details: map[string]any{"reason": "no-policy", "policy": root.path}}
 	if project != nil {
 		id := project.side.Policy.ID().String()
 		f.why = append(f.why, "the project has a policy, which counts for nothing until you say so")
@@ -197,22 +206,13 @@ func (a *app) nobodyTrusted(root, project *authority) error {
 	return f
 }
 
-// find is how signature lines find the keys they name: among those of both policies, each of which then decides
-// alone about what was verified.
-func (t *trust) find(f key.Fingerprint) (key.Public, bool) {
-	for _, au := range t.authorities() {
-		if p, ok := au.side.Policy.Find(f); ok {
-			return p, true
-		}
+// exam is what examines files for this command.
+func (t *trust) exam() *exam.Trust {
+	x := &exam.Trust{Root: t.root.side, Now: t.now}
+	if t.project != nil {
+		x.Project = &t.project.side
 	}
-	return key.Public{}, false
-}
-
-func (t *trust) findV1(id string) (all []key.Public) {
-	for _, au := range t.authorities() {
-		all = append(all, au.side.Policy.FindV1(id)...)
-	}
-	return all
+	return x
 }
 
 func (t *trust) authorities() []*authority {
@@ -220,15 +220,6 @@ func (t *trust) authorities() []*authority {
 		return []*authority{t.root}
 	}
 	return []*authority{t.root, t.project}
-}
-
-// decide asks the policies.
-func (t *trust) decide(r policy.Request) policy.Decision {
-	r.Now = t.now
-	if t.project == nil {
-		return policy.Decide(r, t.root.side, nil)
-	}
-	return policy.Decide(r, t.root.side, &t.project.side)
 }
 
 // trustSetting is where the root policy is, and its id.

@@ -11,9 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
 )
 
 func trustAddCommand() command {
@@ -76,7 +79,7 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	if f := classify2(err); f != nil && second != nil && f.code == "APPROVAL_REQUIRED" {
 		f.code, f.message = "POLICY_DENIED", fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
 		f.why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
-		f.details = map[string]any{"owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
+		f.details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
 		return nil, f
 	}
 	if err != nil {
@@ -245,16 +248,11 @@ func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
 		return nil, fmt.Errorf("%q: %w", c.Rotation, err)
 	}
 	fresh := doc.Step.Key.Public
+	var taken rollback.Step
 	ans, err := a.editPolicy(ctx, edit{
 		question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
 		change: func(root *policy.Side) (*policy.Policy, error) {
-			// The new key vouches for itself here; its signature only shows that it is there.
-			signers, err := doc.Check(func(f key.Fingerprint) (key.Public, bool) {
-				if f == fresh.Fingerprint() {
-					return fresh, true
-				}
-				return root.Policy.Find(f)
-			})
+			signers, err := exam.CheckRotation(doc, root.Policy)
 			if err != nil {
 				return nil, fmt.Errorf("%q: %w", c.Rotation, err)
 			}
@@ -263,8 +261,16 @@ func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
 				return nil, err
 			}
 			e, err := root.Rotate(doc.Step, signers, a.now().UTC())
-			return e.Policy, err
+			if err != nil {
+				return nil, err
+			}
+			// A rule may come back to the keys that a step began from. The step doesn't.
+			taken = rotationStep(au, doc.Name, doc.ID, a.now())
+			return e.Policy, a.rotations().CheckOnce(taken)
 		},
+		// Before the policy: what is in force and not remembered could be taken twice, and what is remembered and not
+		// in force asks for another document.
+		commit: func() error { return a.rotations().Once(ctx, taken) },
 		before: func() {
 			a.term.note("comes  %s", fresh.Fingerprint())
 			a.term.note("goes   %s", doc.Step.Retire)
@@ -274,6 +280,35 @@ func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	return ans, a.followRotation(doc.Step.Retire, fresh)
+}
+
+// rotations is the memory of the rotations that were carried out.
+func (a *app) rotations() rotationMemory { return rotationMemory{a.lists()} }
+
+type rotationMemory struct{ keptLists }
+
+func (m rotationMemory) CheckOnce(s rollback.Step) error {
+	if m.state.err != nil {
+		return m.state.err
+	}
+	return m.journal().CheckOnce(s)
+}
+
+func (m rotationMemory) Once(ctx context.Context, s rollback.Step) error {
+	if m.state.err != nil {
+		return m.state.err
+	}
+	return m.journal().Once(ctx, s)
+}
+
+// rotationStep is what is remembered of a rotation that was carried out in a policy. One document may be for many
+// policies.
+func rotationStep(au *authority, name string, id cas.Digest, at time.Time) rollback.Step {
+	path := au.path
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	return rollback.Step{Source: "policy:" + strings.ToValidUTF8(path, "?"), Name: name, ID: id, At: at}
 }
 
 // followRotation makes a user's new key the default one, if the one that went was.

@@ -66,8 +66,10 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 	}
 	if c.File != "" {
-		file, err := (&verifyRun{File: c.File, As: c.Name}).run(ctx, a)
-		ans.File, _ = file.(*verifyAnswer)
+		file, err := (&verifyRun{Items: []string{c.File}, As: c.Name}).run(ctx, a)
+		if r, ok := file.(*verifyReport); ok {
+			ans.File = r.Files[0]
+		}
 		return ans, err
 	}
 	if refused != nil {

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -40,7 +43,8 @@ func (c trustChange) text(t *terminal) {
 type edit struct {
 	question string // "" where nothing is to be asked
 	change   func(*policy.Side) (*policy.Policy, error)
-	before   func() // narrates, before the change is shown
+	before   func()       // narrates, before the change is shown
+	commit   func() error // done once nothing but the disk stands in the way of the new policy; nil for nothing
 }
 
 // editPolicy changes the root policy: it shows in what, asks, and writes, unless somebody else has written
@@ -90,26 +94,28 @@ func (a *app) editPolicy(ctx context.Context, e edit) (ans trustChange, err erro
 			return trustChange{}, err
 		}
 	}
-	if err := a.writePolicy(ctx, au, after.Format()); err != nil {
+	if err := a.writePolicy(ctx, au, after.Format(), e.commit); err != nil {
 		return trustChange{}, err
 	}
 	a.term.note("wrote %q", s.value)
 	return ans, nil
 }
 
-// writePolicy writes a policy in the place of the one that was read.
-func (a *app) writePolicy(ctx context.Context, au *authority, file []byte) error {
+// writePolicy writes a policy in the place of the one that was read, after what commit does.
+func (a *app) writePolicy(ctx context.Context, au *authority, file []byte, commit func() error) error {
 	if err := os.MkdirAll(filepath.Dir(au.path), 0o700); err != nil {
 		return err
 	}
-	unlock, err := lockFile(ctx, au.path+".lock")
+	unlock, err := lockPolicy(ctx, au.path)
 	if err != nil {
 		return err
 	}
 	defer unlock()
+	sweep(filepath.Dir(au.path), a.now())
+	conflict := &fault{code: "CONFLICT", message: fmt.Sprintf("somebody else has changed %q meanwhile", au.path)}
 	now, err := readAuthority(au.path, au.origin)
-	if err != nil || !bytes.Equal(now.file, au.file) {
-		return &fault{code: "CONFLICT", err: err, message: fmt.Sprintf("somebody else has changed %q meanwhile", au.path)}
+	if conflict.err = err; err != nil || !bytes.Equal(now.file, au.file) || (now.file == nil) != (au.file == nil) {
+		return conflict
 	}
 	if len(au.file) > 0 && bytes.Contains(au.file, []byte("# rye:signed:")) && !bytes.Contains(file, []byte("# rye:signed:")) {
 		a.term.warn("the policy was signed, and is not any more: sign it again")
@@ -118,5 +124,15 @@ func (a *app) writePolicy(ctx context.Context, au *authority, file []byte) error
 	if fi, err := os.Stat(au.path); err == nil {
 		mode = fi.Mode().Perm()
 	}
-	return writeFile(au.path, mode, false, bytesOf(file))
+	// Where there was none there is nothing to lock, and whoever is second finds the first one's.
+	err = writeFile(au.path, mode, au.file == nil, func(w io.Writer) error {
+		if _, err := w.Write(file); err != nil || commit == nil {
+			return err
+		}
+		return commit()
+	})
+	if conflict.err = err; errors.Is(err, fs.ErrExist) {
+		return conflict
+	}
+	return err
 }

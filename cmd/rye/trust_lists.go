@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
 )
 
 // keptLists are the last good issues of revocation lists, in the state directory, and the journal that remembers
@@ -28,8 +29,8 @@ func (a *app) lists() keptLists { return keptLists{a, a.dir(statePlace)} }
 
 const maxList = 64 << 20
 
-func (k keptLists) journal() *manifest.Journal {
-	return &manifest.Journal{Path: filepath.Join(k.state.value, "rollback")}
+func (k keptLists) journal() *rollback.Journal {
+	return &rollback.Journal{Path: filepath.Join(k.state.value, "rollback")}
 }
 
 // source is what the journal calls the origin of a list: the key that the policy names for it. So another address
@@ -59,7 +60,9 @@ func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
 	for _, src := range sources {
 		list, err := k.one(au.side.Policy, src)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue
+			if err = k.neverSeen(au.side.Policy, src); err == nil {
+				continue
+			}
 		}
 		if err != nil {
 			f := classify(fmt.Errorf("the kept revocation list %q: %w", src.Name, err))
@@ -69,6 +72,18 @@ func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
 		lists[src.Name] = list
 	}
 	return lists, nil
+}
+
+// neverSeen returns an error if a list that isn't there was: what it revoked must not be forgotten with it.
+func (k keptLists) neverSeen(p *policy.Policy, src policy.Source) error {
+	seen, err := k.journal().Seen()
+	for _, s := range seen {
+		if s.Source == source(p, src) && s.Name == "revocations:"+src.Name {
+			return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("issue %s, seen at %s, is gone", s.Position, s.At.Format(time.RFC3339)),
+				why: []string{"what it revoked is revoked, and nobody can tell what that was"}, details: map[string]any{"reason": "list-gone", "list": src.Name}}
+		}
+	}
+	return err
 }
 
 func (k keptLists) one(p *policy.Policy, src policy.Source) (*policy.List, error) {
@@ -81,7 +96,7 @@ func (k keptLists) one(p *policy.Policy, src policy.Source) (*policy.List, error
 	if err != nil {
 		return nil, err
 	}
-	if err := k.journal().Check(doc.Step(source(p, src), k.a.clock())); err != nil {
+	if err := k.journal().Check(rollback.OfRevocations(doc, source(p, src), k.a.clock())); err != nil {
 		return nil, err
 	}
 	signers, err := doc.Check(p.Find)
@@ -104,7 +119,8 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source)
 		return nil, false, err
 	}
 	if doc.List != src.Name {
-		return nil, false, &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name)}
+		return nil, false, &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name),
+			details: map[string]any{"reason": "other-document", "expected": src.Name, "found": doc.List}}
 	}
 	signers, err := doc.Check(p.Find)
 	if err != nil {
@@ -122,7 +138,7 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source)
 		return nil, false, err
 	}
 	defer unlock()
-	step := doc.Step(source(p, src), k.a.clock().UTC().Truncate(time.Second))
+	step := rollback.OfRevocations(doc, source(p, src), k.a.clock().UTC().Truncate(time.Second))
 	if err := k.journal().Check(step); err != nil {
 		return nil, false, err
 	}

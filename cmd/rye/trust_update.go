@@ -23,7 +23,15 @@ type trustUpdateRun struct {
 }
 
 type trustUpdateAnswer struct {
-	Lists []listLine `json:"lists"`
+	Lists   []listLine    `json:"lists"`
+	Refused []refusedList `json:"refused"` // issues that were not taken
+}
+
+type refusedList struct {
+	Name    string `json:"name"`
+	Code    code   `json:"code"`
+	Reason  string `json:"reason"` // one word for what is wrong with the issue; empty where it couldn't be read
+	Message string `json:"message"`
 }
 
 func (*trustUpdateRun) complete(_ context.Context, a *app, _, _ string) (out []candidate) {
@@ -53,7 +61,7 @@ func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 	if project != nil && project.side.Policy.ID() != root.side.Policy.ID() {
 		all = append(all, project)
 	}
-	ans := trustUpdateAnswer{Lists: []listLine{}}
+	ans := trustUpdateAnswer{Lists: []listLine{}, Refused: []refusedList{}}
 	var first *fault
 	found := 0
 	for _, au := range all {
@@ -95,6 +103,8 @@ func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, ans 
 			if inner := classify(err); inner.err != err {
 				f.message = fmt.Sprintf("revocation list %q: %s", src.Name, inner.message)
 			}
+			reason, _ := f.details["reason"].(string)
+			ans.Refused = append(ans.Refused, refusedList{src.Name, f.code, reason, f.message})
 			f.why = append(f.why, "the last good issue stays in force")
 			if first == nil {
 				first = f

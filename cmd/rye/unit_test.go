@@ -355,11 +355,15 @@ func TestSchemas(t *testing.T) {
 	if err := errors.Join(os.WriteFile(pem, made.PEM(), 0o600), os.WriteFile(tool, []byte("print(1)\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	project := filepath.Join(t.TempDir(), "project")
 	words := map[string][]string{
+		"init": {project}, "new": {"-C", project, "tool", "acme/x"}, "ls": {"-C", project}, "show": {"-C", project, "tool:acme/x"},
+		"load": {"-C", project, "tool:acme/x", "--to", "user"}, "mv": {"-C", project, "tool:acme/x", "acme/y"},
+		"rm": {"-C", project, "tool:acme/y", "--yes"}, "key new": {"second"},
 		"key import": {pem, "other"}, "key rotate": {"--out", filepath.Join(t.TempDir(), "rotation.yaml")}, "key remove": {"other", "--yes"},
 		"trust add": {public, "--owner", "X", "--yes"}, "trust check": {"tool:a"}, "trust revoke": {"x", "--reason", "lost", "--yes"},
 		"trust remove": {"x", "--yes"}, "sign": {tool, "--as", "tool:a"}, "verify": {tool, "--as", "tool:a"},
-		"completion": {"zsh"}, "store cat": {"app:a"}, "store tree": {"app"}, "store put": {"--ref", "app", dir},
+		"completion": {"zsh"}, "search": {"signature"}, "store cat": {"app:a"}, "store tree": {"app"}, "store put": {"--ref", "app", dir},
 		"store checkout": {"app", filepath.Join(t.TempDir(), "out")},
 	}
 	all := commands()

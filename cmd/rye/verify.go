@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/rye-build/rye/manifest/policy"
@@ -11,30 +12,37 @@ import (
 
 func verifyCommand() command {
 	return command{
-		path: "verify", group: "trust", help: "Say whether a file may be used under a name, and by whose word.",
-		more: "It reads the whole file, checks its signatures, and asks the policy (see rye trust). NAME is what the file is to be used " +
-			"as: kind:id, as in tool:acme/fetch, or that of a document: bundle:ID@VERSION, policy:NAME, revocations:NAME, rotation:RULE. " +
-			"If the answer is no, the exit status is 1 and the code says why.\n\n" +
-			"Examples:\n\n    rye verify .ai/tools/acme/fetch.py --as tool:acme/fetch\n    rye verify --trust team.yaml fetch.py --as tool:acme/fetch --json",
-		new: func() runner { return new(verifyRun) }, schema: "verify/1", output: &verifyAnswer{},
+		path: "verify", group: "trust", help: "Say whether items, or a file under a name, may be used, and by whose word.",
+		more: "An ITEM is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', '**'), or a file or directory below .ai. Any other file needs " +
+			"--as NAME, what it is to be used as: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
+			"revocations:NAME, rotation:RULE.\n\n" +
+			"It reads every file whole, of a tool those of its tree too, checks the signatures, and asks the policy (see rye trust); nothing is " +
+			"remembered from before. If the answer is no, for one of many too, the exit status is 1 and the code says why.\n\n" +
+			"Examples:\n\n    rye verify tool:acme/fetch\n    rye verify '**' --json\n    rye verify --trust team.yaml fetch.py --as tool:acme/fetch",
+		new: func() runner { return new(verifyRun) }, schema: "verify/2", output: &verifyReport{},
 	}
 }
 
 type verifyRun struct {
-	File string `arg:"" complete:"file" help:"A file."`
-	As   string `required:"" placeholder:"NAME" help:"What the file is to be used as."`
+	Items []string `arg:"" name:"item" complete:"ref" help:"Refs, globs, files and directories."`
+	As    string   `placeholder:"NAME" help:"What the one file is to be used as."`
 }
 
-// verifyAnswer is the evidence, whatever the answer.
+// verifyAnswer is the evidence about one file, whatever the answer.
 type verifyAnswer struct {
 	Name      string       `json:"name"`
 	File      string       `json:"file"`
+	Space     string       `json:"space,omitempty"` // of an item
 	Allowed   bool         `json:"allowed"`
-	Trust     string       `json:"trust"`  // "signed", "digest", "unsigned", "refused"
-	Reason    string       `json:"reason"` // one word of policy's, or empty where the file itself is wrong
+	Trust     string       `json:"trust"`          // "signed", "digest", "builtin", "unsigned", "refused"
+	Reason    string       `json:"reason"`         // one word for what was found: the policy's, or what is wrong with the file
+	Code      code         `json:"code,omitempty"` // of the refusal
+	Message   string       `json:"message,omitempty"`
 	Raw       string       `json:"raw"`
-	Stripped  string       `json:"stripped"` // without signature lines; of a document its id
-	Format    string       `json:"format"`   // "none", "v1", "v2"
+	Stripped  string       `json:"stripped"`       // without signature lines; of a document its id
+	Tree      string       `json:"tree,omitempty"` // of the files beside it
+	TreeFiles int          `json:"tree_files"`
+	Format    string       `json:"format"` // "none", "v1", "v2"
 	Rule      string       `json:"rule"`
 	Count     int          `json:"count"`     // of keys that count
 	Threshold int          `json:"threshold"` // that the rule asks for
@@ -43,7 +51,10 @@ type verifyAnswer struct {
 	PolicyID  string       `json:"policy_id"`
 	Origin    string       `json:"origin"`            // "user", "--trust", "RYE_TRUST", "project"
 	Beside    string       `json:"project,omitempty"` // the project's policy, which allows it too
+	Revoked   string       `json:"revoked,omitempty"` // what is revoked: a key or a digest
+	List      string       `json:"list,omitempty"`    // the revocation list that says so, or that is stale
 	Warnings  []string     `json:"warnings"`
+	Next      string       `json:"next,omitempty"` // the command by which what is allowed takes effect, of a rotation
 	Expected  string       `json:"expected,omitempty"`
 	Found     string       `json:"found,omitempty"`
 	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
@@ -60,45 +71,75 @@ type signerLine struct {
 	Verdict string `json:"verdict"`
 }
 
-func (c *verifyRun) run(_ context.Context, a *app) (answer, error) {
-	s, err := newSubject(c.File, c.As)
+func (c *verifyRun) run(ctx context.Context, a *app) (answer, error) {
+	if c.As == "" {
+		return c.verifyItems(ctx, a)
+	}
+	if len(c.Items) != 1 {
+		return nil, &fault{code: codeValidation, message: "--as names one file, and " + counted(int64(len(c.Items)), "file") + " are given",
+			hint: []string{"rye verify " + quoteArg(c.Items[0]) + " --as NAME"}}
+	}
+	s, err := newSubject(c.Items[0], c.As)
 	if err != nil {
 		return nil, err
 	}
-	t, err := a.trust()
-	if isNobody(err) {
-		return nil, classify(err).asked()
-	}
+	t, err := a.trustToAsk()
 	if err != nil {
 		return nil, err
+	}
+	if item, err := a.isItem(ctx, s); item || err != nil {
+		if err != nil {
+			return nil, err
+		}
+		return c.verifyItems(ctx, a)
 	}
 	file, err := s.open()
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	e, err := t.examine(s, file, policy.ToUse)
-	ans := newVerifyAnswer(t, e)
+	ans, f := verify(a, t, s, file)
 	for _, w := range ans.Warnings {
 		a.term.warn("%s", w)
 	}
-	if err != nil {
-		f := s.broken(err)
-		ans.refuse(f)
-		return ans, f.asked()
-	}
-	if f := e.refusal(t); f != nil {
-		return ans, f.asked()
-	}
-	return ans, nil
+	return newVerifyReport([]*verifyAnswer{ans}, f)
 }
 
-func newVerifyAnswer(t *trust, e *exam) *verifyAnswer {
-	d := &e.decision
+// trustToAsk is the trust of a command that was asked: where nobody is trusted the answer is no.
+func (a *app) trustToAsk() (*trust, error) {
+	t, err := a.trust()
+	if isNobody(err) {
+		return nil, classify(err).asked()
+	}
+	return t, err
+}
+
+// verify examines a file; the fault is the refusal.
+func verify(a *app, t *trust, s subject, file io.ReadSeeker) (*verifyAnswer, *fault) {
+	e, err := t.examine(s, file, policy.ToUse)
+	ans := newVerifyAnswer(t, e)
+	f := e.refusal(t)
+	if err != nil {
+		f = s.broken(err)
+		ans.refuse(f)
+	} else if f == nil && e.Decision.Rotation {
+		if err := a.rotations().CheckOnce(rotationStep(t.root, e.Identity.Name, e.Identity.ID, t.now)); err != nil {
+			f = classify(err)
+			ans.refuse(f)
+		}
+	}
+	if f != nil {
+		ans.Code, ans.Message = f.line().Code, f.message
+	}
+	return ans, f
+}
+
+func newVerifyAnswer(t *trust, e examined) *verifyAnswer {
+	d := &e.Decision
 	ans := &verifyAnswer{
-		Name: e.name, File: e.file, Allowed: d.Allowed, Trust: "refused", Raw: e.signed.Raw.String(), Stripped: e.signed.Stripped.String(),
-		Format: e.signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
-		Signers: []signerLine{}, Warnings: append([]string{}, d.Warnings...), short: e.signed.Stripped.Short(),
+		Name: e.Name, File: e.subject.file, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(), Stripped: e.Signed.Stripped.String(),
+		Format: e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
+		Signers: []signerLine{}, Warnings: append([]string{}, d.Warnings...), short: e.Signed.Stripped.Short(),
 	}
 	au := t.root
 	if d.Project && t.project != nil {
@@ -108,13 +149,25 @@ func newVerifyAnswer(t *trust, e *exam) *verifyAnswer {
 	if d.Code != policy.Undecided {
 		ans.Reason, ans.reason = d.Code.String(), d.Reason()
 	}
+	if !e.Tree.IsZero() {
+		ans.Tree = e.Tree.String()
+	}
 	switch {
+	case d.Allowed && d.Voucher == policy.Builtin:
+		ans.Trust = "builtin"
 	case d.Allowed && d.ByDigest:
 		ans.Trust = "digest"
 	case d.Allowed:
 		ans.Trust = "signed"
-	case e.signed.Format == sign.None:
+	case e.Signed.Format == sign.None:
 		ans.Trust = "unsigned"
+	}
+	if d.Revoked != nil {
+		ans.Revoked = d.Revoked.What()
+	}
+	ans.List = d.List
+	if d.Rotation && d.Allowed {
+		ans.Next = "rye trust add --rotation " + quoteArg(e.subject.file)
 	}
 	if d.Beside != nil {
 		ans.Beside = t.project.path
@@ -125,13 +178,13 @@ func newVerifyAnswer(t *trust, e *exam) *verifyAnswer {
 }
 
 // signerLines joins what policy says of each signer with when they say to have signed.
-func signerLines(au *authority, e *exam, verdicts []policy.Verdict) (lines []signerLine) {
+func signerLines(au *authority, e examined, verdicts []policy.Verdict) (lines []signerLine) {
 	for _, v := range verdicts {
 		l := signerLine{Key: v.Key.String(), Name: v.Name, Format: v.Format.String(), Verdict: v.Code.String()}
 		if k, ok := au.side.Policy.Key(v.Key); ok {
 			l.Owner = k.Owner
 		}
-		for _, s := range e.signers {
+		for _, s := range e.Signers {
 			if s.Key.Fingerprint() == v.Key && !s.Time.IsZero() {
 				l.Time = s.Time.Format(time.RFC3339)
 			}
@@ -144,6 +197,7 @@ func signerLines(au *authority, e *exam, verdicts []policy.Verdict) (lines []sig
 // refuse makes the answer that of a file that is wrong in itself, whatever policy has said.
 func (v *verifyAnswer) refuse(f *fault) {
 	v.Allowed, v.Trust = false, "refused"
+	v.Reason, _ = f.details["reason"].(string)
 	v.Expected, _ = f.details["expected"].(string)
 	v.Found, _ = f.details["found"].(string)
 	v.LineEnds, _ = f.details["only_line_endings_differ"].(bool)
@@ -156,6 +210,9 @@ func (v *verifyAnswer) text(t *terminal) {
 	}
 	t.printf("%s  %s\n", t.stdout.paint(roleGood, "verified", t.ascii), v.Name)
 	rows := [][]string{{"  file", v.File + ", " + v.Stripped}}
+	if v.TreeFiles > 0 {
+		rows = append(rows, []string{"  tree", counted(int64(v.TreeFiles), "file") + " beside it, " + v.Tree})
+	}
 	for _, s := range v.Signers {
 		who := fmt.Sprintf("%q %s", s.Name, short(s.Key))
 		if s.Name == "" {
@@ -172,14 +229,20 @@ func (v *verifyAnswer) text(t *terminal) {
 		}
 		rows = append(rows, []string{"  signed by", who})
 	}
-	if v.Trust == "digest" {
+	switch v.Trust {
+	case "builtin":
+		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
+	case "digest":
 		rows = append(rows, []string{"  rule", "its digest is listed under digests"})
-	} else {
+	default:
 		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", v.Rule, v.Count, counted(int64(v.Threshold), "key"))})
 	}
 	rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", v.Policy, v.Origin)})
 	if v.Beside != "" {
 		rows = append(rows, []string{"  and", fmt.Sprintf("%s (project)", v.Beside)})
+	}
+	if v.Next != "" {
+		rows = append(rows, []string{"  in force", "only by: " + v.Next})
 	}
 	t.rows(rows)
 }

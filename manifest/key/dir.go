@@ -49,8 +49,20 @@ type Entry struct {
 // A ModeError refuses a file or directory of keys for what others may do with it, or for what it is.
 type ModeError struct {
 	Path   string
+	By     By
 	Reason string
 }
+
+// By is what a file or directory of keys is refused by.
+type By string
+
+// A link stands where the key should, it isn't a plain file or directory, or another user owns it or could get at it.
+const (
+	ByLink  By = "link"
+	ByKind  By = "kind"
+	ByOwner By = "owner"
+	ByMode  By = "mode"
+)
 
 func (e *ModeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
 
@@ -206,7 +218,7 @@ func (d Dir) read(file string, private bool) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
 	if err == nil && len(b) > maxPEM {
-		err = &ModeError{f.Name(), "is too large for a key"}
+		err = &ModeError{f.Name(), ByKind, "is too large for a key"}
 	}
 	return b, err
 }

@@ -17,9 +17,9 @@ func checkDir(path string) error {
 	}
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &ModeError{path, "is a symbolic link"}
+		return &ModeError{path, ByLink, "is a symbolic link"}
 	case !info.IsDir():
-		return &ModeError{path, "is not a directory"}
+		return &ModeError{path, ByKind, "is not a directory"}
 	}
 	return checkOwn(path, info, 0o077)
 }
@@ -30,7 +30,7 @@ func openOwn(path string, private bool) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if info, err2 := os.Lstat(path); err2 == nil && info.Mode()&fs.ModeSymlink != 0 {
-			err = &ModeError{path, "is a symbolic link"}
+			err = &ModeError{path, ByLink, "is a symbolic link"}
 		}
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func openOwn(path string, private bool) (*os.File, error) {
 			forbidden = 0o077
 		}
 		if !info.Mode().IsRegular() {
-			err = &ModeError{path, "is not a regular file"}
+			err = &ModeError{path, ByKind, "is not a regular file"}
 		} else {
 			err = checkOwn(path, info, forbidden)
 		}
@@ -55,10 +55,10 @@ func openOwn(path string, private bool) (*os.File, error) {
 
 func checkOwn(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
-		return &ModeError{path, fmt.Sprintf("belongs to the user %d, not to %d who asks", owner, os.Geteuid())}
+		return &ModeError{path, ByOwner, fmt.Sprintf("belongs to the user %d, not to %d who asks", owner, os.Geteuid())}
 	}
 	if mode := info.Mode().Perm(); mode&forbidden != 0 {
-		return &ModeError{path, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode, mode&^forbidden)}
+		return &ModeError{path, ByMode, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode, mode&^forbidden)}
 	}
 	return nil
 }

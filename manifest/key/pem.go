@@ -3,6 +3,7 @@ package key
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/pem"
 	"strings"
 )
 
@@ -67,4 +68,31 @@ func ParsePublicPEM(b []byte) (Public, error) {
 		return Public{}, err
 	}
 	return NewPublic(raw[:])
+}
+
+// IsPrivate reports whether a file is a private key of any kind that people keep in files: PEM with a block whose
+// label ends in PRIVATE KEY, one of ours with a passphrase, or an identity of age. It is for finding keys where none
+// should be: text that only mentions one is none.
+func IsPrivate(file []byte) bool {
+	if len(file) > maxPEM {
+		return false
+	}
+	if IsLocked(file) {
+		return true
+	}
+	for line := range bytes.Lines(file) {
+		if bytes.HasPrefix(line, []byte("AGE-SECRET-KEY-1")) {
+			return true
+		}
+	}
+	for {
+		block, rest := pem.Decode(file)
+		if block == nil {
+			return false
+		}
+		if strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			return true
+		}
+		file = rest
+	}
 }

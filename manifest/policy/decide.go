@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -70,13 +72,21 @@ const (
 	ListStale              // a revocation list that must be fresh is not
 	Ambiguous              // two rules are equally particular
 	BadRequest             // the name is none, or what must be given is not
+
+	// Of issues of revocation lists alone; see Side.Accept.
+	ListOlder  // its counter is below that of the last issue
+	ListForked // it has the counter of the last issue and is another
+	ListJump   // its counter is absurdly far ahead
 )
 
-var codes = [...]string{"undecided", "admitted", "unsigned", "untrusted key", "no rule", "evidence only",
-	"format not accepted", "not yet valid", "expired", "key revoked", "below threshold", "digest revoked",
-	"list stale", "ambiguous", "bad request"}
+var codes = [...]string{"undecided", "admitted", "unsigned", "untrusted-key", "no-rule", "evidence-only",
+	"format-not-accepted", "not-yet-valid", "expired", "key-revoked", "below-threshold", "digest-revoked",
+	"list-stale", "ambiguous", "bad-request", "list-older", "list-forked", "list-jump"}
 
 func (c Code) String() string { return codes[c] }
+
+// words is the code in a sentence.
+func (c Code) words() string { return strings.ReplaceAll(codes[c], "-", " ") }
 
 // A Verdict is what one policy says of one signer.
 type Verdict struct {
@@ -98,9 +108,10 @@ type Answer struct {
 	Count     int // of distinct keys that count
 	Threshold int // of the rule
 	Signers   []Verdict
+	Rotation  bool        // about a rotation: allowed means that Rotate would take it
 	Revoked   *Revocation // with KeyRevoked and DigestRevoked
 	List      string      // the list that revoked, or that is stale
-	Detail    string      // with ListStale, Ambiguous and BadRequest
+	Detail    string      // with ListStale, Ambiguous and BadRequest, and of a rotation
 	Warnings  []string    // lists that are stale and may be
 }
 
@@ -141,8 +152,8 @@ func Decide(r Request, root Side, project *Side) Decision {
 }
 
 // check refuses requests that leave out what a refusal could depend on.
-func (r *Request) check() (name, error) {
-	n, err := parseName(r.Name)
+func (r *Request) check() (glob.Name, error) {
+	n, err := glob.ParseName(r.Name)
 	switch {
 	case err != nil:
 	case r.Now.IsZero():
@@ -158,7 +169,7 @@ func (r *Request) check() (name, error) {
 }
 
 // answer asks one policy.
-func (s *Side) answer(r *Request, n name) Answer {
+func (s *Side) answer(r *Request, n glob.Name) Answer {
 	var a Answer
 	if a.Revoked, a.List = s.revokedDigest(r); a.Revoked != nil {
 		return a.end(DigestRevoked)
@@ -172,7 +183,7 @@ func (s *Side) answer(r *Request, n name) Answer {
 	if a.ByDigest = s.Policy.admits(r); a.ByDigest {
 		return a.end(Admitted)
 	}
-	i, err := most(s.Policy.rules, func(c *compiledRule) *glob { return &c.glob }, n)
+	i, err := glob.Most(s.Policy.rules, func(c *compiledRule) *glob.Glob { return &c.glob }, n)
 	if err != nil {
 		a.Detail = err.Error()
 		return a.end(Ambiguous)
@@ -180,8 +191,8 @@ func (s *Side) answer(r *Request, n name) Answer {
 	var rule *compiledRule
 	if i >= 0 {
 		rule = &s.Policy.rules[i]
-		a.Rule, a.Threshold = rule.glob.text, s.Policy.sections.Rules[i].Threshold
-		if a.Excepted = matchAny(rule.except, n); a.Excepted {
+		a.Rule, a.Threshold = rule.glob.Text(), s.Policy.sections.Rules[i].Threshold
+		if a.Excepted = glob.MatchAny(rule.except, n); a.Excepted {
 			rule = nil
 		}
 	}
@@ -221,11 +232,11 @@ func (a Answer) end(c Code) Answer {
 // acceptV1 says what a signature of the first format is worth. It leaves the name of an item and parts of its
 // content open, so the digest must be vouched for by somebody else; that of a manifest covers all of it, and
 // its id stands inside.
-func acceptV1(accepted bool, r *Request, n name) Code {
+func acceptV1(accepted bool, r *Request, n glob.Name) Code {
 	switch {
 	case !accepted:
 		return FormatNotAccepted
-	case r.Purpose == ToShow, r.Listed, n.kind == "bundle":
+	case r.Purpose == ToShow, r.Listed, n.Kind == "bundle":
 		return Admitted
 	}
 	return EvidenceOnly
@@ -390,7 +401,7 @@ func (s *Side) stale(a *Answer, now time.Time) bool {
 		}
 		why := stale(src, l, now)
 		if fault := s.keyFault(k, now); why == "" && fault != Admitted {
-			why = fmt.Sprintf("is signed by %q: %s", src.Key, fault)
+			why = fmt.Sprintf("is signed by %q: %s", src.Key, fault.words())
 		}
 		switch {
 		case why == "":

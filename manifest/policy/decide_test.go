@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -256,7 +257,7 @@ func TestStaleWarns(t *testing.T) {
 // A policy made by hand in Go could hold a tie, which files can't: still one answer, and no.
 func TestAmbiguous(t *testing.T) {
 	p := mustParse(t, listTextWithoutList)
-	g, err := parseGlob("*")
+	g, err := glob.Parse("*")
 	if err != nil {
 		t.Fatal(err)
 	}

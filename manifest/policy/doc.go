@@ -56,23 +56,14 @@
 //	lists      name → from, key (the name of the one that signs it), max-age (7d, 36h), stale (refuse, warn)
 //	override   globs over protected names that a project may replace; counts in the root alone
 //	grants     glob → permission patterns
-//	exec       floor and strangers (none, limits, landlock, namespace), network (all, none, hosts), toolchain
-//	           (record, enforce), audit (on, required), secrets (name → globs)
+//	exec       what execution must hold to (package floor), and secrets (name → globs)
 //
 // A policy's id is the digest of its bytes without signature lines, comments and layout included.
 //
-// # Names and globs
+// # Names
 //
-// A name is a kind, a colon and an id: tool:acme/fetch, bundle:acme/x@1.0.0; globs see no version. A glob is
-// the same with wildcards in the id: "*" is any run of characters in a segment, "**" is whole segments, any
-// number of them, but at the end at least one: acme/** covers what is in acme/, a/**/b covers a/b. "[", "?" and
-// all else that no id holds is refused. Without a kind a glob covers items of all kinds and bundles, but not
-// audit, build, policy, revocations, rotation, token and transcript, which must be named.
-//
-// One rule decides about a name: of those that cover it the one with the longest literal text before the first
-// star; the end of a glob without stars counts as one letter more, and of two that are alike so far the one
-// that names the kind decides. Where two rules would be left, the policy is refused. If the rule excepts the
-// name it is refused: no other rule is asked.
+// One rule decides about a name: of those whose glob covers it the most particular one (package glob). Where two
+// rules would be left, the policy is refused. If the rule excepts the name it is refused: no other rule is asked.
 //
 // # Decisions
 //
@@ -95,7 +86,8 @@
 // # Rotation
 //
 // A rotation puts one key in the place of another in one rule. It names all keys of the rule as it was before,
-// so that steps come in order, and is signed by the threshold of those and by the new key.
+// so that steps come in order, and is signed by the threshold of those and by the new key. None is taken while a
+// list must be fresh and isn't, or once its document is revoked.
 //
 // # Edits
 //

@@ -175,24 +175,25 @@ func TestAccept(t *testing.T) {
 		name, policy string
 		next, last   *List
 		want         string // in the error
+		code         Code
 	}{
 		{name: "first", next: last},
 		{name: "again", next: last, last: last},
 		{name: "next", next: with(func(l *List) { l.Counter, l.ID = 8, digest("8") }), last: last},
-		{name: "older", next: with(func(l *List) { l.Counter, l.ID = 6, digest("6") }), last: last, want: "issue 6 is older than issue 7"},
-		{name: "another of the same count", next: with(func(l *List) { l.ID = digest("7b") }), last: last, want: "issue 7 is another"},
-		{name: "jump", next: with(func(l *List) { l.Counter = maxCounter }), last: last, want: "name a new key"},
+		{name: "older", next: with(func(l *List) { l.Counter, l.ID = 6, digest("6") }), last: last, want: "issue 6 is older than issue 7", code: ListOlder},
+		{name: "another of the same count", next: with(func(l *List) { l.ID = digest("7b") }), last: last, want: "issue 7 is another", code: ListForked},
+		{name: "jump", next: with(func(l *List) { l.Counter = maxCounter }), last: last, want: "name a new key", code: ListJump},
 		{name: "after a jump by a key that is gone", next: last, last: with(func(l *List) { l.Counter, l.Signers = maxCounter, v2(2) })},
-		{name: "by another key", next: with(func(l *List) { l.Signers = v2(1, 2) }), want: `not signed by "sec"`},
-		{name: "unsigned", next: with(func(l *List) { l.Signers = nil }), want: `not signed by "sec"`},
-		{name: "first format", next: with(func(l *List) { l.Signers = v1(3) }), want: `not signed by "sec"`},
+		{name: "by another key", next: with(func(l *List) { l.Signers = v2(1, 2) }), want: `not signed by "sec"`, code: UntrustedKey},
+		{name: "unsigned", next: with(func(l *List) { l.Signers = nil }), want: `not signed by "sec"`, code: UntrustedKey},
+		{name: "first format", next: with(func(l *List) { l.Signers = v1(3) }), want: `not signed by "sec"`, code: UntrustedKey},
 		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: ErrNoList.Error()},
-		{name: "expired", next: with(func(l *List) { l.Expires = noon }), want: "expired at"},
-		{name: "too old", next: with(func(l *List) { l.Issued = noon.AddDate(0, 0, -8) }), want: "longer ago than 7d"},
-		{name: "to come", next: with(func(l *List) { l.Issued, l.Expires = noon.Add(time.Hour), noon.Add(2*time.Hour) }), want: "is the clock right"},
+		{name: "expired", next: with(func(l *List) { l.Expires = noon }), want: "expired at", code: ListStale},
+		{name: "too old", next: with(func(l *List) { l.Issued = noon.AddDate(0, 0, -8) }), want: "longer ago than 7d", code: ListStale},
+		{name: "to come", next: with(func(l *List) { l.Issued, l.Expires = noon.Add(time.Hour), noon.Add(2*time.Hour) }), want: "is the clock right", code: ListStale},
 		{name: "a little ahead", next: with(func(l *List) { l.Issued = noon.Add(time.Minute) })},
-		{name: "revoked key", policy: text + "revoked:\n  \"key:$print3\": {}\n", next: last, want: "key revoked"},
-		{name: "expired key", policy: strings.Replace(text, "sec: {", `sec: {expires: "2026-11-20", `, 1), next: last, want: "expired"},
+		{name: "revoked key", policy: text + "revoked:\n  \"key:$print3\": {}\n", next: last, want: "key revoked", code: KeyRevoked},
+		{name: "expired key", policy: strings.Replace(text, "sec: {", `sec: {expires: "2026-11-20", `, 1), next: last, want: "expired", code: Expired},
 	} {
 		side := Side{Policy: mustParse(t, text)}
 		if c.policy != "" {
@@ -201,6 +202,9 @@ func TestAccept(t *testing.T) {
 		err := side.Accept(c.next, c.last, noon)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+		if refused, ok := errors.AsType[*ListError](err); ok != (c.code != Undecided) || ok && refused.Code != c.code {
+			t.Errorf("%s: %+v, want %v", c.name, refused, c.code)
 		}
 	}
 	for name, l := range map[string]List{
@@ -393,15 +397,12 @@ func TestFind(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for want, err := range map[string]error{
-		`rotation of "a": why`:     &RotationError{"a", NoRule, "why"},
-		`revocation list "a": why`: &ListError{"a", "why"},
+		`rotation of "a": why`:     &RotationError{Rule: "a", Code: NoRule, Reason: "why"},
+		`revocation list "a": why`: &ListError{"a", ListOlder, "why"},
 		"why":                      &EditError{"why"},
 	} {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)
 		}
-	}
-	if got := ageText(36 * time.Hour); got != "36h" {
-		t.Error(got)
 	}
 }

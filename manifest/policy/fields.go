@@ -4,22 +4,22 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 // What can stand in the fields of a policy alone.
 
-func readGlob(n *yamltree.Node, text string) (glob, error) {
-	g, err := parseGlob(text)
+func readGlob(n *yamltree.Node, text string) (glob.Glob, error) {
+	g, err := glob.Parse(text)
 	if err != nil {
 		err = n.Errorf("%s", err)
 	}
 	return g, err
 }
 
-func readGlobs(n *yamltree.Node, field string) ([]string, []glob, error) {
+func readGlobs(n *yamltree.Node, field string) ([]string, []glob.Glob, error) {
 	f := n.Get(field)
 	if f == nil {
 		return nil, nil, nil
@@ -27,7 +27,7 @@ func readGlobs(n *yamltree.Node, field string) ([]string, []glob, error) {
 	return globList(f)
 }
 
-func globList(n *yamltree.Node) ([]string, []glob, error) {
+func globList(n *yamltree.Node) ([]string, []glob.Glob, error) {
 	words, err := n.ItemWords()
 	if err != nil {
 		return nil, nil, err
@@ -35,7 +35,7 @@ func globList(n *yamltree.Node) ([]string, []glob, error) {
 	if len(words) > maxRules {
 		return nil, nil, n.Errorf("has more than %d globs", maxRules)
 	}
-	globs := make([]glob, len(words))
+	globs := make([]glob.Glob, len(words))
 	for i, w := range words {
 		if globs[i], err = readGlob(n.Kids[i], w); err != nil {
 			return nil, nil, err
@@ -71,23 +71,4 @@ func readAccept(n *yamltree.Node) (v1 bool, err error) {
 		return true, nil
 	}
 	return false, n.Get("accept").Errorf("expected [v2] or [v1, v2]")
-}
-
-// readAge reads a number of hours or days.
-func readAge(n *yamltree.Node, field string) (time.Duration, error) {
-	text, err := n.Need(field)
-	if err != nil {
-		return 0, err
-	}
-	unit := 24 * time.Hour
-	number, ok := strings.CutSuffix(text, "d")
-	if !ok {
-		unit = time.Hour
-		number, ok = strings.CutSuffix(text, "h")
-	}
-	v, err := strconv.Atoi(number)
-	if !ok || err != nil || !yamltree.IsNumber(number) || v < 1 || v > int(maxAge/unit) {
-		return 0, n.Get(field).Errorf("expected a number of days or hours, such as 7d or 36h")
-	}
-	return time.Duration(v) * unit, nil
 }

@@ -65,18 +65,13 @@ func hashes(b []byte) (n int) {
 }
 
 func FuzzDecide(f *testing.F) {
-	f.Add("tool:acme/x", "acme/**", byte(1))
-	f.Add("bundle:a/b@1", "bundle:**/b", byte(2))
-	f.Fuzz(func(t *testing.T, name, glob string, signer byte) {
+	f.Add("tool:acme/x", byte(1))
+	f.Add("bundle:a/b@1", byte(2))
+	f.Fuzz(func(t *testing.T, name string, signer byte) {
 		d := Decide(Request{Name: name, Raw: digest("x"), Signers: v2(signer % 10), Now: noon},
 			Side{Policy: mustParse(t, rootText)}, nil)
 		if d.Allowed != (d.Code == Admitted) || d.Reason() == "" {
 			t.Fatal(d)
-		}
-		if g, err := parseGlob(glob); err == nil {
-			if n, err := parseName(name); err == nil && g.match(n) && !strings.HasPrefix(n.id, g.prefix) {
-				t.Fatal(name, glob)
-			}
 		}
 	})
 }

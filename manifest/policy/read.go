@@ -1,15 +1,15 @@
 package policy
 
 import (
-	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/floor"
+	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
@@ -107,8 +107,8 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 			return err
 		}
 		for i := range p.rules {
-			if other := &p.rules[i].glob; collide(other, &g) {
-				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.text, other.text)
+			if other := &p.rules[i].glob; glob.Collide(other, &g) {
+				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.Text(), other.Text())
 			}
 		}
 		if err := n.Fields("keys", "threshold", "accept", "except"); err != nil {
@@ -178,7 +178,7 @@ func (p *Policy) readDigests(section *yamltree.Node) error {
 			return err
 		}
 		if a.As != "" {
-			if _, err := parseName(a.As); err != nil {
+			if _, err := glob.ParseName(a.As); err != nil {
 				return n.Get("as").Errorf("%s", err)
 			}
 		}
@@ -242,7 +242,7 @@ func (p *Policy) readLists(section *yamltree.Node) error {
 		if _, err := p.known(n.Get("key"), s.Key); err != nil {
 			return err
 		}
-		if s.MaxAge, err = readAge(n, "max-age"); err != nil {
+		if s.MaxAge, err = n.Age("max-age", maxAge); err != nil {
 			return err
 		}
 		stale, err := n.Choice("stale", "refuse", "warn")
@@ -270,8 +270,8 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 			return err
 		}
 		for i := range p.grants {
-			if other := &p.grants[i]; collide(other, &g) {
-				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.text, other.text)
+			if other := &p.grants[i]; glob.Collide(other, &g) {
+				return n.Errorf("%q and %q could decide about the same name, and none is the more particular one", g.Text(), other.Text())
 			}
 		}
 		grant := Grant{Glob: n.Key}
@@ -284,35 +284,9 @@ func (p *Policy) readGrants(section *yamltree.Node) error {
 	return nil
 }
 
-func (p *Policy) readExec(n *yamltree.Node) error {
-	err := n.Fields("floor", "strangers", "network", "toolchain", "audit", "secrets")
-	if err != nil {
+func (p *Policy) readExec(n *yamltree.Node) (err error) {
+	if p.sections.Exec, err = floor.Read(n, "secrets"); err != nil {
 		return err
-	}
-	e := &p.sections.Exec
-	for _, f := range []struct {
-		name string
-		to   *Floor
-	}{{"floor", &e.Floor}, {"strangers", &e.Strangers}} {
-		word, err := n.Choice(f.name, floors[1:]...)
-		if err != nil {
-			return err
-		}
-		*f.to = Floor(max(0, slices.Index(floors, word)))
-	}
-	toolchain, err := n.Choice("toolchain", "record", "enforce")
-	if err != nil {
-		return err
-	}
-	audit, err := n.Choice("audit", "on", "required")
-	if err != nil {
-		return err
-	}
-	e.Enforce, e.Audit = toolchain == "enforce", audit == "required"
-	if net := n.Get("network"); net != nil {
-		if e.Network, err = readNetwork(net); err != nil {
-			return err
-		}
 	}
 	if s := n.Get("secrets"); s != nil {
 		return p.readSecrets(s)
@@ -324,7 +298,7 @@ func (p *Policy) readSecrets(section *yamltree.Node) error {
 	if section.Shape != yamltree.Mapping {
 		return section.Errorf("expected entries under %q", section.Key)
 	}
-	p.sections.Secrets, p.secrets = []Secret{}, map[string][]glob{}
+	p.sections.Secrets, p.secrets = []Secret{}, map[string][]glob.Glob{}
 	for _, n := range section.Kids {
 		if err := n.CheckWord(n.Key, "the name of a secret"); err != nil {
 			return err
@@ -339,33 +313,10 @@ func (p *Policy) readSecrets(section *yamltree.Node) error {
 	return nil
 }
 
-// readNetwork reads all, none, or a list of hosts.
-func readNetwork(n *yamltree.Node) (Network, error) {
-	if n.Shape == yamltree.Scalar {
-		switch n.Text {
-		case "all":
-			return Network{}, nil
-		case "none":
-			return Network{Bound: true}, nil
-		}
-		return Network{}, n.Errorf("expected all, none or a list of hosts")
+// clip bounds what a message repeats of what somebody else wrote.
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "..."
 	}
-	hosts, err := n.ItemWords()
-	if err != nil {
-		return Network{}, err
-	}
-	for i, h := range hosts {
-		host, port, found := strings.Cut(strings.TrimPrefix(h, "*."), ":")
-		good := host != "" && only(host, "abcdefghijklmnopqrstuvwxyz0123456789.-")
-		for label := range strings.SplitSeq(host, ".") {
-			good = good && label != "" && label[0] != '-'
-		}
-		if found {
-			good = good && yamltree.IsNumber(port) && len(port) <= 5 && port[0] != '0'
-		}
-		if !good {
-			return Network{}, n.Kids[i].Errorf("%s", fmt.Sprintf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", clip(h)))
-		}
-	}
-	return Network{Bound: true, Hosts: hosts}, nil
+	return s
 }

@@ -19,6 +19,9 @@ func (a *Answer) Reason() string {
 }
 
 func (a *Answer) reason() string {
+	if a.Rotation {
+		return a.rotation()
+	}
 	switch a.Code {
 	case Admitted:
 		return a.admitted()
@@ -73,6 +76,14 @@ func (a *Answer) admitted() string {
 	return fmt.Sprintf("is signed by %d of %s under %q%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
 }
 
+// rotation tells what Rotate would do.
+func (a *Answer) rotation() string {
+	if a.Code == Admitted {
+		return fmt.Sprintf("would be taken: signed by %d of %s under %q and by the new key%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
+	}
+	return "would not be taken: " + a.Detail + a.signers()
+}
+
 func keys(n int) string {
 	if n == 1 {
 		return "1 key"
@@ -92,7 +103,7 @@ func (a *Answer) signers() string {
 			s += " (v1)"
 		}
 		if v.Code != Admitted && v.Code != a.Code {
-			s += ": " + v.Code.String()
+			s += ": " + v.Code.words()
 		}
 		all = append(all, s)
 	}

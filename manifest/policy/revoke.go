@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -103,6 +104,7 @@ func (l *List) signedBy(k key.Public) bool {
 // A ListError says why a list is not taken.
 type ListError struct {
 	Name   string
+	Code   Code // UntrustedKey, KeyRevoked, Expired or NotYetValid of its key; ListStale; ListOlder, ListForked, ListJump
 	Reason string
 }
 
@@ -127,27 +129,29 @@ func (s *Side) Accept(next, last *List, now time.Time) error {
 	if !ok {
 		return ErrNoList
 	}
-	bad := func(format string, args ...any) error { return &ListError{next.Name, fmt.Sprintf(format, args...)} }
+	bad := func(code Code, format string, args ...any) error {
+		return &ListError{next.Name, code, fmt.Sprintf(format, args...)}
+	}
 	k, _ := s.Policy.KeyNamed(src.Key)
 	if !next.signedBy(k.Public) {
-		return bad("is not signed by %q, the key that the policy names for it", src.Key)
+		return bad(UntrustedKey, "is not signed by %q, the key that the policy names for it", src.Key)
 	}
 	if why := s.keyFault(k, now); why != Admitted {
-		return bad("its key %q: %s", src.Key, why)
+		return bad(why, "its key %q: %s", src.Key, why.words())
 	}
 	if why := stale(src, next, now); why != "" {
-		return bad("%s", why)
+		return bad(ListStale, "%s", why)
 	}
 	if last == nil || !last.signedBy(k.Public) {
 		return nil
 	}
 	switch {
 	case next.Counter < last.Counter:
-		return bad("issue %d is older than issue %d, which was seen before", next.Counter, last.Counter)
+		return bad(ListOlder, "issue %d is older than issue %d, which was seen before", next.Counter, last.Counter)
 	case next.Counter == last.Counter && next.ID != last.ID:
-		return bad("issue %d is another than the issue %d that was seen before", next.Counter, last.Counter)
+		return bad(ListForked, "issue %d is another than the issue %d that was seen before", next.Counter, last.Counter)
 	case next.Counter-last.Counter > maxJump:
-		return bad("issue %d follows issue %d: nobody issues so many; to start again, name a new key for it", next.Counter, last.Counter)
+		return bad(ListJump, "issue %d follows issue %d: nobody issues so many; to start again, name a new key for it", next.Counter, last.Counter)
 	}
 	return nil
 }
@@ -163,16 +167,9 @@ func stale(src Source, l *List, now time.Time) string {
 	case !now.Before(l.Expires):
 		return fmt.Sprintf("expired at %s; the clock says %s", clock(l.Expires), clock(now))
 	case now.Sub(l.Issued) > src.MaxAge:
-		return fmt.Sprintf("was issued at %s, longer ago than %s; the clock says %s", clock(l.Issued), ageText(src.MaxAge), clock(now))
+		return fmt.Sprintf("was issued at %s, longer ago than %s; the clock says %s", clock(l.Issued), yamltree.AgeText(src.MaxAge), clock(now))
 	}
 	return ""
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
-
-func ageText(d time.Duration) string {
-	if d%(24*time.Hour) == 0 {
-		return fmt.Sprintf("%dd", d/(24*time.Hour))
-	}
-	return fmt.Sprintf("%dh", d/time.Hour)
-}

@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
@@ -14,6 +16,7 @@ import (
 // A Rotation is what a rotation document says: in one rule, one key takes the place of another. What reads it
 // (package manifest) has verified who signed it.
 type Rotation struct {
+	ID      cas.Digest        // of the document, which may be revoked; the zero digest where there is none yet
 	Rule    string            // the glob of the rule
 	Before  []key.Fingerprint // all keys of the rule as it stands: the step starts there and nowhere else
 	Retire  key.Fingerprint   // the one of them that goes
@@ -24,20 +27,75 @@ type Rotation struct {
 // A RotationError says why a rotation is not taken.
 type RotationError struct {
 	Rule   string
-	Code   Code // KeyRevoked, Expired, NotYetValid, BelowThreshold, FormatNotAccepted, NoRule, BadRequest
+	Code   Code // DigestRevoked, ListStale, KeyRevoked, Expired, NotYetValid, BelowThreshold, NoRule, BadRequest
 	Reason string
+
+	Revoked *Revocation // with DigestRevoked
+	List    string      // the list that revoked, or that is stale
 }
 
 func (e *RotationError) Error() string { return fmt.Sprintf("rotation of %q: %s", e.Rule, e.Reason) }
 
 // Rotate carries out one rotation. The document must be signed by as many of the rule's keys as the rule asks
 // for, the one that retires may be among them, and by the new key, all valid now. It must start from the very
-// keys that the rule has, so that steps can't be left out or made twice.
+// keys that the rule has, so that steps can't be left out or made twice in a row; that none is made again later,
+// when the rule has come back to where it began, is for a memory of what was carried out (package rollback).
 func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (Edit, error) {
-	rule := slices.IndexFunc(s.Policy.sections.Rules, func(x Rule) bool { return x.Glob == r.Rule })
-	bad := func(code Code, format string, args ...any) (Edit, error) {
-		return Edit{}, &RotationError{r.Rule, code, fmt.Sprintf(format, args...)}
+	rule, err := s.mayRotate(r, now)
+	if err != nil {
+		return Edit{}, err
 	}
+	var a Answer
+	if err := s.rotationSigners(&a, r, rule, signers, now); err != nil {
+		return Edit{}, err
+	}
+	return s.exchange(r, rule)
+}
+
+// DecideRotation says whether Rotate would take a step now, as an answer about its document.
+func (s *Side) DecideRotation(r Rotation, signers []sign.Signer, unknown []string, now time.Time) Answer {
+	a := Answer{Rotation: true}
+	rule, err := s.mayRotate(r, now)
+	if err == nil {
+		a.Rule, a.Threshold = r.Rule, s.Policy.sections.Rules[rule].Threshold
+		err = s.rotationSigners(&a, r, rule, signers, now)
+	}
+	if err == nil {
+		_, err = s.exchange(r, rule)
+	}
+	var refused *RotationError
+	switch {
+	case err == nil:
+		return a.end(Admitted)
+	case errors.As(err, &refused):
+		a.Detail = refused.Reason
+		a.Revoked, a.List = refused.Revoked, refused.List
+		if refused.Code == BelowThreshold && len(signers) == 0 {
+			return a.end(map[bool]Code{true: Unsigned, false: UntrustedKey}[len(unknown) == 0])
+		}
+		return a.end(refused.Code)
+	}
+	a.Detail = err.Error()
+	return a.end(BadRequest)
+}
+
+// mayRotate finds the rule of a step and says what stands in its way whoever signed it.
+func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
+	bad := func(code Code, format string, args ...any) (int, error) {
+		return 0, &RotationError{Rule: r.Rule, Code: code, Reason: fmt.Sprintf(format, args...)}
+	}
+	if now.IsZero() {
+		return bad(BadRequest, "no time is given to compare with")
+	}
+	// Both come first, as they do for everything else that is decided.
+	if found, list := s.revokedDigest(&Request{Document: r.ID}); found != nil && !r.ID.IsZero() {
+		return 0, &RotationError{Rule: r.Rule, Code: DigestRevoked, Reason: "it is revoked" + (&Answer{Revoked: found, List: list}).revocation(), Revoked: found, List: list}
+	}
+	var a Answer
+	if s.stale(&a, now) {
+		return 0, &RotationError{Rule: r.Rule, Code: ListStale, Reason: fmt.Sprintf("the revocation list %q %s", a.List, a.Detail), List: a.List}
+	}
+	rule = slices.IndexFunc(s.Policy.sections.Rules, func(x Rule) bool { return x.Glob == r.Rule })
 	if rule < 0 {
 		return bad(NoRule, "the policy has no such rule")
 	}
@@ -46,8 +104,6 @@ func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (Edit, e
 	switch {
 	case r.Key.Public.IsZero():
 		return bad(BadRequest, "it names no new key")
-	case now.IsZero():
-		return bad(BadRequest, "no time is given to compare with")
 	case !sameKeys(old, r.Before):
 		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before), prints(ofSet(old)))
 	case !old[r.Retire]:
@@ -57,47 +113,55 @@ func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (Edit, e
 	case !r.Expires.IsZero() && !now.Before(r.Expires):
 		return bad(Expired, "it expired at %s; the clock says %s", clock(r.Expires), clock(now))
 	}
-	if err := s.rotationSigners(r, rule, fresh, signers, now); err != nil {
-		return Edit{}, err
-	}
-	return s.exchange(r, rule)
+	return rule, nil
 }
 
-// rotationSigners wants the threshold of old keys and the new one.
-func (s *Side) rotationSigners(r Rotation, rule int, fresh key.Fingerprint, signers []sign.Signer, now time.Time) error {
+// rotationSigners wants the threshold of old keys and the new one, and notes in a what each signer is worth.
+func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.Signer, now time.Time) error {
+	fresh := r.Key.Public.Fingerprint()
 	// The policy's own words about a key it knows already hold, not those of the document.
 	incoming := r.Key
 	if known, ok := s.Policy.Key(fresh); ok {
 		incoming = known
 	}
 	if fault := s.keyFault(incoming, now); fault != Admitted {
-		return &RotationError{r.Rule, fault, fmt.Sprintf("the new key %s: %s", fresh.Short(), fault)}
+		return &RotationError{Rule: r.Rule, Code: fault, Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), fault.words())}
 	}
 	old := s.Policy.rules[rule].keys
-	counted := map[key.Fingerprint]bool{}
-	worst, own := BelowThreshold, false
+	own := false
 	for _, signer := range signers {
-		f := signer.Key.Fingerprint()
+		v := Verdict{Key: signer.Key.Fingerprint(), Format: signer.Format, Code: UntrustedKey}
+		k, known := s.Policy.Key(v.Key)
+		v.Name = k.Name
 		switch {
 		case signer.Format != sign.V2:
-		case f == fresh:
-			own = true
-		case old[f]:
-			k, _ := s.Policy.Key(f)
-			fault := s.keyFault(k, now)
-			if fault == Admitted {
-				counted[f] = true
-			} else if worst == BelowThreshold || fault > worst {
-				worst = fault
-			}
+			v.Code = FormatNotAccepted
+		case v.Key == fresh:
+			v.Name, v.Code, own = incoming.Name, Admitted, true
+		case old[v.Key]:
+			v.Code = s.keyFault(k, now)
+		case known:
+			v.Code = NoRule
+		}
+		a.add(v)
+	}
+	worst := BelowThreshold
+	for _, v := range a.Signers {
+		switch {
+		case !old[v.Key]:
+		case v.Code == Admitted:
+			a.Count++
+		case v.Code >= NotYetValid && (worst == BelowThreshold || v.Code > worst):
+			worst = v.Code
 		}
 	}
 	want := s.Policy.sections.Rules[rule].Threshold
-	if len(counted) < want {
-		return &RotationError{r.Rule, worst, fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", len(counted), keys(want), worst)}
+	if a.Count < want {
+		return &RotationError{Rule: r.Rule, Code: worst,
+			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", a.Count, keys(want), worst.words())}
 	}
 	if !own {
-		return &RotationError{r.Rule, BelowThreshold, fmt.Sprintf("it is not signed by the new key %s", fresh.Short())}
+		return &RotationError{Rule: r.Rule, Code: BelowThreshold, Reason: fmt.Sprintf("it is not signed by the new key %s", fresh.Short())}
 	}
 	return nil
 }

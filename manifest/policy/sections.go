@@ -5,6 +5,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/floor"
+	"github.com/rye-build/rye/manifest/policy/glob"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
@@ -17,7 +19,7 @@ type Sections struct {
 	Lists    []Source
 	Override []string // globs over the protected names that a project may replace
 	Grants   []Grant
-	Exec     Exec
+	Exec     floor.Exec
 	Secrets  []Secret // in the section "exec"; nil when there is no word about them
 }
 
@@ -70,41 +72,10 @@ type Grant struct {
 	Allow []string // permission patterns; package exec knows what they mean
 }
 
-// An Exec is the floor under execution. The zero Exec asks for nothing.
-type Exec struct {
-	Floor     Floor   // the least sandbox for every item
-	Strangers Floor   // the least for items of other people's keys; FloorUnset: FloorLandlock
-	Network   Network // the most network
-	Enforce   bool    // toolchain: enforce
-	Audit     bool    // audit: required
-}
-
 // A Secret names the items that may be handed a secret.
 type Secret struct {
 	Name  string
 	Items []string // globs
-}
-
-// A Floor is a level of the sandbox; a higher one includes the lower.
-type Floor uint8
-
-// The levels, by their words in the file.
-const (
-	FloorUnset     Floor = iota
-	FloorNone            // none
-	FloorLimits          // limits: environment, directory, resource limits
-	FloorLandlock        // landlock: and rules over files and system calls
-	FloorNamespace       // namespace: and namespaces of its own
-)
-
-var floors = []string{"", "none", "limits", "landlock", "namespace"}
-
-func (f Floor) String() string { return floors[f] }
-
-// A Network is the most that an item may reach, whatever it was granted. The zero Network sets no bound.
-type Network struct {
-	Bound bool
-	Hosts []string // with Bound: these alone, as in "api.example.com", "*.example.com:443"; empty: none
 }
 
 // A Policy is a policy file that has been read: immutable, and safe for use by many goroutines.
@@ -115,17 +86,17 @@ type Policy struct {
 	names    map[string]int          // key name → index of Keys
 	prints   map[key.Fingerprint]int // → index of Keys
 	rules    []compiledRule
-	grants   []glob
-	override []glob
-	secrets  map[string][]glob
+	grants   []glob.Glob
+	override []glob.Glob
+	secrets  map[string][]glob.Glob
 	revoked  revocations
 	digests  map[cas.Digest]int // → index of Digests
 }
 
 type compiledRule struct {
-	glob   glob
+	glob   glob.Glob
 	keys   map[key.Fingerprint]bool
-	except []glob
+	except []glob.Glob
 }
 
 // ID returns the id of the policy as a document: the digest of its bytes without signature lines.
@@ -159,18 +130,18 @@ func (p *Policy) KeyNamed(name string) (Key, bool) {
 // MayOverride reports whether a project may replace the protected item of this name. It counts in the root
 // policy only.
 func (p *Policy) MayOverride(item string) bool {
-	n, err := parseName(item)
-	return err == nil && matchAny(p.override, n)
+	n, err := glob.ParseName(item)
+	return err == nil && glob.MatchAny(p.override, n)
 }
 
 // Grants returns the permission patterns for an item, by the one most particular glob that covers it, and
 // whether there is one. Of a root policy and a project's, both must allow what is to be granted.
 func (p *Policy) Grants(item string) ([]string, bool) {
-	n, err := parseName(item)
+	n, err := glob.ParseName(item)
 	if err != nil {
 		return nil, false
 	}
-	i, err := most(p.grants, func(g *glob) *glob { return g }, n)
+	i, err := glob.Most(p.grants, func(g *glob.Glob) *glob.Glob { return g }, n)
 	if err != nil || i < 0 {
 		return nil, false
 	}

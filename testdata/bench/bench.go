@@ -37,6 +37,7 @@ type job struct {
 	tool   string
 	once   []command // before the first run, where onceFresh doesn't exist
 	fresh  []string  // before every run these don't exist
+	cold   []string  // before every run these are not in memory, where the system can be asked for that
 	before []command // before every run
 	run    []command
 	store  string       // weighed before and after
@@ -109,6 +110,12 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			return err
 		}
 		jobs, err := b.manyJobs(ctx, r.on)
+		if err != nil {
+			return err
+		}
+		return b.measure(ctx, r.run(), jobs, n)
+	case "items":
+		jobs, err := b.itemJobs(ctx, r.on)
 		if err != nil {
 			return err
 		}
@@ -300,6 +307,11 @@ func (b *bench) turn(ctx context.Context, j job) (s sample, err error) {
 	if _, err := b.run(ctx, j.before...); err != nil {
 		return s, err
 	}
+	for _, p := range j.cold {
+		if err := forget(p); err != nil {
+			return s, err
+		}
+	}
 	var before int64
 	if j.store != "" {
 		before, _ = usage(j.store)
@@ -326,12 +338,8 @@ func (b *bench) corpus(ctx context.Context, letter string) error {
 	dir := filepath.Join(b.corpora, letter)
 	if _, err := os.Stat(dir); err != nil {
 		fmt.Fprintf(os.Stderr, "making corpus %s\n", letter)
-		self, err := os.Executable()
-		if err != nil {
-			return err
-		}
 		// In a process of its own: what it needs of memory would count as every child's.
-		c := cmd(self, "-make", letter, "-corpora", b.corpora, "-data", b.data, fmt.Sprintf("-quick=%t", b.quick))
+		c := cmd(b.self, "-make", letter, "-corpora", b.corpora, "-data", b.data, fmt.Sprintf("-quick=%t", b.quick))
 		if _, err := b.run(ctx, c); err != nil {
 			return err
 		}

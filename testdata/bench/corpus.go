@@ -152,6 +152,8 @@ func makeCorpus(dir, letter string, quick bool) error {
 		err = smallFiles(tmp, words, 3, s.c, 250, 64, 1024, false)
 	case "B", "D":
 		err = assets(tmp, words, s.b, letter == "D")
+	case "I":
+		err = makeItems(tmp, words, s.a)
 	case "G":
 		err = giant(filepath.Join(tmp, "giant.dat"), words, s.g)
 	default:

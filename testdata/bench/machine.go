@@ -204,6 +204,23 @@ func warm(dir string) error {
 	})
 }
 
+// forget asks the system to drop what it has in memory of the files below a directory. Where it keeps them all the same,
+// as tmpfs does, cold is no different from warm.
+func forget(dir string) error {
+	syncDisks()
+	return filepath.WalkDir(dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		f, err := os.Open(p)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return drop(f)
+	})
+}
+
 // fsType names the file system of a directory, where the system tells.
 func fsType(dir string) string {
 	text, err := os.ReadFile("/proc/mounts")

@@ -18,6 +18,7 @@
 //	B  24 assets of 64 KiB to 64 MiB, 256 MiB in all,     D  B with 1 % of the bytes changed in runs of
 //	   half of it random and half text                       4 KiB, and 8 inserts
 //	C  100,000 text files of 64 to 1,024 bytes            G  one file of 1 GiB, random and text in turn
+//	I  a project of 10,000 items: tools, directives and knowledge
 //
 // -corpora takes them from another directory instead; the names of its folders are the letters. -quick makes
 // small ones: to see that everything works, not to learn anything about speed.
@@ -30,6 +31,9 @@
 //	size       of the store after an import          startup   "rye version"
 //	puts       one file each by as many processes as -puts says; then one cat, a checkout and a reimport on the
 //	           store they leave, against a store that was written by one process
+//	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign and
+//	           verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in memory,
+//	           or for search without an index; sign again is of what is signed already
 //
 // The goals are data in rows.go: a factor, and the rod it is measured against in the same run. A goal whose rod
 // isn't installed is not judged. -floor names a program that does the least such a store could do, as an own
@@ -59,6 +63,9 @@ import (
 
 type options struct {
 	rye, floor, data, corpora, work, json, make string
+
+	self, ed25519 string // this program, and what to do with bare signatures
+	count         int
 
 	only, tools *regexp.Regexp
 
@@ -91,6 +98,8 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.work, "work", "", "make stores in `DIR` (default: work in -data)")
 	f.StringVar(&o.json, "json", "", "write every number to `FILE`")
 	f.StringVar(&o.make, "make", "", "only make this corpus, in -corpora (the program starts itself so)")
+	f.StringVar(&o.ed25519, "ed25519", "", "only `sign` or verify -count times (the program starts itself so)")
+	f.IntVar(&o.count, "count", 0, "how `many` times")
 	f.IntVar(&o.n, "n", 0, "`runs` of each tool in a row (default 5, with -quick 1)")
 	f.IntVar(&o.puts, "puts", 0, "`processes` in the puts rows (default 10000, with -quick 60)")
 	f.DurationVar(&o.budget, "budget", 45*time.Second, "no further run of a tool in a row that took so `long`, what each run needs included")
@@ -111,7 +120,10 @@ func parse(args []string) (*options, error) {
 }
 
 // defaults fills in what wasn't given, and makes paths absolute: commands run in other directories.
-func (o *options) defaults() error {
+func (o *options) defaults() (err error) {
+	if o.self, err = os.Executable(); err != nil {
+		return err
+	}
 	n, puts, corpora := 5, 10000, "corpora-1"
 	if o.quick {
 		n, puts, corpora = 1, 60, "corpora-1-quick"
@@ -152,6 +164,9 @@ func run(ctx context.Context, args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.ed25519 != "" {
+		return bareEd25519(o.ed25519, o.count)
 	}
 	if o.make != "" {
 		return makeCorpus(o.corpora, o.make, o.quick)

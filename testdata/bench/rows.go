@@ -65,6 +65,14 @@ var rows = []row{
 	{name: "puts: cat", op: "many", on: "cat", tools: "one-batch"},
 	{name: "puts: checkout", op: "many", on: "checkout", tools: "one-batch"},
 	{name: "puts: reimport", op: "many", on: "reimport", tools: "one-batch"},
+	{name: "items: check", op: "items", on: "check", tools: "b3sum"},
+	{name: "items: check cold", op: "items", on: "check-cold", tools: "b3sum"},
+	{name: "items: search", op: "items", on: "search", tools: "grep"},
+	{name: "items: search cold", op: "items", on: "search-cold", tools: "grep"},
+	{name: "items: sign", op: "items", on: "sign", tools: "ed25519"},
+	{name: "items: sign again", op: "items", on: "sign-again", tools: "ed25519"},
+	{name: "items: verify", op: "items", on: "verify", tools: "ed25519 b3sum"},
+	{name: "items: verify cold", op: "items", on: "verify-cold", tools: "ed25519 b3sum"},
 }
 
 // takesPart reports whether a tool is measured in a row.

@@ -319,7 +319,7 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 		{"hooks: [{when: 3, event: [x], params: [], inputs: 3}]", "line 2, column 9: Field 'hooks[0]' missing required key 'event' (or 'id')\nline 2, column 16: Field 'hooks[0].when' must be a string or an object, got int\n" +
 			"line 2, column 26: Field 'hooks[0].event' must be a string, got list\nline 2, column 39: Field 'hooks[0].params' must be an object, got list\nline 2, column 51: Field 'hooks[0].inputs' must be an object, got int\n"},
 		{"hooks: [" + strings.Repeat("{id: x}, ", 501) + "]", "line 2, column 8: Field 'hooks' has 501 entries, more than 500\n"},
-		{"permissions: [" + strings.Repeat("a, ", 501) + "]", "line 2, column 14: Field 'permissions' has 501 entries, more than 500\n"},
+		{"permissions: [" + strings.Repeat("a, ", 501) + "]", "line 2, column 14: Field 'permissions' has 501 entries, more than 256\n"},
 		{"model: fast", "line 2, column 8: Field 'model' must be an object, got str\n"},
 		{"limits: {spend_currency: EUR}", "line 2, column 26: Field 'limits.spend_currency' must be one of ['USD'], got 'EUR'\n"},
 	} {

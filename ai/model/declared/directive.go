@@ -83,7 +83,7 @@ func ReadDirective(r *fields.Reader) *Directive {
 	return x
 }
 
-// maxEntries bounds hooks, inputs, outputs and permissions of one item.
+// maxEntries bounds hooks, inputs and outputs of one item.
 const maxEntries = 500
 
 // objects returns the entries of a list of objects.
@@ -222,8 +222,8 @@ func (d *reader) hook(path string, v *value.Value) Hook {
 // permissions reads capability strings.
 func (d *reader) permissions() []capability.Capability {
 	v := d.Fields.Get("permissions")
-	if v != nil && v.Kind == value.List && len(v.Items) > maxEntries {
-		d.Once(v, "permissions", "Field 'permissions' has %d entries, more than %d", len(v.Items), maxEntries)
+	if v != nil && v.Kind == value.List && len(v.Items) > capability.MaxSet { // whoever runs it makes a set of them
+		d.Once(v, "permissions", "Field 'permissions' has %d entries, more than %d", len(v.Items), capability.MaxSet)
 		return nil
 	}
 	if v.IsNull() || v.Kind != value.List {

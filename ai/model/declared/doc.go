@@ -5,7 +5,7 @@
 // Fields that are absent or null say nothing.
 //
 //	executor_id        the id of a tool, or null: then the kernel runs it
-//	permissions        capabilities (package capability)
+//	permissions        capabilities (package capability), at most as many as a set of them may have
 //	limits             turns, tokens, spawns, depth; spend in dollars with up to 9 decimals; duration_seconds with up to
 //	                   6; "max_" before any of them means the same and may not say another number; numbers may be
 //	                   texts; spend_currency is USD. Depth is at most 1000, turns, spawns and spend 10^6, tokens 10^12,

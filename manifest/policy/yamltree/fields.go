@@ -1,6 +1,7 @@
 package yamltree
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -161,4 +162,31 @@ func distance(a, b string) int {
 		before, row = row, next
 	}
 	return row[len(b)]
+}
+
+// Age reads a number of hours or days, at least one and at most most.
+func (n *Node) Age(field string, most time.Duration) (time.Duration, error) {
+	text, err := n.Need(field)
+	if err != nil {
+		return 0, err
+	}
+	unit := 24 * time.Hour
+	number, ok := strings.CutSuffix(text, "d")
+	if !ok {
+		unit = time.Hour
+		number, ok = strings.CutSuffix(text, "h")
+	}
+	v, err := strconv.Atoi(number)
+	if !ok || err != nil || !IsNumber(number) || v < 1 || v > int(most/unit) {
+		return 0, n.Get(field).Errorf("expected a number of days or hours, such as 7d or 36h")
+	}
+	return time.Duration(v) * unit, nil
+}
+
+// AgeText writes what Age reads.
+func AgeText(d time.Duration) string {
+	if d%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", d/(24*time.Hour))
+	}
+	return fmt.Sprintf("%dh", d/time.Hour)
 }

@@ -1,0 +1,369 @@
+package ai
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// An Admitter says what items are worth. It remembers, for as long as it is used, which anchors the executors have
+// that tools name: so it is for one operation, such as verifying a project, and made anew for the next. Bytes it
+// never remembers. It is safe for many goroutines.
+type Admitter struct {
+	resolver Resolver
+	trust    Examiner
+
+	mu    sync.Mutex
+	rules map[executor]rules
+	hits  int64
+	keep  bool
+	trees map[root]listed
+	kept  int // files in trees
+}
+
+// A listed directory is what was found in it, or that nothing can be.
+type listed struct {
+	files *tree.Listing
+	err   error
+}
+
+// A root is a directory that tools work from.
+type root struct {
+	space      *Space
+	dir, below string
+}
+
+// maxKept bounds how many files KeepTrees remembers, if one directory hasn't more.
+const maxKept = 1 << 16
+
+// KeepTrees makes the Admitter read the files of a directory once for all tools that work from it, else once for each
+// of them. It is for an operation that looks at many tools and changes no file, and is called before the first.
+func (a *Admitter) KeepTrees() { a.keep = true }
+
+// rules is what the first links of a chain that speak of them say about a tool's other files.
+type rules struct{ anchor, verify *value.Value }
+
+// or returns the rules with what they leave open taken from t.
+func (r rules) or(t *model.Tool) rules {
+	if r.anchor.IsNull() {
+		r.anchor = t.Anchor
+	}
+	if r.verify.IsNull() {
+		r.verify = t.VerifyDeps
+	}
+	return r
+}
+
+// An executor is what a tool in a space names as its executor.
+type executor struct {
+	id   string
+	from *Space
+}
+
+// maxRules bounds what an Admitter remembers.
+const maxRules = 1000
+
+// NewAdmitter returns an Admitter that finds executors by r and asks t, which may be nil: then items that the binary
+// vouches for are admitted, and no others.
+func NewAdmitter(r Resolver, t Examiner) *Admitter {
+	return &Admitter{resolver: r, trust: t, rules: map[executor]rules{}}
+}
+
+// An Anchor is the directory that a tool of several files works from.
+type Anchor struct {
+	Dir    string       // in the tool's space
+	Below  string       // "" or, of a runtime that is a file of its own, its lib: all that is its own in Dir
+	Rule   *value.Value // the anchor of the tool, or of the first link of its chain that has one
+	Verify *value.Value // the same of verify_deps; nil if none has one
+
+	tool string // the tool's directory, relative to Dir
+}
+
+// Anchor returns the anchor of an item; nil if it is a file of its own.
+func (a *Admitter) Anchor(ctx context.Context, it *Item) (*Anchor, error) {
+	t := it.Model.Tool
+	if t == nil {
+		return nil, nil
+	}
+	r := rules{}.or(t)
+	if (r.anchor.IsNull() || r.verify.IsNull()) && !t.Primitive && t.Executor != "" {
+		inherited, err := a.inherited(ctx, it)
+		if err != nil {
+			return nil, err
+		}
+		r = r.or(&model.Tool{Anchor: inherited.anchor, VerifyDeps: inherited.verify})
+	}
+	if r.anchor.IsNull() {
+		return nil, nil
+	}
+	found, err := anchored(it, r)
+	if lib := t.Anchor.Get("lib").String(); lib != "" && found == nil && err == nil {
+		return libOf(it, r, lib)
+	}
+	return found, err
+}
+
+// libOf is the anchor of a runtime for what it has its interpreter load, whatever becomes of the tools that it runs.
+func libOf(it *Item, r rules, lib string) (*Anchor, error) {
+	if err := portable.Check(lib); err != nil {
+		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's lib: %w", err)}
+	}
+	return &Anchor{Dir: path.Dir(it.Path), Below: lib, Rule: r.anchor, Verify: r.verify}, nil
+}
+
+// inherited returns the rules that a tool has from its executors.
+func (a *Admitter) inherited(ctx context.Context, it *Item) (rules, error) {
+	key := executor{it.Model.Tool.Executor, it.Space}
+	a.mu.Lock()
+	r, ok := a.rules[key]
+	if ok {
+		a.hits++
+	}
+	a.mu.Unlock()
+	if ok {
+		return r, nil
+	}
+	links, err := follow(ctx, a.resolver, it)
+	if err != nil {
+		return r, err
+	}
+	for _, link := range links[1:] {
+		if t := link.Model.Tool; t != nil {
+			r = r.or(t)
+		}
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.rules) >= maxRules {
+		clear(a.rules)
+	}
+	a.rules[key] = r
+	return r, nil
+}
+
+// Hits says how often the rules of an executor were remembered.
+func (a *Admitter) Hits() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.hits
+}
+
+// anchored applies a rule {enabled, mode, markers_any, root} to a tool. What isn't understood is refused: else the
+// tool would run with files that nobody vouched for.
+func anchored(it *Item, r rules) (*Anchor, error) {
+	rule := r.anchor
+	bad := func(field, found string) (*Anchor, error) {
+		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's %s is %q, which means nothing", field, found)}
+	}
+	dir := path.Dir(it.Path)
+	active := false
+	switch mode := word(rule, "mode", "auto"); mode {
+	case "never":
+	case "always":
+		active = true
+	case "auto":
+		var err error
+		if active, err = it.Space.hasAny(dir, rule.Get("markers_any")); err != nil {
+			return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: dir, Err: err}
+		}
+	default:
+		return bad("mode", mode)
+	}
+	if !active || !is(rule, "enabled", "true") {
+		return nil, nil
+	}
+	switch root := word(rule, "root", "tool_dir"); root {
+	case "tool_dir", "project_path":
+		// A project is no tool: what it works from is its own directory.
+	case "tool_parent":
+		if dir != it.Kind.Dir {
+			dir = path.Dir(dir)
+		}
+	default:
+		return bad("root", root)
+	}
+	tool, _ := strings.CutPrefix(path.Dir(it.Path), dir)
+	return &Anchor{Dir: dir, Rule: rule, Verify: r.verify, tool: strings.TrimPrefix(tool, "/")}, nil
+}
+
+// Deps returns those files of the tree that the rule verify_deps {scope, recursive, extensions, exclude_dirs} speaks
+// of. The tree vouches for them as for all others; without the rule there are none to speak of.
+func (a *Anchor) Deps(t *tree.Tree) []tree.File {
+	if a == nil || t == nil || a.Verify.IsNull() || is(a.Verify, "enabled", "false") {
+		return nil
+	}
+	dir, recursive := a.tool, !is(a.Verify, "recursive", "false")
+	switch word(a.Verify, "scope", "anchor") {
+	case "anchor":
+		dir = ""
+	case "tool_siblings":
+		recursive = false
+	case "tool_file":
+		return nil
+	}
+	return t.Within(dir, recursive, texts(a.Verify.Get("extensions")), texts(a.Verify.Get("exclude_dirs")))
+}
+
+// word returns a text of a rule, or what holds where there is none.
+func word(rule *value.Value, name, otherwise string) string {
+	return cmp.Or(rule.Get(name).String(), otherwise)
+}
+
+// is reports whether a rule says true or false of something.
+func is(rule *value.Value, name, word string) bool {
+	v := rule.Get(name)
+	return v != nil && v.Kind == value.Bool && v.Text == word
+}
+
+func texts(list *value.Value) []string {
+	if list == nil {
+		return nil
+	}
+	return collect(list.Items, (*value.Value).String)
+}
+
+// hasAny reports whether a directory has one of the names.
+func (s *Space) hasAny(dir string, names *value.Value) (bool, error) {
+	if names == nil {
+		return false, nil
+	}
+	lstat, done, err := s.folder(dir)
+	if err != nil {
+		return false, err
+	}
+	defer done()
+	for _, name := range names.Items {
+		if name.String() == "" || strings.ContainsAny(name.Text, `/\`) || name.Text == "." || name.Text == ".." {
+			continue
+		}
+		switch _, err := lstat(name.Text); {
+		case err == nil:
+			return true, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// Tree returns the other files of an item, as they are now; nil if it is a file of its own.
+func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
+	anchor, err := a.Anchor(ctx, it)
+	if err != nil || anchor == nil {
+		return nil, err
+	}
+	t, err := a.read(ctx, it.Space, tree.Root{
+		FS: it.Space.FS, Dir: anchor.Dir, Below: anchor.Below, Except: strings.TrimPrefix(it.Path, anchor.Dir+"/"), Exec: it.Space.Exec,
+		Style: func(name string) sign.Style { return it.Kind.Style(name) &^ sign.V1Knowledge }, // all of the V1 bits
+	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: anchor.Dir, Err: err}
+	case len(t.Files) == 0:
+		return nil, nil
+	}
+	return t, nil
+}
+
+// read reads a tree, or takes it from what is remembered. All trees are of tools, so that their files have one style.
+func (a *Admitter) read(ctx context.Context, s *Space, r tree.Root) (*tree.Tree, error) {
+	if !a.keep {
+		return r.Read(ctx)
+	}
+	key := root{s, r.Dir, r.Below}
+	a.mu.Lock()
+	l, ok := a.trees[key]
+	a.mu.Unlock()
+	if !ok {
+		l.files, l.err = r.List(ctx)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		a.remember(key, l)
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	return l.files.Tree(r.Except)
+}
+
+func (a *Admitter) remember(key root, l listed) {
+	files := 1
+	if l.files != nil {
+		files += l.files.Len()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.trees == nil || a.kept+files > maxKept {
+		a.trees, a.kept = map[root]listed{}, 0
+	}
+	if _, ok := a.trees[key]; !ok {
+		a.trees[key] = l
+		a.kept += files
+	}
+}
+
+// Subject returns what signatures of an item are about: its name, its tree and its style.
+func (a *Admitter) Subject(ctx context.Context, it *Item) (exam.Subject, *tree.Tree, error) {
+	s := exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
+	if it.Space.Builtin {
+		s.Voucher = policy.Builtin
+	}
+	t, err := a.Tree(ctx, it)
+	if t != nil {
+		s.Tree, s.Files = t.Digest, t.Digests()
+	}
+	return s, t, err
+}
+
+// An Admission is what was found out about an item, and what policy says to it.
+type Admission struct {
+	*exam.Exam
+	Tree *tree.Tree // nil if the item is a file of its own
+}
+
+// Admit finds out what an item is worth for a purpose. An error is about the item itself: its chain is broken where
+// its tree depends on it, its tree can't be, or what Examine says of its bytes. Else Decision has the word.
+func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) (*Admission, error) {
+	s, t, err := a.Subject(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	if a.trust == nil {
+		d := policy.Decision{Answer: policy.Answer{Code: policy.UntrustedKey}}
+		if s.Voucher == policy.Builtin {
+			d.Answer = policy.Answer{Allowed: true, Code: policy.Admitted, Voucher: policy.Builtin}
+		}
+		return &Admission{&exam.Exam{Subject: s, Signed: it.Signed, Decision: d}, t}, nil
+	}
+	e, err := a.trust.Examine(s, bytes.NewReader(it.Bytes), purpose)
+	return &Admission{e, t}, err
+}
+
+// Require is Admit where only yes will do: a no is a *NotAdmittedError.
+func (a *Admitter) Require(ctx context.Context, it *Item, purpose policy.Purpose) error {
+	found, err := a.Admit(ctx, it, purpose)
+	if err != nil {
+		return err
+	}
+	if !found.Decision.Allowed {
+		return &NotAdmittedError{Ref: it.Ref, Place: it.Space.where(it.Path), Decision: found.Decision}
+	}
+	return nil
+}

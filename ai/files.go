@@ -1,0 +1,232 @@
+package ai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// A Stat is what tells whether a file changed since it was looked at: times in nanoseconds since 1970. It is zero
+// where nothing reliable is known, as in the binary.
+type Stat struct {
+	Size         int64
+	Mtime, Ctime int64
+	Inode        uint64
+	Mode         fs.FileMode
+}
+
+// A File is where an item stands, or may stand: whether a file carries the mark of its kind is known when it was
+// read. Of two files with one id both were read, and one that carries no mark is no File.
+type File struct {
+	model.Ref
+	Kind  *model.Kind
+	Space *Space
+	Path  string // in the space, "tools/rye/bash/bash.py"
+	Stat  Stat
+}
+
+// A Listing is what stands in some spaces.
+type Listing struct {
+	Files    []File       // sorted by kind and id, of one id from the highest space to the lowest
+	Problems []*ItemError // what is no item although it looks like one; sorted by place
+}
+
+// Files lists the files of some kinds in all spaces; without kinds, of all. Nothing stops it but its context: what
+// can't be read is a problem, and so is each link and special file, each name that isn't portable, and every file of
+// two that have one id.
+func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
+	var starts []start
+	for _, s := range v.spaces {
+		for _, k := range v.kinds {
+			if len(kinds) == 0 || slices.Contains(kinds, k.Name) {
+				starts = append(starts, start{s, k, k.Dir})
+			}
+		}
+	}
+	return v.walk(ctx, starts)
+}
+
+// A start is a directory of a space in which files of a kind are looked for.
+type start struct {
+	space *Space
+	kind  *model.Kind
+	dir   string
+}
+
+func (v *View) walk(ctx context.Context, starts []start) (*Listing, error) {
+	w := walk{view: v, ctx: ctx, slots: make(chan struct{}, 2*runtime.GOMAXPROCS(0))}
+	for _, s := range starts {
+		w.dir(s.space, s.kind, s.dir)
+	}
+	w.wait.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	w.oneEach()
+	l := &Listing{w.files, w.problems}
+	slices.SortFunc(l.Problems, func(a, b *ItemError) int {
+		return cmp.Or(cmp.Compare(v.rank(a.Space), v.rank(b.Space)), cmp.Compare(a.Path, b.Path))
+	})
+	return l, nil
+}
+
+// A walk reads directories, as many at once as there are slots.
+type walk struct {
+	view  *View
+	ctx   context.Context
+	slots chan struct{}
+	wait  sync.WaitGroup
+
+	mu       sync.Mutex
+	files    []File
+	problems []*ItemError
+}
+
+func (w *walk) add(files []File, problems []*ItemError) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.files = append(w.files, files...)
+	w.problems = append(w.problems, problems...)
+}
+
+// dir reads a directory and what is below it, in another goroutine if there is a slot.
+func (w *walk) dir(s *Space, k *model.Kind, dir string) {
+	select {
+	case w.slots <- struct{}{}:
+		w.wait.Go(func() {
+			defer func() { <-w.slots }()
+			w.read(s, k, dir)
+		})
+	default:
+		w.read(s, k, dir)
+	}
+}
+
+func (w *walk) read(s *Space, k *model.Kind, dir string) {
+	if w.ctx.Err() != nil {
+		return
+	}
+	entries, err := fs.ReadDir(s.FS, dir)
+	var problems []*ItemError
+	var files []File
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		problems = append(problems, &ItemError{Space: s, Path: dir, Err: err})
+	}
+	for _, e := range entries {
+		name := e.Name()
+		if portable.Droppings(name) || model.IsAsset(name) {
+			continue
+		}
+		name = path.Join(dir, name)
+		f, err := w.entry(s, k, name, e)
+		if err != nil {
+			problems = append(problems, &ItemError{Space: s, Path: name, Err: err})
+		} else if f.Path != "" {
+			files = append(files, f)
+		}
+	}
+	w.add(files, problems)
+}
+
+// entry looks at one entry of a directory: the zero File is that of an asset.
+func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File, error) {
+	if err := portable.Check(name); err != nil {
+		return File{}, err
+	}
+	switch {
+	case e.IsDir():
+		w.dir(s, k, name)
+		return File{}, nil
+	case e.Type()&fs.ModeSymlink != 0:
+		return File{}, errLink
+	case !e.Type().IsRegular():
+		return File{}, errSpecial
+	case !slices.Contains(k.Extensions, path.Ext(name)):
+		return File{}, misspelt(k, name)
+	}
+	ref, err := k.RefOf(name)
+	if err != nil {
+		return File{}, w.namedBadly(s, k, name, err)
+	}
+	info, err := e.Info()
+	if err != nil {
+		return File{}, err
+	}
+	return File{Ref: ref, Kind: k, Space: s, Path: name, Stat: statOf(info)}, nil
+}
+
+// misspelt tells of an extension that would be the kind's in lower case. Some systems don't tell them apart.
+func misspelt(k *model.Kind, name string) error {
+	if ext := path.Ext(name); ext != strings.ToLower(ext) && slices.Contains(k.Extensions, strings.ToLower(ext)) {
+		return fmt.Errorf("has the extension %+q, which a %s has in lower case", ext, k.Name)
+	}
+	return nil
+}
+
+// namedBadly tells of a file whose name is no id if it would be an item otherwise. Assets may be called anything.
+func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error {
+	b, readErr := s.read(name)
+	switch {
+	case readErr != nil:
+		return readErr
+	case k.Marked(name, b):
+		return err
+	}
+	return nil
+}
+
+// oneEach sorts the files and leaves one file for each id and space. Ids that differ in upper and lower case alone
+// are one where files are unpacked on other systems.
+func (w *walk) oneEach() {
+	key := func(f *File) string { return portable.Fold(f.ID) }
+	slices.SortFunc(w.files, func(a, b File) int {
+		return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(key(&a), key(&b)),
+			cmp.Compare(w.view.rank(a.Space), w.view.rank(b.Space)), cmp.Compare(a.Path, b.Path))
+	})
+	kept := w.files[:0]
+	for i := 0; i < len(w.files); {
+		j := i + 1
+		for j < len(w.files) && w.files[j].Ref.Kind == w.files[i].Ref.Kind && w.files[j].Space == w.files[i].Space && key(&w.files[j]) == key(&w.files[i]) {
+			j++
+		}
+		kept = append(kept, w.pick(w.files[i:j])...)
+		i = j
+	}
+	clear(w.files[len(kept):])
+	w.files = kept
+	slices.SortStableFunc(w.files, func(a, b File) int { return cmp.Or(cmp.Compare(a.Ref.Kind, b.Ref.Kind), cmp.Compare(a.ID, b.ID)) })
+}
+
+// pick returns the one of several files with one id that is an item; none if more are.
+func (w *walk) pick(same []File) []File {
+	if len(same) == 1 {
+		return same
+	}
+	marked, problems := slices.Clone(same), []*ItemError(nil)
+	marked = slices.DeleteFunc(marked, func(f File) bool {
+		b, err := f.Space.read(f.Path)
+		if err != nil {
+			problems = append(problems, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err})
+		}
+		return err != nil || !f.Kind.Marked(f.Path, b) || !f.Kind.Read(f.Ref, f.Path, b).Marked
+	})
+	if len(marked) > 1 {
+		err := ambiguous(marked)
+		for _, f := range marked {
+			problems = append(problems, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err})
+		}
+		marked = nil
+	}
+	w.problems = append(w.problems, problems...)
+	return marked
+}

@@ -1,0 +1,249 @@
+package ai
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// An Item is an item's file as it was read, once: what was hashed is what was parsed.
+type Item struct {
+	File
+	Bytes    []byte
+	Raw      cas.Digest // of Bytes
+	Stripped cas.Digest // of Bytes without signature lines; zero with Broken
+	Broken   error      // what is wrong with the signature lines, as sign.Read says it
+	Signed   sign.Signed
+	Model    *model.Model // what it says; what is wrong with it stands in Model.Problems
+}
+
+// Load reads a file. An error is an *ItemError; it is ErrAsset if the file is no item.
+func (v *View) Load(ctx context.Context, f File) (*Item, error) {
+	bad := func(err error) (*Item, error) {
+		return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	b, err := f.Space.read(f.Path)
+	if err != nil {
+		return bad(err)
+	}
+	v.loaded.Add(1)
+	v.bytes.Add(int64(len(b)))
+	if !f.Kind.Marked(f.Path, b) {
+		return bad(ErrAsset)
+	}
+	it := &Item{File: f, Bytes: b, Model: f.Kind.Read(f.Ref, f.Path, b)}
+	if !it.Model.Marked {
+		return bad(ErrAsset)
+	}
+	it.Signed, it.Broken = sign.ReadBytes(b, f.Kind.Style(f.Path))
+	if it.Raw, it.Stripped = it.Signed.Raw, it.Signed.Stripped; it.Broken != nil {
+		it.Raw, it.Stripped = cas.Sum(b), cas.Digest{}
+	}
+	return it, nil
+}
+
+// Counts says what was done so far: items read, and their bytes.
+func (v *View) Counts() (items, bytes int64) { return v.loaded.Load(), v.bytes.Load() }
+
+// Find returns the item of a ref, from the highest space that has one. An error is a *NotFoundError with names that
+// are near, an *AmbiguousError, a *ShadowError, or an *ItemError about a file that stands where the item would.
+func (v *View) Find(ctx context.Context, ref model.Ref) (*Item, error) {
+	it, err := v.Resolve(ctx, ref, nil)
+	if missing, ok := errors.AsType[*NotFoundError](err); ok {
+		missing.Near = v.near(ctx, ref)
+	}
+	return it, err
+}
+
+// Resolve returns the item of a ref for an item in a space, nil for somebody outside: from that space or a lower
+// one, as a Resolver does. Its errors are those of Find.
+func (v *View) Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, error) {
+	var reach, above []*Space
+	for _, s := range v.spaces {
+		if from == nil || from.mayUse(s) {
+			reach = append(reach, s)
+		} else if s.Level > from.Level {
+			above = append(above, s)
+		}
+	}
+	// What stands in spaces out of reach must not matter, not even by being broken.
+	all, assets, err := v.search(ctx, ref, reach)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(all) > 0:
+		return v.front(all)
+	}
+	missing := &NotFoundError{Ref: ref, Assets: assets}
+	if all, _, err := v.search(ctx, ref, above); err == nil && len(all) > 0 {
+		missing.Above = all[0].Space.Label
+	}
+	return nil, missing
+}
+
+// mayUse reports whether items of s may use those of o: its own, those of a lower level, and of system spaces those
+// that it requires.
+func (s *Space) mayUse(o *Space) bool {
+	if s == o || o.Level < s.Level {
+		return true
+	}
+	return o.Level == System && s.Level == System && (o.Builtin || slices.Contains(s.Requires, o.Label))
+}
+
+// front returns the first of the items with one id, sorted from the highest space to the lowest, if it may stand in
+// front of the others.
+func (v *View) front(all []*Item) (*Item, error) {
+	var hidden, same []File
+	for _, it := range all {
+		if it != all[0] {
+			hidden = append(hidden, it.File)
+		}
+		// The library is below all bundles: what may stand in front of it does so without being one of two.
+		if it.Space.Level == all[0].Space.Level && !(it.Space.Builtin && protected(it.ID)) {
+			same = append(same, it.File)
+		}
+	}
+	if len(hidden) == 0 {
+		return all[0], nil
+	}
+	if err := v.mayHide(all[0].File, hidden...); err != nil {
+		return nil, err
+	}
+	if len(same) > 1 {
+		return nil, ambiguous(same)
+	}
+	return all[0], nil
+}
+
+// protected reports whether an id is of the library that rye itself is made with. Letters of any case: what is
+// unpacked where case doesn't count is the same file.
+func protected(id string) bool {
+	first, _, _ := strings.Cut(id, "/")
+	return strings.EqualFold(first, "rye")
+}
+
+// All returns the items of a ref in all spaces, from the highest to the lowest: the first hides the others. It finds
+// none without an error, and fails where it can't be told what is in a space.
+func (v *View) All(ctx context.Context, ref model.Ref) ([]*Item, error) {
+	all, _, err := v.search(ctx, ref, v.spaces)
+	return all, err
+}
+
+// search returns the items of a ref in some spaces, and the places of files that would be if they carried the mark.
+func (v *View) search(ctx context.Context, ref model.Ref, spaces []*Space) (all []*Item, assets []string, err error) {
+	k, ok := v.Kind(ref.Kind)
+	if !ok {
+		return nil, nil, v.noKind(ref)
+	}
+	if _, err := v.PathFor(ref, k.Extensions[0]); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range spaces {
+		found, other, err := v.in(ctx, s, k, ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		assets = append(assets, other...)
+		switch len(found) {
+		case 0:
+		case 1:
+			all = append(all, found[0])
+		default:
+			return nil, nil, ambiguous(collect(found, func(it *Item) File { return it.File }))
+		}
+	}
+	return all, assets, nil
+}
+
+func (v *View) noKind(ref model.Ref) error {
+	return fmt.Errorf("%q: there is no kind %q: expected one of %s", ref, ref.Kind, strings.Join(v.kindNames(), ", "))
+}
+
+// in returns the items of a ref in one space, which has at most one if it is well.
+func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (found []*Item, assets []string, err error) {
+	dir, name := path.Split(k.Dir + "/" + ref.ID)
+	dir = path.Clean(dir)
+	lstat, done, err := s.folder(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoDir) {
+		return nil, nil, nil
+	}
+	if err != nil {
+		return nil, nil, &ItemError{Ref: ref, Space: s, Path: dir, Err: err}
+	}
+	defer done()
+	for _, ext := range k.Extensions {
+		f := File{Ref: ref, Kind: k, Space: s, Path: path.Join(dir, name+ext)}
+		info, err := lstat(name + ext)
+		if errors.Is(err, fs.ErrNotExist) || err == nil && info.IsDir() {
+			continue
+		}
+		if err != nil {
+			return nil, nil, &ItemError{Ref: ref, Space: s, Path: f.Path, Err: err}
+		}
+		f.Stat = statOf(info)
+		it, err := v.Load(ctx, f)
+		if errors.Is(err, ErrAsset) {
+			assets = append(assets, s.where(f.Path))
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		found = append(found, it)
+	}
+	if len(found) > 0 {
+		return found, nil, nil
+	}
+	for _, ext := range neverItems {
+		if _, err := lstat(name + ext); err == nil {
+			assets = append(assets, s.where(path.Join(dir, name+ext)))
+		}
+	}
+	return nil, assets, nil
+}
+
+// neverItems are the extensions of files that look like tools to those who come from RYE, where they were.
+var neverItems = [...]string{".json", ".toml"}
+
+// PathFor returns where an item of a ref stands in a space, in a file with an extension.
+func (v *View) PathFor(ref model.Ref, ext string) (string, error) {
+	k, ok := v.Kind(ref.Kind)
+	if !ok {
+		return "", v.noKind(ref)
+	}
+	p := k.Dir + "/" + ref.ID + ext
+	switch got, err := k.RefOf(p); {
+	case err != nil:
+		return "", err
+	case got != ref || ext != strings.ToLower(ext):
+		return "", fmt.Errorf("%q is no item of the file %+q", ref, p)
+	}
+	return p, nil
+}
+
+// At returns what item a path in a space is, as in "tools/rye/bash/bash.py". An error is a *model.PathError.
+func (v *View) At(s *Space, p string) (File, error) {
+	dir, _, _ := strings.Cut(p, "/")
+	for _, k := range v.kinds {
+		if k.Dir != dir && !strings.HasPrefix(p, k.Dir+"/") {
+			continue
+		}
+		ref, err := k.RefOf(p)
+		if err == nil {
+			err = misspelt(k, p)
+		}
+		return File{Ref: ref, Kind: k, Space: s, Path: p}, err
+	}
+	return File{}, &model.PathError{Path: p, Reason: "is in no directory of a kind: " + strings.Join(v.kindDirs(), ", ")}
+}

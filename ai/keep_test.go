@@ -1,0 +1,94 @@
+package ai_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// counted counts the files that are opened.
+type counted struct {
+	fstest.MapFS
+	opened atomic.Int64
+}
+
+func (c *counted) Open(name string) (fs.File, error) {
+	c.opened.Add(1)
+	return c.MapFS.Open(name)
+}
+
+func (c *counted) Lstat(name string) (fs.FileInfo, error) { return c.MapFS.Lstat(name) }
+func (c *counted) ReadLink(name string) (string, error)   { return c.MapFS.ReadLink(name) }
+
+// TestKeepTrees: many tools of one directory read its files once, and are worth what they are worth without.
+func TestKeepTrees(t *testing.T) {
+	const tools = 60
+	f := files{"tools/d/__init__.py": "", "tools/d/lib/h.py": "x = 1\n", "tools/e/__init__.py": "", "tools/e/a.py": pyTool("e/a", python)}
+	for i := range tools {
+		f[fmt.Sprintf("tools/d/t%d.py", i)] = pyTool(fmt.Sprintf("d/t%d", i), python)
+	}
+	c := &counted{MapFS: f.fs()}
+	s := &ai.Space{Label: "project", Level: ai.Project, FS: c}
+	v, tr := view(t, noOverride, s), trust(t, noOverride)
+	for i := range tools - 1 {
+		b := signText(t, "tool:none", "", 1, alice) // a line for another name: out of all helpers' digests
+		c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data = append([]byte(b), c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data...)
+	}
+	// A tool whose own lines are wrong can be in nobody's tree, and has one itself.
+	crlf := strings.ReplaceAll(signText(t, "tool:e/bad", pyTool("e/bad", python), 1, alice), "\n", "\r\n")
+	c.MapFS["tools/e/bad.py"] = &fstest.MapFile{Data: []byte(crlf), Mode: 0o644}
+	var items []*ai.Item
+	for i := range tools {
+		items = append(items, find(t, v, fmt.Sprintf("tool:d/t%d", i)))
+	}
+	items = append(items, find(t, v, "tool:e/a"), find(t, v, "tool:e/bad"))
+	keeps, reads := ai.NewAdmitter(v, tr), ai.NewAdmitter(v, tr)
+	keeps.KeepTrees()
+	before := c.opened.Load()
+	var wait sync.WaitGroup
+	got := make([]string, len(items))
+	tell := func(a *ai.Admitter, it *ai.Item) string {
+		other, err := a.Tree(t.Context(), it)
+		_, admitErr := a.Admit(t.Context(), it, policy.ToUse)
+		if err != nil {
+			return err.Error()
+		}
+		return fmt.Sprint(other.Digest, len(other.Files), admitErr)
+	}
+	got[0] = tell(keeps, items[0])
+	for i, it := range items {
+		wait.Go(func() { got[i] = tell(keeps, it) })
+	}
+	wait.Wait()
+	if opened := c.opened.Load() - before; opened > 4*tools {
+		t.Errorf("%d files were opened", opened)
+	}
+	for i, it := range items {
+		if want := tell(reads, it); got[i] != want {
+			t.Errorf("%s: got %s, want %s", it.Ref, got[i], want)
+		}
+	}
+
+	if !strings.Contains(got[tools], "bad.py") || strings.Contains(got[tools+1], "bad.py\":") {
+		t.Errorf("got %s and %s", got[tools], got[tools+1])
+	}
+	// What is refused is remembered as well, but for the tool that it is the file of.
+	c.MapFS["tools/e/a b|.py"] = &fstest.MapFile{}
+	keeps = ai.NewAdmitter(v, tr)
+	keeps.KeepTrees()
+	for range 2 {
+		_, err := keeps.Tree(t.Context(), items[tools])
+		if _, ok := errors.AsType[*tree.RefusedError](err); !ok || !strings.Contains(err.Error(), "a b|.py") {
+			t.Errorf("got %v", err)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package ai
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+)
+
+const (
+	maxNear    = 3     // names that a message offers
+	maxLoad    = 20    // files that are looked at, whether they are items
+	maxCompare = 10000 // names that are compared with
+)
+
+// near returns the refs that are almost one: of the same name elsewhere, or with at most two letters otherwise.
+func (v *View) near(ctx context.Context, ref model.Ref) []string {
+	l, err := v.Files(ctx)
+	if err != nil {
+		return nil
+	}
+	type candidate struct {
+		file *File
+		far  int
+	}
+	var found []candidate
+	id := strings.ToLower(ref.ID)
+	for i := range l.Files[:min(len(l.Files), maxCompare)] {
+		f := &l.Files[i]
+		far := 3
+		if other := strings.ToLower(f.ID); f.Ref == ref {
+			continue
+		} else if d := distance(id, other, 2); d <= 2 {
+			far = d
+		} else if strings.EqualFold(f.Name(), ref.Name()) {
+			far = 2
+		}
+		if f.Ref.Kind != ref.Kind && far > 0 {
+			continue // the right name of another kind is worth telling, the almost right one isn't
+		}
+		if far <= 2 {
+			found = append(found, candidate{f, far})
+		}
+	}
+	slices.SortFunc(found, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.far, b.far), cmp.Compare(a.file.Ref.String(), b.file.Ref.String()))
+	})
+	var names []string
+	for _, c := range found[:min(len(found), maxLoad)] {
+		name := c.file.Ref.String()
+		if len(names) == maxNear || slices.Contains(names, name) {
+			continue
+		}
+		// An asset is nothing to offer.
+		if _, err := v.Load(ctx, *c.file); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// distance returns how many letters must be put in, taken out or changed to make a of b; more than limit if it is
+// more than limit.
+func distance(a, b string, limit int) int {
+	if max(len(a), len(b))-min(len(a), len(b)) > limit {
+		return limit + 1
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal, least := row[0], i+1
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, diagonal+1, row[j]+1)
+			least = min(least, row[j+1])
+		}
+		if least > limit {
+			return limit + 1
+		}
+	}
+	return row[len(b)]
+}

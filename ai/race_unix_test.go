@@ -1,0 +1,120 @@
+//go:build unix
+
+package ai_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+)
+
+// TestFIFO: opening one waits for somebody to write, so nobody does.
+func TestFIFO(t *testing.T) {
+	s := onDisk(t, files{"tools/a/__init__.py": "", "tools/a/a.py": pyTool("a/a", python)})
+	for _, name := range []string{"tools/fifo.py", "tools/a/fifo"} {
+		if err := syscall.Mkfifo(filepath.Join(s.Dir, name), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		v := view(t, noOverride, s)
+		if _, err := v.Find(t.Context(), ref("tool:fifo")); err == nil || !strings.HasSuffix(err.Error(), "is no regular file") {
+			t.Errorf("found: %v", err)
+		}
+		_, problems := list(t, v)
+		wantLines(t, "problems", problems, `tools/a/fifo: "./tools/a/fifo": is no regular file`, `tools/fifo.py: "./tools/fifo.py": is no regular file`)
+		if _, err := admit(t, v, trust(t, noOverride), "tool:a/a"); err == nil || !strings.HasSuffix(err.Error(), `"fifo": is neither a file nor a directory`) {
+			t.Errorf("admitted: %v", err)
+		}
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatal("somebody waits")
+	}
+}
+
+// TestSwapped puts a link to another place where a directory is, again and again, while items are read.
+func TestSwapped(t *testing.T) {
+	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/inside/x.py": pyTool("inside/x", python)})
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "x.py"), pyTool("outside", python))
+	v := view(t, noOverride, s)
+	in := func(name string) string { return filepath.Join(s.Dir, "tools", name) }
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			to := []string{"inside", outside}[i%2]
+			// The steps may be overtaken by nobody: what they leave is a directory or a link.
+			for _, err := range []error{os.Rename(in("d"), in("aside")), os.Symlink(to, in("d")), os.Remove(in("d")), os.Rename(in("aside"), in("d"))} {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	for range 2000 {
+		it, err := v.Resolve(t.Context(), model.Ref{Kind: "tool", ID: "d/x"}, nil)
+		if err == nil && it.Model.Category != "d" {
+			t.Errorf("read the category %q", it.Model.Category)
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+// TestSwappedTree does the same to a directory of helpers: its tree is that which it was, or none.
+func TestSwappedTree(t *testing.T) {
+	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/d/__init__.py": "", "tools/d/lib/a.py": "a = 1\n", "tools/inside/a.py": "a = 2\n"})
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "a.py"), "a = 3\n")
+	v := view(t, noOverride, s)
+	it := find(t, v, "tool:d/x")
+	want, err := ai.NewAdmitter(v, nil).Tree(t.Context(), it)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := func(name string) string { return filepath.Join(s.Dir, "tools/d", name) }
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			to := []string{"../inside", outside}[i%2]
+			for _, err := range []error{os.Rename(in("lib"), in("../aside")), os.Symlink(to, in("lib")), os.Remove(in("lib")), os.Rename(in("../aside"), in("lib"))} {
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	}()
+	for range 300 {
+		got, err := ai.NewAdmitter(v, nil).Tree(t.Context(), it)
+		// In the middle of a change the directory isn't there at all.
+		if err == nil && got.Digest != want.Digest && len(got.Files) != 1 {
+			t.Errorf("read %v", got.Files)
+		}
+	}
+	close(stop)
+	<-stopped
+}

@@ -1,0 +1,186 @@
+package search
+
+import (
+	"encoding/binary"
+	"github.com/rye-build/rye/ai/search/query"
+	"math"
+	"slices"
+)
+
+// The streams of a segment; the package comment tells what is in them.
+const (
+	docStream     = iota // one row for each record
+	indexStream          // one entry for each block of terms
+	termStream           // the terms, sorted, in blocks
+	postingStream        // where each term stands
+	recordStream         // the records as they were given
+	streams
+)
+
+// blockTerms is how many terms a block has. A query for a word reads one block.
+const blockTerms = 128
+
+// A builder makes a segment of records.
+type builder struct {
+	tok     query.Tokenizer
+	terms   map[string]int32
+	lists   []list
+	hits    []hit   // of the present record
+	touched []int32 // its terms, in the order of their first hit
+
+	layouts    map[string]uint64
+	layoutRows []byte
+	docs       []byte
+	records    []byte
+	count      int
+}
+
+// A list is what is known of a term.
+type list struct {
+	term        string
+	posts       []byte
+	docs        int // how many documents have it
+	last        int // document
+	first, tail int // hits of the present document; -1 when there is none
+}
+
+// A hit is one place of a term. They are chained, so that a document is grouped by terms without sorting.
+type hit struct {
+	next int
+	slot int // the field, by its number in the record
+	pos  int
+}
+
+func newBuilder() *builder {
+	return &builder{terms: make(map[string]int32), layouts: make(map[string]uint64)}
+}
+
+// add indexes a record.
+func (b *builder) add(r *Record) {
+	at := len(b.records)
+	b.records = appendRecord(b.records, r)
+	row := appendText(appendText(appendText(appendText(b.docs, r.Kind), r.ID), r.Space), r.Path)
+	row = binary.AppendVarint(row, int64(r.Rank))
+	row = binary.AppendUvarint(row, uint64(at))
+	row = binary.AppendUvarint(row, uint64(len(b.records)-at))
+	row = binary.AppendUvarint(row, b.layout(r))
+	b.hits, b.touched = b.hits[:0], b.touched[:0]
+	for slot := range r.Fields {
+		n := b.tok.Each(r.Fields[slot].Text, func(t query.Token) { b.hit(t, slot) })
+		row = binary.AppendUvarint(row, uint64(n))
+	}
+	b.docs = row
+	for _, id := range b.touched {
+		b.post(&b.lists[id])
+	}
+	b.count++
+}
+
+// hit notes a place.
+func (b *builder) hit(t query.Token, slot int) {
+	id, ok := b.terms[string(t.Term)]
+	if !ok {
+		id = int32(len(b.lists))
+		term := string(t.Term)
+		b.terms[term] = id
+		b.lists = append(b.lists, list{term: term, last: -1, first: -1})
+	}
+	l := &b.lists[id]
+	n := len(b.hits)
+	b.hits = append(b.hits, hit{-1, slot, t.Pos})
+	if l.first < 0 {
+		l.first = n
+		b.touched = append(b.touched, id)
+	} else {
+		b.hits[l.tail].next = n
+	}
+	l.tail = n
+}
+
+// post appends what a term has in the present document.
+func (b *builder) post(l *list) {
+	l.posts = binary.AppendUvarint(l.posts, uint64(b.count-l.last-1))
+	for at := l.first; at >= 0; {
+		slot, count, end := b.hits[at].slot, 0, at
+		for ; end >= 0 && b.hits[end].slot == slot; end = b.hits[end].next {
+			count++
+		}
+		more := uint64(0)
+		if end >= 0 {
+			more = 1
+		}
+		l.posts = binary.AppendUvarint(l.posts, uint64(slot)<<1|more)
+		l.posts = binary.AppendUvarint(l.posts, uint64(count))
+		last := 0
+		for ; at != end; at = b.hits[at].next {
+			l.posts = binary.AppendUvarint(l.posts, uint64(b.hits[at].pos-last))
+			last = b.hits[at].pos
+		}
+	}
+	l.last, l.first = b.count, -1
+	l.docs++
+}
+
+// layout returns the number of the record's fields and their weights, which few records have for themselves.
+func (b *builder) layout(r *Record) uint64 {
+	row := binary.AppendUvarint(nil, uint64(len(r.Fields)))
+	for i := range r.Fields {
+		row = appendText(row, r.Fields[i].Name)
+		row = binary.LittleEndian.AppendUint64(row, math.Float64bits(r.Fields[i].weight()))
+	}
+	n, ok := b.layouts[string(row)]
+	if !ok {
+		n = uint64(len(b.layouts))
+		b.layouts[string(row)] = n
+		b.layoutRows = append(b.layoutRows, row...)
+	}
+	return n
+}
+
+// segment returns what was built, opened. The builder is used up.
+func (b *builder) segment() (*segment, error) {
+	var out [streams][]byte
+	head := binary.AppendUvarint(nil, uint64(len(b.layouts)))
+	head = append(head, b.layoutRows...)
+	head = binary.AppendUvarint(head, uint64(b.count))
+	out[docStream] = append(head, b.docs...)
+	out[recordStream] = b.records
+	slices.SortFunc(b.lists, func(x, y list) int {
+		if x.term < y.term {
+			return -1
+		}
+		return 1 // no two are equal
+	})
+	for i := range b.lists {
+		l := &b.lists[i]
+		if i%blockTerms == 0 {
+			out[indexStream] = appendText(out[indexStream], l.term)
+			out[indexStream] = binary.AppendUvarint(out[indexStream], uint64(len(out[termStream])))
+			out[indexStream] = binary.AppendUvarint(out[indexStream], uint64(len(out[postingStream])))
+		}
+		out[termStream] = appendText(out[termStream], l.term)
+		out[termStream] = binary.AppendUvarint(out[termStream], uint64(len(l.posts)))
+		out[postingStream] = append(out[postingStream], l.posts...)
+	}
+	s := &segment{memory: &out}
+	for i := range out {
+		s.sizes[i] = len(out[i])
+	}
+	return s, s.open()
+}
+
+func appendText(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func appendRecord(b []byte, r *Record) []byte {
+	b = appendText(appendText(appendText(appendText(b, r.Kind), r.ID), r.Space), r.Path)
+	b = binary.AppendVarint(b, int64(r.Rank))
+	b = binary.AppendUvarint(b, uint64(len(r.Fields)))
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		b = appendText(appendText(b, f.Name), f.Text)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(f.weight()))
+	}
+	return b
+}

@@ -1,0 +1,313 @@
+package search
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/statcache"
+)
+
+// A folder is a catalog of the files below a directory: the first line is the name, the rest the content.
+type folder struct{ dir string }
+
+func (f folder) Schema() string { return "folder" }
+
+func (f folder) Files(context.Context) (out []File, err error) {
+	err = filepath.WalkDir(f.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		fi, err := d.Info()
+		if err != nil {
+			return err
+		}
+		out = append(out, File{Space: "project", Path: path[len(f.dir)+1:], Stat: statOf(fi)})
+		return nil
+	})
+	return out, err
+}
+
+func (f folder) Load(_ context.Context, file File) ([]Record, error) {
+	b, err := os.ReadFile(filepath.Join(f.dir, file.Path))
+	if err != nil {
+		return nil, err
+	}
+	name, content, _ := strings.Cut(string(b), "\n")
+	return []Record{{Kind: "tool", ID: file.Path, Space: file.Space, Path: file.Path, Fields: []Field{
+		{Name: "name", Text: name}, {Name: "content", Text: content},
+	}}}, nil
+}
+
+// agree compares an answer with what an index that was never there before gives.
+func agree(t *testing.T, x *Index, c Catalog, text string) *Response {
+	t.Helper()
+	got := find(t, x, c, text)
+	want := find(t, Open(filepath.Join(t.TempDir(), "fresh.db"), Options{Now: x.o.Now}), c, text)
+	same := slices.EqualFunc(got.Results, want.Results, func(a, b Result) bool { return fmt.Sprint(a) == fmt.Sprint(b) })
+	if !same || got.Total != want.Total || got.Stats.Records != want.Stats.Records {
+		t.Errorf("%s: %q, not %q", text, ids(got), ids(want))
+	}
+	return got
+}
+
+// TestNeverStale changes files in all ways, also those that leave size and mtime as they were, with the clock going
+// here and there.
+func TestNeverStale(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	clock, dir := &fakeClock{}, t.TempDir()
+	clock.set(time.Minute, time.Minute, 0)
+	path := filepath.Join(t.TempDir(), "search.db")
+	read, kept := 0, 0
+	for step := range 150 {
+		for range 1 + r.IntN(4) {
+			name := filepath.Join(dir, fmt.Sprintf("%c", 'a'+r.IntN(3)), fmt.Sprintf("%c", 'a'+r.IntN(8)))
+			text := fmt.Sprintf("name%d\nword%d and word%d", r.IntN(5), r.IntN(5), r.IntN(5))
+			switch r.IntN(6) {
+			case 0:
+				os.RemoveAll(name)
+			case 1:
+				os.Rename(name, filepath.Join(dir, "a", fmt.Sprintf("%c", 'a'+r.IntN(8))))
+			default:
+				must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+				must(t, os.WriteFile(name, []byte(text), 0o644))
+				old := time.Unix(1_500_000_000, 0) // so that only ctime tells
+				must(t, os.Chtimes(name, old, old))
+			}
+		}
+		switch {
+		case step%20 == 19:
+			clock.set(time.Duration(r.IntN(7200))*time.Second, time.Hour, uint64(r.IntN(2)))
+		case step%7 == 6:
+			clock.set(0, 0, 0) // everything is recent
+		case step%7 == 0:
+			clock.set(time.Minute, time.Minute, 0)
+		}
+		x := Open(path, Options{Now: clock.now})
+		got := agree(t, x, folder{dir}, []string{"word1", "name2 OR word3", "w*", "NOT word4", `"word1 and word2"`}[step%5])
+		read, kept = read+got.Stats.Read, kept+got.Stats.Kept
+	}
+	if sure := statOf(must2(os.Stat(path))).Sure; sure && kept < read/4 {
+		t.Errorf("%d files were read and %d remembered", read, kept)
+	}
+}
+
+func must2(fi fs.FileInfo, err error) fs.FileInfo {
+	if err != nil {
+		panic(err)
+	}
+	return fi
+}
+
+// TestDamagedIndex: whatever happens to the file, the answer is right.
+func TestDamagedIndex(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "search.db")
+	l := small()
+	for i := range 30 {
+		l.put("user", fmt.Sprint("more/", i), "name=more", "content="+strings.Repeat(fmt.Sprintf("shell%d file ", i), 300))
+	}
+	_, err := Open(path, Options{}).Update(t.Context(), l)
+	must(t, err)
+	l.put("project", "one", "name=file")
+	_, err = Open(path, Options{}).Update(t.Context(), l)
+	must(t, err)
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	want := ids(find(t, openTest(t), l, "file shell* OR bash"))
+	r := rand.New(rand.NewPCG(9, 9))
+	rebuilt := 0
+	for range 150 {
+		b := bytes.Clone(whole)
+		switch page := 4096 * r.IntN(len(b)/4096); r.IntN(5) {
+		case 0:
+			b = b[:r.IntN(len(b))]
+		case 1:
+			b[page+r.IntN(64)] ^= 1 << r.IntN(8)
+		case 2:
+			b[r.IntN(len(b))] ^= 1 << r.IntN(8)
+		case 3:
+			copy(b[page:page+4096], b[4096*r.IntN(len(b)/4096):])
+		case 4:
+			clear(b[page:])
+		}
+		must(t, os.WriteFile(path, b, 0o600))
+		got := find(t, Open(path, Options{}), l, "file shell* OR bash")
+		if ids(got) != want {
+			t.Fatalf("found %q", ids(got))
+		}
+		if got.Stats.Rebuilt {
+			rebuilt++
+		}
+		again := find(t, Open(path, Options{}), l, "file shell* OR bash")
+		if ids(again) != want || got.Stats.Rebuilt && again.Stats.Read > 0 {
+			t.Fatalf("after that: %+v", again.Stats)
+		}
+	}
+	if rebuilt < 50 {
+		t.Errorf("rebuilt %d times", rebuilt)
+	}
+}
+
+// TestWithoutFile: in memory alone, an index still reads only what changed.
+func TestWithoutFile(t *testing.T) {
+	blocked := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(blocked, nil, 0o644))
+	for _, x := range []*Index{Open(filepath.Join(blocked, "search.db"), Options{}), Open(filepath.Join(t.TempDir(), "x"), Options{Limit: 10})} {
+		l := small()
+		for i := range 3 {
+			r := find(t, x, l, "shell OR new")
+			want := []string{"acme/deploy rye/bash/bash", "acme/deploy rye/bash/bash", "new acme/deploy rye/bash/bash"}[i]
+			if r.Stats.Read != []int{5, 0, 1}[i] || ids(r) != want || (r.Stats.Note == "") != (i == 1) {
+				t.Errorf("%d: %q, %+v", i, ids(r), r.Stats)
+			}
+			if i == 1 {
+				l.put("project", "new", "name=new")
+			}
+		}
+		l.schema = "other"
+		if r := find(t, x, l, "new"); r.Stats.Read != 6 || r.Total != 1 {
+			t.Errorf("%+v", r.Stats)
+		}
+	}
+}
+
+// TestStuck: an index that can't be written any more is used for what it knows.
+func TestStuck(t *testing.T) {
+	x, l := openTest(t), small()
+	find(t, x, l, "shell")
+	x.stuck.Store(true)
+	l.put("project", "new", "name=new")
+	for i := range 2 {
+		if r := find(t, x, l, "new OR shell"); r.Total != 3 || r.Stats.Read != 1-i {
+			t.Errorf("%+v", r.Stats)
+		}
+	}
+	if r := find(t, Open(x.path, Options{}), l, "new"); r.Stats.Read != 1 || r.Total != 1 {
+		t.Errorf("%+v", r.Stats)
+	}
+}
+
+// TestBusyFile: while another process writes, everything is read instead of waiting for ever.
+func TestBusyFile(t *testing.T) {
+	x, l := openTest(t), small()
+	find(t, x, l, "shell")
+	release, held := make(chan struct{}), make(chan error)
+	go func() {
+		held <- hold(t.Context(), x.path, func() { held <- nil; <-release })
+	}()
+	must(t, <-held)
+	y := Open(x.path, Options{Wait: time.Millisecond})
+	for i := range 2 {
+		r := find(t, y, l, "shell")
+		if r.Total != 2 || r.Stats.Read != 5-5*i || i == 0 && r.Stats.Note != "another process holds the search index; everything was read" {
+			t.Errorf("%+v", r.Stats)
+		}
+	}
+	close(release)
+	must(t, <-held)
+	reader, err := openReader(t.Context(), x.path, time.Second)
+	must(t, err)
+	z := Open(x.path, Options{Wait: time.Millisecond})
+	l.put("project", "new", "name=new")
+	if r := find(t, z, l, "new"); r.Total != 1 || r.Stats.Note != "another process holds the search index; everything was read" {
+		t.Errorf("%+v", r.Stats)
+	}
+	reader.Close()
+	// What y knows is of an older file than the one that x has written meanwhile.
+	find(t, x, l, "new")
+	l.put("project", "newer", "name=newer")
+	if r := find(t, y, l, "newer OR new"); r.Total != 2 || r.Stats.Read != 2 {
+		t.Errorf("%+v", r.Stats)
+	}
+	if r := find(t, y, l, "newer OR new"); r.Total != 2 || r.Stats.Read != 1 {
+		t.Errorf("%+v", r.Stats)
+	}
+}
+
+// hold keeps the file locked for writing while f runs.
+func hold(ctx context.Context, path string, f func()) error {
+	return sealed.Update(ctx, path, format, time.Second, func(*sealed.Batch) error { f(); return nil })
+}
+
+func TestMerge(t *testing.T) {
+	x, l := openTest(t), small()
+	other := newLibrary()
+	other.put("project", "shell", "name=shell", "extra=shell")
+	local := &Local{"local", x, l}
+	remote := &Local{"registry", openTest(t), other}
+	down := failing{errors.New("down")}
+	r, err := Merge(t.Context(), []Source{local, down, remote}, Request{Query: parse(t, "shell OR extra:x OR no:x"), Limit: 2, Offset: 1})
+	must(t, err)
+	if r.Total != 3 || len(r.Results) != 2 || len(r.Failed) != 1 || r.Failed[0].Error() != "search in failing: down" ||
+		!errors.Is(r.Failed[0], down.err) || !slices.Equal(r.Unknown, []string{"no"}) || r.Stats.Files != 5 {
+		t.Errorf("%+v", r)
+	}
+	if got := r.Results[0].Source + " " + r.Results[1].Source; got != "local local" && got != "local registry" && got != "registry local" {
+		t.Error(got)
+	}
+	if _, err := Merge(t.Context(), []Source{down, down}, Request{}); !errors.Is(err, down.err) {
+		t.Error(err)
+	}
+	if r, err := Merge(t.Context(), nil, Request{}); err != nil || r.Total != 0 {
+		t.Error(r, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Merge(ctx, []Source{local}, Request{}); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Name() string { return "failing" }
+
+func (f failing) Search(context.Context, Request) (*Response, error) { return nil, f.err }
+
+// FuzzState: a table that is not what was written is refused, or at least read in bounded time and memory.
+func FuzzState(f *testing.F) {
+	b := newBuilder()
+	b.add(&Record{Kind: "tool", ID: "a", Fields: []Field{{Name: "name", Text: "one two one"}}})
+	g, err := b.segment()
+	must(f, err)
+	s := &state{gen: 1, segs: []*segment{g}, entries: []entry{{space: "project", path: "a", count: 1, stat: Stat{Sure: true}}}}
+	f.Add(s.encode(statcache.NewClock()()), 3)
+	for i := range g.memory {
+		f.Add(g.memory[i], i)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, which int) {
+		if s, err := decodeState(b, nil); err == nil {
+			if again, err := decodeState(s.encode(s.written), nil); err != nil || len(again.entries) != len(s.entries) {
+				t.Fatal(err)
+			}
+		}
+		all := *g.memory
+		all[uint(which)%streams] = b
+		c := &segment{memory: &all}
+		for i := range all {
+			c.sizes[i] = len(all[i])
+		}
+		if c.open() != nil {
+			return
+		}
+		v, err := newView([]*segment{c}, []entry{{count: min(1, len(c.docs))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []string{"one", "o*", `"one two"`, `"two one"~3`, ""} {
+			if _, err := v.search(t.Context(), Request{Query: parse(t, q)}); err != nil && !errors.Is(err, errDamaged) {
+				t.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,482 @@
+package search
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/sealed"
+	"github.com/rye-build/rye/cas/statcache"
+)
+
+// Options say how an index is kept. The zero Options are good.
+type Options struct {
+	// Limit is how many bytes the index may have. A larger one is kept in memory alone. 512 MiB when zero.
+	Limit int64
+	// Wait is how long to wait for another process before going on without the file; 2 s when zero.
+	Wait time.Duration
+	// Now is the clock; the machine's when nil.
+	Now func() statcache.Moment
+}
+
+// An Index remembers what the files of one catalog say. Nothing that befalls its file is an error. It is safe for
+// concurrent use, by several processes, too.
+type Index struct {
+	path   string
+	o      Options
+	alone  chan struct{} // holds a value while somebody loads files
+	memory atomic.Pointer[state]
+	stuck  atomic.Bool // the file can't be written
+}
+
+// Stats tell what a search or an update did.
+type Stats struct {
+	Files   int   // in the catalog
+	Kept    int   // of them those that were remembered
+	Read    int   // and those that were loaded
+	Gone    int   // files that were remembered and aren't there any more
+	Records int   // that can be found
+	Bytes   int64 // of the index
+	Rebuilt bool  // the file was damaged, or of another version, and was removed
+	Note    string
+	Unread  []*FileError // files that could not be loaded; nothing in them is found
+}
+
+// A FileError says why a file could not be loaded.
+type FileError struct {
+	Space, Path string
+	Err         error
+}
+
+func (e *FileError) Error() string { return fmt.Sprintf("%q in %s: %v", e.Path, e.Space, e.Err) }
+
+func (e *FileError) Unwrap() error { return e.Err }
+
+// Open returns the index in the file path, which is made when there is something to write. It opens nothing yet.
+// An index is for one catalog: what another one doesn't have is forgotten.
+func Open(path string, o Options) *Index {
+	if o.Limit <= 0 {
+		o.Limit = 512 << 20
+	}
+	if o.Wait <= 0 {
+		o.Wait = 2 * time.Second
+	}
+	if o.Now == nil {
+		o.Now = statcache.NewClock()
+	}
+	return &Index{path: path, o: o, alone: make(chan struct{}, 1)}
+}
+
+// Update makes the index tell what the files say now.
+func (x *Index) Update(ctx context.Context, c Catalog) (Stats, error) {
+	return x.run(ctx, c, func(*view) error { return nil })
+}
+
+// errChanged says that files must be loaded, which only one caller does at a time.
+var errChanged = errors.New("files have changed")
+
+// A way is how an update is tried.
+type way int
+
+const (
+	withOthers way = iota // unless files must be loaded
+	byItself
+	afresh // by itself, and without what was remembered
+)
+
+// run brings what is known up to date and asks it.
+func (x *Index) run(ctx context.Context, c Catalog, ask func(*view) error) (Stats, error) {
+	st, err := x.try(ctx, c, ask, withOthers)
+	if !errors.Is(err, errChanged) && !errors.Is(err, errDamaged) {
+		return st, err
+	}
+	select {
+	case x.alone <- struct{}{}:
+	case <-ctx.Done():
+		return st, context.Cause(ctx)
+	}
+	defer func() { <-x.alone }()
+	rebuilt := st.Rebuilt
+	for _, w := range [...]way{byItself, byItself, afresh} {
+		if st, err = x.try(ctx, c, ask, w); !errors.Is(err, errDamaged) {
+			break
+		}
+		rebuilt = true
+	}
+	st.Rebuilt = st.Rebuilt || rebuilt
+	return st, err
+}
+
+// try looks at the files first, so that what it finds is never older than its call.
+func (x *Index) try(ctx context.Context, c Catalog, ask func(*view) error, w way) (st Stats, err error) {
+	begin := x.o.Now()
+	files, err := c.Files(ctx)
+	if err == nil {
+		files, err = sortFiles(files)
+	}
+	if err != nil {
+		return st, err
+	}
+	b := x.base(ctx, cas.Sum([]byte(c.Schema())), w)
+	defer func() {
+		if errors.Is(err, errDamaged) {
+			b.discard()
+		}
+		b.close()
+	}()
+	p := b.state.plan(files, begin)
+	st = Stats{Files: len(files), Kept: len(files) - len(p.load), Read: len(p.load), Gone: p.gone, Rebuilt: b.rebuilt, Note: b.note}
+	if w == withOthers && len(p.load)+p.gone > 0 {
+		return st, errChanged
+	}
+	found, err := loadAll(ctx, c, files, p.load)
+	if err != nil {
+		return st, err
+	}
+	next, changed, err := b.state.next(files, p, found, begin, &st)
+	if err != nil {
+		return st, err
+	}
+	err = b.guarded(func() error {
+		for _, g := range next.segs {
+			if g.file == nil {
+				continue
+			}
+			if err := g.open(); err != nil {
+				return err
+			}
+		}
+		v, err := newView(next.segs, next.entries)
+		if err != nil {
+			return err
+		}
+		st.Records = v.live
+		return ask(v)
+	})
+	if err != nil {
+		return st, err
+	}
+	for _, g := range next.segs {
+		st.Bytes += int64(g.bytes())
+	}
+	if changed {
+		err = x.keep(ctx, b, next, begin, &st)
+	}
+	return st, err
+}
+
+// A base is what is known before the files are looked at, and the file that it is in, or nil.
+type base struct {
+	state   *state
+	file    *reader
+	busy    bool
+	rebuilt bool
+	note    string
+}
+
+func (x *Index) base(ctx context.Context, schema cas.Digest, w way) *base {
+	b := &base{state: &state{schema: schema}}
+	if w == afresh {
+		return b
+	}
+	if m := x.memory.Load(); m != nil && m.schema == schema {
+		b.state = m
+		return b
+	}
+	f, err := openReader(ctx, x.path, x.o.Wait)
+	b.file = f
+	var s *state
+	if err == nil {
+		err = sealed.Guarded(func() (err error) {
+			s, err = f.state()
+			return err
+		})
+	}
+	switch {
+	case err == nil && s.schema == schema:
+		b.state = s
+	case err == nil:
+		b.close()
+	case errors.Is(err, errDamaged):
+		b.discard()
+	case !errors.Is(err, fs.ErrNotExist):
+		b.busy, b.note = true, unavailable(err)
+	}
+	return b
+}
+
+// unavailable says why the file is not used.
+func unavailable(err error) string {
+	if errors.Is(err, sealed.ErrBusy) {
+		return "another process holds the search index; everything was read"
+	}
+	return "the search index is not used: " + err.Error()
+}
+
+// guarded calls f, which reads the base.
+func (b *base) guarded(f func() error) error {
+	if b.file == nil {
+		return f()
+	}
+	return sealed.Guarded(f)
+}
+
+func (b *base) close() {
+	if b.file != nil {
+		b.file.Close()
+		b.file = nil
+	}
+}
+
+// discard removes a damaged file. The next one who writes makes a new one.
+func (b *base) discard() {
+	b.rebuilt = true
+	if b.file != nil {
+		b.file.Discard()
+		b.file = nil
+	}
+}
+
+// loadedFile is what became of a file that was read.
+type loadedFile struct {
+	records []Record
+	hash    [16]byte
+	err     error
+}
+
+// loadAll loads files, several at a time.
+func loadAll(ctx context.Context, c Catalog, files []File, which []int) ([]loadedFile, error) {
+	out := make([]loadedFile, len(which))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(which)) {
+		wg.Go(func() {
+			var buf []byte
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(which) {
+					return
+				}
+				l := &out[i]
+				if l.records, l.err = c.Load(ctx, files[which[i]]); l.err == nil {
+					l.err = check(l.records)
+				}
+				buf = buf[:0]
+				for j := range l.records {
+					buf = appendRecord(buf, &l.records[j])
+				}
+				sum := cas.Sum(buf)
+				copy(l.hash[:], sum[:])
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return out, nil
+}
+
+// next returns the state after a plan was carried out, and reports whether it tells more than s.
+func (s *state) next(files []File, p *plan, found []loadedFile, begin statcache.Moment, st *Stats) (*state, bool, error) {
+	if len(p.load)+p.gone == 0 && s.gen != 0 {
+		return s, false, nil
+	}
+	n := &state{schema: s.schema, gen: s.gen, segs: slices.Clone(s.segs), entries: make([]entry, 0, len(files))}
+	changed := p.gone > 0 || s.gen == 0 && len(s.entries) == 0
+	var fresh []int // entries whose records are to be indexed
+	var records [][]Record
+	for i, l := 0, 0; i < len(files); i++ {
+		if l == len(p.load) || p.load[l] != i {
+			n.entries = append(n.entries, s.entries[p.old[i]])
+			continue
+		}
+		f, got := &files[i], &found[l]
+		l++
+		if got.err != nil {
+			if errors.Is(got.err, fs.ErrNotExist) {
+				st.Files, st.Read, st.Gone = st.Files-1, st.Read-1, st.Gone+1
+			} else {
+				st.Unread = append(st.Unread, &FileError{f.Space, f.Path, got.err})
+			}
+			changed = changed || p.old[i] >= 0
+			continue
+		}
+		e := entry{space: f.Space, path: f.Path, digest: f.Digest, hash: got.hash, count: len(got.records)}
+		if f.Digest.IsZero() && f.Stat.Sure && begin.Settled(f.Stat.Mtime, f.Stat.Ctime) {
+			e.stat = f.Stat
+		}
+		if p.old[i] >= 0 && s.entries[p.old[i]].hash == got.hash {
+			old := &s.entries[p.old[i]]
+			e.seg, e.first = old.seg, old.first
+			changed = changed || *old != e
+		} else {
+			changed = true
+			if e.count > 0 {
+				fresh, records = append(fresh, len(n.entries)), append(records, got.records)
+			}
+		}
+		n.entries = append(n.entries, e)
+	}
+	return n, changed, n.build(fresh, records)
+}
+
+// buildAlone is how many files it takes to be worth a second segment.
+const buildAlone = 256
+
+// build indexes the records of entries, in as many segments as there are processors to make them.
+func (s *state) build(which []int, records [][]Record) error {
+	if len(which) == 0 {
+		return nil
+	}
+	parts := min(runtime.GOMAXPROCS(0), 4, 1+len(which)/buildAlone)
+	made, errs := make([]*segment, parts), make([]error, parts)
+	var wg sync.WaitGroup
+	for part := range parts {
+		wg.Go(func() {
+			b := newBuilder()
+			for i := part * len(which) / parts; i < (part+1)*len(which)/parts; i++ {
+				e := &s.entries[which[i]]
+				e.seg, e.first = len(s.segs)+part, b.count
+				for j := range records[i] {
+					b.add(&records[i][j])
+				}
+			}
+			made[part], errs[part] = b.segment()
+		})
+	}
+	wg.Wait()
+	s.segs = append(s.segs, made...)
+	return errors.Join(errs...)
+}
+
+// maxSegments is how many segments there may be; a query looks into all of them.
+const maxSegments = 8
+
+// merge drops segments that nobody needs, and makes one of those of which more than half is garbage and, when
+// there are too many, of the smallest.
+func (s *state) merge() error {
+	live := make([]int, len(s.segs))
+	for i := range s.entries {
+		if s.entries[i].count > 0 {
+			live[s.entries[i].seg] += s.entries[i].count
+		}
+	}
+	order := make([]int, 0, len(s.segs)) // of those in use, the smallest first
+	merged := make([]bool, len(s.segs))
+	for i, n := range live {
+		if n > 0 {
+			order = append(order, i)
+		}
+		merged[i] = 2*n < len(s.segs[i].docs)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(live[a], live[b]) })
+	if excess := len(order) - maxSegments; excess > 0 {
+		for _, i := range order[:excess+maxSegments/2] {
+			merged[i] = true
+		}
+	}
+	b := newBuilder()
+	kept, place := make([]*segment, 0, len(s.segs)), make([]int, len(s.segs))
+	for i, g := range s.segs {
+		if place[i] = len(kept); !merged[i] && live[i] > 0 {
+			kept = append(kept, g)
+		}
+	}
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.count == 0 {
+			e.seg = 0
+			continue
+		}
+		if !merged[e.seg] {
+			e.seg = place[e.seg]
+			continue
+		}
+		g, first := s.segs[e.seg], b.count
+		for d := range e.count {
+			r, err := g.record(&g.docs[e.first+d])
+			if err != nil {
+				return err
+			}
+			b.add(r)
+		}
+		e.seg, e.first = len(kept), first
+	}
+	if s.segs = kept; b.count == 0 {
+		return nil
+	}
+	g, err := b.segment()
+	s.segs = append(kept, g)
+	return err
+}
+
+// keep writes a state into the file or, if that can't be, keeps it in memory.
+func (x *Index) keep(ctx context.Context, b *base, s *state, begin statcache.Moment, st *Stats) error {
+	now := x.o.Now()
+	if now.SetBackSince(begin) {
+		st.Note = "the clock was set back; nothing is remembered"
+		return nil
+	}
+	if err := b.guarded(s.merge); err != nil {
+		return err
+	}
+	s.written = now
+	gen, size := s.gen, int64(0)
+	for _, g := range s.segs {
+		size += int64(g.bytes())
+	}
+	tooLarge := size > x.o.Limit
+	if tooLarge {
+		st.Note = fmt.Sprintf("the search index would have %d bytes, more than %d; it is kept in memory", size, x.o.Limit)
+	}
+	if b.busy || tooLarge || x.stuck.Load() {
+		if err := b.guarded(s.inMemory); err != nil {
+			return err
+		}
+		x.memory.Store(s)
+		return nil
+	}
+	b.close()
+	w := *s
+	w.gen, w.segs = rand.Uint64()|1, slices.Clone(s.segs)
+	for i, g := range w.segs {
+		if g.memory != nil {
+			c := *g
+			c.id = rand.Uint64()
+			w.segs[i] = &c
+		}
+	}
+	err := write(ctx, x.path, &w, gen, w.encode(now), x.o.Wait)
+	if err == nil || errors.Is(err, errOvertaken) {
+		x.memory.Store(nil)
+		return nil
+	}
+	st.Note = unavailable(err)
+	x.stuck.Store(!errors.Is(err, sealed.ErrBusy) && !errors.Is(err, errDamaged))
+	if !slices.ContainsFunc(s.segs, func(g *segment) bool { return g.memory == nil }) {
+		x.memory.Store(s)
+	}
+	return nil
+}
+
+// inMemory makes a state that needs no file.
+func (s *state) inMemory() error {
+	for i, g := range s.segs {
+		m, err := g.inMemory()
+		if err != nil {
+			return err
+		}
+		s.segs[i] = m
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package query
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A Query is what to look for. The zero Query finds everything. It is not changed after Parse made it.
+type Query struct{ Root *Node }
+
+// An Op says what a node is.
+type Op uint8
+
+// The operations. Word, Pattern, Fuzzy and Phrase are leaves; the others have Kids.
+
+const (
+	Word Op = iota
+	Pattern
+	Fuzzy
+	Phrase // words in a row or, with a distance, near each other
+	And
+	Or
+	Not
+)
+
+// A Node is a part of a query.
+type Node struct {
+	Op    Op
+	Field string   // of a leaf; "" means all
+	Words []string // one, but for Phrase
+	N     int      // distance, of Fuzzy and Phrase
+	Kids  []*Node
+}
+
+// String returns the query in its canonical form, which Parse takes for the same.
+func (q *Query) String() string {
+	if q.Root == nil {
+		return ""
+	}
+	var b strings.Builder
+	q.Root.write(&b, Or)
+	return b.String()
+}
+
+// write writes a node that stands in another one. Only an OR inside something stronger and an AND inside a NOT
+// need parentheses.
+func (n *Node) write(b *strings.Builder, within Op) {
+	paren := n.Op == Or && within != Or || n.Op == And && within == Not
+	if paren {
+		b.WriteByte('(')
+	}
+	switch n.Op {
+	case Not:
+		b.WriteString("NOT ")
+		n.Kids[0].write(b, Not)
+	case And, Or:
+		for i, k := range n.Kids {
+			if i > 0 && n.Op == Or {
+				b.WriteString(" OR ")
+			} else if i > 0 {
+				b.WriteByte(' ')
+			}
+			k.write(b, n.Op)
+		}
+	default:
+		n.writeLeaf(b)
+	}
+	if paren {
+		b.WriteByte(')')
+	}
+}
+
+func (n *Node) writeLeaf(b *strings.Builder) {
+	if n.Field != "" {
+		b.WriteString(n.Field)
+		b.WriteByte(':')
+	}
+	if n.Op == Phrase {
+		b.WriteByte('"')
+		b.WriteString(strings.Join(n.Words, " "))
+		b.WriteByte('"')
+	} else {
+		b.WriteString(n.Words[0])
+	}
+	if n.N > 0 {
+		b.WriteByte('~')
+		b.WriteString(strconv.Itoa(n.N))
+	}
+}
+
+// Leaves calls f for all leaves, and says which stand under an odd number of NOTs.
+func (n *Node) Leaves(negated bool, f func(leaf *Node, negated bool)) {
+	switch {
+	case n == nil:
+	case n.Op < And:
+		f(n, negated)
+	default:
+		for _, k := range n.Kids {
+			k.Leaves(negated != (n.Op == Not), f)
+		}
+	}
+}
+
+// join makes one node of several, and no node in a node of the same kind.
+func join(o Op, kids []*Node) *Node {
+	if len(kids) == 1 {
+		return kids[0]
+	}
+	n := &Node{Op: o}
+	for _, k := range kids {
+		if k.Op == o {
+			n.Kids = append(n.Kids, k.Kids...)
+		} else {
+			n.Kids = append(n.Kids, k)
+		}
+	}
+	return n
+}

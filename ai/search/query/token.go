@@ -1,0 +1,218 @@
+package query
+
+import (
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxTerm is the length in bytes after which a word is cut, in texts and queries alike.
+const maxTerm = 100
+
+// A Tokenizer cuts texts into terms. It is used again and again so that its buffers are.
+type Tokenizer struct {
+	run   []byte // folded words and what joins them, as far as there is no other character between
+	parts []part // of run
+	joins int
+	open  bool // the last part goes on
+	pos   int
+}
+
+// A part is a word: its place in the run and in the text.
+type part struct{ from, to, start, end int }
+
+// A Token is one term of a text.
+type Token struct {
+	Term       []byte // folded; valid until the next one
+	Start, End int    // in the text, in bytes
+	Pos        int    // counts words
+}
+
+// Each calls yield for every term of text. A run of joined words gives first its words, and then itself and
+// what stands between its slashes, at the position of the first word of each. It returns the number of positions.
+func (t *Tokenizer) Each(text string, yield func(Token)) int {
+	t.pos = 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c < utf8.RuneSelf {
+			switch asciiClass[c] {
+			case classWord:
+				t.add(i, i+1)
+				if 'A' <= c && c <= 'Z' {
+					c += 'a' - 'A'
+				}
+				t.run = append(t.run, c)
+				t.parts[len(t.parts)-1].to++
+			case classJoin:
+				if !t.open || i+1 == len(text) || !startsWord(text[i+1:]) {
+					t.flush(yield)
+					break
+				}
+				t.open = false
+				t.run = append(t.run, c)
+				t.joins++
+			default:
+				t.flush(yield)
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(text[i:])
+		t.rune(r, i, n, yield)
+		i += n
+	}
+	t.flush(yield)
+	return t.pos
+}
+
+// rune takes a character that is not ASCII.
+func (t *Tokenizer) rune(r rune, at, n int, yield func(Token)) {
+	switch {
+	case alone(r):
+		t.open = false
+	case isWord(r), t.open && unicode.Is(unicode.M, r):
+	default:
+		t.flush(yield)
+		return
+	}
+	t.add(at, at+n)
+	before := len(t.run)
+	t.run = utf8.AppendRune(t.run, fold(r))
+	t.parts[len(t.parts)-1].to += len(t.run) - before
+	if alone(r) {
+		t.open = false
+	}
+}
+
+// add makes the last part go on to end, or begins one.
+func (t *Tokenizer) add(start, end int) {
+	if !t.open {
+		t.parts = append(t.parts, part{from: len(t.run), to: len(t.run), start: start})
+		t.open = true
+	}
+	t.parts[len(t.parts)-1].end = end
+}
+
+func (t *Tokenizer) flush(yield func(Token)) {
+	if len(t.parts) == 0 {
+		return
+	}
+	first := t.pos
+	for _, p := range t.parts {
+		yield(Token{cut(t.run[p.from:p.to]), p.start, p.end, t.pos})
+		t.pos++
+	}
+	if t.joins > 0 {
+		t.joined(first, t.parts, yield)
+		t.segments(first, yield)
+	}
+	t.run, t.parts, t.joins, t.open = t.run[:0], t.parts[:0], 0, false
+}
+
+// joined yields several parts as one term.
+func (t *Tokenizer) joined(pos int, parts []part, yield func(Token)) {
+	last := parts[len(parts)-1]
+	if term := t.run[parts[0].from:last.to]; len(parts) > 1 && len(term) <= maxTerm {
+		yield(Token{term, parts[0].start, last.end, pos})
+	}
+}
+
+// segments yields what stands between the slashes of a run that has some.
+func (t *Tokenizer) segments(pos int, yield func(Token)) {
+	from := 0
+	for i := range t.parts {
+		last := i+1 == len(t.parts)
+		if last && from == 0 {
+			return
+		}
+		if last || t.run[t.parts[i].to] == '/' {
+			t.joined(pos+from, t.parts[from:i+1], yield)
+			from = i + 1
+		}
+	}
+}
+
+// cut shortens a word between two characters.
+func cut(b []byte) []byte {
+	if len(b) <= maxTerm {
+		return b
+	}
+	n := maxTerm
+	for !utf8.RuneStart(b[n]) {
+		n--
+	}
+	return b[:n]
+}
+
+// words returns the words of a text, without the joined ones.
+func words(text string) []string {
+	var t Tokenizer
+	var out []string
+	last := -1
+	t.Each(text, func(k Token) {
+		if k.Pos > last {
+			out = append(out, string(k.Term))
+			last = k.Pos
+		}
+	})
+	return out
+}
+
+const (
+	classOther = iota
+	classWord
+	classJoin
+)
+
+var asciiClass = func() (c [utf8.RuneSelf]uint8) {
+	for b := range c {
+		switch {
+		case 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z', '0' <= b && b <= '9':
+			c[b] = classWord
+		case b == '_' || b == '-' || b == '.' || b == '/':
+			c[b] = classJoin
+		}
+	}
+	return c
+}()
+
+func isJoin(r rune) bool { return r < utf8.RuneSelf && asciiClass[r] == classJoin }
+
+func isWord(r rune) bool {
+	if r < utf8.RuneSelf {
+		return asciiClass[r] == classWord
+	}
+	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsNumber(r))
+}
+
+func startsWord(s string) bool {
+	r, _ := utf8.DecodeRuneInString(s)
+	return isWord(r)
+}
+
+// alone reports whether a character is a word of its own: these scripts put no space between words.
+func alone(r rune) bool {
+	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) && isWord(r)
+}
+
+// iotaBelow is the only mark that is the other case of a letter, which must not become a mark.
+const iotaBelow = 0x345
+
+// fold returns the same character for all that differ in case only.
+func fold(r rune) rune {
+	if r < utf8.RuneSelf {
+		if 'A' <= r && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}
+	if r == iotaBelow {
+		r = 'ι'
+	}
+	least := r
+	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
+		if next != iotaBelow {
+			least = min(least, next)
+		}
+	}
+	return unicode.ToLower(least)
+}

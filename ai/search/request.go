@@ -1,0 +1,175 @@
+package search
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"github.com/rye-build/rye/ai/search/query"
+	"math"
+	"slices"
+	"strings"
+)
+
+// DefaultLimit is how many results a Request without a limit gets.
+const DefaultLimit = 10
+
+// A Request is what to find, and where.
+type Request struct {
+	Query *query.Query // nil finds everything
+	Scope query.Scope
+	// Space is where to look: a label or its first part, as "system" of "system:rye/std"; "" means everywhere.
+	Space string
+	// Limit is how many results to return, after so many as Offset says. DefaultLimit when zero.
+	Limit, Offset int
+}
+
+// A Response is what was found, the best first.
+type Response struct {
+	Results []Result
+	Total   int      // before Limit and Offset
+	Unknown []string // fields that the query names and no record has
+	Stats   Stats
+	Failed  []*SourceError // what Merge got no answer from
+}
+
+// A Result is a record that was found. Of equal scores the one of the higher rank comes first; then kinds, ids,
+// spaces and paths decide.
+type Result struct {
+	Record
+	Score      float64 // to six decimals
+	Highlights []Highlight
+	Source     string
+}
+
+// compare orders results.
+func (r *Result) compare(o *Result) int {
+	return cmp.Or(cmp.Compare(o.Score, r.Score), cmp.Compare(o.Rank, r.Rank), strings.Compare(r.Kind, o.Kind),
+		strings.Compare(r.ID, o.ID), strings.Compare(r.Space, o.Space), strings.Compare(r.Path, o.Path))
+}
+
+// Search answers a request by what the files say now.
+func (x *Index) Search(ctx context.Context, c Catalog, r Request) (*Response, error) {
+	var out *Response
+	st, err := x.run(ctx, c, func(v *view) (err error) {
+		out, err = v.search(ctx, r)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out.Stats = st
+	return out, nil
+}
+
+// A found is a document before its record was read.
+type found struct {
+	seg, doc int
+	p        *doc
+	score    float64
+}
+
+func (f *found) compare(o *found) int {
+	return cmp.Or(cmp.Compare(o.score, f.score), cmp.Compare(o.p.rank, f.p.rank), strings.Compare(f.p.kind, o.p.kind),
+		strings.Compare(f.p.id, o.p.id), strings.Compare(f.p.space, o.p.space), strings.Compare(f.p.path, o.p.path),
+		cmp.Compare(f.doc, o.doc))
+}
+
+// best is a heap whose first element is the worst.
+type best []found
+
+func (b best) Len() int           { return len(b) }
+func (b best) Less(i, j int) bool { return b[i].compare(&b[j]) > 0 }
+func (b best) Swap(i, j int)      { b[i], b[j] = b[j], b[i] }
+func (b *best) Push(f any)        { *b = append(*b, f.(found)) }
+func (b *best) Pop() any {
+	last := (*b)[len(*b)-1]
+	*b = (*b)[:len(*b)-1]
+	return last
+}
+
+// A Highlight says where in a field the words of a query stand.
+type Highlight struct {
+	Field  string
+	Ranges []query.Range // sorted; they don't overlap
+}
+
+// highlight finds the words of a query in a record.
+func highlight(r *Record, q *query.Query) (out []Highlight) {
+	if q == nil {
+		return nil
+	}
+	for i := range r.Fields {
+		if places := q.Places(r.Fields[i].Name, r.Fields[i].Text); len(places) > 0 {
+			out = append(out, Highlight{r.Fields[i].Name, places})
+		}
+	}
+	return out
+}
+
+// in reports whether a space is asked for.
+func (r *Request) in(space string) bool {
+	rest, ok := strings.CutPrefix(space, r.Space)
+	return ok && (r.Space == "" || rest == "" || rest[0] == ':')
+}
+
+// window returns the first and one after the last of the results that are asked for.
+func (r *Request) window() (from, to int) {
+	limit := r.Limit
+	if limit <= 0 {
+		limit = DefaultLimit
+	}
+	from = max(r.Offset, 0)
+	if to = from + limit; to < from {
+		to = math.MaxInt
+	}
+	return from, to
+}
+
+func (v *view) search(ctx context.Context, r Request) (*Response, error) {
+	var root *query.Node
+	if r.Query != nil {
+		root = r.Query.Root
+	}
+	m, err := v.evaluate(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	out := &Response{Unknown: v.unknown(root)}
+	from, to := r.window()
+	var top best
+	for i, s := range v.segs {
+		for j := range s.docs {
+			d, p := v.first[i]+j, &s.docs[j]
+			if !m.has[d] || !r.Scope.Covers(p.kind, p.id) || !r.in(p.space) {
+				continue
+			}
+			out.Total++
+			f := found{i, j, p, math.Round(m.score[d]*1e6) / 1e6}
+			if len(top) < to {
+				heap.Push(&top, f)
+			} else if f.compare(&top[0]) < 0 {
+				top[0] = f
+				heap.Fix(&top, 0)
+			}
+		}
+	}
+	slices.SortFunc(top, func(a, b found) int { return a.compare(&b) })
+	for _, f := range top[min(from, len(top)):] {
+		rec, err := v.segs[f.seg].record(f.p)
+		if err != nil {
+			return nil, err
+		}
+		out.Results = append(out.Results, Result{Record: *rec, Score: f.score, Highlights: highlight(rec, r.Query)})
+	}
+	return out, nil
+}
+
+// unknown returns the fields that a query names and no record has.
+func (v *view) unknown(root *query.Node) (names []string) {
+	root.Leaves(false, func(n *query.Node, _ bool) {
+		if n.Field != "" && v.fields[n.Field] == nil && !slices.Contains(names, n.Field) {
+			names = append(names, n.Field)
+		}
+	})
+	return names
+}

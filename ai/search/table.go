@@ -1,0 +1,190 @@
+package search
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
+)
+
+// A state is what is known of all files at one moment. It is not changed once it is made.
+type state struct {
+	schema  cas.Digest
+	gen     uint64           // of the file it was read from; 0 if there was none
+	written statcache.Moment // stats count only if the clock wasn't set back since
+	segs    []*segment
+	entries []entry // sorted by space and path
+}
+
+// An entry is what is known of a file.
+type entry struct {
+	space, path string
+	stat        Stat       // the zero Stat unless it counts
+	digest      cas.Digest // of an embedded file
+	hash        [16]byte   // of its records
+	seg         int        // where its records are: so many, beginning with the first
+	first       int
+	count       int
+}
+
+func (e *entry) compare(space, path string) int {
+	return cmp.Or(strings.Compare(e.space, space), strings.Compare(e.path, path))
+}
+
+// same reports whether a file is as it was when the entry was made.
+func (e *entry) same(f *File, trusted bool) bool {
+	if !f.Digest.IsZero() {
+		return e.digest == f.Digest
+	}
+	return trusted && f.Stat.Sure && e.stat == f.Stat
+}
+
+// sortFiles returns files in the order of entries. The catalog may go on using its own slice.
+func sortFiles(files []File) ([]File, error) {
+	order := func(a, b File) int {
+		return cmp.Or(strings.Compare(a.Space, b.Space), strings.Compare(a.Path, b.Path))
+	}
+	if !slices.IsSortedFunc(files, order) {
+		files = slices.SortedFunc(slices.Values(files), order)
+	}
+	for i := 1; i < len(files); i++ {
+		if files[i-1].Space == files[i].Space && files[i-1].Path == files[i].Path {
+			return nil, fmt.Errorf("the catalog has %q of the space %q twice", files[i].Path, files[i].Space)
+		}
+	}
+	return files, nil
+}
+
+// A plan says what became of the files since a state.
+type plan struct {
+	old  []int // for each file its entry, or -1
+	load []int // the files that must be read
+	gone int
+}
+
+func (s *state) plan(files []File, begin statcache.Moment) *plan {
+	trusted := !begin.SetBackSince(s.written)
+	p := &plan{old: make([]int, len(files))}
+	at := 0
+	for i := range files {
+		f := &files[i]
+		for at < len(s.entries) && s.entries[at].compare(f.Space, f.Path) < 0 {
+			at++
+			p.gone++
+		}
+		p.old[i] = -1
+		if at < len(s.entries) && s.entries[at].compare(f.Space, f.Path) == 0 {
+			p.old[i] = at
+			at++
+		}
+		if p.old[i] < 0 || !s.entries[p.old[i]].same(f, trusted) {
+			p.load = append(p.load, i)
+		}
+	}
+	p.gone += len(s.entries) - at
+	return p
+}
+
+const (
+	hasStat   = 1
+	hasDigest = 2
+)
+
+// encode returns the state as it is written.
+func (s *state) encode(now statcache.Moment) []byte {
+	le := binary.LittleEndian
+	b := make([]byte, 0, 1024+160*len(s.entries))
+	b = append(b, s.schema[:]...)
+	b = le.AppendUint64(b, s.gen)
+	b = le.AppendUint64(b, now.Boot)
+	b = le.AppendUint64(b, uint64(now.Wall))
+	b = le.AppendUint64(b, uint64(now.Up))
+	b = binary.AppendUvarint(b, uint64(len(s.segs)))
+	for _, g := range s.segs {
+		b = le.AppendUint64(b, g.id)
+		for _, n := range g.sizes {
+			b = le.AppendUint64(b, uint64(n))
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(s.entries)))
+	for i := range s.entries {
+		e := &s.entries[i]
+		b = appendText(appendText(b, e.space), e.path)
+		flags := byte(0)
+		if e.stat.Sure {
+			flags |= hasStat
+		}
+		if !e.digest.IsZero() {
+			flags |= hasDigest
+		}
+		b = append(b, flags)
+		if e.stat.Sure {
+			for _, n := range e.stat.words() {
+				b = le.AppendUint64(b, n)
+			}
+		}
+		if !e.digest.IsZero() {
+			b = append(b, e.digest[:]...)
+		}
+		b = append(b, e.hash[:]...)
+		b = binary.AppendUvarint(b, uint64(e.count))
+		if e.count > 0 {
+			b = binary.AppendUvarint(b, uint64(e.seg))
+			b = binary.AppendUvarint(b, uint64(e.first))
+		}
+	}
+	return b
+}
+
+func (s *Stat) words() [6]uint64 {
+	return [6]uint64{uint64(s.Size), uint64(s.Mtime), uint64(s.Ctime), s.Dev, s.Inode, uint64(s.Mode)}
+}
+
+// decodeHead reads the schema and the generation, which stand first.
+func decodeHead(d *decoder) (schema cas.Digest, gen uint64) {
+	copy(schema[:], d.take(len(schema)))
+	return schema, d.fixed()
+}
+
+// decodeState reads what encode wrote, of segments in a file.
+func decodeState(b []byte, file *reader) (*state, error) {
+	d := &decoder{text: string(b)}
+	s := new(state)
+	s.schema, s.gen = decodeHead(d)
+	s.written = statcache.Moment{Boot: d.fixed(), Wall: int64(d.fixed()), Up: int64(d.fixed())}
+	s.segs = make([]*segment, d.count(8+8*streams))
+	for i := range s.segs {
+		g := &segment{id: d.fixed(), file: file}
+		for j := range g.sizes {
+			g.sizes[j] = int(d.fixed())
+		}
+		s.segs[i] = g
+	}
+	s.entries = make([]entry, d.count(20))
+	for i := range s.entries {
+		e := &s.entries[i]
+		e.space, e.path = d.string(), d.string()
+		flags := d.take(1)
+		if d.bad {
+			return nil, errDamaged
+		}
+		if flags[0]&hasStat != 0 {
+			e.stat = Stat{int64(d.fixed()), int64(d.fixed()), int64(d.fixed()), d.fixed(), d.fixed(), uint32(d.fixed()), true}
+		}
+		if flags[0]&hasDigest != 0 {
+			copy(e.digest[:], d.take(len(e.digest)))
+		}
+		copy(e.hash[:], d.take(len(e.hash)))
+		if e.count = d.int(); e.count > 0 {
+			e.seg, e.first = d.int(), d.int()
+		}
+	}
+	if d.bad || len(d.text) > 0 {
+		return nil, errDamaged
+	}
+	return s, nil
+}

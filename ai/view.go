@@ -1,0 +1,278 @@
+package ai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// An Examiner says what a file is worth under a name, as *exam.Trust does.
+type Examiner interface {
+	Examine(exam.Subject, io.ReadSeeker, policy.Purpose) (*exam.Exam, error)
+}
+
+// Options is what a View is made of.
+type Options struct {
+	Spaces []*Space
+	// Trust admits extractors and whatever Admit is asked about. Without it nothing is admitted, and the extractors of
+	// builtin spaces alone count.
+	Trust Examiner
+	// MayOverride says whether an item may stand in front of a protected one: Policy.MayOverride of the root policy.
+	// Without it none may.
+	MayOverride func(name string) bool
+}
+
+// A View is what can be seen from a project, or from outside of any: spaces one above the other, and the kinds that
+// their extractors make. It isn't changed after NewView, and safe for many goroutines; the files of its spaces may
+// change, and are read anew each time.
+type View struct {
+	spaces      []*Space // from the highest to the lowest
+	kinds       []*model.Kind
+	trust       Examiner
+	mayOverride func(string) bool
+	warnings    []*ItemError
+
+	loaded, bytes atomic.Int64
+}
+
+// NewView looks for extractors in the spaces and admits them. Nothing about an extractor is an error: one that
+// doesn't count is a warning, and what it would say stays as it was below.
+func NewView(ctx context.Context, o Options) (*View, error) {
+	v := &View{spaces: slices.Clone(o.Spaces), trust: o.Trust, mayOverride: o.MayOverride}
+	// Higher levels first; of one level the builtin space is last, so that bundles stand in front of it.
+	slices.SortStableFunc(v.spaces, func(a, b *Space) int {
+		return cmp.Or(cmp.Compare(b.Level, a.Level), cmp.Compare(bit(a.Builtin), bit(b.Builtin)))
+	})
+	for i, s := range v.spaces {
+		if slices.ContainsFunc(v.spaces[:i], func(o *Space) bool { return o.Label == s.Label }) {
+			return nil, fmt.Errorf("two spaces are called %q", s.Label)
+		}
+	}
+	if err := v.readKinds(ctx); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Spaces returns the spaces, from the highest to the lowest.
+func (v *View) Spaces() []*Space { return slices.Clone(v.spaces) }
+
+// rank orders spaces from the highest to the lowest.
+func (v *View) rank(s *Space) int { return slices.Index(v.spaces, s) }
+
+// Kinds returns the kinds, sorted by name.
+func (v *View) Kinds() []*model.Kind { return slices.Clone(v.kinds) }
+
+// Kind returns the kind of a name.
+func (v *View) Kind(name string) (*model.Kind, bool) {
+	i := slices.IndexFunc(v.kinds, func(k *model.Kind) bool { return k.Name == name })
+	if i < 0 {
+		return nil, false
+	}
+	return v.kinds[i], true
+}
+
+func (v *View) kindNames() []string {
+	return collect(v.kinds, func(k *model.Kind) string { return k.Name })
+}
+func (v *View) kindDirs() []string {
+	return collect(v.kinds, func(k *model.Kind) string { return k.Dir + "/" })
+}
+
+func collect[T, U any](all []T, f func(T) U) []U {
+	made := make([]U, len(all))
+	for i := range all {
+		made[i] = f(all[i])
+	}
+	return made
+}
+
+// Warnings says which extractors don't count, and why. A kind of the kernel without one has Builtin.
+func (v *View) Warnings() []*ItemError { return v.warnings }
+
+const (
+	extractors      = "rye/core/extractors" // below which the ids of extractors are
+	extractorSuffix = "_extractor"
+	extractorExt    = ".yaml"
+)
+
+// readKinds makes the kinds: those of the kernel, and upon them what extractors say, from the lowest space to the
+// highest. Extractors are read as the kernel reads tools, so that none has a say in what another one means.
+func (v *View) readKinds(ctx context.Context) error {
+	builtin := model.Builtin()
+	for i := range builtin {
+		v.kinds = append(v.kinds, &builtin[i])
+	}
+	var starts []start
+	tool, _ := v.Kind("tool")
+	for _, s := range v.spaces {
+		starts = append(starts, start{s, tool, path.Join(tool.Dir, extractors)})
+	}
+	listing, err := v.walk(ctx, starts)
+	if err != nil {
+		return err
+	}
+	v.warnings = listing.Problems
+	slices.SortStableFunc(listing.Files, func(a, b File) int { return cmp.Compare(v.rank(b.Space), v.rank(a.Space)) })
+	a := NewAdmitter(v, v.trust)
+	made := map[string]File{} // the extractor that a kind is from
+	below := map[model.Ref]File{}
+	for i := 0; i < len(listing.Files); {
+		j := i + 1
+		for j < len(listing.Files) && listing.Files[j].Space == listing.Files[i].Space {
+			j++
+		}
+		if err := v.readExtractors(ctx, a, listing.Files[i:j], made, below); err != nil {
+			return err
+		}
+		for _, f := range listing.Files[i:j] {
+			below[f.Ref] = f
+		}
+		i = j
+	}
+	slices.SortFunc(v.kinds, func(a, b *model.Kind) int { return cmp.Compare(a.Name, b.Name) })
+	return nil
+}
+
+// readExtractors takes up the extractors of one space.
+func (v *View) readExtractors(ctx context.Context, a *Admitter, files []File, made map[string]File, below map[model.Ref]File) error {
+	type candidate struct {
+		file File
+		kind *model.Kind
+	}
+	var found []candidate
+	for _, f := range files {
+		if !strings.HasSuffix(f.ID, extractorSuffix) || path.Ext(f.Path) != extractorExt {
+			continue
+		}
+		k, err := v.extractor(ctx, a, f)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			v.warn(f, err)
+			continue
+		}
+		if k != nil {
+			found = append(found, candidate{f, k})
+		}
+	}
+	for _, c := range found {
+		var same []File
+		for _, o := range found {
+			if o.kind.Name == c.kind.Name {
+				same = append(same, o.file)
+			}
+		}
+		err := error(nil)
+		if len(same) > 1 {
+			many := ambiguous(same)
+			many.Ref = c.file.Ref
+			err = many
+		} else if hidden, ok := below[c.file.Ref]; ok {
+			err = v.mayHide(c.file, hidden)
+		}
+		if err == nil {
+			err = v.takeUp(c.file, c.kind, made)
+		}
+		if err != nil {
+			v.warn(c.file, err)
+		}
+	}
+	return nil
+}
+
+func (v *View) warn(f File, err error) {
+	if e, ok := err.(*ItemError); ok && e.Space == f.Space && e.Path == f.Path {
+		err = e.Err
+	}
+	v.warnings = append(v.warnings, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err})
+}
+
+// extractor reads and admits one extractor; it is nil if the file is another tool.
+func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind, error) {
+	it, err := v.Load(ctx, f)
+	if errors.Is(err, ErrAsset) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if it.Model.Fields.Get("tool_type").String() != "extractor" {
+		return nil, nil
+	}
+	if err := a.Require(ctx, it, policy.ToUse); err != nil {
+		return nil, err
+	}
+	yaml, _ := parse.ByName("yaml")
+	k, problems := model.ReadExtractor(yaml.Parse(it.Bytes), it.ID)
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, p
+		}
+		v.warn(f, p)
+	}
+	return k, nil
+}
+
+// takeUp puts a kind in the place of the one of its name, or adds it.
+func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
+	for _, o := range v.kinds {
+		switch {
+		case o.Name == k.Name && o.Dir != k.Dir:
+			return fmt.Errorf("says that the kind %q is in %+q, which is in %+q", k.Name, k.Dir+"/", o.Dir+"/")
+		case o.Name != k.Name && overlap(o.Dir, k.Dir):
+			return fmt.Errorf("says that the kind %q is in %+q, which belongs to the kind %q", k.Name, k.Dir+"/", o.Name)
+		}
+	}
+	// One that is called otherwise takes a place all the same.
+	if below, ok := made[k.Name]; ok {
+		if err := v.mayHide(f, below); err != nil {
+			return err
+		}
+	}
+	made[k.Name] = f
+	if i := slices.IndexFunc(v.kinds, func(o *model.Kind) bool { return o.Name == k.Name }); i >= 0 {
+		v.kinds[i] = k
+	} else {
+		v.kinds = append(v.kinds, k)
+	}
+	return nil
+}
+
+// mayHide returns nil if the root policy lets a file stand in front of others.
+func (v *View) mayHide(front File, hidden ...File) error {
+	e := &ShadowError{Ref: hidden[0].Ref, Place: front.Space.where(front.Path), Space: front.Space.Label}
+	for _, f := range hidden {
+		e.Over = append(e.Over, f.Space.Label)
+	}
+	if protected(e.Ref.ID) && (v.mayOverride == nil || !v.mayOverride(e.Ref.String())) {
+		return e
+	}
+	return nil
+}
+
+// overlap reports whether one of two directories is the other, or in it, where case doesn't count.
+func overlap(a, b string) bool {
+	a, b = portable.Fold(a)+"/", portable.Fold(b)+"/"
+	return strings.HasPrefix(a, b) || strings.HasPrefix(b, a)
+}

@@ -1,0 +1,224 @@
+package sealed
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// What follows is the part of bbolt's file format that its own code takes for granted: a page is an id (8), flags
+// (2), a count (2) and the number of pages that it goes on for (4), then the elements: position (4), length of
+// the key (4) and page (8) on branches; flags (4), position (4), lengths of key (4) and value (4) on leaves. All in
+// the machine's byte order.
+const (
+	pageSize    = 4096
+	pageHead    = 16
+	elementSize = 16
+
+	branchPage    = 1
+	leafPage      = 2
+	freelistPage  = 16
+	bucketElement = 1
+	bucketHead    = 16
+
+	// The first two pages tell, one of this transaction and one of the last, where the list of free pages begins,
+	// which page was never used, and which transaction it was.
+	metaFreelist = pageHead + 32
+	metaUnused   = metaFreelist + 8
+	metaTx       = metaUnused + 8
+	metaSize     = metaTx + 8
+)
+
+// A pageChecker sees that pages form a tree within the file, each page once, and that their elements lie within
+// them. In pages that form a circle bbolt descends until the stack is full, which ends the process.
+//
+// Before writing it also sees that keys are in order, and that no page of the tree counts as free. Otherwise reading
+// misses values, which does no harm, but what is written goes astray for ever, or over what is there.
+type pageChecker struct {
+	f     *os.File
+	write bool
+	pages uint64
+	seen  []bool
+	last  []byte // the last key on a leaf, nil before the first
+	least []byte // what the branches above say that no later key is less than
+}
+
+// checkPages checks the tree of a transaction.
+func checkPages(f *os.File, tx *bolt.Tx, write bool) error {
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	c := pageChecker{f: f, write: write, pages: uint64(fi.Size() / pageSize), seen: make([]bool, fi.Size()/pageSize)}
+	err = c.page(uint64(tx.Cursor().Bucket().Root()), true)
+	if err == nil && write {
+		err = c.free(uint64(tx.ID()))
+	}
+	return err
+}
+
+// page descends no deeper than there are pages, since none is entered twice.
+func (c *pageChecker) page(id uint64, buckets bool) error {
+	if id < 2 || id >= c.pages {
+		return ErrDamaged
+	}
+	p := make([]byte, pageSize)
+	at := int64(id) * pageSize
+	if _, err := c.f.ReadAt(p, at); err != nil && err != io.EOF {
+		return err
+	}
+	more := uint64(binary.NativeEndian.Uint32(p[12:]))
+	if binary.NativeEndian.Uint64(p) != id || more >= c.pages-id {
+		return ErrDamaged
+	}
+	for i := id; i <= id+more; i++ {
+		if c.seen[i] {
+			return ErrDamaged
+		}
+		c.seen[i] = true
+	}
+	if end := pageHead + int(binary.NativeEndian.Uint16(p[10:]))*elementSize; end > len(p) {
+		p = make([]byte, end)
+		if _, err := c.f.ReadAt(p, at); err != nil {
+			return ErrDamaged
+		}
+	}
+	return c.elements(p, at, (more+1)*pageSize, buckets)
+}
+
+// elements checks what is on a page of which p are the first bytes. Only the root has buckets, and those have none.
+func (c *pageChecker) elements(p []byte, at int64, size uint64, buckets bool) error {
+	kind, count := binary.NativeEndian.Uint16(p[8:]), uint64(binary.NativeEndian.Uint16(p[10:]))
+	if kind != leafPage && (kind != branchPage || count == 0) || pageHead+count*elementSize > size {
+		return ErrDamaged
+	}
+	for i := range count {
+		here := pageHead + i*elementSize
+		e := p[here : here+elementSize]
+		word := func(i int) uint64 { return uint64(binary.NativeEndian.Uint32(e[i:])) }
+		if kind == branchPage {
+			from := here + word(0)
+			if from+word(4) > size {
+				return ErrDamaged
+			}
+			key, err := c.key(p, at, from, word(4))
+			if err != nil {
+				return err
+			}
+			c.least = key
+			if err := c.page(binary.NativeEndian.Uint64(e[8:]), buckets); err != nil {
+				return err
+			}
+			continue
+		}
+		from := here + word(4)
+		if from+word(8)+word(12) > size || word(0) != 0 && (word(0) != bucketElement || !buckets) {
+			return ErrDamaged
+		}
+		key, err := c.key(p, at, from, word(8))
+		if err != nil {
+			return err
+		}
+		c.last = key
+		if word(0) == bucketElement {
+			if err := c.bucket(at+int64(from+word(8)), word(12)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// key returns the key at from on a page, and compares it with what went before. Unless c.write it does nothing.
+func (c *pageChecker) key(p []byte, at int64, from, size uint64) ([]byte, error) {
+	if !c.write {
+		return nil, nil
+	}
+	if size == 0 || size > bolt.MaxKeySize {
+		return nil, ErrDamaged
+	}
+	var k []byte
+	if from+size <= uint64(len(p)) {
+		k = p[from : from+size]
+	} else {
+		k = make([]byte, size)
+		if _, err := c.f.ReadAt(k, at+int64(from)); err != nil {
+			return nil, ErrDamaged
+		}
+	}
+	if c.last != nil && bytes.Compare(c.last, k) >= 0 || bytes.Compare(c.least, k) > 0 {
+		return nil, ErrDamaged
+	}
+	return k, nil
+}
+
+// bucket checks the value that is a bucket: the page of its root or, where that is 0, a page in the value.
+func (c *pageChecker) bucket(at int64, size uint64) error {
+	if size < bucketHead || size > pageSize {
+		return ErrDamaged
+	}
+	b := make([]byte, size)
+	if _, err := c.f.ReadAt(b, at); err != nil {
+		return ErrDamaged
+	}
+	last, least := c.last, c.least
+	c.last, c.least = nil, nil
+	defer func() { c.last, c.least = last, least }()
+	if root := binary.NativeEndian.Uint64(b); root != 0 {
+		return c.page(root, false)
+	}
+	p := b[bucketHead:]
+	if len(p) < pageHead || binary.NativeEndian.Uint16(p[8:]) != leafPage ||
+		pageHead+int(binary.NativeEndian.Uint16(p[10:]))*elementSize > len(p) {
+		return ErrDamaged
+	}
+	return c.elements(p, at+bucketHead, size-bucketHead, false)
+}
+
+// free checks the list of free pages that a transaction left: a page's head, then, in order, pages that are in use
+// nowhere. If the count is the greatest possible the first number is the count instead. Without a list bbolt would look
+// for free pages in a goroutine of its own, where a panic can't be caught.
+func (c *pageChecker) free(tx uint64) error {
+	var meta [metaSize]byte
+	for id := range int64(2) {
+		if _, err := c.f.ReadAt(meta[:], id*pageSize); err != nil {
+			return ErrDamaged
+		}
+		if binary.NativeEndian.Uint64(meta[metaTx:]) == tx {
+			break
+		}
+	}
+	id, unused := binary.NativeEndian.Uint64(meta[metaFreelist:]), binary.NativeEndian.Uint64(meta[metaUnused:])
+	if binary.NativeEndian.Uint64(meta[metaTx:]) != tx || id < 2 || id >= c.pages || c.seen[id] {
+		return ErrDamaged
+	}
+	head := make([]byte, pageHead+8)
+	if _, err := c.f.ReadAt(head, int64(id)*pageSize); err != nil {
+		return ErrDamaged
+	}
+	count, more := uint64(binary.NativeEndian.Uint16(head[10:])), uint64(binary.NativeEndian.Uint32(head[12:]))
+	from := uint64(pageHead)
+	if count == 1<<16-1 {
+		count, from = binary.NativeEndian.Uint64(head[pageHead:]), from+8
+	}
+	if binary.NativeEndian.Uint64(head) != id || binary.NativeEndian.Uint16(head[8:]) != freelistPage ||
+		more >= c.pages-id || count > ((more+1)*pageSize-from)/8 {
+		return ErrDamaged
+	}
+	list := make([]byte, 8*count)
+	if _, err := c.f.ReadAt(list, int64(id*pageSize+from)); err != nil && count > 0 {
+		return ErrDamaged
+	}
+	last := uint64(1)
+	for ; len(list) > 0; list = list[8:] {
+		p := binary.NativeEndian.Uint64(list)
+		if p <= last || p >= unused || p < c.pages && c.seen[p] || p >= id && p <= id+more {
+			return ErrDamaged
+		}
+		last = p
+	}
+	return nil
+}

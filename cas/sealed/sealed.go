@@ -1,0 +1,416 @@
+// Package sealed keeps what can be made anew in one bbolt file of which nothing damaged, torn or foreign is ever
+// taken for what was written.
+//
+// The file holds one bucket, named as its format is. Each value is
+//
+//	sum   = the first 16 bytes of the BLAKE3 hash of the bucket and the key, each with its length before it (4
+//	        bytes, little-endian), and the rest of the value
+//	rest  = what was put
+//
+// so that a value of another key, of another format or with a flipped bit is none. A file without the bucket is of
+// another format, and is removed as a damaged one is. What the sums can't show is that the pages themselves are a
+// tree: bbolt trusts its file, and would run in a circle of pages until the stack is full. So the pages are looked at
+// whenever the file is opened, one read for each, and whatever panics within Guarded is damage. Before it is opened
+// for writing the order of the keys and the list of free pages are looked at, too.
+//
+// A sealed value may be an old one: after a loss of power pages may be there that were replaced long ago. Who puts
+// values that belong together must tell by their content whether they do.
+//
+// The file is opened for a short time, by many processes for reading or by one for writing. Nothing is synced.
+//
+// # Two ways to use it
+//
+// Open and Update are for values that belong together. A Cache is for many values that don't: it waits for nobody for
+// long, remembers nothing rather than failing, and forgets what was not used for longest. Its values begin with
+//
+//	day (4 bytes, little-endian)   when the value was last used, in days since 1970
+package sealed
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"syscall"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
+
+	"github.com/rye-build/rye/cas"
+)
+
+var (
+	// ErrDamaged says that what a file holds can't have been written by us.
+	ErrDamaged = errors.New("damaged, or of another version")
+	// ErrBusy says that another process holds a file for too long.
+	ErrBusy = errors.New("another process holds the file")
+)
+
+const (
+	sumSize   = 16
+	newSuffix = ".new"
+	// slack is what a file may be larger than twice what it holds, so that small ones aren't copied all the time.
+	slack = 4 << 20
+	// portion is how much is copied in one transaction, which has all of it in memory.
+	portion = 4 << 20
+)
+
+// A File is an open file, for one goroutine.
+type File struct {
+	path   string
+	format string   // and the bucket
+	file   *os.File // that of db
+	db     *bolt.DB
+	tx     *bolt.Tx // nil when open for writing
+	b      *bolt.Bucket
+	hash   cas.Hasher
+	head   []byte // of what is hashed
+}
+
+// Guarded calls f, which uses files that were opened, and makes ErrDamaged of whatever damage does to bbolt: it
+// panics, and it reads where nothing is mapped.
+func Guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", ErrDamaged, p)
+		}
+	}()
+	return f()
+}
+
+// Open opens the file path, of the format that it must have, for reading. It waits for a writer, but not longer than
+// wait: then it returns ErrBusy. A file that isn't there, or is empty, is fs.ErrNotExist. One that is damaged is
+// removed.
+func Open(ctx context.Context, path, format string, wait time.Duration) (*File, error) {
+	return openThere(ctx, path, format, toRead, wait)
+}
+
+// A mode says what a file is opened for.
+type mode int
+
+const (
+	toRead  mode = iota
+	toCheck      // to look whether it may be written to
+	toWrite
+)
+
+// openThere opens a file that must be there.
+func openThere(ctx context.Context, path, format string, m mode, wait time.Duration) (*File, error) {
+	fi, err := os.Stat(path)
+	switch {
+	case err == nil && !fi.Mode().IsRegular():
+		err = &os.PathError{Op: "open", Path: path, Err: fs.ErrInvalid}
+	case err == nil && fi.Size() == 0: // about to be made
+		err = &os.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return open(ctx, path, format, m, wait)
+}
+
+// open waits for the lock. Of several processes that wait none is preferred.
+func open(ctx context.Context, path, format string, m mode, wait time.Duration) (*File, error) {
+	deadline := time.Now().Add(wait)
+	for pause := time.Millisecond; ; pause = min(2*pause, 20*time.Millisecond) {
+		f, err := openNow(path, format, m)
+		if !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
+			return f, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+func openNow(path, format string, m mode) (*File, error) {
+	f := &File{path: path, format: format, hash: cas.NewHasher()}
+	o := &bolt.Options{
+		Timeout: time.Nanosecond, ReadOnly: m != toWrite, PageSize: pageSize, NoStatistics: true,
+		NoSync: true, NoGrowSync: true, FreelistType: bolt.FreelistMapType,
+		OpenFile: func(path string, flag int, mode os.FileMode) (_ *os.File, err error) {
+			f.file, err = os.OpenFile(path, flag, mode)
+			return f.file, err
+		},
+	}
+	err := Guarded(func() (err error) {
+		if f.db, err = bolt.Open(path, 0o600, o); err != nil {
+			return openError(err)
+		}
+		if m == toWrite { // which was checked before, because bbolt reads the list of free pages as it opens the file
+			return nil
+		}
+		return f.begin(m == toCheck)
+	})
+	if errors.Is(err, ErrDamaged) {
+		f.Discard()
+	} else if err != nil && f.file != nil {
+		f.file.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// openError tells a file that is locked, or that the system doesn't open, from one that is no good.
+func openError(err error) error {
+	_, system := errors.AsType[syscall.Errno](err)
+	switch {
+	case errors.Is(err, berrors.ErrTimeout):
+		return ErrBusy
+	case system:
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// begin begins to read, and looks whether that is safe.
+func (f *File) begin(write bool) (err error) {
+	if f.tx, err = f.db.Begin(false); err != nil {
+		return err
+	}
+	if err := checkPages(f.file, f.tx, write); err != nil {
+		return err
+	}
+	err = f.tx.ForEach(func(name []byte, _ *bolt.Bucket) error {
+		if string(name) != f.format {
+			return ErrDamaged
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if f.b = f.tx.Bucket([]byte(f.format)); f.b == nil {
+		return ErrDamaged
+	}
+	return nil
+}
+
+// Close ends reading.
+func (f *File) Close() {
+	err := Guarded(func() error {
+		if f.tx != nil {
+			if err := f.tx.Rollback(); err != nil {
+				return err
+			}
+		}
+		return f.db.Close()
+	})
+	if err != nil {
+		f.file.Close()
+	}
+}
+
+// Discard removes a file that turned out to be damaged; it need not be closed. bbolt may have stopped anywhere,
+// with its own locks held, so that closing the database might wait for ever. The file's lock goes with the descriptor,
+// the mapping stays until the process ends.
+func (f *File) Discard() {
+	if f.file != nil {
+		f.file.Close()
+		os.Remove(f.path)
+	}
+}
+
+// Get returns the value of a key, or ErrDamaged: who asks knows what there must be. The value is valid until the
+// file is closed. It is called within Guarded.
+func (f *File) Get(key []byte) ([]byte, error) { return f.unseal(key, f.b.Get(key)) }
+
+func (f *File) sumOf(key, value []byte) (sum [sumSize]byte) {
+	f.head = append(binary.LittleEndian.AppendUint32(f.head[:0], uint32(len(f.format))), f.format...)
+	f.head = append(binary.LittleEndian.AppendUint32(f.head, uint32(len(key))), key...)
+	f.hash.Reset()
+	f.hash.Write(f.head)
+	f.hash.Write(value)
+	d := f.hash.Digest()
+	copy(sum[:], d[:])
+	return sum
+}
+
+func (f *File) unseal(key, b []byte) ([]byte, error) {
+	if len(b) < sumSize || f.sumOf(key, b[sumSize:]) != [sumSize]byte(b[:sumSize]) {
+		return nil, ErrDamaged
+	}
+	return b[sumSize:], nil
+}
+
+// A Batch is a transaction that writes.
+type Batch struct {
+	f       *File
+	tx      *bolt.Tx
+	b       *bolt.Bucket
+	rebuilt bool
+}
+
+// Update calls f with a batch that is written if f returns no error, and not at all otherwise. The file is made if
+// need be. It waits as Open does. Where a file turns out to be damaged, f is called again, for a new one. A file that
+// has become much larger than what it holds is replaced by a small one.
+func Update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error) error {
+	return update(ctx, path, format, wait, f, (*File).shrink)
+}
+
+// update also calls after, if f was successful.
+func update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error, after func(*File) error) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	var b Batch
+	err := b.update(ctx, path, format, wait, f, after)
+	if errors.Is(err, ErrDamaged) { // and removed
+		b.rebuilt = true
+		err = b.update(ctx, path, format, wait, f, after)
+	}
+	return err
+}
+
+func (b *Batch) update(ctx context.Context, path, format string, wait time.Duration, f func(*Batch) error, after func(*File) error) error {
+	switch file, err := openThere(ctx, path, format, toCheck, wait); {
+	case err == nil:
+		file.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	file, err := open(ctx, path, format, toWrite, wait)
+	if err != nil {
+		return err
+	}
+	err = Guarded(func() error {
+		return file.db.Update(func(tx *bolt.Tx) (err error) {
+			b.f, b.tx = file, tx
+			if b.b, err = tx.CreateBucketIfNotExists([]byte(format)); err != nil {
+				return err
+			}
+			return f(b)
+		})
+	})
+	if err == nil {
+		err = Guarded(func() error { return after(file) })
+	}
+	if errors.Is(err, ErrDamaged) {
+		file.Discard()
+	} else {
+		file.Close()
+	}
+	return err
+}
+
+// Rebuilt reports whether the file was damaged, or of another format, and was removed to make this one.
+func (b *Batch) Rebuilt() bool { return b.rebuilt }
+
+// Get returns the value of a key, nil if there is none that is good.
+func (b *Batch) Get(key []byte) []byte {
+	v, err := b.f.unseal(key, b.b.Get(key))
+	if err != nil {
+		return nil
+	}
+	return v
+}
+
+// Put writes a value.
+func (b *Batch) Put(key, value []byte) error {
+	sum := b.f.sumOf(key, value)
+	return b.b.Put(key, append(append(make([]byte, 0, sumSize+len(value)), sum[:]...), value...))
+}
+
+// Clear removes everything.
+func (b *Batch) Clear() (err error) {
+	if err = b.tx.DeleteBucket([]byte(b.f.format)); err == nil {
+		b.b, err = b.tx.CreateBucket([]byte(b.f.format))
+	}
+	return err
+}
+
+// Keep removes the keys that keep doesn't want.
+func (b *Batch) Keep(keep func(key []byte) bool) error {
+	var gone [][]byte
+	c := b.b.Cursor()
+	for k, _ := c.First(); k != nil; k, _ = c.Next() {
+		if !keep(k) {
+			gone = append(gone, slices.Clone(k))
+		}
+	}
+	for _, k := range gone {
+		if err := b.b.Delete(k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shrink replaces a file of which more than half is unused.
+func (f *File) shrink() error {
+	fi, err := f.file.Stat()
+	if err != nil || fi.Size() <= 2*f.size()+slack {
+		return nil
+	}
+	return f.rewrite(func([]byte) bool { return true })
+}
+
+// rewrite puts a smaller file with the values of some keys in the place of this one: bbolt's never shrink. Who has
+// the old one open loses at most what he writes into it. If it can't be done the file stays as large as it is.
+func (f *File) rewrite(keep func(key []byte) bool) error {
+	next := f.path + newSuffix
+	os.Remove(next)
+	n, err := openNow(next, f.format, toWrite)
+	if err != nil {
+		return nil
+	}
+	err = f.db.View(func(from *bolt.Tx) error { return f.copy(from, n, keep) })
+	if err == nil {
+		err = os.Rename(next, f.path)
+	}
+	n.Close()
+	if err != nil {
+		os.Remove(next)
+	}
+	return nil
+}
+
+func (f *File) copy(from *bolt.Tx, n *File, keep func(key []byte) bool) error {
+	c := from.Bucket([]byte(f.format)).Cursor()
+	k, v := c.First()
+	for more := true; more; more = k != nil {
+		err := n.db.Update(func(to *bolt.Tx) error {
+			b, err := to.CreateBucketIfNotExists([]byte(f.format))
+			if err != nil {
+				return err
+			}
+			b.FillPercent = 0.9 // keys come in their order
+			for size := 0; k != nil && size < portion; k, v = c.Next() {
+				if !keep(k) {
+					continue
+				}
+				if err := b.Put(k, v); err != nil {
+					return err
+				}
+				size += len(k) + len(v)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size adds up what the file holds.
+func (f *File) size() (n int64) {
+	f.db.View(func(tx *bolt.Tx) error {
+		return tx.Bucket([]byte(f.format)).ForEach(func(k, v []byte) error {
+			n += int64(len(k) + len(v))
+			return nil
+		})
+	})
+	return n
+}

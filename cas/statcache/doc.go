@@ -1,0 +1,49 @@
+// Package statcache remembers the digests of files that have not changed, by directories. It never opens a file that
+// it is asked about: who walks over a directory tells it what there is, and asks before reading.
+//
+// # The file
+//
+// One file of package sealed, a sealed.Cache of the format "rye stat cache 2", whose loss costs time alone. It holds
+// a value for each directory:
+//
+//	key   = device (8 bytes, big-endian) absolute-path
+//	value = head *file *dir
+//	head  = boot (8)       which boot of the machine it was written in
+//	        wall (8)       when it was written: the clock, in nanoseconds since 1970
+//	        up (8)         and the time since that boot, in nanoseconds
+//	        tree (32)      the digest of the directory's tree, or zeros
+//	        files (4)      how many files follow
+//	        dirs (4)       and directories
+//	file  = inode (8) size (8) mtime (8) ctime (8) mode (4) digest (32) length (1) name
+//	dir   = digest (32) length (1) name
+//
+// Numbers are little-endian but for the key's; files and directories are sorted by name, and no name is empty. A value
+// whose counts or lengths don't agree is no value. Directories without files have a digest of zeros. A directory whose
+// path has more than 4,088 bytes is not remembered.
+//
+// # When a remembered digest counts
+//
+// A file is taken to be unchanged when its size, mtime, ctime, inode, device and mode are those of its record. That
+// holds only if every change of the bytes also changes ctime, so a record is made and used under conditions:
+//
+//   - mtime and ctime are older than the beginning of the reading (Cache.Now) by more than two seconds. A write soon after
+//     it may otherwise fall into the same tick of the clock that stamps files (up to 10 ms on Linux) and
+//     leave everything equal, as git's racily clean entries do. Files with stamps in the future are never recorded.
+//   - ctime has a fraction of a second. On file systems that count whole seconds (or two, as FAT does) a tick is
+//     easily hit again after the clock was set back, so nothing on them is recorded.
+//   - The file system stamps by this machine's clock: on network and user-space file systems, whose clock may be
+//     another's, nothing is recorded.
+//   - The clock was not set back between the beginning of the reading and the recording, nor between the recording
+//     and the use: a write after that might get the recorded stamp a second time. The clock was set back if it shows
+//     less than when the value was written, or if, within one boot, it has lost more than a second against the
+//     time since that boot. (A clock that was set back and forth again within one boot, or in another one, and a
+//     write in exactly the recorded tick of nanoseconds meanwhile: that can't be told from no change.)
+//   - mtime set by utimes leaves the new ctime; a file renamed over another has another inode or, if the number was
+//     used again, another ctime; so has one whose mode or owner changed.
+//
+// One kind of write is beyond any such cache: through a shared memory mapping whose page was written to already
+// and not yet cleaned, the kernel stamps nothing. So it is an accelerator for making trees, never evidence: what
+// verifies or executes doesn't ask it (decision 15).
+//
+// On systems other than Linux there is no ctime to be had, and nothing is remembered.
+package statcache

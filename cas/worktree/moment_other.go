@@ -1,5 +1,0 @@
-//go:build !linux
-
-package worktree
-
-func newClock() func() Moment { return processClock() }

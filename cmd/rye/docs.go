@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/std"
+)
+
+func docsCommand() command {
+	return command{
+		path: "docs", group: "start", help: "Read the documentation.",
+		more: "Without a TOPIC it lists them. The topics are items of the library, as in knowledge:rye/overview: rye search finds in them, and " +
+			"so does an agent.\n\nExamples:\n\n    rye docs\n    rye docs overview\n    rye docs tool-format | less",
+		aka: []string{"doc", "manual", "guide"},
+		new: func() runner { return new(docsRun) }, schema: "docs/1", output: docsAnswer{},
+	}
+}
+
+type docsRun struct {
+	Topic string `arg:"" optional:"" help:"What to read about."`
+}
+
+type docsAnswer struct {
+	Topics []topicLine `json:"topics"` // all of them, or the one that was asked for
+	Text   string      `json:"text"`   // Markdown; empty in the list
+}
+
+type topicLine struct {
+	Topic   string `json:"topic"`
+	Title   string `json:"title"`
+	Ref     string `json:"ref"`
+	Version string `json:"version"`
+}
+
+func (d docsAnswer) text(t *terminal) {
+	if d.Text != "" {
+		t.printf("%s", styled(d.Text)) // it is the binary's own
+		return
+	}
+	var rows [][]string
+	for _, topic := range d.Topics {
+		rows = append(rows, []string{topic.Topic, topic.Title})
+	}
+	t.rows(rows)
+}
+
+// docsBelow is what the ids of topics begin with.
+const docsBelow = "rye/"
+
+func (c *docsRun) complete(ctx context.Context, _ *app, _, _ string) (out []candidate) {
+	topics, _ := docTopics(ctx)
+	for _, it := range topics {
+		out = append(out, candidate{topicOf(it), it.Model.Title})
+	}
+	return out
+}
+
+func topicOf(it *ai.Item) string { return strings.TrimPrefix(it.ID, docsBelow) }
+
+// docTopics reads the topics, which the binary has: nothing outside of it has a say in them.
+func docTopics(ctx context.Context) ([]*ai.Item, error) {
+	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{{Label: stdLabel, Level: ai.System, FS: std.FS(), Builtin: true}}})
+	if err != nil {
+		return nil, err
+	}
+	l, err := v.Files(ctx, "knowledge")
+	if err != nil {
+		return nil, err
+	}
+	var topics []*ai.Item
+	for _, f := range l.Files {
+		it, err := v.Load(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		topics = append(topics, it)
+	}
+	return topics, nil
+}
+
+func (c *docsRun) run(ctx context.Context, _ *app) (answer, error) {
+	topics, err := docTopics(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A ref, or an id, is what other commands say for it.
+	word := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(c.Topic), "knowledge:"), docsBelow)
+	ans := docsAnswer{Topics: []topicLine{}}
+	var names []string
+	for _, it := range topics {
+		line := topicLine{topicOf(it), it.Model.Title, it.Ref.String(), it.Model.Version}
+		names = append(names, line.Topic)
+		switch {
+		case c.Topic == "":
+			ans.Topics = append(ans.Topics, line)
+		case line.Topic == word:
+			return docsAnswer{[]topicLine{line}, it.Model.Body}, nil
+		}
+	}
+	if c.Topic == "" {
+		return ans, nil
+	}
+	f := &fault{code: codeItem, message: fmt.Sprintf("there is no topic %q", c.Topic), hint: []string{"rye docs"},
+		details: map[string]any{"topic": c.Topic}}
+	meant := near(word, names)
+	for _, it := range topics {
+		if len(meant) == 0 && len(word) > 2 && (strings.Contains(topicOf(it), word) || strings.Contains(strings.ToLower(it.Model.Title), word)) {
+			meant = append(meant, topicOf(it))
+		}
+	}
+	if len(meant) > 0 {
+		f.why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
+		f.hint, f.details["did_you_mean"] = []string{"rye docs " + meant[0]}, meant
+	}
+	return nil, f
+}

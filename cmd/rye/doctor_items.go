@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// checkLibrary holds the library in the binary against its manifest.
+func checkLibrary(ctx context.Context, a *app) finding {
+	if err := std.Check(); err != nil {
+		f := bad(statusFail, err)
+		f.Hint = "rye version"
+		return f
+	}
+	_, files, err := std.Files()
+	if err != nil {
+		return bad(statusFail, err)
+	}
+	return good("rye/std, %s, as its manifest says", counted(int64(len(files)), "file"))
+}
+
+// checkItems looks at the items of the project, or of the user outside of projects: whether every extractor counts,
+// every item is valid, the only one with its id, in nobody's place that is protected, and signed by somebody who
+// counts.
+func checkItems(ctx context.Context, a *app) finding {
+	if f := checkBase(a); f != nil && a.globals.Trust == "" {
+		return *f
+	}
+	v, err := a.items(ctx)
+	if err != nil {
+		return bad(statusFail, err)
+	}
+	defer v.close()
+	own := v.own()
+	sel, err := v.selected(ctx, own)
+	if err != nil {
+		return bad(statusFail, err)
+	}
+	n, err := v.countItems(ctx, sel)
+	if err != nil {
+		return bad(statusFail, err)
+	}
+	n.extractors = len(v.Warnings())
+	if n.items == 0 && n.extractors+n.unclear+n.invalid == 0 {
+		return good("none yet")
+	}
+	if wrong := n.words(); len(wrong) > 0 {
+		return finding{Status: statusWarn, Detail: fmt.Sprintf("of %s in %q: %s", counted(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
+	}
+	return good("%s in %q, valid and signed", counted(int64(n.items), "item"), own.Dir)
+}
+
+// An itemCount is how many items there are, and how many of them have what.
+type itemCount struct {
+	items, invalid, ambiguous, shadowing, unclear int
+	unsigned, refused                             int
+	extractors                                    int // that don't count
+}
+
+// words says what is wrong with some of the items.
+func (n *itemCount) words() (wrong []string) {
+	for _, w := range []struct {
+		n    int
+		what string
+	}{
+		{n.invalid, "not valid"}, {n.ambiguous, "with an id that another one has"}, {n.shadowing, "in front of a protected one of the library"},
+		{n.unclear, "that can't be read or may not be called so"}, {n.unsigned, "unsigned"}, {n.refused, "refused by the policy"},
+	} {
+		if w.n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
+		}
+	}
+	if n.extractors > 0 {
+		wrong = append(wrong, counted(int64(n.extractors), "extractor")+" without effect")
+	}
+	return wrong
+}
+
+// hint is the command that says more.
+func (n *itemCount) hint() string {
+	if n.invalid+n.ambiguous+n.shadowing+n.unclear+n.extractors > 0 {
+		return "rye check"
+	}
+	if n.refused > 0 {
+		return "rye verify '**'"
+	}
+	return "rye sign --all"
+}
+
+// countItems looks at all that was selected.
+func (v *items) countItems(ctx context.Context, sel *selection) (n itemCount, err error) {
+	for _, p := range sel.problems {
+		if _, ok := errors.AsType[*ai.AmbiguousError](p); ok {
+			n.ambiguous++
+		} else {
+			n.unclear++
+		}
+	}
+	var mu sync.Mutex
+	ck := newItemChecker(v)
+	err = ck.checkAll(ctx, &selection{files: sel.files}, func(_ int, c *checkedItem) {
+		shadow := v.shadow(ctx, c.Item)
+		found, err := v.admit.Admit(ctx, c.Item, policy.ToUse)
+		mu.Lock()
+		defer mu.Unlock()
+		n.items++
+		switch {
+		case shadow != nil:
+			n.shadowing++
+		case c.bad:
+			n.invalid++
+		}
+		switch {
+		case c.Broken == nil && c.Signed.Format == sign.None && (err != nil || !found.Decision.Allowed):
+			n.unsigned++
+		case err == nil && !found.Decision.Allowed, err != nil && !c.bad:
+			n.refused++
+		}
+	})
+	// What couldn't be loaded was handed to nobody.
+	n.unclear += max(0, ck.answer().Wrong-n.invalid-n.shadowing)
+	return n, err
+}

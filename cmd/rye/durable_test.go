@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+var errPlanted = errors.New("planted")
+
+// What fails on the way leaves the old file, and nothing beside it.
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	if err := writeFile(path, 0o600, true, bytesOf([]byte("one"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFile(path, 0o600, true, bytesOf([]byte("two"))); !errors.Is(err, os.ErrExist) {
+		t.Errorf("exclusive: %v", err)
+	}
+	failing := func(w io.Writer) error { w.Write([]byte("half")); return errPlanted }
+	if err := writeFile(path, 0o600, false, failing); !errors.Is(err, errPlanted) {
+		t.Error(err)
+	}
+	if err := writeFile(filepath.Join(dir, "none", "f"), 0o600, false, bytesOf(nil)); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("%v, %v", entries, err)
+	}
+}
+
+// What a process that died left goes once it is old; what is young may be somebody's who is writing.
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	now := time.Now()
+	for name, age := range map[string]time.Duration{unfinished + "old": 2 * unfinishedAge, unfinished + "young": 0, "other": 2 * unfinishedAge} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, now.Add(-age), now.Add(-age))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, unfinished+"dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	sweep(dir, now.Add(time.Minute))
+	sweep(filepath.Join(dir, "none"), now)
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// What was read is what is signed: if somebody has put another file there meanwhile, theirs stays.
+func TestSignChanged(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.py")
+	if err := os.WriteFile(path, []byte("print(1)\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{1}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, file: path}
+	file, err := s.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := writeFile(path, 0o600, false, bytesOf([]byte("print(2)\n"))); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{host: host{now: time.Now}, clock: time.Now}
+	_, _, err = (&signRun{Format: "v2"}).sign(a, s, file, signer{k, "k"}, nil)
+	if f := classify(err); !errors.Is(err, sign.ErrChanged) || f.code != "CONFLICT" {
+		t.Errorf("%v", err)
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "print(2)\n" {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
+// Waiting for a lock ends when nobody wants it any more.
+func TestLockWaits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.yaml")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unlock, err := lockPolicy(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := lockPolicy(ctx, path); !errors.Is(err, context.Canceled) {
+		t.Errorf("a second one: %v", err)
+	}
+	unlock()
+	again, err := lockPolicy(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again()
+}

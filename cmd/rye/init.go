@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func initCommand() command {
+	return command{
+		path: "init", group: "start", help: "Begin a project: rye.yaml, .ai, and a key and a policy if you have none.",
+		more: "What is there stays as it is; of .gitattributes and .gitignore it adds the lines that are missing. Doing it again changes " +
+			"nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
+		aka: []string{"create", "setup"},
+		new: func() runner { return new(initRun) }, schema: "init/1", output: initAnswer{},
+	}
+}
+
+type initRun struct {
+	Dir    string `arg:"" optional:"" complete:"dir" help:"The directory; without it the working directory."`
+	DryRun bool   `help:"Say what would be written, and write nothing."`
+}
+
+type initAnswer struct {
+	Dir     string     `json:"dir"`
+	Written []initLine `json:"written"` // or would be
+	Commit  []string   `json:"commit"`  // what belongs into version control
+	Key     string     `json:"key"`     // the fingerprint of the key that was made
+	DryRun  bool       `json:"dry_run"`
+}
+
+type initLine struct {
+	Path string `json:"path"`
+	What string `json:"what"`
+}
+
+func (i initAnswer) text(t *terminal) {
+	if len(i.Written) == 0 {
+		return
+	}
+	verb := "wrote"
+	if i.DryRun {
+		verb = "would write"
+	}
+	var rows [][]string
+	for _, w := range i.Written {
+		rows = append(rows, []string{verb + " " + w.Path, w.What})
+	}
+	t.rows(rows)
+	t.printf("commit %s\n", strings.Join(i.Commit, " "))
+}
+
+const (
+	maxGitFile   = 1 << 20
+	starterName  = "project"
+	starterNotes = `# This directory is a project of rye. "rye docs what-to-commit" says what belongs into version control.
+
+# What it is called, and which version it is, when others use it.
+name: %s
+version: 0.1.0
+
+# The oldest rye that may work on it.
+rye: %s
+`
+)
+
+// gitLines are the lines that a project needs in files of git's.
+func gitLines() []struct {
+	file  string
+	lines []string
+	what  string
+} {
+	return []struct {
+		file  string
+		lines []string
+		what  string
+	}{
+		{".gitattributes", []string{"rye.lock text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
+		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "what runs leave behind"},
+	}
+}
+
+func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
+	dir, err := c.place(a)
+	if err != nil {
+		return nil, err
+	}
+	ans := &initAnswer{Dir: dir, Written: []initLine{}, Commit: []string{}, DryRun: c.DryRun}
+	if outer := around(dir); outer != "" {
+		a.term.note("it is inside of the project %q", outer)
+	}
+	if err := c.project(ans); err != nil {
+		return nil, err
+	}
+	for _, w := range ans.Written {
+		if w.Path != markerDir+"/" {
+			ans.Commit = append(ans.Commit, w.Path)
+		}
+	}
+	if len(ans.Commit) > 0 {
+		ans.Commit = append(ans.Commit, markerDir+"/")
+	}
+	made := len(ans.Written)
+	err = c.identity(ctx, a, ans)
+	switch {
+	case err != nil:
+		f := noHome(userSpace(a.userBase()).value, err)
+		f.why = append(f.why, "there is a project; there is no key to sign with, or no policy")
+		return ans, f
+	case len(ans.Written) == 0:
+		a.term.note("%q is a project already, and nothing is missing", dir)
+	case made > 0:
+		a.term.note("next: rye new tool acme/hello")
+	}
+	return ans, nil
+}
+
+// place is the directory that becomes a project. The user space can't be one.
+func (c *initRun) place(a *app) (string, error) {
+	if c.Dir != "" && a.globals.Project != "" {
+		return "", &fault{code: codeValidation, message: "-C and DIR name two directories", hint: []string{"rye init " + quoteArg(c.Dir)}}
+	}
+	dir := c.Dir
+	if dir == "" {
+		dir = a.globals.Project
+	}
+	s := a.absolute(setting{value: dir})
+	if s.err != nil {
+		return "", s.err
+	}
+	search := projectSearch{foreign: ownedByOther}
+	if base := a.userBase(); base.err == nil {
+		search.userBase = base.value
+	}
+	if search.isUserBase(s.value) {
+		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q holds the user space and can't be a project", s.value),
+			hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+	}
+	return s.value, nil
+}
+
+// around returns the project with rye.yaml that a directory is in, "" if there is none: one in another is fine, and more
+// often a mistake.
+func around(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	near := filepath.Dir(dir)
+	for near != filepath.Dir(near) {
+		if _, err := os.Lstat(near); err == nil {
+			break
+		}
+		near = filepath.Dir(near)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		return "" // the search for a project would end here
+	}
+	p, err := projectSearch{foreign: func(fs.FileInfo) bool { return false }}.find(near)
+	if err != nil || p.marker != markerFile {
+		return ""
+	}
+	return p.root
+}
+
+// starting is a file that is written, or gets lines added.
+type starting struct {
+	name, what string
+	content    []byte
+	exclusive  bool // it isn't there
+}
+
+// project writes what is missing of a project. Everything is looked at before anything is written.
+func (c *initRun) project(ans *initAnswer) error {
+	hasAI, err := isDir(filepath.Join(ans.Dir, markerDir))
+	if err != nil {
+		return err
+	}
+	files, err := missingFiles(ans.Dir)
+	if err != nil {
+		return err
+	}
+	if !hasAI {
+		ans.Written = append(ans.Written, initLine{markerDir + "/", "directives, tools, knowledge and config of the project"})
+	}
+	for _, f := range files {
+		ans.Written = append(ans.Written, initLine{f.name, f.what})
+	}
+	if c.DryRun || len(ans.Written) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(ans.Dir, markerDir), 0o777); err != nil {
+		return err
+	}
+	d, err := confine(ans.Dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	for _, f := range files {
+		mode := fs.FileMode(0o644)
+		if fi, err := os.Lstat(d.where(f.name)); err == nil {
+			mode = fi.Mode().Perm()
+		}
+		if err := d.write(f.name, mode, f.exclusive, f.content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missingFiles returns the files that a directory lacks, or that lack lines.
+func missingFiles(dir string) ([]starting, error) {
+	read := func(string) ([]byte, error) { return nil, nil }
+	if ok, err := isDir(dir); err != nil {
+		return nil, err
+	} else if ok {
+		d, err := confine(dir, 0o777)
+		if err != nil {
+			return nil, err
+		}
+		defer d.close()
+		read = func(name string) ([]byte, error) { return d.read(name, maxGitFile) }
+	}
+	var files []starting
+	old, err := read(markerFile)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		files = append(files, starting{markerFile, "what the project is called, and what it needs", []byte(starter(dir)), true})
+	}
+	for _, g := range gitLines() {
+		old, err := read(g.file)
+		if err != nil {
+			return nil, err
+		}
+		if b := withLines(old, g.lines); !bytes.Equal(b, old) {
+			files = append(files, starting{g.file, g.what, b, old == nil})
+		}
+	}
+	return files, nil
+}
+
+// starter is the first rye.yaml of a project.
+func starter(dir string) string {
+	name := slug(strings.ReplaceAll(filepath.Base(dir), ".", "-"))
+	if name == "" {
+		name = starterName
+	}
+	least := "0.0.0" // any: this one is no release
+	if v := thisVersion().Version; regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(v) {
+		least = v
+	}
+	// Quoted, for a name may look like a number.
+	return fmt.Sprintf(starterNotes, `"`+name+`"`, `"`+least+`"`)
+}
+
+// withLines returns a file of git's with lines added that it doesn't have. Its line ends stay.
+func withLines(file []byte, lines []string) []byte {
+	end := "\n"
+	if bytes.Contains(file, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	has := strings.Split(strings.ReplaceAll(string(file), "\r\n", "\n"), "\n")
+	for i := range has {
+		has[i] = strings.Join(strings.Fields(has[i]), " ")
+	}
+	out := slices.Clone(file)
+	for _, line := range lines {
+		if slices.Contains(has, line) {
+			continue
+		}
+		if len(out) > 0 && out[len(out)-1] != '\n' {
+			out = append(out, end...)
+		}
+		out = append(out, line+end...)
+	}
+	return out
+}
+
+// identity makes a key and a policy where there is none. Whoever says by a variable or a flag whom to trust, or with
+// what to sign, has what they need.
+func (c *initRun) identity(ctx context.Context, a *app, ans *initAnswer) error {
+	root := a.rootSetting()
+	if root.err != nil || root.origin != "user" {
+		return root.err
+	}
+	dir, err := a.keysDir()
+	if err != nil {
+		return err
+	}
+	kept, err := dir.List()
+	if err != nil {
+		return err
+	}
+	au, err := a.rootAuthority()
+	if err != nil {
+		return err
+	}
+	space := userSpace(a.userBase()).value
+	switch {
+	case len(kept) == 0 && a.env(envKey) == "":
+		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "a key, to sign with"})
+		if au.file == nil {
+			ans.Written = append(ans.Written, initLine{root.value, "the policy, which trusts that key"})
+		}
+		if c.DryRun {
+			return nil
+		}
+		made, err := (&keyNewRun{Name: key.DefaultName}).run(ctx, a)
+		if err != nil {
+			ans.Written = slices.DeleteFunc(ans.Written, func(l initLine) bool { return filepath.IsAbs(l.Path) })
+			return err
+		}
+		ans.Key = made.(keyNewAnswer).Key.Fingerprint
+	case au.file == nil && len(kept) > 0:
+		name, err := dir.Default()
+		if err != nil {
+			return err
+		}
+		p, err := dir.Public(name)
+		if err != nil {
+			return a.noKey(name, err)
+		}
+		ans.Written = append(ans.Written, initLine{root.value, fmt.Sprintf("the policy, which trusts the key %q", name)})
+		if c.DryRun {
+			return nil
+		}
+		if _, err := a.trustFirst(ctx, policy.Key{Name: name, Public: p}); err != nil {
+			ans.Written = ans.Written[:len(ans.Written)-1]
+			return err
+		}
+	}
+	return nil
+}
+
+// noHome adds to the refusal of a directory what else to do.
+func noHome(space string, err error) *fault {
+	f := classify(err)
+	if f.code != codeFiles {
+		return f
+	}
+	f.message = fmt.Sprintf("the user space %q can't be written to: %s", space, f.message)
+	f.hint = []string{"USER_SPACE=DIR rye init", "export " + envKey + "=…"}
+	return f
+}

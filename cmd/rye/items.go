@@ -1,0 +1,393 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/manifest/policy/glob"
+)
+
+// stdLabel is the space of the library in the binary.
+const stdLabel = "system:rye/std"
+
+// items is what one command sees of items: the project's space over the user's over the library. In the grammar of a
+// command refs carry the tag complete:"ref", those that must be of a space that can be changed "own", kinds "kind" and
+// spaces "space".
+type items struct {
+	*ai.View
+	app     *app
+	trust   *trust       // nil: there is no policy, and nothing but the library is admitted
+	admit   *ai.Admitter // remembers for one command
+	project *ai.Space    // nil outside of projects, and where the project has no .ai
+	user    *ai.Space    // nil where it doesn't count, or isn't there
+	root    project      // zero outside of projects
+}
+
+// items opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
+// nothing is trusted. In a project with rye.yaml the user space doesn't count: what runs there is in the project, or
+// locked.
+func (a *app) items(ctx context.Context) (_ *items, err error) {
+	v := &items{app: a}
+	if v.root, err = a.project(); err != nil && !errors.Is(err, errNoProject) {
+		return nil, err
+	}
+	if v.trust, err = a.trust(); err != nil && !isNobody(err) {
+		return nil, err
+	}
+	c := ai.Options{Spaces: []*ai.Space{{Label: stdLabel, Level: ai.System, FS: std.FS(), Builtin: true}}}
+	if v.trust != nil {
+		c.Trust, c.MayOverride = v.trust.exam(), v.trust.root.side.Policy.MayOverride
+	}
+	defer func() {
+		if err != nil {
+			v.close()
+		}
+	}()
+	open := func(dir string, level ai.Level) (*ai.Space, error) {
+		s, err := ai.OpenDir(dir, level.String(), level)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err == nil {
+			c.Spaces = append(c.Spaces, s)
+		}
+		return s, err
+	}
+	if v.root.root != "" {
+		if v.project, err = open(v.root.dotAI(), ai.Project); err != nil {
+			return nil, err
+		}
+	}
+	if s := userSpace(a.userBase()); s.err == nil && v.root.marker != markerFile {
+		if v.user, err = open(s.value, ai.User); err != nil {
+			return nil, err
+		}
+	}
+	if v.View, err = ai.NewView(ctx, c); err != nil {
+		return nil, err
+	}
+	v.admit = ai.NewAdmitter(v.View, c.Trust)
+	for _, w := range v.Warnings() {
+		a.term.warn("extractors: %s", classify(w).message)
+	}
+	return v, nil
+}
+
+// close closes the spaces.
+func (v *items) close() {
+	for _, s := range []*ai.Space{v.project, v.user} {
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+// space returns the space of a label.
+func (v *items) space(label string) (*ai.Space, error) {
+	var labels []string
+	for _, s := range v.Spaces() {
+		if s.Label == label || s.Builtin && label == ai.System.String() {
+			return s, nil
+		}
+		labels = append(labels, s.Label)
+	}
+	return nil, unknownName("space", label, labels)
+}
+
+// kind returns the kind of a name.
+func (v *items) kind(name string) (*model.Kind, error) {
+	if k, ok := v.Kind(name); ok {
+		return k, nil
+	}
+	var names []string
+	for _, k := range v.Kinds() {
+		names = append(names, k.Name)
+	}
+	return nil, unknownName("kind", name, names)
+}
+
+// unknownName is the refusal of a word that is none of a few.
+func unknownName(what, word string, names []string) *fault {
+	f := &fault{code: codeValidation, message: fmt.Sprintf("there is no %s %q", what, word),
+		why: []string{"expected one of " + strings.Join(names, ", ")}, details: map[string]any{what: word}}
+	if meant := near(word, names); len(meant) > 0 {
+		f.why = append(f.why, "did you mean "+strings.Join(meant, ", ")+"?")
+		f.details["did_you_mean"] = meant
+	}
+	return f
+}
+
+// An itemArg is what an argument of a command stands for: the item of a ref, those that a glob covers, or what is at
+// a path in a space.
+type itemArg struct {
+	text  string
+	ref   model.Ref  // zero with glob and space
+	glob  *glob.Glob // nil unless there are stars
+	space *ai.Space  // of a path
+	path  string     // in the space; of a file or directory
+	dir   bool
+}
+
+// arg reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else a
+// path.
+func (v *items) arg(text string) (itemArg, error) {
+	arg := itemArg{text: text}
+	kind, id, colon := strings.Cut(text, ":")
+	_, known := v.Kind(kind)
+	switch {
+	case strings.Contains(text, "*"):
+		g, err := glob.Parse(text)
+		if err != nil {
+			return arg, &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is no glob over refs: %s", text, err),
+				hint: []string{"rye ls '**'", "rye ls 'tool:acme/**'"}, details: map[string]any{"ref": text}}
+		}
+		arg.glob = &g
+		if colon {
+			_, err := v.kind(kind)
+			return arg, err
+		}
+		return arg, nil
+	case known:
+		ref, err := model.ParseRef(text)
+		if err != nil {
+			return arg, badRef(text, err)
+		}
+		arg.ref = ref
+		return arg, nil
+	}
+	if ok, err := v.pathArg(&arg); ok || err != nil {
+		return arg, err
+	}
+	if colon && id != "" && model.CheckKind(kind) == nil {
+		_, err := v.kind(kind)
+		return arg, err
+	}
+	return arg, v.notAnItem(text)
+}
+
+func badRef(text string, err error) *fault {
+	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is no ref: %s", text, cmp.Or(errors.Unwrap(err), err)),
+		why:     []string{"a ref is kind:id, as in tool:acme/fetch"},
+		details: map[string]any{"ref": text}}
+}
+
+// notAnItem says that a text is neither a ref nor the path of a file, and which refs end like it.
+func (v *items) notAnItem(text string) error {
+	f := &fault{code: codeItem, message: fmt.Sprintf("%q is neither a ref nor a file", text),
+		why: []string{"a ref is kind:id, as in tool:acme/fetch"}, hint: []string{"rye ls"}, details: map[string]any{"ref": text}}
+	var meant []string
+	for _, k := range v.Kinds() {
+		ref := model.Ref{Kind: k.Name, ID: text}
+		if all, err := v.All(context.Background(), ref); err == nil && len(all) > 0 {
+			meant = append(meant, ref.String())
+		}
+	}
+	if len(meant) > 0 {
+		f.why = append(f.why, "did you mean "+strings.Join(meant, ", ")+"?")
+		f.details["did_you_mean"] = meant
+	}
+	return f
+}
+
+// pathArg reads an argument as a path in a space. It is false where there is nothing at the path.
+func (v *items) pathArg(arg *itemArg) (bool, error) {
+	s := v.app.absolute(setting{value: arg.text})
+	if s.err != nil {
+		return false, s.err
+	}
+	fi, err := os.Lstat(s.value)
+	if err != nil {
+		return false, nil // whatever it is, it is no item
+	}
+	paths := []string{s.value}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(s.value)); err == nil {
+		paths = append(paths, filepath.Join(dir, filepath.Base(s.value)))
+	}
+	for _, space := range v.Spaces() {
+		if space.Dir == "" {
+			continue
+		}
+		dirs := []string{space.Dir}
+		if dir, err := filepath.EvalSymlinks(space.Dir); err == nil {
+			dirs = append(dirs, dir)
+		}
+		for _, p := range paths {
+			for _, dir := range dirs {
+				rel, err := filepath.Rel(dir, p)
+				if err != nil || !filepath.IsLocal(rel) {
+					continue
+				}
+				arg.space, arg.path, arg.dir = space, filepath.ToSlash(rel), fi.IsDir()
+				return true, nil
+			}
+		}
+	}
+	f := &fault{code: codeValidation, message: fmt.Sprintf("%q is in no space", arg.text),
+		why: []string{"items are below .ai of the project, or of the user outside of projects"}, details: map[string]any{"path": arg.text}}
+	for _, space := range v.Spaces() {
+		if space.Dir != "" {
+			f.why = append(f.why, fmt.Sprintf("%-9s %s", space.Label, space.Dir))
+		}
+	}
+	return true, f
+}
+
+// find returns the one item that an argument stands for: that of the highest space, or that at a path.
+func (v *items) find(ctx context.Context, text string) (*ai.Item, error) {
+	arg, err := v.arg(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case arg.glob != nil || arg.dir:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q may be many items, and one is needed", text),
+			hint: []string{"rye ls " + quoteArg(text)}, details: map[string]any{"ref": text}}
+	case arg.space != nil:
+		f, err := v.At(arg.space, arg.path)
+		if err != nil {
+			return nil, err
+		}
+		return v.Load(ctx, f)
+	}
+	return v.Find(ctx, arg.ref)
+}
+
+// covers reports whether an argument stands for a file; a ref and a glob for those of all spaces.
+func (arg *itemArg) covers(ref model.Ref, s *ai.Space, path string) bool {
+	switch {
+	case arg.glob != nil:
+		return ref.Kind != "" && arg.glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
+	case arg.space != nil:
+		return arg.space == s && (arg.path == path || arg.dir && (arg.path == "." || strings.HasPrefix(path, arg.path+"/")))
+	}
+	return arg.ref == ref
+}
+
+// list returns the files that arguments stand for, each once and in the order of a listing, and what is wrong there;
+// without arguments those of all items. An argument that stands for nothing is an error. Among the files are such
+// that carry no mark, which only loading them tells (ai.ErrAsset).
+func (v *items) list(ctx context.Context, texts ...string) (*ai.Listing, error) {
+	args := make([]itemArg, len(texts))
+	var kinds []string // to look at; none for all
+	for i, text := range texts {
+		var err error
+		if args[i], err = v.arg(text); err != nil {
+			return nil, err
+		}
+		if args[i].ref.Kind != "" {
+			kinds = append(kinds, args[i].ref.Kind)
+		}
+	}
+	if len(kinds) < len(args) {
+		kinds = nil
+	}
+	l, err := v.Files(ctx, kinds...)
+	if err != nil || len(args) == 0 {
+		return l, err
+	}
+	found := make([]bool, len(args))
+	covered := func(ref model.Ref, s *ai.Space, path string) (any bool) {
+		for i := range args {
+			if args[i].covers(ref, s, path) {
+				found[i], any = true, true
+			}
+		}
+		return any
+	}
+	out := &ai.Listing{}
+	for _, f := range l.Files {
+		if covered(f.Ref, f.Space, f.Path) {
+			out.Files = append(out.Files, f)
+		}
+	}
+	for _, p := range l.Problems {
+		ref := p.Ref
+		if ref == (model.Ref{}) {
+			if f, err := v.At(p.Space, p.Path); err == nil {
+				ref = f.Ref
+			}
+		}
+		if covered(ref, p.Space, p.Path) {
+			out.Problems = append(out.Problems, p)
+		}
+	}
+	for i := range args {
+		if !found[i] {
+			return nil, v.nothingAt(ctx, &args[i])
+		}
+	}
+	return out, nil
+}
+
+// nothingAt says why an argument stands for nothing.
+func (v *items) nothingAt(ctx context.Context, arg *itemArg) error {
+	switch {
+	case arg.glob != nil || arg.dir:
+		return &fault{code: codeItem, message: fmt.Sprintf("%q covers no item", arg.text), hint: []string{"rye ls"},
+			details: map[string]any{"ref": arg.text}}
+	case arg.space != nil:
+		f, err := v.At(arg.space, arg.path)
+		if err == nil {
+			err = &ai.ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: ai.ErrAsset}
+		}
+		return err
+	}
+	_, err := v.Find(ctx, arg.ref)
+	return cmp.Or(err, fmt.Errorf("%q: %w", arg.ref, fs.ErrNotExist))
+}
+
+// each loads files, several at once, and hands each to f with its place in the list, from many goroutines. It stops
+// for its context alone.
+func (v *items) each(ctx context.Context, files []ai.File, f func(i int, it *ai.Item, err error)) error {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(files)) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(files) {
+					return
+				}
+				it, err := v.Load(ctx, files[i])
+				f(i, it, err)
+			}
+		})
+	}
+	wait.Wait()
+	return ctx.Err()
+}
+
+// place names a file of a space as people find it: by its path from the working directory, if it is below that, else
+// from the root; by its space where it is on no disk.
+func (v *items) place(s *ai.Space, path string) string {
+	if s.Dir == "" {
+		return s.Label + "/" + path
+	}
+	full := filepath.Join(s.Dir, filepath.FromSlash(path))
+	wd, err := v.app.getwd()
+	if err != nil {
+		return full
+	}
+	dirs := []string{wd}
+	if real, err := filepath.EvalSymlinks(wd); err == nil {
+		dirs = append(dirs, real)
+	}
+	for _, dir := range slices.Compact(dirs) {
+		if rel, err := filepath.Rel(dir, full); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return full
+}

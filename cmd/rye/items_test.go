@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// TestConfined writes and removes below a directory and nowhere else.
+func TestConfined(t *testing.T) {
+	dir := t.TempDir()
+	away := t.TempDir()
+	d, err := confine(dir, 0o777)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.close()
+	check := func(what string, err, want error) {
+		t.Helper()
+		if !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", what, err, want)
+		}
+	}
+	check("new", d.write("tools/acme/a.py", 0o755, true, []byte("one")), nil)
+	check("again", d.write("tools/acme/a.py", 0o644, true, []byte("two")), fs.ErrExist)
+	check("replace", d.write("tools/acme/a.py", 0o644, false, []byte("three")), nil)
+	if b, err := d.read("tools/acme/a.py", 10); err != nil || string(b) != "three" {
+		t.Errorf("read: %q, %v", b, err)
+	}
+	if b, err := d.read("tools/none/a.py", 10); b != nil || err != nil {
+		t.Errorf("read what isn't there: %q, %v", b, err)
+	}
+	if _, err := d.read("tools/acme/a.py", 2); err == nil {
+		t.Error("read more than may be")
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "tools", "acme"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+
+	if err := os.Symlink(away, filepath.Join(dir, "knowledge")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("acme", filepath.Join(dir, "tools", "inside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(away, "x.md"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"knowledge/x.md", "knowledge/deep/x.md", "tools/inside/x.md"} {
+		if f := classify(d.write(name, 0o644, false, nil)); f.code != codeDenied || !strings.Contains(f.message, "symbolic link") {
+			t.Errorf("write %s: %v", name, f)
+		}
+	}
+	if f := classify(d.remove("knowledge/x.md")); f.code != codeDenied {
+		t.Errorf("remove through a link: %v", f)
+	}
+	// A link in the place of the file is replaced or refused, and never followed.
+	if err := os.Symlink(filepath.Join(away, "x.md"), filepath.Join(dir, "link.md")); err != nil {
+		t.Fatal(err)
+	}
+	if f := classify(mustFail(t, func() error { _, err := d.read("link.md", 10); return err })); f.code != codeDenied {
+		t.Errorf("read a link: %v", f)
+	}
+	check("replace a link", d.write("link.md", 0o644, false, []byte("mine")), nil)
+	if b, err := os.ReadFile(filepath.Join(away, "x.md")); err != nil || len(b) != 0 {
+		t.Errorf("written through a link: %q, %v", b, err)
+	}
+	check("a file for a directory", d.write("link.md/x", 0o644, false, nil), notDirectory)
+
+	check("remove", d.remove("tools/acme/a.py"), nil)
+	if _, err := os.Lstat(filepath.Join(dir, "tools", "acme")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty directory stays: %v", err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "tools")); err != nil {
+		t.Errorf("the kind's directory is gone: %v", err)
+	}
+	check("remove again", d.remove("tools/acme/a.py"), fs.ErrNotExist)
+}
+
+func mustFail(t *testing.T, f func() error) error {
+	t.Helper()
+	err := f()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	return err
+}
+
+// TestReplaceAt changes a word where it stands, and nothing that only begins like it.
+func TestReplaceAt(t *testing.T) {
+	for _, tt := range []struct {
+		file         string
+		line, column int
+		want         string // "" where it is refused
+	}{
+		{"a: acme\n", 1, 4, "a: new\n"},
+		{"é: \"acme\"\n", 1, 4, "é: \"new\"\n"},
+		{"x\ny: 'acme' # acme\n", 2, 4, "x\ny: 'new' # acme\n"},
+		{"<c>acme</c>", 1, 4, "<c>new</c>"},
+		{"acme", 1, 1, "new"},
+		{"a: acme/x\n", 1, 4, ""},
+		{"a: acmeé\n", 1, 4, ""},
+		{"a: >-\n  acme\n", 1, 4, ""},
+		{"a: \"ac\\x6de\"\n", 1, 4, ""},
+		{"a: acme", 2, 1, ""},
+		{"a: acme", 1, 99, ""},
+	} {
+		out, ok := replaceAt([]byte(tt.file), value.Pos{Line: tt.line, Column: tt.column}, "acme", "new")
+		if ok != (tt.want != "") || ok && string(out) != tt.want {
+			t.Errorf("%q at %d:%d: %q, %v", tt.file, tt.line, tt.column, out, ok)
+		}
+	}
+	if out, ok := replaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new"); !ok || string(out) != `a: "new"` {
+		t.Errorf("an empty text: %q, %v", out, ok)
+	}
+	if _, ok := replaceAt([]byte("a:  "), value.Pos{Line: 1, Column: 4}, "", "new"); ok {
+		t.Error("an empty text without quotes was replaced")
+	}
+}
+
+// TestWithLines adds what is missing and leaves the rest.
+func TestWithLines(t *testing.T) {
+	for _, tt := range []struct{ file, want string }{
+		{"", "a b\nc\n"},
+		{"x", "x\na b\nc\n"},
+		{"a \t b\n", "a \t b\nc\n"},
+		{"c\r\nx\r\n", "c\r\nx\r\na b\r\n"},
+		{"a b\nc", "a b\nc"},
+		{"#c\n", "#c\na b\nc\n"},
+	} {
+		if out := withLines([]byte(tt.file), []string{"a b", "c"}); string(out) != tt.want {
+			t.Errorf("%q: %q, want %q", tt.file, out, tt.want)
+		}
+	}
+}
+
+// TestShowPart gives a terminal only what can't repaint it, and everybody else the bytes.
+func TestShowPart(t *testing.T) {
+	const part = "a\tb\x1b[31m\r\nlast\u202e"
+	var out bytes.Buffer
+	for _, tty := range []bool{false, true} {
+		out.Reset()
+		term := newTerminal(stream{Writer: &out, tty: tty}, stream{Writer: &out})
+		(&showAnswer{Part: part, part: true}).text(term)
+		if err := term.data.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		want := part
+		if tty {
+			want = "a\tb\\x1b[31m\\r\nlast\\u202e\n"
+		}
+		if out.String() != want {
+			t.Errorf("tty %v: %q, want %q", tty, out.String(), want)
+		}
+	}
+}
+
+// TestStarter makes a name of whatever a directory is called.
+func TestStarter(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/src/My Site.example": `name: "my-site-example"`,
+		"/src/2026":            `name: "2026"`,
+		"/src/ü":               `name: "project"`,
+		"/":                    `name: "project"`,
+	} {
+		if got := starter(filepath.FromSlash(dir)); !strings.Contains(got, "\n"+want+"\n") {
+			t.Errorf("%s: %s", dir, got)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A worth is what an item is worth: who vouches for it, and what policy says to that.
+type worth struct {
+	Trust   string       `json:"trust"`  // "builtin", "signed", "digest", "unsigned", "refused"
+	Reason  string       `json:"reason"` // one word, the policy's or for what is wrong with the file; "admitted"
+	Message string       `json:"message,omitempty"`
+	Rule    string       `json:"rule,omitempty"`
+	Signers []signerLine `json:"signers"`
+	err     error        // about the file itself
+}
+
+// worth finds out what an item is worth, to be used.
+func (v *items) worth(ctx context.Context, it *ai.Item) (worth, *ai.Admission) {
+	w := worth{Trust: "refused", Signers: []signerLine{}}
+	found, err := v.admit.Admit(ctx, it, policy.ToUse)
+	if found != nil && found.Exam != nil && v.trust != nil {
+		d := &found.Decision
+		au := v.trust.root
+		if d.Project && v.trust.project != nil {
+			au = v.trust.project
+		}
+		w.Rule = d.Rule
+		w.Signers = append(w.Signers, signerLines(au, examined{found.Exam, subject{Subject: found.Subject}}, d.Signers)...)
+	}
+	if err != nil {
+		f := classify(err)
+		reason, _ := f.details["reason"].(string)
+		w.Reason, w.Message, w.err = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.code), "_", "-"))), f.message, err
+		return w, nil
+	}
+	d := &found.Decision
+	w.Reason = d.Code.String()
+	switch {
+	case d.Allowed && d.Voucher == policy.Builtin:
+		w.Trust = "builtin"
+	case d.Allowed && d.ByDigest:
+		w.Trust = "digest"
+	case d.Allowed:
+		w.Trust = "signed"
+	case it.Signed.Format == sign.None && it.Broken == nil:
+		w.Trust, w.Reason = "unsigned", policy.Unsigned.String()
+		w.Message = "is signed by nobody"
+	default:
+		w.Message = d.Reason()
+	}
+	return w, found
+}
+
+// words says it in a column of a table.
+func (w *worth) words() string {
+	switch w.Trust {
+	case "signed":
+		var names []string
+		for _, s := range w.Signers {
+			if s.Verdict == policy.Admitted.String() {
+				names = append(names, cmp.Or(s.Name, short(s.Key)))
+			}
+		}
+		return "signed by " + strings.Join(names, ", ")
+	case "digest":
+		return "by its digest"
+	case "refused":
+		switch w.Reason {
+		case "content":
+			return "refused: changed since it was signed"
+		case "tree":
+			return "refused: its tree changed since it was signed"
+		}
+		return "refused: " + w.Reason
+	}
+	return w.Trust
+}
+
+// problems is what is wrong with an item, as its file says it.
+func (v *items) problems(f ai.File, problems []*value.Problem) []checkProblem {
+	lines := []checkProblem{}
+	for _, p := range problems {
+		l := checkProblem{Severity: severityError, Code: codeValidation, Ref: f.Ref.String(), Space: f.Space.Label, File: v.place(f.Space, f.Path),
+			Line: p.At.Line, Column: p.At.Column, Field: p.Field, Message: p.Message}
+		if p.Warning {
+			l.Severity = severityWarning
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// invalid says what is wrong with an item that is to be written; file is where its text is now.
+func (v *items) invalid(it *ai.Item, file string) *fault {
+	lines := v.problems(it.File, it.Model.Problems)
+	f := &fault{code: codeValidation, message: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),
+		hint: []string{"rye docs " + formatTopic(it.Ref.Kind)}, details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
+	for i := range lines {
+		l := &lines[i]
+		l.File = file
+		place := file
+		if l.Line > 0 {
+			place = fmt.Sprintf("%s:%d:%d", file, l.Line, l.Column)
+		}
+		f.why = append(f.why, fmt.Sprintf("%s: %s: %s", place, l.Severity, l.Message))
+	}
+	return f
+}
+
+// formatTopic is what to read about how the items of a kind are written.
+func formatTopic(kind string) string {
+	switch kind {
+	case "directive", "tool", "knowledge":
+		return kind + "-format"
+	}
+	return "extractors"
+}

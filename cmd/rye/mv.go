@@ -1,0 +1,372 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func mvCommand() command {
+	return command{
+		path: "mv", group: "items", help: "Give an item of the project another id.",
+		more: "The name, the category and the id that the file itself says are changed with it. A signature is about the id, so it is made anew: " +
+			"by itself if the present one is good and by the same key; with --sign otherwise. Signatures of others are lost and told. The other " +
+			"files of a tool go with it if no other item is in its directory. Items that name it are told, and not changed.\n\n" +
+			"Examples:\n\n    rye mv tool:acme/fetch acme/web/fetch\n    rye mv --dry-run directive:acme/old acme/new\n    rye mv --sign tool:theirs/x acme/x",
+		aka: []string{"rename", "move"},
+		new: func() runner { return new(mvRun) }, schema: "mv/1", output: mvAnswer{},
+	}
+}
+
+type mvRun struct {
+	Ref    string `arg:"" complete:"own" help:"A ref, or a file below .ai."`
+	NewID  string `arg:"" name:"newid" help:"The new id, as in acme/web/fetch."`
+	Sign   bool   `help:"Sign it, whoever has signed it before."`
+	DryRun bool   `help:"Say what would be done, and write nothing."`
+	keyFlag
+}
+
+func (c *mvRun) complete(_ context.Context, a *app, name, _ string) []candidate {
+	if name == "key" {
+		return completeKeys(a)
+	}
+	return nil
+}
+
+type mvAnswer struct {
+	Ref      string     `json:"ref"` // the new one
+	Old      string     `json:"old"`
+	File     string     `json:"file"`
+	OldFile  string     `json:"old_file"`
+	Files    []string   `json:"files"`  // the rest of its tree, where it is now
+	Edited   []editLine `json:"edited"` // in the file
+	Signed   bool       `json:"signed"` // anew
+	Key      string     `json:"key"`
+	Lost     []string   `json:"lost"` // keys whose signatures are gone
+	Mentions []mention  `json:"mentioned_by"`
+	DryRun   bool       `json:"dry_run"`
+}
+
+// editLine is a field that has to say where the item is.
+type editLine struct {
+	Field string `json:"field"`
+	Line  int    `json:"line"` // of the old file
+	Old   string `json:"old"`
+	New   string `json:"new"`
+}
+
+func (m mvAnswer) text(t *terminal) {
+	verb := "moved"
+	if m.DryRun {
+		verb = "would move"
+	}
+	t.printf("%s %s to %s  %s", verb, m.Old, m.Ref, m.File)
+	if n := len(m.Files); n > 0 {
+		t.printf(", and %s of its tree", counted(int64(n), "file"))
+	}
+	if m.Signed {
+		t.printf(", signed with %s", short(m.Key))
+	}
+	t.printf("\n")
+	for _, e := range m.Edited {
+		t.printf("  line %d  %s: %q is now %q\n", e.Line, e.Field, e.Old, e.New)
+	}
+}
+
+// A move is an item, and what it becomes.
+type move struct {
+	old, new *ai.Item
+	with     following
+	dir      string // where what follows goes
+}
+
+func (c *mvRun) run(ctx context.Context, a *app) (answer, error) {
+	v, err := a.items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	it, err := v.shown(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	ans := mvAnswer{Old: it.Ref.String(), OldFile: v.place(it.Space, it.Path), Files: []string{}, Edited: []editLine{}, Lost: []string{},
+		DryRun: c.DryRun}
+	m, err := c.plan(ctx, v, it, &ans)
+	if err != nil {
+		return nil, err
+	}
+	k, err := c.signer(ctx, v, m, &ans)
+	if err != nil {
+		return nil, err
+	}
+	if ans.Mentions, err = v.mentions(ctx, []model.Ref{it.Ref}); err != nil {
+		return nil, err
+	}
+	a.warnMentions(ans.Mentions)
+	for _, id := range ans.Lost {
+		a.term.warn("the signature of %s is lost: it is about %q", id, it.Ref)
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	if err := v.move(ctx, m, k); err != nil {
+		return nil, err
+	}
+	v.afterwards(ctx, m.new)
+	v.warnTrees(ctx, it.Space, it.Path, it.Ref, m.new.Ref)
+	return ans, nil
+}
+
+// plan finds what moves where, and refuses before anything does.
+func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) (*move, error) {
+	if err := v.checkWritable(it); err != nil {
+		return nil, err
+	}
+	id := strings.TrimPrefix(c.NewID, it.Ref.Kind+":")
+	ref, err := model.ParseRef(it.Ref.Kind + ":" + id)
+	if err != nil {
+		return nil, badRef(c.NewID, err)
+	}
+	if ref == it.Ref {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is what it is called already", ref), details: map[string]any{"ref": ref.String()}}
+	}
+	if err := v.checkFree(ctx, ref, it.Space); err != nil {
+		return nil, err
+	}
+	to, err := v.PathFor(ref, path.Ext(it.Path))
+	if err != nil {
+		return nil, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"ref": ref.String()}}
+	}
+	m := &move{old: it, dir: path.Dir(to)}
+	if path.Dir(to) != path.Dir(it.Path) {
+		if m.with, err = v.following(ctx, it); err != nil {
+			return nil, err
+		}
+		if err := c.checkFollowing(v, m); err != nil {
+			return nil, err
+		}
+		for _, f := range m.with.files {
+			ans.Files = append(ans.Files, v.place(it.Space, path.Join(m.dir, f.Path)))
+		}
+	}
+	b, err := v.renamed(it, ref, to, ans)
+	if err != nil {
+		return nil, err
+	}
+	m.new = draft(it.Kind, ref, it.Space, to, b)
+	ans.Ref, ans.File = ref.String(), v.place(it.Space, to)
+	return m, nil
+}
+
+// checkFollowing refuses to tear a tool from its tree, and to put one tree upon another.
+func (c *mvRun) checkFollowing(v *items, m *move) error {
+	if m.with.stays != "" {
+		return &fault{code: codeValidation, message: fmt.Sprintf("%q has a tree that can't go with it: %s", m.old.Ref, m.with.stays),
+			details: map[string]any{"reason": "tree", "ref": m.old.Ref.String()}}
+	}
+	if len(m.with.files) == 0 {
+		return nil
+	}
+	full, err := holdsAnything(m.old.Space, m.dir)
+	if err == nil && full || strings.HasPrefix(m.dir+"/", m.with.dir+"/") {
+		place := v.place(m.old.Space, m.dir)
+		return &fault{code: codeValidation,
+			message: fmt.Sprintf("%q has a tree, which needs a directory of its own: there is something in %q", m.old.Ref, place),
+			details: map[string]any{"reason": "tree", "ref": m.old.Ref.String(), "path": place}}
+	}
+	return err
+}
+
+// renamed returns the bytes of an item, without signatures, with what it says of its own place changed.
+func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([]byte, error) {
+	says := []struct{ field, old, new string }{{"name", it.Ref.Name(), ref.Name()}, {"category", it.Ref.Category(), ref.Category()}}
+	if it.Ref.Kind == "knowledge" {
+		says[0].field = "id"
+	}
+	type change struct {
+		at       value.Pos
+		old, new string
+	}
+	var changes []change
+	for _, s := range says {
+		f := it.Model.Fields.Get(s.field)
+		if f == nil || f.Kind != value.Text || f.Text != s.old || s.old == s.new || f.At == it.Model.Fields.At {
+			continue // it says something else, or nothing and is called by its file
+		}
+		ans.Edited = append(ans.Edited, editLine{s.field, f.At.Line, s.old, s.new})
+		changes = append(changes, change{f.At, s.old, s.new})
+	}
+	slices.SortFunc(changes, func(a, b change) int { // the last one first, for places to stay
+		if a.at.Less(b.at) {
+			return 1
+		}
+		return -1
+	})
+	b := it.Bytes
+	place := v.place(it.Space, it.Path)
+	for _, c := range changes {
+		out, ok := replaceAt(b, c.at, c.old, c.new)
+		if !ok {
+			return nil, &fault{code: codeValidation,
+				message: fmt.Sprintf("%s:%d:%d: %q has to become %q, in a place that can't be changed safely", place, c.at.Line, c.at.Column, c.old, c.new),
+				why:     []string{"change it by hand, together with the name of the file"},
+				details: map[string]any{"file": place, "line": c.at.Line, "column": c.at.Column}}
+		}
+		b = out
+	}
+	style := it.Kind.Style(to)
+	if style != sign.NoStyle {
+		var err error
+		if b, err = sign.Strip(b, style); err != nil {
+			return nil, err
+		}
+		b = sign.StripV1(b, style)
+	}
+	// What was right must be right afterwards, and say what it should.
+	after := it.Kind.Read(ref, to, b)
+	for _, p := range after.Problems {
+		if !p.Warning && !it.Model.Invalid() {
+			return nil, &fault{code: codeValidation,
+				message: fmt.Sprintf("%q would be invalid: %s:%d:%d: %s", ref, place, p.At.Line, p.At.Column, p.Message),
+				details: map[string]any{"file": place, "line": p.At.Line, "column": p.At.Column}}
+		}
+	}
+	return b, nil
+}
+
+// replaceAt puts new in the place of old where a field's value begins: with or without quotes around it, or behind the
+// field's name as in XML. It is false where something else stands there.
+func replaceAt(file []byte, at value.Pos, old, new string) ([]byte, bool) {
+	i := 0
+	for line := 1; line < at.Line; line++ {
+		end := bytes.IndexByte(file[i:], '\n')
+		if end < 0 {
+			return nil, false
+		}
+		i += end + 1
+	}
+	for column := 1; column < at.Column; column++ {
+		if i >= len(file) {
+			return nil, false
+		}
+		_, n := utf8.DecodeRune(file[i:])
+		i += n
+	}
+	for _, quote := range []string{`"`, `'`, ""} {
+		if rest, ok := bytes.CutPrefix(file[i:], []byte(quote+old+quote)); ok && (quote != "" || old != "" && ends(rest)) {
+			return slices.Concat(file[:i], []byte(quote+new+quote), rest), true
+		}
+	}
+	return nil, false
+}
+
+// ends reports whether a word without quotes ends where the rest begins.
+func ends(rest []byte) bool {
+	if len(rest) == 0 {
+		return true
+	}
+	c := rest[0]
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._-/", c) >= 0 || c >= utf8.RuneSelf)
+}
+
+// signer is the key that signs the item under its new name; none where it wasn't signed.
+func (c *mvRun) signer(ctx context.Context, v *items, m *move, ans *mvAnswer) (signer, error) {
+	it := m.old
+	if it.Signed.Format == sign.None && it.Broken == nil && !c.Sign {
+		return signer{}, nil
+	}
+	k, err := v.app.signingKey(ctx, c.Key)
+	if err != nil {
+		return signer{}, err
+	}
+	if err := v.checkSignable(ctx, it); err != nil {
+		return signer{}, err
+	}
+	own := k.Public().Fingerprint()
+	found, err := v.admit.Admit(ctx, it, policy.ToUse)
+	good := err == nil && found.Decision.Allowed
+	if good {
+		good = slices.ContainsFunc(found.Signers, func(s sign.Signer) bool { return s.Key.Fingerprint() == own && s.Format == sign.V2 })
+	}
+	if !good && !c.Sign {
+		f := &fault{code: "POLICY_DENIED", err: err, message: fmt.Sprintf("%q is not signed by %q, or no longer as it was signed", it.Ref, k.name),
+			why:     []string{"moving it means to sign it anew, as what it is now"},
+			hint:    []string{"rye show " + quoteArg(it.Ref.String()), "rye mv --sign " + quoteArg(c.Ref) + " " + quoteArg(c.NewID)},
+			details: map[string]any{"reason": "not-own", "ref": it.Ref.String()}}
+		return signer{}, f
+	}
+	for _, l := range it.Signed.Lines {
+		if l.Key != own {
+			ans.Lost = append(ans.Lost, l.Key.String())
+		}
+	}
+	ans.Signed, ans.Key = true, own.String()
+	return k, nil
+}
+
+// move writes what is new, the item last, and then removes what is old, the item first: whenever it is interrupted,
+// an item that is there is there with all its parts.
+func (v *items) move(ctx context.Context, m *move, k signer) error {
+	s := m.old.Space
+	d, err := openAI(s.Dir, s.Level)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	for _, f := range m.with.files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := treeFile(s, path.Join(m.with.dir, f.Path), f.Raw)
+		if err == nil {
+			err = d.write(path.Join(m.dir, f.Path), fileMode(f.Mode.String() == "exec"), true, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	mode := fs.FileMode(0o644)
+	if fi, err := fs.Lstat(s.FS, m.old.Path); err == nil {
+		mode = fi.Mode().Perm()
+	}
+	anchor, _ := v.admit.Anchor(ctx, m.old)
+	if anchor != nil && path.Dir(m.old.Path) == path.Dir(m.new.Path) {
+		return v.renameInPlace(ctx, d, m, k, mode)
+	}
+	if err := v.write(ctx, m.new, k, mode); err != nil {
+		return err
+	}
+	return v.remove(ctx, removal{m.old, m.with})
+}
+
+// renameInPlace is for a tool that stays in the directory of its tree: that is all of it but the tool, so the old file
+// must be gone when the new one is signed.
+func (v *items) renameInPlace(ctx context.Context, d *confined, m *move, k signer, mode fs.FileMode) error {
+	if err := v.write(ctx, m.new, signer{}, mode); err != nil {
+		return err
+	}
+	if err := d.remove(m.old.Path); err != nil {
+		return err
+	}
+	if k.name == "" {
+		return nil
+	}
+	b, err := v.signed(ctx, m.new, k)
+	if err != nil {
+		return err
+	}
+	m.new = draft(m.new.Kind, m.new.Ref, m.new.Space, m.new.Path, b)
+	return d.write(m.new.Path, mode, false, b)
+}

@@ -1,0 +1,331 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	itemfile "github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func newCommand() command {
+	return command{
+		path: "new", group: "items", help: "Make an item of the project, from a template or a file, and sign it.",
+		more: "KIND is directive, tool, knowledge, config, or what an extractor adds. ID is where it stands below the kind's directory: " +
+			"acme/fetch. A tool's template is chosen by --ext. With --from the file is taken as it is, without signatures that it has; it must " +
+			"say what an item of its kind has to say.\n\nExamples:\n\n    rye new tool acme/fetch --description 'Fetch a page'\n" +
+			"    rye new tool acme/count --ext sh\n    rye new tool acme/parse --from ./parse.py\n    rye new directive acme/review --no-sign",
+		aka: []string{"add item", "generate", "scaffold"},
+		new: func() runner { return new(newRun) }, schema: "new/1", output: newAnswer{},
+	}
+}
+
+type newRun struct {
+	Kind        string `arg:"" complete:"kind" help:"What it is."`
+	ID          string `arg:"" name:"id" help:"What it is called, as in acme/fetch."`
+	From        string `placeholder:"FILE" complete:"file" xor:"words,template" help:"Take this file instead of a template."`
+	Ext         string `placeholder:"EXT" xor:"template" help:"The language of a template, by its extension: py, yaml, sh, js."`
+	Description string `placeholder:"TEXT" xor:"words" help:"What it is for, in one line, for the template."`
+	NoSign      bool   `help:"Don't sign it."`
+	DryRun      bool   `help:"Say what would be written, and write nothing."`
+	keyFlag
+}
+
+type newAnswer struct {
+	Ref    string `json:"ref"`
+	File   string `json:"file"`
+	From   string `json:"from"`   // the file, or the template's path in the library
+	Signed bool   `json:"signed"` // or would be
+	Key    string `json:"key"`    // its fingerprint
+	Raw    string `json:"raw"`    // digest of the file; empty with dry_run
+	DryRun bool   `json:"dry_run"`
+}
+
+func (n newAnswer) text(t *terminal) {
+	verb := "wrote"
+	if n.DryRun {
+		verb = "would write"
+	}
+	how := "unsigned"
+	if n.Signed {
+		how = "signed with " + short(n.Key)
+	}
+	t.printf("%s %s  %s, %s\n", verb, n.File, n.Ref, how)
+}
+
+func (c *newRun) complete(_ context.Context, a *app, name, _ string) []candidate {
+	switch name {
+	case "key":
+		return completeKeys(a)
+	case "ext":
+		return []candidate{{"py", ""}, {"sh", ""}, {"js", ""}, {"yaml", ""}}
+	}
+	return nil
+}
+
+// templates is where the library has what new items begin as.
+const templates = "tools/rye/core/templates"
+
+func (c *newRun) run(ctx context.Context, a *app) (answer, error) {
+	p, err := a.project()
+	if err != nil {
+		return nil, orInit(err)
+	}
+	if p.marker == "" {
+		return nil, &fault{code: codeItem, err: errNoProject, message: fmt.Sprintf("%q is no project", p.root),
+			hint: []string{"rye init " + quoteArg(p.root)}}
+	}
+	v, err := a.items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	it, ans, mode, err := c.draft(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	var k signer
+	if !c.NoSign {
+		if k, err = a.signingKey(ctx, c.Key); err != nil {
+			f := classify(err)
+			f.hint = append(f.hint, c.unsigned())
+			return nil, f
+		}
+		if err := v.checkSignable(ctx, it); err != nil {
+			f := classify(err)
+			f.hint = append(f.hint, c.unsigned())
+			return nil, f
+		}
+		ans.Signed, ans.Key = true, k.Public().Fingerprint().String()
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	if err := v.write(ctx, it, k, mode); err != nil {
+		return nil, err
+	}
+	ans.Raw = it.Raw.String()
+	v.afterwards(ctx, it)
+	return ans, nil
+}
+
+// unsigned is the line to paste that doesn't sign.
+func (c *newRun) unsigned() string {
+	return "rye new " + quoteArg(c.Kind) + " " + quoteArg(c.ID) + " --no-sign"
+}
+
+// orInit adds to the refusal of a place that is no project how to make it one.
+func orInit(err error) error {
+	if !errors.Is(err, errNoProject) {
+		return err
+	}
+	f := classify(err)
+	f.hint = append([]string{"rye init"}, f.hint...)
+	return f
+}
+
+// draft makes the item that is to be written, without signature.
+func (c *newRun) draft(ctx context.Context, v *items) (*ai.Item, newAnswer, fs.FileMode, error) {
+	none := func(err error) (*ai.Item, newAnswer, fs.FileMode, error) { return nil, newAnswer{}, 0, err }
+	k, err := v.kind(c.Kind)
+	if err != nil {
+		return none(err)
+	}
+	ref, err := model.ParseRef(c.Kind + ":" + c.ID)
+	if err != nil {
+		return none(badRef(c.Kind+":"+c.ID, err))
+	}
+	space := v.project
+	if space == nil { // it has no .ai yet
+		dir := v.root.dotAI()
+		space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}
+	}
+	text, from, ext, mode, err := c.content(k, ref)
+	if err != nil {
+		return none(err)
+	}
+	file, err := v.PathFor(ref, ext)
+	if err != nil {
+		return none(&fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"ref": ref.String()}})
+	}
+	if err := v.checkFree(ctx, ref, space); err != nil {
+		return none(err)
+	}
+	it := draft(k, ref, space, file, text)
+	switch {
+	case !it.Model.Marked:
+		return none(&fault{code: codeValidation, message: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
+			why: []string{markOf(k)}, hint: []string{"rye docs items"}, details: map[string]any{"ref": ref.String(), "file": from}})
+	case it.Model.Invalid():
+		f := v.invalid(it, from)
+		if c.From == "" { // the template is as it should be, so it is what it was filled with
+			f.message = fmt.Sprintf("%q would be no valid %s", ref, k.Name)
+		}
+		return none(f)
+	}
+	return it, newAnswer{Ref: ref.String(), File: v.place(space, file), From: from, DryRun: c.DryRun}, mode, nil
+}
+
+// markOf says what a file of a kind must have to be an item.
+func markOf(k *model.Kind) string {
+	switch k.Name {
+	case "tool":
+		return "a tool names its executor: executor_id (in Python __executor_id__)"
+	case "directive":
+		return "a directive has an element <directive"
+	}
+	return "an item of this kind has metadata"
+}
+
+// content returns the text of the item, where it is from, its extension and its mode.
+func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext string, mode fs.FileMode, err error) {
+	if c.From == "" {
+		text, from, ext, err = c.template(k, ref)
+		return text, from, ext, 0o644, err
+	}
+	ext = path.Ext(filepath.ToSlash(c.From))
+	if !slices.Contains(k.Extensions, ext) {
+		return nil, "", "", 0, &fault{code: codeValidation, message: fmt.Sprintf("%q can be no %s: its extension is %q", c.From, k.Name, ext),
+			why: []string{"expected one of " + strings.Join(k.Extensions, " ")}, details: map[string]any{"file": c.From}}
+	}
+	if text, err = readSmall(c.From, itemfile.MaxFile); err != nil {
+		return nil, "", "", 0, err
+	}
+	fi, err := os.Stat(c.From)
+	if err != nil {
+		return nil, "", "", 0, err
+	}
+	// Whoever signed the file did so for another name, and the name is part of what is signed.
+	style := k.Style(k.Dir + "/" + ref.ID + ext)
+	if style != sign.NoStyle {
+		if text, err = sign.Strip(text, style); err != nil {
+			return nil, "", "", 0, err
+		}
+		text = sign.StripV1(text, style)
+	}
+	return text, c.From, ext, fileMode(fi.Mode().Perm()&0o100 != 0), nil
+}
+
+// template returns the library's template for a kind and language, filled in.
+func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext string, err error) {
+	ext = "." + strings.TrimPrefix(c.Ext, ".")
+	var have []string
+	for _, e := range k.Extensions {
+		if _, err := fs.Stat(std.FS(), templates+"/_"+k.Name+e); err == nil {
+			have = append(have, e)
+		}
+	}
+	switch {
+	case len(have) == 0:
+		return nil, "", "", &fault{code: codeValidation, message: fmt.Sprintf("there is no template for a %s", k.Name),
+			hint: []string{"rye new " + quoteArg(k.Name) + " " + quoteArg(ref.ID) + " --from FILE"}, details: map[string]any{"kind": k.Name}}
+	case c.Ext == "":
+		ext = have[0]
+	case !slices.Contains(have, ext):
+		return nil, "", "", unknownName("template for "+k.Name+"s with the extension", ext, have)
+	}
+	about := c.Description
+	if about == "" {
+		about = titleOf(ref.Name())
+	}
+	if err := checkDescription(about); err != nil {
+		return nil, "", "", err
+	}
+	from = templates + "/_" + k.Name + ext
+	b, err := fs.ReadFile(std.FS(), from)
+	if err != nil {
+		return nil, "", "", err
+	}
+	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(), "{{description}}", about)
+	return []byte(fill.Replace(string(b))), from, ext, nil
+}
+
+// titleOf makes words of a name.
+func titleOf(name string) string {
+	words := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' }), " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// checkDescription holds a description to what fits in every template, in whatever language that is.
+func checkDescription(text string) error {
+	why := ""
+	switch i := strings.IndexAny(text, "\"\\<>&"); {
+	case strings.TrimSpace(text) != text || text == "":
+		why = "is empty, or has space around it"
+	case i >= 0:
+		why = fmt.Sprintf("has %q, which means something in one of the templates", text[i:i+1])
+	case strings.Contains(text, "{{"):
+		why = `has "{{"`
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
+		why = "is not one line of visible text"
+	}
+	if why == "" {
+		return nil
+	}
+	return &fault{code: codeValidation, message: fmt.Sprintf("the description %s", why), why: []string{"it can be changed in the file afterwards"},
+		details: map[string]any{"description": text}}
+}
+
+// write signs a new item, unless k is zero, and writes it: never in the place of a file that is there.
+func (v *items) write(ctx context.Context, it *ai.Item, k signer, mode fs.FileMode) error {
+	d, err := openAI(it.Space.Dir, it.Space.Level)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	// A directory that can't be written in is found before the question who belongs to it.
+	r, err := d.folder(path.Dir(it.Path), true)
+	if err != nil {
+		return err
+	}
+	r.Close()
+	sweep(d.where(path.Dir(it.Path)), v.app.now())
+	if k.name != "" {
+		b, err := v.signed(ctx, it, k)
+		if err != nil {
+			return err
+		}
+		*it = *draft(it.Kind, it.Ref, it.Space, it.Path, b)
+	}
+	err = d.write(it.Path, mode, true, it.Bytes)
+	if errors.Is(err, fs.ErrExist) {
+		return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", v.place(it.Space, it.Path)),
+			why:     []string{"it is no item, or somebody was faster: nothing is overwritten"},
+			details: map[string]any{"reason": "exists", "ref": it.Ref.String(), "file": v.place(it.Space, it.Path)}}
+	}
+	return err
+}
+
+// afterwards says what is to be known about an item that was written: whether it may be used, and what it hides or
+// disturbs.
+func (v *items) afterwards(ctx context.Context, it *ai.Item) {
+	if it.Model.Tool != nil {
+		if _, err := ai.WalkFrom(ctx, v, it); err != nil {
+			v.app.term.warn("it can't run as it is: %s", classify(err).message)
+		}
+	}
+	if it.Signed.Format != sign.None {
+		switch e, err := v.admit.Admit(ctx, it, policy.ToUse); {
+		case err != nil:
+			v.app.term.warn("the signature is not enough: %s", classify(err).message)
+		case !e.Decision.Allowed:
+			v.app.term.warn("the signature is not enough: %q %s", it.Ref, e.Decision.Reason())
+		}
+	}
+	if all, err := v.All(ctx, it.Ref); err == nil && len(all) > 1 && all[0].Space == it.Space {
+		v.app.term.note("it hides %q of the space %q", it.Ref, all[1].Space.Label)
+	}
+	v.warnTrees(ctx, it.Space, it.Path, it.Ref)
+}

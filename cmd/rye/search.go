@@ -1,0 +1,294 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/ai/search/query"
+)
+
+func searchCommand() command {
+	return command{
+		path: "search", group: "items", help: "Find items by the words in them.",
+		more: "It looks in everything that rye ls lists, the library and its documentation included. A QUERY may say\n\n" +
+			"    shell command            both words, anywhere in an item; so does shell AND command\n" +
+			"    shell OR bash            either\n" +
+			"    NOT shell, -shell        not that word\n" +
+			"    (read OR write) -bash    parentheses\n" +
+			"    \"run a command\"          the words in a row\n" +
+			"    \"run command\"~5          both, at most five words apart\n" +
+			"    deploy*, *sys*, wr?te    any characters, one character\n" +
+			"    kubernets~, kubernets~2  at most one or two typing errors away\n" +
+			"    name:bash                the word in that field: id, name, title, description, category, tags, content\n\n" +
+			"NOT binds strongest, then AND, then OR; they are upper case. Case and word order don't count otherwise. What begins with a minus comes " +
+			"behind \"--\". The best comes first: rare words count more, and so do titles and names. SCOPE is a kind and ids: tool:acme/web, " +
+			"'*:acme/**', or as RYE writes it, tool.acme.web.*. The index is a cache (rye cache ls) that is brought up to date by each search; -v " +
+			"says what was read for it.\n\nExamples:\n\n    rye search fetch page\n    rye search '\"signed bundle\" OR lock*' --kind knowledge\n" +
+			"    rye search --scope tool:acme --limit 50 --json -- name:web -legacy",
+		aka: []string{"find", "grep"},
+		new: func() runner { return new(searchRun) }, schema: "search/1", output: &searchAnswer{},
+	}
+}
+
+type searchRun struct {
+	Query  []string `arg:"" name:"query" help:"What to find; several arguments are joined by spaces. \"\" finds everything."`
+	Kind   string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
+	Scope  string   `placeholder:"SCOPE" help:"Only items in this scope."`
+	Space  string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user, system."`
+	Limit  int      `default:"10" help:"At most this many results."`
+	Offset int      `help:"Leave out this many, the best."`
+}
+
+type searchAnswer struct {
+	Query   string       `json:"query"` // as it was understood
+	Scope   string       `json:"scope"`
+	Total   int          `json:"total"`
+	Offset  int          `json:"offset"`
+	Results []searchLine `json:"results"`
+	Unknown []string     `json:"unknown_fields"` // fields that the query names and no item has
+	Unread  int          `json:"unread"`         // files that could not be read, and so not be found
+}
+
+type searchLine struct {
+	Ref         string   `json:"ref"`
+	Space       string   `json:"space"`
+	File        string   `json:"file"`
+	Score       float64  `json:"score"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Shadowed    bool     `json:"shadowed"` // an item with this id stands in front of it
+	Snippet     snippet  `json:"snippet"`
+	Fields      []string `json:"fields"` // in which the words were found
+	headline    snippet
+}
+
+// A snippet is a piece of a field's text. Marks are in bytes of the text.
+type snippet struct {
+	Field  string `json:"field"`
+	Text   string `json:"text"`
+	Marks  []mark `json:"marks"`
+	Before bool   `json:"before"` // the text goes on before it
+	After  bool   `json:"after"`
+}
+
+type mark struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+func (s *searchAnswer) text(t *terminal) {
+	for i := range s.Results {
+		l := &s.Results[i]
+		note := ""
+		if l.Shadowed {
+			note = "  (another one stands in front of it)"
+		}
+		score := ""
+		if l.Score > 0 {
+			score = "  " + strconv.FormatFloat(l.Score, 'f', 2, 64)
+		}
+		t.printf("%s  %s%s%s\n", t.stdout.paint(roleHint, l.Ref, t.ascii), l.Space, score, note)
+		if l.headline.Text != "" {
+			t.printf("  %s\n", l.headline.paint(t))
+		}
+		if l.Snippet.Field != l.headline.Field && l.Snippet.Text != "" {
+			t.printf("  %s\n", l.Snippet.paint(t))
+		}
+	}
+	if s.Total == 0 {
+		t.note("nothing found")
+		return
+	}
+	if len(s.Results) == 0 {
+		t.note("nothing more: %s found", counted(int64(s.Total), "item"))
+		return
+	}
+	last := s.Offset + len(s.Results)
+	more := ""
+	if last < s.Total {
+		more = fmt.Sprintf("; --offset %d shows what follows", last)
+	}
+	t.note("%d to %d of %s%s", s.Offset+1, last, counted(int64(s.Total), "item"), more)
+}
+
+// paint shows a snippet with what was found in colour.
+func (s *snippet) paint(t *terminal) styled {
+	var b strings.Builder
+	dots := func(there bool) {
+		if there {
+			b.WriteString("...")
+		}
+	}
+	dots(s.Before)
+	at := 0
+	for _, m := range s.Marks {
+		b.WriteString(escape(s.Text[at:m.Start], t.ascii))
+		b.WriteString(string(t.stdout.paint(roleWarn, s.Text[m.Start:m.End], t.ascii)))
+		at = m.End
+	}
+	b.WriteString(escape(s.Text[at:], t.ascii))
+	dots(s.After)
+	return styled(b.String())
+}
+
+func (c *searchRun) run(ctx context.Context, a *app) (answer, error) {
+	text := strings.Join(c.Query, " ")
+	q, err := query.Parse(text)
+	if err != nil {
+		return nil, queryFault(text, err, a.term.ascii)
+	}
+	if c.Limit < 1 || c.Offset < 0 {
+		return nil, &fault{code: codeValidation, message: "--limit is at least 1, and --offset at least 0"}
+	}
+	scope, err := query.ParseScope(c.Scope)
+	if err != nil {
+		return nil, &fault{code: codeValidation, err: err, message: "--scope: " + err.Error(), hint: []string{"rye search --scope tool:acme QUERY"}}
+	}
+	v, err := a.items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	r := search.Request{Query: q, Scope: scope, Space: c.Space, Limit: c.Limit, Offset: c.Offset}
+	if err := c.narrow(v, &r); err != nil {
+		return nil, err
+	}
+	cat := newCatalog(v)
+	found, err := a.openIndex(v).Search(ctx, cat, r)
+	if err != nil {
+		return nil, err
+	}
+	c.tell(a, v, found)
+	ans := &searchAnswer{Query: q.String(), Scope: r.Scope.String(), Total: found.Total, Offset: c.Offset, Results: []searchLine{},
+		Unknown: append([]string{}, found.Unknown...), Unread: len(found.Stats.Unread)}
+	for i := range found.Results {
+		ans.Results = append(ans.Results, newSearchLine(v, cat, &found.Results[i]))
+	}
+	return ans, nil
+}
+
+// narrow puts --kind and --space into a request.
+func (c *searchRun) narrow(v *items, r *search.Request) error {
+	for _, kind := range []string{c.Kind, r.Scope.Kind} {
+		if kind == "" {
+			continue
+		}
+		if _, err := v.kind(kind); err != nil {
+			return err
+		}
+		if r.Scope.Kind != "" && kind != r.Scope.Kind {
+			return &fault{code: codeValidation, message: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
+		}
+	}
+	r.Scope.Kind = cmp.Or(r.Scope.Kind, c.Kind)
+	if c.Space == "" {
+		return nil
+	}
+	labels := []string{"project", "user", "system"}
+	for _, s := range v.Spaces() {
+		labels = append(labels, s.Label)
+	}
+	if slices.Contains(labels, c.Space) {
+		return nil
+	}
+	slices.Sort(labels)
+	return unknownName("space", c.Space, slices.Compact(labels))
+}
+
+// tell says what --verbose asks for, and what is missing in the answer.
+func (c *searchRun) tell(a *app, v *items, found *search.Response) {
+	st := &found.Stats
+	a.count("index hits").Store(int64(st.Kept))
+	a.count("index misses").Store(int64(st.Read))
+	a.count("index gone").Store(int64(st.Gone))
+	a.count("items").Store(int64(st.Records))
+	v.count(a)
+	switch {
+	case st.Note != "":
+		a.term.warn("no search index, every file is read: %s", st.Note)
+	case st.Rebuilt:
+		a.term.detail("the search index was damaged, or of another version, and was made anew")
+	}
+	for i, e := range st.Unread {
+		if i == 5 {
+			a.term.warn("and %d more: rye check says why", len(st.Unread)-i)
+			break
+		}
+		a.term.warn("can't be searched: %s", classify(e.Err).message)
+	}
+	for _, field := range found.Unknown {
+		if _, ok := v.Kind(field); ok {
+			a.term.warn("no item has the field %s; a kind is asked for by --kind %s", field, field)
+		} else {
+			a.term.warn("no item has the field %s", field)
+		}
+	}
+}
+
+// queryFault shows where a query has no meaning.
+func queryFault(text string, err error, ascii bool) *fault {
+	f := &fault{code: codeValidation, err: err, message: "the query can't be understood: " + err.Error()}
+	bad, ok := errors.AsType[*query.ParseError](err)
+	if !ok {
+		return f
+	}
+	f.message = "the query can't be understood: " + bad.Msg
+	f.details = map[string]any{"query": text, "column": bad.Column, "hint": bad.Hint}
+	runes := []rune(text)
+	before := string(runes[:min(max(bad.Column-1, 0), len(runes))])
+	if len(text) <= 200 {
+		f.why = []string{text, strings.Repeat(" ", utf8.RuneCountInString(escape(before, ascii))) + "^"}
+	}
+	if bad.Hint != "" {
+		f.why = append(f.why, bad.Hint)
+	}
+	f.hint = []string{"rye help search"}
+	return f
+}
+
+// snippetSize is how much of a text is shown.
+const snippetSize = 160
+
+func newSearchLine(v *items, cat *catalog, r *search.Result) searchLine {
+	l := searchLine{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: cat.shadowed(r.Kind, r.ID, r.Space), Fields: []string{}}
+	if s, err := v.space(r.Space); err == nil {
+		l.File = v.place(s, r.Path)
+	}
+	texts := map[string]string{}
+	for _, f := range r.Fields {
+		texts[f.Name] = f.Text
+	}
+	l.Title, l.Description = texts["title"], texts["description"]
+	marks := map[string][]query.Range{}
+	for _, h := range r.Highlights {
+		l.Fields = append(l.Fields, h.Field)
+		marks[h.Field] = h.Ranges
+	}
+	cut := func(field string) snippet {
+		s := query.Cut(texts[field], marks[field], snippetSize)
+		out := snippet{Field: field, Text: s.Text, Marks: []mark{}, Before: s.Before, After: s.After}
+		for _, m := range s.Ranges {
+			out.Marks = append(out.Marks, mark(m))
+		}
+		return out
+	}
+	l.headline = cut("title")
+	if l.Description != "" {
+		l.headline = cut("description")
+	}
+	l.Snippet = l.headline
+	for _, field := range []string{"content", "description", "title", "docstring"} {
+		if len(marks[field]) > 0 {
+			l.Snippet = cut(field)
+			break
+		}
+	}
+	return l
+}

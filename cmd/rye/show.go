@@ -1,0 +1,386 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func showCommand() command {
+	return command{
+		path: "show", group: "items", help: "Show one item: what it says, who vouches for it, and what runs it.",
+		more: "It shows items that may not be used as well, and says so. --source writes the file's bytes, --body the prose of a directive or " +
+			"of knowledge: to a terminal with what could repaint it escaped, else as they are.\n\nExamples:\n\n    rye show tool:acme/fetch\n" +
+			"    rye show directive:acme/review --body\n    rye show tool:acme/fetch --source > fetch.py\n    rye show .ai/tools/acme/fetch.py --json",
+		aka: []string{"info", "inspect", "view"},
+		new: func() runner { return new(showRun) }, schema: "show/1", output: &showAnswer{},
+	}
+}
+
+type showRun struct {
+	Ref    string `arg:"" complete:"ref" help:"A ref, or a file below .ai."`
+	Source bool   `xor:"part" help:"Write the file."`
+	Body   bool   `xor:"part" help:"Write its prose."`
+}
+
+type showAnswer struct {
+	itemLine
+	Kind        string          `json:"kind"`
+	ID          string          `json:"id"`
+	Description string          `json:"description"`
+	Category    string          `json:"category"`
+	Tags        []string        `json:"tags"`
+	Size        int64           `json:"size"`
+	Stripped    string          `json:"stripped"`
+	Format      string          `json:"format"`
+	Count       int             `json:"count"`     // of keys that count
+	Threshold   int             `json:"threshold"` // that the rule asks for
+	Policy      string          `json:"policy"`
+	Fields      json.RawMessage `json:"fields"` // as the file has them
+	Permissions []string        `json:"permissions"`
+	Risk        string          `json:"risk,omitempty"`
+	Network     string          `json:"network,omitempty"`
+	Secrets     []string        `json:"secrets"`
+	Interface   string          `json:"interface"` // hash of what it takes and gives; empty if it isn't run
+	Grants      string          `json:"grants"`    // hash of what it wants to be allowed
+	Chain       []chainLine     `json:"chain"`
+	ChainError  string          `json:"chain_error,omitempty"`
+	Tree        *treeLine       `json:"tree,omitempty"`
+	Hides       []string        `json:"hides"` // spaces with an item of this id
+	Wrong       []checkProblem  `json:"problems"`
+	Part        string          `json:"part,omitempty"` // with --source and --body
+	part        bool
+}
+
+// chainLine is a link of a chain, from the tool to the primitive.
+type chainLine struct {
+	Ref     string `json:"ref"`
+	Version string `json:"version"`
+	Space   string `json:"space"`
+	Raw     string `json:"raw"`
+	Trust   string `json:"trust"`
+	Reason  string `json:"reason"`
+	words   string
+	short   string
+}
+
+// treeLine is the other files of a tool.
+type treeLine struct {
+	Digest string         `json:"digest"`
+	Dir    string         `json:"dir"` // in the space
+	Files  []treeFileLine `json:"files"`
+}
+
+type treeFileLine struct {
+	Path   string `json:"path"`
+	Mode   string `json:"mode"`
+	Size   int64  `json:"size"`
+	Digest string `json:"digest"`
+}
+
+func (c *showRun) run(ctx context.Context, a *app) (answer, error) {
+	v, err := a.items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	it, err := v.shown(ctx, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	ans := &showAnswer{}
+	if c.Source || c.Body {
+		if ans.Part, err = c.text(it, a.term.json); err != nil {
+			return nil, err
+		}
+		ans.part = true
+	}
+	if err := v.describe(ctx, it, ans); err != nil {
+		return nil, err
+	}
+	if ans.Message != "" {
+		a.term.warn("%s, and not to be used: %s", strings.ToUpper(ans.Trust), ans.Message)
+	}
+	v.count(a)
+	return ans, nil
+}
+
+// shown finds the item of an argument. One that stands where it may not can be looked at all the same.
+func (v *items) shown(ctx context.Context, text string) (*ai.Item, error) {
+	it, err := v.find(ctx, text)
+	e, ok := errors.AsType[*ai.ShadowError](err)
+	if !ok {
+		return it, err
+	}
+	all, err := v.All(ctx, e.Ref)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// text returns the part of an item that was asked for.
+func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
+	text := string(it.Bytes)
+	if c.Body {
+		if text = it.Model.Body; text == "" {
+			return "", &fault{code: codeItem, message: fmt.Sprintf("%q has no prose", it.Ref),
+				hint: []string{"rye show " + quoteArg(it.Ref.String()) + " --source"}, details: map[string]any{"ref": it.Ref.String()}}
+		}
+	}
+	if asJSON && !utf8.ValidString(text) {
+		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is not UTF-8, which JSON is", it.Ref),
+			hint: []string{"rye show --source " + quoteArg(it.Ref.String())}, details: map[string]any{"ref": it.Ref.String()}}
+	}
+	return text, nil
+}
+
+// describe fills in everything about an item. Only what stops all of it is an error.
+func (v *items) describe(ctx context.Context, it *ai.Item, ans *showAnswer) error {
+	m := it.Model
+	w, found := v.worth(ctx, it)
+	ans.itemLine = v.line(it, w)
+	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category, int64(len(it.Bytes))
+	ans.Tags, ans.Secrets, ans.Permissions = append([]string{}, m.Tags...), []string{}, []string{}
+	ans.Format, ans.Wrong, ans.Chain, ans.Hides = it.Signed.Format.String(), v.problems(it.File, m.Problems), []chainLine{}, []string{}
+	if it.Broken == nil {
+		ans.Stripped = it.Stripped.String()
+	}
+	if found != nil {
+		ans.Count, ans.Threshold = found.Decision.Count, found.Decision.Threshold
+		if v.trust != nil && !it.Space.Builtin {
+			ans.Policy = v.trust.describe(found.Decision.Project)
+		}
+	}
+	ans.fields(m)
+	if err := ans.hashes(m); err != nil {
+		ans.Wrong = append(ans.Wrong, checkProblem{Severity: severityError, Code: codeValidation, Ref: ans.Ref, Space: ans.Space,
+			File: ans.File, Message: err.Error()})
+	}
+	if err := v.tree(ctx, it, ans); err != nil {
+		return err
+	}
+	if err := v.chain(ctx, it, ans); err != nil {
+		return err
+	}
+	all, err := v.All(ctx, it.Ref)
+	for i, o := range all {
+		switch {
+		case i == 0 && o.Space != it.Space:
+			ans.HiddenBy = o.Space.Label
+		case o.Space != it.Space && ans.HiddenBy == "":
+			ans.Hides = append(ans.Hides, o.Space.Label)
+		}
+	}
+	if e, ok := errors.AsType[*ai.ShadowError](v.shadow(ctx, it)); ok && err == nil {
+		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", classify(e).message
+	}
+	return ctx.Err()
+}
+
+// fields adds what the file says.
+func (s *showAnswer) fields(m *model.Model) {
+	s.Fields = json.RawMessage("null")
+	if j, err := m.Fields.JSON(); err == nil {
+		if b, err := marshal(j); err == nil {
+			s.Fields = b
+		}
+	}
+	var permissions []capability.Capability
+	switch {
+	case m.Tool != nil:
+		permissions = m.Tool.Permissions
+		s.Risk, s.Network = m.Tool.Risk.String(), m.Tool.Network.String()
+		s.Secrets = append(s.Secrets, m.Tool.Secrets...)
+	case m.Directive != nil:
+		permissions = m.Directive.Permissions
+	}
+	for _, c := range permissions {
+		s.Permissions = append(s.Permissions, c.String())
+	}
+}
+
+// hashes adds the hashes of what an item takes, gives and wants, of one that is run.
+func (s *showAnswer) hashes(m *model.Model) error {
+	if m.Tool == nil && m.Directive == nil {
+		return nil
+	}
+	i, err := m.Interface().Hash()
+	if err != nil {
+		return err
+	}
+	g, err := m.Grants().Hash()
+	if err != nil {
+		return err
+	}
+	s.Interface, s.Grants = i.String(), g.String()
+	return nil
+}
+
+// tree adds the other files of a tool.
+func (v *items) tree(ctx context.Context, it *ai.Item, ans *showAnswer) error {
+	anchor, err := v.admit.Anchor(ctx, it)
+	if err != nil || anchor == nil {
+		return ctx.Err() // the reason stands where its worth does
+	}
+	t, err := v.admit.Tree(ctx, it)
+	if err != nil || t == nil {
+		return ctx.Err()
+	}
+	ans.Tree = &treeLine{Digest: t.Digest.String(), Dir: anchor.Dir, Files: []treeFileLine{}}
+	for _, f := range t.Files {
+		ans.Tree.Files = append(ans.Tree.Files, treeFileLine{f.Path, f.Mode.String(), f.Size, f.Raw.String()})
+	}
+	return nil
+}
+
+// chain adds the links between a tool and its primitive, as far as there are any.
+func (v *items) chain(ctx context.Context, it *ai.Item, ans *showAnswer) error {
+	if it.Model.Tool == nil {
+		return nil
+	}
+	_, err := ai.WalkFrom(ctx, v, it)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		ans.ChainError = classify(err).message
+		if e, ok := errors.AsType[*ai.ChainError](err); ok && len(e.Issues) > 0 {
+			ans.ChainError = ""
+			for _, i := range e.Issues {
+				ans.ChainError += i.Message + "\n"
+			}
+			ans.ChainError = strings.TrimSuffix(ans.ChainError, "\n")
+		}
+	}
+	for at := it; len(ans.Chain) < ai.MaxChain; {
+		w, _ := v.worth(ctx, at)
+		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label, Raw: at.Raw.String(),
+			Trust: w.Trust, Reason: w.Reason, words: w.words(), short: at.Raw.Short()})
+		t := at.Model.Tool
+		if t == nil || t.Primitive || t.Executor == "" {
+			break
+		}
+		if at, err = v.Resolve(ctx, model.Ref{Kind: "tool", ID: t.Executor}, at.Space); err != nil {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+func (s *showAnswer) text(t *terminal) {
+	if s.part {
+		s.write(t)
+		return
+	}
+	colour := roleGood
+	if s.Trust == "refused" || s.Trust == "unsigned" {
+		colour = roleWarn
+	}
+	t.printf("%s  %s\n", s.Ref, t.stdout.paint(colour, s.words(), t.ascii))
+	var rows showRows
+	s.what(&rows)
+	s.vouched(&rows)
+	s.runs(&rows)
+	t.rows(rows)
+	printProblems(t, s.Wrong)
+}
+
+// showRows are names with values; those without a value are left out.
+type showRows [][]string
+
+func (r *showRows) add(name, value string) {
+	if value != "" {
+		*r = append(*r, []string{"  " + name, value})
+	}
+}
+
+// what says what it is, and where.
+func (s *showAnswer) what(rows *showRows) {
+	rows.add("title", s.Title)
+	if s.Description != s.Title {
+		rows.add("about", s.Description)
+	}
+	rows.add("version", s.Version)
+	rows.add("file", s.File)
+	rows.add("space", s.Space)
+	rows.add("hidden by", s.HiddenBy)
+	rows.add("hides", strings.Join(s.Hides, ", "))
+	rows.add("tags", strings.Join(s.Tags, ", "))
+}
+
+// vouched says who vouches for which bytes, and by which rule.
+func (s *showAnswer) vouched(rows *showRows) {
+	rows.add("digest", s.Raw)
+	if s.Stripped != s.Raw {
+		rows.add("stripped", s.Stripped)
+	}
+	for _, by := range s.Signers {
+		who := strings.TrimSpace(fmt.Sprintf("%s %s", by.Name, short(by.Key)))
+		if by.Owner != "" {
+			who += ", " + by.Owner
+		}
+		if by.Verdict != policy.Admitted.String() {
+			who += ": does not count, " + by.Verdict
+		}
+		rows.add("signed by", who)
+	}
+	if s.Rule != "" {
+		rows.add("rule", fmt.Sprintf("%q, %d of %s", s.Rule, s.Count, counted(int64(s.Threshold), "key")))
+	}
+	rows.add("policy", s.Policy)
+}
+
+// runs says what is wanted, by what it is run, and of what other files.
+func (s *showAnswer) runs(rows *showRows) {
+	if s.Kind == "tool" || s.Kind == "directive" {
+		rows.add("permissions", cmp.Or(strings.Join(s.Permissions, ", "), "none"))
+		rows.add("risk", s.Risk)
+		rows.add("network", s.Network)
+		rows.add("secrets", strings.Join(s.Secrets, ", "))
+		rows.add("interface", s.Interface)
+		rows.add("grants", s.Grants)
+	}
+	for i, l := range s.Chain {
+		if i > 0 {
+			rows.add("runs on", fmt.Sprintf("%s %s  %s, %s, %s", l.Ref, orDash(l.Version), l.Space, l.short, l.words))
+		}
+	}
+	for line := range strings.SplitSeq(s.ChainError, "\n") {
+		rows.add("chain", line)
+	}
+	if s.Tree == nil {
+		return
+	}
+	rows.add("tree", fmt.Sprintf("%s, %s", s.Tree.Digest, counted(int64(len(s.Tree.Files)), "file")))
+	for _, f := range s.Tree.Files {
+		rows.add("  "+f.Path, fmt.Sprintf("%s, %d bytes, %s", f.Mode, f.Size, f.Digest))
+	}
+}
+
+// write writes the part that was asked for: a terminal gets what can't repaint it.
+func (s *showAnswer) write(t *terminal) {
+	if !t.stdout.tty {
+		t.printf("%s", styled(s.Part))
+		return
+	}
+	for line := range strings.Lines(s.Part) {
+		text := strings.TrimSuffix(line, "\n")
+		for i, piece := range strings.Split(text, "\t") {
+			if i > 0 {
+				t.printf("\t")
+			}
+			t.printf("%s", piece)
+		}
+		t.printf("\n")
+	}
+}

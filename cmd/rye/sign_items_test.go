@@ -1,0 +1,226 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+)
+
+// itemText is a tool in Python.
+func itemText(name string) string {
+	return fmt.Sprintf("__version__ = \"1.0.0\"\n__tool_type__ = \"python\"\n__executor_id__ = \"rye/core/runtimes/python_function_runtime\"\n"+
+		"__category__ = \"acme\"\n__tool_description__ = %q\n", name)
+}
+
+// itemApp is an app in a project with tools, and a key.
+func itemApp(t *testing.T, tools ...string) (a *app, dir string, stderr *bytes.Buffer) {
+	t.Helper()
+	dir = t.TempDir()
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	home := t.TempDir()
+	acme := filepath.Join(dir, ".ai", "tools", "acme")
+	if err := errors.Join(os.MkdirAll(acme, 0o755), os.Mkdir(filepath.Join(dir, ".git"), 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range tools {
+		if err := os.WriteFile(filepath.Join(acme, name+".py"), []byte(itemText(name)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
+	h.getwd, h.now = func() (string, error) { return dir, nil }, time.Now
+	if got := run(h, commands(), []string{"key", "new"}); got != exitDone {
+		t.Fatalf("key new: %d, %s", got, stderr)
+	}
+	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a, dir, stderr
+}
+
+// leftovers are the files that were to take another one's place.
+func leftovers(t *testing.T, dir string) (names []string) {
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && strings.HasPrefix(e.Name(), unfinished) {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// What doesn't stay in memory is read again, and is signed as what was checked.
+func TestSignWithin(t *testing.T) {
+	var names []string
+	for i := range 3 * fewFiles {
+		names = append(names, fmt.Sprint("t", i))
+	}
+	a, dir, stderr := itemApp(t, names...)
+	ans, err := (&signRun{All: true, Format: "v2"}).signWithin(t.Context(), a, 1000)
+	if err != nil {
+		t.Fatalf("%v, %s", err, stderr)
+	}
+	if s := ans.(*signAnswer); s.Signed != len(names) || s.Unchanged != 0 {
+		t.Errorf("%d signed, %d unchanged", s.Signed, s.Unchanged)
+	}
+	for _, name := range names {
+		b, err := os.ReadFile(filepath.Join(dir, ".ai", "tools", "acme", name+".py"))
+		if err != nil || !bytes.HasPrefix(b, []byte("# rye:signed:v2:")) || !bytes.HasSuffix(b, []byte(itemText(name))) {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+	found, err := (&verifyRun{Items: []string{"tool:acme/**"}}).run(t.Context(), a)
+	if err != nil || found.(*verifyReport).Allowed != len(names) {
+		t.Errorf("%v", err)
+	}
+}
+
+// An interrupted command leaves no file behind, and none half written.
+func TestSignCancelled(t *testing.T) {
+	a, dir, _ := itemApp(t, "a", "b", "c")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := (&signRun{All: true, Format: "v2"}).run(ctx, a); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	space, err := ai.OpenDir(filepath.Join(dir, ".ai"), "project", ai.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer space.Close()
+	w := newRewriting(1, time.Now())
+	defer w.close()
+	st := stageOne(t, w, space, "tools/acme/a.py")
+	if n, err := w.replace(ctx, []staged{st}); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("%d, %v", n, err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, ".ai", "tools", "acme", "a.py"))
+	if err != nil || string(b) != itemText("a") {
+		t.Errorf("%q, %v", b, err)
+	}
+	if left := leftovers(t, dir); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func stageOne(t *testing.T, w *rewriting, space *ai.Space, name string) staged {
+	t.Helper()
+	before, err := fs.Lstat(space.FS, name)
+	if err == nil {
+		err = w.open(space)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := w.stage(space, name, before, []byte("new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// Whoever changed, replaced or removed a file meanwhile keeps what they did; files before it are done, none after it.
+func TestRewritingChanged(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"written":  func(path string) error { return os.WriteFile(path, []byte("theirs"), 0o644) },
+		"removed":  os.Remove,
+		"replaced": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o755)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, dir, _ := itemApp(t, "a", "b", "c")
+			space, err := ai.OpenDir(filepath.Join(dir, ".ai"), "project", ai.Project)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer space.Close()
+			w := newRewriting(3, time.Now())
+			defer w.close()
+			var all []staged
+			for _, n := range []string{"a", "b", "c"} {
+				all = append(all, stageOne(t, w, space, "tools/acme/"+n+".py"))
+			}
+			path := func(n string) string { return filepath.Join(dir, ".ai", "tools", "acme", n+".py") }
+			if err := change(path("b")); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := w.replace(t.Context(), all); n != 1 || err == nil {
+				t.Errorf("%d, %v", n, err)
+			}
+			for n, want := range map[string]string{"a": "new", "c": itemText("c")} {
+				if b, err := os.ReadFile(path(n)); err != nil || string(b) != want {
+					t.Errorf("%s: %q, %v", n, b, err)
+				}
+			}
+			if b, err := os.ReadFile(path("b")); name == "written" && (err != nil || string(b) != "theirs") {
+				t.Errorf("b: %q, %v", b, err)
+			}
+			if left := leftovers(t, dir); len(left) > 0 {
+				t.Errorf("left: %q", left)
+			}
+		})
+	}
+}
+
+// What a process that died has left is removed by the next that writes there, once it is old.
+func TestRewritingSweeps(t *testing.T) {
+	_, dir, _ := itemApp(t, "a")
+	acme := filepath.Join(dir, ".ai", "tools", "acme")
+	for name, age := range map[string]time.Duration{"old": 2 * unfinishedAge, "new": 0} {
+		path, at := filepath.Join(acme, unfinished+name), time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	space, err := ai.OpenDir(filepath.Join(dir, ".ai"), "project", ai.Project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer space.Close()
+	w := newRewriting(1, time.Now())
+	defer w.close()
+	w.drop([]staged{{}, stageOne(t, w, space, "tools/acme/a.py")})
+	if left := leftovers(t, dir); len(left) != 1 || filepath.Base(left[0]) != unfinished+"new" {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// The code of many refusals is the gravest.
+func TestVerifyReportFault(t *testing.T) {
+	for _, c := range []struct {
+		codes []code
+		want  code
+	}{
+		{[]code{"UNSIGNED", "UNTRUSTED_KEY"}, "UNSIGNED"},
+		{[]code{"UNSIGNED", "POLICY_DENIED"}, "POLICY_DENIED"},
+		{[]code{"POLICY_DENIED", "KEY_REVOKED", "SIGNATURE_INVALID"}, "SIGNATURE_INVALID"},
+		{[]code{"KEY_REVOKED", "INTEGRITY_FAILED", "UNSIGNED"}, "INTEGRITY_FAILED"},
+	} {
+		files := []*verifyAnswer{{Allowed: true}}
+		for _, one := range c.codes {
+			files = append(files, &verifyAnswer{Code: one, Space: "project"})
+		}
+		_, err := newVerifyReport(files, nil)
+		f := classify(err)
+		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.code != c.want || f.message != want || f.line().Exit != exitNo {
+			t.Errorf("%q: %s, %q", c.codes, f.code, f.message)
+		}
+	}
+}

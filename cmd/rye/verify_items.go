@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// verifyReport is the evidence about all that was asked for.
+type verifyReport struct {
+	Files   []*verifyAnswer `json:"files"`
+	Allowed int             `json:"allowed"`
+	Refused int             `json:"refused"`
+}
+
+// newVerifyReport makes the report, and the refusal if anything is refused. Of one file that is its own.
+func newVerifyReport(files []*verifyAnswer, one *fault) (answer, error) {
+	r := &verifyReport{Files: files}
+	for _, v := range files {
+		if v.Allowed {
+			r.Allowed++
+		} else {
+			r.Refused++
+		}
+	}
+	switch {
+	case r.Refused == 0:
+		return r, nil
+	case one != nil:
+		return r, one.asked()
+	}
+	return r, r.fault().asked()
+}
+
+// text is the evidence of one file, and of many a line for each.
+func (r *verifyReport) text(t *terminal) {
+	if len(r.Files) == 1 {
+		r.Files[0].text(t)
+		return
+	}
+	name, space := 0, 0
+	for _, v := range r.Files {
+		name, space = max(name, len(v.Name)), max(space, len(v.Space))
+	}
+	for _, v := range r.Files {
+		word := t.stdout.paint(roleGood, "verified", t.ascii)
+		if !v.Allowed {
+			word = t.stdout.paint(roleError, "refused ", t.ascii)
+		}
+		t.printf("%s  %s  %s  %s\n", word, t.pad(v.Name, name), t.pad(v.Space, space), v.words())
+	}
+	if r.Refused == 0 {
+		t.note("verified %s", counted(int64(len(r.Files)), "item"))
+	}
+}
+
+// words says in a few words who vouches, or why nobody does.
+func (v *verifyAnswer) words() string {
+	if !v.Allowed {
+		if v.reason != "" {
+			return fmt.Sprintf("%s: %s", v.Code, v.reason)
+		}
+		return fmt.Sprintf("%s (%s): %s", v.Code, v.Reason, v.Message)
+	}
+	beside := ""
+	if v.TreeFiles > 0 {
+		beside = ", with " + counted(int64(v.TreeFiles), "file") + " beside it"
+	}
+	switch v.Trust {
+	case "builtin":
+		return "by the binary" + beside
+	case "digest":
+		return "by its digest" + beside
+	}
+	var names []string
+	for _, s := range v.Signers {
+		if s.Verdict == policy.Admitted.String() {
+			names = append(names, cmp.Or(s.Name, short(s.Key)))
+		}
+	}
+	return fmt.Sprintf("signed by %s, %d of %d under %q%s", strings.Join(names, ", "), v.Count, v.Threshold, v.Rule, beside)
+}
+
+// fault says how many are refused. Its code is the gravest of theirs.
+func (r *verifyReport) fault() *fault {
+	f := &fault{message: fmt.Sprintf("%d of %s refused", r.Refused, counted(int64(len(r.Files)), "item"))}
+	rank := func(c code) int {
+		order := []code{"INTEGRITY_FAILED", "SIGNATURE_INVALID", "KEY_REVOKED", "ROLLBACK_DETECTED", "POLICY_DENIED"}
+		if i := slices.Index(order, c); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	unsigned := false
+	for _, v := range r.Files {
+		if !v.Allowed && (f.code == "" || rank(v.Code) < rank(f.code)) {
+			f.code = v.Code
+		}
+		unsigned = unsigned || v.Code == "UNSIGNED" && v.Space != ""
+	}
+	if unsigned {
+		f.hint = []string{"rye sign ITEM"}
+	}
+	return f
+}
+
+// verifyItems verifies items of spaces, each anew and by itself.
+func (c *verifyRun) verifyItems(ctx context.Context, a *app) (answer, error) {
+	t, err := a.trustToAsk()
+	if err != nil {
+		return nil, err
+	}
+	v, err := a.items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	defer v.count(a)
+	sel, err := v.selected(ctx, nil, c.Items...)
+	if err != nil {
+		if f, ok := errors.AsType[*fault](err); ok && len(c.Items) == 1 && f.details["path"] != nil {
+			f.hint = []string{"rye verify " + quoteArg(c.Items[0]) + " --as NAME"}
+		}
+		return nil, err
+	}
+	files, faults := make([]*verifyAnswer, len(sel.files)), make([]*fault, len(sel.files))
+	v.remember()
+	listed := make([]ai.File, len(sel.files))
+	for i := range listed {
+		listed[i] = sel.files[i].File
+	}
+	var warned sync.Map
+	err = v.each(ctx, listed, func(i int, it *ai.Item, err error) {
+		switch {
+		case errors.Is(err, ai.ErrAsset) && !sel.files[i].named:
+			return
+		case err != nil:
+			files[i], faults[i] = v.refusedFile(t, listed[i], err)
+		default:
+			files[i], faults[i] = v.verifyItem(ctx, t, it)
+		}
+		for _, w := range files[i].Warnings {
+			if _, again := warned.LoadOrStore(w, true); !again {
+				a.term.warn("%s", w)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range sel.problems {
+		if _, twice := errors.AsType[*ai.AmbiguousError](p); twice && i > 0 && sel.problems[i-1].Err == p.Err {
+			continue // it names both files
+		}
+		ans, f := v.refusedFile(t, ai.File{Ref: p.Ref, Space: p.Space, Path: p.Path}, p)
+		files, faults = append(files, ans), append(faults, f)
+	}
+	faults = slices.DeleteFunc(faults, func(f *fault) bool { return f == nil })
+	files = slices.DeleteFunc(files, func(v *verifyAnswer) bool { return v == nil })
+	if len(files) == 0 {
+		return nil, &fault{code: codeItem, message: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), hint: []string{"rye ls"}}
+	}
+	slices.SortStableFunc(files, func(a, b *verifyAnswer) int { return cmp.Compare(a.Name, b.Name) })
+	var one *fault
+	if len(files) == 1 && len(faults) == 1 {
+		one = faults[0]
+	}
+	return newVerifyReport(files, one)
+}
+
+// verifyItem verifies an item with its tree.
+func (v *items) verifyItem(ctx context.Context, t *trust, it *ai.Item) (*verifyAnswer, *fault) {
+	if err := v.shadow(ctx, it); err != nil {
+		return v.refusedFile(t, it.File, err)
+	}
+	s := subject{file: v.place(it.Space, it.Path), item: true}
+	var beside *tree.Tree
+	var err error
+	if s.Subject, beside, err = v.admit.Subject(ctx, it); err != nil {
+		return v.refusedFile(t, it.File, err)
+	}
+	ans, f := verify(v.app, t, s, bytes.NewReader(it.Bytes))
+	ans.Space = it.Space.Label
+	if beside != nil {
+		ans.TreeFiles = len(beside.Files)
+	}
+	return ans, f
+}
+
+// refusedFile is the evidence about what can't be looked at as an item.
+func (v *items) refusedFile(t *trust, file ai.File, err error) (*verifyAnswer, *fault) {
+	f := classify(err)
+	place := v.place(file.Space, file.Path)
+	ans := &verifyAnswer{Name: place, File: place, Space: file.Space.Label, Trust: "refused", Format: "none", Signers: []signerLine{}, Warnings: []string{},
+		Policy: t.root.path, PolicyID: t.root.side.Policy.ID().String(), Origin: t.root.origin}
+	if file.Ref.Kind != "" {
+		ans.Name = file.Ref.String()
+	}
+	ans.refuse(f)
+	ans.Code, ans.Message = f.line().Code, f.message
+	return ans, f
+}

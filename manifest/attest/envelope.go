@@ -1,0 +1,318 @@
+package attest
+
+import (
+	"context"
+	"crypto"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// MaxEnvelope is how many bytes an envelope may have.
+const MaxEnvelope = 32 << 20
+
+// An EnvelopeError says why bytes are not an envelope, or not a statement.
+type EnvelopeError struct {
+	What string // "envelope" or "statement"
+	Err  error
+}
+
+func (e *EnvelopeError) Error() string { return e.What + ": " + e.Err.Error() }
+
+// Unwrap returns what was wrong.
+func (e *EnvelopeError) Unwrap() error { return e.Err }
+
+// printable reports whether s is 1 to most characters of ASCII, none of them a control or a space.
+func printable(s string, most int) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= most
+}
+
+func badEnvelope(format string, args ...any) error {
+	return &EnvelopeError{"envelope", fmt.Errorf(format, args...)}
+}
+
+// A ThresholdError says that fewer of the keys signed than have to.
+type ThresholdError struct{ Found, Want int }
+
+func (e *ThresholdError) Error() string {
+	return fmt.Sprintf("signed by %d of the keys that count, and %d must", e.Found, e.Want)
+}
+
+// An Envelope is a DSSE envelope: a payload of a type, and signatures over both. The zero Envelope is empty.
+type Envelope struct {
+	payloadType string
+	payload     []byte
+	signatures  []envelopeSignature
+}
+
+type envelopeSignature struct {
+	keyID string // the signer's fingerprint; "" or something else in those that others made
+	sig   [64]byte
+}
+
+// NewEnvelope returns an envelope without signatures. It keeps the payload.
+func NewEnvelope(payloadType string, payload []byte) (*Envelope, error) {
+	if !printable(payloadType, 200) {
+		return nil, badEnvelope("%+q is no payload type", payloadType)
+	}
+	if int64(len(payload)) > MaxEnvelope/4*3-4096 {
+		return nil, badEnvelope("payload of %d bytes", len(payload))
+	}
+	return &Envelope{payloadType: payloadType, payload: payload}, nil
+}
+
+// Sign adds the signature of each key, in place of the one that it may have there already.
+func (e *Envelope) Sign(keys ...key.Private) error {
+	for _, k := range keys {
+		if k.IsZero() {
+			return badEnvelope("no key to sign with")
+		}
+		signer, err := dsse.NewEnvelopeSigner(envelopeSigner{k})
+		if err != nil {
+			return &EnvelopeError{"envelope", err}
+		}
+		made, err := signer.SignPayload(context.Background(), e.payloadType, e.payload)
+		if err != nil {
+			return &EnvelopeError{"envelope", err}
+		}
+		s, err := decodeSignature(made.Signatures[0].KeyID, made.Signatures[0].Sig)
+		if err != nil {
+			return err
+		}
+		e.signatures = slices.DeleteFunc(e.signatures, func(o envelopeSignature) bool { return o.keyID == s.keyID })
+		if e.signatures = append(e.signatures, s); len(e.signatures) > sign.MaxLines {
+			return badEnvelope("more than %d signatures", sign.MaxLines)
+		}
+	}
+	slices.SortStableFunc(e.signatures, func(a, b envelopeSignature) int {
+		return slices.Compare([]byte(a.keyID), []byte(b.keyID))
+	})
+	return nil
+}
+
+// Append appends the envelope in its canonical form, JCS.
+func (e *Envelope) Append(dst []byte) ([]byte, error) {
+	sigs := []any{}
+	for _, s := range e.signatures {
+		m := map[string]any{"sig": base64.StdEncoding.EncodeToString(s.sig[:])}
+		if s.keyID != "" {
+			m["keyid"] = s.keyID
+		}
+		sigs = append(sigs, m)
+	}
+	return jcs.Append(dst, map[string]any{
+		"payload":     base64.StdEncoding.EncodeToString(e.payload),
+		"payloadType": e.payloadType,
+		"signatures":  sigs,
+	})
+}
+
+// ParseEnvelope reads an envelope. It need not be canonical, but may have one meaning only: JSON as package jcs
+// reads it, no member but those of DSSE, base64 of the standard alphabet, padded, with zero in its unused bits.
+func ParseEnvelope(b []byte) (*Envelope, error) {
+	if len(b) > MaxEnvelope {
+		return nil, badEnvelope("larger than %d bytes", MaxEnvelope)
+	}
+	v, err := jcs.Parse(b)
+	if err != nil {
+		return nil, &EnvelopeError{"envelope", err}
+	}
+	e, err := parseEnvelope(v)
+	if err != nil {
+		return nil, &EnvelopeError{"envelope", err}
+	}
+	return e, nil
+}
+
+func parseEnvelope(v any) (*Envelope, error) {
+	m, err := object(v, "payload", "payloadType", "signatures")
+	if err != nil {
+		return nil, err
+	}
+	e := &Envelope{}
+	text, ok := m["payload"].(string)
+	if e.payload, err = decodeBase64(text); err != nil || !ok {
+		return nil, errors.New(`"payload" is not base64`)
+	}
+	e.payloadType, _ = m["payloadType"].(string)
+	if !printable(e.payloadType, 200) {
+		return nil, errors.New(`"payloadType" is not a type`)
+	}
+	list, _ := m["signatures"].([]any)
+	if len(list) == 0 || len(list) > sign.MaxLines {
+		return nil, fmt.Errorf("%d signatures: there must be 1 to %d", len(list), sign.MaxLines)
+	}
+	seen := map[string]bool{}
+	for _, v := range list {
+		m, err := object(v, "keyid", "sig")
+		if err != nil {
+			return nil, err
+		}
+		id, ok := optionalString(m, "keyid")
+		if !ok || len(id) > 1000 {
+			return nil, errors.New(`"keyid" is not a name`)
+		}
+		if id != "" && seen[id] {
+			return nil, fmt.Errorf("two signatures of the key %+q", id)
+		}
+		seen[id] = true
+		text, _ := m["sig"].(string)
+		s, err := decodeSignature(id, text)
+		if err != nil {
+			return nil, err
+		}
+		e.signatures = append(e.signatures, s)
+	}
+	return e, nil
+}
+
+// object returns the members of a JSON object that has none but these.
+func object(v any, names ...string) (map[string]any, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("expected an object with %q", names)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(names, name) {
+			return nil, fmt.Errorf("unknown member %+q: there are %q", name, names)
+		}
+	}
+	return m, nil
+}
+
+// optionalString returns a member that is a string, or "" for one that isn't there.
+func optionalString(m map[string]any, name string) (string, bool) {
+	v, there := m[name]
+	s, ok := v.(string)
+	return s, ok || !there
+}
+
+// decodeBase64 takes one spelling of each sequence of bytes.
+func decodeBase64(s string) ([]byte, error) {
+	b, err := base64.StdEncoding.Strict().DecodeString(s)
+	// Strict says nothing about line breaks, which the decoder skips.
+	if err != nil || base64.StdEncoding.EncodedLen(len(b)) != len(s) {
+		return nil, errors.New("not base64")
+	}
+	return b, nil
+}
+
+func decodeSignature(id, text string) (envelopeSignature, error) {
+	s := envelopeSignature{keyID: id}
+	b, err := decodeBase64(text)
+	if err != nil || len(b) != len(s.sig) {
+		return s, errors.New(`"sig" is not a signature: expected 64 bytes in base64`)
+	}
+	copy(s.sig[:], b)
+	return s, nil
+}
+
+// Unverified returns what is in the envelope, for showing: nobody vouches for it.
+func (e *Envelope) Unverified() (payloadType string, payload []byte) { return e.payloadType, e.payload }
+
+// Verify returns what is in the envelope, and which of the keys signed it, at least threshold of them, each
+// counted once, in the order of keys. A signature that names none of the keys says nothing, and one that names
+// no key at all is tried with each. One that names a key and isn't that key's is a *sign.SignatureInvalidError,
+// too few are a *ThresholdError. The keys must not be fewer than the threshold, and the threshold not below 1.
+func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string, payload []byte, signers []key.Public, err error) {
+	byID := map[string]key.Public{}
+	for _, k := range keys {
+		if k.IsZero() {
+			return "", nil, nil, badEnvelope("no key to verify with")
+		}
+		byID[k.Fingerprint().String()] = k
+	}
+	if threshold < 1 || threshold > len(byID) {
+		return "", nil, nil, badEnvelope("a threshold of %d with %d keys", threshold, len(byID))
+	}
+	good := map[string]bool{}
+	text := base64.StdEncoding.EncodeToString(e.payload)
+	for _, s := range e.signatures {
+		try := byID
+		if s.keyID != "" {
+			k, known := byID[s.keyID]
+			if !known {
+				continue
+			}
+			try = map[string]key.Public{s.keyID: k}
+		}
+		id := e.signer(text, s, try)
+		if id == "" && s.keyID != "" {
+			return "", nil, nil, &sign.SignatureInvalidError{Key: try[s.keyID].Fingerprint()}
+		}
+		if id != "" {
+			good[id] = true
+		}
+	}
+	if len(good) < threshold {
+		return "", nil, nil, &ThresholdError{len(good), threshold}
+	}
+	for _, k := range keys {
+		if id := k.Fingerprint().String(); good[id] {
+			good[id] = false
+			signers = append(signers, k)
+		}
+	}
+	return e.payloadType, e.payload, signers, nil
+}
+
+// signer returns which of the keys made s, or "". The library gets one signature at a time: given several, it
+// passes over bad ones without a word.
+func (e *Envelope) signer(payload string, s envelopeSignature, keys map[string]key.Public) string {
+	var verifiers []dsse.Verifier
+	for _, k := range keys {
+		verifiers = append(verifiers, envelopeVerifier{k})
+	}
+	v, err := dsse.NewEnvelopeVerifier(verifiers...)
+	if err != nil {
+		return ""
+	}
+	accepted, err := v.Verify(context.Background(), &dsse.Envelope{
+		PayloadType: e.payloadType,
+		Payload:     payload,
+		Signatures:  []dsse.Signature{{KeyID: s.keyID, Sig: base64.StdEncoding.EncodeToString(s.sig[:])}},
+	})
+	if err != nil || len(accepted) != 1 {
+		return ""
+	}
+	return accepted[0].KeyID
+}
+
+// envelopeSigner makes a key a signer of the library.
+type envelopeSigner struct{ key key.Private }
+
+func (s envelopeSigner) Sign(_ context.Context, data []byte) ([]byte, error) {
+	sig := s.key.Sign(data)
+	return sig[:], nil
+}
+
+func (s envelopeSigner) KeyID() (string, error) { return s.key.Public().Fingerprint().String(), nil }
+
+// envelopeVerifier makes a key a verifier of the library.
+type envelopeVerifier struct{ key key.Public }
+
+var errEnvelopeSignature = errors.New("not this key's signature")
+
+func (v envelopeVerifier) Verify(_ context.Context, data, sig []byte) error {
+	if !v.key.Verify(data, sig) {
+		return errEnvelopeSignature
+	}
+	return nil
+}
+
+func (v envelopeVerifier) KeyID() (string, error) { return v.key.Fingerprint().String(), nil }
+
+func (v envelopeVerifier) Public() crypto.PublicKey { return v.key }

@@ -1,0 +1,239 @@
+package attest
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// What statements are called in envelopes and in themselves.
+const (
+	StatementPayload = "application/vnd.in-toto+json"
+	StatementType    = "https://in-toto.io/Statement/v1"
+)
+
+// maxSubjects bounds a statement. What is about more files is about the list that names them.
+const maxSubjects = 1 << 15
+
+// A Statement is an in-toto Statement v1: it says something of a kind, the predicate, about subjects.
+type Statement struct {
+	Subjects      []Subject
+	PredicateType string // a URI
+	Predicate     []byte // a JSON object, canonical when it was read; nil for none
+}
+
+// A Subject is something by its digests.
+type Subject struct {
+	Name    string // for people; may be empty
+	Digests Digests
+}
+
+// Digests are digests of the same bytes, in lower-case hexadecimal digits, by the name of the algorithm as
+// in-toto writes it: "blake3", "sha256", "sha512", "gitCommit".
+type Digests map[string]string
+
+// DigestsOf returns the set of d alone.
+func DigestsOf(d cas.Digest) Digests { return Digests{"blake3": hex.EncodeToString(d[:])} }
+
+// Same reports whether o is about the same bytes: they have an algorithm in common, and agree in all that they
+// have in common.
+func (d Digests) Same(o Digests) bool {
+	common := 0
+	for algorithm, text := range d {
+		switch other, ok := o[algorithm]; {
+		case ok && other != text:
+			return false
+		case ok:
+			common++
+		}
+	}
+	return common > 0
+}
+
+func (d Digests) check() error {
+	if len(d) == 0 || len(d) > 32 {
+		return fmt.Errorf("%d digests of a subject", len(d))
+	}
+	for algorithm, text := range d {
+		want := map[string]int{"blake3": 64, "sha256": 64, "sha512": 128, "gitCommit": 40, "sha1": 40}[algorithm]
+		if !printable(algorithm, 64) || len(text) == 0 || len(text) > 256 || want > 0 && len(text) != want {
+			return fmt.Errorf("%+q is no %+q digest", text, algorithm)
+		}
+		for _, c := range []byte(text) {
+			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+				return fmt.Errorf("%+q is no %+q digest: expected lower-case hexadecimal digits", text, algorithm)
+			}
+		}
+	}
+	return nil
+}
+
+// Append appends the statement in its canonical form, JCS, the payload of an envelope.
+func (s *Statement) Append(dst []byte) ([]byte, error) {
+	if err := s.check(); err != nil {
+		return dst, &EnvelopeError{"statement", err}
+	}
+	subjects := []any{}
+	for _, sub := range s.Subjects {
+		digests := map[string]any{}
+		for algorithm, text := range sub.Digests {
+			digests[algorithm] = text
+		}
+		m := map[string]any{"digest": digests}
+		if sub.Name != "" {
+			m["name"] = sub.Name
+		}
+		subjects = append(subjects, m)
+	}
+	m := map[string]any{"_type": StatementType, "subject": subjects, "predicateType": s.PredicateType}
+	if s.Predicate != nil {
+		v, err := jcs.Parse(s.Predicate)
+		if _, ok := v.(map[string]any); err == nil && !ok {
+			err = errors.New("the predicate is not an object")
+		}
+		if err != nil {
+			return dst, &EnvelopeError{"statement", err}
+		}
+		m["predicate"] = v
+	}
+	out, err := jcs.Append(dst, m)
+	if err != nil {
+		return dst, &EnvelopeError{"statement", err}
+	}
+	return out, nil
+}
+
+func (s *Statement) check() error {
+	if len(s.Subjects) == 0 || len(s.Subjects) > maxSubjects {
+		return fmt.Errorf("%d subjects: there must be 1 to %d", len(s.Subjects), maxSubjects)
+	}
+	if !printable(s.PredicateType, 1000) {
+		return fmt.Errorf("%+q is no predicate type", s.PredicateType)
+	}
+	for _, sub := range s.Subjects {
+		if err := sub.Digests.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ParseStatement reads a statement. It need not be canonical; members that in-toto doesn't define are refused,
+// but for those of the predicate.
+func ParseStatement(b []byte) (*Statement, error) {
+	if len(b) > MaxEnvelope {
+		return nil, &EnvelopeError{"statement", fmt.Errorf("larger than %d bytes", MaxEnvelope)}
+	}
+	v, err := jcs.Parse(b)
+	if err != nil {
+		return nil, &EnvelopeError{"statement", err}
+	}
+	s, err := parseStatement(v)
+	if err != nil {
+		return nil, &EnvelopeError{"statement", err}
+	}
+	return s, nil
+}
+
+func parseStatement(v any) (*Statement, error) {
+	m, err := object(v, "_type", "subject", "predicateType", "predicate")
+	if err != nil {
+		return nil, err
+	}
+	if m["_type"] != StatementType {
+		return nil, fmt.Errorf("expected _type %q", StatementType)
+	}
+	s := &Statement{}
+	s.PredicateType, _ = m["predicateType"].(string)
+	subjects, _ := m["subject"].([]any)
+	for _, v := range subjects {
+		sub, err := parseSubject(v)
+		if err != nil {
+			return nil, err
+		}
+		s.Subjects = append(s.Subjects, sub)
+	}
+	if v, ok := m["predicate"]; ok {
+		if _, ok := v.(map[string]any); !ok {
+			return nil, errors.New("the predicate is not an object")
+		}
+		if s.Predicate, err = jcs.Append(nil, v); err != nil {
+			return nil, err
+		}
+	}
+	return s, s.check()
+}
+
+// parseSubject reads a ResourceDescriptor. What it says beyond name and digests is only for finding the bytes.
+func parseSubject(v any) (sub Subject, err error) {
+	m, err := object(v, "name", "digest", "uri", "content", "downloadLocation", "mediaType", "annotations")
+	if err != nil {
+		return sub, err
+	}
+	name, ok := optionalString(m, "name")
+	if !ok {
+		return sub, errors.New("the name of a subject is not a string")
+	}
+	digests, _ := m["digest"].(map[string]any)
+	sub = Subject{Name: name, Digests: Digests{}}
+	for algorithm, v := range digests {
+		text, ok := v.(string)
+		if !ok {
+			return sub, fmt.Errorf("the %+q digest is not a string", algorithm)
+		}
+		sub.Digests[algorithm] = text
+	}
+	return sub, nil
+}
+
+// A SubjectError says that a statement, however good its signatures, is about something else.
+type SubjectError struct {
+	Want  Digests
+	Found []Subject
+}
+
+func (e *SubjectError) Error() string {
+	first := e.Found[0]
+	return fmt.Sprintf("the statement is about %+q %v (%d subjects), not about %v", first.Name, first.Digests, len(e.Found), e.Want)
+}
+
+// About returns nil if one of the statement's subjects is what has these digests, else a *SubjectError.
+func (s *Statement) About(d Digests) error {
+	for _, sub := range s.Subjects {
+		if sub.Digests.Same(d) {
+			return nil
+		}
+	}
+	return &SubjectError{d, s.Subjects}
+}
+
+// VerifyStatement reads a statement from an envelope, and returns it only if threshold of the keys signed it,
+// it is of this type and about what has these digests.
+func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicateType string, about Digests) (*Statement, []key.Public, error) {
+	e, err := ParseEnvelope(envelope)
+	if err != nil {
+		return nil, nil, err
+	}
+	payloadType, payload, signers, err := e.Verify(keys, threshold)
+	if err != nil {
+		return nil, nil, err
+	}
+	if payloadType != StatementPayload {
+		return nil, nil, badEnvelope("expected a payload of type %q, found %+q", StatementPayload, payloadType)
+	}
+	s, err := ParseStatement(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.PredicateType != predicateType {
+		return nil, nil, &EnvelopeError{"statement", fmt.Errorf("expected predicate type %q, found %+q", predicateType, s.PredicateType)}
+	}
+	if err := s.About(about); err != nil {
+		return nil, nil, err
+	}
+	return s, signers, nil
+}

@@ -1,0 +1,231 @@
+package exam
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Trust is whom to believe: the root policy, a project's beside it if there is one, and the time. It is a value
+// that any number of goroutines may use.
+type Trust struct {
+	Root    policy.Side
+	Project *policy.Side
+	Now     time.Time
+}
+
+// An Exam is what was found out about a subject, and what policy says to it.
+type Exam struct {
+	Subject
+	Signed   sign.Signed     // what was read
+	Signers  []sign.Signer   // whose signatures were verified
+	Decision policy.Decision // Undecided where the file itself was wrong
+	Identity Identity        // of a document, once the decision allowed it
+}
+
+// Find finds a key by its fingerprint in either policy, each of which then decides alone about what was verified.
+func (t *Trust) Find(f key.Fingerprint) (key.Public, bool) {
+	for _, s := range t.sides() {
+		if p, ok := s.Policy.Find(f); ok {
+			return p, true
+		}
+	}
+	return key.Public{}, false
+}
+
+// FindV1 finds what lines of the first format may mean by their 16 digits.
+func (t *Trust) FindV1(id string) (all []key.Public) {
+	for _, s := range t.sides() {
+		all = append(all, s.Policy.FindV1(id)...)
+	}
+	return all
+}
+
+func (t *Trust) sides() (sides []*policy.Side) {
+	for _, s := range []*policy.Side{&t.Root, t.Project} {
+		if s != nil && s.Policy != nil {
+			sides = append(sides, s)
+		}
+	}
+	return sides
+}
+
+// Decide asks the policies about what was verified already, now.
+func (t *Trust) Decide(r policy.Request) policy.Decision {
+	r.Now = t.Now
+	return policy.Decide(r, t.Root, t.Project)
+}
+
+// Examine reads a file from its beginning and finds out what it is worth for a purpose. The error is about the file
+// itself: those of sign.Read and sign.Check that leave nothing to decide, those of Subject.Identify, and those of
+// r. Without one, Decision has the word, also about a file that is unsigned or signed by strangers. The Exam is
+// there in both cases, as far as it came.
+//
+// A document is read twice. Examine is safe for use by many goroutines, each with its own r.
+func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Exam, error) {
+	e := &Exam{Subject: s}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return e, err
+	}
+	var err error
+	e.Signed, err = sign.Read(r, s.Signing())
+	if s.Voucher != policy.ByKeys {
+		err = vouched(err)
+	}
+	if err != nil {
+		return e, err
+	}
+	if s.Kind() == "rotation" {
+		return e, t.rotation(e, r)
+	}
+	unknown, err := t.verify(e)
+	if err != nil {
+		return e, err
+	}
+	e.Decision = t.Decide(e.request(unknown, purpose))
+	switch {
+	case !e.Decision.Allowed || !s.IsDocument():
+		return e, nil
+	case e.Signed.Format == sign.V1:
+		return e, t.firstFormat(e, r, purpose)
+	}
+	e.Identity, err = s.Identify(r, e.Signed.Stripped, t.Now)
+	return e, err
+}
+
+// firstFormat wants a manifest of the first format to be what it is asked for as. Whoever listed its very digest knows
+// what it is.
+func (t *Trust) firstFormat(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
+	switch {
+	case e.FirstFormat == nil && (purpose == policy.ToShow || e.Decision.ByDigest):
+		return nil
+	case e.FirstFormat == nil:
+		return ErrUnread
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	found, err := e.FirstFormat(r)
+	if err == nil && found.Name == "" {
+		err = ErrUnread
+	}
+	if err != nil {
+		return err
+	}
+	e.Identity = found
+	return e.is(found, cas.Digest{}, t.Now)
+}
+
+// vouched passes over what is wrong with the lines of a file that needs none. That it can't be read stays.
+func vouched(err error) error {
+	_, broken := errors.AsType[*sign.IntegrityError](err)
+	_, later := errors.AsType[*sign.VersionError](err)
+	if broken || later || errors.Is(err, sign.ErrTooMany) {
+		return nil
+	}
+	return err
+}
+
+// verify finds the signers of what was read, and the keys of lines that nobody here knows.
+func (t *Trust) verify(e *Exam) (unknown []string, err error) {
+	switch {
+	case e.Voucher != policy.ByKeys:
+		return nil, nil
+	case e.Signed.Format == sign.V1:
+		e.Signers, err = sign.CheckV1(e.Signed, t.FindV1)
+	default:
+		e.Signers, err = sign.Check(e.Signed, e.Claim(), t.Find)
+	}
+	return undecided(err)
+}
+
+// undecided takes the errors that a policy has the word about out of the way: unsigned, or signed by strangers
+// alone, whose keys it returns.
+func undecided(err error) (unknown []string, rest error) {
+	if e, ok := errors.AsType[*sign.UnknownKeyError](err); ok {
+		return e.Keys, nil
+	}
+	if errors.Is(err, sign.ErrUnsigned) {
+		return nil, nil
+	}
+	return nil, err
+}
+
+func (e *Exam) request(unknown []string, purpose policy.Purpose) policy.Request {
+	r := policy.Request{
+		Name: e.Name, Purpose: purpose, Voucher: e.Voucher, Signers: e.Signers, Unknown: unknown,
+		Raw: e.Signed.Raw, Stripped: e.Signed.Stripped, Tree: e.Tree, Files: e.Files, Listed: e.Listed,
+	}
+	if e.IsDocument() {
+		r.Document = e.Signed.Stripped
+	}
+	return r
+}
+
+// ExamineDocument is Examine for a document that was read already, as bundles and locks do that keep its lines
+// beside it: its signatures, and its end if it has one, are looked at under its own name. Signed is what the
+// document says, without a raw digest, which what is kept in two parts doesn't have.
+func (t *Trust) ExamineDocument(d *manifest.Document, expires time.Time, purpose policy.Purpose) (*Exam, error) {
+	e := &Exam{Subject: Subject{Name: d.Name}, Signed: sign.Signed{Stripped: d.ID, Lines: d.Signatures}}
+	if len(d.Signatures) > 0 {
+		e.Signed.Format = sign.V2
+	}
+	signers, err := d.Check(t.Find)
+	unknown, err := undecided(err)
+	if err != nil {
+		return e, err
+	}
+	e.Signers = signers
+	e.Decision = t.Decide(e.request(unknown, purpose))
+	if !e.Decision.Allowed {
+		return e, nil
+	}
+	e.Identity = Identity{d.ID, d.Name, expires}
+	return e, e.is(e.Identity, cas.Digest{}, t.Now)
+}
+
+// rotation decides about a rotation, by the rule that it is about.
+func (t *Trust) rotation(e *Exam, r io.ReadSeeker) error {
+	if t.Root.Policy == nil {
+		e.Decision = t.Decide(policy.Request{})
+		return nil
+	}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	doc, err := manifest.ReadRotation(r)
+	if err != nil {
+		return err
+	}
+	// The end of the offer is the policy's to judge, with all else.
+	if err := e.is(Identity{ID: doc.ID, Name: doc.Name}, e.Signed.Stripped, t.Now); err != nil {
+		return err
+	}
+	e.Identity = Identity{doc.ID, doc.Name, doc.Step.Expires}
+	signers, err := CheckRotation(doc, t.Root.Policy)
+	unknown, err := undecided(err)
+	if err != nil {
+		return err
+	}
+	e.Signers = signers
+	e.Decision.Answer = t.Root.DecideRotation(doc.Step, signers, unknown, t.Now)
+	return nil
+}
+
+// CheckRotation returns who of a policy's keys signed a rotation, and the new key if it did, which vouches for
+// itself here: its signature only shows that it is there.
+func CheckRotation(doc *manifest.Rotation, p *policy.Policy) ([]sign.Signer, error) {
+	fresh := doc.Step.Key.Public
+	return doc.Check(func(f key.Fingerprint) (key.Public, bool) {
+		if f == fresh.Fingerprint() {
+			return fresh, true
+		}
+		return p.Find(f)
+	})
+}

@@ -1,0 +1,181 @@
+package exam
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Subject is what somebody wants to use, and as what.
+type Subject struct {
+	Name  string     // kind:id
+	Style sign.Style // of the file's comments; a document's are Hash whatever this says
+
+	// Tree and Files are the other files of a tool that has them: the digest of their listing, and theirs.
+	Tree  cas.Digest
+	Files []cas.Digest
+
+	Voucher policy.Voucher // who vouches, when it isn't keys
+	Listed  bool           // a manifest that this Trust allows lists the raw digest
+
+	// FirstFormat reads a manifest of the first format for what it says of itself, since its signature says nothing
+	// of that. Where it is nil such a manifest may be shown and not used.
+	FirstFormat func(io.Reader) (Identity, error)
+}
+
+// Kind is the part of the name before the colon.
+func (s Subject) Kind() string {
+	kind, _, _ := strings.Cut(s.Name, ":")
+	return kind
+}
+
+// Domain is what signatures of things with this name are made in.
+func Domain(name string) sign.Domain {
+	switch (Subject{Name: name}).Kind() {
+	case "bundle":
+		return sign.Manifest
+	case "policy":
+		return sign.Policy
+	case "revocations":
+		return sign.Revocations
+	case "rotation":
+		return sign.Rotation
+	case "token":
+		return sign.Token
+	case "transcript":
+		return sign.Transcript
+	case "audit":
+		return sign.Audit
+	}
+	return sign.Item
+}
+
+// IsDocument reports whether the name is that of a document, and not of an item.
+func (s Subject) IsDocument() bool { return Domain(s.Name) != sign.Item }
+
+// Claim is what a signature says about the subject.
+func (s Subject) Claim() sign.Claim {
+	return sign.Claim{Domain: Domain(s.Name), Name: s.Name, Tree: s.Tree}
+}
+
+// Signing is the style that signature lines of the subject are written and read in, with the rule for those of the
+// first format where its kind has one.
+func (s Subject) Signing() sign.Style {
+	style := s.Style
+	if s.IsDocument() {
+		style = sign.Hash
+	}
+	if style == sign.NoStyle {
+		return style
+	}
+	switch s.Kind() {
+	case "directive":
+		return style | sign.V1Directive
+	case "knowledge":
+		return style | sign.V1Knowledge
+	case "tool", "bundle":
+		return style | sign.V1Tool
+	}
+	return style
+}
+
+// An Identity is what a document says of itself. That of an item, and of a document that no reader here knows, is
+// the zero Identity.
+type Identity struct {
+	ID      cas.Digest
+	Name    string    // as in Subject; "" of a policy
+	Expires time.Time // zero for never
+}
+
+// A NameError says that a document is another than it was asked for as.
+type NameError struct{ Want, Found string }
+
+func (e *NameError) Error() string {
+	return fmt.Sprintf("the document is %+q, not %+q", e.Found, e.Want)
+}
+
+// An ExpiredError says that a document is past its end.
+type ExpiredError struct {
+	Name         string
+	Expires, Now time.Time
+}
+
+func (e *ExpiredError) Error() string {
+	return fmt.Sprintf("%+q expired at %s; the clock says %s", e.Name, e.Expires.UTC().Format(time.RFC3339), e.Now.UTC().Format(time.RFC3339))
+}
+
+// ErrUnread is returned for a document that a signature of the first format has made usable, and that nobody here can
+// read: the signature is for no name, so that it could be any file of its signer's.
+var ErrUnread = errors.New("signed in the first format (v1), which binds no name, and not read as a manifest of that format")
+
+// ErrChanged is returned for a file that isn't what it was when it was read before.
+var ErrChanged = errors.New("changed while it was read")
+
+// Identify reads a document from its beginning and wants it to be the subject, not past its end, and the one with
+// this id; the zero id stands for any. Of an item there is nothing to read.
+func (s Subject) Identify(r io.ReadSeeker, id cas.Digest, now time.Time) (Identity, error) {
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return Identity{}, err
+	}
+	found, err := s.identity(r)
+	if err != nil {
+		return Identity{}, err
+	}
+	return found, s.is(found, id, now)
+}
+
+// identity reads what a document says of itself.
+func (s Subject) identity(r io.Reader) (Identity, error) {
+	switch s.Kind() {
+	case "bundle":
+		list, err := manifest.ReadFileList(r, func(*manifest.File) error { return nil })
+		if err != nil {
+			return Identity{}, err
+		}
+		return Identity{list.ID, list.Name, list.Expires}, nil
+	case "revocations":
+		list, err := manifest.ReadRevocations(r)
+		if err != nil {
+			return Identity{}, err
+		}
+		return Identity{list.ID, list.Name, list.Expires}, nil
+	case "rotation":
+		step, err := manifest.ReadRotation(r)
+		if err != nil {
+			return Identity{}, err
+		}
+		return Identity{step.ID, step.Name, step.Step.Expires}, nil
+	case "policy":
+		b, err := io.ReadAll(io.LimitReader(r, yamltree.MaxBytes+1))
+		if err != nil {
+			return Identity{}, err
+		}
+		p, err := policy.Parse(b)
+		if err != nil {
+			return Identity{}, err
+		}
+		return Identity{ID: p.ID()}, nil
+	}
+	return Identity{}, nil
+}
+
+// is holds what a document says of itself against what is wanted.
+func (s Subject) is(found Identity, id cas.Digest, now time.Time) error {
+	switch {
+	case !found.ID.IsZero() && !id.IsZero() && found.ID != id:
+		return ErrChanged
+	case found.Name != "" && found.Name != s.Name:
+		return &NameError{s.Name, found.Name}
+	case !found.Expires.IsZero() && !now.Before(found.Expires):
+		return &ExpiredError{s.Name, found.Expires, now}
+	}
+	return nil
+}

@@ -1,0 +1,21 @@
+// Package floor answers: what is the least that has to hold where an item is executed?
+//
+// It is the section "exec" of a policy, but for the secrets, and what a project's may add to a root's:
+//
+//	exec:
+//	  floor: landlock
+//	  strangers: namespace
+//	  network: [api.acme.example, "*.acme.example:443"]
+//	  toolchain: enforce
+//	  audit: required
+//
+//	floor       the least sandbox for every item: none, limits (environment, directory, resource limits), landlock
+//	            (and rules over files and system calls), namespace (and namespaces of its own); each includes those
+//	            before it
+//	strangers   the same for items of other people's keys; landlock if nothing is said
+//	network     the most that an item may reach, whatever it was granted: all, none, or hosts
+//	toolchain   record, or enforce: what executes is pinned too
+//	audit       on, or required: no execution without a record of it
+//
+// A host is lower-case, "*." in front covers what is below it, and a port behind it leaves the others out.
+package floor

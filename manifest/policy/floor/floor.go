@@ -1,0 +1,150 @@
+package floor
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// An Exec is the floor under execution. The zero Exec asks for nothing.
+type Exec struct {
+	Floor     Level   // the least sandbox for every item
+	Strangers Level   // the least for items of other people's keys; Unset: Landlock
+	Network   Network // the most network
+	Enforce   bool    // toolchain: enforce
+	Audit     bool    // audit: required
+}
+
+// A Level is a level of the sandbox; a higher one includes the lower.
+type Level uint8
+
+// The levels, by their words in the file.
+const (
+	Unset     Level = iota
+	None            // none
+	Limits          // limits: environment, directory, resource limits
+	Landlock        // landlock: and rules over files and system calls
+	Namespace       // namespace: and namespaces of its own
+)
+
+var levels = []string{"", "none", "limits", "landlock", "namespace"}
+
+func (l Level) String() string { return levels[l] }
+
+// A Network is the most that an item may reach, whatever it was granted. The zero Network sets no bound.
+type Network struct {
+	Bound bool
+	Hosts []string // with Bound: these alone, as in "api.example.com", "*.example.com:443"; empty: none
+}
+
+// Read reads the section. Fields that are named here are for somebody else to read.
+func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
+	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit"}, others...)...); err != nil {
+		return e, err
+	}
+	for _, f := range []struct {
+		name string
+		to   *Level
+	}{{"floor", &e.Floor}, {"strangers", &e.Strangers}} {
+		word, err := n.Choice(f.name, levels[1:]...)
+		if err != nil {
+			return e, err
+		}
+		*f.to = Level(max(0, slices.Index(levels, word)))
+	}
+	toolchain, err := n.Choice("toolchain", "record", "enforce")
+	if err != nil {
+		return e, err
+	}
+	audit, err := n.Choice("audit", "on", "required")
+	if err != nil {
+		return e, err
+	}
+	e.Enforce, e.Audit = toolchain == "enforce", audit == "required"
+	if net := n.Get("network"); net != nil {
+		if e.Network, err = readNetwork(net); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// readNetwork reads all, none, or a list of hosts.
+func readNetwork(n *yamltree.Node) (Network, error) {
+	if n.Shape == yamltree.Scalar {
+		switch n.Text {
+		case "all":
+			return Network{}, nil
+		case "none":
+			return Network{Bound: true}, nil
+		}
+		return Network{}, n.Errorf("expected all, none or a list of hosts")
+	}
+	hosts, err := n.ItemWords()
+	if err != nil {
+		return Network{}, err
+	}
+	for i, h := range hosts {
+		host, port, found := strings.Cut(strings.TrimPrefix(h, "*."), ":")
+		good := host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
+		for label := range strings.SplitSeq(host, ".") {
+			good = good && label != "" && label[0] != '-'
+		}
+		if found {
+			good = good && yamltree.IsNumber(port) && len(port) <= 5 && port[0] != '0'
+		}
+		if !good {
+			return Network{}, n.Kids[i].Errorf("%s", fmt.Sprintf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", h[:min(len(h), 100)]))
+		}
+	}
+	return Network{Bound: true, Hosts: hosts}, nil
+}
+
+// Narrow returns what holds under e, a root's, and p, a project's: never less strict than e.
+func (e Exec) Narrow(p Exec) Exec {
+	e.Floor = max(e.Floor, p.Floor)
+	if p.Strangers != Unset {
+		e.Strangers = max(cmp.Or(e.Strangers, Landlock), p.Strangers)
+	}
+	e.Network = e.Network.narrow(p.Network)
+	e.Enforce = e.Enforce || p.Enforce
+	e.Audit = e.Audit || p.Audit
+	return e
+}
+
+func (n Network) narrow(o Network) Network {
+	switch {
+	case !o.Bound:
+		return n
+	case !n.Bound:
+		return o
+	}
+	both := Network{Bound: true}
+	for _, a := range n.Hosts {
+		for _, b := range o.Hosts {
+			aHost, aPort, _ := strings.Cut(a, ":")
+			bHost, bPort, _ := strings.Cut(b, ":")
+			host := aHost
+			if !covers(bHost, aHost) {
+				host = bHost
+			}
+			if !covers(aHost, host) || aPort != "" && bPort != "" && aPort != bPort {
+				continue
+			}
+			if port := cmp.Or(aPort, bPort); port != "" {
+				host += ":" + port
+			}
+			both.Hosts = append(both.Hosts, host)
+		}
+	}
+	return both
+}
+
+// covers reports whether one host pattern allows all that another allows.
+func covers(a, b string) bool {
+	rest, star := strings.CutPrefix(a, "*")
+	return a == b || star && len(b) > len(rest) && strings.HasSuffix(b, rest)
+}

@@ -1,0 +1,83 @@
+package glob
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestBadGlobs(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                "has an empty segment",
+		"a//b":                            "has an empty segment",
+		"/a":                              "has an empty segment",
+		"a/":                              "has an empty segment",
+		"Tool:a":                          `"Tool" is not a kind`,
+		":a":                              `"" is not a kind`,
+		"a b":                             "only letters, digits",
+		"a/[bc]":                          "only letters, digits",
+		"a/?":                             "only letters, digits",
+		"a/\u00e9":                        "only letters, digits",
+		"**/**":                           `"**/**" says no more`,
+		"a**":                             `"**" stands for whole segments`,
+		"a/.b*":                           "no segment of an id begins with \".\"",
+		"tool:a@1":                        "only letters, digits",
+		"aux/" + strings.Repeat("x", 197): "is longer than 200 bytes",
+	} {
+		if _, err := Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if _, err := Parse("a." + strings.Repeat("x", 190)); err != nil {
+		t.Errorf("a long id: %v", err)
+	}
+	if _, err := Parse("a./b"); err == nil {
+		t.Error("an id that can't be one is a glob")
+	}
+}
+
+func TestBadNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"":                       "expected kind:id",
+		"a":                      "expected kind:id",
+		"A:b":                    "expected kind:id",
+		"tool:":                  "",
+		"tool:../x":              "",
+		"bundle:a@":              `"" is not a version`,
+		"bundle:a@1/2":           `"1/2" is not a version`,
+		strings.Repeat("x", 200): "...",
+	} {
+		if _, err := ParseName(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// Two globs that collide were to be refused where they stand; met all the same, neither decides.
+func TestTie(t *testing.T) {
+	n, err := ParseName("tool:acme/ab")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pick := func(texts ...string) (int, error) {
+		var globs []Glob
+		for _, text := range texts {
+			globs = append(globs, mustGlob(t, text))
+		}
+		return Most(globs, func(g *Glob) *Glob { return g }, n)
+	}
+	if _, err := pick("acme/a*", "acme/a*b"); !errors.Is(err, errTie) {
+		t.Errorf("a tie: %v", err)
+	}
+	for _, c := range []struct {
+		globs []string
+		want  int
+	}{
+		{nil, -1}, {[]string{"other/**"}, -1}, {[]string{"**", "acme/**"}, 1}, {[]string{"acme/**", "**"}, 0},
+		{[]string{"acme/**", "tool:acme/**"}, 1}, {[]string{"acme/ab", "acme/ab*"}, 0},
+	} {
+		if at, err := pick(c.globs...); err != nil || at != c.want {
+			t.Errorf("%q: %d, %v; want %d", c.globs, at, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package glob
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+const (
+	maxGlob    = 200
+	maxKind    = 32
+	maxVersion = 64
+)
+
+// A Name is what a rule decides about, taken apart: "bundle:acme/x@1.2.0" is kind bundle, id acme/x. Rules see
+// no version, for whoever may vouch for one version may vouch for the next.
+type Name struct{ Kind, ID string }
+
+// ParseName reads the names of decision 3 that are made of a kind and an id.
+func ParseName(s string) (Name, error) {
+	kind, id, ok := strings.Cut(s, ":")
+	if !ok || !isKind(kind) {
+		return Name{}, fmt.Errorf("%+q is not a name: expected kind:id", clip(s))
+	}
+	if kind == "bundle" {
+		var version string
+		if id, version, ok = strings.Cut(id, "@"); ok && !isVersion(version) {
+			return Name{}, fmt.Errorf("%+q is not a name: %+q is not a version", clip(s), clip(version))
+		}
+	}
+	if err := portable.CheckID(id); err != nil {
+		return Name{}, err
+	}
+	return Name{kind, id}, nil
+}
+
+func isKind(s string) bool {
+	return s != "" && len(s) <= maxKind && 'a' <= s[0] && s[0] <= 'z' && only(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
+}
+
+const alnum = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+func isVersion(s string) bool { return s != "" && len(s) <= maxVersion && only(s, alnum+".+-") }
+
+func only(s, chars string) bool {
+	for i := range len(s) {
+		if strings.IndexByte(chars, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// named reports whether a kind is covered only by globs that say it: whoever may vouch for all items may not
+// for that reason vouch for revocation lists, build results or the audit log.
+func named(kind string) bool {
+	switch kind {
+	case "audit", "build", "policy", "revocations", "rotation", "token", "transcript":
+		return true
+	}
+	return false
+}
+
+// A Glob is one pattern of a policy over names, parsed.
+type Glob struct {
+	text   string
+	kind   string   // "" covers every kind that is not named
+	prefix string   // of the id, up to the first star
+	rank   int      // which of two that match decides: the higher
+	segs   []string // of the id; a last "**" stands as "*", "**"
+}
+
+// Parse reads a glob.
+func Parse(text string) (Glob, error) {
+	g := Glob{text: text}
+	bad := func(format string, args ...any) (Glob, error) {
+		return Glob{}, fmt.Errorf("pattern %+q: %s", clip(text), fmt.Sprintf(format, args...))
+	}
+	if len(text) > maxGlob {
+		return bad("is longer than %d bytes", maxGlob)
+	}
+	id := text
+	if kind, rest, ok := strings.Cut(text, ":"); ok {
+		if !isKind(kind) {
+			return bad("%+q is not a kind; leave the kind out to cover all of them", kind)
+		}
+		g.kind, id = kind, rest
+	}
+	g.segs = strings.Split(id, "/")
+	for i, seg := range g.segs {
+		switch {
+		case seg == "":
+			return bad("has an empty segment")
+		case !only(seg, alnum+"._-*"):
+			return bad("only letters, digits, . _ - and the wildcards * and ** may stand between slashes")
+		case seg == "**" && i > 0 && g.segs[i-1] == "**":
+			return bad(`"**/**" says no more than "**"`)
+		case seg != "**" && strings.Contains(seg, "**"):
+			return bad(`"**" stands for whole segments: write it between slashes`)
+		case !strings.ContainsRune(alnum+"*", rune(seg[0])):
+			return bad("no segment of an id begins with %+q", seg[:1])
+		}
+	}
+	g.prefix, _, _ = strings.Cut(id, "*")
+	g.rank = 2 * len(g.prefix)
+	if g.prefix == id {
+		// A pattern without a star ends where its prefix ends, and that end is one literal more.
+		if err := portable.CheckID(id); err != nil {
+			return bad("%s", err)
+		}
+		g.rank += 2
+	}
+	if g.kind != "" {
+		g.rank++
+	}
+	if last := len(g.segs) - 1; g.segs[last] == "**" {
+		g.segs = append(g.segs[:last:last], "*", "**")
+	}
+	return g, nil
+}
+
+// Match reports whether the glob covers n. Its time is bounded by the product of the lengths.
+func (g *Glob) Match(n Name) bool {
+	if g.kind != n.Kind && (g.kind != "" || named(n.Kind)) || !strings.HasPrefix(n.ID, g.prefix) {
+		return false
+	}
+	segs, rest := g.segs, n.ID
+	// After a "**" fails to end where it was tried, only the last one needs to be tried further on.
+	var retrySegs []string
+	var retry string
+	again := false
+	for rest != "" {
+		if len(segs) > 0 && segs[0] == "**" {
+			segs = segs[1:]
+			retrySegs, retry, again = segs, rest, true
+			continue
+		}
+		head, tail, _ := strings.Cut(rest, "/")
+		if len(segs) > 0 && matchSegment(segs[0], head) {
+			segs, rest = segs[1:], tail
+			continue
+		}
+		if !again {
+			return false
+		}
+		_, retry, _ = strings.Cut(retry, "/")
+		segs, rest = retrySegs, retry
+	}
+	return len(segs) == 0 || len(segs) == 1 && segs[0] == "**"
+}
+
+// MatchAny reports whether one of the globs covers n.
+func MatchAny(globs []Glob, n Name) bool {
+	for i := range globs {
+		if globs[i].Match(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// Text is the glob as it was written.
+func (g *Glob) Text() string { return g.text }
+
+// matchSegment matches one segment, in which "*" stands for any run of characters, also an empty one.
+func matchSegment(pattern, s string) bool {
+	star, mark := -1, 0
+	i, j := 0, 0
+	for j < len(s) {
+		switch {
+		case i < len(pattern) && pattern[i] == '*':
+			star, mark = i, j
+			i++
+		case i < len(pattern) && pattern[i] == s[j]:
+			i++
+			j++
+		case star >= 0:
+			mark++
+			i, j = star+1, mark
+		default:
+			return false
+		}
+	}
+	for i < len(pattern) && pattern[i] == '*' {
+		i++
+	}
+	return i == len(pattern)
+}
+
+// errTie is what two rules get that could both decide a name.
+var errTie = errors.New("no rule is the more particular one")
+
+// Collide reports whether two globs of one rank could both match a name. It errs on the side of yes: only
+// different kinds, different prefixes and different endings tell globs apart.
+func Collide(a, b *Glob) bool {
+	if a.rank != b.rank || a.kind != b.kind || a.prefix != b.prefix {
+		return false
+	}
+	x, y := ending(a.text), ending(b.text)
+	return strings.HasSuffix(x, y) || strings.HasSuffix(y, x)
+}
+
+func ending(text string) string { return text[strings.LastIndexByte(text, '*')+1:] }
+
+// Most picks the glob that decides about n: the one with the highest rank among those that match. It returns
+// -1 when none does.
+func Most[T any](all []T, globOf func(*T) *Glob, n Name) (int, error) {
+	best := -1
+	for i := range all {
+		g := globOf(&all[i])
+		if best >= 0 && g.rank < globOf(&all[best]).rank || !g.Match(n) {
+			continue
+		}
+		if best >= 0 && g.rank == globOf(&all[best]).rank {
+			return -1, fmt.Errorf("%+q and %+q: %w", globOf(&all[best]).text, g.text, errTie)
+		}
+		best = i
+	}
+	return best, nil
+}
+
+// clip bounds what a message repeats of what somebody else wrote.
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "..."
+	}
+	return s
+}

@@ -1,0 +1,238 @@
+package rollback
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// timeForm is the one form of a moment, whole seconds in UTC.
+const timeForm = "2006-01-02T15:04:05Z"
+
+// parseTime reads a moment in its one form.
+func parseTime(text string) (time.Time, bool) {
+	t, err := time.Parse(timeForm, text)
+	return t, err == nil && t.Format(timeForm) == text
+}
+
+const (
+	journalFamily = "rye journal rollback/"
+	journalHeader = journalFamily + "2\n"
+
+	opSeen   = "seen"   // a position has an id
+	opMove   = "move"   // and the name is at it
+	opForget = "forget" // nothing is known of the name any more
+)
+
+// A sum is written as 16 hexadecimal digits: enough to find damage by accident, which is all it is for.
+type sum [8]byte
+
+func sumOf(b []byte) (s sum) {
+	d := cas.Sum(b)
+	copy(s[:], d[:])
+	return s
+}
+
+// A record is one line of a journal.
+type record struct {
+	prev sum // of the line before
+	op   string
+	Step
+}
+
+// append appends the line and returns its sum.
+func (r record) append(b []byte) ([]byte, sum) {
+	from := len(b)
+	b = hex.AppendEncode(b, r.prev[:])
+	b = append(append(b, ' '), r.op...)
+	b = strconv.AppendQuoteToASCII(append(b, ' '), r.Source)
+	b = strconv.AppendQuoteToASCII(append(b, ' '), r.Name)
+	if r.op != opForget {
+		b = append(append(b, ' '), r.Position...)
+		b = r.ID.Append(append(b, ' '))
+		b = r.At.AppendFormat(append(b, ' '), timeForm)
+	}
+	s := sumOf(b[from:])
+	b = hex.AppendEncode(append(b, ' '), s[:])
+	return append(b, '\n'), s
+}
+
+var errRecord = errors.New("not a record")
+
+// parseRecord reads a line, given without its LF, that append wrote.
+func parseRecord(line []byte) (r record, s sum, err error) {
+	rest := string(line)
+	prev, rest, _ := strings.Cut(rest, " ")
+	if n, err := hex.Decode(r.prev[:], limit(prev, 2*len(r.prev))); err != nil || n != len(r.prev) {
+		return r, s, errRecord
+	}
+	r.op, rest, _ = strings.Cut(rest, " ")
+	for _, field := range []*string{&r.Source, &r.Name} {
+		quoted, err := strconv.QuotedPrefix(rest)
+		if err != nil {
+			return r, s, errRecord
+		}
+		if *field, err = strconv.Unquote(quoted); err != nil {
+			return r, s, errRecord
+		}
+		rest = strings.TrimPrefix(rest[len(quoted):], " ")
+	}
+	switch r.op {
+	case opForget:
+	case opSeen, opMove:
+		var id, at string
+		r.Position, rest, _ = strings.Cut(rest, " ")
+		id, rest, _ = strings.Cut(rest, " ")
+		at, _, _ = strings.Cut(rest, " ")
+		var ok bool
+		if r.ID, err = cas.ParseDigest(id); err != nil {
+			return r, s, errRecord
+		}
+		if r.At, ok = parseTime(at); !ok || r.check() != nil {
+			return r, s, errRecord
+		}
+	default:
+		return r, s, errRecord
+	}
+	// Whatever was passed over above, what is accepted is what append writes.
+	again, s := r.append(nil)
+	if !bytes.Equal(again[:len(again)-1], line) {
+		return r, s, errRecord
+	}
+	r.ByName = r.op == opMove
+	return r, s, nil
+}
+
+// limit returns s as bytes, or none if it isn't n bytes long.
+func limit(s string, n int) []byte {
+	if len(s) != n {
+		return nil
+	}
+	return []byte(s)
+}
+
+// check returns nil if a journal can remember the step.
+func (s *Step) check() error {
+	switch {
+	case len(s.Source) > maxSource || !utf8.ValidString(s.Source):
+		return fmt.Errorf("%+q is no source of signed documents", s.Source)
+	case s.Name == "" || len(s.Name) > maxName || !utf8.ValidString(s.Name) || strings.ContainsFunc(s.Name, unicode.IsControl):
+		return fmt.Errorf("%+q is no name of signed documents", s.Name)
+	case !isPosition(s.Position):
+		return fmt.Errorf("%+q is neither a version nor a counter", s.Position)
+	case s.ID.IsZero():
+		return fmt.Errorf("%q %s has no id", s.Name, s.Position)
+	case s.At.Year() < 0 || s.At.Year() > 9999:
+		return fmt.Errorf("%q %s was seen at no time", s.Name, s.Position)
+	}
+	return nil
+}
+
+const (
+	maxSource = 4096 + 100 // a path is one
+	maxName   = 1000
+)
+
+func isPosition(s string) bool {
+	_, ok := counter(s)
+	return ok || manifest.CheckVersion(s) == nil
+}
+
+// counter reads a position that is no version.
+func counter(s string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n >= 0 && strconv.FormatInt(n, 10) == s
+}
+
+// comparePositions orders two versions or two counters; what is neither isn't ok.
+func comparePositions(a, b string) (order int, ok bool) {
+	m, isCounter := counter(a)
+	n, both := counter(b)
+	switch {
+	case isCounter != both:
+		return 0, false
+	case both:
+		return cmp.Compare(m, n), true
+	}
+	return manifest.CompareVersions(a, b), true
+}
+
+// readJournal reads a journal to its end. It stops before what a process left that died while writing, and
+// refuses everything else that isn't a record.
+func readJournal(b []byte) (*memory, error) {
+	if len(b) > maxJournal {
+		return nil, &DamagedError{Offset: maxJournal, Reason: "it is too large"}
+	}
+	if !bytes.HasPrefix(b, []byte(journalHeader)) {
+		if rest, ok := bytes.CutPrefix(b, []byte(journalFamily)); ok {
+			version, _, ended := bytes.Cut(rest, []byte("\n"))
+			if _, number := counter(string(version)); ended && number {
+				return nil, &VersionError{string(version)}
+			}
+		}
+		return nil, &DamagedError{Reason: fmt.Sprintf("it doesn't begin with %q", journalHeader)}
+	}
+	m := newMemory()
+	m.last = sumOf([]byte(journalHeader))
+	m.size = int64(len(journalHeader))
+	for rest := b[m.size:]; len(rest) > 0; rest = b[m.size:] {
+		n := bytes.IndexByte(rest, '\n')
+		r, s, err := record{}, sum{}, errRecord
+		if n >= 0 {
+			r, s, err = parseRecord(rest[:n])
+		}
+		if err != nil {
+			return m, m.tail(rest)
+		}
+		if r.prev != m.last {
+			return nil, &DamagedError{Offset: m.size, Reason: "records are missing before it, or not in their order"}
+		}
+		m.take(r)
+		m.last = s
+		m.size += int64(n) + 1
+	}
+	return m, nil
+}
+
+// A VersionError says that a journal is in a format that comes after ours.
+type VersionError struct{ Found string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the journal has format %s, expected 2", e.Found)
+}
+
+// tail decides what to make of bytes that begin with no record. A process that dies while it writes leaves the
+// beginning of its records, without LF, or, with the machine, runs of NUL where nothing was written. Everything
+// else was a record once, and losing it silently would be forgetting.
+func (m *memory) tail(b []byte) error {
+	damage := &DamagedError{Offset: m.size, Reason: "not a record"}
+	n := bytes.IndexByte(b, '\n')
+	for line := range bytes.Lines(b[n+1:]) {
+		if _, _, err := parseRecord(bytes.TrimSuffix(line, []byte("\n"))); n >= 0 && err == nil {
+			return damage
+		}
+	}
+	if n >= 0 && !bytes.Contains(b, make([]byte, 16)) {
+		return damage
+	}
+	// A whole record whose LF alone is missing or spoilt is taken: no record is lost to one bad byte.
+	for _, whole := range [][]byte{b, b[:len(b)-1]} {
+		if r, s, err := parseRecord(whole); err == nil && r.prev == m.last {
+			m.take(r)
+			m.repair, _ = r.append(nil)
+			m.last = s
+		}
+	}
+	m.torn = true
+	return nil
+}
