@@ -48,7 +48,14 @@ func splitVersion(v string) (core, pre, build string) {
 	return v, pre, build
 }
 
-func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return s != ""
+}
 
 func isNumber(s string) bool { return isDigits(s) && (len(s) == 1 || s[0] != '0') }
 

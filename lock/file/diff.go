@@ -1,0 +1,299 @@
+package file
+
+import (
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Kind says in which way something changed.
+type Kind string
+
+// The kinds of changes. What is replaced has other bytes under the version that it had before.
+const (
+	RequirementAdded   Kind = "requirement_added"
+	RequirementRemoved Kind = "requirement_removed"
+	RequirementChanged Kind = "requirement_changed" // the range
+	SourceChanged      Kind = "source_changed"      // of a requirement, a bundle, or both
+	BundleAdded        Kind = "bundle_added"
+	BundleRemoved      Kind = "bundle_removed"
+	BundleUpgraded     Kind = "bundle_upgraded"
+	BundleDowngraded   Kind = "bundle_downgraded"
+	BundleReplaced     Kind = "bundle_replaced"
+	PinAdded           Kind = "pin_added"
+	PinRemoved         Kind = "pin_removed"
+	PinChanged         Kind = "pin_changed" // the version, the bytes, or those of the tool's other files
+	PinMoved           Kind = "pin_moved"   // to another space or bundle
+	SignerAdded        Kind = "signer_added"
+	SignerRemoved      Kind = "signer_removed"
+	FormatLowered      Kind = "format_lowered"
+	FormatRaised       Kind = "format_raised"
+	InterfaceChanged   Kind = "interface_changed"
+	GrantsChanged      Kind = "grants_changed"
+	ToolchainAdded     Kind = "toolchain_added"
+	ToolchainRemoved   Kind = "toolchain_removed"
+	ToolchainChanged   Kind = "toolchain_changed" // to another version
+	ToolchainReplaced  Kind = "toolchain_replaced"
+	ArtifactAdded      Kind = "artifact_added"
+	ArtifactRemoved    Kind = "artifact_removed"
+	ArtifactReplaced   Kind = "artifact_replaced"
+	DefinitionAdded    Kind = "definition_added"
+	DefinitionRemoved  Kind = "definition_removed"
+	DefinitionChanged  Kind = "definition_changed"
+)
+
+// A Change is one difference in what two locks mean.
+type Change struct {
+	Kind Kind   `json:"kind"`
+	Name string `json:"name"`           // the id of a bundle, a ref, or what else the entry is called
+	From string `json:"from,omitempty"` // what it was; for a signer, who it is
+	To   string `json:"to,omitempty"`
+}
+
+// Diff returns what is different in b, sorted by section and name. Locks without a difference are the same file. Both
+// must be sorted, as Parse returns them. A lock that isn't there is an empty one.
+func Diff(a, b *Lock) []Change {
+	var d differ
+	d.requires(a, b)
+	walk(a.Bundles, b.Bundles, compareBundles, d.bundle)
+	walk(a.Pins, b.Pins, comparePins, d.pin)
+	walk(a.Toolchain, b.Toolchain, comparePrograms, d.program)
+	walk(a.Artifacts, b.Artifacts, compareArtifacts, d.artifact)
+	walk(a.Definitions, b.Definitions, compareDefinitions, d.definition)
+	return d.changes
+}
+
+// Weakens reports whether less is asked for after the change than before, or somebody else: other signers, an older
+// format, other grants, another place that it comes from, other bytes under an old version. Signers who join others
+// weaken nothing. Whether other grants are wider is in the items; their hash can't tell.
+func (c Change) Weakens() bool {
+	switch c.Kind {
+	case SourceChanged, PinMoved, SignerRemoved, FormatLowered, GrantsChanged, BundleReplaced, ToolchainReplaced, ArtifactReplaced:
+		return true
+	}
+	return false
+}
+
+// Weakening returns those changes that weaken.
+func Weakening(changes []Change) []Change {
+	var out []Change
+	for _, c := range changes {
+		if c.Weakens() {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// walk calls f with the entries of each name in two sorted lists, nil where a list has none.
+func walk[T any](a, b []T, compare func(a, b T) int, f func(a, b *T)) {
+	for len(a) > 0 || len(b) > 0 {
+		order := 0
+		switch {
+		case len(b) == 0:
+			order = -1
+		case len(a) == 0:
+			order = 1
+		default:
+			order = compare(a[0], b[0])
+		}
+		var x, y *T
+		if order <= 0 {
+			x, a = &a[0], a[1:]
+		}
+		if order >= 0 {
+			y, b = &b[0], b[1:]
+		}
+		f(x, y)
+	}
+}
+
+// either returns an entry's name, from where it is.
+func either[T any](a, b *T, name func(T) string) string {
+	if a == nil {
+		return name(*b)
+	}
+	return name(*a)
+}
+
+type differ struct {
+	changes []Change
+	sources map[string][2]project.Source // changes of requirements that are told already
+}
+
+func (d *differ) add(kind Kind, name, from, to string) {
+	d.changes = append(d.changes, Change{kind, name, from, to})
+}
+
+func (d *differ) compare(kind Kind, name, from, to string) {
+	if from != to {
+		d.add(kind, name, from, to)
+	}
+}
+
+func sourceText(s project.Source) string {
+	if s.Index {
+		return "index " + s.Where
+	}
+	return s.Where
+}
+
+// source tells a change once, though the requirement and the bundle both say it.
+func (d *differ) source(name string, from, to project.Source) {
+	if from == to || d.sources[name] == [2]project.Source{from, to} {
+		return
+	}
+	if d.sources == nil {
+		d.sources = map[string][2]project.Source{}
+	}
+	d.sources[name] = [2]project.Source{from, to}
+	d.add(SourceChanged, name, sourceText(from), sourceText(to))
+}
+
+func (d *differ) requires(a, b *Lock) {
+	walk(a.Requires, b.Requires, compareRequirements, func(a, b *project.Requirement) {
+		name := either(a, b, func(r project.Requirement) string { return r.ID })
+		switch {
+		case a == nil:
+			d.add(RequirementAdded, name, "", b.Text)
+		case b == nil:
+			d.add(RequirementRemoved, name, a.Text, "")
+		default:
+			d.compare(RequirementChanged, name, a.Text, b.Text)
+			d.source(name, a.Source, b.Source)
+		}
+	})
+}
+
+func (d *differ) bundle(a, b *Bundle) {
+	name := either(a, b, func(b Bundle) string { return b.ID })
+	switch {
+	case a == nil:
+		d.add(BundleAdded, name, "", b.Version)
+		return
+	case b == nil:
+		d.add(BundleRemoved, name, a.Version, "")
+		return
+	}
+	switch {
+	case a.Version == b.Version:
+		d.compare(BundleReplaced, name, a.Version+" "+a.Manifest.String(), b.Version+" "+b.Manifest.String())
+	case manifest.CompareVersions(a.Version, b.Version) > 0:
+		d.add(BundleDowngraded, name, a.Version, b.Version)
+	default:
+		d.add(BundleUpgraded, name, a.Version, b.Version)
+	}
+	d.source(name, a.Source, b.Source)
+}
+
+func (d *differ) pin(a, b *Pin) {
+	if a != nil && b != nil && a.same(b) {
+		return // as most are
+	}
+	name := either(a, b, func(p Pin) string { return p.Ref.String() })
+	switch {
+	case a == nil:
+		d.add(PinAdded, name, "", content(b))
+		return
+	case b == nil:
+		d.add(PinRemoved, name, content(a), "")
+		return
+	}
+	if a.Version != b.Version || a.Digest != b.Digest || a.Tree != b.Tree {
+		d.add(PinChanged, name, content(a), content(b))
+	}
+	d.compare(PinMoved, name, a.From, b.From)
+	for _, s := range missing(a.Signers, b.Signers) {
+		d.add(SignerRemoved, name, s.String(), "")
+	}
+	for _, s := range missing(b.Signers, a.Signers) {
+		d.add(SignerAdded, name, "", s.String())
+	}
+	// Without signers there is no format that could be lower: that they are gone is told.
+	if a.Format != b.Format && a.Format != sign.None && b.Format != sign.None {
+		kind := FormatRaised
+		if b.Format < a.Format {
+			kind = FormatLowered
+		}
+		d.add(kind, name, a.Format.String(), b.Format.String())
+	}
+	d.compare(InterfaceChanged, name, hash(a.Interface), hash(b.Interface))
+	d.compare(GrantsChanged, name, hash(a.Grants), hash(b.Grants))
+}
+
+func (p *Pin) same(o *Pin) bool {
+	return p.Version == o.Version && p.Digest == o.Digest && p.Tree == o.Tree && p.From == o.From && slices.Equal(p.Signers, o.Signers) &&
+		p.Format == o.Format && p.Interface == o.Interface && p.Grants == o.Grants
+}
+
+// content says which bytes are pinned: version, digest and tree.
+func content(p *Pin) string {
+	text := p.Digest.String()
+	if p.Version != "" {
+		text = p.Version + " " + text
+	}
+	if !p.Tree.IsZero() {
+		text += " tree " + p.Tree.String()
+	}
+	return text
+}
+
+func hash(d cas.Digest) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.String()
+}
+
+// missing returns what is in a and not in b.
+func missing(a, b []key.Fingerprint) []key.Fingerprint {
+	var out []key.Fingerprint
+	for _, f := range a {
+		if !slices.Contains(b, f) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func (d *differ) program(a, b *Program) {
+	name := either(a, b, Program.name)
+	switch {
+	case a == nil:
+		d.add(ToolchainAdded, name, "", b.Version)
+	case b == nil:
+		d.add(ToolchainRemoved, name, a.Version, "")
+	case a.Version != b.Version:
+		d.add(ToolchainChanged, name, a.Version, b.Version)
+	default:
+		d.compare(ToolchainReplaced, name, a.Version+" "+a.Digest.String(), b.Version+" "+b.Digest.String())
+	}
+}
+
+func (d *differ) artifact(a, b *Artifact) {
+	name := either(a, b, Artifact.name)
+	switch {
+	case a == nil:
+		d.add(ArtifactAdded, name, "", b.Digest.String())
+	case b == nil:
+		d.add(ArtifactRemoved, name, a.Digest.String(), "")
+	default:
+		d.compare(ArtifactReplaced, name, a.Digest.String()+" "+a.Source, b.Digest.String()+" "+b.Source)
+	}
+}
+
+func (d *differ) definition(a, b *Definition) {
+	name := either(a, b, func(d Definition) string { return d.Name })
+	switch {
+	case a == nil:
+		d.add(DefinitionAdded, name, "", b.Digest.String())
+	case b == nil:
+		d.add(DefinitionRemoved, name, a.Digest.String(), "")
+	default:
+		d.compare(DefinitionChanged, name, a.Digest.String(), b.Digest.String())
+	}
+}

@@ -1,0 +1,58 @@
+// Package file answers: what does rye.lock say, and what do two of them say differently?
+//
+// A lock names exactly the bytes that a project runs. This package reads, writes and compares it; what goes into it is
+// package lock's matter, and whether it may be used is asked again at every use: a lock can only narrow.
+//
+// # The file
+//
+//	rye: "lock/2"
+//	requires:
+//	  "acme/base": {version: "^2.1", index: "https://bundles.acme.example/index.yaml"}
+//	  "acme/notes": {version: "*", from: "../notes"}
+//	bundles:
+//	  "acme/base": {version: "2.1.4", manifest: "blake3:2d3a…", index: "https://bundles.acme.example/index.yaml"}
+//	  "acme/notes": {version: "0.3.0", manifest: "blake3:77c1…", from: "../notes"}
+//	pins:
+//	  "tool:acme/base/fetch": {version: "1.2.0", digest: "blake3:9c5e…", from: "system:acme/base", signers: ["1eed…"], format: "v2", interface: "blake3:5f3d…", grants: "blake3:08b4…"}
+//	  "tool:acme/shop/run": {version: "0.1.0", digest: "blake3:e0a9…", tree: "blake3:4a4f…", from: "project", signers: ["83561a…", "9f02b7…"], format: "v2", interface: "blake3:6e46…", grants: "blake3:08b4…"}
+//	  "tool:rye/bash/bash": {version: "1.0.0", digest: "blake3:a7fc…", from: "system:rye/std", interface: "blake3:19aa…", grants: "blake3:c2d0…"}
+//	toolchain:
+//	  "python linux/amd64": {version: "3.13.1", digest: "blake3:b8d1…"}
+//	artifacts:
+//	  "pypi:requests@2.32.3": {digest: "blake3:3c07…", source: "sha256:7075…"}
+//	definitions:
+//	  "mcp:files/read": {digest: "blake3:d41f…"}
+//	end:
+//	  "rye.lock": {}
+//
+// It is a canonical document (package canon) without headers and without signature lines. A section that has nothing
+// to say is absent, except the last.
+//
+//	requires     what rye.yaml requires: the range as it stands there, and from or index (package project)
+//	bundles      id → version, manifest (the id of the bundle's manifest), and from or index: where it comes from
+//	pins         ref → version (where the item has one), digest (of the file's raw bytes), tree (where the tool has
+//	             other files), from (the label of the space: "project", "user", "system:" and a bundle), signers
+//	             (fingerprints, sorted, none twice, at most 16), format ("v1" or "v2", of their signatures), interface
+//	             and grants (the hashes of package shape, where the item has any)
+//	toolchain    name, a space, OS "/" architecture → version, digest
+//	artifacts    name "@" version → digest, source ("sha256:" or "sha512:" and the digest that the registry names)
+//	definitions  name → digest (of the JCS form)
+//	end          the one entry "rye.lock"
+//
+// A pin without signers is of an item that is admitted by its digest, or is part of rye: those from system:rye/std
+// never have any. There is a format exactly where there are signers.
+//
+// The section "end" is there because without it a file that was cut off at the end of a line would be a lock too, one
+// that has forgotten pins and who signed them. It is the same in every lock, so that it never stands in the way of a
+// merge.
+//
+// # What is refused
+//
+// Everything that isn't exactly this, with its line: another order, an entry twice, CR LF, a text after the end, a
+// half-written file, an empty one. Nothing of it counts as a lock of nothing. A lock of a newer format is a
+// *canon.VersionError. A file in which git has left a merge unfinished is a *MergeError, and Sides has the two files
+// that were to be merged. There are at most 262,144 entries in 128 MiB.
+//
+// That sections fit each other (a pin's bundle among bundles, its version within requires) isn't asked here: after a
+// merge they may not, and then package lock makes them.
+package file

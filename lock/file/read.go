@@ -1,0 +1,330 @@
+package file
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Read reads a lock from r.
+func Read(r io.Reader) (*Lock, error) {
+	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(b)
+}
+
+// Parse reads a lock. An error is a *canon.SyntaxError or an *Error with the line, a *canon.VersionError, or a
+// *MergeError.
+func Parse(b []byte) (*Lock, error) {
+	p := parser{Scanner: canon.NewScannerBytes(b, &lockSpec)}
+	// Nearly all lines are pins, and none is shorter than its digest.
+	p.lock.Pins = make([]Pin, 0, min(bytes.Count(b, []byte("\n")), len(b)/minPin))
+	err := p.read()
+	if p.Err() != nil {
+		err = p.Err()
+	}
+	if err != nil {
+		return nil, cause(b, err)
+	}
+	if len(p.lock.Pins) == 0 {
+		p.lock.Pins = nil
+	}
+	return &p.lock, nil
+}
+
+// cause returns what has made a good file one that is refused with err, if that can be seen: neither a sign of git's
+// nor a carriage return stands in any good one, so that they needn't be looked for before.
+func cause(b []byte, err error) error {
+	if line := mark(b); line > 0 {
+		return &MergeError{line}
+	}
+	if at := bytes.Index(b, []byte("\r\n")); at >= 0 {
+		line := 1 + bytes.Count(b[:at], []byte("\n"))
+		return &Error{line, errors.New("the line ends in CR LF, and the lines of a lock in LF alone: " +
+			"git keeps them with \"rye.lock text eol=lf\" in .gitattributes")}
+	}
+	return err
+}
+
+// minPin is less than the length of any pin.
+const minPin = 100
+
+type parser struct {
+	*canon.Scanner
+	lock Lock
+	text strings.Builder // the bytes of names, many to one allocation
+
+	// What the entry before said is most often what the next one says.
+	from    string
+	signers []key.Fingerprint
+	prints  []string // signers as they stand in the file
+}
+
+func (p *parser) errorf(format string, args ...any) error {
+	return &Error{p.Line(), fmt.Errorf(format, args...)}
+}
+
+func (p *parser) read() error {
+	if !p.Header() {
+		return p.Err()
+	}
+	if len(p.Comments()) > 0 {
+		return &Error{1, errors.New("a lock isn't signed")}
+	}
+	entries := [...]func() error{
+		inRequires: p.requirement, inBundles: p.bundle, inPins: p.pin,
+		inToolchain: p.tool, inArtifacts: p.artifact, inDefinitions: p.definition, inEnd: p.end,
+	}
+	ended := false
+	for p.Scan() {
+		section := p.Section()
+		if ended {
+			return p.errorf("this is behind the end")
+		}
+		if err := entries[section](); err != nil {
+			var own *Error
+			if !errors.As(err, &own) {
+				err = &Error{p.Line(), err}
+			}
+			return err
+		}
+		ended = section == inEnd
+	}
+	if !ended && p.Err() == nil {
+		return &Error{0, errors.New("the end is missing: the file was cut off")}
+	}
+	return p.Err()
+}
+
+// keep returns b as a string that stays.
+func (p *parser) keep(b []byte) string {
+	const chunk = 64 << 10
+	if p.text.Len()+len(b) > p.text.Cap() {
+		p.text = strings.Builder{}
+		p.text.Grow(max(chunk, len(b)))
+	}
+	from := p.text.Len()
+	p.text.Write(b)
+	return p.text.String()[from:]
+}
+
+func (p *parser) digest(field int) (d cas.Digest, err error) {
+	b := p.Str(field)
+	if b == nil {
+		return d, nil
+	}
+	// A digest of zeros names nothing, and stands for what isn't there.
+	if d, err = cas.ParseDigest(b); err == nil && d.IsZero() {
+		err = p.errorf("the digest is zero")
+	}
+	return d, err
+}
+
+func (p *parser) version(field int) (string, error) {
+	v := p.keep(p.Str(field))
+	if v == "" && !p.Has(field) {
+		return "", nil
+	}
+	return v, manifest.CheckVersion(v)
+}
+
+func (p *parser) end() error {
+	if string(p.Key()) != Name {
+		return p.errorf("expected %q", Name)
+	}
+	return nil
+}
+
+func (p *parser) source(from, index int) (project.Source, error) {
+	if p.Has(from) == p.Has(index) {
+		return project.Source{}, p.errorf("a bundle comes from one place: from, or index")
+	}
+	where := string(p.Str(from)) + string(p.Str(index))
+	s, err := project.ParseSource(where, p.Has(index))
+	if err == nil && s.Where != where {
+		err = p.errorf("%q is written %q", where, s.Where)
+	}
+	return s, err
+}
+
+func (p *parser) requirement() error {
+	source, err := p.source(requireFrom, requireIndex)
+	if err != nil {
+		return err
+	}
+	r, err := project.NewRequirement(string(p.Key()), string(p.Str(requireVersion)), source)
+	p.lock.Requires = append(p.lock.Requires, r)
+	return err
+}
+
+func (p *parser) bundle() (err error) {
+	b := Bundle{ID: p.keep(p.Key())}
+	if err := portable.CheckID(b.ID); err != nil {
+		return err
+	}
+	if System+b.ID == FromStd {
+		return p.errorf("%q is part of rye and isn't locked as a bundle", b.ID)
+	}
+	if b.Version, err = p.version(bundleVersion); err != nil {
+		return err
+	}
+	if b.Manifest, err = p.digest(bundleManifest); err != nil {
+		return err
+	}
+	b.Source, err = p.source(bundleFrom, bundleIndex)
+	p.lock.Bundles = append(p.lock.Bundles, b)
+	return err
+}
+
+func (p *parser) pin() (err error) {
+	var n Pin
+	if n.Ref, err = model.ParseRef(p.keep(p.Key())); err != nil {
+		return err
+	}
+	if n.Version, err = p.version(pinVersion); err != nil {
+		return err
+	}
+	for _, d := range []struct {
+		to    *cas.Digest
+		field int
+	}{{&n.Digest, pinDigest}, {&n.Tree, pinTree}, {&n.Interface, pinInterface}, {&n.Grants, pinGrants}} {
+		if *d.to, err = p.digest(d.field); err != nil {
+			return err
+		}
+	}
+	if from := p.Str(pinFrom); string(from) != p.from || p.from == "" {
+		if err := checkFrom(string(from)); err != nil {
+			return err
+		}
+		p.from = p.keep(from)
+	}
+	n.From = p.from
+	if n.Signers, err = p.fingerprints(p.Strs(pinSigners)); err != nil {
+		return err
+	}
+	switch string(p.Str(pinFormat)) {
+	case "":
+	case sign.V1.String():
+		n.Format = sign.V1
+	case sign.V2.String():
+		n.Format = sign.V2
+	default:
+		return p.errorf("format %+q is neither %q nor %q", p.Str(pinFormat), sign.V1, sign.V2)
+	}
+	if (n.Format == sign.None) != (len(n.Signers) == 0) {
+		return p.errorf("signers have a format, and a format has signers")
+	}
+	if n.From == FromStd && len(n.Signers) > 0 {
+		return p.errorf("nobody signs what is part of rye")
+	}
+	p.lock.Pins = append(p.lock.Pins, n)
+	return nil
+}
+
+func checkFrom(from string) error {
+	if from == FromProject || from == FromUser {
+		return nil
+	}
+	id, ok := strings.CutPrefix(from, System)
+	if !ok {
+		return fmt.Errorf("%+q is no space: expected %q, %q, or %q and a bundle", from, FromProject, FromUser, System)
+	}
+	return portable.CheckID(id)
+}
+
+func (p *parser) fingerprints(texts [][]byte) ([]key.Fingerprint, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	if slices.EqualFunc(texts, p.prints, func(b []byte, s string) bool { return string(b) == s }) {
+		return p.signers, nil
+	}
+	p.prints = nil
+	prints := make([]key.Fingerprint, len(texts))
+	for i, text := range texts {
+		f, err := key.ParseFingerprint(string(text))
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && f.Compare(prints[i-1]) <= 0 {
+			return nil, p.errorf("signers are sorted, none of them twice")
+		}
+		prints[i] = f
+	}
+	for _, text := range texts {
+		p.prints = append(p.prints, string(text))
+	}
+	p.signers = prints
+	return prints, nil
+}
+
+func (p *parser) tool() (err error) {
+	var t Program
+	name := p.keep(p.Key())
+	t.Name, t.Platform, _ = strings.Cut(name, " ")
+	goos, arch, ok := strings.Cut(t.Platform, "/")
+	if !ok || !word(t.Name) || !word(goos) || !word(arch) || strings.Contains(arch, "/") {
+		return p.errorf("%+q is no program on a platform, such as \"python linux/amd64\"", name)
+	}
+	if t.Version = p.keep(p.Str(toolVersion)); !word(t.Version) {
+		return p.errorf("%+q is no version of a program", t.Version)
+	}
+	t.Digest, err = p.digest(toolDigest)
+	p.lock.Toolchain = append(p.lock.Toolchain, t)
+	return err
+}
+
+func (p *parser) artifact() (err error) {
+	name := p.keep(p.Key())
+	at := strings.LastIndexByte(name, '@')
+	if at < 0 || !word(name[:at]) || !word(name[at+1:]) {
+		return p.errorf("%+q is no package and version, such as \"pypi:requests@2.32.3\"", name)
+	}
+	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.keep(p.Str(artifactSource))}
+	if !registryDigest(a.Source) {
+		return p.errorf("%+q is no digest of a registry: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
+	}
+	a.Digest, err = p.digest(artifactDigest)
+	p.lock.Artifacts = append(p.lock.Artifacts, a)
+	return err
+}
+
+func (p *parser) definition() (err error) {
+	d := Definition{Name: p.keep(p.Key())}
+	if !word(d.Name) {
+		return p.errorf("%+q is no name: expected visible ASCII without spaces, at most %d characters", d.Name, maxName)
+	}
+	d.Digest, err = p.digest(definitionDigest)
+	p.lock.Definitions = append(p.lock.Definitions, d)
+	return err
+}
+
+// word reports whether s is 1 to maxName visible characters of ASCII.
+func word(s string) bool {
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxName
+}
+
+func registryDigest(s string) bool {
+	algorithm, digits, _ := strings.Cut(s, ":")
+	return (algorithm == "sha256" && len(digits) == 64 || algorithm == "sha512" && len(digits) == 128) &&
+		strings.Trim(digits, "0123456789abcdef") == ""
+}

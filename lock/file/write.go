@@ -1,0 +1,148 @@
+package file
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Append appends the file that says what l says. What can't be read back isn't written: then dst is returned as it
+// was, with the error.
+func Append(dst []byte, l *Lock) ([]byte, error) {
+	e := encoder{Encoder: canon.NewEncoderBytes(dst, &lockSpec)}
+	for _, a := range l.Artifacts {
+		// It would be read as another name.
+		if strings.Contains(a.Version, "@") {
+			return dst, &Error{0, fmt.Errorf("the version %+q of %+q has %q in it", a.Version, a.Name, "@")}
+		}
+	}
+	e.write(l)
+	if err := e.Close(); err != nil {
+		return dst, err
+	}
+	b := e.Bytes()
+	// Reading it is the check: so there is one set of rules, and nothing that we write is refused elsewhere.
+	if _, err := Parse(b[len(dst):]); err != nil {
+		return dst, err
+	}
+	return b, nil
+}
+
+type encoder struct {
+	*canon.Encoder
+	scratch []byte
+	last    []key.Fingerprint
+	prints  []string // last as it is written
+}
+
+func (e *encoder) digest(field int, d cas.Digest) {
+	e.scratch = d.Append(e.scratch[:0])
+	e.StrBytes(field, e.scratch)
+}
+
+// given writes a digest if there is one.
+func (e *encoder) given(field int, d cas.Digest) {
+	if !d.IsZero() {
+		e.digest(field, d)
+	}
+}
+
+func (e *encoder) source(from, index int, s project.Source) {
+	if s.Index {
+		from = index
+	}
+	e.Str(from, s.Where)
+}
+
+func (e *encoder) write(l *Lock) {
+	for _, r := range sorted(l.Requires, compareRequirements) {
+		e.Begin(inRequires, r.ID)
+		e.Str(requireVersion, r.Text)
+		e.source(requireFrom, requireIndex, r.Source)
+		e.End()
+	}
+	for _, b := range sorted(l.Bundles, compareBundles) {
+		e.Begin(inBundles, b.ID)
+		e.Str(bundleVersion, b.Version)
+		e.digest(bundleManifest, b.Manifest)
+		e.source(bundleFrom, bundleIndex, b.Source)
+		e.End()
+	}
+	pins := sorted(l.Pins, comparePins)
+	for i := range pins {
+		e.pin(&pins[i])
+	}
+	for _, t := range sorted(l.Toolchain, comparePrograms) {
+		e.Begin(inToolchain, t.name())
+		e.Str(toolVersion, t.Version)
+		e.digest(toolDigest, t.Digest)
+		e.End()
+	}
+	for _, a := range sorted(l.Artifacts, compareArtifacts) {
+		e.Begin(inArtifacts, a.name())
+		e.digest(artifactDigest, a.Digest)
+		e.Str(artifactSource, a.Source)
+		e.End()
+	}
+	for _, d := range sorted(l.Definitions, compareDefinitions) {
+		e.Begin(inDefinitions, d.Name)
+		e.digest(definitionDigest, d.Digest)
+		e.End()
+	}
+	e.Begin(inEnd, Name)
+	e.End()
+}
+
+func (e *encoder) pin(p *Pin) {
+	e.scratch = appendRef(e.scratch[:0], p.Ref)
+	e.BeginBytes(inPins, e.scratch)
+	if p.Version != "" {
+		e.Str(pinVersion, p.Version)
+	}
+	e.digest(pinDigest, p.Digest)
+	e.given(pinTree, p.Tree)
+	e.Str(pinFrom, p.From)
+	if len(p.Signers) > 0 {
+		e.signers(p.Signers)
+	}
+	if p.Format != sign.None {
+		e.Str(pinFormat, p.Format.String())
+	}
+	e.given(pinInterface, p.Interface)
+	e.given(pinGrants, p.Grants)
+	e.End()
+}
+
+// signers writes fingerprints. Most pins have those of the pin before.
+func (e *encoder) signers(list []key.Fingerprint) {
+	if !slices.Equal(list, e.last) {
+		e.last, e.prints = slices.Clone(list), nil
+		for _, f := range sorted(list, key.Fingerprint.Compare) {
+			e.prints = append(e.prints, f.String())
+		}
+	}
+	e.Strs(pinSigners, e.prints)
+}
+
+func appendRef(b []byte, r model.Ref) []byte {
+	b = append(b, r.Kind...)
+	b = append(b, ':')
+	return append(b, r.ID...)
+}
+
+// sorted returns list in order, as a copy if it has to be.
+func sorted[T any](list []T, compare func(a, b T) int) []T {
+	if slices.IsSortedFunc(list, compare) {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortFunc(list, compare)
+	return list
+}

@@ -1,0 +1,72 @@
+package project
+
+import (
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// A MissingError is what an edit gets of a requirement that isn't there. It is an fs.ErrNotExist.
+type MissingError struct {
+	ID   string
+	Hint string // the one that was perhaps meant, as the end of a message; may be empty
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("%s: no bundle %+q is required%s", family, e.ID, e.Hint)
+}
+
+// Unwrap returns fs.ErrNotExist.
+func (e *MissingError) Unwrap() error { return fs.ErrNotExist }
+
+// change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what the file
+// may say.
+func (p *Project) change(edit func(root *yamltree.Node)) (*Project, error) {
+	t := p.tree.Copy()
+	edit(t.Root)
+	return Parse(t.Format(), p.running)
+}
+
+// Add adds a requirement, or makes the one with this id say what r says.
+func (p *Project) Add(r Requirement) (*Project, error) {
+	return p.change(func(root *yamltree.Node) {
+		n := root.Entry("requires", order...).Entry(r.ID)
+		from, index := r.Source.Where, ""
+		if r.Source.Index {
+			from, index = index, from
+		}
+		for i, text := range []string{r.Text, from, index} {
+			if n.Drop(requireKeys[i], text == "") {
+				n.Entry(requireKeys[i], requireKeys...).Set(text)
+			}
+		}
+	})
+}
+
+// SetVersion changes the range of a requirement that is there.
+func (p *Project) SetVersion(id, versions string) (*Project, error) {
+	if err := p.required(id); err != nil {
+		return nil, err
+	}
+	return p.change(func(root *yamltree.Node) { root.Get("requires").Get(id).Entry("version").Set(versions) })
+}
+
+// Remove takes out a requirement that is there.
+func (p *Project) Remove(id string) (*Project, error) {
+	if err := p.required(id); err != nil {
+		return nil, err
+	}
+	return p.change(func(root *yamltree.Node) { root.Get("requires").Drop(id, true) })
+}
+
+func (p *Project) required(id string) error {
+	if _, ok := p.Requirement(id); ok {
+		return nil
+	}
+	all := make([]string, len(p.Requires))
+	for i, r := range p.Requires {
+		all[i] = r.ID
+	}
+	return &MissingError{id, yamltree.Suggest(id, all)}
+}

@@ -1,0 +1,419 @@
+package project
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func read(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func goodFiles(t testing.TB) []string {
+	t.Helper()
+	files, err := filepath.Glob("testdata/good/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatal(files, err)
+	}
+	return files
+}
+
+// meaning is what a project says, without how it is written.
+type meaning struct {
+	Name, Version, Rye string
+	Requires           []string
+	Roots              []string
+}
+
+func meant(p *Project) meaning {
+	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye}
+	for _, r := range p.Requires {
+		m.Requires = append(m.Requires, fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range, r.Source.Index, r.Source.Remote(), r.Source.Where))
+	}
+	for _, r := range p.Roots {
+		m.Roots = append(m.Roots, fmt.Sprintf("%s one=%t", r.Text, r.One))
+	}
+	return m
+}
+
+func TestGood(t *testing.T) {
+	type golden struct {
+		Meaning meaning
+		Format  []string
+	}
+	got := map[string]golden{}
+	for _, file := range goodFiles(t) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Parse(b, "1.0.0")
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		checkStable(t, p)
+		got[filepath.Base(file)] = golden{meant(p), strings.Split(string(p.Format()), "\n")}
+	}
+	b, err := json.MarshalIndent(got, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b, '\n')
+	if *update {
+		if err := os.WriteFile("testdata/good.json", b, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := read(t, "good.json"); !bytes.Equal(b, want) {
+		t.Errorf("got\n%s\nwant\n%s", b, want)
+	}
+}
+
+// checkStable wants the same meaning of what is written, and the same text the second time.
+func checkStable(t *testing.T, p *Project) {
+	t.Helper()
+	b := p.Format()
+	again, err := Parse(b, p.running)
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, b)
+	}
+	if !bytes.Equal(again.Format(), b) || !reflect.DeepEqual(meant(again), meant(p)) {
+		t.Fatalf("written again it is other\n%s\n%s", b, again.Format())
+	}
+}
+
+type badCase struct {
+	Text, Want string
+	Valid      bool `json:",omitempty"` // the schema for editors accepts it
+}
+
+func badCases(t testing.TB) (cases []badCase) {
+	t.Helper()
+	if err := json.Unmarshal(read(t, "bad.json"), &cases); err != nil || len(cases) < 40 {
+		t.Fatal(len(cases), err)
+	}
+	return cases
+}
+
+func TestBad(t *testing.T) {
+	cases := badCases(t)
+	for i, c := range cases {
+		_, err := Parse([]byte(c.Text), "1.0.0")
+		switch {
+		case err == nil:
+			t.Errorf("%q is accepted", c.Text)
+		case *update:
+			cases[i].Want = err.Error()
+		case err.Error() != c.Want:
+			t.Errorf("%q:\n got %s\nwant %s", c.Text, err, c.Want)
+		}
+	}
+	if *update {
+		var b bytes.Buffer
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(cases); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("testdata/bad.json", b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestTooMany(t *testing.T) {
+	var requires, roots strings.Builder
+	requires.WriteString("requires:\n")
+	roots.WriteString("roots:\n")
+	for i := range maxRequires + 1 {
+		fmt.Fprintf(&requires, "  b%d: {version: \"*\", from: b}\n", i)
+		fmt.Fprintf(&roots, "  - b%d\n", i)
+	}
+	for text, want := range map[string]string{
+		requires.String(): "rye.yaml: line 1, column 1: has more than 1000 requirements",
+		roots.String():    "rye.yaml: line 1, column 1: has more than 1000 roots",
+		strings.Repeat("# x\n", yamltree.MaxBytes/4+1): "rye.yaml: is longer than 1048576 bytes",
+	} {
+		if _, err := Parse([]byte(text), ""); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+func TestNewer(t *testing.T) {
+	const text = "rye: \"0.3.0\"\nthings: {a: b}\n"
+	for running, newer := range map[string]bool{"0.2.9": true, "0.3.0-rc.1": true, "0.3.0": false, "1.0.0": false, "devel": false, "": false} {
+		_, err := Parse([]byte(text), running)
+		var e *NewerError
+		if errors.As(err, &e) != newer || err == nil {
+			t.Errorf("%q: %v", running, err)
+		}
+		if newer && err.Error() != "rye.yaml: asks for rye 0.3.0 or newer, this is "+running {
+			t.Error(err)
+		}
+	}
+}
+
+func mustParse(t testing.TB, text string) *Project {
+	t.Helper()
+	p, err := Parse([]byte(text), "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestRoots(t *testing.T) {
+	p := mustParse(t, "roots: [\"tool:acme/a\", \"tool:x/**\", acme/b]\n")
+	for ref, want := range map[model.Ref][3]bool{
+		{Kind: "tool", ID: "acme/a"}:      {true, false, false},
+		{Kind: "knowledge", ID: "acme/a"}: {false, false, false},
+		{Kind: "tool", ID: "x/y/z"}:       {false, true, false},
+		{Kind: "directive", ID: "acme/b"}: {false, false, true},
+		{Kind: "tool", ID: "acme/b"}:      {false, false, true},
+	} {
+		for i := range p.Roots {
+			if p.Roots[i].Match(ref) != want[i] {
+				t.Errorf("%s, %s: want %t", p.Roots[i].Text, ref, want[i])
+			}
+		}
+	}
+	if !p.Roots[0].One || p.Roots[1].One || p.Roots[2].One {
+		t.Error("which roots are refs?")
+	}
+}
+
+func TestEdits(t *testing.T) {
+	const text = `# ours
+name: shop
+
+# what we use
+requires:
+  # the base
+  acme/base: {version: "^2.1", from: "../base"}  # for now
+  acme/notes: {version: "*", from: "../notes"}
+`
+	need := func(id, versions, where string, index bool) Requirement {
+		s, err := ParseSource(where, index)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := NewRequirement(id, versions, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	p := mustParse(t, text)
+	for _, c := range []struct {
+		name string
+		edit func() (*Project, error)
+		want string
+	}{
+		{"add", func() (*Project, error) { return p.Add(need("x", "^1", "https://x.example/i", true)) },
+			text + "  x: {version: \"^1\", index: \"https://x.example/i\"}\n"},
+		{"add to nothing", func() (*Project, error) {
+			return mustParse(t, "name: shop\nroots: [a]\n").Add(need("x", "^1", "./x", false))
+		}, "name: shop\n\nrequires:\n  x: {version: \"^1\", from: x}\n\nroots:\n  - a\n"},
+		{"add what is there", func() (*Project, error) { return p.Add(need("acme/base", "^3", "https://x.example/i", true)) },
+			strings.Replace(text, `{version: "^2.1", from: "../base"}`, `{version: "^3", index: "https://x.example/i"}`, 1)},
+		{"add from elsewhere", func() (*Project, error) {
+			q, err := p.Add(need("acme/base", "^3", "https://x.example/i", true))
+			if err != nil {
+				return nil, err
+			}
+			return q.Add(need("acme/base", "^2.1", "../base", false))
+		}, text},
+		{"set version", func() (*Project, error) { return p.SetVersion("acme/notes", "~1.2") }, strings.Replace(text, `"*"`, `"~1.2"`, 1)},
+		{"remove", func() (*Project, error) { return p.Remove("acme/base") },
+			strings.Replace(text, "  # the base\n  acme/base: {version: \"^2.1\", from: \"../base\"}  # for now\n", "", 1)},
+		{"remove the last", func() (*Project, error) {
+			return mustParse(t, "# a\nrequires: # b\n  x: {version: \"*\", from: x}\n").Remove("x")
+		},
+			"# a\nrequires: {}  # b\n"},
+	} {
+		before := p.Format()
+		q, err := c.edit()
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		checkStable(t, q)
+		if got := string(q.Format()); got != c.want {
+			t.Errorf("%s: got\n%s\nwant\n%s", c.name, got, c.want)
+		}
+		if !bytes.Equal(p.Format(), before) {
+			t.Errorf("%s changed the project that it was made from", c.name)
+		}
+	}
+	for _, edit := range []func() (*Project, error){
+		func() (*Project, error) { return p.Remove("acme/bass") },
+		func() (*Project, error) { return p.SetVersion("acme/bass", "*") },
+	} {
+		_, err := edit()
+		var missing *MissingError
+		if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &missing) || err.Error() != `rye.yaml: no bundle "acme/bass" is required; did you mean "acme/base"?` {
+			t.Error(err)
+		}
+	}
+	if _, err := p.SetVersion("acme/base", "1.2.3"); err == nil {
+		t.Error("an edit makes what is no range")
+	}
+	if _, err := p.Add(Requirement{ID: "x", Text: "*"}); err == nil {
+		t.Error("an edit makes a requirement that comes from nowhere")
+	}
+}
+
+func TestNewRequirement(t *testing.T) {
+	for _, c := range []struct{ id, versions, want string }{
+		{"rye/std", "*", `"rye/std" is part of rye and isn't required`},
+		{"a//b", "*", `"a//b"`},
+		{"a", "1", "version range"},
+		{"a", ">2 <1", `the range ">2 <1" allows no version`},
+	} {
+		if _, err := NewRequirement(c.id, c.versions, Source{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %s: %v", c.id, c.versions, err)
+		}
+	}
+}
+
+func TestSources(t *testing.T) {
+	for text, want := range map[string]string{
+		"a": "a", "./a": "a", "../a/b.rye": "../a/b.rye", "..": "..", "../..": "../..", "./../a": "../a",
+		"https://x.example": "https://x.example", "https://x.example:8443/a/b?c=d@e": "https://x.example:8443/a/b?c=d@e",
+	} {
+		if s, err := ParseSource(text, true); err != nil || s != (Source{true, want}) || s.Remote() != strings.HasPrefix(want, "https:") {
+			t.Errorf("%q: %+v, %v", text, s, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                 "it is empty",
+		strings.Repeat("a/", 501):          "longer than 1000 bytes",
+		strings.Repeat("../", 33) + "a":    "more than 32 directories up",
+		".":                                `"."`,
+		"./":                               "empty",
+		"a/../b":                           `".."`,
+		"a/./b":                            `"."`,
+		"/etc":                             "absolute",
+		"C:/x":                             "':'",
+		`a\b`:                              `\\`,
+		"~/x":                              "not in somebody's home",
+		"git@x.example:a/b":                "':'",
+		"a/":                               "empty",
+		"http://x.example/a":               "expected an https address or a path",
+		"file:///a":                        "expected an https address or a path",
+		"HTTPS://x.example/a":              "expected an https address or a path",
+		"oci://x.example/a":                "expected an https address or a path",
+		"https://":                         "it is no address",
+		"https:///a":                       "it is no address",
+		"https://:443/a":                   "it is no address",
+		"https://x.example/%zz":            "it is no address",
+		"https://u:p@x.example/a":          "a name or password",
+		"https://u@x.example/a":            "a name or password",
+		"https://x.example/a#b":            "no fragment",
+		"https://x.example/a#":             "no fragment",
+		"https://X.example/a":              "lower case",
+		"https://x.example/a/../b":         `no "." and no ".."`,
+		"https://x.example/%2e%2E/b":       `no "." and no ".."`,
+		"https://x.example/\u00e9":         "printable ASCII",
+		"https://x.example/a b":            "printable ASCII",
+		"https://x.example/\"":             "it is written",
+		"x/" + strings.Repeat("\u202e", 3): "is",
+	} {
+		_, err := ParseSource(text, false)
+		var e *SourceError
+		if !errors.As(err, &e) || e.Text != text || !strings.Contains(e.Reason, want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+		if err != nil && len(err.Error()) > 2000 {
+			t.Errorf("a message of %d bytes", len(err.Error()))
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, file := range goodFiles(f) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	for _, c := range badCases(f) {
+		f.Add([]byte(c.Text))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := Parse(b, "1.0.0")
+		if (p == nil) == (err == nil) {
+			t.Fatal(p, err)
+		}
+		if err != nil {
+			return
+		}
+		checkStable(t, p)
+		if len(p.Requires) == 0 {
+			return
+		}
+		id := p.Requires[0].ID
+		q, err := p.Remove(id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, there := q.Requirement(id); there || len(q.Requires) != len(p.Requires)-1 {
+			t.Fatalf("%q was not removed from\n%s", id, b)
+		}
+		checkStable(t, q)
+		if q, err = q.Add(p.Requires[0]); err != nil || len(q.Requires) != len(p.Requires) {
+			t.Fatal(q, err)
+		}
+		if r, ok := q.Requirement(id); !ok || !reflect.DeepEqual(r, p.Requires[0]) {
+			t.Fatalf("%+v was added as %+v", p.Requires[0], r)
+		}
+		if q, err = q.SetVersion(id, "*"); err != nil {
+			t.Fatal(err)
+		}
+		checkStable(t, q)
+	})
+}
+
+// The example of the package comment is a vector.
+func TestComment(t *testing.T) {
+	source, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var example strings.Builder
+	for line := range strings.Lines(string(source)) {
+		if text, ok := strings.CutPrefix(line, "//\t"); ok {
+			example.WriteString(text)
+		} else if line == "//\n" && example.Len() > 0 {
+			example.WriteString("\n")
+		} else if example.Len() > 0 {
+			break
+		}
+	}
+	if got, want := strings.TrimSpace(example.String()), strings.TrimSpace(string(read(t, "good/full.yaml"))); got != want {
+		t.Errorf("the comment has\n%s\nthe vector\n%s", got, want)
+	}
+}

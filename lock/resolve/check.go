@@ -1,0 +1,172 @@
+package resolve
+
+import "slices"
+
+// maxProblems bounds how many are told at once.
+const maxProblems = 20
+
+// A way is a requirement in force, and who has it.
+type way struct {
+	from int
+	edge *edge
+}
+
+// parents returns, for each bundle that is needed, the requirement in force that is nearest to the project.
+func (s *solver) parents(sel selection) []way {
+	first := make([]way, len(s.nodes))
+	s.again(sel, func(from int, e *edge) {
+		if first[e.to].edge == nil {
+			first[e.to] = way{from, e}
+		}
+	})
+	return first
+}
+
+func (s *solver) version(sel selection, bundle int) string {
+	if at := sel.at(bundle); at >= 0 {
+		return s.nodes[bundle].versions[at].text
+	}
+	return ""
+}
+
+func (s *solver) step(sel selection, e *edge) Step {
+	return Step{s.nodes[e.to].id, s.version(sel, e.to), e.rng.String()}
+}
+
+// path returns the way from the project to a requirement.
+func (s *solver) path(sel selection, first []way, w way) Path {
+	p := Path{s.step(sel, w.edge)}
+	for w.from >= 0 {
+		w = first[w.from]
+		p = append(p, s.step(sel, w.edge))
+	}
+	slices.Reverse(p)
+	return p
+}
+
+// check returns what is wrong with a selection: one problem for each bundle, the nearest to the project first.
+func (s *solver) check(sel selection) ([]problem, error) {
+	var wrong []way
+	told := map[int]int{} // → index of wrong
+	if err := s.walk(sel, func(from int, e *edge) {
+		at := sel.at(e.to)
+		if at >= 0 && (e.floor == at || e.rng.Contains(s.nodes[e.to].versions[at].text)) {
+			return
+		}
+		i, again := told[e.to]
+		switch {
+		case !again:
+			told[e.to] = len(wrong)
+			wrong = append(wrong, way{from, e})
+		case e.floor < 0 && wrong[i].edge.floor >= 0:
+			wrong[i] = way{from, e}
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if len(wrong) == 0 {
+		return s.cycles(sel), nil
+	}
+	// What follows from a version that there isn't would only distract from that.
+	absent := slices.DeleteFunc(slices.Clone(wrong), func(w way) bool { return w.edge.floor >= 0 })
+	if len(absent) > 0 {
+		wrong = absent
+	}
+	first := s.parents(sel)
+	var problems []problem
+	for _, w := range wrong[:min(len(wrong), maxProblems)] {
+		p := s.path(sel, first, w)
+		if w.edge.floor < 0 {
+			problems = append(problems, s.noVersion(w, p))
+			continue
+		}
+		e := &ConflictError{ID: p[len(p)-1].ID, Version: s.version(sel, w.edge.to), Against: p}
+		if holder := s.holder(sel, w.edge.to); holder.edge != nil {
+			e.Holds = s.path(sel, first, holder)
+		}
+		problems = append(problems, e)
+	}
+	return problems, nil
+}
+
+// holder returns the nearest requirement in force that asks for the selected version, or else one that contains it.
+func (s *solver) holder(sel selection, bundle int) (found way) {
+	at := sel.at(bundle)
+	exact := false
+	s.again(sel, func(from int, e *edge) {
+		if e.to != bundle || exact {
+			return
+		}
+		exact = s.floorOf(e) == at
+		if exact || found.edge == nil && e.rng.Contains(s.nodes[bundle].versions[at].text) {
+			found = way{from, e}
+		}
+	})
+	return found
+}
+
+func (s *solver) noVersion(w way, p Path) problem {
+	n := &s.nodes[w.edge.to]
+	e := &NoVersionError{Path: p, Err: n.absent}
+	for _, v := range slices.Backward(n.versions) {
+		if len(e.Newest) == 3 {
+			break
+		}
+		e.Newest = append(e.Newest, v.text)
+	}
+	return e
+}
+
+// cycles returns a circle of bundles, if there is one: the first that is met from the project in the order of ids.
+func (s *solver) cycles(sel selection) []problem {
+	const open, done = 1, 2
+	state := make([]uint8, len(s.nodes))
+	type frame struct {
+		bundle int
+		edges  []edge
+	}
+	var stack []frame
+	push := func(bundle int) {
+		state[bundle] = open
+		// Walked before, so that it is built.
+		edges, _ := s.needs(bundle, sel[bundle])
+		stack = append(stack, frame{bundle, edges})
+	}
+	for i := range s.roots {
+		if state[s.roots[i].to] == 0 {
+			push(s.roots[i].to)
+		}
+		for len(stack) > 0 {
+			top := &stack[len(stack)-1]
+			if len(top.edges) == 0 {
+				state[top.bundle] = done
+				stack = stack[:len(stack)-1]
+				continue
+			}
+			e := &top.edges[0]
+			top.edges = top.edges[1:]
+			switch state[e.to] {
+			case 0:
+				push(e.to)
+			case open:
+				begin := slices.IndexFunc(stack, func(f frame) bool { return f.bundle == e.to })
+				c := &CycleError{}
+				for k := begin; k+1 < len(stack); k++ {
+					c.Path = append(c.Path, s.step(sel, s.edgeTo(sel, stack[k].bundle, stack[k+1].bundle)))
+				}
+				c.Path = append(c.Path, s.step(sel, e))
+				// It begins where it ends.
+				last := c.Path[len(c.Path)-1]
+				c.Path = slices.Insert(c.Path, 0, last)
+				return []problem{c}
+			}
+		}
+	}
+	return nil
+}
+
+// edgeTo returns the requirement of one bundle for another.
+func (s *solver) edgeTo(sel selection, from, to int) *edge {
+	edges, _ := s.needs(from, sel[from])
+	return &edges[slices.IndexFunc(edges, func(e edge) bool { return e.to == to })]
+}

@@ -1,0 +1,255 @@
+package resolve
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Sources knows the versions that there are. Versions returns all of a bundle, in any order, and is asked once about
+// each; an error that is fs.ErrNotExist says that there is no such bundle.
+type Sources interface {
+	Versions(ctx context.Context, id string) ([]Candidate, error)
+}
+
+// A Candidate is one version of a bundle. What it was made of isn't changed while Resolve runs.
+type Candidate struct {
+	Version  string
+	Requires map[string]semver.Range // by the ids of bundles
+}
+
+// A Request is what an answer is wanted for.
+type Request struct {
+	Requires  map[string]semver.Range // what the project requires
+	Keep      map[string]string       // id → version, as chosen before; what is no longer needed or there doesn't matter
+	Update    []string                // ids to bring to the newest version allowed
+	UpdateAll bool
+}
+
+// A Resolution is the answer. It isn't changed, and is safe for use by many goroutines.
+type Resolution struct {
+	Bundles []Bundle // sorted by id
+
+	solver *solver // read only from now on
+	sel    selection
+	first  []way
+	force  map[int][]*edge // the requirements in force, by bundle
+}
+
+// A Bundle is what was chosen of it.
+type Bundle struct {
+	ID, Version string
+	Needs       []Step // sorted by id
+}
+
+// A Step is one requirement: a bundle, the version of it that was chosen (empty where there is none), and the range
+// of those that would do.
+type Step struct{ ID, Version, Range string }
+
+// Resolve chooses a version of every bundle that is needed. What is wrong with what the sources say of a bundle is
+// a *SourceError.
+func Resolve(ctx context.Context, src Sources, req Request) (*Resolution, error) {
+	return (&solver{ctx: ctx, src: src, ids: map[string]int{}}).resolve(req)
+}
+
+func (s *solver) resolve(req Request) (*Resolution, error) {
+	if err := s.start(req.Requires); err != nil {
+		return nil, err
+	}
+	sel, err := s.solve(req.Keep, "")
+	if err != nil {
+		return nil, err
+	}
+	if req.UpdateAll {
+		sel, err = s.updateAll(sel)
+	} else {
+		sel, err = s.update(sel, req.Update)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.resolution(sel), nil
+}
+
+func (s *solver) resolution(sel selection) *Resolution {
+	r := &Resolution{solver: s, sel: sel, first: s.parents(sel), force: s.allowed(sel)}
+	at := map[int]int{}
+	s.again(sel, func(from int, e *edge) {
+		if from >= 0 {
+			b := &r.Bundles[at[from]]
+			b.Needs = append(b.Needs, s.step(sel, e))
+		}
+		if _, known := at[e.to]; !known {
+			at[e.to] = len(r.Bundles)
+			r.Bundles = append(r.Bundles, Bundle{ID: s.nodes[e.to].id, Version: s.version(sel, e.to)})
+		}
+	})
+	slices.SortFunc(r.Bundles, func(a, b Bundle) int { return cmpText(a.ID, b.ID) })
+	return r
+}
+
+// Version returns the version that was chosen of a bundle, "" if none is needed.
+func (r *Resolution) Version(id string) string {
+	i, found := slices.BinarySearchFunc(r.Bundles, id, func(b Bundle, id string) int { return cmpText(b.ID, id) })
+	if !found {
+		return ""
+	}
+	return r.Bundles[i].Version
+}
+
+// Why returns the shortest way from the project to a bundle, nil if it isn't needed.
+func (r *Resolution) Why(id string) Path {
+	to, known := r.solver.ids[id]
+	if !known || r.Version(id) == "" {
+		return nil
+	}
+	return r.solver.path(r.sel, r.first, r.first[to])
+}
+
+// A Newer is a bundle of which there is a newer version than the one that was chosen.
+type Newer struct {
+	ID, Version string
+	Allowed     string // the newest that all requirements in force contain; may be Version itself
+	Latest      string // the newest there is, a pre-release only where Version is one
+}
+
+// Outdated returns what there are newer versions of, sorted by id.
+func (r *Resolution) Outdated() []Newer {
+	s := r.solver
+	var out []Newer
+	for _, b := range r.Bundles {
+		node := &s.nodes[s.ids[b.ID]]
+		n := Newer{ID: b.ID, Version: b.Version, Allowed: b.Version, Latest: b.Version}
+		if best := s.newest(s.ids[b.ID], r.force); best > r.sel.at(s.ids[b.ID]) {
+			n.Allowed = node.versions[best].text
+		}
+		for _, v := range slices.Backward(node.versions) {
+			if manifest.CompareVersions(v.text, b.Version) <= 0 {
+				break
+			}
+			if !isPreview(v.text) || isPreview(b.Version) {
+				n.Latest = v.text
+				break
+			}
+		}
+		if n.Allowed != n.Version || n.Latest != n.Version {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// texts returns a selection as ids and versions: only what is needed.
+func (s *solver) texts(sel selection) map[string]string {
+	out := map[string]string{}
+	for _, e := range s.parents(sel) {
+		if e.edge != nil && sel.at(e.edge.to) >= 0 {
+			out[s.nodes[e.edge.to].id] = s.version(sel, e.edge.to)
+		}
+	}
+	return out
+}
+
+// update brings each of the bundles to the newest version for which there is an answer.
+func (s *solver) update(sel selection, ids []string) (selection, error) {
+	sorted := slices.Compact(slices.Sorted(slices.Values(ids)))
+	used := s.texts(sel)
+	for _, id := range sorted {
+		if _, ok := used[id]; !ok {
+			return nil, &NotUsedError{id, slices.Sorted(maps.Keys(used))}
+		}
+	}
+	for _, id := range sorted {
+		var err error
+		if sel, _, err = s.updateOne(sel, id); err != nil {
+			return nil, err
+		}
+	}
+	return sel, nil
+}
+
+// maxPasses bounds how often all bundles are updated: each pass but the last changes something, and a second one
+// only gets to do what the first has made possible.
+const maxPasses = 10
+
+func (s *solver) updateAll(sel selection) (selection, error) {
+	for range maxPasses {
+		var order []string
+		s.again(sel, func(_ int, e *edge) { order = append(order, s.nodes[e.to].id) })
+		changed := false
+		done := map[string]bool{}
+		for _, id := range order {
+			if done[id] {
+				continue
+			}
+			done[id] = true
+			var moved bool
+			var err error
+			if sel, moved, err = s.updateOne(sel, id); err != nil {
+				return nil, err
+			}
+			changed = changed || moved
+		}
+		if !changed {
+			break
+		}
+	}
+	return sel, nil
+}
+
+// updateOne tries the versions that are newer than the one selected and that everybody allows, the newest first.
+func (s *solver) updateOne(sel selection, id string) (selection, bool, error) {
+	to := s.ids[id]
+	now := sel.at(to)
+	if now < 0 {
+		return sel, false, nil // an update before this one has made it needless
+	}
+	allowed := s.allowed(sel)[to]
+	for i := len(s.nodes[to].versions) - 1; i > now; i-- {
+		text := s.nodes[to].versions[i].text
+		if !all(allowed, text) {
+			continue
+		}
+		keep := s.texts(sel)
+		if _, needed := keep[id]; !needed {
+			return sel, false, nil
+		}
+		keep[id] = text
+		next, err := s.solve(keep, id)
+		if err == nil && next.at(to) == i {
+			return next, true, nil
+		}
+		if err != nil && !isProblem(err) {
+			return nil, false, err
+		}
+	}
+	return sel, false, nil
+}
+
+// allowed returns, for each bundle, the ranges of the requirements in force.
+func (s *solver) allowed(sel selection) map[int][]*edge {
+	ranges := map[int][]*edge{}
+	s.again(sel, func(_ int, e *edge) { ranges[e.to] = append(ranges[e.to], e) })
+	return ranges
+}
+
+func (s *solver) newest(to int, allowed map[int][]*edge) int {
+	for i, v := range slices.Backward(s.nodes[to].versions) {
+		if all(allowed[to], v.text) {
+			return i
+		}
+	}
+	return -1
+}
+
+func all(edges []*edge, version string) bool {
+	for _, e := range edges {
+		if !e.rng.Contains(version) {
+			return false
+		}
+	}
+	return true
+}
