@@ -105,6 +105,7 @@ func (c *checkRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	ck := newItemChecker(v)
+	v.admit.KeepTrees()
 	if err := ck.checkAll(ctx, sel, func(int, *checkedItem) {}); err != nil {
 		return nil, err
 	}

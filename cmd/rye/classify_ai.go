@@ -33,8 +33,11 @@ func (f *fault) ofItems() bool {
 	case errors.As(f.err, &missing):
 		f.missing(missing)
 	case errors.As(f.err, &ambiguous):
-		f.code, f.message = "AMBIGUOUS", fmt.Sprintf("%q is ambiguous: %s have this id", ambiguous.Ref, counted(int64(len(ambiguous.Places)), "file"))
+		f.code, f.message = "AMBIGUOUS", fmt.Sprintf("%q is ambiguous: %s have this id", ambiguous.Ref, counted(int64(len(ambiguous.Places)+ambiguous.More), "file"))
 		f.why, f.details = ambiguous.Places, map[string]any{"ref": ambiguous.Ref.String(), "places": ambiguous.Places}
+		if ambiguous.More > 0 {
+			f.why = append(f.why, fmt.Sprintf("and %d more", ambiguous.More))
+		}
 		f.hint = []string{"rye rm FILE", "rye mv FILE NEWID"}
 	case errors.As(f.err, &shadow):
 		f.code = "POLICY_DENIED"
@@ -80,6 +83,10 @@ func (f *fault) missing(e *ai.NotFoundError) {
 		f.details["did_you_mean"] = e.Near
 		f.why = append(f.why, "did you mean "+strings.Join(e.Near, ", ")+"?")
 		f.hint = []string{"rye show " + quoteArg(e.Near[0])}
+	}
+	for _, file := range e.Assets {
+		f.why = append(f.why, file+" is an asset: it doesn't carry the mark of its kind, or its format has no items")
+		f.hint = []string{"rye docs items"}
 	}
 }
 

@@ -5,23 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"time"
-
-	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/disk"
-	"github.com/rye-build/rye/cas/worktree"
+	"strings"
 )
 
 func demoCommand() command {
 	return command{
 		path: "demo", group: "start", help: "Show the main job on a small project of its own.",
-		more: "It works in a temporary directory and leaves nothing behind. Every step really happens; if one does not go as " +
-			"it should, the exit status says so.",
+		more: "It works in a temporary directory with keys of its own, and leaves nothing behind. Every command that it shows really runs; " +
+			"if one does not end as it should, the exit status says so.",
 		aka: []string{"example", "tour"},
-		new: func() runner { return new(demoRun) }, schema: "demo/1", output: demoAnswer{},
+		new: func() runner { return new(demoRun) }, schema: "demo/2", output: demoAnswer{},
 	}
 }
 
@@ -31,14 +26,23 @@ type demoAnswer struct {
 	Steps []demoStep `json:"steps"`
 }
 
+// demoStep is something that happened, and what rye had to say.
 type demoStep struct {
-	Title  string `json:"title"`
-	Result string `json:"result"`
+	Title   string   `json:"title"`
+	Command string   `json:"command"` // "" where somebody else acted
+	Exit    int      `json:"exit"`
+	Output  []string `json:"output"`
 }
 
 func (d demoAnswer) text(t *terminal) {
 	for i, s := range d.Steps {
-		t.printf("%d. %s\n   %s\n", i+1, s.Title, s.Result)
+		t.printf("%d. %s\n", i+1, s.Title)
+		if s.Command != "" {
+			t.printf("   $ %s\n", s.Command)
+		}
+		for _, line := range s.Output {
+			t.printf("   %s\n", line)
+		}
 	}
 }
 
@@ -48,95 +52,178 @@ func (*demoRun) run(ctx context.Context, a *app) (ans answer, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	d := &demo{ctx: ctx, dir: dir, project: filepath.Join(dir, "project"), now: a.now().UTC()}
-	for _, step := range []func() error{d.write, d.keep, d.bringBack, d.vouch, d.stranger, d.edit, d.tamper, d.refuse} {
-		if err := step(); err != nil {
+	d := &demo{ctx: ctx, app: a, dir: dir, home: "you"}
+	if err := os.Mkdir(d.path("project"), 0o700); err != nil {
+		return nil, err
+	}
+	for _, scene := range []func() error{d.project, d.tree, d.stranger, d.store} {
+		if err := scene(); err != nil {
 			return d.answer, err
 		}
 	}
 	return d.answer, nil
 }
 
-// A demo is one run: each step finds here what the ones before have left.
+// A demo is one run: each scene finds here what the ones before have left.
 type demo struct {
-	ctx          context.Context
-	dir, project string
-	store        *disk.Store
-	root         cas.ID
-	now          time.Time
-	trust        *trust
-	answer       demoAnswer
+	ctx    context.Context
+	app    *app
+	dir    string
+	home   string // whose machine it is
+	answer demoAnswer
 }
 
-func (d *demo) say(title, format string, args ...any) {
-	d.answer.Steps = append(d.answer.Steps, demoStep{title, fmt.Sprintf(format, args...)})
+func (d *demo) path(elem ...string) string { return filepath.Join(append([]string{d.dir}, elem...)...) }
+
+// A line of a demo is what one command is to say, and what of it is worth showing.
+type demoLine struct {
+	title string
+	exit  int
+	say   string // stands in the output
+	show  string // only lines with this; "" shows all
 }
 
-// demoTool is what the demo tampers with. Lines that repeat would be compressed, and a flipped byte could then
-// be anywhere; these are short enough to be kept as they are.
-const demoTool = "print('hello')\n"
-
-func (d *demo) write() error {
-	files := map[string]string{
-		".ai/tools/hello.py":       demoTool,
-		".ai/directives/greet.md":  "# Greet\n\nSay hello with tool:hello.\n",
-		".ai/knowledge/manners.md": "# Manners\n\nGreet before you ask.\n",
-		"README.md":                "A project for an agent.\n",
+// rye runs a command line in the project, as a process of the user's would.
+func (d *demo) rye(l demoLine, args ...string) error {
+	var out bytes.Buffer
+	h := host{
+		stdin: strings.NewReader(""), stdout: stream{Writer: &out}, stderr: stream{Writer: &out},
+		getwd: func() (string, error) { return d.path("project"), nil }, now: d.app.now,
 	}
-	for name, text := range files {
-		path := filepath.Join(d.project, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			return err
+	home := d.path(d.home)
+	for _, name := range []string{"HOME", "USERPROFILE", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "LOCALAPPDATA", "APPDATA"} {
+		h.environ = append(h.environ, name+"="+home)
+	}
+	if err := os.MkdirAll(home, 0o700); err != nil {
+		return err
+	}
+	exit := run(h, d.app.commands, append([]string{"-C", d.path("project")}, args...))
+	if err := d.ctx.Err(); err != nil {
+		return err
+	}
+	// What is shown speaks of the project, as if one stood in it.
+	near := strings.NewReplacer(d.path("project")+string(filepath.Separator), "", d.dir+string(filepath.Separator), "../")
+	said := near.Replace(out.String())
+	step := demoStep{Title: l.title, Command: near.Replace("rye " + joinArgs(args)), Exit: exit, Output: []string{}}
+	for line := range strings.Lines(said) {
+		if l.show == "" || strings.Contains(line, l.show) {
+			step.Output = append(step.Output, strings.TrimRight(line, "\n"))
 		}
 	}
-	d.say("a project: a directive, a tool, knowledge", "%d files", len(files))
+	d.answer.Steps = append(d.answer.Steps, step)
+	if exit != l.exit || !strings.Contains(said, l.say) {
+		return &fault{code: codeUnknown, message: fmt.Sprintf("%q ended with %d, not %d, and said %q", step.Command, exit, l.exit, said)}
+	}
 	return nil
 }
 
-func (d *demo) keep() error {
-	s, err := disk.Open(filepath.Join(d.dir, "store"), disk.Options{Create: true})
-	if err != nil {
-		return err
-	}
-	d.store = s
-	b, err := s.Batch(d.ctx)
-	if err != nil {
-		return err
-	}
-	r, err := worktree.Import(d.ctx, b, d.project, worktree.Options{})
-	if err == nil {
-		err = b.Commit(d.ctx)
-	}
-	if err = errors.Join(err, b.Close()); err != nil {
-		return err
-	}
-	d.root = r.ID
-	d.say("into the store: one digest vouches for all of it", "%s", r.ID)
-	return s.PutRef(d.ctx, "project", r.ID)
+// happens is something that rye has no part in.
+func (d *demo) happens(title string, do func() error) error {
+	d.answer.Steps = append(d.answer.Steps, demoStep{Title: title, Output: []string{}})
+	return do()
 }
 
-func (d *demo) bringBack() error {
-	copied := filepath.Join(d.dir, "copy")
-	if _, err := worktree.Checkout(d.ctx, d.store, d.root, copied, worktree.CheckoutOptions{}); err != nil {
-		return err
+// replace changes text in a file of the project.
+func (d *demo) replace(file, before, after string) func() error {
+	return func() error {
+		path := d.path("project", filepath.FromSlash(file))
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(b, []byte(before)) {
+			return &fault{code: codeUnknown, message: fmt.Sprintf("%q has no %q", file, before)}
+		}
+		return os.WriteFile(path, bytes.Replace(b, []byte(before), []byte(after), 1), 0o600)
 	}
-	b, err := os.ReadFile(filepath.Join(copied, ".ai", "tools", "hello.py"))
-	if err == nil && string(b) != demoTool {
-		err = &fault{code: "INTEGRITY_FAILED", message: "the copy differs from what was kept"}
-	}
-	if err != nil {
-		return err
-	}
-	d.say("and back, every byte verified on the way", "the copy is the project")
-	return d.store.Close()
 }
 
-// tamper flips one bit of the tool where the store keeps it.
-func (d *demo) tamper() error {
-	packs, err := filepath.Glob(filepath.Join(d.dir, "store", "packs", "*.pack"))
+// write writes a file of the project.
+func (d *demo) write(file, text string) error {
+	path := d.path("project", filepath.FromSlash(file))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o600)
+}
+
+// sequence runs steps until one fails.
+func sequence(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *demo) does(l demoLine, args ...string) func() error {
+	return func() error { return d.rye(l, args...) }
+}
+
+// project begins one, and makes a tool that you vouch for.
+func (d *demo) project() error {
+	return sequence(
+		d.does(demoLine{title: "a project, and a key of your own", say: "policy", show: ".ai/"}, "init"),
+		d.does(demoLine{title: "a tool for agents, signed as it is written", say: "signed with"}, "new", "tool", "acme/hello/hello", "--description", "Says hello"),
+		d.does(demoLine{title: "and the directive that uses it", say: "signed with"}, "new", "directive", "acme/greet", "--description", "Greets whoever comes"),
+		d.does(demoLine{title: "who vouches for it, and why that counts", say: "verified"}, "verify", "tool:acme/hello/hello"),
+	)
+}
+
+// tree gives the tool more files, and changes one of them.
+func (d *demo) tree() error {
+	const helper = ".ai/tools/acme/hello/words.py"
+	more := func() error {
+		return errors.Join(d.write(".ai/tools/acme/hello/__init__.py", ""), d.write(helper, "GREETING = 'hello'\n"))
+	}
+	return sequence(
+		func() error { return d.happens("the tool grows to a package of three files", more) },
+		d.does(demoLine{title: "one signature vouches for all of them", say: "with 2 files beside it"}, "sign", "tool:acme/hello/hello"),
+		d.does(demoLine{title: "what would run it, down to the primitive", say: "primitives/subprocess", show: "runs on"}, "show", "tool:acme/hello/hello"),
+		func() error {
+			return d.happens("somebody changes one letter of a helper", d.replace(helper, "hello", "hallo"))
+		},
+		d.does(demoLine{title: "refused", exit: exitNo, say: "is not as it was signed"}, "verify", "tool:acme/hello/hello"),
+		func() error { return d.happens("the letter is put back", d.replace(helper, "hallo", "hello")) },
+		d.does(demoLine{title: "and it may be used again", say: "verified", show: "verified"}, "verify", "tool:acme/hello/hello"),
+	)
+}
+
+// stranger has somebody else sign a tool of theirs into the project.
+func (d *demo) stranger() error {
+	return sequence(
+		func() error {
+			d.home = "stranger"
+			return d.rye(demoLine{title: "a stranger has a key too", say: "made the key", show: "made the key"}, "key", "new")
+		},
+		d.does(demoLine{title: "and adds a tool that they sign", say: "signed with"}, "new", "tool", "acme/gift", "--description", "A present"),
+		func() error {
+			d.home = "you"
+			return d.rye(demoLine{title: "which is worth nothing to you", exit: exitNo, say: "by no key of the policy", show: "error:"}, "verify", "tool:acme/gift")
+		},
+	)
+}
+
+// store keeps the project, and damages what is kept.
+func (d *demo) store() error {
+	return sequence(
+		d.does(demoLine{title: "the project goes into the store: one digest vouches for every byte", say: "blake3:"}, "store", "put", "--ref", "project", d.path("project", ".ai")),
+		d.does(demoLine{title: "and comes back, verified on the way"}, "store", "checkout", "project", d.path("copy")),
+		func() error { return d.happens("somebody flips one bit in the store", d.flip) },
+		d.does(demoLine{title: "refused, and nothing half-made is left", exit: exitRefused, say: "damaged", show: "error:"}, "store", "checkout", "project", d.path("again")),
+		func() error {
+			if _, err := os.Lstat(d.path("again")); err == nil {
+				return &fault{code: "INTEGRITY_FAILED", message: "half a directory was left behind"}
+			}
+			return d.rye(demoLine{title: "what is damaged, and who needs it", exit: exitNo, say: "needed by"}, "store", "fsck")
+		},
+	)
+}
+
+// flip changes one bit of what the store keeps.
+func (d *demo) flip() error {
+	packs, err := filepath.Glob(d.path("you", "rye", "store", "packs", "*.pack"))
 	if err != nil {
 		return err
 	}
@@ -145,57 +232,13 @@ func (d *demo) tamper() error {
 		if err != nil {
 			return err
 		}
-		i := bytes.Index(b, []byte(demoTool))
-		if i < 0 {
-			continue
-		}
-		b[i+len("print('")] ^= 1
+		b[len(b)/8] ^= 1 // where the first block is; behind all blocks stands the index
 		if err := os.WriteFile(pack, b, 0o600); err != nil {
 			return err
 		}
-		d.say("somebody flips one bit in the store", "hello becomes %s", b[i+len("print('"):i+len("print('hello")])
-		return nil
 	}
-	return &fault{code: codeUnknown, message: "the demo did not find its tool in the store"}
-}
-
-func (d *demo) refuse() error {
-	s, err := disk.Open(filepath.Join(d.dir, "store"), disk.Options{})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	id := cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte(demoTool))}
-	o, err := s.Get(d.ctx, id)
-	if err == nil {
-		_, err = io.Copy(io.Discard, o)
-		o.Close()
-	}
-	if _, ok := errors.AsType[*cas.DamagedError](err); !ok {
-		return &fault{code: "INTEGRITY_FAILED", message: "the store handed out bytes that were tampered with", err: err}
-	}
-	d.say("reading it again", "refused: %v", err)
-	target := filepath.Join(d.dir, "again")
-	if _, err = worktree.Checkout(d.ctx, s, d.root, target, worktree.CheckoutOptions{}); err == nil {
-		return &fault{code: "INTEGRITY_FAILED", message: "the store checked out bytes that were tampered with"}
-	}
-	if _, err := os.Lstat(target); err == nil {
-		return &fault{code: "INTEGRITY_FAILED", message: "half a directory was left behind"}
-	}
-	d.say("checking it out", "refused, and nothing half-made is left")
-	r, err := s.Fsck(d.ctx, nil)
-	if err != nil {
-		return err
-	}
-	named := 0
-	for _, p := range r.Problems {
-		for _, from := range p.From {
-			d.say("rye store fsck names what is damaged and who needs it", "%s, needed by %s", p.ID.Digest.Short(), from)
-			named++
-		}
-	}
-	if named == 0 {
-		return &fault{code: "INTEGRITY_FAILED", message: "fsck did not find what was tampered with"}
+	if len(packs) == 0 {
+		return &fault{code: codeUnknown, message: "the store has no packs"}
 	}
 	return nil
 }

@@ -106,6 +106,7 @@ func (v *items) countItems(ctx context.Context, sel *selection) (n itemCount, er
 	}
 	var mu sync.Mutex
 	ck := newItemChecker(v)
+	v.admit.KeepTrees()
 	err = ck.checkAll(ctx, &selection{files: sel.files}, func(_ int, c *checkedItem) {
 		shadow := v.shadow(ctx, c.Item)
 		found, err := v.admit.Admit(ctx, c.Item, policy.ToUse)

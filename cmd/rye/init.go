@@ -84,7 +84,7 @@ func gitLines() []struct {
 		lines []string
 		what  string
 	}{
-		{".gitattributes", []string{"rye.lock text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
+		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
 		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "what runs leave behind"},
 	}
 }

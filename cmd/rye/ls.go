@@ -95,6 +95,7 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer v.close()
+	v.admit.KeepTrees()
 	var only *ai.Space
 	if c.Kind != "" {
 		if _, err := v.kind(c.Kind); err != nil {

@@ -134,6 +134,7 @@ func (c *verifyRun) verifyItems(ctx context.Context, a *app) (answer, error) {
 	}
 	files, faults := make([]*verifyAnswer, len(sel.files)), make([]*fault, len(sel.files))
 	v.remember()
+	v.admit.KeepTrees()
 	listed := make([]ai.File, len(sel.files))
 	for i := range listed {
 		listed[i] = sel.files[i].File
