@@ -1,0 +1,241 @@
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+var (
+	errHeader  = errors.New("another header than the manifest calls for")
+	errFirst   = errors.New("not the header of the manifest, which comes first")
+	errPadding = errors.New("other bytes than zeros between two entries, or at the end")
+	errSigned  = errors.New("the manifest has signature lines, which belong beside it")
+	errMore    = errors.New("more content than the manifest calls for")
+	errLarge   = fmt.Errorf("a manifest of more than %d bytes", manifest.MaxListBytes)
+	errNoSigs  = errors.New("no file of signatures, or too large a one")
+)
+
+// Read reads an archive from r to its end, and gives everything in it to the sink. On an error, which is an *Error where
+// these are not the bytes of an archive, nothing that the sink was given counts.
+func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
+	p := &reader{ctx: ctx, buf: make([]byte, 64<<10)}
+	f := &frame{r: bufio.NewReaderSize(r, 64<<10), out: &p.off}
+	if err := f.begin(); err != nil {
+		return nil, err
+	}
+	z, err := zstd.NewReader(f, zstd.WithDecoderMaxWindow(MaxWindow), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	p.frame, p.z = f, z
+	h, err := p.all(sink)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+type reader struct {
+	ctx   context.Context
+	frame *frame
+	z     *zstd.Decoder
+	off   int64
+	entry string
+	want  []byte
+	buf   []byte
+}
+
+// Read reads the tar stream, whose end is never to be met here.
+func (p *reader) Read(b []byte) (int, error) {
+	if err := stopped(p.ctx); err != nil {
+		return 0, err
+	}
+	n, err := p.z.Read(b)
+	p.off += int64(n)
+	if n > 0 {
+		return n, nil
+	}
+	if err == io.EOF {
+		err = p.fail(io.ErrUnexpectedEOF)
+	}
+	return 0, p.decoding(err)
+}
+
+// decoding tells what the decoder found apart from what reading the archive did.
+func (p *reader) decoding(err error) error {
+	switch known, ok := errors.AsType[*Error](err); {
+	case p.frame.err != nil:
+		return p.frame.err
+	case ok:
+		return known
+	case err == nil:
+		return nil
+	}
+	return p.fail(err)
+}
+
+func (p *reader) fail(err error) error { return &Error{Offset: p.off, Entry: p.entry, Err: err} }
+
+func (p *reader) all(sink Sink) (*Head, error) {
+	h, err := p.head()
+	if err != nil {
+		return nil, err
+	}
+	if err := sink.Begin(h); err != nil {
+		return nil, err
+	}
+	for i := range h.entries() {
+		if err := p.file(h.entry(i), sink); err != nil {
+			return nil, err
+		}
+	}
+	p.entry = ""
+	if err := p.zeros(2 * blockSize); err != nil {
+		return nil, err
+	}
+	switch n, err := p.z.Read(p.buf[:1]); {
+	case n > 0:
+		return nil, p.fail(errMore)
+	case err != io.EOF:
+		return nil, p.decoding(err)
+	}
+	return h, p.frame.end()
+}
+
+// head reads the manifest and its signatures.
+func (p *reader) head() (*Head, error) {
+	size, err := p.first(manifestName, errFirst)
+	if err != nil {
+		return nil, err
+	}
+	if size > manifest.MaxListBytes {
+		return nil, p.fail(errLarge)
+	}
+	from := p.off
+	var body bytes.Buffer
+	h := &Head{}
+	h.List, err = manifest.ReadFileList(io.TeeReader(io.LimitReader(p, size), &body), func(f *manifest.File) error {
+		h.Files = append(h.Files, *f)
+		return nil
+	})
+	if err != nil {
+		return nil, p.reading(from, err)
+	}
+	if h.Body = body.Bytes(); int64(len(h.Body)) != size {
+		return nil, p.fail(io.ErrUnexpectedEOF)
+	}
+	if err := h.fits(); err != nil {
+		return nil, p.fail(err)
+	}
+	if err := p.zeros(padding(size)); err != nil {
+		return nil, err
+	}
+	if size, err = p.first(signaturesName, errNoSigs); err != nil {
+		return nil, err
+	}
+	if size > maxSignatures {
+		return nil, p.fail(errNoSigs)
+	}
+	lines := make([]byte, size)
+	if _, err := io.ReadFull(p, lines); err != nil {
+		return nil, err
+	}
+	if err := h.sign(lines); err != nil {
+		return nil, p.fail(err)
+	}
+	return h, p.zeros(padding(size))
+}
+
+// reading is an error about the content that begins at an offset, if it isn't one of where it comes from.
+func (p *reader) reading(from int64, err error) error {
+	switch known, ok := errors.AsType[*Error](err); {
+	case p.frame.err != nil:
+		return p.frame.err
+	case ok:
+		return known
+	case stopped(p.ctx) != nil:
+		return stopped(p.ctx)
+	}
+	return &Error{Offset: from, Entry: p.entry, Err: err}
+}
+
+// first reads the header of an entry whose size isn't known, and returns it.
+func (p *reader) first(name string, otherwise error) (int64, error) {
+	p.entry = name
+	at := p.off
+	b := p.buf[:blockSize]
+	if _, err := io.ReadFull(p, b); err != nil {
+		return 0, err
+	}
+	size := sizeOf(b)
+	if size >= 0 {
+		p.want = appendHeader(p.want[:0], name, cas.File, size)
+	}
+	if size < 0 || !bytes.Equal(b, p.want) {
+		return 0, &Error{Offset: at, Entry: name, Err: otherwise}
+	}
+	return size, nil
+}
+
+// file reads one entry and gives it to the sink.
+func (p *reader) file(e Entry, sink Sink) error {
+	p.entry = e.name()
+	at := p.off
+	p.want = appendHeader(p.want[:0], p.entry, e.Mode, e.Size)
+	got := p.buf[:len(p.want)]
+	if _, err := io.ReadFull(p, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, p.want) {
+		return &Error{Offset: at, Entry: p.entry, Err: errHeader}
+	}
+	c := content{r: cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: e.Digest}, Size: e.Size}, io.NopCloser(io.LimitReader(p, e.Size)))}
+	if err := sink.File(e, &c); err != nil {
+		return err
+	}
+	seen := c.err != nil
+	for c.err == nil {
+		c.Read(p.buf)
+	}
+	if _, damaged := errors.AsType[*cas.DamagedError](c.err); c.err != io.EOF && (!damaged || !seen || p.off != at+int64(len(p.want))+e.Size) {
+		return p.reading(p.off, c.err)
+	}
+	return p.zeros(padding(e.Size))
+}
+
+// A content is one file, of which is remembered how it ended.
+type content struct {
+	r   io.Reader
+	err error
+}
+
+func (c *content) Read(b []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.r.Read(b)
+	c.err = err
+	return n, err
+}
+
+// zeros reads so many zeros.
+func (p *reader) zeros(n int64) error {
+	b := p.buf[:n]
+	if _, err := io.ReadFull(p, b); err != nil {
+		return err
+	}
+	if !bytes.Equal(b, zeros[:n]) {
+		return p.fail(errPadding)
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package archive
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Of files up to wholeFile many are got at once, which a store that is a cas.Visitor can do in its own order.
+const (
+	wholeFile   = 256 << 10
+	windowBytes = 2 << 20
+	windowFiles = 1 << 10
+)
+
+// Write writes the archive of a manifest, given without signature lines, and its signatures, with the files that it
+// gets from src. The same manifest and signatures make the same bytes. On an error what was written is no archive.
+func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter) error {
+	h, err := newHead(body, signatures)
+	if err == nil {
+		err = h.fits()
+	}
+	if err != nil {
+		return err
+	}
+	// The number of encoders is fixed, so that nothing depends on the machine.
+	z, err := zstd.NewWriter(w, zstd.WithEncoderCRC(true), zstd.WithWindowSize(encoderWindow), zstd.WithEncoderConcurrency(2), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return err
+	}
+	p := &writer{ctx: ctx, z: z, src: src, buf: make([]byte, 64<<10)}
+	p.lot.buf = make([]byte, 0, windowBytes)
+	if err := p.all(h); err != nil {
+		z.Reset(nil) // which ends its goroutines
+		return err
+	}
+	return z.Close()
+}
+
+// encoderWindow is the window of what we write: half of what readers must have.
+const encoderWindow = 4 << 20
+
+type writer struct {
+	ctx    context.Context
+	z      *zstd.Encoder
+	src    cas.Getter
+	header []byte
+	buf    []byte
+	lot    lot
+}
+
+// A lot is small files that are got together.
+type lot struct {
+	entries []Entry
+	ids     []cas.ID
+	from    []int // where each is in buf
+	buf     []byte
+}
+
+func (p *writer) all(h *Head) error {
+	if err := p.bytes(manifestName, h.Body); err != nil {
+		return err
+	}
+	if err := p.bytes(signaturesName, h.List.Signatures.Append(nil)); err != nil {
+		return err
+	}
+	for i := range h.entries() {
+		e := h.entry(i)
+		if e.Size > wholeFile || len(p.lot.entries) == windowFiles || int64(len(p.lot.buf))+e.Size > windowBytes {
+			if err := p.flush(); err != nil {
+				return err
+			}
+		}
+		if e.Size > wholeFile {
+			if err := p.stream(e); err != nil {
+				return err
+			}
+			continue
+		}
+		p.lot.add(e)
+	}
+	if err := p.flush(); err != nil {
+		return err
+	}
+	_, err := p.z.Write(zeros[:])
+	return err
+}
+
+func (p *writer) head(name string, mode cas.Mode, size int64) error {
+	p.header = appendHeader(p.header[:0], name, mode, size)
+	_, err := p.z.Write(p.header)
+	return err
+}
+
+func (p *writer) pad(size int64) error {
+	_, err := p.z.Write(zeros[:padding(size)])
+	return err
+}
+
+func (p *writer) bytes(name string, b []byte) error {
+	return p.entry(name, cas.File, b)
+}
+
+func (p *writer) entry(name string, mode cas.Mode, b []byte) error {
+	if err := p.head(name, mode, int64(len(b))); err != nil {
+		return err
+	}
+	if _, err := p.z.Write(b); err != nil {
+		return err
+	}
+	return p.pad(int64(len(b)))
+}
+
+// stream writes a large file.
+func (p *writer) stream(e Entry) error {
+	o, err := p.src.Get(p.ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
+	if err != nil {
+		return missing(e, err)
+	}
+	defer o.Close()
+	if o.Size != e.Size {
+		return missing(e, &SizeError{e.Size, o.Size})
+	}
+	if err := p.head(e.name(), e.Mode, e.Size); err != nil {
+		return err
+	}
+	if err := p.copyAll(o); err != nil {
+		return missing(e, err)
+	}
+	return p.pad(e.Size)
+}
+
+func (p *writer) copyAll(o cas.Object) error {
+	for {
+		if err := stopped(p.ctx); err != nil {
+			return err
+		}
+		n, err := o.Read(p.buf)
+		if _, err := p.z.Write(p.buf[:n]); err != nil {
+			return err
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func missing(e Entry, err error) error { return fmt.Errorf("%+q: %w", e.Path, err) }
+
+func (l *lot) add(e Entry) {
+	l.entries = append(l.entries, e)
+	l.ids = append(l.ids, cas.ID{Kind: cas.Blob, Digest: e.Digest})
+	l.from = append(l.from, len(l.buf))
+	l.buf = l.buf[:int64(len(l.buf))+e.Size]
+}
+
+func (l *lot) content(i int) []byte { return l.buf[l.from[i] : int64(l.from[i])+l.entries[i].Size] }
+
+// flush gets the files of the lot and writes them.
+func (p *writer) flush() error {
+	l := &p.lot
+	fill := func(i int, o cas.Object) error {
+		err := readAll(o, l.content(i))
+		if err != nil {
+			return missing(l.entries[i], err)
+		}
+		return nil
+	}
+	if err := p.get(fill); err != nil {
+		return err
+	}
+	for i, e := range l.entries {
+		if err := p.entry(e.name(), e.Mode, l.content(i)); err != nil {
+			return err
+		}
+	}
+	l.entries, l.ids, l.from, l.buf = l.entries[:0], l.ids[:0], l.from[:0], l.buf[:0]
+	return stopped(p.ctx)
+}
+
+// get opens the objects of the lot.
+func (p *writer) get(fill func(int, cas.Object) error) error {
+	l := &p.lot
+	if v, ok := p.src.(cas.Visitor); ok && len(l.ids) > 1 {
+		return v.Visit(p.ctx, l.ids, fill)
+	}
+	for i, id := range l.ids {
+		o, err := p.src.Get(p.ctx, id)
+		if err != nil {
+			return missing(l.entries[i], err)
+		}
+		err = fill(i, o)
+		if closing := o.Close(); err == nil {
+			err = closing
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAll reads an object that has exactly the bytes that there is room for.
+func readAll(o cas.Object, b []byte) error {
+	if o.Size != int64(len(b)) {
+		return &SizeError{int64(len(b)), o.Size}
+	}
+	if _, err := io.ReadFull(o, b); err != nil && len(b) > 0 {
+		return err
+	}
+	// Only the end says that these were the object's bytes.
+	var more [1]byte
+	if n, err := o.Read(more[:]); n > 0 || err != io.EOF {
+		if err == nil || err == io.EOF {
+			err = cas.ErrTooLong
+		}
+		return err
+	}
+	return nil
+}
+
+// A SizeError says that a file has another size than the manifest says, though it has the digest.
+type SizeError struct{ Want, Found int64 }
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the manifest says %d bytes, and there are %d", e.Want, e.Found)
+}

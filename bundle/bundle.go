@@ -1,0 +1,59 @@
+package bundle
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A Bundle is what a manifest says, all of it. That it was read says nothing about whether it is true.
+type Bundle struct {
+	*manifest.FileList
+	Files []manifest.File // sorted by path
+}
+
+// Read reads a manifest, with or without its signature lines.
+func Read(r io.Reader) (*Bundle, error) {
+	b := new(Bundle)
+	var err error
+	b.FileList, err = manifest.ReadFileList(r, func(f *manifest.File) error {
+		b.Files = append(b.Files, *f)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Parse is Read for what is in memory.
+func Parse(b []byte) (*Bundle, error) { return Read(bytes.NewReader(b)) }
+
+// Body returns the bytes of the manifest without signature lines, whose digest is the bundle's id.
+func (b *Bundle) Body() ([]byte, error) {
+	body, _, err := manifest.AppendFileList(nil, b.FileList, b.Files)
+	return body, err
+}
+
+// File returns the file of a path.
+func (b *Bundle) File(path string) (*manifest.File, bool) { return fileOf(b.Files, path) }
+
+func fileOf(files []manifest.File, path string) (*manifest.File, bool) {
+	i, ok := slices.BinarySearchFunc(files, path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
+	if !ok {
+		return nil, false
+	}
+	return &files[i], true
+}
+
+// ManifestPath returns where the manifest of a bundle is below the directory that holds .ai.
+func ManifestPath(id string) (string, error) {
+	if err := portable.CheckID(id); err != nil {
+		return "", err
+	}
+	return ".ai/bundles/" + id + "/manifest.yaml", nil
+}

@@ -1,0 +1,262 @@
+package create
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/secret"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// dotAI is the directory of items.
+const dotAI = ".ai"
+
+// A check looks at the files of a bundle as whoever uses it will see them: a space of the system, with what stands
+// below it, and nothing else of the project that they come from.
+type check struct {
+	*creation
+	space    *ai.Space
+	view     *ai.View
+	admitter *ai.Admitter
+	items    map[string]ai.File // by path in the space
+	kinds    map[string]bool    // their directories
+	scanners chan *secret.Scanner
+}
+
+// check finds everything that keeps the files from being a bundle, and which of them are items.
+func (c *creation) check(ctx context.Context) error {
+	k := &check{creation: c, items: map[string]ai.File{}, kinds: map[string]bool{}, scanners: make(chan *secret.Scanner, 64)}
+	if err := k.look(ctx); err != nil {
+		return err
+	}
+	return parallel(ctx, len(c.files), func(i int) error { return k.file(ctx, &c.files[i]) })
+}
+
+// look finds the items, by what is below .ai.
+func (k *check) look(ctx context.Context) error {
+	// What is found out is written into the list, so that another one is read meanwhile.
+	files := bundle.FS(ctx, k.Store, slices.Clone(k.files), dotAI)
+	k.space = &ai.Space{Label: "bundle:" + k.Recipe.ID, Level: ai.System, FS: files, Dir: filepath.Join(k.Dir, dotAI)}
+	for _, b := range k.Below {
+		k.space.Requires = append(k.space.Requires, b.Label)
+	}
+	examiner := evidence{k.Trust, k.Listed, &k.beside}
+	var err error
+	if k.view, err = ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{k.space}, k.Below...), Trust: examiner}); err != nil {
+		return err
+	}
+	k.admitter = ai.NewAdmitter(k.view, examiner)
+	for _, w := range k.view.Warnings() {
+		if w.Space == k.space {
+			k.result.Warnings = append(k.result.Warnings, w)
+		}
+	}
+	for _, kind := range k.view.Kinds() {
+		k.kinds[kind.Dir] = true
+	}
+	listing, err := k.view.Files(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range listing.Problems {
+		if p.Space == k.space {
+			k.problem(dotAI+"/"+p.Path, refOf(p), p.Err)
+		}
+	}
+	for _, f := range listing.Files {
+		if f.Space == k.space {
+			k.items[f.Path] = f
+		}
+	}
+	return nil
+}
+
+func refOf(p *ai.ItemError) string {
+	if p.Ref.Kind == "" {
+		return ""
+	}
+	return p.Ref.String()
+}
+
+// An evidence asks again where a signature of the first format counts only beside a manifest that lists the file.
+type evidence struct {
+	trust  *exam.Trust
+	listed func(cas.Digest) bool
+	beside *atomic.Bool // set when a manifest that lists a file made the difference
+}
+
+// Examine implements ai.Examiner.
+func (t evidence) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
+	e, err := t.trust.Examine(s, r, purpose)
+	if err != nil || e.Decision.Code != policy.EvidenceOnly || t.listed == nil || !t.listed(e.Signed.Raw) {
+		return e, err
+	}
+	s.Listed = true
+	t.beside.Store(true)
+	return t.trust.Examine(s, r, purpose)
+}
+
+// file checks one file. An error is about the store or the context.
+func (k *check) file(ctx context.Context, f *manifest.File) error {
+	if found, ok := secret.Named(f.Path); ok && k.Recipe.Allows(f.Path) == "" {
+		k.problem(f.Path, "", &SecretError{found})
+	}
+	if in, ok := strings.CutPrefix(f.Path, dotAI+"/"); ok {
+		if !k.kinds[firstOf(in)] {
+			k.problem(f.Path, "", errNoKind)
+		}
+		if at, ok := k.items[in]; ok {
+			isItem, err := k.item(ctx, f, at)
+			if isItem || err != nil {
+				return err
+			}
+		}
+	} else if f.Path == dotAI {
+		k.problem(f.Path, "", errNoAI)
+	} else if portable.Fold(firstOf(f.Path)) == dotAI {
+		k.problem(f.Path, "", errOtherAI)
+	}
+	o, err := k.Store.Get(ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	return k.secrets(f, o)
+}
+
+// item checks what may be an item, and reports whether it is one.
+func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, error) {
+	it, err := k.view.Load(ctx, at)
+	switch {
+	case ctx.Err() != nil:
+		return true, context.Cause(ctx)
+	case errors.Is(err, ai.ErrAsset):
+		return false, nil
+	case err != nil:
+		k.problem(f.Path, at.Ref.String(), reason(err))
+		return false, nil
+	}
+	f.Ref, f.Version = it.Ref.String(), it.Model.Version
+	bad := func(err error) { k.problem(f.Path, f.Ref, err) }
+	if it.Model.Invalid() {
+		bad(&InvalidError{it.Ref, it.Model.Problems})
+	}
+	a, err := k.admitter.Admit(ctx, it, policy.ToUse)
+	if ctx.Err() != nil {
+		return true, context.Cause(ctx)
+	}
+	if err == nil && a.Decision.Allowed {
+		return true, k.secrets(f, bytes.NewReader(it.Bytes))
+	}
+	helper := k.helpers(ctx, it, err)
+	if helper != nil {
+		bad(helper)
+	}
+	if err == nil {
+		bad(&ai.NotAdmittedError{Ref: it.Ref, Place: f.Path, Decision: a.Decision})
+	} else if helper == nil {
+		bad(reason(err))
+	}
+	return true, k.secrets(f, bytes.NewReader(it.Bytes))
+}
+
+// reason returns what is wrong with a file whose place is told anyway.
+func reason(err error) error {
+	if ie, ok := errors.AsType[*ai.ItemError](err); ok {
+		return ie.Err
+	}
+	if _, ok := errors.AsType[*ai.NotFoundError](err); ok {
+		return fmt.Errorf("%w in the bundle, in those that it requires, or in the library", err)
+	}
+	return err
+}
+
+// helpers returns which files of a tool that isn't admitted are not in the bundle. Without them its anchor may not even
+// be seen: then a signature that speaks of other files tells. With a tool that is admitted come all that were signed.
+func (k *check) helpers(ctx context.Context, it *ai.Item, admitted error) error {
+	if it.Model.Tool == nil || len(k.left) == 0 {
+		return nil
+	}
+	dir, below := strings.TrimSuffix(it.Path, "/"+lastOf(it.Path)), ""
+	anchor, err := k.admitter.Anchor(ctx, it)
+	_, differs := errors.AsType[*sign.IntegrityError](admitted)
+	switch {
+	case err == nil && anchor != nil:
+		dir, below = anchor.Dir, anchor.Below
+	case !differs:
+		return nil
+	}
+	prefix := dotAI + "/" + dir + "/"
+	if below != "" {
+		prefix += below + "/"
+	}
+	i, _ := slices.BinarySearch(k.left, prefix)
+	j, _ := slices.BinarySearch(k.left, prefix[:len(prefix)-1]+"0")
+	if i == j {
+		return nil
+	}
+	return &HelperError{it.Ref, strings.TrimSuffix(prefix, "/"), slices.Clone(k.left[i:j])}
+}
+
+func lastOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+
+// secrets looks through the bytes of a file.
+func (k *check) secrets(f *manifest.File, r io.Reader) error {
+	var s *secret.Scanner
+	select {
+	case s = <-k.scanners:
+	default:
+		s = secret.NewScanner()
+	}
+	found, err := s.Scan(f.Path, r)
+	select {
+	case k.scanners <- s:
+	default:
+	}
+	if err != nil || len(found) == 0 || k.Recipe.Allows(f.Path) != "" {
+		return err
+	}
+	for _, at := range found {
+		k.problem(f.Path, f.Ref, &SecretError{at})
+	}
+	return nil
+}
+
+// parallel calls f with 0 to n-1, several at once, until one returns an error.
+func parallel(ctx context.Context, n int, f func(int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}

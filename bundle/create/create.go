@@ -1,0 +1,379 @@
+package create
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Store is where the bytes of a bundle are kept.
+type Store interface {
+	cas.Store
+	cas.Batcher
+}
+
+// Options say what a bundle is made of. Dir, Recipe, Trust, Store and Sign must be there.
+type Options struct {
+	Dir    string // the directory that holds .ai
+	Recipe *recipe.Recipe
+	Trust  *exam.Trust // who may vouch for items, and what time it is
+	// Below are the spaces that the bundle's items may use: those that it requires, and the library. An installed version
+	// of the bundle itself isn't among them.
+	Below []*ai.Space
+	// Listed says whether a manifest that the policy admits lists a raw digest, which is what an item with a signature
+	// of the first format needs. Nil: none does.
+	Listed func(raw cas.Digest) bool
+	Store  Store
+	// Sign adds signatures to the manifest.
+	Sign func(*manifest.Document) error
+
+	Cache    *statcache.Cache // remembers digests of files; nil: all are read
+	Memory   *Memory          // remembers what was checked; nil: all is checked
+	Paranoid bool             // read and check all, whatever is remembered
+	Progress func(files, bytes int64)
+
+	// noModes is set where the file system doesn't know which files may be executed.
+	noModes bool
+}
+
+// A Result is a bundle that was made.
+type Result struct {
+	bundle.Bundle
+	Path       string          // of the manifest, relative to Dir
+	Written    bool            // the manifest was not there with these bytes
+	Items      int             // how many of the files are items
+	Read       int64           // files of the directory whose bytes were read
+	Remembered bool            // nothing had to be checked
+	Warnings   []*ai.ItemError // about extractors in the bundle that don't count
+}
+
+// Create makes a bundle of the files of a directory: it puts them into the store, checks all of them, and writes a
+// signed manifest in the end. What keeps the files from being a bundle is a *RefusedError, all of it at once. Whatever
+// fails, the manifest that was there stays; what was put into the store then has no name, and gc's to take.
+//
+// What is checked is what was stored, so that files which change meanwhile make another bundle, never one that says
+// what wasn't looked at.
+func Create(ctx context.Context, o Options) (*Result, error) {
+	if runtime.GOOS == "windows" {
+		o.noModes = true
+	}
+	to, err := bundle.ManifestPath(o.Recipe.ID)
+	if err != nil {
+		return nil, err
+	}
+	if o.Memory != nil && o.Memory.Under.IsZero() {
+		o.Memory = nil
+	}
+	c := &creation{Options: o, result: &Result{Path: to}}
+	if err := c.create(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return c.result, nil
+}
+
+// A creation is one Create.
+type creation struct {
+	Options
+	result *Result
+	old    *bundle.Bundle // the manifest that is there, or nil
+	oldRaw []byte         // its bytes
+	files  []manifest.File
+	beside atomic.Bool // a file is admitted only because Listed says that a manifest lists it
+
+	mu       sync.Mutex
+	left     []string // files in .ai that don't belong to the bundle
+	problems []Problem
+}
+
+func (c *creation) create(ctx context.Context) error {
+	root, err := os.OpenRoot(c.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	c.readOld(root)
+	if err := c.collect(ctx); err != nil {
+		return err
+	}
+	if len(c.files) == 0 && len(c.problems) == 0 {
+		c.problem("", "", ErrEmpty)
+	}
+	if e := c.Recipe.Expires; !e.IsZero() && !c.Trust.Now.Before(e) {
+		c.problem("", "", &exam.ExpiredError{Name: c.name(), Expires: e, Now: c.Trust.Now})
+	}
+	under := c.state()
+	if len(c.problems) > 0 || !c.recall(ctx, under) {
+		if err := c.check(ctx); err != nil {
+			return err
+		}
+	}
+	c.entrypoint()
+	if err := c.refused(); err != nil {
+		return err
+	}
+	body, list, err := c.list()
+	if err != nil {
+		return err
+	}
+	c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
+	return c.finish(ctx, root, under, body)
+}
+
+func (c *creation) name() string { return "bundle:" + c.Recipe.ID + "@" + c.Recipe.Version }
+
+// collect puts the files into the store and lists them.
+func (c *creation) collect(ctx context.Context) error {
+	batch, err := c.Store.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	o := worktree.Options{Skip: c.skip, Progress: c.Progress}
+	if !c.Paranoid {
+		o.Cache = c.Cache
+	}
+	made, err := worktree.Import(ctx, batch, c.Dir, o)
+	if refused, ok := errors.AsType[*worktree.RefusedError](err); ok {
+		for _, p := range refused.Problems {
+			c.problem(p.Path, "", p.Err)
+		}
+		if refused.More {
+			c.problem("", "", errMore)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	c.result.Read = made.Read
+	c.files = make([]manifest.File, 0, made.Files)
+	err = cas.Walk(ctx, c.Store, made.ID, func(path string, e cas.Entry) error {
+		if e.Mode != cas.Dir {
+			c.files = append(c.files, manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: c.mode(path, e.Mode)})
+		}
+		return nil
+	})
+	slices.SortFunc(c.files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
+	slices.Sort(c.left)
+	return err
+}
+
+// skip says what the bundle leaves out. In .ai it looks everywhere, because a tool's files that don't come with it
+// must be found.
+func (c *creation) skip(path string, dir bool) bool {
+	if path == ".ai" {
+		return false
+	}
+	in, ok := strings.CutPrefix(path, ".ai/")
+	switch {
+	case !ok && dir:
+		return !c.Recipe.Below(path)
+	case ok && recipe.Never(firstOf(in)):
+		return true
+	case dir:
+		return false
+	case c.Recipe.Includes(path):
+		return false
+	case ok:
+		c.mu.Lock()
+		c.left = append(c.left, path)
+		c.mu.Unlock()
+	}
+	return true
+}
+
+func firstOf(path string) string {
+	first, _, _ := strings.Cut(path, "/")
+	return first
+}
+
+// mode is what a file is where the file system doesn't know: what the recipe says, or the last manifest.
+func (c *creation) mode(path string, m cas.Mode) cas.Mode {
+	if !c.noModes {
+		return m
+	}
+	if c.Recipe.Executes(path) {
+		return cas.Exec
+	}
+	if c.old != nil {
+		if f, ok := c.old.File(path); ok {
+			return f.Mode
+		}
+	}
+	return cas.File
+}
+
+// entrypoint sees that the item with which the bundle begins is in it.
+func (c *creation) entrypoint() {
+	ref := c.Recipe.Entrypoint
+	if ref == "" || len(c.files) == 0 || slices.ContainsFunc(c.files, func(f manifest.File) bool { return f.Ref == ref }) {
+		return
+	}
+	// Where that item is no good, this has been said.
+	if !slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Ref == ref }) {
+		c.problem("", ref, ErrEntrypoint)
+	}
+}
+
+// list makes the manifest's body. Evidence of the last one is about the same subject, or is left out.
+func (c *creation) list() ([]byte, *manifest.FileList, error) {
+	r := c.Recipe
+	head := manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
+		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
+	body, list, err := manifest.AppendFileList(nil, &head, c.files)
+	if err != nil || c.old == nil || len(c.old.Evidence) == 0 || c.old.Subject != list.ID {
+		return body, list, err
+	}
+	// What we sign must be vouched for by somebody: the directory could hold anything.
+	e, err := c.Trust.ExamineDocument(&c.old.Document, c.old.Expires, policy.ToUse)
+	if err != nil || !e.Decision.Allowed {
+		return body, list, nil
+	}
+	head.Evidence = c.old.Evidence
+	return manifest.AppendFileList(nil, &head, c.files)
+}
+
+// finish signs the manifest and puts it in its place, last of all.
+func (c *creation) finish(ctx context.Context, root *os.Root, under state, body []byte) error {
+	list := c.result.FileList
+	if c.old != nil && c.old.ID == list.ID {
+		if err := list.Merge(c.Trust.Find, c.old.Signatures); err != nil {
+			return err
+		}
+	}
+	if err := c.Sign(&list.Document); err != nil {
+		return err
+	}
+	if len(list.Signatures) == 0 {
+		return sign.ErrUnsigned
+	}
+	id := cas.ID{Kind: cas.Document, Digest: list.ID}
+	if missing, err := c.Store.Missing(ctx, []cas.ID{id}); err != nil {
+		return err
+	} else if len(missing) > 0 {
+		if _, err := c.Store.Put(ctx, cas.Document, strings.NewReader(string(body))); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if joined := manifest.Join(nil, body, list.Signatures); string(joined) != string(c.oldRaw) {
+		if err := replace(root, c.result.Path, joined); err != nil {
+			return err
+		}
+		c.result.Written = true
+	}
+	for i := range c.files {
+		if c.files[i].Ref != "" {
+			c.result.Items++
+		}
+	}
+	// What Listed and the extractors of a bundle say isn't part of a state.
+	if !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
+		c.Memory.keep(under, list.ID)
+	}
+	return nil
+}
+
+// readOld reads the manifest that is there. One that is none is replaced like any other.
+func (c *creation) readOld(root *os.Root) {
+	fi, err := root.Lstat(c.result.Path)
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > manifest.MaxListBytes+1<<20 {
+		return
+	}
+	b, err := root.ReadFile(c.result.Path)
+	if err != nil {
+		return
+	}
+	if old, err := bundle.Parse(b); err == nil && old.BundleID == c.Recipe.ID {
+		c.old, c.oldRaw = old, b
+	}
+}
+
+// temporary begins the name of a manifest that is being written, which no tree takes in.
+const temporary = ".rye-tmp-manifest-"
+
+// replace puts a file into its place, whole and durable: whoever reads finds the old one or the new one.
+func replace(root *os.Root, name string, b []byte) (err error) {
+	dir := filepath.Dir(name)
+	if err := root.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	sweep(root, dir)
+	temp := filepath.Join(dir, temporary+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = cmp.Or(err, f.Close())
+	if err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		root.Remove(temp)
+		return err
+	}
+	return syncDir(root, dir)
+}
+
+// sweep removes what processes that were killed have left here.
+func sweep(root *os.Root, dir string) {
+	d, err := root.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	entries, _ := d.ReadDir(-1)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), temporary) {
+			continue
+		}
+		if fi, err := e.Info(); err == nil && time.Since(fi.ModTime()) > time.Hour {
+			root.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// syncDir makes a rename last. Where directories can't be synced, the system sees to it.
+func syncDir(root *os.Root, dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,281 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// An Inspection is what a bundle says of itself and what is in it. Nobody has vouched for any of it.
+type Inspection struct {
+	*Bundle           // nil if there is no manifest that can be read
+	Items   []Summary // sorted by path
+
+	// What a reader wants to know before trusting it, sorted, each with the paths of the files that say it.
+	Executable   []Mention // files that can be run: "tool", "primitive", "mode" or the line that begins with "#!"
+	Hosts        []Mention // that tools ask for or config names; "*" is all of them
+	Places       []Mention // paths on the machine that tools and config name
+	Secrets      []Mention // by name
+	Capabilities []Mention
+	Outside      []Mention // what runs items and isn't in the bundle: refs of tools, and interpreters after "#!"
+
+	Failures []*Failure // what isn't as the manifest says, and what can't be read; sorted by path
+}
+
+// A Summary is what an item says of itself.
+type Summary struct {
+	Path, Ref, Version    string
+	Title, Description    string
+	Type, Executor, Risk  string // of a tool
+	Problems              []*value.Problem
+	Secrets, Capabilities []string
+	Network               string // of a tool: "none", "all" or hosts
+}
+
+// A Mention is something that files of a bundle speak of.
+type Mention struct {
+	What  string
+	Paths []string
+}
+
+// Inspect reads a bundle to its end and believes none of it. Below are spaces whose kinds count besides those of the
+// kernel, as in VerifyOptions.
+func Inspect(ctx context.Context, src Source, below []*ai.Space, tempDir string) (*Inspection, error) {
+	n := &inspection{result: new(Inspection), mentions: map[*[]Mention]map[string][]string{}}
+	err := src.look(ctx, &VerifyOptions{TempDir: tempDir}, func(l *look) error { return n.run(ctx, l, below) })
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return n.finish(), nil
+}
+
+type inspection struct {
+	result *Inspection
+	look   *look
+	refs   map[string]struct{} // of the manifest
+
+	mu       sync.Mutex
+	mentions map[*[]Mention]map[string][]string
+}
+
+func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error {
+	n.look, n.result.Bundle, n.result.Failures = l, l.bundle, l.failures
+	if l.bundle == nil {
+		return nil
+	}
+	n.refs = make(map[string]struct{}, len(l.bundle.Files))
+	for i := range l.bundle.Files {
+		n.refs[l.bundle.Files[i].Ref] = struct{}{}
+	}
+	// Nobody vouches for the bundle's own extractors, so that they have no say.
+	space, view, err := newView(ctx, l, below, nil)
+	if err != nil {
+		return err
+	}
+	s := &items{space: space, view: view}
+	err = parallel(ctx, len(l.bundle.Files), func(i int) error { return n.file(ctx, s, &l.bundle.Files[i]) })
+	if err != nil || l.extra == nil {
+		return err
+	}
+	return l.extra(ctx, view.Kinds(), n.fail)
+}
+
+func (n *inspection) fail(f *Failure) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.result.Failures = append(n.result.Failures, f)
+}
+
+func (n *inspection) mention(where *[]Mention, path string, what ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	all := n.mentions[where]
+	if all == nil {
+		all = map[string][]string{}
+		n.mentions[where] = all
+	}
+	for _, w := range what {
+		all[w] = append(all[w], path)
+	}
+}
+
+func (n *inspection) file(ctx context.Context, s *items, f *manifest.File) error {
+	at, isItem := s.at(f)
+	var it *ai.Item
+	if isItem {
+		var err error
+		if it, err = s.view.Load(ctx, at); err != nil {
+			it = nil
+			if f.Ref != "" && !errors.Is(err, ai.ErrAsset) {
+				n.fail(&Failure{Check: CheckItem, Path: f.Path, Ref: f.Ref, Err: err})
+			}
+		}
+	}
+	if failure := n.look.check(ctx, f, it != nil); failure != nil {
+		failure.Path, failure.Ref = f.Path, f.Ref
+		n.fail(failure)
+	}
+	r := n.result
+	if f.Mode == cas.Exec {
+		n.mention(&r.Executable, f.Path, "mode")
+	}
+	if line := n.script(ctx, f); line != "" {
+		n.mention(&r.Executable, f.Path, line)
+		n.mention(&r.Outside, f.Path, strings.TrimSpace(strings.TrimPrefix(line, "#!")))
+	}
+	if it != nil {
+		n.item(f, it)
+	}
+	return ctx.Err()
+}
+
+// longestLine is how much of a line that begins with "#!" systems heed.
+const longestLine = 256
+
+// script returns the first line of a file if it begins with "#!".
+func (n *inspection) script(ctx context.Context, f *manifest.File) string {
+	if n.look.scripts != nil {
+		return n.look.scripts[f.Path]
+	}
+	o, err := n.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
+	if err != nil {
+		return "" // which check has reported
+	}
+	defer o.Close()
+	var b [longestLine]byte
+	k, _ := io.ReadFull(o, b[:])
+	return scriptLine(b[:k])
+}
+
+func scriptLine(b []byte) string {
+	line, _, _ := strings.Cut(string(b[:min(len(b), longestLine)]), "\n")
+	if !strings.HasPrefix(line, "#!") {
+		return ""
+	}
+	return strings.TrimSpace(line)
+}
+
+func (n *inspection) item(f *manifest.File, it *ai.Item) {
+	m, r := it.Model, n.result
+	s := Summary{Path: f.Path, Ref: it.Ref.String(), Version: m.Version, Title: m.Title, Description: m.Description, Problems: m.Problems}
+	if t := m.Tool; t != nil {
+		s.Type, s.Executor, s.Risk, s.Network = t.Type, t.Executor, t.Risk.String(), t.Network.String()
+		s.Secrets, s.Capabilities = t.Secrets, words(t.Permissions)
+		n.tool(f, t)
+	}
+	if d := m.Directive; d != nil {
+		s.Capabilities = words(d.Permissions)
+	}
+	n.mention(&r.Secrets, f.Path, s.Secrets...)
+	n.mention(&r.Capabilities, f.Path, s.Capabilities...)
+	if m.Knowledge == nil {
+		n.speaks(f.Path, "", m.Fields)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	r.Items = append(r.Items, s)
+}
+
+func (n *inspection) tool(f *manifest.File, t *model.Tool) {
+	r := n.result
+	kind := "tool"
+	if t.Primitive {
+		kind = "primitive"
+	}
+	n.mention(&r.Executable, f.Path, kind)
+	n.mention(&r.Hosts, f.Path, t.Network.Hosts...)
+	if t.Network.All {
+		n.mention(&r.Hosts, f.Path, "*")
+	}
+	runs := model.Ref{Kind: "tool", ID: t.Executor}.String()
+	if _, inside := n.refs[runs]; t.Executor != "" && !inside {
+		n.mention(&r.Outside, f.Path, runs)
+	}
+}
+
+func words(all []capability.Capability) []string {
+	var list []string
+	for _, c := range all {
+		list = append(list, c.String())
+	}
+	return list
+}
+
+// speaks looks through the fields of an item for hosts and places. The depth of values is bounded where they are read.
+func (n *inspection) speaks(path, field string, v *value.Value) {
+	if v == nil || field == "description" || field == "tool_description" {
+		return
+	}
+	for i := range v.Items {
+		n.speaks(path, "", v.Items[i])
+	}
+	for i := range v.Map {
+		n.speaks(path, v.Map[i].Key, v.Map[i].Value)
+	}
+	if v.Kind != value.Text {
+		return
+	}
+	for _, word := range strings.FieldsFunc(v.Text, func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
+		if host := hostOf(word); host != "" {
+			n.mention(&n.result.Hosts, path, host)
+		} else if isPlace(word) {
+			n.mention(&n.result.Places, path, word)
+		}
+	}
+}
+
+// hostOf returns the host of a URL.
+func hostOf(word string) string {
+	i := strings.Index(word, "://")
+	if i < 1 {
+		return ""
+	}
+	u, err := url.Parse(word)
+	if err != nil {
+		// What is filled in later may stand anywhere: then it is all that stands where a host would.
+		host, _, _ := strings.Cut(word[i+3:], "/")
+		return host
+	}
+	return u.Host
+}
+
+// isPlace reports whether a word names a file outside the bundle.
+func isPlace(word string) bool {
+	for _, prefix := range []string{"~/", "../", "$HOME", "${HOME", "%USERPROFILE%", `\\`} {
+		if strings.HasPrefix(word, prefix) {
+			return true
+		}
+	}
+	if len(word) > 2 && word[1] == ':' && (word[2] == '\\' || word[2] == '/') {
+		return true
+	}
+	return len(word) > 1 && word[0] == '/' && word[1] != '/' || strings.Contains(word, "/../")
+}
+
+func (n *inspection) finish() *Inspection {
+	r := n.result
+	for where, all := range n.mentions {
+		for what, paths := range all {
+			slices.Sort(paths)
+			*where = append(*where, Mention{what, slices.Compact(paths)})
+		}
+		slices.SortFunc(*where, func(a, b Mention) int { return strings.Compare(a.What, b.What) })
+	}
+	slices.SortFunc(r.Items, func(a, b Summary) int { return strings.Compare(a.Path, b.Path) })
+	sortFailures(r.Failures)
+	return r
+}

@@ -1,0 +1,413 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/rollback"
+)
+
+// A Space is the bundles of one user. Any number of processes and goroutines may use one at once.
+type Space struct {
+	Dir     string // the user's directory .ai, which is made when something is installed
+	Store   Store
+	Journal *rollback.Journal
+	Now     func() time.Time // the clock; nil for the machine's
+	Wait    time.Duration    // for other processes; zero for 30 seconds
+
+	// Hook sees every change to the files of the space before it happens, and may fail it. For tests.
+	Hook func(op, name string) error
+}
+
+// A Request says which bundle to install.
+type Request struct {
+	ID     cas.Digest // of its manifest, which is in the store
+	Source string     // where it came from, for the memory against rollback: "" if from nowhere that has a name
+	ByName bool       // what goes by the bundle's name there was asked for, and not this one
+}
+
+// An Installed is a bundle that is installed.
+type Installed struct {
+	*bundle.Bundle
+	Previous []Version // that were installed before, sorted by version, the latest first
+}
+
+// A Version is one that can be rolled back to.
+type Version struct {
+	Version string
+	ID      cas.Digest
+}
+
+// NotInstalledError says that a bundle, or a version of it, is not installed. It is fs.ErrNotExist.
+type NotInstalledError struct {
+	BundleID string
+	ID       cas.Digest // zero for any
+}
+
+func (e *NotInstalledError) Error() string {
+	if e.ID.IsZero() {
+		return fmt.Sprintf("the bundle %q is not installed", e.BundleID)
+	}
+	return fmt.Sprintf("the bundle %q was never installed as %s", e.BundleID, e.ID)
+}
+
+// Unwrap makes it fs.ErrNotExist.
+func (e *NotInstalledError) Unwrap() error { return fs.ErrNotExist }
+
+// A ManifestError says that what stands in the place of an installed bundle's manifest can't be read as that.
+type ManifestError struct {
+	Path string // below the directory .ai
+	Err  error
+}
+
+func (e *ManifestError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *ManifestError) Unwrap() error { return e.Err }
+
+// LocalSource is the source under which a Journal remembers what was installed, wherever it came from.
+const LocalSource = "installed"
+
+// Install makes a bundle that is in the store the installed one of its name. All of it is verified first: see Import for
+// the errors, and package rollback for those about versions.
+func (s *Space) Install(ctx context.Context, r Request, o bundle.VerifyOptions) (*bundle.Report, error) {
+	b, err := bundle.ReadStored(ctx, s.Store, s.Store, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.swap(ctx, b, r, o)
+}
+
+// Rollback makes a version that was installed before the installed one again. It must pass all that a new one has to.
+func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o bundle.VerifyOptions) (*bundle.Report, error) {
+	at, err := s.read(bundleID)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(at.Previous, func(v Version) bool { return v.ID == to })
+	if i < 0 {
+		return nil, &NotInstalledError{bundleID, to}
+	}
+	b, err := s.open(home(bundleID)+"/"+historyName(at.Previous[i]), bundleID)
+	if err != nil {
+		return nil, err
+	}
+	if b.ID != to { // somebody has changed it since
+		return nil, &NotInstalledError{bundleID, to}
+	}
+	return s.swap(ctx, b, Request{ID: to}, o)
+}
+
+// swap verifies a bundle and makes it the installed one.
+func (s *Space) swap(ctx context.Context, b *bundle.Bundle, r Request, o bundle.VerifyOptions) (*bundle.Report, error) {
+	report, err := verified(ctx, b, s.Store, o)
+	if err != nil {
+		return report, err
+	}
+	body, err := b.Body()
+	if err != nil {
+		return report, err
+	}
+	return report, s.locked(ctx, func(f *files) error {
+		now := time.Now()
+		if s.Now != nil {
+			now = s.Now()
+		}
+		steps := []rollback.Step{rollback.OfFileList(b.FileList, LocalSource, r.ByName, now)}
+		if r.Source != "" {
+			steps = append(steps, rollback.OfFileList(b.FileList, r.Source, r.ByName, now))
+		}
+		// Before anything is kept for it. Record decides.
+		if err := s.Journal.Check(steps...); err != nil {
+			return err
+		}
+		if err := keep(ctx, s.Store, s.ref(b.ID), b, body); err != nil {
+			return err
+		}
+		if err := s.Journal.Record(ctx, steps...); err != nil {
+			return err
+		}
+		return s.point(f, b, manifest.Join(nil, body, b.Signatures))
+	})
+}
+
+// point writes the history and then the pointer.
+func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
+	dir := home(b.BundleID)
+	if err := f.makeDirectory(dir + "/" + historyDir); err != nil {
+		return err
+	}
+	old, err := f.readFile(dir + "/" + pointer)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case bytes.Equal(old, text):
+		return f.syncDirectory(dir) // whoever wrote it may not have come to that
+	default:
+		// One that can't be read can't be rolled back to, and is replaced.
+		if was, err := bundle.Parse(old); err == nil && was.ID != b.ID {
+			if err := f.write(dir+"/"+historyName(Version{was.Version, was.ID}), old); err != nil {
+				return err
+			}
+		}
+	}
+	return f.write(dir+"/"+pointer, text)
+}
+
+// Remove forgets a bundle and its history, but not what is remembered against rollback. The store may then let go of
+// its files.
+func (s *Space) Remove(ctx context.Context, bundleID string) error {
+	if _, err := bundle.ManifestPath(bundleID); err != nil {
+		return err
+	}
+	return s.locked(ctx, func(f *files) error {
+		dir := home(bundleID)
+		if err := s.unpoint(f, dir); err != nil {
+			return err
+		}
+		names, err := f.history(dir)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			b, err := s.parse(f, dir+"/"+name, bundleID)
+			if err == nil {
+				err = s.drop(ctx, b.ID)
+			} else if _, bad := errors.AsType[*ManifestError](err); bad {
+				err = nil
+			}
+			if err == nil {
+				err = f.remove(dir + "/" + name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		f.prune(dir)
+		return nil
+	})
+}
+
+// unpoint puts the installed version into the history, so that its name and refs are found however this ends, and takes
+// the pointer away: from then on the bundle isn't installed.
+func (s *Space) unpoint(f *files, dir string) error {
+	bundleID := strings.TrimPrefix(dir, bundlesDir+"/")
+	old, err := f.readFile(dir + "/" + pointer)
+	if errors.Is(err, fs.ErrNotExist) {
+		if names, err := f.history(dir); err != nil || len(names) > 0 {
+			return err
+		}
+		return &NotInstalledError{BundleID: bundleID}
+	}
+	if _, bad := errors.AsType[*ManifestError](err); err != nil && !bad {
+		return err
+	}
+	if b, err := bundle.Parse(old); err == nil {
+		if err := f.makeDirectory(dir + "/" + historyDir); err != nil {
+			return err
+		}
+		if err := f.write(dir+"/"+historyName(Version{b.Version, b.ID}), old); err != nil {
+			return err
+		}
+	}
+	return f.remove(dir + "/" + pointer)
+}
+
+// drop removes the refs of a bundle, that of the document first.
+func (s *Space) drop(ctx context.Context, id cas.Digest) error {
+	for _, name := range []string{s.ref(id), s.ref(id) + "/files", s.ref(id) + "/evidence"} {
+		if err := putRef(ctx, s.Store, name, cas.ID{}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ref is the ref of the document of a bundle that the space has.
+func (s *Space) ref(id cas.Digest) string {
+	dir := s.Dir
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	return "installed/" + hex(cas.Sum([]byte(filepath.ToSlash(dir))))[:16] + "/" + hex(id)
+}
+
+// Get returns an installed bundle; a *NotInstalledError if it isn't.
+func (s *Space) Get(bundleID string) (*Installed, error) {
+	at, err := s.read(bundleID)
+	if err == nil && at.Bundle == nil {
+		return nil, &NotInstalledError{BundleID: bundleID}
+	}
+	return at, err
+}
+
+// Open returns the items of an installed bundle as a space. Their bytes are hashed whenever they are read; who vouches
+// for them is asked when they are used.
+func (s *Space) Open(ctx context.Context, bundleID string) (*ai.Space, error) {
+	at, err := s.Get(bundleID)
+	if err != nil {
+		return nil, err
+	}
+	space := &ai.Space{Label: "system:" + at.BundleID, Level: ai.System, FS: bundle.FS(ctx, s.Store, at.Files, ".ai")}
+	for _, r := range at.Requires {
+		space.Requires = append(space.Requires, "system:"+r.BundleID)
+	}
+	return space, nil
+}
+
+// read returns what is installed under a name; its Bundle is nil if there is only history.
+func (s *Space) read(bundleID string) (*Installed, error) {
+	if _, err := bundle.ManifestPath(bundleID); err != nil {
+		return nil, err
+	}
+	f, err := s.files()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &NotInstalledError{BundleID: bundleID}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	at := new(Installed)
+	at.Bundle, err = s.parse(f, home(bundleID)+"/"+pointer, bundleID)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	names, err := f.history(home(bundleID))
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		b, err := s.parse(f, home(bundleID)+"/"+name, bundleID)
+		if err != nil {
+			continue // it can't be rolled back to, and is in nobody's way
+		}
+		if at.Bundle == nil || b.ID != at.ID {
+			at.Previous = append(at.Previous, Version{b.Version, b.ID})
+		}
+	}
+	slices.SortFunc(at.Previous, func(a, b Version) int {
+		if order := manifest.CompareVersions(b.Version, a.Version); order != 0 {
+			return order
+		}
+		return a.ID.Compare(b.ID)
+	})
+	return at, nil
+}
+
+func (s *Space) open(name, bundleID string) (*bundle.Bundle, error) {
+	f, err := s.files()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return s.parse(f, name, bundleID)
+}
+
+// parse reads a manifest of a bundle.
+func (s *Space) parse(f *files, name, bundleID string) (*bundle.Bundle, error) {
+	text, err := f.readFile(name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := bundle.Parse(text)
+	if err == nil && b.BundleID != bundleID {
+		err = fmt.Errorf("is the manifest of %q", b.BundleID)
+	}
+	if err != nil {
+		return nil, &ManifestError{name, err}
+	}
+	return b, nil
+}
+
+// List returns the installed bundles, sorted by id. What can't be read is told in the error, beside the others.
+func (s *Space) List(ctx context.Context) ([]*Installed, error) {
+	f, err := s.files()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var all []*Installed
+	var errs []error
+	err = fs.WalkDir(f.root.FS(), bundlesDir, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.IsDir() || path.Base(name) != pointer || name == bundlesDir+"/"+pointer:
+			return nil
+		}
+		at, err := s.read(strings.TrimPrefix(path.Dir(name), bundlesDir+"/"))
+		if err != nil {
+			errs = append(errs, err)
+		} else if at.Bundle != nil {
+			all = append(all, at)
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b *Installed) int { return strings.Compare(a.BundleID, b.BundleID) })
+	return all, errors.Join(append(errs, err)...)
+}
+
+const (
+	bundlesDir = "bundles"
+	pointer    = "manifest.yaml"
+	historyDir = "history"
+)
+
+// home is the directory of a bundle.
+func home(bundleID string) string { return bundlesDir + "/" + bundleID }
+
+// historyName is the name of a previous version's manifest in the directory of the bundle.
+func historyName(v Version) string {
+	return historyDir + "/" + v.Version + "-" + v.ID.Short() + ".yaml"
+}
+
+// isHistory reports whether a name is of that form: a bundle may be called ID/history, and have its own files there.
+func isHistory(name string) bool {
+	rest, ok := strings.CutSuffix(name, ".yaml")
+	i := strings.LastIndexByte(rest, '-')
+	return ok && i > 0 && len(rest)-i-1 == 12 && manifest.CheckVersion(rest[:i]) == nil
+}
+
+// readAll reads what has at most so many bytes.
+func readAll(r io.Reader, most int64) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && int64(len(b)) > most {
+		err = fmt.Errorf("has more than %d bytes", most)
+	}
+	return b, err
+}
+
+// maxManifest is more bytes than a manifest with its signatures has.
+const maxManifest = manifest.MaxListBytes + 1<<20
+
+// files opens the user's directory.
+func (s *Space) files() (*files, error) {
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return &files{root, s.Hook}, nil
+}

@@ -1,0 +1,258 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Store is where bundles are kept, as *disk.Store is.
+type Store interface {
+	cas.Store
+	cas.Batcher
+	bundle.Refs
+	SetRef(ctx context.Context, name string, old, id cas.ID) error
+}
+
+// A RefusedError says that a bundle isn't what it should be, and why.
+type RefusedError struct{ Report *bundle.Report }
+
+func (e *RefusedError) Error() string {
+	all := e.Report.Failures
+	if len(all) == 1 {
+		return "the bundle is refused: " + all[0].Error()
+	}
+	return fmt.Sprintf("the bundle is refused: %v (and %d more)", all[0], len(all)-1)
+}
+
+// Unwrap returns all that is wrong.
+func (e *RefusedError) Unwrap() []error {
+	var all []error
+	for _, f := range e.Report.Failures {
+		all = append(all, f)
+	}
+	return all
+}
+
+// Import brings a bundle from an archive into a store. It is there, for whoever looks for it, when all of it was verified;
+// else Import fails, with a *RefusedError where the bundle is what is wrong. Strangers are turned away before anything but
+// the manifest was read.
+func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOptions) (*bundle.Report, error) {
+	batch, err := store.Batch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer batch.Close()
+	h, err := archive.Read(ctx, r, &importer{ctx: ctx, batch: batch, options: &o})
+	if err != nil {
+		return nil, err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return nil, err
+	}
+	// The batch is still open, so that gc leaves alone what it has put.
+	b := &bundle.Bundle{FileList: h.List, Files: h.Files}
+	report, err := verified(ctx, b, store, o)
+	if err != nil {
+		return report, err
+	}
+	return report, Keep(ctx, store, b, h.Body, o)
+}
+
+func verified(ctx context.Context, b *bundle.Bundle, store Store, o bundle.VerifyOptions) (*bundle.Report, error) {
+	report, err := bundle.Verify(ctx, bundle.Given(b, store), o)
+	if err == nil && !report.OK() {
+		err = &RefusedError{report}
+	}
+	return report, err
+}
+
+// An importer puts what is in an archive into a batch.
+type importer struct {
+	ctx     context.Context
+	batch   cas.Batch
+	options *bundle.VerifyOptions
+	buf     bytes.Buffer
+}
+
+// Begin implements archive.Sink.
+func (m *importer) Begin(h *archive.Head) error {
+	_, err := m.options.Admit(&bundle.Bundle{FileList: h.List, Files: h.Files})
+	return err
+}
+
+// wholeFile is the size up to which files are read before they are put.
+const wholeFile = 256 << 10
+
+// File implements archive.Sink.
+func (m *importer) File(e archive.Entry, r io.Reader) (err error) {
+	if e.Size > wholeFile {
+		_, err = m.batch.Put(m.ctx, cas.Blob, r)
+	} else {
+		m.buf.Reset()
+		if _, err = m.buf.ReadFrom(r); err == nil {
+			_, err = m.batch.PutBytes(m.ctx, cas.Blob, m.buf.Bytes())
+		}
+	}
+	if _, ours := errors.AsType[*archive.Error](err); err != nil && !ours {
+		return fmt.Errorf("%+q: %w", e.Path, err)
+	}
+	return err
+}
+
+// hex is how refs name a manifest.
+func hex(id cas.Digest) string { return strings.TrimPrefix(id.String(), "blake3:") }
+
+// Ref is the ref of a bundle's document.
+func Ref(id cas.Digest) string { return "bundles/" + hex(id) }
+
+// Keep names a bundle in a store whose files are there, and adds its signatures to those that are known. Nothing is
+// verified here. body is the manifest without signature lines.
+func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bundle.VerifyOptions) error {
+	if err := mergeSignatures(ctx, store, b, o); err != nil {
+		return err
+	}
+	return keep(ctx, store, Ref(b.ID), b, body)
+}
+
+// keep makes the refs that keep a bundle, the one of the document last.
+func keep(ctx context.Context, store Store, name string, b *bundle.Bundle, body []byte) error {
+	batch, err := store.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close() // after the refs are set: until then gc leaves alone what is in it
+	document, err := batch.PutBytes(ctx, cas.Document, body)
+	if err != nil {
+		return err
+	}
+	if document != b.ID {
+		return fmt.Errorf("the manifest of %s is %s", b.ID, document)
+	}
+	files, err := putTree(ctx, batch, b.Files)
+	if err != nil {
+		return err
+	}
+	var evidence []manifest.File
+	for _, e := range b.Evidence {
+		evidence = append(evidence, manifest.File{Path: e.Name, Digest: e.Digest, Size: e.Size, Mode: cas.File})
+	}
+	proofs, err := putTree(ctx, batch, evidence)
+	if err != nil {
+		return err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	if err := putRef(ctx, store, name+"/files", cas.ID{Kind: cas.TreeKind, Digest: files}); err != nil {
+		return err
+	}
+	if len(evidence) > 0 {
+		if err := putRef(ctx, store, name+"/evidence", cas.ID{Kind: cas.TreeKind, Digest: proofs}); err != nil {
+			return err
+		}
+	}
+	return putRef(ctx, store, name, cas.ID{Kind: cas.Document, Digest: b.ID})
+}
+
+// putTree puts the trees of some files, sorted by path, and returns the root.
+func putTree(ctx context.Context, batch cas.Batch, files []manifest.File) (cas.Digest, error) {
+	root, _, err := putDirectory(ctx, batch, files, 0)
+	return root, err
+}
+
+// putDirectory puts the tree of the files that have so many bytes before their names in this directory, and returns how
+// many files were in it. Paths are at most 1,000 bytes, and so is the depth bounded.
+func putDirectory(ctx context.Context, batch cas.Batch, files []manifest.File, from int) (cas.Digest, int, error) {
+	var entries []cas.Entry
+	i := 0
+	for i < len(files) && (from == 0 || len(files[i].Path) > from && files[i].Path[:from] == files[0].Path[:from]) {
+		f := &files[i]
+		name, _, deeper := strings.Cut(f.Path[from:], "/")
+		if !deeper {
+			entries = append(entries, cas.Entry{Name: name, Mode: f.Mode, Digest: f.Digest, Size: f.Size})
+			i++
+			continue
+		}
+		d, n, err := putDirectory(ctx, batch, files[i:], from+len(name)+1)
+		if err != nil {
+			return cas.Digest{}, 0, err
+		}
+		entries = append(entries, cas.Entry{Name: name, Mode: cas.Dir, Digest: d})
+		i += n
+	}
+	// "a.b" comes before "a/b" in a list of paths, and after "a" in a tree.
+	slices.SortFunc(entries, func(a, b cas.Entry) int { return strings.Compare(a.Name, b.Name) })
+	tree, err := cas.AppendTree(nil, entries)
+	if err != nil {
+		return cas.Digest{}, 0, err
+	}
+	d, err := batch.PutBytes(ctx, cas.TreeKind, tree)
+	return d, i, err
+}
+
+// tries is how often a ref that others change at the same time is tried again.
+const tries = 100
+
+// putRef makes a name stand for an object, whatever it stood for.
+func putRef(ctx context.Context, store Store, name string, id cas.ID) error {
+	return change(ctx, store, name, func(cas.ID) (cas.ID, error) { return id, nil })
+}
+
+// change makes a name stand for what next says, given what it stands for.
+func change(ctx context.Context, store Store, name string, next func(old cas.ID) (cas.ID, error)) error {
+	for range tries {
+		old, err := store.Ref(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		id, err := next(old)
+		if err != nil || id == (cas.ID{}) && old == id {
+			return err
+		}
+		err = store.SetRef(ctx, name, old, id)
+		if _, conflict := errors.AsType[*disk.ConflictError](err); !conflict {
+			return err
+		}
+	}
+	return &BusyError{What: "the ref " + name}
+}
+
+// mergeSignatures adds the signatures of a bundle to those that the store has. Those that it can't read are as good as
+// not there.
+func mergeSignatures(ctx context.Context, store Store, b *bundle.Bundle, o bundle.VerifyOptions) error {
+	var known sign.Keys
+	if o.Trust != nil {
+		known = o.Trust.Find
+	}
+	return change(ctx, store, bundle.SignaturesRef(b.ID), func(old cas.ID) (cas.ID, error) {
+		have, err := bundle.ReadSignatures(ctx, store, store, b.ID)
+		if ctx.Err() != nil {
+			return cas.ID{}, context.Cause(ctx)
+		}
+		if err != nil {
+			have = nil
+		}
+		doc := b.Document
+		if err := doc.Merge(known, b.Signatures, have); err != nil {
+			return cas.ID{}, err
+		}
+		if len(doc.Signatures) == 0 {
+			return old, nil
+		}
+		info, err := store.Put(ctx, cas.Blob, bytes.NewReader(doc.Signatures.Append(nil)))
+		return info.ID, err
+	})
+}

@@ -1,0 +1,290 @@
+package provenance
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// BuildType is what bundles made by rye say of how they are made.
+const BuildType = "https://github.com/rye-build/rye/bundle/v1"
+
+// Name is what the evidence is called in a manifest, and its file beside manifest.yaml.
+const Name = "provenance.dsse.json"
+
+// A Place says where a statement is, which decides what it can name.
+type Place uint8
+
+// The places.
+const (
+	Inside Place = iota // evidence that the manifest names
+	Beside              // travels with the manifest
+)
+
+// about is the digest that a statement in a place names.
+func (p Place) about(l *manifest.FileList) cas.Digest {
+	if p == Beside {
+		return l.ID
+	}
+	return l.Subject
+}
+
+// A Build says how a bundle was made.
+type Build struct {
+	Type       string     // BuildType, or what others call theirs; Attest writes BuildType
+	Builder    string     // a URI: who made it
+	Recipe     cas.Digest // of bundle.yaml; zero if there was none
+	Invocation string     // what the builder calls this run; may be empty
+	Started    time.Time  // may be zero, as may Finished
+	Finished   time.Time
+}
+
+// An Error says what is wrong with a build, or with a predicate that should describe one.
+type Error struct {
+	Field string // as in the predicate: "runDetails.builder.id"
+	Msg   string
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("provenance: %s %s", e.Field, e.Msg) }
+
+// Attest returns an envelope with a statement on how a bundle was made, signed by each of the keys, at least one.
+func Attest(l *manifest.FileList, at Place, b Build, keys ...key.Private) ([]byte, error) {
+	predicate, err := b.predicate()
+	if err != nil {
+		return nil, err
+	}
+	if len(keys) == 0 {
+		return nil, errNoKey
+	}
+	s := attest.Statement{
+		Subjects:      []attest.Subject{{Name: l.Name, Digests: attest.DigestsOf(at.about(l))}},
+		PredicateType: bundle.ProvenanceType,
+		Predicate:     predicate,
+	}
+	payload, err := s.Append(nil)
+	if err != nil {
+		return nil, err
+	}
+	e, err := attest.NewEnvelope(attest.StatementPayload, payload)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Sign(keys...); err != nil {
+		return nil, err
+	}
+	return e.Append(nil)
+}
+
+var errNoKey = errors.New("provenance: nobody signs it")
+
+// Verify returns how a bundle was made and who says so, if at least threshold of the keys signed a statement about this
+// very bundle.
+func Verify(envelope []byte, l *manifest.FileList, at Place, keys []key.Public, threshold int) (*Build, []key.Public, error) {
+	s, signers, err := attest.VerifyStatement(envelope, keys, threshold, bundle.ProvenanceType, attest.DigestsOf(at.about(l)))
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := Parse(s.Predicate)
+	if err != nil {
+		return nil, nil, err
+	}
+	return b, signers, nil
+}
+
+// Evidence is how a manifest names bytes that say something about it, which may be named with the type of an envelope
+// or of a list of parts.
+func Evidence(name, mediaType string, b []byte) manifest.Evidence {
+	return manifest.Evidence{Name: name, Digest: cas.Sum(b), Size: int64(len(b)), Type: mediaType}
+}
+
+// Embed returns the manifest that says what b says, and names more evidence, in place of what had the same names. Nobody
+// has signed it.
+func Embed(b *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifest.FileList, err error) {
+	head := *b.FileList
+	head.Evidence = nil
+	replaced := map[string]bool{}
+	for _, e := range more {
+		replaced[e.Name] = true
+	}
+	for _, e := range b.Evidence {
+		if !replaced[e.Name] {
+			head.Evidence = append(head.Evidence, e)
+		}
+	}
+	head.Evidence = append(head.Evidence, more...)
+	return manifest.AppendFileList(nil, &head, b.Files)
+}
+
+type object = map[string]any
+
+// predicate writes what Parse reads.
+func (b *Build) predicate() ([]byte, error) {
+	if err := checkURI("runDetails.builder.id", b.Builder); err != nil {
+		return nil, err
+	}
+	parameters := object{}
+	if !b.Recipe.IsZero() {
+		parameters["recipe"] = object{"name": "bundle.yaml", "digest": digests(b.Recipe)}
+	}
+	run := object{"builder": object{"id": b.Builder}}
+	metadata := object{}
+	if b.Invocation != "" {
+		metadata["invocationId"] = b.Invocation
+	}
+	if !b.Started.IsZero() && !b.Finished.IsZero() && b.Finished.Before(b.Started) {
+		return nil, &Error{"runDetails.metadata.finishedOn", "is before it started"}
+	}
+	for i, t := range []time.Time{b.Started.UTC(), b.Finished.UTC()} {
+		name := []string{"startedOn", "finishedOn"}[i]
+		if t.IsZero() {
+			continue
+		}
+		if t.Year() < 0 || t.Year() > 9999 {
+			return nil, &Error{"runDetails.metadata." + name, "is in no year of four digits"}
+		}
+		metadata[name] = t.Format(time.RFC3339)
+	}
+	if len(metadata) > 0 {
+		run["metadata"] = metadata
+	}
+	return jcs.Append(nil, object{
+		"buildDefinition": object{"buildType": BuildType, "externalParameters": parameters},
+		"runDetails":      run,
+	})
+}
+
+func digests(d cas.Digest) object {
+	o := object{}
+	for name, hex := range attest.DigestsOf(d) {
+		o[name] = hex
+	}
+	return o
+}
+
+// checkURI wants an absolute URI of printable ASCII.
+func checkURI(field, s string) error {
+	u, err := url.Parse(s)
+	printable := !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
+	if err != nil || !u.IsAbs() || !printable || len(s) > 1000 {
+		return &Error{field, fmt.Sprintf("is %+q, want a URI with a scheme", clip(s))}
+	}
+	return nil
+}
+
+func clip(s string) string { return s[:min(len(s), 100)] }
+
+// Parse reads the predicate of a statement: SLSA provenance v1, by whomever it was written.
+func Parse(predicate []byte) (*Build, error) {
+	v, err := jcs.Parse(predicate)
+	if err != nil {
+		return nil, &Error{"predicate", "can't be read: " + err.Error()}
+	}
+	r := &reader{}
+	definition := r.object(v, "predicate", "buildDefinition", true)
+	run := r.object(v, "predicate", "runDetails", true)
+	b := &Build{Type: r.text(definition, "buildDefinition", "buildType", true)}
+	parameters := r.object(definition, "buildDefinition", "externalParameters", true)
+	b.Builder = r.text(r.object(run, "runDetails", "builder", true), "runDetails.builder", "id", true)
+	const metadata = "runDetails.metadata"
+	more := r.object(run, "runDetails", "metadata", false)
+	b.Invocation = r.text(more, metadata, "invocationId", false)
+	b.Started, b.Finished = r.time(more, metadata, "startedOn"), r.time(more, metadata, "finishedOn")
+	if r.err == nil {
+		r.err = checkURI("buildDefinition.buildType", b.Type)
+	}
+	if r.err == nil {
+		r.err = checkURI("runDetails.builder.id", b.Builder)
+	}
+	if r.err == nil && b.Type == BuildType {
+		b.Recipe = r.recipe(parameters)
+	}
+	if r.err != nil {
+		return nil, r.err
+	}
+	return b, nil
+}
+
+// A reader takes a predicate apart and keeps the first error. What comes after one is zero.
+type reader struct{ err error }
+
+func (r *reader) fail(field, msg string) {
+	if r.err == nil {
+		r.err = &Error{field, msg}
+	}
+}
+
+// member returns a member of an object; nil if it isn't there. null is as if it were not, which SLSA's readers allow.
+func (r *reader) member(v any, at, name string, must bool) any {
+	o, ok := v.(object)
+	if r.err != nil || !ok {
+		if must {
+			r.fail(at, "is no object")
+		}
+		return nil
+	}
+	m := o[name]
+	if m == nil && must {
+		r.fail(join(at, name), "is missing")
+	}
+	return m
+}
+
+func join(at, name string) string {
+	if at == "predicate" {
+		return name
+	}
+	return at + "." + name
+}
+
+func (r *reader) object(v any, at, name string, must bool) any {
+	m := r.member(v, at, name, must)
+	if _, ok := m.(object); m != nil && !ok {
+		r.fail(join(at, name), "is no object")
+	}
+	return m
+}
+
+func (r *reader) text(v any, at, name string, must bool) string {
+	m := r.member(v, at, name, must)
+	s, ok := m.(string)
+	if m != nil && !ok {
+		r.fail(join(at, name), "is no text")
+	}
+	return s
+}
+
+func (r *reader) time(v any, at, name string) time.Time {
+	s := r.text(v, at, name, false)
+	if s == "" {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		r.fail(join(at, name), fmt.Sprintf("is %+q, want a time by RFC 3339", clip(s)))
+	}
+	return t.UTC()
+}
+
+// recipe returns the digest of bundle.yaml.
+func (r *reader) recipe(parameters any) cas.Digest {
+	const at = "buildDefinition.externalParameters.recipe"
+	recipe := r.object(parameters, "buildDefinition.externalParameters", "recipe", false)
+	if recipe == nil {
+		return cas.Digest{}
+	}
+	hex := r.text(r.object(recipe, at, "digest", true), at+".digest", "blake3", true)
+	d, err := cas.ParseDigest("blake3:" + hex)
+	if err != nil {
+		r.fail(at+".digest.blake3", "is no digest")
+	}
+	return d
+}

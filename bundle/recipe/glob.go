@@ -1,0 +1,118 @@
+package recipe
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// maxSegments bounds a glob, so that a set of places in it is one word.
+const maxSegments = 60
+
+// A Glob is a pattern of paths.
+type Glob struct {
+	text string
+	segs []string // with "*" added behind a final "**"
+}
+
+// ParseGlob reads a glob.
+func ParseGlob(text string) (Glob, error) {
+	// What a star stands for is a letter as far as other rules go.
+	if err := portable.Check(strings.ReplaceAll(text, "*", "x")); err != nil {
+		pe, _ := errors.AsType[*portable.Error](err)
+		return Glob{}, fmt.Errorf("%+q matches no path that can be in a bundle: %s", clip(text), pe.Detail)
+	}
+	segs := strings.Split(text, "/")
+	for _, s := range segs {
+		if s != "**" && strings.Contains(s, "**") {
+			return Glob{}, fmt.Errorf("%+q: ** stands for whole segments, as in a/**/b", clip(text))
+		}
+	}
+	if segs[len(segs)-1] == "**" {
+		segs = append(segs, "*")
+	}
+	if len(segs) > maxSegments {
+		return Glob{}, fmt.Errorf("%+q has more than %d segments", clip(text), maxSegments)
+	}
+	return Glob{text, segs}, nil
+}
+
+// String returns the glob as it was written.
+func (g Glob) String() string { return g.text }
+
+// Match reports whether the glob covers a path. Its time is bounded by the product of the lengths.
+func (g Glob) Match(path string) bool { return g.walk(path)>>len(g.segs)&1 != 0 }
+
+// Below reports whether the glob covers a path below a directory.
+func (g Glob) Below(dir string) bool { return g.walk(dir)&^(1<<len(g.segs)) != 0 }
+
+// walk returns the places in the glob where a path leads, as a set.
+func (g Glob) walk(path string) uint64 {
+	at := g.reach(1)
+	for at != 0 {
+		seg, rest, more := strings.Cut(path, "/")
+		at = g.step(at, seg)
+		if !more {
+			break
+		}
+		path = rest
+	}
+	return at
+}
+
+// step returns the places in the glob after a segment, as a set.
+func (g Glob) step(at uint64, seg string) (next uint64) {
+	for ; at != 0; at &= at - 1 {
+		i := bits.TrailingZeros64(at)
+		switch {
+		case i == len(g.segs):
+		case g.segs[i] == "**":
+			next |= 1 << i
+		case matchSegment(g.segs[i], seg):
+			next |= 1 << (i + 1)
+		}
+	}
+	return g.reach(next)
+}
+
+// reach adds the places behind each "**", which may stand for nothing.
+func (g Glob) reach(at uint64) uint64 {
+	for i, s := range g.segs {
+		if s == "**" && at>>i&1 != 0 {
+			at |= 1 << (i + 1)
+		}
+	}
+	return at
+}
+
+// matchSegment matches "*" alone: what came before the last star that was met never has to be looked at again.
+func matchSegment(pattern, name string) bool {
+	star, mark := -1, 0
+	p, n := 0, 0
+	for n < len(name) {
+		switch {
+		case p < len(pattern) && pattern[p] == '*':
+			star, mark = p, n
+			p++
+		case p < len(pattern) && pattern[p] == name[n]:
+			p++
+			n++
+		case star >= 0:
+			mark++
+			p, n = star+1, mark
+		default:
+			return false
+		}
+	}
+	return strings.Trim(pattern[p:], "*") == ""
+}
+
+func clip(s string) string {
+	if len(s) > 100 {
+		return s[:100] + "…"
+	}
+	return s
+}

@@ -1,0 +1,297 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy/glob"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// File is the name of the file, in the directory that holds .ai.
+const File = "bundle.yaml"
+
+// maxEntries bounds every list, so that asking all globs about all files ends.
+const maxEntries = 1000
+
+// A Recipe says what makes a bundle. It is only read, by any number of goroutines.
+type Recipe struct {
+	ID, Version          string
+	Description, License string
+	Entrypoint           string // a ref, or ""
+	Expires              time.Time
+	Include              []Pattern // none: what the bundle's id names
+	Exclude, Assets      []Glob
+	Executable           []Glob
+	AllowSecret          []Allowed
+	Requires             []manifest.Require // in the order of the file
+}
+
+// An Allowed says in which files something that looks like a secret may be.
+type Allowed struct {
+	Glob   Glob
+	Reason string
+}
+
+// A Pattern includes files of .ai: those of a glob, or those of the items of a kind whose refs a glob covers.
+type Pattern struct {
+	paths Glob
+	kind  *model.Kind // of items, else nil
+	refs  glob.Glob
+}
+
+// order is the order of the fields.
+var order = []string{"id", "version", "description", "license", "entrypoint", "expires", "include", "exclude", "assets", "executable", "allow-secret", "requires"}
+
+// New returns the recipe of a directory without bundle.yaml.
+func New(id, version string) (*Recipe, error) {
+	if err := portable.CheckID(id); err != nil {
+		return nil, err
+	}
+	if err := manifest.CheckVersion(version); err != nil {
+		return nil, err
+	}
+	return &Recipe{ID: id, Version: version}, nil
+}
+
+// Parse reads bundle.yaml.
+func Parse(file []byte) (*Recipe, error) {
+	tree, err := yamltree.Parse(file)
+	r := new(Recipe)
+	if err == nil {
+		err = r.read(tree.Root)
+	}
+	if err != nil {
+		if e, ok := err.(*yamltree.Error); ok {
+			e.Family = File
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+// Format writes a file again in the layout of package yamltree, with its comments.
+func Format(file []byte) ([]byte, error) {
+	if _, err := Parse(file); err != nil {
+		return nil, err
+	}
+	tree, err := yamltree.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	return tree.Format(), nil
+}
+
+func (r *Recipe) read(root *yamltree.Node) error {
+	if err := root.Fields(order...); err != nil {
+		return err
+	}
+	for _, read := range []func(*yamltree.Node) error{r.readHead, r.readText, r.readFiles, r.readSecrets, r.readRequires} {
+		if err := read(root); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Recipe) readHead(root *yamltree.Node) (err error) {
+	for _, f := range []struct {
+		name  string
+		to    *string
+		check func(string) error
+	}{{"id", &r.ID, portable.CheckID}, {"version", &r.Version, manifest.CheckVersion}} {
+		if root.Get(f.name) == nil {
+			return root.Errorf("there is no %q, which every bundle has", f.name)
+		}
+		if *f.to, err = root.TextOf(f.name); err != nil {
+			return err
+		}
+		if err := f.check(*f.to); err != nil {
+			return root.Get(f.name).Errorf("%v", err)
+		}
+	}
+	if r.Entrypoint, err = root.TextOf("entrypoint"); err != nil {
+		return err
+	}
+	if r.Entrypoint != "" {
+		if _, err := model.ParseRef(r.Entrypoint); err != nil {
+			return root.Get("entrypoint").Errorf("%v", err)
+		}
+	}
+	r.Expires, err = root.Date("expires")
+	return err
+}
+
+func (r *Recipe) readText(root *yamltree.Node) error {
+	for _, f := range []struct {
+		name string
+		to   *string
+	}{{"description", &r.Description}, {"license", &r.License}} {
+		text, err := root.TextOf(f.name)
+		switch {
+		case err != nil:
+			return err
+		case strings.TrimSpace(text) != text:
+			return root.Get(f.name).Errorf("%q begins or ends with space", f.name)
+		case strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }):
+			return root.Get(f.name).Errorf("%q holds what can't be seen", f.name)
+		}
+		*f.to = text
+	}
+	return nil
+}
+
+func (r *Recipe) readFiles(root *yamltree.Node) error {
+	err := eachText(root, "include", func(n *yamltree.Node, text string) error {
+		p, err := parsePattern(text)
+		if err != nil {
+			return n.Errorf("%v", err)
+		}
+		r.Include = append(r.Include, p)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, f := range []struct {
+		name string
+		to   *[]Glob
+	}{{"exclude", &r.Exclude}, {"assets", &r.Assets}, {"executable", &r.Executable}} {
+		err := eachText(root, f.name, func(n *yamltree.Node, text string) error {
+			g, err := ParseGlob(text)
+			if err == nil && f.name == "assets" && inAI(text) {
+				err = fmt.Errorf("%+q is in .ai: what is there belongs under \"include\"", clip(text))
+			}
+			if err != nil {
+				return n.Errorf("%v", err)
+			}
+			*f.to = append(*f.to, g)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eachText calls read with each text of a list. None stands there twice.
+func eachText(root *yamltree.Node, name string, read func(n *yamltree.Node, text string) error) error {
+	list := root.Get(name)
+	if list == nil {
+		return nil
+	}
+	if list.Shape != yamltree.List {
+		return list.Errorf("expected a list under %q", name)
+	}
+	if len(list.Kids) > maxEntries {
+		return list.Errorf("%q has more than %d entries", name, maxEntries)
+	}
+	seen := make(map[string]bool, len(list.Kids))
+	for _, n := range list.Kids {
+		switch {
+		case n.Text == "":
+			return n.Errorf("expected a path")
+		case seen[n.Text]:
+			return n.Errorf("%+q stands here a second time", clip(n.Text))
+		}
+		seen[n.Text] = true
+		if err := read(n, n.Text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parsePattern reads what include takes.
+func parsePattern(text string) (Pattern, error) {
+	if name, _, ok := strings.Cut(text, ":"); ok {
+		kinds := model.Builtin()
+		i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == name })
+		if i < 0 {
+			return Pattern{}, fmt.Errorf("%+q is of no kind that the kernel has: expected a path such as \".ai/tools/acme/**\"", clip(text))
+		}
+		g, err := glob.Parse(text)
+		return Pattern{kind: &kinds[i], refs: g}, err
+	}
+	g, err := ParseGlob(text)
+	switch {
+	case err != nil:
+		return Pattern{}, err
+	case !inAI(text):
+		return Pattern{}, fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; other files belong under \"assets\"", clip(text))
+	}
+	first, _, _ := strings.Cut(text[len(".ai/"):], "/")
+	if Never(first) {
+		return Pattern{}, fmt.Errorf("%+q is never bundled", ".ai/"+first)
+	}
+	return Pattern{paths: g}, nil
+}
+
+func inAI(path string) bool { return strings.HasPrefix(path, ".ai/") }
+
+// Never reports whether what has a name directly in .ai is never part of a bundle.
+func Never(name string) bool {
+	switch portable.Fold(name) {
+	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "policy.yaml", "threads", "trusted_keys", "vendor":
+		return true
+	}
+	return false
+}
+
+func (r *Recipe) readSecrets(root *yamltree.Node) error {
+	return eachEntry(root, "allow-secret", "a reason", func(n *yamltree.Node) error {
+		g, err := ParseGlob(n.Key)
+		if err != nil {
+			return n.Errorf("%v", err)
+		}
+		r.AllowSecret = append(r.AllowSecret, Allowed{g, n.Text})
+		return nil
+	})
+}
+
+func (r *Recipe) readRequires(root *yamltree.Node) error {
+	return eachEntry(root, "requires", "a range of versions", func(n *yamltree.Node) error {
+		if err := portable.CheckID(n.Key); err != nil {
+			return n.Errorf("%v", err)
+		}
+		if n.Key == r.ID {
+			return n.Errorf("%q requires itself", r.ID)
+		}
+		if _, err := semver.Parse(n.Text); err != nil {
+			return n.Errorf("%v", err)
+		}
+		r.Requires = append(r.Requires, manifest.Require{BundleID: n.Key, Version: n.Text})
+		return nil
+	})
+}
+
+// eachEntry calls read with each entry of a mapping of texts.
+func eachEntry(root *yamltree.Node, name, what string, read func(*yamltree.Node) error) error {
+	m := root.Get(name)
+	if m == nil {
+		return nil
+	}
+	if m.Shape != yamltree.Mapping {
+		return m.Errorf("expected entries under %q", name)
+	}
+	if len(m.Kids) > maxEntries {
+		return m.Errorf("%q has more than %d entries", name, maxEntries)
+	}
+	for _, n := range m.Kids {
+		if n.Shape != yamltree.Scalar || n.Text == "" {
+			return n.Errorf("expected %s after %+q", what, clip(n.Key))
+		}
+		if err := read(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package sbom
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+type cdxMetadata struct {
+	Timestamp string       `json:"timestamp"`
+	Tools     cdxTools     `json:"tools"`
+	Component cdxComponent `json:"component"`
+}
+
+type cdxTools struct {
+	Components []cdxComponent `json:"components"`
+}
+
+type cdxComponent struct {
+	Type        string        `json:"type"`
+	Ref         string        `json:"bom-ref,omitempty"`
+	Name        string        `json:"name"`
+	Version     string        `json:"version,omitempty"`
+	Description string        `json:"description,omitempty"`
+	Hashes      []cdxHash     `json:"hashes,omitempty"`
+	Licenses    []cdxLicense  `json:"licenses,omitempty"`
+	URL         string        `json:"purl,omitempty"`
+	Properties  []cdxProperty `json:"properties,omitempty"`
+}
+
+type cdxHash struct {
+	Algorithm string `json:"alg"`
+	Content   string `json:"content"`
+}
+
+type cdxLicense struct {
+	License    *cdxNamed `json:"license,omitempty"`
+	Expression string    `json:"expression,omitempty"`
+}
+
+type cdxNamed struct {
+	ID   string `json:"id,omitempty"`
+	Name string `json:"name,omitempty"`
+}
+
+type cdxProperty struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+type cdxDependency struct {
+	Ref       string   `json:"ref"`
+	DependsOn []string `json:"dependsOn,omitempty"`
+}
+
+// CycloneDX writes the list of parts of a bundle as CycloneDX 1.6.
+func CycloneDX(w io.Writer, b *bundle.Bundle, o Options) error {
+	at, err := o.time()
+	if err != nil {
+		return err
+	}
+	self := URL(b.BundleID, b.Version)
+	main := cdxComponent{Type: "application", Ref: self, Name: b.BundleID, Version: b.Version, Description: b.Description,
+		Hashes: cdxHashes(b.Subject), Licenses: cdxLicenses(b.License), URL: self}
+	if b.Entrypoint != "" {
+		main.Properties = []cdxProperty{{"rye:entrypoint", b.Entrypoint}}
+	}
+	depends := cdxDependency{Ref: self}
+	for _, r := range b.Requires {
+		depends.DependsOn = append(depends.DependsOn, URL(r.BundleID, ""))
+	}
+	out := newWriter(w)
+	out.text(`{"bomFormat":"CycloneDX","specVersion":"1.6","serialNumber":"urn:uuid:` + serial(b.Subject) + `","version":1,"metadata":`)
+	out.value(cdxMetadata{at, cdxTools{[]cdxComponent{{Type: "application", Name: "rye", Version: o.Rye}}}, main})
+	out.text(`,"components":`)
+	out.list(entries(b, nil, cdxRequire, cdxFile))
+	out.text(`,"dependencies":`)
+	out.value([]cdxDependency{depends})
+	return out.end()
+}
+
+func cdxRequire(_ int, r manifest.Require) cdxComponent {
+	self := URL(r.BundleID, "")
+	return cdxComponent{Type: "application", Ref: self, Name: r.BundleID, URL: self, Properties: []cdxProperty{{"rye:requires", r.Version}}}
+}
+
+func cdxFile(_ int, f *manifest.File) cdxComponent {
+	c := cdxComponent{Type: "file", Ref: "file:" + f.Path, Name: f.Path, Hashes: cdxHashes(f.Digest)}
+	if f.Mode == cas.Exec {
+		c.Properties = append(c.Properties, cdxProperty{"rye:mode", "exec"})
+	}
+	if f.Ref != "" {
+		c.Properties = append(c.Properties, cdxProperty{"rye:ref", f.Ref})
+	}
+	c.Properties = append(c.Properties, cdxProperty{"rye:size", strconv.FormatInt(f.Size, 10)})
+	if f.Version != "" {
+		c.Properties = append(c.Properties, cdxProperty{"rye:version", f.Version})
+	}
+	return c
+}
+
+func cdxHashes(d cas.Digest) []cdxHash { return []cdxHash{{"BLAKE3", hexOf(d)}} }
+
+func cdxLicenses(text string) []cdxLicense {
+	switch {
+	case text == "":
+		return nil
+	case known[text]:
+		return []cdxLicense{{License: &cdxNamed{ID: text}}}
+	case isExpression(text):
+		return []cdxLicense{{Expression: text}}
+	}
+	return []cdxLicense{{License: &cdxNamed{Name: text}}}
+}

@@ -1,0 +1,130 @@
+package sbom
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// What the evidence is called in a manifest, and its file beside manifest.yaml.
+const (
+	CycloneDXName = "sbom.cdx.json"
+	SPDXName      = "sbom.spdx.json"
+)
+
+// Options say what the manifest doesn't.
+type Options struct {
+	Time time.Time // when the list was made; must be there
+	Rye  string    // the version of the program that made it
+}
+
+// ErrNoTime is returned where nobody said when: both formats want to know.
+var ErrNoTime = errors.New("sbom: a list of parts needs a time")
+
+func (o *Options) time() (string, error) {
+	t := o.Time.UTC()
+	if t.IsZero() || t.Year() < 0 || t.Year() > 9999 {
+		return "", ErrNoTime
+	}
+	return t.Format(time.RFC3339), nil
+}
+
+// URL names a bundle as a package of the type rye; the version may be empty.
+func URL(id, version string) string {
+	// Ids have only letters that need no escape, and of those in versions "+" alone does.
+	if version == "" {
+		return "pkg:rye/" + id
+	}
+	return "pkg:rye/" + id + "@" + strings.ReplaceAll(version, "+", "%2B")
+}
+
+// serial makes a UUID of version 8 of a digest.
+func serial(d cas.Digest) string {
+	var u [16]byte
+	copy(u[:], d[:])
+	u[6] = u[6]&0x0f | 0x80
+	u[8] = u[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+func hexOf(d cas.Digest) string { return strings.TrimPrefix(d.String(), "blake3:") }
+
+// A writer writes JSON whose long arrays have one element a line. It keeps the first error.
+type writer struct {
+	w   *bufio.Writer
+	err error
+}
+
+// text writes what is JSON already.
+func (w *writer) text(s string) {
+	if w.err == nil {
+		_, w.err = w.w.WriteString(s)
+	}
+}
+
+// value writes a value without a line end.
+func (w *writer) value(v any) {
+	if w.err != nil {
+		return
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if w.err = e.Encode(v); w.err == nil {
+		_, w.err = w.w.Write(bytes.TrimSuffix(b.Bytes(), []byte("\n")))
+	}
+}
+
+// list writes the elements that next gives until it says false.
+func (w *writer) list(next func() (any, bool)) {
+	w.text("[\n")
+	for i := 0; w.err == nil; i++ {
+		v, ok := next()
+		if !ok {
+			break
+		}
+		if i > 0 {
+			w.text(",\n")
+		}
+		w.value(v)
+	}
+	w.text("\n]")
+}
+
+func (w *writer) end() error {
+	w.text("}\n")
+	if w.err != nil {
+		return w.err
+	}
+	return w.w.Flush()
+}
+
+func newWriter(w io.Writer) *writer { return &writer{w: bufio.NewWriter(w)} }
+
+// entries gives the parts of a bundle one after the other, each made by a function.
+func entries[R, F any](b *bundle.Bundle, first []any, require func(int, manifest.Require) R, file func(int, *manifest.File) F) func() (any, bool) {
+	i := -1
+	return func() (any, bool) {
+		i++
+		n := i
+		if n < len(first) {
+			return first[n], true
+		}
+		if n -= len(first); n < len(b.Requires) {
+			return require(n, b.Requires[n]), true
+		}
+		if n -= len(b.Requires); n < len(b.Files) {
+			return file(n, &b.Files[n]), true
+		}
+		return nil, false
+	}
+}

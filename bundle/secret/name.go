@@ -1,0 +1,62 @@
+package secret
+
+import (
+	"path"
+	"strings"
+)
+
+// A Finding is a place where a secret seems to be.
+type Finding struct {
+	Path         string
+	Line, Column int    // from 1, the column in characters; 0 when it is the name of the file
+	Rule         string // "file-name", or that of a shape
+	Excerpt      string // what shows it, without the secret
+}
+
+// Named finds a secret by the path of a file.
+func Named(file string) (Finding, bool) {
+	f := Finding{Path: file, Rule: "file-name"}
+	lower := strings.ToLower(file)
+	dir, name := path.Split("/" + lower)
+	switch {
+	case named(name), inFolder(dir, name):
+		f.Excerpt = path.Base(file)
+		return f, true
+	case strings.Contains("/"+lower, "/.ai/keys/"):
+		f.Excerpt = ".ai/keys"
+		return f, true
+	}
+	return Finding{}, false
+}
+
+func named(name string) bool {
+	switch name {
+	case ".netrc", "_netrc", ".pgpass", ".htpasswd", ".git-credentials", ".dockercfg", ".vault-token", ".my.cnf", "kubeconfig",
+		"credentials.json", "application_default_credentials.json",
+		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk":
+		return true
+	}
+	switch path.Ext(name) {
+	case ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate", ".kubeconfig", ".env":
+		return true
+	case ".example", ".sample", ".template", ".dist":
+		return false
+	}
+	return strings.HasPrefix(name, ".env.") || strings.HasPrefix(name, "client_secret") && strings.HasSuffix(name, ".json")
+}
+
+func inFolder(dir, name string) bool {
+	switch {
+	case strings.HasSuffix(dir, "/.aws/"):
+		return name == "credentials"
+	case strings.HasSuffix(dir, "/.docker/"):
+		return name == "config.json"
+	case strings.HasSuffix(dir, "/.kube/"):
+		return name == "config"
+	case strings.Contains(dir, "/.gnupg/"):
+		return true
+	case strings.Contains(dir, "/.ssh/"):
+		return name != "config" && name != "known_hosts" && name != "authorized_keys" && path.Ext(name) != ".pub"
+	}
+	return false
+}

@@ -1,0 +1,222 @@
+package secret
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/bits"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFindings is how many findings of one file are told.
+const MaxFindings = 16
+
+const (
+	behind = 128      // what is kept of what was looked at, to look back
+	reach  = 4 << 10  // how far it is looked ahead
+	window = 64 << 10 // what is looked at in one go
+)
+
+// The bits in a mask that aren't those of rules.
+const (
+	signs   = 1 << 29 // begins a signature line
+	assigns = 1 << 30
+	begins  = 1 << 31 // of a PEM block
+)
+
+// A Scanner looks through files, one after the other. It keeps its memory between them.
+type Scanner struct {
+	first    [256]uint32 // which rules begin with a byte
+	second   [256]uint32 // and which have it next
+	buf      []byte
+	file     string
+	settings bool
+	found    []Finding
+	last     int // where the last finding began, in buf
+
+	// Where counting the lines has come to, in buf.
+	counted, line, column int
+}
+
+// NewScanner returns a Scanner.
+func NewScanner() *Scanner {
+	s := &Scanner{buf: make([]byte, 0, behind+window+reach)}
+	for i := range rules {
+		s.first[rules[i].prefix[0]] |= 1 << i
+		s.second[rules[i].prefix[1]] |= 1 << i
+	}
+	s.first['r'] |= signs
+	s.second['y'] |= signs
+	s.first['='] |= assigns
+	s.first[':'] |= assigns
+	s.first['-'] |= begins
+	return s
+}
+
+// Scan reads a file to its end and returns what looks like a secret in it. The path chooses what its text may be; its
+// name is for Named to judge. An error is one of r, and there may be findings beside it.
+func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
+	s.file, s.settings, s.found, s.buf, s.last = file, holdsSettings(file), nil, s.buf[:0], -1
+	s.counted, s.line, s.column = 0, 1, 1
+	wide := false
+	at := 0 // what was looked at
+	for start := true; ; start = false {
+		n, err := io.ReadFull(r, s.buf[len(s.buf):cap(s.buf)])
+		fresh := s.buf[len(s.buf) : len(s.buf)+n]
+		if start && (bytes.HasPrefix(fresh, []byte("\xff\xfe")) || bytes.HasPrefix(fresh, []byte("\xfe\xff"))) {
+			wide = true
+		}
+		if wide {
+			fresh = narrowed(fresh)
+		}
+		s.buf = s.buf[:len(s.buf)+len(fresh)]
+		end := len(s.buf)
+		last := err == io.EOF || err == io.ErrUnexpectedEOF
+		if err == nil {
+			end = max(at, len(s.buf)-reach)
+		} else if !last {
+			return s.found, err
+		}
+		end = s.look(at, end)
+		if last || len(s.found) == MaxFindings {
+			return s.found, s.drain(r, last)
+		}
+		at = s.shift(end)
+	}
+}
+
+// drain reads the rest, because only whoever reads an object to its end knows that it is one.
+func (s *Scanner) drain(r io.Reader, done bool) error {
+	if done {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, r)
+	return err
+}
+
+// narrowed takes the zero bytes out of UTF-16, which leaves ASCII as it is.
+func narrowed(b []byte) []byte {
+	n := 0
+	for _, c := range b {
+		if c != 0 {
+			b[n] = c
+			n++
+		}
+	}
+	return b[:n]
+}
+
+// shift drops what was looked at but for its end, and returns where what comes next begins.
+func (s *Scanner) shift(end int) int {
+	s.count(end)
+	drop := max(0, end-behind)
+	n := copy(s.buf, s.buf[drop:])
+	s.buf = s.buf[:n]
+	s.counted -= drop
+	s.last -= drop
+	return end - drop
+}
+
+// count counts lines and characters up to a place.
+func (s *Scanner) count(to int) {
+	if to < s.counted {
+		return
+	}
+	b := s.buf[s.counted:to]
+	if i := bytes.LastIndexByte(b, '\n'); i >= 0 {
+		s.line += bytes.Count(b, []byte("\n"))
+		s.column = 1
+		b = b[i+1:]
+	}
+	s.column += utf8.RuneCount(b)
+	s.counted = to
+}
+
+// look looks for what begins in a part of the buffer, and returns where it ended: perhaps a little behind.
+func (s *Scanner) look(from, to int) int {
+	b := s.buf
+	i := from
+	for ; i < to; i++ {
+		m := s.first[b[i]]
+		switch {
+		case m == 0:
+			continue
+		case m&begins != 0:
+			if privateKey(b[i:]) {
+				s.add(i, "private-key", "-----BEGIN … PRIVATE KEY-----")
+			}
+			continue
+		case m&assigns != 0:
+			s.assignment(i)
+			continue
+		case i+1 == len(b):
+			continue
+		}
+		if m &= s.second[b[i+1]]; m == 0 || i > 0 && setOf(b[i-1])&base64u != 0 {
+			continue
+		}
+		if m&signs != 0 {
+			i += signature(b[i:])
+			continue
+		}
+		for ; m != 0; m &= m - 1 {
+			r := &rules[bits.TrailingZeros32(m)]
+			if bytes.HasPrefix(b[i:], []byte(r.prefix)) && r.match(b[i:]) {
+				s.add(i, r.name, r.prefix+"…")
+				break
+			}
+		}
+	}
+	return i
+}
+
+// signature returns how much to pass over at the beginning of a signature line, whose letters are drawn by lot as
+// well.
+func signature(b []byte) int {
+	if !bytes.HasPrefix(b, []byte("rye:signed:")) {
+		return 0
+	}
+	if end := bytes.IndexAny(b[:min(len(b), 512)], " \t\r\n"); end >= 0 {
+		return end
+	}
+	return 0
+}
+
+func (s *Scanner) assignment(i int) {
+	b := s.buf
+	if b[i] == ':' && bytes.HasPrefix(b[i:], []byte("://")) {
+		if urlPassword(b[i:]) {
+			s.add(i, "url-password", "://…:…@")
+		}
+		return
+	}
+	if name, at, ok := assigned(b, i, s.settings); ok {
+		s.add(at, "assignment", fmt.Sprintf("%s%c …", name, b[i]))
+	}
+}
+
+// add notes a finding, once for a place: an assignment begins before its value, which may be a token too.
+func (s *Scanner) add(at int, rule, excerpt string) {
+	if len(s.found) == MaxFindings || s.last >= 0 && at-s.last < behind && bytes.IndexByte(s.buf[min(at, s.last):max(at, s.last)], '\n') < 0 {
+		return
+	}
+	s.last = at
+	s.count(max(at, s.counted))
+	f := Finding{Path: s.file, Line: s.line, Column: s.column, Rule: rule, Excerpt: excerpt}
+	if at < s.counted { // of a name that stands before what was counted: never in another line
+		f.Column = max(1, s.column-utf8.RuneCount(s.buf[max(0, at):s.counted]))
+	}
+	s.found = append(s.found, f)
+}
+
+// holdsSettings reports whether values stand without quotes in a file.
+func holdsSettings(file string) bool {
+	name := strings.ToLower(path.Base(file))
+	switch path.Ext(name) {
+	case ".env", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".toml", ".npmrc", ".pypirc", ".tfvars":
+		return true
+	}
+	return strings.HasPrefix(name, ".env.")
+}

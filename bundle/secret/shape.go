@@ -1,0 +1,309 @@
+package secret
+
+import (
+	"bytes"
+	"math"
+	"strings"
+)
+
+// A set is a set of bytes, as flags of what they are.
+type set uint8
+
+const (
+	lower set = 1 << iota
+	upper
+	digit
+	dash
+	under
+	dot
+)
+
+const (
+	base62  = lower | upper | digit
+	base64u = base62 | dash | under
+	hexa    = lower | digit
+)
+
+func setOf(c byte) set {
+	switch {
+	case 'a' <= c && c <= 'z':
+		return lower
+	case 'A' <= c && c <= 'Z':
+		return upper
+	case '0' <= c && c <= '9':
+		return digit
+	case c == '-':
+		return dash
+	case c == '_':
+		return under
+	case c == '.':
+		return dot
+	}
+	return 0
+}
+
+// A rule is a kind of token with a beginning of its own. least and most count what follows that.
+type rule struct {
+	name, prefix string
+	of           set
+	least, most  int
+}
+
+// rules are at most 29, one bit for each.
+var rules = [...]rule{
+	{"aws", "AKIA", upper | digit, 16, 16},
+	{"aws", "ASIA", upper | digit, 16, 16},
+	{"github", "ghp_", base62, 36, 255},
+	{"github", "gho_", base62, 36, 255},
+	{"github", "ghu_", base62, 36, 255},
+	{"github", "ghs_", base62, 36, 255},
+	{"github", "ghr_", base62, 36, 255},
+	{"github", "github_pat_", base62 | under, 60, 255},
+	{"gitlab", "glpat-", base64u, 20, 255},
+	{"slack", "xox", base62 | dash, 24, 255},
+	{"anthropic", "sk-ant-", base64u, 40, 255},
+	{"openai", "sk-", base64u, 32, 255},
+	{"stripe", "sk_live_", base62, 16, 255},
+	{"stripe", "rk_live_", base62, 16, 255},
+	{"stripe", "whsec_", base62, 32, 64},
+	{"google", "AIza", base64u, 35, 35},
+	{"google", "GOCSPX-", base64u, 28, 28},
+	{"google", "ya29.", base64u, 40, 400},
+	{"npm", "npm_", base62, 36, 36},
+	{"pypi", "pypi-AgEI", base64u, 50, 400},
+	{"huggingface", "hf_", lower | upper, 34, 40},
+	{"sendgrid", "SG.", base64u | dot, 60, 80},
+	{"digitalocean", "dop_v1_", hexa, 64, 64},
+	{"databricks", "dapi", hexa, 32, 32},
+	{"docker", "dckr_pat_", base64u, 27, 64},
+	{"age", "AGE-SECRET-KEY-1", upper | digit, 58, 58},
+	{"jwt", "eyJ", base64u, 10, 300},
+}
+
+// match reports whether a token of the rule begins at b, which is behind a boundary.
+func (r *rule) match(b []byte) bool {
+	b = b[len(r.prefix):]
+	n := 0
+	for n < len(b) && n <= r.most && setOf(b[n])&r.of != 0 {
+		n++
+	}
+	if n < r.least || n > r.most || n < len(b) && setOf(b[n])&base62 != 0 {
+		return false
+	}
+	token := b[:n]
+	switch r.name {
+	case "aws":
+		return !bytes.HasSuffix(token, []byte("EXAMPLE")) && mixed(token, 2.5)
+	case "openai":
+		return count(token, digit) >= 3 && count(token, upper|lower) >= 3 && mixed(token, 3.5)
+	case "slack":
+		return count(token, digit) >= 5 && mixed(token, 3)
+	case "jwt":
+		// What comes behind the head may be long: how it begins is enough.
+		rest, ok := bytes.CutPrefix(b[n:], []byte(".eyJ"))
+		rest = rest[:min(len(rest), 40)]
+		return ok && count(rest, base64u) >= 20 && mixed(token, 3) && mixed(rest, 3.5)
+	case "sendgrid":
+		return bytes.IndexByte(token, '.') == 22 && mixed(token, 3.5)
+	}
+	return mixed(token, 3)
+}
+
+// mixed reports whether a text looks drawn by lot: so many bits of entropy in a letter, and no runs as in an example.
+func mixed(b []byte, bits float64) bool {
+	var counts [256]int
+	up, same := 1, 1
+	for i, c := range b {
+		counts[c]++
+		if i == 0 {
+			continue
+		}
+		if b[i-1]+1 == c {
+			up++
+		} else {
+			up = 1
+		}
+		if b[i-1] == c {
+			same++
+		} else {
+			same = 1
+		}
+		if up >= 8 || same >= 6 {
+			return false
+		}
+	}
+	h := 0.0
+	for _, n := range counts {
+		if n > 0 {
+			p := float64(n) / float64(len(b))
+			h -= p * math.Log2(p)
+		}
+	}
+	return h >= bits
+}
+
+func count(b []byte, of set) (n int) {
+	for _, c := range b {
+		if setOf(c)&of != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// privateKey reports whether a PEM private key begins at b.
+func privateKey(b []byte) bool {
+	const begin, end = "-----BEGIN ", "PRIVATE KEY"
+	if !bytes.HasPrefix(b, []byte(begin)) {
+		return false
+	}
+	b = b[:min(len(b), reach)]
+	label, rest, ok := bytes.Cut(b[len(begin):], []byte("-----"))
+	if label = bytes.TrimSuffix(label, []byte(" BLOCK")); !ok || len(label) > 40 || !bytes.HasSuffix(label, []byte(end)) {
+		return false
+	}
+	// The name alone stands in every program that reads keys. Headers may come first.
+	run := 0
+	for _, c := range rest {
+		if setOf(c)&base62 == 0 && c != '+' && c != '/' && c != '=' {
+			run = 0
+			continue
+		}
+		if run++; run == 40 {
+			return true
+		}
+	}
+	return false
+}
+
+// urlPassword reports whether "://user:password@" is at b.
+func urlPassword(b []byte) bool {
+	b = b[len("://"):]
+	end := bytes.IndexAny(b[:min(len(b), 300)], " \t\r\n\"'`<>/\\?#,;()[]")
+	if end >= 0 {
+		b = b[:end]
+	}
+	at := bytes.LastIndexByte(b[:min(len(b), 300)], '@')
+	if at < 0 {
+		return false
+	}
+	user, password, ok := bytes.Cut(b[:at], []byte(":"))
+	return ok && len(user) > 0 && isPassword(password)
+}
+
+// endings are what the names of secrets end in, without "-", "_" and "."; passwords come first.
+var endings = [...]string{"password", "passwd", "passphrase", "pwd",
+	"secret", "secretkey", "token", "apikey", "accesskey", "authkey", "privatekey", "clientkeydata", "credential", "credentials"}
+
+const passwords = 4
+
+// assigned reports whether the "=" or ":" at b[i] gives a secret to a name, which it returns. Without quotes only
+// where the file holds settings.
+func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
+	name, at = nameBefore(b, i)
+	// Most names end otherwise.
+	if len(name) == 0 || !bytes.ContainsRune([]byte("degnstyDEGNSTY"), rune(name[len(name)-1])) {
+		return nil, 0, false
+	}
+	var flat [behind]byte
+	n := 0
+	for _, c := range name {
+		if setOf(c)&(base62) != 0 {
+			flat[n] = c | 0x20 // a lower-case letter; digits stay
+			n++
+		}
+	}
+	for e, ending := range endings {
+		if !bytes.HasSuffix(flat[:n], []byte(ending)) {
+			continue
+		}
+		v := valueAfter(b, i+1, settings)
+		if e < passwords && isPassword(v) || e >= passwords && isToken(v) {
+			return name, at, true
+		}
+	}
+	return nil, 0, false
+}
+
+// nameBefore returns the name in front of an assignment, and where it begins.
+func nameBefore(b []byte, i int) ([]byte, int) {
+	end := i
+	for end > 0 && i-end < 8 && strings.IndexByte(" \t\"']:", b[end-1]) >= 0 {
+		end--
+	}
+	from := end
+	for from > 0 && end-from < behind-16 && setOf(b[from-1]) != 0 {
+		from--
+	}
+	return b[from:end], from
+}
+
+// valueAfter returns the value that is assigned.
+func valueAfter(b []byte, i int, settings bool) []byte {
+	b = b[i:min(len(b), i+reach)]
+	if len(b) > 0 && b[0] == '=' { // compared, or := whose second half comes later
+		return nil
+	}
+	b = bytes.TrimLeft(bytes.TrimPrefix(b, []byte(">")), " \t")
+	if len(b) == 0 {
+		return nil
+	}
+	if q := b[0]; q == '"' || q == '\'' || q == '`' {
+		end := bytes.IndexByte(b[1:], q)
+		if end < 0 || bytes.IndexByte(b[1:1+end], '\n') >= 0 {
+			return nil
+		}
+		return b[1 : 1+end]
+	}
+	if !settings {
+		return nil
+	}
+	if end := bytes.IndexAny(b, " \t\r\n,;}"); end >= 0 {
+		return b[:end]
+	}
+	return b
+}
+
+// isPassword reports whether a text may be a password somebody uses.
+func isPassword(v []byte) bool {
+	if len(v) < 8 || len(v) > 200 || isExample(v) {
+		return false
+	}
+	classes := 0
+	for _, s := range []set{lower, upper, digit} {
+		if count(v, s) > 0 {
+			classes++
+		}
+	}
+	if count(v, base62) < len(v) {
+		classes++
+	}
+	return classes >= 3 && mixed(v, 2.7)
+}
+
+// isToken reports whether a text may be a key somebody drew by lot.
+func isToken(v []byte) bool {
+	if len(v) < 16 || len(v) > 400 || isExample(v) {
+		return false
+	}
+	bits := 3.5
+	if count(v, hexa|upper) == len(v) && count(v, upper|lower) > 0 && len(v) >= 32 {
+		bits = 3 // hexadecimal digits have at most 4
+	}
+	return count(v, digit) >= 2 && count(v, lower|upper) >= 2 && mixed(v, bits)
+}
+
+// isExample reports whether a value says that it stands for another one, or isn't one word.
+func isExample(v []byte) bool {
+	if bytes.ContainsAny(v, " \t\r\n<>{}()[]$%\\`\"'|") {
+		return true
+	}
+	text := strings.ToLower(string(v))
+	for _, word := range []string{"example", "changeme", "change-me", "placeholder", "your", "xxxx", "dummy", "fake", "sample", "insert", "replace",
+		"redacted", "todo", "://", "****", "...", "secret", "password", "token"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}

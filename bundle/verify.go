@@ -1,0 +1,338 @@
+package bundle
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// VerifyOptions say what a bundle has to pass. Either Trust or Signers must be given.
+type VerifyOptions struct {
+	Trust *exam.Trust
+	// Signers are believed in all things instead of a policy: Threshold of them must have signed the manifest, and one
+	// of them each item. A Threshold of 0 is 1.
+	Signers   []key.Public
+	Threshold int
+	Now       time.Time // with Signers; a policy comes with its own
+
+	// Below are the spaces that the bundle's items may use: those that it requires, and the library. Which files belong
+	// to a tool can depend on what runs it.
+	Below []*ai.Space
+	// AllowExtra lets there be other files where the bundle's are.
+	AllowExtra bool
+	// Require names evidence that must be there and hold: SBOM, Provenance.
+	Require []string
+	// TempDir is where the items of an archive are kept while they are looked at; "" for the system's place.
+	TempDir string
+}
+
+// What can be required.
+const (
+	SBOM       = "sbom"
+	Provenance = "provenance"
+)
+
+// A Check is what failed, in one word.
+type Check string
+
+// The checks.
+const (
+	CheckArchive    Check = "archive"    // these are not the bytes of an archive, or the archive goes on behind what was read
+	CheckManifest   Check = "manifest"   // it can't be read, or is another one
+	CheckSignatures Check = "signatures" // of the manifest: they don't hold, or policy says no
+	CheckExpired    Check = "expired"    // the bundle
+	CheckMissing    Check = "missing"    // a file of the manifest
+	CheckExtra      Check = "extra"      // a file that isn't in the manifest
+	CheckType       Check = "type"       // a link or device where a file should be
+	CheckSize       Check = "size"
+	CheckDigest     Check = "digest"
+	CheckMode       Check = "mode"
+	CheckRead       Check = "read"     // it can't be read
+	CheckRef        Check = "ref"      // the manifest calls an item by another name, or an asset an item
+	CheckVersion    Check = "version"  // the manifest gives an item another version
+	CheckRevoked    Check = "revoked"  // a file that is no item, by its digest
+	CheckItem       Check = "item"     // an item's own signature or tree doesn't hold, or policy says no
+	CheckEvidence   Check = "evidence" // what was required isn't there or doesn't hold
+)
+
+// A Failure is one thing for which a bundle isn't what it should be.
+type Failure struct {
+	Check           Check
+	Path            string // of a file or, in CheckEvidence, its name; "" for the bundle as a whole
+	Ref             string // of an item
+	Expected, Found string // where there are two things to compare
+	OnlyLineEndings bool   // with other line ends it would be what is expected
+	Err             error  // where there is more to tell
+}
+
+func (f *Failure) Error() string {
+	text := string(f.Check)
+	if f.Path != "" {
+		text = fmt.Sprintf("%+q: %s", f.Path, text)
+	}
+	if f.Expected != "" || f.Found != "" {
+		text += fmt.Sprintf(": expected %s, found %s", cmp.Or(f.Expected, "none"), cmp.Or(f.Found, "none"))
+	}
+	if f.OnlyLineEndings {
+		text += " (only line endings differ)"
+	}
+	if f.Err != nil {
+		text += ": " + f.Err.Error()
+	}
+	return text
+}
+
+func sortFailures(all []*Failure) {
+	slices.SortStableFunc(all, func(a, b *Failure) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(string(a.Check), string(b.Check)))
+	})
+}
+
+// Unwrap returns what there is more to tell.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// A Report is what was looked at, who vouches for it, and all that is wrong.
+type Report struct {
+	*Bundle             // nil if there is no manifest that can be read
+	Manifest *exam.Exam // who signed it, and what policy says; nil without a Bundle
+
+	Good     int64      // files that are as the manifest says
+	Read     int64      // bytes of them
+	Vouched  []Vouched  // the items that hold, sorted by path
+	Evidence []Attested // the evidence that is as the manifest says, in its order
+	Failures []*Failure // sorted by path; those of the whole bundle first
+}
+
+// OK reports whether nothing is wrong.
+func (r *Report) OK() bool { return len(r.Failures) == 0 }
+
+// A Vouched is an item that policy lets be used, and who signed it.
+type Vouched struct {
+	Path, Ref string
+	Format    sign.Format
+	Listed    bool // what its signature leaves open, the manifest vouches for
+	Tree      cas.Digest
+	Files     int // of its tree
+	Signers   []sign.Signer
+	Reason    string // as policy.Answer.Reason has it
+}
+
+// An Attested is a file of evidence.
+type Attested struct {
+	manifest.Evidence
+	Signers []key.Public // of provenance that holds
+}
+
+// ErrNoTrust is returned where nobody is said to be trusted: then nothing can be verified.
+var ErrNoTrust = errors.New("verifying needs a policy or signers to trust")
+
+// Verify looks at everything in a bundle and believes no cache:
+//
+//   - the manifest: its signatures, as many as policy or the threshold asks for, and its end
+//   - each file: that it is there, a file, with the size, digest and mode of the manifest, and not revoked
+//   - each item: that it is one of the ref and version that the manifest gives, and no file is one without; its own
+//     signature, which for a tool of several files covers them as well. One of the first format counts where policy
+//     accepts it and the manifest, which lists the item's digest, is itself admitted
+//   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand
+//   - the evidence: that it is as the manifest says, and of what is required that it holds
+//
+// What items mean is found out from the files of the manifest alone. All that is wrong is reported, not the first of
+// it. An error is about something else: the context, or that the source as a whole isn't there or can't be read.
+func Verify(ctx context.Context, src Source, o VerifyOptions) (*Report, error) {
+	trust, err := o.trust()
+	if err != nil {
+		return nil, err
+	}
+	v := &verification{options: &o, trust: trust, report: new(Report)}
+	err = src.look(ctx, v.options, func(l *look) error { return v.run(ctx, l) })
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r := v.report
+	sortFailures(r.Failures)
+	slices.SortFunc(r.Vouched, func(a, b Vouched) int { return cmp.Compare(a.Path, b.Path) })
+	return r, nil
+}
+
+// trust is whom the options say to trust. Signers are put into a policy, so that there is one way to decide.
+func (o *VerifyOptions) trust() (*exam.Trust, error) {
+	if o.Trust != nil {
+		return o.Trust, nil
+	}
+	if len(o.Signers) == 0 {
+		return nil, ErrNoTrust
+	}
+	var keys, names strings.Builder
+	for i, k := range o.Signers {
+		fmt.Fprintf(&keys, "  k%d: {key: %q}\n", i, k.String())
+		if i > 0 {
+			names.WriteString(", ")
+		}
+		fmt.Fprintf(&names, "k%d", i)
+	}
+	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n%s\nnames:\n  \"**\": {keys: [%s], accept: [v1, v2]}\n  \"bundle:**\": {keys: [%s], threshold: %d}\n",
+		keys.String(), names.String(), names.String(), cmp.Or(o.Threshold, 1)))
+	if err != nil {
+		return nil, err
+	}
+	return &exam.Trust{Root: policy.Side{Policy: p}, Now: o.Now}, nil
+}
+
+type verification struct {
+	options *VerifyOptions
+	trust   *exam.Trust
+	look    *look
+	report  *Report
+
+	mu sync.Mutex
+}
+
+func (v *verification) fail(f *Failure) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.report.Failures = append(v.report.Failures, f)
+}
+
+func (v *verification) run(ctx context.Context, l *look) error {
+	v.look, v.report.Failures = l, l.failures
+	if l.bundle == nil {
+		return nil
+	}
+	v.report.Bundle = l.bundle
+	v.manifest()
+	v.revoked()
+	items, err := v.newItems(ctx)
+	if err != nil {
+		return err
+	}
+	b := l.bundle
+	err = parallel(ctx, len(b.Files), func(i int) error {
+		good, err := items.file(ctx, &b.Files[i])
+		if good {
+			v.mu.Lock()
+			v.report.Good++
+			v.report.Read += b.Files[i].Size
+			v.mu.Unlock()
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if l.extra != nil && !v.options.AllowExtra {
+		if err := l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
+			return err
+		}
+	}
+	return v.evidence(ctx)
+}
+
+// Admit says what a manifest alone is worth, before any of its files was read: whoever fetches a bundle asks it first.
+// An error is what is wrong with the manifest, a *NotAdmittedError if policy says no. The Exam is there in any case.
+func (o *VerifyOptions) Admit(b *Bundle) (*exam.Exam, error) {
+	trust, err := o.trust()
+	if err != nil {
+		return nil, err
+	}
+	return admit(trust, b)
+}
+
+func admit(trust *exam.Trust, b *Bundle) (*exam.Exam, error) {
+	e, err := trust.ExamineDocument(&b.Document, b.Expires, policy.ToUse)
+	if err == nil && !e.Decision.Allowed {
+		err = &NotAdmittedError{b.Name, e.Decision}
+	}
+	return e, err
+}
+
+// manifest looks at who vouches for the manifest.
+func (v *verification) manifest() {
+	b := v.look.bundle
+	e, err := admit(v.trust, b)
+	v.report.Manifest = e
+	if _, expired := errors.AsType[*exam.ExpiredError](err); expired {
+		v.fail(&Failure{Check: CheckExpired, Err: err})
+	} else if err != nil {
+		v.fail(&Failure{Check: CheckSignatures, Err: err})
+	}
+	if b.Entrypoint != "" && !slices.ContainsFunc(b.Files, func(f manifest.File) bool { return f.Ref == b.Entrypoint }) {
+		v.fail(&Failure{Check: CheckManifest, Expected: b.Entrypoint, Err: errEntrypoint})
+	}
+}
+
+// revoked looks for files that policy has taken out of use. Those that are items are asked about as such.
+func (v *verification) revoked() {
+	b := v.look.bundle
+	ask := func(files []cas.Digest) policy.Decision {
+		return v.trust.Decide(policy.Request{Name: b.Name, Purpose: policy.ToUse, Signers: v.report.Manifest.Signers, Stripped: b.ID, Document: b.ID, Files: files})
+	}
+	all := make([]cas.Digest, len(b.Files))
+	for i := range b.Files {
+		all[i] = b.Files[i].Digest
+	}
+	// One question for all, since the answer is no almost always.
+	if ask(nil).Code == policy.DigestRevoked || ask(all).Code != policy.DigestRevoked {
+		return
+	}
+	for i := range b.Files {
+		if f := &b.Files[i]; f.Ref == "" {
+			if d := ask(all[i : i+1]); d.Code == policy.DigestRevoked {
+				v.fail(&Failure{Check: CheckRevoked, Path: f.Path, Err: &NotAdmittedError{b.Name, d}})
+			}
+		}
+	}
+}
+
+var errEntrypoint = errors.New("the entrypoint is no item of the bundle")
+
+// admitted reports whether the manifest vouches for what it lists.
+func (v *verification) admitted() bool { return v.report.Manifest.Decision.Allowed }
+
+// A NotAdmittedError says that a manifest may be as it should, and policy doesn't let it be used.
+type NotAdmittedError struct {
+	Name     string // as signatures have it
+	Decision policy.Decision
+}
+
+func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }
+
+// parallel calls f with 0 to n-1, several at once, until one returns an error.
+func parallel(ctx context.Context, n int, f func(int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}

@@ -1,0 +1,170 @@
+package bundle
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// InArchive is a bundle in an archive, which is read once, to its end.
+func InArchive(r io.Reader) Source { return inArchive{r} }
+
+type inArchive struct{ r io.Reader }
+
+func (a inArchive) look(ctx context.Context, o *VerifyOptions, use func(*look) error) error {
+	s := &spool{dir: o.TempDir, at: map[cas.Digest]span{}, failed: map[string]*Failure{}, bad: map[cas.Digest]error{}, scripts: map[string]string{}}
+	defer s.close()
+	l := &look{getter: s, check: s.check, scripts: s.scripts}
+	_, err := archive.Read(ctx, a.r, s)
+	if s.bundle != nil {
+		l.bundle = s.bundle
+	}
+	if bad, ok := errors.AsType[*archive.Error](err); ok {
+		l.failures = []*Failure{{Check: CheckArchive, Err: bad}}
+	} else if err != nil {
+		return err
+	}
+	return use(l)
+}
+
+// A spool keeps what has to be looked at more than once: items, the files beside them, evidence. It is in memory if
+// there isn't much of it, else in a file that has no name where that can be.
+type spool struct {
+	dir     string
+	bundle  *Bundle
+	mem     []byte
+	file    *os.File
+	end     int64
+	at      map[cas.Digest]span
+	seen    int                  // files that were read
+	failed  map[string]*Failure  // by path, of files
+	scripts map[string]string    // as in look
+	bad     map[cas.Digest]error // what was there instead of these bytes, somewhere
+}
+
+type span struct{ off, size int64 }
+
+// inMemory is how many bytes may be kept in memory.
+const inMemory = 4 << 20
+
+// Begin implements archive.Sink.
+func (s *spool) Begin(h *archive.Head) error {
+	s.bundle = &Bundle{FileList: h.List, Files: h.Files}
+	var kept int64
+	for i := range h.Files {
+		if f := &h.Files[i]; s.wants(f.Path, false) {
+			kept += f.Size
+		}
+	}
+	for i := range h.List.Evidence {
+		kept += h.List.Evidence[i].Size
+	}
+	if kept <= inMemory {
+		s.mem = make([]byte, 0, kept)
+		return nil
+	}
+	f, err := os.CreateTemp(s.dir, ".rye-tmp-verify-*")
+	if err != nil {
+		return err
+	}
+	s.file = f
+	os.Remove(f.Name()) // where an open file can't be removed, close does it
+	return nil
+}
+
+func (s *spool) wants(path string, evidence bool) bool {
+	return evidence || strings.HasPrefix(path, dotAI+"/")
+}
+
+// File implements archive.Sink.
+func (s *spool) File(e archive.Entry, r io.Reader) error {
+	from := s.end
+	var w io.Writer = s
+	if _, have := s.at[e.Digest]; have || !s.wants(e.Path, e.Evidence) {
+		w = io.Discard
+	}
+	first := make([]byte, longestLine)
+	n, err := io.ReadFull(r, first)
+	if err == nil || err == io.ErrUnexpectedEOF || err == io.EOF {
+		if _, err = w.Write(first[:n]); err == nil {
+			_, err = io.Copy(w, r)
+		}
+	}
+	if line := scriptLine(first[:n]); line != "" && !e.Evidence {
+		s.scripts[e.Path] = line
+	}
+	if failure := damage(e.Digest, err); failure != nil {
+		if failure.Check != CheckDigest {
+			return err
+		}
+		s.end = from
+		if s.file == nil {
+			s.mem = s.mem[:from]
+		}
+		s.bad[e.Digest] = err
+		if !e.Evidence {
+			s.failed[e.Path] = failure
+		}
+	} else if w == io.Writer(s) {
+		s.at[e.Digest] = span{from, e.Size}
+	}
+	s.seen++
+	return nil
+}
+
+// Write keeps bytes behind the others.
+func (s *spool) Write(b []byte) (n int, err error) {
+	if s.file == nil {
+		s.mem, n = append(s.mem, b...), len(b)
+	} else {
+		n, err = s.file.WriteAt(b, s.end)
+	}
+	s.end += int64(n)
+	return n, err
+}
+
+// Get implements cas.Getter.
+func (s *spool) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	at, ok := s.at[id.Digest]
+	if err := s.bad[id.Digest]; err != nil && !ok {
+		return cas.Object{}, err
+	}
+	if !ok || id.Kind != cas.Blob {
+		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+	}
+	var r io.ReaderAt = s.file
+	if s.file == nil {
+		r = bytes.NewReader(s.mem)
+	}
+	return cas.Verify(cas.Info{ID: id, Size: at.size}, io.NopCloser(io.NewSectionReader(r, at.off, at.size))), nil
+}
+
+// check says what was found out when the file was read.
+func (s *spool) check(_ context.Context, f *manifest.File, _ bool) *Failure {
+	if failure := s.failed[f.Path]; failure != nil {
+		return failure
+	}
+	// Files come in the order of their paths, so that those not seen are the last ones.
+	if s.seen < len(s.bundle.Files) && f.Path >= s.bundle.Files[s.seen].Path {
+		return &Failure{Check: CheckMissing, Expected: f.Digest.String(), Err: errCutOff}
+	}
+	return nil
+}
+
+var errCutOff = errors.New("the archive can't be read as far as this")
+
+func (s *spool) close() {
+	if s.file != nil {
+		s.file.Close()
+		os.Remove(s.file.Name())
+	}
+}

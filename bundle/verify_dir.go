@@ -1,0 +1,255 @@
+package bundle
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A dirLook looks at a directory.
+type dirLook struct {
+	ctx    context.Context
+	fs     fs.FS
+	home   string // the directory of the manifest, where evidence stands
+	modes  bool   // whether files here can be executable or not
+	bundle *Bundle
+	places map[cas.Digest]place
+}
+
+// A place is where bytes with a digest should be.
+type place struct {
+	path string
+	size int64
+	many bool // other files should have the same bytes
+}
+
+func (d *dirLook) index(b *Bundle) {
+	d.bundle = b
+	if b == nil {
+		return
+	}
+	d.places = make(map[cas.Digest]place, len(b.Files)+len(b.Evidence))
+	add := func(at string, digest cas.Digest, size int64) {
+		_, many := d.places[digest]
+		d.places[digest] = place{at, size, many}
+	}
+	for i := range b.Evidence {
+		e := &b.Evidence[i]
+		add(path.Join(d.home, e.Name), e.Digest, e.Size)
+	}
+	for i := range b.Files {
+		add(b.Files[i].Path, b.Files[i].Digest, b.Files[i].Size)
+	}
+}
+
+// Get implements cas.Getter with the files that should be the objects, which are hashed as they are read.
+func (d *dirLook) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	at, ok := d.places[id.Digest]
+	if !ok || id.Kind != cas.Blob {
+		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+	}
+	f, err := d.fs.Open(at.path)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	return cas.Verify(cas.Info{ID: id, Size: at.size}, f), nil
+}
+
+func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failure {
+	info, err := fs.Lstat(d.fs, f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return &Failure{Check: CheckMissing, Expected: f.Digest.String()}
+	case err != nil:
+		return &Failure{Check: CheckRead, Err: err}
+	case !info.Mode().IsRegular():
+		return &Failure{Check: CheckType, Expected: "a file", Found: typeOf(info.Mode())}
+	}
+	if !read || d.places[f.Digest].many {
+		if failure := d.bytes(ctx, f); failure != nil {
+			return failure
+		}
+	}
+	mode := cas.File
+	if info.Mode()&0o100 != 0 {
+		mode = cas.Exec
+	}
+	if d.modes && mode != f.Mode {
+		return &Failure{Check: CheckMode, Expected: f.Mode.String(), Found: mode.String()}
+	}
+	return nil
+}
+
+func typeOf(m fs.FileMode) string {
+	switch {
+	case m.IsDir():
+		return "a directory"
+	case m&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	}
+	return "a special file"
+}
+
+// bytes hashes a file. Where it is another one, it is read to its end to say what it is, and once more to say whether
+// only its line ends are others.
+func (d *dirLook) bytes(ctx context.Context, f *manifest.File) *Failure {
+	h := cas.NewHasher()
+	size, err := d.read(ctx, f.Path, h)
+	if err != nil {
+		return &Failure{Check: CheckRead, Err: err}
+	}
+	found := h.Digest()
+	if size == f.Size && found == f.Digest {
+		return nil
+	}
+	failure := &Failure{Check: CheckDigest, Expected: f.Digest.String(), Found: found.String()}
+	if size != f.Size {
+		failure = &Failure{Check: CheckSize, Expected: fmt.Sprint(f.Size), Found: fmt.Sprint(size)}
+	}
+	ends := newLineEnds()
+	if _, err := d.read(ctx, f.Path, ends); err == nil {
+		failure.OnlyLineEndings = ends.is(f.Digest)
+	}
+	return failure
+}
+
+func (d *dirLook) read(ctx context.Context, name string, w io.Writer) (int64, error) {
+	f, err := d.fs.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return io.Copy(w, stopping{ctx, f})
+}
+
+// A stopping reader ends with its context.
+type stopping struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s stopping) Read(b []byte) (int, error) {
+	if s.ctx.Err() != nil {
+		return 0, context.Cause(s.ctx)
+	}
+	return s.r.Read(b)
+}
+
+// lineEnds hashes a file as it would be with LF, and with CR LF, at the ends of lines.
+type lineEnds struct {
+	lf, crlf cas.Hasher
+	cr       bool // the last byte was one
+	out      [2]*bufio.Writer
+}
+
+func newLineEnds() *lineEnds {
+	e := &lineEnds{lf: cas.NewHasher(), crlf: cas.NewHasher()}
+	e.out[0], e.out[1] = bufio.NewWriter(e.lf), bufio.NewWriter(e.crlf)
+	return e
+}
+
+func (e *lineEnds) Write(b []byte) (int, error) {
+	for _, c := range b {
+		if e.cr && c != '\n' {
+			e.both("\r", "\r")
+		}
+		e.cr = c == '\r'
+		switch c {
+		case '\r':
+		case '\n':
+			e.both("\n", "\r\n")
+		default:
+			e.out[0].WriteByte(c)
+			e.out[1].WriteByte(c)
+		}
+	}
+	return len(b), nil
+}
+
+func (e *lineEnds) both(lf, crlf string) {
+	e.out[0].WriteString(lf)
+	e.out[1].WriteString(crlf)
+}
+
+// is reports whether the file would have a digest.
+func (e *lineEnds) is(d cas.Digest) bool {
+	if e.cr {
+		e.both("\r", "\r")
+		e.cr = false
+	}
+	e.out[0].Flush()
+	e.out[1].Flush()
+	return e.lf.Digest() == d || e.crlf.Digest() == d
+}
+
+// extra looks through the directories of the kinds and those in which the manifest has files outside .ai. What trees
+// never hold isn't looked at.
+func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) error {
+	roots := map[string]bool{}
+	for _, k := range kinds {
+		roots[dotAI+"/"+k.Dir] = true
+	}
+	for i := range d.bundle.Files {
+		if p := d.bundle.Files[i].Path; !strings.HasPrefix(p, dotAI+"/") {
+			roots[path.Dir(p)] = true
+		}
+	}
+	delete(roots, ".") // which is everything, and not the bundle's
+	for root := range roots {
+		if !below(roots, root) {
+			if err := d.walk(ctx, root, fail); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// below reports whether a directory is in another one.
+func below(roots map[string]bool, dir string) bool {
+	for up := path.Dir(dir); up != "."; up = path.Dir(up) {
+		if roots[up] {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure)) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	entries, err := fs.ReadDir(d.fs, dir)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			fail(&Failure{Check: CheckRead, Path: dir, Err: err})
+		}
+		return nil
+	}
+	for _, e := range entries {
+		p := path.Join(dir, e.Name())
+		switch _, listed := d.bundle.File(p); {
+		case portable.Droppings(e.Name()) || listed:
+		case e.IsDir() && len(p) <= portable.MaxPath:
+			err = d.walk(ctx, p, fail)
+		case e.Type().IsRegular():
+			fail(&Failure{Check: CheckExtra, Path: p, Found: "a file"})
+		default:
+			fail(&Failure{Check: CheckExtra, Path: p, Found: typeOf(e.Type())})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

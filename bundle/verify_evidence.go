@@ -1,0 +1,122 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// The media types of evidence that can be required.
+const (
+	TypeCycloneDX = "application/vnd.cyclonedx+json"
+	TypeSPDX      = "application/spdx+json"
+	TypeEnvelope  = "application/vnd.dsse.envelope.v1+json" // provenance is in one
+)
+
+// ProvenanceType is the predicate of statements that say how a bundle was made.
+const ProvenanceType = "https://slsa.dev/provenance/v1"
+
+// evidence looks at the evidence that the manifest names, and at what was required of it.
+func (v *verification) evidence(ctx context.Context) error {
+	var why []error // no provenance held
+	for i := range v.look.bundle.Evidence {
+		e := v.look.bundle.Evidence[i]
+		b, err := v.proof(ctx, &e)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			f := damage(e.Digest, err)
+			f.Path = e.Name
+			v.fail(f)
+			continue
+		}
+		a := Attested{Evidence: e}
+		if e.Type == TypeEnvelope {
+			a.Signers, err = v.provenance(b)
+			if err != nil {
+				why = append(why, fmt.Errorf("%+q: %w", e.Name, err))
+			}
+		}
+		v.report.Evidence = append(v.report.Evidence, a)
+	}
+	for _, what := range v.options.Require {
+		v.require(what, why)
+	}
+	return nil
+}
+
+func (v *verification) require(what string, why []error) {
+	have := func(good func(Attested) bool) bool { return slices.ContainsFunc(v.report.Evidence, good) }
+	switch what {
+	case SBOM:
+		if !have(func(a Attested) bool { return a.Type == TypeCycloneDX || a.Type == TypeSPDX }) {
+			v.fail(&Failure{Check: CheckEvidence, Expected: SBOM})
+		}
+	case Provenance:
+		if !have(func(a Attested) bool { return len(a.Signers) > 0 }) {
+			v.fail(&Failure{Check: CheckEvidence, Expected: Provenance, Err: errors.Join(why...)})
+		}
+	default:
+		v.fail(&Failure{Check: CheckEvidence, Expected: what, Err: errRequire})
+	}
+}
+
+var errRequire = errors.New("only an sbom and provenance can be required")
+
+// proof reads one file of evidence; of those that needn't be understood nothing is kept.
+func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte, error) {
+	o, err := v.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	if o.Size != e.Size {
+		return nil, fmt.Errorf("has %d bytes: the manifest says %d", o.Size, e.Size)
+	}
+	if e.Type != TypeEnvelope || e.Size > attest.MaxEnvelope {
+		_, err := io.Copy(io.Discard, stopping{ctx, o})
+		return nil, err
+	}
+	return io.ReadAll(o)
+}
+
+// provenance returns who signed a statement on how this very bundle was made: those who may vouch for the bundle, and as
+// many of them, may say that.
+func (v *verification) provenance(envelope []byte) ([]key.Public, error) {
+	b := v.look.bundle
+	var keys []key.Public
+	for _, k := range slices.Concat(keysOf(&v.trust.Root), keysOf(v.trust.Project)) {
+		if !slices.ContainsFunc(keys, func(o key.Public) bool { return o.Fingerprint() == k.Public.Fingerprint() }) {
+			keys = append(keys, k.Public)
+		}
+	}
+	_, signers, err := attest.VerifyStatement(envelope, keys, 1, ProvenanceType, attest.DigestsOf(b.Subject))
+	if err != nil {
+		return nil, err
+	}
+	r := policy.Request{Name: b.Name, Purpose: policy.ToUse, Document: b.ID, Stripped: b.ID}
+	for _, k := range signers {
+		r.Signers = append(r.Signers, sign.Signer{Key: k, Format: sign.V2})
+	}
+	if d := v.trust.Decide(r); !d.Allowed {
+		return nil, &NotAdmittedError{b.Name, d}
+	}
+	return signers, nil
+}
+
+func keysOf(s *policy.Side) []policy.Key {
+	if s == nil || s.Policy == nil {
+		return nil
+	}
+	return s.Policy.Sections().Keys
+}

@@ -1,0 +1,154 @@
+package bundle
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// items is what the files of a bundle mean, seen as the space that they make.
+type items struct {
+	v        *verification
+	space    *ai.Space
+	view     *ai.View
+	admitter *ai.Admitter
+}
+
+// dotAI is the directory of items.
+const dotAI = ".ai"
+
+// newItems makes a view of the files that the manifest lists, and of no others: what else is there must not have a say
+// in what they mean.
+func (v *verification) newItems(ctx context.Context) (*items, error) {
+	s := &items{v: v}
+	var examiner ai.Examiner
+	if v.trust != nil {
+		examiner = &listing{v, v.digests()}
+	}
+	var err error
+	s.space, s.view, err = newView(ctx, v.look, v.options.Below, examiner)
+	if err == nil {
+		s.admitter = ai.NewAdmitter(s.view, examiner)
+	}
+	return s, err
+}
+
+func newView(ctx context.Context, l *look, below []*ai.Space, t ai.Examiner) (*ai.Space, *ai.View, error) {
+	s := &ai.Space{Label: "bundle:" + l.bundle.BundleID, Level: ai.System, FS: FS(ctx, l.getter, l.bundle.Files, dotAI)}
+	for _, o := range below {
+		s.Requires = append(s.Requires, o.Label)
+	}
+	view, err := ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{s}, below...), Trust: t})
+	return s, view, err
+}
+
+// digests are those of all files of the manifest.
+func (v *verification) digests() map[cas.Digest]struct{} {
+	all := make(map[cas.Digest]struct{}, len(v.look.bundle.Files))
+	for i := range v.look.bundle.Files {
+		all[v.look.bundle.Files[i].Digest] = struct{}{}
+	}
+	return all
+}
+
+// A listing asks the trust, and tells it what the manifest lists once that is known: a signature of the first format
+// counts only beside it.
+type listing struct {
+	v      *verification
+	listed map[cas.Digest]struct{}
+}
+
+func (x *listing) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
+	e, err := x.v.trust.Examine(s, r, purpose)
+	if err != nil || e.Decision.Allowed || e.Signed.Format != sign.V1 || s.Listed || !x.v.admitted() {
+		return e, err
+	}
+	if _, ok := x.listed[e.Signed.Raw]; !ok {
+		return e, err
+	}
+	s.Listed = true
+	return x.v.trust.Examine(s, r, purpose)
+}
+
+// file looks at one file, and reports whether it is the one of the manifest.
+func (s *items) file(ctx context.Context, f *manifest.File) (good bool, err error) {
+	at, isItem := s.at(f)
+	var it *ai.Item
+	if isItem {
+		// Through the getter these are the bytes of the manifest or none, so that they need not be read again.
+		if it, err = s.view.Load(ctx, at); err != nil {
+			it = nil
+		}
+	}
+	failure := s.v.look.check(ctx, f, it != nil && it.Raw == f.Digest)
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if failure != nil {
+		failure.Path, failure.Ref = f.Path, f.Ref
+		s.v.fail(failure)
+		if failure.Check != CheckMode {
+			return false, nil
+		}
+	}
+	return failure == nil, s.item(ctx, f, at, isItem, it, err)
+}
+
+// at returns where an item stands, if the file's path is that of one.
+func (s *items) at(f *manifest.File) (ai.File, bool) {
+	p, ok := strings.CutPrefix(f.Path, dotAI+"/")
+	if !ok {
+		return ai.File{}, false
+	}
+	at, err := s.view.At(s.space, p)
+	return at, err == nil
+}
+
+// item holds what the manifest says of an item against what the file says, and looks at its own signature.
+func (s *items) item(ctx context.Context, f *manifest.File, at ai.File, isItem bool, it *ai.Item, err error) error {
+	fail := func(c Check, expected, found string, err error) error {
+		s.v.fail(&Failure{Check: c, Path: f.Path, Ref: f.Ref, Expected: expected, Found: found, Err: err})
+		return nil
+	}
+	switch {
+	case !isItem || errors.Is(err, ai.ErrAsset):
+		if f.Ref != "" {
+			return fail(CheckRef, "an asset", f.Ref, nil)
+		}
+		return nil
+	case err != nil && f.Ref == "":
+		return nil // too large or otherwise no item
+	case err != nil:
+		return fail(CheckItem, "", "", err)
+	case f.Ref != it.Ref.String():
+		return fail(CheckRef, it.Ref.String(), f.Ref, nil)
+	case f.Version != it.Model.Version && (f.Version != "" || manifest.CheckVersion(it.Model.Version) == nil):
+		// A manifest can't say what is no version.
+		fail(CheckVersion, it.Model.Version, f.Version, nil)
+	}
+	a, err := s.admitter.Admit(ctx, it, policy.ToUse)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		return fail(CheckItem, "", "", err)
+	case !a.Decision.Allowed:
+		return fail(CheckItem, "", "", &ai.NotAdmittedError{Ref: it.Ref, Place: f.Path, Decision: a.Decision})
+	}
+	w := Vouched{Path: f.Path, Ref: f.Ref, Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers, Reason: a.Decision.Reason()}
+	if a.Tree != nil {
+		w.Tree, w.Files = a.Tree.Digest, len(a.Tree.Files)
+	}
+	s.v.mu.Lock()
+	defer s.v.mu.Unlock()
+	s.v.report.Vouched = append(s.v.report.Vouched, w)
+	return nil
+}
