@@ -162,6 +162,9 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 		return true, context.Cause(ctx)
 	}
 	if err == nil && a.Decision.Allowed {
+		if files := k.unlisted(a); len(files) > 0 {
+			bad(&UnlistedError{it.Ref, files})
+		}
 		return true, k.secrets(f, bytes.NewReader(it.Bytes))
 	}
 	helper := k.helpers(ctx, it, err)
@@ -185,6 +188,20 @@ func reason(err error) error {
 		return fmt.Errorf("%w in the bundle, in those that it requires, or in the library", err)
 	}
 	return err
+}
+
+// unlisted returns which other files of a tool nobody vouches for: a signature of the first format leaves them open, so
+// that what lists the tool has to list them too.
+func (k *check) unlisted(a *ai.Admission) (paths []string) {
+	if !a.Listed || a.Tree == nil {
+		return nil
+	}
+	for i := range a.Tree.Files {
+		if f := &a.Tree.Files[i]; !k.Listed(f.Raw) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
 }
 
 // helpers returns which files of a tool that isn't admitted are not in the bundle. Without them its anchor may not even

@@ -107,6 +107,20 @@ func (e *HelperError) Error() string {
 	return fmt.Sprintf("%q works from %+q, of which %+q is not in the bundle", e.Ref, e.Dir, e.Missing[0])
 }
 
+// An UnlistedError says which other files of a tool no manifest lists, where only a manifest can vouch for them.
+type UnlistedError struct {
+	Ref   model.Ref
+	Files []string // relative to the directory that the tool works from, sorted
+}
+
+func (e *UnlistedError) Error() string {
+	more := ""
+	if n := len(e.Files) - 1; n > 0 {
+		more = fmt.Sprintf(", and %d more of its files", n)
+	}
+	return fmt.Sprintf("%q is signed in the first format (v1), which says nothing of %+q%s: no admitted manifest lists it", e.Ref, e.Files[0], more)
+}
+
 // problem notes what keeps the files from being a bundle. It may be called by many goroutines.
 func (c *creation) problem(path, ref string, err error) {
 	c.mu.Lock()

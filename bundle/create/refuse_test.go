@@ -251,6 +251,25 @@ func TestCreateFirstFormat(t *testing.T) {
 	}
 }
 
+// What such a signature leaves open is vouched for by the manifest as well, or not at all.
+func TestFirstFormatTree(t *testing.T) {
+	const dir = ".ai/tools/acme/deploy/run/"
+	w := newWorld(t, "  \"tool:acme/deploy/run/*\": {keys: [alice], accept: [v1, v2]}\n")
+	v1, err := sign.SignV1([]byte(pyText), exam.Subject{Name: "tool:acme/deploy/run/run", Style: sign.Hash}.Signing()|sign.V1Tool, alice, created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(dir+"run.py", string(v1))
+	listed := map[cas.Digest]bool{cas.Sum(v1): true}
+	w.o.Listed = func(d cas.Digest) bool { return listed[d] }
+	const problem = `".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" is signed in the first format (v1), which says nothing of `
+	w.refused(problem + `"__init__.py", and 1 more of its files: no admitted manifest lists it`)
+	listed[cas.Sum(nil)] = true
+	w.refused(problem + `"lib/help.sh": no admitted manifest lists it`)
+	listed[cas.Sum([]byte(w.read(dir+"lib/help.sh")))] = true
+	w.create()
+}
+
 // On some systems these files would be items.
 func TestRefusesOtherCase(t *testing.T) {
 	w := newWorld(t)

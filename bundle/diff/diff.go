@@ -1,0 +1,331 @@
+package diff
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A Side is a bundle that is compared.
+type Side struct {
+	*bundle.Bundle
+	Files cas.Getter  // has the bytes of its items
+	Below []*ai.Space // whose kinds count besides those of the kernel
+}
+
+// A Report is everything that is different.
+type Report struct {
+	From State `json:"from"`
+	To   State `json:"to"`
+
+	Class    shape.Class `json:"class,omitempty"` // the worst of all changes; "" if there are none
+	Breaking bool        `json:"breaking"`
+	Summary  string      `json:"summary"`
+
+	Headers  []Field  `json:"headers,omitempty"`  // of the manifest, in its order
+	Requires []Field  `json:"requires,omitempty"` // ranges by bundle
+	Evidence []Field  `json:"evidence,omitempty"` // digests by name
+	Items    []Item   `json:"items,omitempty"`    // sorted by ref
+	Files    []File   `json:"files,omitempty"`    // sorted by path, those of items too
+	Unread   []Unread `json:"unread,omitempty"`   // items whose bytes aren't there as the manifest says
+}
+
+// A State is one of two bundles.
+type State struct {
+	Name  string     `json:"name"` // "bundle:acme/deploy@1.4.0"
+	ID    cas.Digest `json:"id"`
+	Files int        `json:"files"`
+	Bytes int64      `json:"bytes"`
+}
+
+// A Change says what happened to something.
+type Change string
+
+// The changes.
+const (
+	Added   Change = "added"
+	Removed Change = "removed"
+	Changed Change = "changed"
+	Mode    Change = "mode"   // of a file, and nothing else
+	Signed  Change = "signed" // of an item: nothing but signature lines
+)
+
+// A Field is a value with a name. Where there was none, or is none, it is absent.
+type Field struct {
+	Name  string          `json:"name"`
+	From  json.RawMessage `json:"from,omitempty"`
+	To    json.RawMessage `json:"to,omitempty"`
+	Class shape.Class     `json:"class"`
+}
+
+// A File is a file that is different.
+type File struct {
+	Path   string      `json:"path"`
+	Change Change      `json:"change"`
+	From   *Content    `json:"from,omitempty"`
+	To     *Content    `json:"to,omitempty"`
+	Class  shape.Class `json:"class,omitempty"` // "" where it is an item, of which Items tells
+}
+
+// A Content is what a manifest says of a file.
+type Content struct {
+	Digest cas.Digest `json:"digest"`
+	Size   int64      `json:"size"`
+	Mode   string     `json:"mode"`
+}
+
+// An Item is an item that is different.
+type Item struct {
+	Ref         string       `json:"ref"`
+	Change      Change       `json:"change"`
+	Path        string       `json:"path"`                // where it is, or was
+	FromPath    string       `json:"from_path,omitempty"` // where it was, if that is elsewhere
+	FromVersion string       `json:"from_version,omitempty"`
+	ToVersion   string       `json:"to_version,omitempty"`
+	Class       shape.Class  `json:"class"`
+	Shape       []shape.Item `json:"shape,omitempty"`  // interface, grants, and what it says of itself; of a new item what it asks for
+	Fields      []Field      `json:"fields,omitempty"` // everything else that it declares, by name
+	Text        *Text        `json:"text,omitempty"`   // the prompt of a directive, the text of knowledge
+}
+
+// An Unread is an item that couldn't be compared.
+type Unread struct {
+	Ref  string `json:"ref"`
+	Path string `json:"path"`
+	From bool   `json:"from"` // on the side from which the changes lead
+	Err  error  `json:"-"`
+	Why  string `json:"why"`
+}
+
+// Diff reports the changes that lead from a bundle to another. What can't be read of either is in the report; an error
+// is about the context or the spaces below.
+func Diff(ctx context.Context, from, to Side) (*Report, error) {
+	d := &differ{Report: Report{From: stateOf(from), To: stateOf(to)}}
+	d.headers(from.FileList, to.FileList)
+	d.files(from.Bundle.Files, to.Bundle.Files)
+	if err := d.items(ctx, from, to); err != nil {
+		return nil, err
+	}
+	d.conclude()
+	return &d.Report, nil
+}
+
+type differ struct{ Report }
+
+func stateOf(s Side) State { return State{s.Name, s.ID, len(s.Bundle.Files), s.Bytes} }
+
+// text is JSON of a text; of none nothing.
+func text(s string) json.RawMessage {
+	if s == "" {
+		return nil
+	}
+	b, _ := json.Marshal(s) // which no string fails
+	return b
+}
+
+func (d *differ) headers(a, b *manifest.FileList) {
+	for _, h := range []struct {
+		name, from, to string
+		class          shape.Class
+	}{
+		{"id", a.BundleID, b.BundleID, shape.Warning},
+		{"version", a.Version, b.Version, shape.Info},
+		{"description", a.Description, b.Description, shape.Info},
+		{"license", a.License, b.License, shape.Warning},
+		{"entrypoint", a.Entrypoint, b.Entrypoint, shape.Warning},
+		{"expires", date(a.Expires), date(b.Expires), shape.Info},
+	} {
+		if h.from != h.to {
+			d.Headers = append(d.Headers, Field{h.name, text(h.from), text(h.to), h.class})
+		}
+	}
+	d.Requires = named(a.Requires, b.Requires, func(r manifest.Require) (string, string) { return r.BundleID, r.Version }, shape.Warning, shape.Compatible)
+	d.Evidence = named(a.Evidence, b.Evidence, func(e manifest.Evidence) (string, string) { return e.Name, e.Digest.String() }, shape.Info, shape.Info)
+}
+
+func date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// named compares lists of names and what belongs to them.
+func named[E any](a, b []E, of func(E) (name, value string), class, gone shape.Class) (fields []Field) {
+	was, is := map[string]string{}, map[string]string{}
+	for _, e := range a {
+		name, v := of(e)
+		was[name] = v
+	}
+	for _, e := range b {
+		name, v := of(e)
+		is[name] = v
+		if was[name] != v {
+			fields = append(fields, Field{name, text(was[name]), text(v), class})
+		}
+	}
+	for name, v := range was {
+		if _, stays := is[name]; !stays {
+			fields = append(fields, Field{name, text(v), nil, gone})
+		}
+	}
+	slices.SortFunc(fields, func(x, y Field) int { return strings.Compare(x.Name, y.Name) })
+	return fields
+}
+
+// files compares two lists of files, sorted by path.
+func (d *differ) files(a, b []manifest.File) {
+	for len(a) > 0 || len(b) > 0 {
+		switch n := order(a, b); {
+		case n < 0:
+			d.file(&a[0], nil)
+			a = a[1:]
+		case n > 0:
+			d.file(nil, &b[0])
+			b = b[1:]
+		default:
+			if a[0].Digest != b[0].Digest || a[0].Mode != b[0].Mode {
+				d.file(&a[0], &b[0])
+			}
+			a, b = a[1:], b[1:]
+		}
+	}
+}
+
+// order says which of two lists has the path that comes first.
+func order(a, b []manifest.File) int {
+	switch {
+	case len(a) == 0:
+		return 1
+	case len(b) == 0:
+		return -1
+	}
+	return strings.Compare(a[0].Path, b[0].Path)
+}
+
+func (d *differ) file(a, b *manifest.File) {
+	f := File{From: contentOf(a), To: contentOf(b), Class: shape.Info}
+	item := false
+	for _, side := range []*manifest.File{a, b} {
+		if side != nil {
+			f.Path = side.Path
+			item = item || side.Ref != ""
+		}
+	}
+	switch {
+	case a == nil:
+		f.Change = Added
+	case b == nil:
+		f.Change, f.Class = Removed, shape.Warning
+	case a.Digest == b.Digest:
+		f.Change, f.Class = Mode, shape.Warning
+	default:
+		f.Change = Changed
+		if a.Mode != b.Mode {
+			f.Class = shape.Warning
+		}
+	}
+	if item && f.Change != Mode {
+		f.Class = ""
+	}
+	d.Files = append(d.Files, f)
+}
+
+func contentOf(f *manifest.File) *Content {
+	if f == nil {
+		return nil
+	}
+	return &Content{f.Digest, f.Size, f.Mode.String()}
+}
+
+// rank orders classes, the worst highest; none is 0.
+func rank(c shape.Class) int {
+	return slices.Index([]shape.Class{"", shape.Info, shape.Compatible, shape.Warning, shape.Breaking}, c)
+}
+
+func worst(a, b shape.Class) shape.Class {
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// conclude sums up.
+func (d *differ) conclude() {
+	counts := map[shape.Class]int{}
+	add := func(c shape.Class) {
+		counts[c]++
+		d.Class = worst(d.Class, c)
+	}
+	for _, list := range [][]Field{d.Headers, d.Requires, d.Evidence} {
+		for i := range list {
+			add(list[i].Class)
+		}
+	}
+	var items, files []Change
+	for i := range d.Items {
+		add(d.Items[i].Class)
+		items = append(items, d.Items[i].Change)
+	}
+	for i := range d.Files {
+		add(d.Files[i].Class)
+		files = append(files, d.Files[i].Change)
+	}
+	if len(d.Unread) > 0 {
+		d.Class = worst(d.Class, shape.Warning) // nobody knows
+	}
+	d.Breaking = d.Class == shape.Breaking
+	var parts []string
+	for _, c := range []shape.Class{shape.Breaking, shape.Warning} {
+		if counts[c] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[c], c))
+		}
+	}
+	parts = append(parts, tell("item", items)...)
+	parts = append(parts, tell("file", files)...)
+	if n := len(d.Unread); n > 0 {
+		parts = append(parts, fmt.Sprintf("%s unreadable", count(n, "item")))
+	}
+	d.Summary = strings.Join(parts, ", ")
+	switch {
+	case d.Summary != "":
+	case d.Class != "":
+		d.Summary = "the files are the same"
+	default:
+		d.Summary = "nothing is different"
+	}
+}
+
+// tell counts changes in words.
+func tell(what string, all []Change) (parts []string) {
+	for _, c := range []Change{Added, Removed, Changed, Mode, Signed} {
+		n := 0
+		for _, o := range all {
+			if o == c {
+				n++
+			}
+		}
+		if n > 0 {
+			how := cmp.Or(map[Change]string{Mode: "with another mode", Signed: "signed anew"}[c], string(c))
+			parts = append(parts, count(n, what)+" "+how)
+		}
+	}
+	return parts
+}
+
+func count(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}

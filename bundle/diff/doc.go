@@ -1,0 +1,34 @@
+// Package diff answers: what is different between two bundles, and whom does it concern?
+//
+//	report, err := diff.Diff(ctx, diff.Side{Bundle: old, Files: oldFiles, Below: spaces}, diff.Side{Bundle: next, Files: nextFiles, Below: spaces})
+//
+// It compares what two manifests say, and of the items that both have and whose bytes differ, what they mean. Nobody has
+// vouched for either side: a bundle's own extractors have no say, and bytes are held against the manifests alone. The
+// same two sides give the same report, which can be written as JSON.
+//
+// # Classes
+//
+// Each change has a class of package shape: breaking, warning, compatible, info; and the report has the worst of them.
+//
+//	an item that is gone                                     breaking
+//	an item that is new                                      compatible; what it asks for is listed
+//	interface, grants, risk, limits, description, tags       as package shape says
+//	version, title, name, category, author, entry_type, references, and what the model of a directive prefers  info
+//	any other field, as executor_id, config, anchor          warning
+//	the prompt of a directive                                warning
+//	the text of knowledge                                    info
+//	entrypoint, license; what is required, but for what no longer is, which is compatible   warning
+//	version, description and end of the bundle; evidence     info
+//	a file that is no item: gone, or its mode is another     warning; new or changed: info
+//
+// Code isn't compared: that an item changed and nothing else is said of it means that what it declares is the same, and
+// it has the class info, as has one of which only the signature lines differ ("signed").
+//
+// # Texts
+//
+// Prose is compared by words: runs of letters and digits, runs of blanks, and every other character by itself, with the
+// algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words; then the
+// lines are compared in the same way, and if that is too much as well the text between the first and the last
+// difference is one edit ("whole"). A text says by which it was compared. Between edits two lines of what stays are
+// kept on both sides, at most 200 bytes each, and what is between them is told by its length.
+package diff

@@ -1,0 +1,251 @@
+package diff
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/manifest"
+)
+
+// dotAI is the directory of items.
+const dotAI = ".ai/"
+
+// items compares those that the manifests name.
+func (d *differ) items(ctx context.Context, from, to Side) error {
+	was, is := refs(from.Bundle.Files), refs(to.Bundle.Files)
+	all := map[string]bool{}
+	for _, list := range []map[string]*manifest.File{was, is} {
+		for ref := range list {
+			all[ref] = true
+		}
+	}
+	var views [2]*reader
+	for i, s := range []Side{from, to} {
+		r, err := newReader(ctx, s)
+		if err != nil {
+			return err
+		}
+		views[i] = r
+	}
+	for _, ref := range slices.Sorted(maps.Keys(all)) {
+		a, b := was[ref], is[ref]
+		if a != nil && b != nil && a.Digest == b.Digest && a.Path == b.Path {
+			continue
+		}
+		if err := d.item(ctx, ref, a, b, views); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func refs(files []manifest.File) map[string]*manifest.File {
+	all := map[string]*manifest.File{}
+	for i := range files {
+		if ref := files[i].Ref; ref != "" {
+			all[ref] = &files[i]
+		}
+	}
+	return all
+}
+
+// A reader reads the items of a side.
+type reader struct {
+	space *ai.Space
+	view  *ai.View
+}
+
+func newReader(ctx context.Context, s Side) (*reader, error) {
+	space := &ai.Space{Label: "bundle:" + s.BundleID, Level: ai.System, FS: bundle.FS(ctx, s.Files, s.Bundle.Files, ".ai")}
+	for _, o := range s.Below {
+		space.Requires = append(space.Requires, o.Label)
+	}
+	view, err := ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{space}, s.Below...)})
+	return &reader{space, view}, err
+}
+
+// item reads an item. Nobody vouched for the manifest: that it is the one that the manifest calls it is looked at.
+func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
+	in, ok := strings.CutPrefix(f.Path, dotAI)
+	if !ok {
+		return nil, errOutside
+	}
+	at, err := r.view.At(r.space, in)
+	if err != nil {
+		return nil, err
+	}
+	it, err := r.view.Load(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if ref := it.Ref.String(); ref != f.Ref {
+		return nil, fmt.Errorf("is %q, and %q in the manifest", ref, f.Ref)
+	}
+	return it, nil
+}
+
+var errOutside = errors.New("is no item: it is not in .ai")
+
+func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, views [2]*reader) error {
+	x := Item{Ref: ref, Change: Changed, Class: shape.Info}
+	var read [2]*ai.Item
+	whole := true
+	for i, f := range []*manifest.File{a, b} {
+		if f == nil {
+			continue
+		}
+		x.Path = f.Path
+		if i == 0 {
+			x.FromVersion = f.Version
+		} else {
+			x.ToVersion = f.Version
+		}
+		if b == nil {
+			continue // there is nothing to compare it with
+		}
+		it, err := views[i].item(ctx, f)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			d.Unread = append(d.Unread, Unread{ref, f.Path, i == 0, err, err.Error()})
+			whole = false
+		}
+		read[i] = it
+	}
+	switch {
+	case a == nil:
+		x.Change, x.Class = Added, shape.Compatible
+		if whole {
+			x.Shape = shape.Widened(shape.Grants{}, read[1].Model.Grants())
+			for i := range x.Shape {
+				x.Shape[i].Class = shape.Info // nobody relied on less
+			}
+		}
+	case b == nil:
+		x.Change, x.Class = Removed, shape.Breaking
+	default:
+		if a.Path != b.Path {
+			x.FromPath = a.Path
+		}
+		if whole {
+			x.compare(read[0], read[1])
+		}
+	}
+	d.Items = append(d.Items, x)
+	return nil
+}
+
+// compare fills in what is different between two states of an item.
+func (x *Item) compare(a, b *ai.Item) {
+	if a.Stripped == b.Stripped && !a.Stripped.IsZero() && a.Path == b.Path {
+		x.Change = Signed
+		return
+	}
+	before, after := shapeOf(a.Model), shapeOf(b.Model)
+	x.Shape = shape.Diff(&before, &after).Items
+	for i := range x.Shape {
+		x.Class = worst(x.Class, x.Shape[i].Class)
+	}
+	x.fields(a.Model, b.Model)
+	for i := range x.Fields {
+		x.Class = worst(x.Class, x.Fields[i].Class)
+	}
+	if (a.Model.Knowledge != nil || a.Model.Directive != nil) && a.Model.Body != b.Model.Body {
+		x.Text = compareTexts(a.Model.Body, b.Model.Body)
+		if a.Model.Directive != nil {
+			x.Class = worst(x.Class, shape.Warning)
+		}
+	}
+}
+
+func shapeOf(m *model.Model) shape.Shape {
+	s := shape.Shape{Interface: m.Interface(), Grants: m.Grants(), Description: m.Description, Tags: m.Tags}
+	if m.Tool != nil && m.Tool.Examples != nil {
+		s.Examples = plain(m.Tool.Examples)
+	}
+	return s
+}
+
+// told are the fields that a shape has.
+const told = " input_schema output_schema error_schema permissions capabilities limits risk network secrets description tool_description tags examples "
+
+// toldOfDirectives are those that a shape has of directives only; content is what the other fields were read from.
+const toldOfDirectives = " inputs outputs content "
+
+// harmless are fields that say nothing to whoever uses an item.
+const harmless = " version title name id category author entry_type references model "
+
+func in(list, name string) bool { return strings.Contains(list, " "+name+" ") }
+
+// fields compares everything that two states of an item declare and that their shapes don't have.
+func (x *Item) fields(a, b *model.Model) {
+	was, is := declared(a), declared(b)
+	names := map[string]bool{}
+	for _, list := range []map[string]json.RawMessage{was, is} {
+		for name := range list {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if string(was[name]) == string(is[name]) {
+			continue
+		}
+		class := shape.Warning
+		if in(harmless, name) {
+			class = shape.Info
+		}
+		x.Fields = append(x.Fields, Field{name, was[name], is[name], class})
+	}
+}
+
+func declared(m *model.Model) map[string]json.RawMessage {
+	all := map[string]json.RawMessage{}
+	if m.Fields == nil {
+		return all
+	}
+	for _, e := range m.Fields.Map {
+		name := strings.ToLower(strings.Trim(e.Key, "_"))
+		if in(told, name) || m.Directive != nil && in(toldOfDirectives, name) {
+			continue
+		}
+		all[e.Key], _ = json.Marshal(plain(e.Value)) // which nothing in a value fails
+	}
+	return all
+}
+
+// plain returns a value as JSON has it. Numbers about which its readers disagree are texts, so that they differ too.
+func plain(v *value.Value) any {
+	if v == nil {
+		return nil
+	}
+	switch v.Kind {
+	case value.List:
+		list := make([]any, len(v.Items))
+		for i := range v.Items {
+			list[i] = plain(v.Items[i])
+		}
+		return list
+	case value.Map:
+		m := make(map[string]any, len(v.Map))
+		for i := range v.Map {
+			m[v.Map[i].Key] = plain(v.Map[i].Value)
+		}
+		return m
+	}
+	x, err := v.JSON()
+	if err != nil {
+		return v.Text
+	}
+	return x
+}

@@ -1,0 +1,222 @@
+package legacy
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+)
+
+// MaxBytes is how large a manifest may be.
+const MaxBytes = 1 << 20
+
+// A Manifest is what a manifest of the first format says. That it was read says nothing about whether it is true.
+type Manifest struct {
+	ID, Version             string
+	Entrypoint, Description string
+	Created, Type           string // as they stand there
+	Files                   []File // sorted by path
+}
+
+// A File is one file of it.
+type File struct {
+	Path   string
+	SHA256 [32]byte
+	Signed bool // inline_signed
+}
+
+// Name is what policies call the bundle.
+func (m *Manifest) Name() string { return "bundle:" + m.ID + "@" + m.Version }
+
+// An Error says why bytes are no manifest of the first format.
+type Error struct {
+	Line, Column int // 0 where it isn't known
+	Err          error
+}
+
+func (e *Error) Error() string {
+	at := ""
+	if e.Line > 0 {
+		at = fmt.Sprintf("line %d: ", e.Line)
+		if e.Column > 0 {
+			at = fmt.Sprintf("line %d, column %d: ", e.Line, e.Column)
+		}
+	}
+	return "manifest of the first format: " + at + e.Err.Error()
+}
+
+// Unwrap returns what is wrong: a *portable.Error where it is about a path.
+func (e *Error) Unwrap() error { return e.Err }
+
+// lineStart is what old readers drop lines by.
+const lineStart = "# rye:signed:"
+
+// IsFirst reports whether bytes begin as a manifest of the first format does and none of today's: who has a
+// manifest.yaml asks it first.
+func IsFirst(b []byte) bool {
+	for line := range bytes.Lines(b) {
+		text := bytes.TrimRight(line, "\r\n")
+		if len(text) == 0 || text[0] == '#' || string(text) == "---" {
+			continue
+		}
+		return string(bytes.TrimRight(text, " ")) == "bundle:" || bytes.HasPrefix(text, []byte("files:"))
+	}
+	return false
+}
+
+// Identify says what a manifest says of itself, for exam.Subject.FirstFormat.
+func Identify(r io.Reader) (exam.Identity, error) {
+	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return exam.Identity{}, err
+	}
+	m, err := Parse(b)
+	if err != nil {
+		return exam.Identity{}, err
+	}
+	return exam.Identity{Name: m.Name()}, nil
+}
+
+// Parse reads a manifest, with or without its signature line. An error is an *Error.
+func Parse(b []byte) (*Manifest, error) {
+	if len(b) > MaxBytes {
+		return nil, &Error{Err: fmt.Errorf("is larger than %d bytes", MaxBytes)}
+	}
+	n := 0
+	for line := range bytes.Lines(b) {
+		if n++; n > 1 && bytes.HasPrefix(line, []byte(lineStart)) {
+			return nil, &Error{n, 1, errors.New("a signature line that is not the first line")}
+		}
+	}
+	root, problems := parse.YAML(b, value.Pos{})
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, &Error{p.At.Line, p.At.Column, errors.New(p.Message)}
+		}
+	}
+	r := &reader{}
+	m := r.manifest(root)
+	if r.err != nil {
+		return nil, r.err
+	}
+	return m, nil
+}
+
+// A reader keeps the first error.
+type reader struct{ err error }
+
+func (r *reader) fail(v *value.Value, format string, args ...any) {
+	if r.err == nil {
+		e := &Error{Err: fmt.Errorf(format, args...)}
+		if v != nil {
+			e.Line, e.Column = v.At.Line, v.At.Column
+		}
+		r.err = e
+	}
+}
+
+func (r *reader) manifest(root *value.Value) *Manifest {
+	r.keys(root, "the manifest", "bundle", "files")
+	head, files := root.Get("bundle"), root.Get("files")
+	r.keys(head, "bundle", "id", "version", "entrypoint", "description", "created_at", "type")
+	m := &Manifest{ID: r.text(head, "id"), Version: r.text(head, "version"), Entrypoint: r.text(head, "entrypoint"),
+		Description: r.text(head, "description"), Created: r.text(head, "created_at"), Type: r.text(head, "type")}
+	if r.err != nil {
+		return nil
+	}
+	if err := portable.CheckID(m.ID); err != nil {
+		r.fail(head.Get("id"), "id: %w", err)
+	}
+	if err := manifest.CheckVersion(m.Version); err != nil {
+		r.fail(head.Get("version"), "version: %w", err)
+	}
+	if r.isMap(files, "files"); r.err != nil {
+		return nil
+	}
+	if len(files.Map) == 0 {
+		r.fail(files, "files: there is none")
+	}
+	for i := range files.Map {
+		if r.err != nil {
+			return nil
+		}
+		e := &files.Map[i]
+		m.Files = append(m.Files, r.file(e))
+	}
+	slices.SortFunc(m.Files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	if err := portable.CheckSet(m.paths()); err != nil {
+		r.fail(files, "files: %w", err)
+	}
+	return m
+}
+
+func (m *Manifest) paths() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range m.Files {
+			if !yield(m.Files[i].Path) {
+				return
+			}
+		}
+	}
+}
+
+func (r *reader) file(e *value.Entry) File {
+	r.keys(e.Value, e.Key, "sha256", "inline_signed", "item_type")
+	f := File{Path: e.Key}
+	if r.err != nil {
+		return f
+	}
+	text := r.text(e.Value, "sha256")
+	if n, err := hex.Decode(f.SHA256[:], []byte(text[:min(len(text), 64)])); err != nil || n != 32 || len(text) != 64 || text != strings.ToLower(text) {
+		r.fail(e.Value, "%+q: sha256 is not 64 hexadecimal digits", e.Key)
+	}
+	switch signed := e.Value.Get("inline_signed"); {
+	case signed != nil && signed.Kind == value.Bool:
+		f.Signed = signed.Text == "true"
+	default:
+		r.fail(e.Value, "%+q: inline_signed is neither true nor false", e.Key)
+	}
+	return f
+}
+
+func (r *reader) isMap(v *value.Value, what string) {
+	if v == nil || v.Kind != value.Map {
+		r.fail(v, "%+q is no mapping", what)
+	}
+}
+
+// keys wants a mapping that has no other keys than these.
+func (r *reader) keys(v *value.Value, what string, known ...string) {
+	r.isMap(v, what)
+	if r.err != nil {
+		return
+	}
+	for i := range v.Map {
+		if !slices.Contains(known, v.Map[i].Key) {
+			r.fail(v.Map[i].Value, "%+q: unknown key %+q", what, v.Map[i].Key)
+		}
+	}
+}
+
+// text returns a scalar as it stands there; "" if there is none.
+func (r *reader) text(v *value.Value, key string) string {
+	t := v.Get(key)
+	if t.IsNull() {
+		return ""
+	}
+	if t.Kind == value.List || t.Kind == value.Map {
+		r.fail(t, "%s is no text", key)
+		return ""
+	}
+	return t.Text
+}
