@@ -3,7 +3,7 @@
 //
 // # The file
 //
-// One file of package sealed, a sealed.Cache of the format "rye stat cache 2", whose loss costs time alone. It holds
+// One file of package sealed, a sealed.Cache of the format "rye stat cache 3", whose loss costs time alone. It holds
 // a value for each directory:
 //
 //	key   = device (8 bytes, big-endian) absolute-path
@@ -11,7 +11,7 @@
 //	head  = boot (8)       which boot of the machine it was written in
 //	        wall (8)       when it was written: the clock, in nanoseconds since 1970
 //	        up (8)         and the time since that boot, in nanoseconds
-//	        tree (32)      the digest of the directory's tree, or zeros
+//	        tree (32)      the digest of the directory's tree; zeros if not all of its files are here
 //	        files (4)      how many files follow
 //	        dirs (4)       and directories
 //	file  = inode (8) size (8) mtime (8) ctime (8) mode (4) digest (32) length (1) name

@@ -9,7 +9,7 @@ import (
 )
 
 // format names what is in the file; another name makes another cache.
-const format = "rye stat cache 2"
+const format = "rye stat cache 3"
 
 // Options say how a cache is kept. The zero Options are good.
 type Options struct {

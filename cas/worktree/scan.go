@@ -365,6 +365,10 @@ func (m *importer) remember(w *worker, d *dir, tree cas.Digest) {
 			w.recall = append(w.recall, statcache.File{Name: f.name, Stamp: f.stamp, Digest: f.digest})
 		}
 	}
+	if len(w.recall) < len(d.files) {
+		// A file that isn't recorded would not be missed if it were gone the next time.
+		tree = cas.Digest{}
+	}
 	now := &statcache.Dir{Dev: d.info.dev, Path: absOf(m.root, d.rel), Tree: tree, Files: w.recall, Subs: d.subs}
 	m.Cache.Put(m.ctx, d.old, now, m.begin)
 }
