@@ -122,10 +122,18 @@ func (w *walk) read(s *Space, k *model.Kind, dir string) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		problems = append(problems, &ItemError{Space: s, Path: dir, Err: err})
 	}
+	folders := map[string]string{} // by what is left of their names where case doesn't count
 	for _, e := range entries {
 		name := e.Name()
 		if portable.Droppings(name) || model.IsAsset(name) {
 			continue
+		}
+		if e.IsDir() {
+			if other, ok := folders[portable.Fold(name)]; ok {
+				problems = append(problems, &ItemError{Space: s, Path: path.Join(dir, name), Err: sameFolder(other)},
+					&ItemError{Space: s, Path: path.Join(dir, other), Err: sameFolder(name)})
+			}
+			folders[portable.Fold(name)] = name
 		}
 		name = path.Join(dir, name)
 		f, err := w.entry(s, k, name, e)
@@ -136,6 +144,10 @@ func (w *walk) read(s *Space, k *model.Kind, dir string) {
 		}
 	}
 	w.add(files, problems)
+}
+
+func sameFolder(other string) error {
+	return fmt.Errorf("differs from %+q in upper and lower case alone, and is the same directory on some systems", other)
 }
 
 // entry looks at one entry of a directory: the zero File is that of an asset.

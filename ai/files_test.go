@@ -113,15 +113,18 @@ func TestHostileNames(t *testing.T) {
 	wantLines(t, "files", names, "project tool:ok ok.py")
 	twice := `is ambiguous: it is ["project/tools/twice.py" "project/tools/twice.sh"]`
 	cases := `"tool:Case" is ambiguous: it is ["project/tools/Case.py" "project/tools/case.py"]`
+	folder := "differs from %q in upper and lower case alone, and is the same directory on some systems"
 	dirs := `"tool:Dir/x" is ambiguous: it is ["project/tools/Dir/x.py" "project/tools/dir/x.py"]`
 	wantLines(t, "problems", problems,
 		`tools/CON.py: "project/tools/CON.py": path "tools/CON.py": "CON.py" is a device on Windows`,
 		`tools/Case.py: "project/tools/Case.py": `+cases,
+		`tools/Dir: "project/tools/Dir": `+fmt.Sprintf(folder, "dir"),
 		`tools/Dir/x.py: "project/tools/Dir/x.py": `+dirs,
 		`tools/UPPER.PY: "project/tools/UPPER.PY": has the extension ".PY", which a tool has in lower case`,
 		"tools/a\x1b[31mb.py: "+`"project/tools/a\x1b[31mb.py": path "tools/a\x1b[31mb.py": "a\x1b[31mb.py" has U+001B in it, which is a control character or a line separator`,
 		`tools/aux: "project/tools/aux": path "tools/aux": "aux" is a device on Windows`,
 		`tools/case.py: "project/tools/case.py": `+cases,
+		`tools/dir: "project/tools/dir": `+fmt.Sprintf(folder, "Dir"),
 		`tools/dir/x.py: "project/tools/dir/x.py": `+dirs,
 		"tools/e\u0301.py: "+`"project/tools/e\u0301.py": path "tools/e\u0301.py": "e\u0301.py" is not in Unicode Normalization Form C, expected "\u00e9.py"`,
 		`tools/my tool.py: "project/tools/my tool.py": path "tools/my tool.py" is no item's: path "my tool" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,

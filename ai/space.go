@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/ai/parse"
@@ -47,13 +48,43 @@ type Space struct {
 }
 
 // OpenDir opens the directory .ai on disk. Whatever is read through it is below it, also when somebody else puts
-// symbolic links in its place meanwhile. One that isn't there is fs.ErrNotExist. The caller closes it.
+// symbolic links in its place meanwhile. That of a project is in the project: a link that leads out of it is an
+// *OutsideError. One that isn't there is fs.ErrNotExist. The caller closes it.
 func OpenDir(dir, label string, level Level) (*Space, error) {
+	if level == Project {
+		if err := Inside(dir); err != nil {
+			return nil, err
+		}
+	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, err
 	}
 	return &Space{Label: label, Level: level, FS: dirFS{root}, Dir: dir, root: root}, nil
+}
+
+// An OutsideError says that the directory .ai of a project is a link to somewhere else: whoever made the project
+// would decide which of the user's files are taken for its items.
+type OutsideError struct{ Dir string }
+
+func (e *OutsideError) Error() string {
+	return fmt.Sprintf("%+q is a symbolic link that leads out of the project", e.Dir)
+}
+
+// Inside returns an *OutsideError for a directory that is a link to somewhere that isn't below where it stands.
+func Inside(dir string) error {
+	to, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil // it isn't there, or what opens it says why
+	}
+	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return &OutsideError{dir}
+	}
+	if rel, err := filepath.Rel(above, to); err != nil || !filepath.IsLocal(rel) {
+		return &OutsideError{dir}
+	}
+	return nil
 }
 
 // Close closes a space that OpenDir opened.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/term"
@@ -70,9 +71,14 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	return &fault{code: "APPROVAL_REQUIRED", message: "nothing was done: the answer was no"}
 }
 
-// again returns the command line with one more flag.
+// again returns the command line with one more flag of all commands.
 func (a *app) again(flag string) string {
 	return "rye " + flag + " " + joinArgs(a.args)
+}
+
+// with returns the command line with one more flag of the command.
+func (a *app) with(flag ...string) string {
+	return "rye " + joinArgs(slices.Concat(a.args, flag))
 }
 
 // line reads one line of the terminal, in lower case and without space around it. Byte by byte: what is typed

@@ -78,7 +78,18 @@ func rebuildables() []rebuildable {
 				return entries, bytes
 			},
 			os.RemoveAll},
+		{"bundles", "which bundles were checked when they were made, and what of", (*app).bundleMemories, memorySize, os.RemoveAll},
 	}
+}
+
+func memorySize(_ context.Context, dir string) (entries, bytes int64) {
+	all, _ := os.ReadDir(dir)
+	for _, e := range all {
+		if fi, err := e.Info(); err == nil {
+			entries, bytes = entries+1, bytes+fi.Size()
+		}
+	}
+	return entries, bytes
 }
 
 func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {

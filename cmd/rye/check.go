@@ -24,7 +24,7 @@ func checkCommand() command {
 		path: "check", group: "items", help: "Find everything that is wrong with items, before anything is signed or run.",
 		more: "Without arguments it checks every item of the project. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', " +
 			"'**'), or a file or directory below .ai. Each file is read anew. Tools are followed to the primitive that runs them. All problems are " +
-			"told at once, one a line, FILE:LINE:COLUMN first; if one of them is an error, the exit status is 1. Whether items are signed is for " +
+			"told at once, one a line, FILE:LINE:COLUMN first, files that look like items and are none as warnings; if one of them is an error, the exit status is 1. Whether items are signed is for " +
 			"rye verify to say.\n\nExamples:\n\n    rye check\n    rye check tool:acme/fetch 'directive:**'\n    rye check .ai/tools/acme --json",
 		aka: []string{"validate", "lint"},
 		new: func() runner { return new(checkRun) }, schema: "check/1", output: &checkAnswer{},
@@ -75,18 +75,25 @@ func (c *checkAnswer) alsoWarnings() string {
 	return ", " + counted(int64(c.Warnings), "warning")
 }
 
+// at is the place of a problem as far as it is known: of some errors of YAML only the line is.
+func (p *checkProblem) at() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
 // printProblems writes each problem on a line that editors can follow.
 func printProblems(t *terminal, problems []checkProblem) {
 	for _, p := range problems {
-		place := p.File
-		if p.Line > 0 {
-			place = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
-		}
 		colour := roleError
 		if p.Severity == severityWarning {
 			colour = roleWarn
 		}
-		t.printf("%s: %s: %s\n", place, t.stdout.paint(colour, p.Severity, t.ascii), p.Message)
+		t.printf("%s: %s: %s\n", p.at(), t.stdout.paint(colour, p.Severity, t.ascii), p.Message)
 	}
 }
 
@@ -110,6 +117,11 @@ func (c *checkRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	ck.extractors(sel, only)
+	if only != nil {
+		if _, err := ck.strays(ctx, only); err != nil {
+			return nil, err
+		}
+	}
 	v.count(a)
 	ans := ck.answer()
 	if ans.Errors > 0 {
@@ -148,13 +160,16 @@ func (v *items) count(a *app) {
 type itemChecker struct {
 	v     *items
 	links *remembering
+	known *knownFiles
 
 	mu       sync.Mutex
 	items    int
 	problems []checkProblem
 }
 
-func newItemChecker(v *items) *itemChecker { return &itemChecker{v: v, links: v.remember()} }
+func newItemChecker(v *items) *itemChecker {
+	return &itemChecker{v: v, links: v.remember(), known: newKnownFiles()}
+}
 
 // A checkedItem is an item and what signatures of it are about. It has no subject if its tree can't be told.
 type checkedItem struct {
@@ -177,6 +192,7 @@ func (ck *itemChecker) checkAll(ctx context.Context, sel *selection, f func(i in
 	err := ck.v.each(ctx, files, func(i int, it *ai.Item, err error) {
 		if err != nil {
 			if !errors.Is(err, ai.ErrAsset) || sel.files[i].named {
+				ck.known.add(files[i].Space, files[i].Path)
 				ck.look()
 				ck.add(ck.line(files[i], value.Pos{}, err))
 			}
@@ -198,6 +214,8 @@ func (ck *itemChecker) checkAll(ctx context.Context, sel *selection, f func(i in
 func (ck *itemChecker) check(ctx context.Context, it *ai.Item) (*checkedItem, error) {
 	c := &checkedItem{Item: it}
 	ck.look()
+	ck.known.add(it.Space, it.Path)
+	ck.known.addTree(ctx, ck.v, it)
 	var lines []checkProblem
 	for _, p := range slices.Concat(it.Model.Problems, ofExtractor(it)) {
 		l := ck.line(it.File, p.At, nil)
@@ -309,12 +327,16 @@ func (ck *itemChecker) line(f ai.File, at value.Pos, err error) checkProblem {
 	if err != nil {
 		l.Code, l.Message = wordsFor(err)
 	}
+	if errors.Is(err, ai.ErrAsset) {
+		l.Message += ": " + missingMark(f.Ref.Kind, f.Path)
+	}
 	return l
 }
 
 // file makes a problem of what a listing says about a file.
 func (ck *itemChecker) file(e *ai.ItemError) {
 	ck.look()
+	ck.known.add(e.Space, e.Path)
 	ck.add(ck.line(ai.File{Ref: e.Ref, Space: e.Space, Path: e.Path}, value.Pos{}, e))
 }
 

@@ -26,8 +26,13 @@ func (f *fault) ofItems() bool {
 		path      *model.PathError
 		tree      *tree.RefusedError
 		problem   *value.Problem
+		outside   *ai.OutsideError
 	)
 	switch {
+	case errors.As(f.err, &outside):
+		f.code = codeDenied
+		f.message = fmt.Sprintf("%q is a symbolic link that leads out of the project, and nothing is read or written through one", outside.Dir)
+		f.hint, f.details = []string{"ls -l " + quoteArg(outside.Dir)}, map[string]any{"reason": "link", "path": outside.Dir}
 	case errors.As(f.err, &chain):
 		f.chain(chain)
 	case errors.As(f.err, &missing):
@@ -66,6 +71,13 @@ func (f *fault) ofItems() bool {
 	default:
 		return false
 	}
+	if f.details == nil {
+		f.details = map[string]any{}
+	}
+	// One word for what is wrong, for tables and programs.
+	if _, ok := f.details["reason"]; !ok {
+		f.details["reason"] = strings.ToLower(strings.ReplaceAll(string(f.code), "_", "-"))
+	}
 	return true
 }
 
@@ -85,8 +97,12 @@ func (f *fault) missing(e *ai.NotFoundError) {
 		f.hint = []string{"rye show " + quoteArg(e.Near[0])}
 	}
 	for _, file := range e.Assets {
-		f.why = append(f.why, file+" is an asset: it doesn't carry the mark of its kind, or its format has no items")
-		f.hint = []string{"rye docs items"}
+		why := "its format has no items"
+		if k := filepath.Ext(file); k != ".json" && k != ".toml" {
+			why = "it doesn't carry the mark of its kind: " + missingMark(e.Ref.Kind, file)
+		}
+		f.why = append(f.why, file+" is an asset: "+why)
+		f.hint = []string{"rye docs " + formatTopic(e.Ref.Kind)}
 	}
 }
 
@@ -126,6 +142,9 @@ func (f *fault) item(e *ai.ItemError) {
 		words = path.Reason
 	case errors.Is(e.Err, ai.ErrAsset):
 		f.code = codeValidation
+		if e.Ref.Kind != "" {
+			f.why, f.hint = append(f.why, missingMark(e.Ref.Kind, e.Path)), []string{"rye docs " + formatTopic(e.Ref.Kind)}
+		}
 	case errors.As(e.Err, &system):
 		words = system.Err.Error() // about the same path
 		if inner.code == codeUnknown {

@@ -43,14 +43,13 @@ func (f *fault) ofTrust() bool {
 		because(codeDenied, "key-"+string(mode.By))
 		f.details["path"] = mode.Path
 		f.why = []string{"whoever else can read or write a key can sign as its owner"}
-		f.hint = []string{"ls -ld " + quoteArg(mode.Path), "chmod go= " + quoteArg(mode.Path)}
+		f.hint = []string{"chmod go= " + quoteArg(mode.Path), "ls -ld " + quoteArg(mode.Path)}
 		if dir, err := isDir(mode.Path); mode.By != key.ByMode && err != nil && !dir {
 			// A key of our own, in a file of our own: that is what importing makes of it.
 			f.hint = []string{"ls -ld " + quoteArg(mode.Path), "rye key import " + quoteArg(mode.Path) + " " + keyNameFor(mode.Path)}
 		}
 	case errors.As(f.err, &refused):
 		because(codeValidation, "no-key")
-		f.exit = exitRefused
 	case errors.Is(f.err, key.ErrPassphrase):
 		because("AUTH_FAILED", "passphrase")
 	case errors.Is(f.err, key.ErrLocked):
@@ -66,7 +65,7 @@ func (f *fault) ofTrust() bool {
 	case errors.As(f.err, &unknown):
 		because("UNTRUSTED_KEY", policy.UntrustedKey.String())
 		f.details["keys"] = unknown.Keys
-		f.hint = []string{"rye trust add KEYFILE --owner OWNER"}
+		f.hint = []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}
 	case errors.As(f.err, &version):
 		because("VERSION_MISMATCH", "signature-version")
 		f.hint = []string{"rye version"}
@@ -146,9 +145,12 @@ func (f *fault) integrity(e *sign.IntegrityError) {
 		f.why = append(f.why, strings.Split(e.Reason, "\n")...)
 	}
 	switch {
+	case e.What == "lines" && !e.OnlyLineEndings:
+		f.message = "not as it was signed: a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
+		f.why = append(f.why, "cause     delete the damaged line; whoever vouches for the rest signs again")
 	case e.OnlyLineEndings:
 		f.why = append(f.why, "cause     only line endings differ: git or an editor has changed them")
-		f.hint = []string{"echo '.ai/** -text' >> .gitattributes"}
+		f.hint = []string{"rye docs what-to-commit"}
 	case e.What == "tree":
 		f.why = append(f.why, "cause     the other files that the signature covers were changed")
 	case e.Expected != "":

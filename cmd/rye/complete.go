@@ -153,7 +153,7 @@ func (c cursor) flags() (out []candidate) {
 }
 
 // values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", items, kinds
-// and spaces where it says "ref", "own" (of this user), "kind" or "space", those of its enum, or what the command
+// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", those of its enum, or what the command
 // knows. before is what stands in the same word.
 func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, before string) []candidate {
 	switch v.Tag.Get("complete") {
@@ -167,6 +167,8 @@ func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, befor
 			out = append(out, candidate{askFiles, ""}) // a path is as good
 		}
 		return out
+	case "bundle":
+		return append(begins(a.completeBundles(ctx), prefix, before), candidate{askFiles, ""})
 	case "kind":
 		return begins(a.completeKinds(ctx), prefix, before)
 	case "space":

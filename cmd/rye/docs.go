@@ -37,7 +37,7 @@ type topicLine struct {
 
 func (d docsAnswer) text(t *terminal) {
 	if d.Text != "" {
-		t.printf("%s", styled(d.Text)) // it is the binary's own
+		t.printf("%s\n", styled(strings.TrimRight(d.Text, "\n"))) // it is the binary's own
 		return
 	}
 	var rows [][]string

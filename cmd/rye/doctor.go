@@ -47,6 +47,7 @@ const (
 func checks() []check {
 	return []check{
 		{"version", checkVersion},
+		{"variables", checkVariables},
 		{"project", checkProject},
 		{"home", checkHome},
 		{"data", checkPlace("data", dataPlace)},
@@ -57,6 +58,7 @@ func checks() []check {
 		{"policy", checkPolicy},
 		{"library", checkLibrary},
 		{"items", checkItems},
+		{"bundles", checkBundles},
 		{"terminal", checkTerminal},
 		{"clock", checkClock},
 	}

@@ -49,7 +49,7 @@ func checkItems(ctx context.Context, a *app) finding {
 		return bad(statusFail, err)
 	}
 	n.extractors = len(v.Warnings())
-	if n.items == 0 && n.extractors+n.unclear+n.invalid == 0 {
+	if n.items == 0 && n.extractors+n.unclear+n.invalid+n.ambiguous+n.strays == 0 {
 		return good("none yet")
 	}
 	if wrong := n.words(); len(wrong) > 0 {
@@ -63,6 +63,7 @@ type itemCount struct {
 	items, invalid, ambiguous, shadowing, unclear int
 	unsigned, refused                             int
 	extractors                                    int // that don't count
+	strays                                        int // files with a signature line that are no items
 }
 
 // words says what is wrong with some of the items.
@@ -78,6 +79,9 @@ func (n *itemCount) words() (wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
 		}
 	}
+	if n.strays > 0 {
+		wrong = append(wrong, "beside them "+counted(int64(n.strays), "file")+" with a signature line and no mark of an item")
+	}
 	if n.extractors > 0 {
 		wrong = append(wrong, counted(int64(n.extractors), "extractor")+" without effect")
 	}
@@ -86,7 +90,7 @@ func (n *itemCount) words() (wrong []string) {
 
 // hint is the command that says more.
 func (n *itemCount) hint() string {
-	if n.invalid+n.ambiguous+n.shadowing+n.unclear+n.extractors > 0 {
+	if n.invalid+n.ambiguous+n.shadowing+n.unclear+n.extractors+n.strays > 0 {
 		return "rye check"
 	}
 	if n.refused > 0 {
@@ -128,5 +132,14 @@ func (v *items) countItems(ctx context.Context, sel *selection) (n itemCount, er
 	})
 	// What couldn't be loaded was handed to nobody.
 	n.unclear += max(0, ck.answer().Wrong-n.invalid-n.shadowing)
+	if own := v.own(); err == nil && own != nil {
+		var all []ai.Stray
+		all, err = ck.strays(ctx, own)
+		for _, f := range all {
+			if f.Signed {
+				n.strays++
+			}
+		}
+	}
 	return n, err
 }

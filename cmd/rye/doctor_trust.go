@@ -1,12 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"time"
 )
+
+// checkVariables looks for variables of our prefix that nothing reads, for which other commands refuse to work.
+func checkVariables(_ context.Context, a *app) finding {
+	if err := a.refuseUnknown(); err != nil {
+		return bad(statusFail, err)
+	}
+	return good("none that is unknown")
+}
 
 // checkKeys looks at the modes of the keys, and whether the policy knows the one that signs.
 func checkKeys(_ context.Context, a *app) finding {
@@ -19,11 +28,13 @@ func checkKeys(_ context.Context, a *app) finding {
 	}
 	for _, l := range lines {
 		if l.Error != "" {
-			return finding{Status: statusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: "rye key show " + quoteArg(l.Name)}
+			return finding{Status: statusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: cmp.Or(l.hint, "rye key show "+quoteArg(l.Name))}
 		}
 	}
+	// What the policy says of a key can be told where it can be read; the next check says why not.
+	au, err := a.rootAuthority()
 	for _, l := range lines {
-		if l.Default && l.InPolicy == "" {
+		if err == nil && au.file != nil && l.Default && l.InPolicy == "" {
 			return finding{Status: statusWarn, Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
 				Hint: "rye trust add " + l.Public + " --owner OWNER --names GLOB"}
 		}

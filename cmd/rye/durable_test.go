@@ -73,7 +73,7 @@ func TestSignChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, file: path}
-	file, err := s.open()
+	file, err := openRegular(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,7 @@ func codeTable() []codeLine {
 		{"SESSION_EXPIRED", exitRefused, false, "the session is over: log in again"},
 		{"REGISTRY_ERROR", exitNo, again, "a registry gave no usable answer"},
 		{codeItem, exitMissing, false, "there is no item, object or ref of this name"},
-		{codeFiles, exitNo, false, "a file or directory can't be read, written or found"},
+		{codeFiles, exitNo, false, "a file or directory can't be read or written; one that isn't there exits with 3"},
 		{"PARSING_ERROR", exitNo, false, "a file isn't what its format says"},
 		{codeConfig, exitUsage, false, "a variable, a configuration file or the project is wrong"},
 		{codeUnknown, exitNo, false, "an error without a code of its own"},

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,16 +39,76 @@ func newSubject(file, name string) (subject, error) {
 		return subject{}, &fault{code: codeValidation, message: fmt.Sprintf("%q is not a name: expected kind:id", name),
 			hint: []string{"rye help verify"}, details: map[string]any{"name": name}}
 	}
-	return subject{Subject: exam.Subject{Name: name, Style: sign.StyleOf(file)}, file: file}, nil
+	return subject{Subject: exam.Subject{Name: name, Style: sign.StyleOf(file)}, file: filepath.Clean(file)}, nil
 }
 
-// open opens the file.
-func (s subject) open() (*os.File, error) {
+// open opens the file, which must stand where it is named: where a link leads is the choice of whoever laid it, and a
+// project is full of files that somebody else has laid.
+func (a *app) open(s subject) (*os.File, error) {
+	if err := a.refuseLinks(s.file); err != nil {
+		return nil, err
+	}
 	f, err := openRegular(s.file)
 	if other, ok := errors.AsType[*fault](err); ok {
 		other.code = codeValidation // a directory is the wrong argument, not an unreadable file
 	}
-	return f, err
+	if errors.Is(err, fs.ErrNotExist) {
+		f := classify(err)
+		f.message = fmt.Sprintf("there is no file %q", s.file)
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	if err == nil {
+		var named fs.FileInfo
+		if named, err = os.Lstat(s.file); err == nil && !os.SameFile(opened, named) {
+			err = sign.ErrChanged
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// refuseLinks refuses a path whose end is a link, or that goes through a linked directory below the working directory
+// or the project. What lies above is the user's own affair.
+func (a *app) refuseLinks(file string) error {
+	wd, err := a.getwd()
+	if err != nil {
+		return err
+	}
+	roots := []string{wd}
+	if p, err := a.project(); err == nil {
+		roots = append(roots, p.root)
+	}
+	for _, dir := range slices.Clone(roots) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			roots = append(roots, real)
+		}
+	}
+	if !filepath.IsAbs(file) {
+		// As the system reads "..", which is of the directory as it lies on disk.
+		if real, err := filepath.EvalSymlinks(wd); err == nil {
+			wd = real
+		}
+		file = filepath.Join(wd, file)
+	}
+	below := func(dir string) bool {
+		return slices.ContainsFunc(roots, func(root string) bool {
+			rel, err := filepath.Rel(root, dir)
+			return err == nil && rel != "." && filepath.IsLocal(rel)
+		})
+	}
+	for at := file; at == file || below(at); at = filepath.Dir(at) {
+		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return &fault{code: codeDenied, message: fmt.Sprintf("%q is a symbolic link, and nothing is signed or verified through one", at),
+				hint: []string{"ls -l " + quoteArg(at)}, details: map[string]any{"reason": "link", "path": at}}
+		}
+	}
+	return nil
 }
 
 // An examined file is what was found about it, with where it is.
@@ -103,12 +166,21 @@ func (e examined) refusal(t *trust) *fault {
 		if d.Rotation {
 			f.hint = []string{"rye trust list"}
 		}
-	case policy.Unsigned, policy.BelowThreshold:
-		f.hint = []string{"rye sign " + e.subject.typed()}
+	case policy.Unsigned:
+		f.why = append(f.why, "whoever signs it vouches for it: look at it first")
+		f.hint = e.subject.lookAndSign()
+	case policy.BelowThreshold:
+		if left := e.othersOf(t); len(left) > 0 {
+			f.why = append(f.why, "to sign   "+strings.Join(left, ", "))
+		}
+		f.hint = []string{"rye trust check " + name, "rye sign " + e.subject.typed() + " --key OTHER"}
 	case policy.UntrustedKey:
-		f.hint = []string{"rye trust add KEYFILE --owner OWNER", "rye trust check " + name}
-	case policy.EvidenceOnly, policy.FormatNotAccepted:
-		f.hint = []string{"rye sign --upgrade " + e.subject.typed()}
+		f.hint = []string{"rye trust check " + name, "rye trust add KEYFILE --owner OWNER --names GLOB"}
+	case policy.EvidenceOnly:
+		f.hint = []string{"rye sign --upgrade " + e.subject.typed(), "rye sign --upgrade --all"}
+	case policy.FormatNotAccepted:
+		f.why = append(f.why, "to upgrade it the rule has to accept v1: say so, sign with --upgrade, and take it back")
+		f.hint = e.acceptV1(t)
 	case policy.DigestRevoked:
 		f.why = append(f.why, "whoever signed it: what is revoked is not used")
 		f.hint = []string{"rye trust list"}
@@ -118,6 +190,53 @@ func (e examined) refusal(t *trust) *fault {
 		f.hint = []string{"rye trust list"}
 	}
 	return f
+}
+
+// lookAndSign are the commands for what somebody has to vouch for.
+func (s subject) lookAndSign() []string {
+	if s.item {
+		return []string{"rye show --source " + quoteArg(s.Name), "rye sign " + s.typed()}
+	}
+	return []string{"less " + quoteArg(s.file), "rye sign " + s.typed()}
+}
+
+// side is the policy that decided.
+func (e examined) side(t *trust) *policy.Policy {
+	if e.Decision.Project && t.project != nil {
+		return t.project.side.Policy
+	}
+	return t.root.side.Policy
+}
+
+// ruleOf returns the rule that decided.
+func (e examined) ruleOf(t *trust) (policy.Rule, bool) {
+	rules := e.side(t).Sections().Rules
+	i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == e.Decision.Rule })
+	if i < 0 {
+		return policy.Rule{}, false
+	}
+	return rules[i], true
+}
+
+// othersOf returns the keys of the rule that don't count for the file yet.
+func (e examined) othersOf(t *trust) (left []string) {
+	r, _ := e.ruleOf(t)
+	for _, name := range r.Keys {
+		if !slices.ContainsFunc(e.Decision.Signers, func(v policy.Verdict) bool { return v.Name == name && v.Code == policy.Admitted }) {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// acceptV1 are the commands by which a rule takes what is signed in the first format, for as long as it takes.
+func (e examined) acceptV1(t *trust) []string {
+	r, ok := e.ruleOf(t)
+	if !ok || len(r.Keys) == 0 || e.Decision.Project {
+		return []string{"rye trust list"}
+	}
+	add := "rye trust add " + quoteArg(r.Keys[0]) + " --names " + quoteArg(r.Glob) + " --accept "
+	return []string{add + "v1", "rye sign --upgrade " + e.subject.typed(), "rye sign --upgrade --all", add + "v2"}
 }
 
 // describe names the policy that decided.
@@ -145,6 +264,10 @@ func (s subject) broken(err error) *fault {
 		f.message = fmt.Sprintf("%q was changed while it was read", s.file)
 	case errors.As(err, &wrong):
 		f.message = fmt.Sprintf("%q is not as it was signed", s.file)
+		if wrong.What != "lines" && len(f.hint) == 0 {
+			f.why = append(f.why, "whoever meant the change signs again")
+			f.hint = s.lookAndSign()
+		}
 	case errors.As(err, &invalid):
 		f.message = fmt.Sprintf("%q, as %q: the %s", s.file, s.Name, invalid)
 		f.why = append(f.why, "it was damaged, forged, or made for another name")

@@ -62,10 +62,35 @@ func parse(cmds []command, args []string) (*invocation, error) {
 	if err != nil {
 		return nil, err
 	}
+	if flag := emptyFlag(kctx); flag != "" {
+		return nil, &fault{code: codeValidation, message: flag + " is given an empty value",
+			why: []string{"most often a variable that is not set; without " + flag + " another value would count"}, details: map[string]any{"argument": flag}}
+	}
 	node := kctx.Selected()
 	inv.command, _ = find(cmds, node.Path())
 	inv.runner = node.Target.Addr().Interface().(runner)
 	return inv, nil
+}
+
+// emptyFlag returns a flag that was given an empty text, which would count as not given: "--trust $FILE" must not mean
+// the user's policy.
+func emptyFlag(kctx *kong.Context) string {
+	for _, p := range kctx.Path {
+		if p.Flag == nil {
+			continue
+		}
+		switch v := p.Flag.Target; v.Kind() {
+		case reflect.String:
+			if v.Len() == 0 {
+				return "--" + p.Flag.Name
+			}
+		case reflect.Slice:
+			if v.Len() == 0 || v.Index(v.Len()-1).Kind() == reflect.String && v.Index(v.Len()-1).Len() == 0 {
+				return "--" + p.Flag.Name
+			}
+		}
+	}
+	return ""
 }
 
 // find returns the command of a path.

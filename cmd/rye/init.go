@@ -56,7 +56,9 @@ func (i initAnswer) text(t *terminal) {
 		rows = append(rows, []string{verb + " " + w.Path, w.What})
 	}
 	t.rows(rows)
-	t.printf("commit %s\n", strings.Join(i.Commit, " "))
+	if len(i.Commit) > 0 {
+		t.printf("commit %s\n", strings.Join(i.Commit, " "))
+	}
 }
 
 const (
@@ -140,6 +142,17 @@ func (c *initRun) place(a *app) (string, error) {
 	search := projectSearch{foreign: ownedByOther}
 	if base := a.userBase(); base.err == nil {
 		search.userBase = base.value
+	}
+	if fi, err := os.Stat(s.value); err == nil && !fi.IsDir() {
+		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is no directory", s.value), details: map[string]any{"path": s.value}}
+	}
+	if filepath.Dir(s.value) == s.value {
+		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q is the root of the file system and can't be a project", s.value),
+			why: []string{"everything on this machine would be in it"}, hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+	}
+	if home := a.home(); search.userBase != home.value && home.err == nil && (projectSearch{userBase: home.value}).isUserBase(s.value) {
+		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q is the home directory and can't be a project", s.value),
+			why: []string{"all that is in it, keys included, would be part of the project"}, hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	if search.isUserBase(s.value) {
 		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q holds the user space and can't be a project", s.value),

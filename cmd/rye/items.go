@@ -16,16 +16,15 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
 // stdLabel is the space of the library in the binary.
 const stdLabel = "system:rye/std"
 
-// items is what one command sees of items: the project's space over the user's over the library. In the grammar of a
-// command refs carry the tag complete:"ref", those that must be of a space that can be changed "own", kinds "kind" and
-// spaces "space".
+// items is what one command sees of items: the project's space over the user's over installed bundles over the library.
+// In the grammar of a command refs carry the tag complete:"ref", those that must be of a space that can be changed
+// "own", kinds "kind", spaces "space" and bundles "bundle".
 type items struct {
 	*ai.View
 	app     *app
@@ -34,6 +33,7 @@ type items struct {
 	project *ai.Space    // nil outside of projects, and where the project has no .ai
 	user    *ai.Space    // nil where it doesn't count, or isn't there
 	root    project      // zero outside of projects
+	bundles *bundles     // whose files are read; nil in projects
 }
 
 // items opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
@@ -47,7 +47,7 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 	if v.trust, err = a.trust(); err != nil && !isNobody(err) {
 		return nil, err
 	}
-	c := ai.Options{Spaces: []*ai.Space{{Label: stdLabel, Level: ai.System, FS: std.FS(), Builtin: true}}}
+	c := ai.Options{Spaces: []*ai.Space{librarySpace()}}
 	if v.trust != nil {
 		c.Trust, c.MayOverride = v.trust.exam(), v.trust.root.side.Policy.MayOverride
 	}
@@ -76,6 +76,11 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 			return nil, err
 		}
 	}
+	if v.root.root == "" {
+		if c.Spaces, err = v.addInstalled(ctx, c.Spaces); err != nil {
+			return nil, err
+		}
+	}
 	if v.View, err = ai.NewView(ctx, c); err != nil {
 		return nil, err
 	}
@@ -93,6 +98,45 @@ func (v *items) close() {
 			s.Close()
 		}
 	}
+	if v.bundles != nil {
+		v.bundles.close()
+	}
+}
+
+// addInstalled puts the installed bundles before the library, which count outside of projects. One that can't be read
+// is a warning: it is in nobody's way.
+func (v *items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Space, error) {
+	v.bundles = &bundles{app: v.app}
+	space, err := v.bundles.space()
+	if err != nil {
+		return spaces, nil // no home, nothing installed
+	}
+	all, err := space.List(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		v.app.term.warn("installed bundles: %s", classify(err).message)
+	}
+	if len(all) == 0 {
+		return spaces, nil
+	}
+	if _, err := v.bundles.store(false); err != nil {
+		v.app.term.warn("%s installed, and their files can't be read: %s", counted(int64(len(all)), "bundle"), classify(err).message)
+		return spaces, nil
+	}
+	if space, err = v.bundles.space(); err != nil {
+		return nil, err
+	}
+	for _, at := range all {
+		s, err := space.Open(ctx, at.BundleID)
+		if err != nil {
+			v.app.term.warn("the bundle %q: %s", at.BundleID, classify(err).message)
+			continue
+		}
+		spaces = append(spaces, s)
+	}
+	return spaces, nil
 }
 
 // space returns the space of a label.

@@ -22,8 +22,12 @@ func (v *items) checkWritable(it *ai.Item) error {
 	if it.Space.Dir != "" {
 		return nil
 	}
+	hint := "rye load " + quoteArg(it.Ref.String()) + " --to project"
+	if protectedID(it.ID) { // a copy would be refused as well
+		hint = "rye show " + quoteArg(it.Ref.String())
+	}
 	return &fault{code: codeDenied, message: fmt.Sprintf("%q is in the space %q, which doesn't change", it.Ref, it.Space.Label),
-		hint:    []string{"rye load " + quoteArg(it.Ref.String()) + " --to project"},
+		hint:    []string{hint},
 		details: map[string]any{"reason": "read-only", "ref": it.Ref.String(), "space": it.Space.Label}}
 }
 

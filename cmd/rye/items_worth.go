@@ -106,11 +106,7 @@ func (v *items) invalid(it *ai.Item, file string) *fault {
 	for i := range lines {
 		l := &lines[i]
 		l.File = file
-		place := file
-		if l.Line > 0 {
-			place = fmt.Sprintf("%s:%d:%d", file, l.Line, l.Column)
-		}
-		f.why = append(f.why, fmt.Sprintf("%s: %s: %s", place, l.Severity, l.Message))
+		f.why = append(f.why, fmt.Sprintf("%s: %s: %s", l.at(), l.Severity, l.Message))
 	}
 	return f
 }

@@ -99,12 +99,23 @@ func (d *confined) notDir(at string, fi fs.FileInfo) error {
 // about makes an error one about a name as people find it.
 func (d *confined) about(name string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return &fs.PathError{Op: pe.Op, Path: d.where(name), Err: pe.Err}
+		return &fs.PathError{Op: plainOp(pe.Op), Path: d.where(name), Err: pe.Err}
 	}
 	if le, ok := errors.AsType[*os.LinkError](err); ok {
-		return &fs.PathError{Op: le.Op, Path: d.where(name), Err: le.Err}
+		return &fs.PathError{Op: plainOp(le.Op), Path: d.where(name), Err: le.Err}
 	}
 	return err
+}
+
+// plainOp names what was done to a file by a word that people know: os.Root names the call of the system.
+func plainOp(op string) string {
+	switch op {
+	case "openat", "mkdirat", "renameat", "linkat", "statat", "lstatat", "chmodat":
+		return strings.TrimSuffix(op, "at")
+	case "unlinkat", "removeat":
+		return "remove"
+	}
+	return op
 }
 
 // read reads a regular file, nil if there is none. A link is refused: what would be written is the link.
@@ -204,10 +215,8 @@ func openAI(dir string, level ai.Level) (*confined, error) {
 	mode := fs.FileMode(0o777)
 	if level == ai.User {
 		mode = 0o700
-	} else if leadsOut(dir) {
-		return nil, &fault{code: codeDenied,
-			message: fmt.Sprintf("%q is a symbolic link that leads out of the project, and nothing is written through one", dir),
-			hint:    []string{"ls -l " + quoteArg(dir)}, details: map[string]any{"reason": "link", "path": dir}}
+	} else if err := ai.Inside(dir); err != nil {
+		return nil, err
 	}
 	if err := os.MkdirAll(dir, mode); err != nil {
 		return nil, err
@@ -215,19 +224,8 @@ func openAI(dir string, level ai.Level) (*confined, error) {
 	return confine(dir, mode)
 }
 
-// leadsOut reports whether a directory is a link to somewhere that isn't below where it stands.
-func leadsOut(dir string) bool {
-	to, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		return false // it isn't there, or what opens it says why
-	}
-	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
-	if err != nil {
-		return true
-	}
-	rel, err := filepath.Rel(above, to)
-	return err != nil || !filepath.IsLocal(rel)
-}
+// leadsOut reports whether a file or directory is a link to somewhere that isn't below where it stands.
+func leadsOut(name string) bool { return ai.Inside(name) != nil }
 
 // fileMode is the mode that an item or a file of a tree is written with: of what a mode says, execution counts.
 func fileMode(executable bool) fs.FileMode {
@@ -286,6 +284,11 @@ func (v *items) checkFree(ctx context.Context, ref model.Ref, s *ai.Space) error
 	if err := v.checkProtected(ref); err != nil {
 		return err
 	}
+	if k, ok := v.Kind(ref.Kind); ok {
+		if err := v.checkFolders(s, path.Dir(k.Dir+"/"+ref.ID)); err != nil {
+			return err
+		}
+	}
 	l, err := v.Files(ctx, ref.Kind)
 	if err != nil {
 		return err
@@ -308,6 +311,29 @@ func (v *items) checkFree(ctx context.Context, ref model.Ref, s *ai.Space) error
 		if f, err := v.At(p.Space, p.Path); err == nil && p.Space == s && same(f.Ref) {
 			return taken(f.Ref, p.Path)
 		}
+	}
+	return nil
+}
+
+// checkFolders refuses a directory if there is one in a space which differs from it in case alone: on some systems they
+// are one, and what is in them has other ids there.
+func (v *items) checkFolders(s *ai.Space, dir string) error {
+	above := "."
+	for segment := range strings.SplitSeq(dir, "/") {
+		entries, err := fs.ReadDir(s.FS, above)
+		if err != nil {
+			return nil // what writes there says why, if it isn't made first
+		}
+		for _, e := range entries {
+			if e.IsDir() && e.Name() != segment && portable.Fold(e.Name()) == portable.Fold(segment) {
+				has, place := path.Join(above, e.Name()), v.place(s, path.Join(above, segment))
+				return &fault{code: codeValidation, err: fs.ErrExist,
+					message: fmt.Sprintf("%q differs from %q in upper and lower case alone, and is the same directory on some systems", place, v.place(s, has)),
+					hint:    []string{"rye ls " + quoteArg(v.place(s, has))},
+					details: map[string]any{"reason": "case", "path": place, "there": v.place(s, has)}}
+			}
+		}
+		above = path.Join(above, segment)
 	}
 	return nil
 }
@@ -370,5 +396,5 @@ func sameBytes(d *confined, name string, b []byte) (bool, error) {
 		return true, nil
 	}
 	return false, &fault{code: codeValidation, err: fs.ErrExist, message: fmt.Sprintf("%q is there already, with other bytes", d.where(name)),
-		hint: []string{"rye rm " + quoteArg(d.where(name))}, details: map[string]any{"reason": "exists", "file": d.where(name)}}
+		details: map[string]any{"reason": "exists", "file": d.where(name)}}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -70,7 +71,12 @@ func (a *app) openKey(ctx context.Context, name string) (signer, error) {
 	if pem := a.env(envKey); name == "" && pem != "" {
 		p, err := key.ParsePrivate([]byte(pem), a.passphrase(ctx, "the key in "+envKey))
 		if err != nil {
-			return signer{}, fmt.Errorf("the key in %s: %w", envKey, err)
+			f := classify(fmt.Errorf("the key in %s: %w", envKey, err))
+			if !strings.Contains(pem, "-----BEGIN") {
+				f.code, f.why = codeConfig, []string{"it holds the text of a private key (PEM), not the name of a file"}
+				f.hint = []string{"export " + envKey + "=\"$(cat FILE)\""}
+			}
+			return signer{}, f
 		}
 		return signer{p, envKey}, nil
 	}
@@ -123,6 +129,7 @@ type keyLine struct {
 	InPolicy    string   `json:"in_policy"` // its name in the root policy; empty if it has none
 	Vouches     []string `json:"vouches"`   // globs of the rules that name it
 	Error       string   `json:"error,omitempty"`
+	hint        string   // what to do about the error
 }
 
 func (l *keyLine) public(p key.Public) {
@@ -179,7 +186,10 @@ func (a *app) keyLines() ([]keyLine, error) {
 		l.public(e.Public)
 		l.inPolicy(known, e.Public)
 		if e.Err != nil {
-			l.Error = classify(e.Err).message
+			f := classify(e.Err)
+			if l.Error = f.message; len(f.hint) > 0 {
+				l.hint = f.hint[0]
+			}
 		}
 		lines[i] = l
 	}

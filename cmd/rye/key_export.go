@@ -20,7 +20,7 @@ func keyExportCommand() command {
 }
 
 type keyExportRun struct {
-	Name    string `arg:"" optional:"" help:"A key; without NAME the default one."`
+	Name    string `arg:"" optional:"" help:"A key; without NAME the one that signs."`
 	Private string `placeholder:"FILE" complete:"file" help:"Write the private half into FILE."`
 }
 
@@ -47,6 +47,9 @@ func (c *keyExportRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	name := c.Name
+	if name == "" && a.env(envKey) != "" {
+		return c.ofEnv(ctx, a)
+	}
 	if name == "" {
 		if name, err = dir.Default(); err != nil {
 			return nil, err
@@ -71,6 +74,19 @@ func (c *keyExportRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	return c.private(a, name, p, passphrase)
+}
+
+// ofEnv exports the public half of the key that signs by a variable.
+func (c *keyExportRun) ofEnv(ctx context.Context, a *app) (answer, error) {
+	if c.Private != "" {
+		return nil, &fault{code: codeValidation, message: "the private half of the key that signs is in " + envKey + " already: name another key",
+			hint: []string{"rye key list"}}
+	}
+	s, err := a.openKey(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return keyExportAnswer{s.name, s.Public().Fingerprint().String(), string(s.Public().PEM()), ""}, nil
 }
 
 // private writes the private half. It never goes to standard output, where logs and scrollback keep it.

@@ -41,7 +41,7 @@ func (c *keyImportRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	if _, err := key.ParsePublicPEM(pem); err == nil {
 		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a public key, which can't sign", c.File),
-			hint: []string{"rye trust add " + quoteArg(c.File) + " --owner OWNER"}}
+			hint: []string{"rye trust add " + quoteArg(c.File) + " --owner OWNER --names GLOB"}}
 	}
 	var passphrase string
 	p, err := key.ParsePrivate(pem, func() (string, error) {
@@ -61,11 +61,14 @@ func (c *keyImportRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, keyExists(c.Name, err)
 	}
 	l, err := a.keyLine(c.Name)
+	if err != nil {
+		return nil, err
+	}
 	a.term.note("kept the key %q, %s", c.Name, l.Fingerprint)
-	if l.InPolicy == "" && err == nil {
+	if l.InPolicy == "" {
 		a.term.note("the policy doesn't know it: rye trust add %s --owner OWNER --names GLOB", l.Public)
 	}
-	return keyShowAnswer{l}, err
+	return keyShowAnswer{l}, nil
 }
 
 // warnReadable warns of a private key that others could have read.

@@ -22,6 +22,12 @@ type keyListAnswer struct {
 
 func (*keyListRun) run(_ context.Context, a *app) (answer, error) {
 	lines, err := a.keyLines()
+	if a.env(envKey) != "" {
+		for i := range lines {
+			lines[i].Default = false
+		}
+		a.term.note("%s signs where no other is named: rye key show", envKey)
+	}
 	if len(lines) == 0 && err == nil {
 		a.term.note("there are no keys yet: rye key new makes one")
 	}

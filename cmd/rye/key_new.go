@@ -15,9 +15,9 @@ import (
 func keyNewCommand() command {
 	return command{
 		path: "key new", group: "trust", help: "Make a key.",
-		more: "The first key is trusted for the names ** except rye/** in the user's policy. Later ones vouch for nothing until " +
+		more: "The first key is trusted for the names ** except rye/** in the user's policy; where the key is there and the policy isn't, only the policy is made. Later ones vouch for nothing until " +
 			"rye trust add says so. --passphrase locks the file; the passphrase is " + envPassphrase + ", else it is asked for.\n\n" +
-			"Examples:\n\n    rye key new\n    rye key new release --passphrase --owner 'Acme Ltd'",
+			"Examples:\n\n    rye key new\n    rye key new --owner 'Acme Ltd'\n    rye key new release --passphrase",
 		aka: []string{"key create", "key generate", "keygen"},
 		new: func() runner { return new(keyNewRun) }, schema: "key-new/1", output: keyNewAnswer{},
 	}
@@ -51,12 +51,22 @@ func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(kept, func(e key.Entry) bool { return e.Name == c.Name }) {
-		return nil, keyExists(c.Name, nil)
-	}
 	// What would stand in the way of the policy is found before there is a key.
-	if _, err := a.rootAuthority(); err != nil && len(kept) == 0 {
-		return nil, err
+	au, err := a.rootAuthority()
+	none := err == nil && au.file == nil
+	if len(kept) == 0 || none {
+		if err == nil {
+			err = a.editable()
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if slices.ContainsFunc(kept, func(e key.Entry) bool { return e.Name == c.Name }) {
+		if none {
+			return c.policyAlone(ctx, a, dir)
+		}
+		return nil, keyExists(c.Name, nil)
 	}
 	var passphrase string
 	if c.Passphrase {
@@ -76,8 +86,11 @@ func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	a.term.note("made the key %q, %s", c.Name, ans.Key.Fingerprint)
-	if len(kept) > 0 {
+	if len(kept) > 0 && !none {
 		a.term.note("no rule of the policy names it: rye trust add says what it may vouch for")
+		if c.Owner != "" {
+			a.term.warn("--owner is for the policy, which doesn't know the key yet: rye trust add %s --owner %s --names GLOB", ans.Key.Public, quoteArg(c.Owner))
+		}
 		return ans, nil
 	}
 	ans.Policy, err = a.trustFirst(ctx, policy.Key{Name: c.Name, Public: p.Public(), Owner: c.Owner})
@@ -88,6 +101,23 @@ func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	ans.Key, err = a.keyLine(c.Name)
 	return ans, err
+}
+
+// policyAlone makes the policy of a user who has a key and none.
+func (c *keyNewRun) policyAlone(ctx context.Context, a *app, dir key.Dir) (answer, error) {
+	p, err := dir.Public(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	a.term.note("there is a key %q already, and no policy: this makes the policy", c.Name)
+	ans := keyNewAnswer{}
+	if ans.Policy, err = a.trustFirst(ctx, policy.Key{Name: c.Name, Public: p, Owner: c.Owner}); err != nil {
+		return nil, err
+	}
+	if ans.Key, err = a.keyLine(c.Name); err != nil {
+		return nil, err
+	}
+	return ans, nil
 }
 
 // trustFirst gives a user's first key the names ** except rye/**, unless somebody has them already.

@@ -40,6 +40,9 @@ func (c *keyRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, a.noKey(c.Name, err)
 	}
 	a.term.note("removed the key %q, %s", c.Name, orDash(l.Fingerprint))
+	if l.Default {
+		a.term.note("no key signs now where none is named: --key NAME names one")
+	}
 	if len(l.Vouches) > 0 {
 		a.term.note("the policy still lets it vouch for %s: rye trust remove %s", strings.Join(l.Vouches, " "), l.InPolicy)
 	}

@@ -103,13 +103,17 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	// The key first: a document about a key that nobody has would be worse than a key without one.
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
-		return nil, keyExists(step.Key.Name, err)
+		err = keyExists(step.Key.Name, err)
+		if f, ok := errors.AsType[*fault](err); ok {
+			f.hint = []string{"rye key rotate " + quoteArg(c.Name) + " --to OTHER-NAME"}
+		}
+		return nil, err
 	}
 	if err := writeFile(c.Out, 0o644, true, bytesOf(manifest.Join(nil, body, doc.Signatures))); err != nil {
 		return nil, errors.Join(c.exists(err), dir.Remove(step.Key.Name))
 	}
 	a.term.note("made the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
-	a.term.note("nothing has changed yet: rye trust add --rotation %s", quoteArg(c.Out))
+	a.term.note("nothing has changed yet: rye trust add --rotation %s, and then rye sign --all: what the old key has signed is refused from then on", quoteArg(c.Out))
 	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule, c.Out, doc.ID.String()}, nil
 }
 
@@ -135,7 +139,7 @@ func (c *keyRotateRun) step(a *app, old key.Public, dir key.Dir) (policy.Rotatio
 			hint: []string{"rye key new OTHER-NAME"}}
 	case c.Rule == "" && len(rules) > 1:
 		return policy.Rotation{}, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d rules name the key %q, and each takes a rotation of its own", len(rules), c.Name),
-			why: rules, hint: []string{a.again("--rule=" + quoteArg(rules[0]))}}
+			why: rules, hint: []string{a.with("--rule", rules[0])}}
 	case c.Rule == "":
 		c.Rule = rules[0]
 	case !slices.Contains(rules, c.Rule):

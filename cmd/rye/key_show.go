@@ -53,7 +53,10 @@ func (c *keyShowRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 	}
 	l, err := a.keyLine(name)
-	return keyShowAnswer{l}, err
+	if err != nil {
+		return nil, err
+	}
+	return keyShowAnswer{l}, nil
 }
 
 func (k keyShowAnswer) text(t *terminal) {

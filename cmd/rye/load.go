@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 	"slices"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -77,7 +79,7 @@ func (c *loadRun) run(ctx context.Context, a *app) (answer, error) {
 	// Who vouches for it is asked before it gets where more is trusted.
 	found, err := v.admit.Admit(ctx, it, policy.ToShow)
 	if err != nil {
-		return nil, err
+		return nil, v.notToLoad(it, err)
 	}
 	if !found.Decision.Allowed {
 		if v.trust == nil {
@@ -105,6 +107,21 @@ func (c *loadRun) run(ctx context.Context, a *app) (answer, error) {
 		a.term.note("in a project with %s the user space doesn't count", markerFile)
 	}
 	return ans, nil
+}
+
+// notToLoad names the file of an item that isn't as it was signed, and what to do about it.
+func (v *items) notToLoad(it *ai.Item, err error) error {
+	f := classify(err)
+	if f.code != "INTEGRITY_FAILED" && f.code != "SIGNATURE_INVALID" {
+		return err
+	}
+	f.message = fmt.Sprintf("%q: %s", v.place(it.Space, it.Path), f.message)
+	ref := quoteArg(it.Ref.String())
+	f.hint = append(f.hint, "rye verify "+ref, "rye show --source "+ref)
+	if it.Space.Dir != "" {
+		f.hint = append(f.hint, "rye sign "+ref)
+	}
+	return f
 }
 
 // stillGood says what the copy is worth, if that is less than what the item is: the library's have no signatures, and
@@ -223,21 +240,38 @@ func (v *items) copy(ctx context.Context, it *ai.Item, t *tree.Tree, to *ai.Spac
 	return ans, nil
 }
 
-// checkRoom refuses a space that has the id in another file.
+// checkRoom refuses a space that has the id in another file, or in other letters.
 func (v *items) checkRoom(ctx context.Context, it *ai.Item, to *ai.Space) error {
-	for _, ext := range it.Kind.Extensions {
-		p := it.Kind.Dir + "/" + it.ID + ext
-		if p == it.Path {
+	dir := path.Dir(it.Path)
+	if err := v.checkFolders(to, dir); err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(to.FS, dir)
+	if err != nil {
+		return nil // there is nothing, or what writes there says why it can't
+	}
+	for _, e := range entries {
+		p := path.Join(dir, e.Name())
+		ref, err := it.Kind.RefOf(p)
+		if err != nil || p == it.Path || portable.Fold(ref.ID) != portable.Fold(it.ID) {
 			continue
 		}
-		f := ai.File{Ref: it.Ref, Kind: it.Kind, Space: to, Path: p}
+		f := ai.File{Ref: ref, Kind: it.Kind, Space: to, Path: p}
 		if _, err := v.Load(ctx, f); err == nil {
-			return &fault{code: codeValidation, err: fs.ErrExist, message: fmt.Sprintf("there is a %q already, in another language", it.Ref),
-				why: []string{v.place(to, p)}, hint: []string{"rye rm " + quoteArg(v.place(to, p))},
-				details: map[string]any{"reason": "exists", "ref": it.Ref.String(), "file": v.place(to, p)}}
+			return &fault{code: codeValidation, err: fs.ErrExist, message: fmt.Sprintf("there is a %q already, in another file", ref),
+				why: []string{v.place(to, p)}, hint: []string{v.rmIn(to, p)},
+				details: map[string]any{"reason": "exists", "ref": ref.String(), "file": v.place(to, p)}}
 		}
 	}
 	return nil
+}
+
+// rmIn is the command that removes a file of a space. In a project with rye.yaml the user space is out of reach.
+func (v *items) rmIn(s *ai.Space, p string) string {
+	if s.Level == ai.User && v.user == nil && v.root.root != "" {
+		return "rye -C / rm " + quoteArg(filepath.Join(s.Dir, filepath.FromSlash(p)))
+	}
+	return "rye rm " + quoteArg(v.place(s, p))
 }
 
 // pieces are the files of an item, itself last. Their bytes are those that were hashed.
@@ -278,6 +312,9 @@ func (v *items) missing(pieces []piece, to *ai.Space) ([]piece, error) {
 			return nil, err
 		}
 		same, err := sameBytes(d, p.path, b)
+		if f, ok := errors.AsType[*fault](err); ok && errors.Is(f.err, fs.ErrExist) {
+			f.hint = []string{v.rmIn(to, p.path)}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -103,6 +103,9 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 	}
 	if c.Space != "" {
+		if err := v.checkUserSpace(c.Space); err != nil {
+			return nil, err
+		}
 		if only, err = v.space(c.Space); err != nil {
 			return nil, err
 		}
@@ -138,12 +141,33 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 	}
 	files := slices.DeleteFunc(slices.Clone(l.Files), func(f ai.File) bool { return !wanted(f.Ref.Kind, f.Space) })
-	if ans.Items, err = v.lines(ctx, files, ans); err != nil {
+	known := newKnownFiles()
+	if ans.Items, err = v.lines(ctx, files, ans, known); err != nil {
 		return nil, err
+	}
+	if own := v.own(); own != nil && len(c.Items) == 0 && c.Kind == "" && wanted("", own) {
+		if err := v.tellStrays(ctx, own, known); err != nil {
+			return nil, err
+		}
+	}
+	if v.trust == nil && slices.ContainsFunc(ans.Items, func(l itemLine) bool { return l.Trust == "refused" }) {
+		_, err := a.trust()
+		f := classify(err)
+		a.term.warn("nothing but the library is trusted: %s: %s", f.message, strings.Join(f.hint, ", or "))
 	}
 	v.hide(ctx, ans.Items, all)
 	v.count(a)
 	return ans, nil
+}
+
+// checkUserSpace refuses to look into the user space where it doesn't count.
+func (v *items) checkUserSpace(label string) error {
+	if label != ai.User.String() || v.root.marker != markerFile {
+		return nil
+	}
+	return &fault{code: codeValidation, message: fmt.Sprintf("in a project with %s the user space doesn't count", markerFile),
+		why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
+		hint: []string{"rye docs spaces"}, details: map[string]any{"space": label}}
 }
 
 // onlyAssets reports whether what a ref or a path stands for carries no mark of an item.
@@ -192,7 +216,7 @@ func (v *items) broken(e *ai.ItemError) checkProblem {
 }
 
 // lines loads files and says of each what it is worth. Assets are left out, and what can't be read becomes a problem.
-func (v *items) lines(ctx context.Context, files []ai.File, ans *lsAnswer) ([]itemLine, error) {
+func (v *items) lines(ctx context.Context, files []ai.File, ans *lsAnswer, known *knownFiles) ([]itemLine, error) {
 	lines := make([]itemLine, len(files))
 	failed := make([]error, len(files))
 	err := v.each(ctx, files, func(i int, it *ai.Item, err error) {
@@ -200,6 +224,8 @@ func (v *items) lines(ctx context.Context, files []ai.File, ans *lsAnswer) ([]it
 			failed[i] = err
 			return
 		}
+		known.add(it.Space, it.Path)
+		known.addTree(ctx, v, it)
 		w, _ := v.worth(ctx, it)
 		lines[i] = v.line(it, w)
 	})

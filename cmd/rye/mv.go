@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -134,6 +135,11 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 	if err := v.checkWritable(it); err != nil {
 		return nil, err
 	}
+	kind, _, colon := strings.Cut(c.NewID, ":")
+	if _, known := v.Kind(kind); colon && known && kind != it.Ref.Kind {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a %s, and stays one: %q is of another kind", it.Ref, it.Ref.Kind, c.NewID),
+			why: []string{"what a file is depends on what it says; rye new makes a " + kind}, details: map[string]any{"ref": it.Ref.String()}}
+	}
 	id := strings.TrimPrefix(c.NewID, it.Ref.Kind+":")
 	ref, err := model.ParseRef(it.Ref.Kind + ":" + id)
 	if err != nil {
@@ -141,6 +147,9 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 	}
 	if ref == it.Ref {
 		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is what it is called already", ref), details: map[string]any{"ref": ref.String()}}
+	}
+	if portable.Fold(ref.ID) == portable.Fold(it.Ref.ID) {
+		return nil, c.otherCase(it.Ref, ref)
 	}
 	if err := v.checkFree(ctx, ref, it.Space); err != nil {
 		return nil, err
@@ -168,6 +177,26 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 	m.new = draft(it.Kind, ref, it.Space, to, b)
 	ans.Ref, ans.File = ref.String(), v.place(it.Space, to)
 	return m, nil
+}
+
+// otherCase says how to give an item the same id in other letters: on some systems both are one file, so that the old
+// one has to be gone before there can be the new one.
+func (c *mvRun) otherCase(old, ref model.Ref) *fault {
+	segments := strings.Split(old.ID, "/")
+	for i, segment := range strings.Split(ref.ID, "/") {
+		if segment != segments[i] {
+			segments[i] += "-renamed"
+			break
+		}
+	}
+	between := strings.Join(segments, "/")
+	if old.Kind == "directive" { // whose names are in snake case
+		between = strings.ReplaceAll(between, "-renamed", "_renamed")
+	}
+	return &fault{code: codeValidation, message: fmt.Sprintf("%q and %q differ in upper and lower case alone, and are the same file on some systems", old, ref),
+		why:     []string{"it goes by way of a third id"},
+		hint:    []string{"rye mv " + quoteArg(old.String()) + " " + quoteArg(between), "rye mv " + quoteArg(old.Kind+":"+between) + " " + quoteArg(ref.ID)},
+		details: map[string]any{"reason": "case", "ref": old.String()}}
 }
 
 // checkFollowing refuses to tear a tool from its tree, and to put one tree upon another.

@@ -143,9 +143,13 @@ func (c *newRun) draft(ctx context.Context, v *items) (*ai.Item, newAnswer, fs.F
 	if err != nil {
 		return none(err)
 	}
-	ref, err := model.ParseRef(c.Kind + ":" + c.ID)
+	id := strings.TrimPrefix(c.ID, c.Kind+":")
+	ref, err := model.ParseRef(c.Kind + ":" + id)
 	if err != nil {
-		return none(badRef(c.Kind+":"+c.ID, err))
+		return none(badRef(c.Kind+":"+id, err))
+	}
+	if ext := path.Ext(id); ext != "" && slices.Contains(k.Extensions, strings.ToLower(ext)) {
+		return none(c.extended(strings.TrimSuffix(id, ext), ext))
 	}
 	space := v.project
 	if space == nil { // it has no .ai yet
@@ -178,6 +182,19 @@ func (c *newRun) draft(ctx context.Context, v *items) (*ai.Item, newAnswer, fs.F
 	return it, newAnswer{Ref: ref.String(), File: v.place(space, file), From: from, DryRun: c.DryRun}, mode, nil
 }
 
+// extended refuses an id that ends as a file of its kind does: the file would be called so twice.
+func (c *newRun) extended(id, ext string) *fault {
+	hint := "rye new " + quoteArg(c.Kind) + " " + quoteArg(id)
+	switch {
+	case c.From != "":
+		hint += " --from " + quoteArg(c.From)
+	case c.Kind == "tool":
+		hint += " --ext " + strings.TrimPrefix(ext, ".")
+	}
+	return &fault{code: codeValidation, message: fmt.Sprintf("an id has no extension: %q is the file's, and %q the id", id+ext, id),
+		hint: []string{hint}, details: map[string]any{"ref": c.Kind + ":" + id}}
+}
+
 // markOf says what a file of a kind must have to be an item.
 func markOf(k *model.Kind) string {
 	switch k.Name {
@@ -194,6 +211,9 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext s
 	if c.From == "" {
 		text, from, ext, err = c.template(k, ref)
 		return text, from, ext, 0o644, err
+	}
+	if _, err := os.Stat(c.From); err != nil {
+		return nil, "", "", 0, err
 	}
 	ext = path.Ext(filepath.ToSlash(c.From))
 	if !slices.Contains(k.Extensions, ext) {
@@ -234,7 +254,7 @@ func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext 
 	case c.Ext == "":
 		ext = have[0]
 	case !slices.Contains(have, ext):
-		return nil, "", "", unknownName("template for "+k.Name+"s with the extension", ext, have)
+		return nil, "", "", unknownName("template for the kind "+k.Name+" with the extension", ext, have)
 	}
 	about := c.Description
 	if about == "" {
@@ -311,7 +331,7 @@ func (v *items) write(ctx context.Context, it *ai.Item, k signer, mode fs.FileMo
 // afterwards says what is to be known about an item that was written: whether it may be used, and what it hides or
 // disturbs.
 func (v *items) afterwards(ctx context.Context, it *ai.Item) {
-	if it.Model.Tool != nil {
+	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // which isn't run
 		if _, err := ai.WalkFrom(ctx, v, it); err != nil {
 			v.app.term.warn("it can't run as it is: %s", classify(err).message)
 		}

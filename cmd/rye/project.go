@@ -6,6 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 // What makes a directory a project.
@@ -24,8 +28,63 @@ type project struct {
 // errNoProject says that neither the directory nor any parent that counts is a project.
 var errNoProject = errors.New("not in a project")
 
-// project returns the project of this command; errNoProject as a cause when there is none.
+// project returns the project of this command; errNoProject as a cause when there is none. Its rye.yaml is good, and
+// doesn't ask for a newer rye.
 func (a *app) project() (project, error) {
+	p, err := a.findProject()
+	if err == nil && p.marker == markerFile {
+		_, err = p.file(a.running())
+	}
+	return p, err
+}
+
+// running is the version that projects are held against. What is no release is new enough for all.
+func (a *app) running() string {
+	if v := thisVersion().Version; version != "" || isRelease(v) {
+		return v
+	}
+	return "devel"
+}
+
+// isRelease reports whether a version is three numbers. What Go makes of a commit is older than any release.
+func isRelease(v string) bool {
+	return !strings.ContainsFunc(v, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) && strings.Count(v, ".") == 2
+}
+
+// maxProject bounds rye.yaml.
+const maxProject = 4 << 20
+
+// file reads the project's rye.yaml.
+func (p project) file(running string) (*ryeyaml.Project, error) {
+	path := filepath.Join(p.root, markerFile)
+	broken := func(err error, message string) error {
+		return &fault{code: codeConfig, err: err, message: message, hint: []string{"rye doctor"}, details: map[string]any{"path": path}}
+	}
+	if leadsOut(path) {
+		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path))
+	}
+	b, err := readSmall(path, maxProject)
+	if err != nil {
+		return nil, err
+	}
+	file, err := ryeyaml.Parse(b, running)
+	if newer, ok := errors.AsType[*ryeyaml.NewerError](err); ok {
+		return nil, &fault{code: "VERSION_MISMATCH", err: err, message: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
+			hint: []string{"rye version"}, details: map[string]any{"path": path, "expected": newer.Want, "found": newer.Have}}
+	}
+	if err != nil {
+		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), markerFile+": ")))
+		if at, ok := errors.AsType[*yamltree.Error](err); ok {
+			f := f.(*fault)
+			f.details["line"], f.details["column"] = at.Line, at.Column
+		}
+		return nil, f
+	}
+	return file, nil
+}
+
+// findProject returns the project of this command, whatever its rye.yaml says.
+func (a *app) findProject() (project, error) {
 	base := a.userBase()
 	if base.err != nil {
 		base.value = "" // no home: no user space either
@@ -65,7 +124,7 @@ type projectSearch struct {
 func (s projectSearch) named(dir string) (project, error) {
 	ok, err := isDir(dir)
 	if err == nil && !ok {
-		err = &fs.PathError{Op: "open", Path: dir, Err: fs.ErrNotExist}
+		err = &fault{code: codeFiles, err: fs.ErrNotExist, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", dir), details: map[string]any{"path": dir}}
 	}
 	if err != nil {
 		return project{}, err

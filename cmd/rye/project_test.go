@@ -132,3 +132,26 @@ func shown(top string, p project, err error) string {
 	rel, _ := filepath.Rel(top, p.root)
 	return filepath.ToSlash(rel) + " " + p.marker
 }
+
+// A project that asks for a newer rye is refused by a release, and by no other rye.
+func TestProjectVersion(t *testing.T) {
+	p := project{root: t.TempDir(), marker: markerFile}
+	if err := os.WriteFile(filepath.Join(p.root, markerFile), []byte("rye: \"0.4.0\"\nnew: word\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.file("0.3.9")
+	if f := classify(err); f.code != "VERSION_MISMATCH" || f.line().Exit != exitRefused || !strings.HasSuffix(f.message, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
+		t.Errorf("an older one: %v", err)
+	}
+	for _, running := range []string{"0.4.0", "devel"} {
+		_, err := p.file(running)
+		if f := classify(err); f.code != codeConfig || f.details["line"] != 2 {
+			t.Errorf("%s: %v", running, err)
+		}
+	}
+	for v, want := range map[string]bool{"1.2.3": true, "0.0.0-20261122010203-abcdef": false, "devel": false, "1.2": false} {
+		if isRelease(v) != want {
+			t.Errorf("%q", v)
+		}
+	}
+}

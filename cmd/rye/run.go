@@ -30,6 +30,12 @@ func run(h host, cmds []command, args []string) int {
 		return t.finish("", nil, err)
 	}
 	a.args = args
+	// What tells what is wrong works with what is wrong.
+	if !slices.Contains([]string{"help", "version", "doctor"}, inv.command.path) {
+		if err := a.refuseUnknown(); err != nil {
+			return t.finish("", nil, err)
+		}
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	began := time.Now()

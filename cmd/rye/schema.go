@@ -18,7 +18,7 @@ func schemaCommand() command {
 }
 
 type schemaRun struct {
-	Name string `arg:"" optional:"" help:"A schema, or the command that answers in it."`
+	Name []string `arg:"" optional:"" help:"A schema, or the command that answers in it."`
 }
 
 type schemaAnswer struct {
@@ -33,9 +33,16 @@ type schemaLine struct {
 func (s *schemaRun) run(_ context.Context, a *app) (answer, error) {
 	var ans schemaAnswer
 	var names []string
+	word := strings.Join(s.Name, " ")
+	wanted := word
+	for _, c := range a.commands {
+		if c.path == word && c.output != nil {
+			wanted = c.schema
+		}
+	}
 	for _, named := range schemasOf(a.commands) {
 		names = append(names, named.name)
-		if bare, _, _ := strings.Cut(named.name, "/"); s.Name != "" && s.Name != named.name && s.Name != bare {
+		if bare, _, _ := strings.Cut(named.name, "/"); word != "" && wanted != named.name && wanted != bare {
 			continue
 		}
 		doc, err := marshal(schemaDocument(named.name, named.of))
@@ -45,8 +52,8 @@ func (s *schemaRun) run(_ context.Context, a *app) (answer, error) {
 		ans.Schemas = append(ans.Schemas, schemaLine{named.name, doc})
 	}
 	if len(ans.Schemas) == 0 {
-		f := &fault{code: codeSchema, message: fmt.Sprintf("there is no schema %q", s.Name), hint: []string{"rye schema"}}
-		if meant := near(s.Name, names); len(meant) > 0 {
+		f := &fault{code: codeSchema, message: fmt.Sprintf("there is no schema %q", word), hint: []string{"rye schema"}}
+		if meant := near(word, names); len(meant) > 0 {
 			f.hint = []string{"rye schema " + meant[0]}
 		}
 		return nil, f

@@ -49,7 +49,8 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": exitStatus, "damage": damage, "truncate": truncate,
-			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit,
+			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve,
+			"flip": flip, "bundleid": bundleID,
 		},
 	})
 }
@@ -71,6 +72,29 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if done != 1 {
 		ts.Fatalf("%d files hold %q", done, args[1])
 	}
+}
+
+// flip is "flip FILE COPY": in the copy one bit in the middle is another one.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: flip FILE COPY")
+	}
+	b := []byte(ts.ReadFile(args[0]))
+	b[len(b)/2] ^= 4
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
+}
+
+// bundleID is "bundleid FILE": BUNDLE becomes the id in what "rye bundle inspect --json" has written.
+func bundleID(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: bundleid FILE")
+	}
+	_, id, ok := strings.Cut(ts.ReadFile(args[0]), `"manifest":"`)
+	id, _, _ = strings.Cut(id, `"`)
+	if !ok || id == "" {
+		ts.Fatalf("no id in %s", args[0])
+	}
+	ts.Setenv("BUNDLE", id)
 }
 
 // replace is "replace GLOB OLD NEW": in the one file that matches the first OLD becomes NEW.

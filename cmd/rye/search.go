@@ -191,6 +191,9 @@ func (c *searchRun) narrow(v *items, r *search.Request) error {
 	if c.Space == "" {
 		return nil
 	}
+	if err := v.checkUserSpace(c.Space); err != nil {
+		return err
+	}
 	labels := []string{"project", "user", "system"}
 	for _, s := range v.Spaces() {
 		labels = append(labels, s.Label)

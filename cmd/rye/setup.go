@@ -115,9 +115,6 @@ type counter struct {
 // newApp checks what was given before anything is done with it.
 func newApp(h host, t *terminal, g globals, cmds []command) (*app, error) {
 	a := &app{host: h, globals: g, term: t, commands: cmds, clock: h.now}
-	if err := a.refuseUnknown(); err != nil {
-		return nil, err
-	}
 	if v := h.env("SOURCE_DATE_EPOCH"); v != "" {
 		sec, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || sec < 0 || sec > 253402300799 { // the last second of the year 9999
@@ -139,8 +136,8 @@ func ownVariables() []string {
 // understands, would otherwise promise what doesn't happen.
 func (a *app) refuseUnknown() error {
 	for _, v := range a.environ {
-		name, _, _ := strings.Cut(v, "=")
-		if !strings.HasPrefix(name, "RYE_") || slices.Contains(ownVariables(), name) {
+		name, value, _ := strings.Cut(v, "=")
+		if value == "" || !strings.HasPrefix(name, "RYE_") || slices.Contains(ownVariables(), name) {
 			continue
 		}
 		f := &fault{code: codeConfig, message: fmt.Sprintf("unknown variable %q in the environment", name),
@@ -188,6 +185,25 @@ func (a *app) absolute(s setting) setting {
 	return s
 }
 
+// fromEnv is the directory that a variable names; "~/" is the home directory. A relative one would be another in every
+// working directory, in a stranger's project too.
+func (a *app) fromEnv(name, value string) setting {
+	s := setting{value: value, origin: name}
+	if rest, ok := strings.CutPrefix(value, "~/"); ok {
+		home := a.home()
+		if home.err != nil {
+			return home
+		}
+		s.value = filepath.Join(home.value, rest)
+	}
+	if !filepath.IsAbs(s.value) {
+		return setting{origin: name, err: &fault{code: codeConfig, message: fmt.Sprintf("%s is %q, not an absolute path", name, value),
+			hint: []string{"export " + name + "=\"$PWD\"/" + quoteArg(value)}}}
+	}
+	s.value = filepath.Clean(s.value)
+	return s
+}
+
 // home is the user's home directory.
 func (a *app) home() setting {
 	name := "HOME"
@@ -205,7 +221,7 @@ func (a *app) home() setting {
 // userBase is the directory whose .ai is the user space.
 func (a *app) userBase() setting {
 	if v := a.env("USER_SPACE"); v != "" {
-		return a.absolute(setting{value: v, origin: "USER_SPACE"})
+		return a.fromEnv("USER_SPACE", v)
 	}
 	return a.home()
 }
@@ -234,7 +250,7 @@ func (a *app) store() setting {
 		return a.absolute(setting{value: a.globals.Store, origin: "--store"})
 	}
 	if v := a.env("RYE_STORE"); v != "" {
-		return a.absolute(setting{value: v, origin: "RYE_STORE"})
+		return a.fromEnv("RYE_STORE", v)
 	}
 	s := a.dir(dataPlace)
 	s.value = filepath.Join(s.value, "store")

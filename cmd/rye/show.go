@@ -102,6 +102,9 @@ func (c *showRun) run(ctx context.Context, a *app) (answer, error) {
 		if ans.Part, err = c.text(it, a.term.json); err != nil {
 			return nil, err
 		}
+		if c.Body && !a.term.json && !strings.HasSuffix(ans.Part, "\n") {
+			ans.Part += "\n" // which the file may have without it
+		}
 		ans.part = true
 	}
 	if err := v.describe(ctx, it, ans); err != nil {

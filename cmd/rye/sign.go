@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rye-build/rye/manifest/exam"
@@ -123,11 +124,19 @@ func (c *signRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if item, err := a.isItem(ctx, s); item || err != nil {
-		if err != nil {
-			return nil, err
-		}
+	if err := a.refuseLinks(s.file); err != nil {
+		return nil, err
+	}
+	ref, err := a.itemAt(ctx, s)
+	switch {
+	case err != nil:
+		return nil, err
+	case ref == s.Name:
 		return c.signItems(ctx, a)
+	case ref != "":
+		// Its signature as the item that it is would go.
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is %q, and can't be %q as well", s.file, ref, s.Name),
+			hint: []string{"rye sign " + quoteArg(ref)}, details: map[string]any{"file": s.file, "ref": ref}}
 	}
 	return c.signFile(ctx, a, s)
 }
@@ -147,7 +156,7 @@ func (c *signRun) signFile(ctx context.Context, a *app, s subject) (answer, erro
 	if err != nil && !isNobody(err) {
 		return nil, err
 	}
-	file, err := s.open()
+	file, err := a.open(s)
 	if err != nil {
 		return nil, err
 	}
@@ -187,14 +196,19 @@ func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (l 
 		return l, no, err
 	}
 	// What was read is what is signed: whoever has put another file there meanwhile keeps it.
-	now, err := os.Stat(s.file)
+	now, err := os.Lstat(s.file)
 	if err == nil && (!os.SameFile(fi, now) || fi.Size() != now.Size() || !fi.ModTime().Equal(now.ModTime())) {
 		err = sign.ErrChanged
 	}
 	if err != nil {
 		return l, nil, err
 	}
-	return l, no, writeFile(s.file, fi.Mode().Perm(), false, bytesOf(out))
+	d, err := confine(filepath.Dir(s.file), 0)
+	if err != nil {
+		return l, nil, err
+	}
+	defer d.close()
+	return l, no, d.write(filepath.Base(s.file), fi.Mode().Perm(), false, out)
 }
 
 // line says what a file is once it is signed, which is held against what it is to be.
@@ -274,7 +288,9 @@ func upgraded(s subject, raw []byte, t *trust) ([]byte, error) {
 		return nil, err
 	}
 	if f := e.refusal(t); f != nil {
-		f.hint = []string{"rye trust check " + quoteArg(s.Name)}
+		if e.Decision.Code != policy.FormatNotAccepted {
+			f.hint = []string{"rye trust check " + quoteArg(s.Name)}
+		}
 		return nil, f
 	}
 	return sign.StripV1(raw, s.Signing()), nil
@@ -292,6 +308,8 @@ func (c *signRun) signedV1(a *app, s subject, raw []byte, k signer) ([]byte, err
 		if _, err := sign.CheckV1(before, own); err == nil {
 			return raw, nil
 		}
+	} else if err == nil && before.Format == sign.V2 {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is signed in format v2, which a signature of the first format (v1) doesn't stand beside", s.file)}
 	}
 	return sign.SignV1(raw, s.Signing(), k.Private, a.clock().UTC().Truncate(time.Second))
 }

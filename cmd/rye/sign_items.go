@@ -13,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -33,8 +34,10 @@ type itemSigner struct {
 	key   signer
 	write *rewriting
 	all   []signing
-	most  int64        // bytes of files that stay in memory
-	kept  atomic.Int64 // those that did
+	most  int64                 // bytes of files that stay in memory
+	kept  atomic.Int64          // those that did
+	v1    atomic.Int64          // items that are signed in the first format, and are not to be upgraded
+	deny  atomic.Pointer[fault] // why such a one can't be upgraded
 }
 
 // maxKept is how many bytes of files stay in memory between their check and their signature. What is beyond is read
@@ -121,22 +124,29 @@ func (c *signRun) namesFile(err error) error {
 	return err
 }
 
-// isItem reports whether a file is the item of a space that has the subject's name anyway.
-func (a *app) isItem(ctx context.Context, s subject) (bool, error) {
+// itemAt returns the ref of the item that a file is anyway, as it lies in a space; "" if it is none.
+func (a *app) itemAt(ctx context.Context, s subject) (string, error) {
 	if s.IsDocument() {
-		return false, nil
+		return "", nil
 	}
 	v, err := a.items(ctx)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	defer v.close()
 	arg := itemArg{text: s.file}
 	if ok, err := v.pathArg(&arg); !ok || err != nil || arg.space == nil {
-		return false, nil
+		return "", nil
 	}
 	f, err := v.At(arg.space, arg.path)
-	return err == nil && f.Ref.String() == s.Name, nil
+	if err != nil {
+		return "", nil
+	}
+	ref := f.Ref.String()
+	if _, err := v.Load(ctx, f); errors.Is(err, ai.ErrAsset) && ref != s.Name {
+		return "", nil
+	}
+	return ref, nil
 }
 
 // take keeps what signing an item needs, and lets go of the rest.
@@ -146,6 +156,7 @@ func (s *itemSigner) take(c *checkedItem) signing {
 		c.Bytes = nil
 	}
 	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
+		s.v1.Add(1)
 		s.problem(c, &fault{code: codeValidation, message: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s", quoteArg(c.Ref.String()))})
 		c.bad = true
 	}
@@ -170,6 +181,9 @@ func (s *itemSigner) take(c *checkedItem) signing {
 }
 
 func (s *itemSigner) problem(c *checkedItem, err error) {
+	if f, ok := errors.AsType[*fault](err); ok && f.details["reason"] == policy.FormatNotAccepted.String() {
+		s.deny.CompareAndSwap(nil, f)
+	}
 	s.check.add(s.check.line(c.File, value.Pos{}, err))
 }
 
@@ -184,7 +198,20 @@ func (s *itemSigner) refused() (*signAnswer, error) {
 	if f.code = codeValidation; found.Errors == 1 {
 		f.code = oneCode(found.Problems)
 	}
+	if deny := s.deny.Load(); deny != nil {
+		f.why, f.hint = append(f.why, deny.why...), append(deny.hint, f.hint...)
+	} else if s.v1.Load() > 0 {
+		f.hint = append([]string{"rye sign --upgrade " + joinArgs(s.run.meant())}, f.hint...)
+	}
 	return ans, f
+}
+
+// meant is what is to be signed, as it is typed.
+func (c *signRun) meant() []string {
+	if c.All {
+		return []string{"--all"}
+	}
+	return c.Items
 }
 
 // oneCode is the code of the one error among problems.

@@ -148,6 +148,10 @@ type trust struct {
 // trust reads the root policy, the project's if there is one, and the lists they name. Without a root policy
 // nobody is trusted, and that is an error.
 func (a *app) trust() (*trust, error) {
+	if s := a.rootSetting(); s.err != nil && a.homeless() {
+		return nil, &fault{code: "POLICY_DENIED", err: s.err, message: "there is no policy, so nobody is trusted", why: []string{classify(s.err).message},
+			hint: []string{"rye --trust FILE COMMAND"}, details: map[string]any{"reason": "no-policy", "policy": ""}}
+	}
 	root, err := a.rootAuthority()
 	if err != nil {
 		return nil, err
@@ -175,6 +179,11 @@ func (a *app) trust() (*trust, error) {
 	return t, nil
 }
 
+// homeless reports whether there is no place for a user's policy, and none was named otherwise.
+func (a *app) homeless() bool {
+	return a.globals.Trust == "" && a.env(envTrust) == "" && a.env("USER_SPACE") == "" && a.home().err != nil
+}
+
 // projectAuthority reads the project's policy, nil if there is none.
 func (a *app) projectAuthority() (*authority, error) {
 	p, err := a.project()
@@ -195,13 +204,12 @@ func (a *app) projectAuthority() (*authority, error) {
 func (a *app) nobodyTrusted(root, project *authority) error {
 	f := &fault{code: "POLICY_DENIED", message: "there is no policy, so nobody is trusted",
 		why:     []string{fmt.Sprintf("no file at %q", root.path)},
-		hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names '**'"},
+		hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB"},
 		details: map[string]any{"reason": "no-policy", "policy": root.path}}
 	if project != nil {
-		id := project.side.Policy.ID().String()
-		f.why = append(f.why, "the project has a policy, which counts for nothing until you say so")
-		f.hint = append([]string{envTrust + "=" + id + " rye " + joinArgs(a.args)}, f.hint...)
-		f.details["project_policy"] = id
+		// Its id is not said: whoever wrote the project would be the one who vouches for it.
+		f.why = append(f.why, "the project has a policy of its own, which counts for nothing",
+			"to trust by it, take its id from somebody whom you trust, never from the project: "+envTrust+"=ID")
 	}
 	return f
 }

@@ -24,9 +24,11 @@ func trustAddCommand() command {
 		path: "trust add", group: "trust", help: "Trust a key, or let one take another's place.",
 		more: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
 			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
-			"is known and vouches for nothing. Where a rule has these names already, the key is added to it.\n\n" +
+			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +
+			"is named by its name, and needs no --owner: so it comes to more names. Exactly one rule decides about a name, the most " +
+			"particular: a new rule takes its names from the keys of others, and what your own keys lose is said.\n\n" +
 			"--rotation reads a rotation, signed by the old keys and by the new one (rye key rotate).\n\n" +
-			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add --rotation rotation.yaml",
+			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add --rotation rotation.yaml",
 		aka: []string{"trust import", "trust key"},
 		new: func() runner { return new(trustAddRun) }, schema: "trust-change/1", output: trustChange{},
 	}
@@ -37,6 +39,8 @@ type trustAddRun struct {
 	Owner     string   `placeholder:"TEXT" help:"Whose it is."`
 	Name      string   `placeholder:"NAME" help:"What the policy calls it; without NAME it is made from the file's name or the owner."`
 	Names     []string `placeholder:"GLOB" help:"What it may vouch for."`
+	Threshold int      `placeholder:"N" help:"How many keys of those names it takes."`
+	Accept    string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"v1: count signatures of the first format too; v2: don't."`
 	NotBefore string   `placeholder:"DATE" help:"When it begins to count, as in 2027-01-31."`
 	Expires   string   `placeholder:"DATE" help:"When it no longer counts."`
 	Rotation  string   `placeholder:"FILE" complete:"file" xor:"what" help:"Carry out a rotation."`
@@ -44,31 +48,44 @@ type trustAddRun struct {
 
 func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	switch {
-	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Owner+c.Name+c.NotBefore+c.Expires != ""):
+	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != 0 || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept != ""):
 		return nil, &fault{code: codeValidation, message: "a rotation says everything itself: --rotation stands alone"}
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
 	case c.Public == "":
 		return nil, &fault{code: codeValidation, message: "which key?", hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
-	case c.Owner == "":
-		return nil, &fault{code: codeValidation, message: "whose key is it?", hint: []string{a.again("--owner=OWNER")}}
+	case (c.Threshold != 0 || c.Accept != "") && len(c.Names) == 0:
+		return nil, &fault{code: codeValidation, message: "--threshold and --accept are about names, and none are given", hint: []string{a.with("--names", "GLOB")}}
+	case c.Threshold < 0:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, and it takes at least one key", c.Threshold)}
 	}
 	k, err := c.key(ctx, a)
 	if err != nil {
 		return nil, err
 	}
+	for _, glob := range c.Names {
+		if err := a.knownKind(ctx, glob); err != nil {
+			a.term.warn("%q covers nothing: %s", glob, classify(err).message)
+		}
+	}
+	var lost []loss
 	var second *policy.OwnerError
 	ans, err := a.editPolicy(ctx, edit{
 		question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), k.Owner),
 		change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
-			after, second, err = c.add(root.Policy, k)
+			if after, second, err = c.add(root.Policy, k); err == nil {
+				lost = a.losses(c.Names, root.Policy, after, k)
+			}
 			return after, err
 		},
 		before: func() {
 			a.term.note("key          %s", k.Public)
 			a.term.note("fingerprint  %s", k.Public.Fingerprint())
-			a.term.note("owner        %s", k.Owner)
+			a.term.note("owner        %s", orDash(k.Owner))
+			for _, l := range lost {
+				a.term.warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, quoteArg(l.names))
+			}
 			if second != nil {
 				a.term.warn("%q has a key already: most often a second one means that somebody pretends to be them", k.Owner)
 				a.term.warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
@@ -91,6 +108,40 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	return ans, nil
 }
 
+// A loss is what a more particular rule takes from a key of this user's own.
+type loss struct{ key, names, rule string }
+
+// losses finds what new rules take from this user's own keys. A rule is looked at by one name that it covers.
+func (a *app) losses(globs []string, before, after *policy.Policy, added policy.Key) (lost []loss) {
+	lines, err := a.keyLines()
+	if err != nil {
+		return nil
+	}
+	for _, glob := range globs {
+		name := strings.ReplaceAll(strings.ReplaceAll(glob, "**", "x"), "*", "x")
+		if !strings.Contains(name, ":") {
+			name = "tool:" + name
+		}
+		keysOf := func(p *policy.Policy) (string, []string) {
+			d := policy.Decide(policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: a.now()}, policy.Side{Policy: p}, nil)
+			for _, r := range p.Sections().Rules {
+				if r.Glob == d.Rule && !d.Excepted {
+					return r.Glob, r.Keys
+				}
+			}
+			return "", nil
+		}
+		rule, had := keysOf(before)
+		_, has := keysOf(after)
+		for _, l := range lines {
+			if k := l.InPolicy; k != "" && k != added.Name && slices.Contains(had, k) && !slices.Contains(has, k) {
+				lost = append(lost, loss{k, glob, rule})
+			}
+		}
+	}
+	return lost
+}
+
 // classify2 is classify of what may be no error.
 func classify2(err error) *fault {
 	if err == nil {
@@ -101,9 +152,25 @@ func classify2(err error) *fault {
 
 // key reads the key and what is to be said of it.
 func (c *trustAddRun) key(ctx context.Context, a *app) (k policy.Key, err error) {
-	k.Owner = c.Owner
-	if k.Public, err = a.readPublic(ctx, c.Public); err != nil {
+	au, err := a.rootAuthority()
+	if err != nil && (au == nil || !errors.Is(err, fs.ErrNotExist)) {
 		return k, err
+	}
+	known, byName := au.side.Policy.KeyNamed(c.Public)
+	if byName {
+		k.Public = known.Public
+	} else if k.Public, err = a.readPublic(ctx, c.Public); err != nil {
+		return k, err
+	} else {
+		known, _ = au.side.Policy.Key(k.Public.Fingerprint())
+	}
+	// Of a key that is known nothing has to be said again.
+	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) && c.NotBefore+c.Expires == "" {
+		c.Name = known.Name
+		return known, nil
+	}
+	if k.Owner = c.Owner; k.Owner == "" {
+		return k, &fault{code: codeValidation, message: "whose key is it?", hint: []string{a.with("--owner", "OWNER")}}
 	}
 	if k.NotBefore, err = parseDate("--not-before", c.NotBefore); err != nil {
 		return k, err
@@ -217,10 +284,15 @@ func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy,
 		if i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == glob }); i >= 0 {
 			rule = rules[i]
 		}
-		if slices.Contains(rule.Keys, k.Name) {
-			continue
+		if !slices.Contains(rule.Keys, k.Name) {
+			rule.Keys = append(slices.Clone(rule.Keys), k.Name)
 		}
-		rule.Keys = append(slices.Clone(rule.Keys), k.Name)
+		if c.Threshold != 0 {
+			rule.Threshold = c.Threshold
+		}
+		if c.Accept != "" {
+			rule.V1 = c.Accept == "v1"
+		}
 		e, err := after.SetRule(rule)
 		if err != nil {
 			f := classify(err)
@@ -329,5 +401,6 @@ func (a *app) followRotation(old key.Fingerprint, fresh key.Public) error {
 		return err
 	}
 	a.term.note("%q is now the key that signs where no other is named", lines[to].Name)
+	a.term.note("what the old key has signed is refused now: rye sign --all in each project signs it again")
 	return dir.SetDefault(lines[to].Name)
 }

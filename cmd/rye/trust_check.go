@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func trustCheckCommand() command {
@@ -37,6 +39,7 @@ type checkLine struct {
 	Rule      string         `json:"rule"` // empty: none covers the name
 	Excepted  bool           `json:"excepted"`
 	Threshold int            `json:"threshold"`
+	Count     int            `json:"count"` // of keys that may vouch now
 	Keys      []trustKeyLine `json:"keys"`
 }
 
@@ -46,6 +49,9 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, classify(err).asked()
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := a.knownKind(ctx, c.Name); err != nil {
 		return nil, err
 	}
 	ans := trustCheckAnswer{Name: c.Name}
@@ -63,6 +69,10 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 				hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
 		case line.Excepted:
 			refused = &fault{code: "POLICY_DENIED", message: fmt.Sprintf("%q excepts %q: nobody may vouch for it", line.Rule, c.Name)}
+		case line.Count < line.Threshold:
+			refused = &fault{code: "BELOW_THRESHOLD", message: fmt.Sprintf("%q asks for %s, and %d of its keys may vouch: nothing called %q can pass",
+				line.Rule, counted(int64(line.Threshold), "key"), line.Count, c.Name),
+				hint: []string{"rye trust add KEYFILE --owner OWNER --names " + quoteArg(line.Rule), "rye trust list"}}
 		}
 	}
 	if c.File != "" {
@@ -78,23 +88,47 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 	return ans, nil
 }
 
-// check asks one policy about a name, for bytes that nobody has signed: what it answers is who could.
+// knownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the finger.
+func (a *app) knownKind(ctx context.Context, name string) error {
+	kind, _, ok := strings.Cut(name, ":")
+	if !ok || strings.Contains(kind, "*") || exam.Domain(kind+":x") != sign.Item {
+		return nil
+	}
+	v, err := a.items(ctx)
+	if err != nil {
+		return nil // which kinds there are can't be told
+	}
+	defer v.close()
+	_, err = v.kind(kind)
+	return err
+}
+
+// check asks one policy about a name, for bytes that everybody has signed: what it answers is who could.
 func (t *trust) check(au *authority, name string) (checkLine, error) {
 	line := checkLine{Policy: au.path, Origin: au.origin, Keys: []trustKeyLine{}}
-	d := policy.Decide(policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: t.now}, policy.Side{Policy: au.side.Policy, Lists: au.side.Lists}, nil)
+	r := policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: t.now}
+	for _, k := range au.side.Policy.Sections().Keys {
+		r.Signers = append(r.Signers, sign.Signer{Key: k.Public, Format: sign.V2})
+	}
+	d := policy.Decide(r, policy.Side{Policy: au.side.Policy, Lists: au.side.Lists}, nil)
 	switch d.Code {
 	case policy.Ambiguous, policy.BadRequest, policy.ListStale:
 		return line, &fault{code: codeOf(d.Code), message: fmt.Sprintf("%q %s", name, d.Reason())}
 	}
-	line.Rule, line.Excepted, line.Threshold = d.Rule, d.Excepted, d.Threshold
+	line.Rule, line.Excepted, line.Threshold, line.Count = d.Rule, d.Excepted, d.Threshold, d.Count
 	for _, r := range au.side.Policy.Sections().Rules {
 		if r.Glob != d.Rule || d.Excepted {
 			continue
 		}
 		for _, n := range r.Keys {
 			k, _ := au.side.Policy.KeyNamed(n)
-			line.Keys = append(line.Keys, trustKeyLine{k.Name, k.Public.String(), k.Public.Fingerprint().String(), k.Owner,
-				dateText(k.NotBefore), dateText(k.Expires), !k.Expires.IsZero() && !t.now.Before(k.Expires)})
+			l := newTrustKeyLine(k, t.now)
+			for _, v := range d.Signers {
+				if v.Key == k.Public.Fingerprint() && v.Code != policy.Admitted {
+					l.Revoked, l.Fault = v.Code == policy.KeyRevoked, v.Code.String()
+				}
+			}
+			line.Keys = append(line.Keys, l)
 		}
 	}
 	return line, nil
@@ -105,8 +139,8 @@ func (c trustCheckAnswer) text(t *terminal) {
 		var who []string
 		for _, k := range p.Keys {
 			s := k.Name + " " + short(k.Fingerprint)
-			if k.Expired {
-				s += " (expired)"
+			if k.Fault != "" {
+				s += " (" + k.Fault + ")"
 			}
 			who = append(who, s)
 		}

@@ -47,12 +47,20 @@ type edit struct {
 	commit   func() error // done once nothing but the disk stands in the way of the new policy; nil for nothing
 }
 
+// editable refuses to change a policy that is named by its id.
+func (a *app) editable() error {
+	if a.env(envTrust) == "" {
+		return nil
+	}
+	return &fault{code: codeConfig, message: envTrust + " names a policy by its id, which a change would make another",
+		hint: []string{"unset " + envTrust}}
+}
+
 // editPolicy changes the root policy: it shows in what, asks, and writes, unless somebody else has written
 // meanwhile. A change that changes nothing is silent.
 func (a *app) editPolicy(ctx context.Context, e edit) (ans trustChange, err error) {
-	if a.env(envTrust) != "" {
-		return ans, &fault{code: codeConfig, message: envTrust + " names a policy by its id, which a change would make another",
-			hint: []string{"unset " + envTrust}}
+	if err := a.editable(); err != nil {
+		return ans, err
 	}
 	s := a.rootSetting()
 	if s.err != nil {

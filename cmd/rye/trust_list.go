@@ -21,14 +21,15 @@ func trustListCommand() command {
 type trustListRun struct{}
 
 type trustListAnswer struct {
-	Policy  string         `json:"policy"`
-	ID      string         `json:"id"`
-	Origin  string         `json:"origin"`
-	Keys    []trustKeyLine `json:"keys"`
-	Rules   []ruleLine     `json:"rules"`
-	Digests []digestLine   `json:"digests"`
-	Revoked []revokedLine  `json:"revoked"`
-	Lists   []listLine     `json:"lists"`
+	Policy   string         `json:"policy"`
+	ID       string         `json:"id"`
+	Origin   string         `json:"origin"`
+	Keys     []trustKeyLine `json:"keys"`
+	Rules    []ruleLine     `json:"rules"`
+	Digests  []digestLine   `json:"digests"`
+	Revoked  []revokedLine  `json:"revoked"`
+	Lists    []listLine     `json:"lists"`
+	Override []string       `json:"override"` // globs over protected names that a project may replace
 }
 
 type trustKeyLine struct {
@@ -39,6 +40,13 @@ type trustKeyLine struct {
 	NotBefore   string `json:"not_before,omitempty"`
 	Expires     string `json:"expires,omitempty"`
 	Expired     bool   `json:"expired"`
+	Revoked     bool   `json:"revoked"`
+	Fault       string `json:"fault,omitempty"` // of a key that a rule names: why it doesn't count
+}
+
+func newTrustKeyLine(k policy.Key, now time.Time) trustKeyLine {
+	return trustKeyLine{Name: k.Name, Public: k.Public.String(), Fingerprint: k.Public.Fingerprint().String(), Owner: k.Owner,
+		NotBefore: dateText(k.NotBefore), Expires: dateText(k.Expires), Expired: !k.Expires.IsZero() && !now.Before(k.Expires)}
 }
 
 type ruleLine struct {
@@ -77,7 +85,9 @@ func (*trustListRun) run(_ context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	id := au.side.Policy.ID().String()
 	if au.file == nil {
+		id = ""
 		a.term.note("there is no policy at %q, so nobody is trusted", au.path)
 	}
 	lists, err := a.lists().load(au)
@@ -85,11 +95,14 @@ func (*trustListRun) run(_ context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	s := au.side.Policy.Sections()
-	ans := trustListAnswer{Policy: au.path, ID: au.side.Policy.ID().String(), Origin: au.origin, Keys: []trustKeyLine{},
-		Rules: []ruleLine{}, Digests: []digestLine{}, Revoked: []revokedLine{}, Lists: []listLine{}}
+	ans := trustListAnswer{Policy: au.path, ID: id, Origin: au.origin, Keys: []trustKeyLine{},
+		Rules: []ruleLine{}, Digests: []digestLine{}, Revoked: []revokedLine{}, Lists: []listLine{}, Override: append([]string{}, s.Override...)}
 	for _, k := range s.Keys {
-		ans.Keys = append(ans.Keys, trustKeyLine{k.Name, k.Public.String(), k.Public.Fingerprint().String(), k.Owner,
-			dateText(k.NotBefore), dateText(k.Expires), !k.Expires.IsZero() && !a.now().Before(k.Expires)})
+		l := newTrustKeyLine(k, a.now())
+		for _, r := range s.Revoked {
+			l.Revoked = l.Revoked || r.Key == k.Public.Fingerprint()
+		}
+		ans.Keys = append(ans.Keys, l)
 	}
 	for _, r := range s.Rules {
 		accept := []string{"v2"}
@@ -140,6 +153,8 @@ func (l trustListAnswer) text(t *terminal) {
 	for _, k := range l.Keys {
 		until := ""
 		switch {
+		case k.Revoked:
+			until = "revoked"
 		case k.Expired:
 			until = "expired " + k.Expires
 		case k.Expires != "":
@@ -171,6 +186,11 @@ func (l trustListAnswer) text(t *terminal) {
 	section("digests", digests)
 	section("revoked", revoked)
 	section("lists", lists)
+	var override [][]string
+	for _, o := range l.Override {
+		override = append(override, []string{"  " + o})
+	}
+	section("override", override)
 }
 
 func (l listLine) row() []string {

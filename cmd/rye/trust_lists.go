@@ -110,7 +110,7 @@ func (k keptLists) one(p *policy.Policy, src policy.Source) (*policy.List, error
 // another than the last.
 func (k keptLists) update(ctx context.Context, au *authority, src policy.Source) (list *policy.List, changed bool, err error) {
 	p := au.side.Policy
-	file, err := k.fetch(au, src)
+	file, err := k.fetch(ctx, au, src)
 	if err != nil {
 		return nil, false, err
 	}
@@ -159,13 +159,22 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source)
 	return list, true, k.journal().Record(ctx, step)
 }
 
-// fetch reads a list from its source: a path, which counts from the policy's directory.
-func (k keptLists) fetch(au *authority, src policy.Source) ([]byte, error) {
-	if scheme, _, ok := strings.Cut(src.From, "://"); ok {
-		return nil, &fault{code: codeConfig, message: fmt.Sprintf("this rye reads revocation lists from files only, and not by %s", scheme),
-			why:     []string{fmt.Sprintf("%q is to be read from %q", src.Name, src.From), "what fetches over the network comes with the lock"},
-			hint:    []string{"curl -fsSLo FILE " + quoteArg(src.From), "rye trust update " + quoteArg(src.Name) + " --from FILE"},
-			details: map[string]any{"list": src.Name, "from": src.From}}
+// fetch reads a list from its source: an https address, or a path, which counts from the policy's directory.
+func (k keptLists) fetch(ctx context.Context, au *authority, src policy.Source) ([]byte, error) {
+	otherMeans := "rye trust update " + quoteArg(src.Name) + " --from FILE"
+	switch scheme, _, ok := strings.Cut(src.From, "://"); {
+	case ok && scheme == "https":
+		file, err := getSmall(ctx, src.From, maxList)
+		if err == nil || errors.Is(err, context.Canceled) {
+			return file, err
+		}
+		f := classify(err)
+		f.hint = append(f.hint, otherMeans)
+		return nil, f
+	case ok:
+		return nil, &fault{code: codeConfig, message: fmt.Sprintf("this rye reads revocation lists from files and by https, and not by %s", scheme),
+			why:  []string{fmt.Sprintf("%q is to be read from %q", src.Name, src.From)},
+			hint: []string{otherMeans}, details: map[string]any{"list": src.Name, "from": src.From}}
 	}
 	path := filepath.FromSlash(src.From)
 	if !filepath.IsAbs(path) {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -43,6 +45,25 @@ func (c *trustRemoveRun) complete(_ context.Context, a *app, _, _ string) []cand
 	return out
 }
 
+// explained adds to the refusal of an edit what would help.
+func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
+	if _, ok := errors.AsType[*policy.EditError](err); !ok {
+		return err
+	}
+	f := classify(err)
+	if c.From != "keys" {
+		f.code, f.hint = codeItem, []string{"rye trust list"}
+		return f
+	}
+	for _, r := range p.Sections().Rules {
+		if slices.Contains(r.Keys, c.Entry) && len(r.Keys) <= r.Threshold {
+			f.hint = append(f.hint, "rye trust remove --from names "+quoteArg(r.Glob), "rye trust add OTHER --names "+quoteArg(r.Glob))
+			break
+		}
+	}
+	return f
+}
+
 func (c *trustRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 	ans, err := a.editPolicy(ctx, edit{
 		question: fmt.Sprintf("remove %q from %q?", c.Entry, c.From),
@@ -57,7 +78,7 @@ func (c *trustRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 				a.term.note("fingerprint  %s", k.Public.Fingerprint())
 			}
 			e, err := root.Policy.Remove(c.From, c.Entry)
-			return e.Policy, err
+			return e.Policy, c.explained(root.Policy, err)
 		},
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ func trustUpdateCommand() command {
 	return command{
 		path: "trust update", group: "trust", help: "Read the revocation lists that the policy names.",
 		more: "An issue is taken if it is signed by the key that the policy names, is not older than the last, and is fresh. The last good " +
-			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read from files; a path " +
+			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read by https and from files; a path " +
 			"counts from the policy's directory, and --from FILE stands for what was fetched by other means.\n\n" +
 			"Examples:\n\n    rye trust update\n    rye trust update acme --from revoked.yaml",
 		aka: []string{"trust refresh", "trust fetch"},

@@ -366,6 +366,9 @@ func TestSchemas(t *testing.T) {
 		"completion": {"zsh"}, "search": {"signature"}, "store cat": {"app:a"}, "store tree": {"app"}, "store put": {"--ref", "app", dir},
 		"store checkout": {"app", filepath.Join(t.TempDir(), "out")},
 	}
+	for path, args := range bundleWords(t, home, project) {
+		words[path] = args
+	}
 	all := commands()
 	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
 	for _, c := range all {
@@ -386,6 +389,41 @@ func TestSchemas(t *testing.T) {
 		if bad := conforms(doc, reply.Data); bad != "" {
 			t.Errorf("%s: %s", c.path, bad)
 		}
+	}
+}
+
+// bundleWords are those of the commands about bundles, and what they need: an archive, and two versions.
+func bundleWords(t *testing.T, home, project string) map[string][]string {
+	t.Helper()
+	dir, archives := filepath.Join(t.TempDir(), "p"), t.TempDir()
+	old, next := filepath.Join(archives, "old.tar.zst"), filepath.Join(archives, "new.tar.zst")
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rye := func(args ...string) {
+		h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
+		h.now = time.Now
+		if got := run(h, commands(), args); got != exitDone {
+			t.Fatalf("%q: %d, %s", args, got, stderr)
+		}
+	}
+	write(".ai/tools/acme/x.py", itemText("x"))
+	write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	rye("key", "new", "--owner", "Me")
+	rye("bundle", "create", "-C", dir, "--sign", "tool:acme/x")
+	rye("bundle", "export", "-C", dir, "-o", old)
+	write("bundle.yaml", "id: acme\nversion: 2.0.0\n")
+	rye("bundle", "create", "-C", dir)
+	rye("bundle", "export", "-C", dir, "-o", next)
+	rye("bundle", "install", old)
+	rye("bundle", "install", next)
+	return map[string][]string{
+		"bundle create": {"-C", dir}, "bundle verify": {"-C", dir}, "bundle inspect": {next}, "bundle diff": {old, next}, "bundle cosign": {"-C", dir},
+		"bundle export": {"-C", dir, "-o", filepath.Join(archives, "again.tar.zst")}, "bundle import": {next}, "bundle install": {next},
+		"bundle rollback": {"acme", "--yes"}, "bundle remove": {"acme", "--yes"}, "bundle sbom": {"-C", dir}, "bundle attest": {"-C", dir},
 	}
 }
 

@@ -17,7 +17,8 @@ func verifyCommand() command {
 			"--as NAME, what it is to be used as: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
 			"revocations:NAME, rotation:RULE.\n\n" +
 			"It reads every file whole, of a tool those of its tree too, checks the signatures, and asks the policy (see rye trust); nothing is " +
-			"remembered from before. If the answer is no, for one of many too, the exit status is 1 and the code says why.\n\n" +
+			"remembered from before. If the answer is no, for one of many too, the exit status is 1 and the code says why; where the policy that would answer " +
+			"is refused itself, it is 4.\n\n" +
 			"Examples:\n\n    rye verify tool:acme/fetch\n    rye verify '**' --json\n    rye verify --trust team.yaml fetch.py --as tool:acme/fetch",
 		new: func() runner { return new(verifyRun) }, schema: "verify/2", output: &verifyReport{},
 	}
@@ -83,17 +84,20 @@ func (c *verifyRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.refuseLinks(s.file); err != nil {
+		return nil, err
+	}
 	t, err := a.trustToAsk()
 	if err != nil {
 		return nil, err
 	}
-	if item, err := a.isItem(ctx, s); item || err != nil {
+	if ref, err := a.itemAt(ctx, s); ref == s.Name || err != nil {
 		if err != nil {
 			return nil, err
 		}
 		return c.verifyItems(ctx, a)
 	}
-	file, err := s.open()
+	file, err := a.open(s)
 	if err != nil {
 		return nil, err
 	}

@@ -93,20 +93,15 @@ func (v *verifyAnswer) words() string {
 // fault says how many are refused. Its code is the gravest of theirs.
 func (r *verifyReport) fault() *fault {
 	f := &fault{message: fmt.Sprintf("%d of %s refused", r.Refused, counted(int64(len(r.Files)), "item"))}
-	rank := func(c code) int {
-		order := []code{"INTEGRITY_FAILED", "SIGNATURE_INVALID", "KEY_REVOKED", "ROLLBACK_DETECTED", "POLICY_DENIED"}
-		if i := slices.Index(order, c); i >= 0 {
-			return i
-		}
-		return len(order)
-	}
+	var codes []code
 	unsigned := false
 	for _, v := range r.Files {
-		if !v.Allowed && (f.code == "" || rank(v.Code) < rank(f.code)) {
-			f.code = v.Code
+		if !v.Allowed {
+			codes = append(codes, v.Code)
 		}
 		unsigned = unsigned || v.Code == "UNSIGNED" && v.Space != ""
 	}
+	f.code = gravest(codes)
 	if unsigned {
 		f.hint = []string{"rye sign ITEM"}
 	}

@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+)
+
+func bundleExportCommand() command {
+	return command{
+		path: "bundle export", group: "bundles", help: "Write a bundle as one file.",
+		more: "The archive (.tar.zst) holds the manifest with its signatures and every file, which is hashed on its way. The same bundle makes the same " +
+			"bytes. Without -o it is ID-VERSION.tar.zst in the working directory, with \"-\" for each \"/\"; \"-o -\" writes to standard output.\n\n" +
+			"Examples:\n\n    rye bundle export acme/deploy\n    rye bundle export acme/deploy -o - | ssh host rye bundle import -",
+		aka: []string{"bundle save", "bundle pack"},
+		new: func() runner { return new(bundleExportRun) }, schema: "bundle-export/1", output: bundleExport{},
+	}
+}
+
+type bundleExportRun struct {
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE; \"-\" is standard output."`
+}
+
+type bundleExport struct {
+	Bundle   string `json:"bundle"`
+	Version  string `json:"version"`
+	Manifest string `json:"manifest"`
+	File     string `json:"file"`
+	Digest   string `json:"digest"` // of the file
+	Bytes    int64  `json:"bytes"`  // of the file
+	Files    int    `json:"files"`
+}
+
+func (e bundleExport) text(t *terminal) { t.printf("%s\n", e.File) }
+
+func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
+	if c.Output == "-" && a.globals.JSON {
+		return nil, &fault{code: codeValidation, message: "\"-o -\" and --json both write to standard output"}
+	}
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	l, err := b.locate(ctx, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	switch l.where {
+	case inArchive:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is an archive already", l.place), hint: []string{"rye bundle verify " + quoteArg(c.Bundle)}}
+	case inBinary:
+		return nil, &fault{code: codeDenied, message: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
+			details: map[string]any{"reason": "builtin"}}
+	}
+	if err := b.whole(ctx, l); err != nil {
+		return nil, err
+	}
+	body, err := l.read.Body()
+	if err != nil {
+		return nil, err
+	}
+	p := a.progress("writing", l.read.Bytes)
+	defer p.Done()
+	ans := bundleExport{Bundle: l.read.BundleID, Version: l.read.Version, Manifest: l.read.ID.String(), File: c.Output, Files: len(l.read.Files)}
+	sum := cas.NewHasher()
+	write := func(w io.Writer) error {
+		n := &countedWriter{w: w}
+		err := archive.Write(ctx, io.MultiWriter(n, sum), body, l.read.Signatures, progressGetter{l.has, p})
+		ans.Bytes = n.n
+		return err
+	}
+	if c.Output == "-" {
+		return nil, write(a.term.data)
+	}
+	if ans.File == "" {
+		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
+	}
+	s := a.absolute(setting{value: ans.File})
+	if s.err != nil {
+		return nil, s.err
+	}
+	if err := writeFile(s.value, 0o644, false, write); err != nil {
+		return nil, err
+	}
+	ans.Digest = sum.Digest().String()
+	p.Done()
+	a.term.note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, counted(int64(ans.Files), "file"), byteSize(float64(ans.Bytes)))
+	return ans, nil
+}
+
+// A countedWriter counts what is written.
+type countedWriter struct {
+	w io.Writer
+	n int64
+}
+
+func (c *countedWriter) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// A progressGetter counts what is read.
+type progressGetter struct {
+	cas.Getter
+	p *progress
+}
+
+// Get implements cas.Getter.
+func (g progressGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	o, err := g.Getter.Get(ctx, id)
+	if err == nil {
+		g.p.Add(o.Size)
+	}
+	return o, err
+}
+
+func bundleImportCommand() command {
+	return command{
+		path: "bundle import", group: "bundles", help: "Bring a bundle from an archive into the store, once it is verified.",
+		more: "Strangers are turned away at the manifest. Nobody finds the bundle before all of it was verified as rye bundle verify does it. " +
+			"rye bundle install puts it to use.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
+		aka: []string{"bundle load", "bundle unpack"},
+		new: func() runner { return new(bundleImportRun) }, schema: "bundle-import/1", output: bundleImport{},
+	}
+}
+
+type bundleImportRun struct {
+	Archive string `arg:"" complete:"file" help:"The archive; \"-\" is standard input."`
+	signerFlags
+}
+
+type bundleImport struct {
+	Bundle   string `json:"bundle"`
+	Version  string `json:"version"`
+	Manifest string `json:"manifest"`
+	Files    int    `json:"files"`
+	Items    int    `json:"items"`
+	Bytes    int64  `json:"bytes"`
+}
+
+func newBundleImport(r *bundle.Report) bundleImport {
+	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes}
+}
+
+func (i bundleImport) text(t *terminal) {
+	t.printf("%s\n", i.Manifest)
+	t.note("imported %s@%s, verified, %s, %s", i.Bundle, i.Version, counted(int64(i.Files), "file"), counted(int64(i.Items), "item"))
+}
+
+func (c *bundleImportRun) run(ctx context.Context, a *app) (answer, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	v, err := c.vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	var l *located
+	if c.Archive == "-" {
+		l, err = b.locate(ctx, c.Archive)
+	} else {
+		l, err = b.atPath(c.Archive)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.where != inArchive {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is no archive", c.Archive), hint: []string{"rye bundle export " + quoteArg(c.Archive)}}
+	}
+	r, err := b.take(ctx, l, v)
+	if err != nil {
+		return nil, err
+	}
+	return newBundleImport(r), nil
+}
+
+// take imports an archive.
+func (b *bundles) take(ctx context.Context, l *located, v *vouching) (*bundle.Report, error) {
+	p := b.app.progress("importing", 0)
+	defer p.Done()
+	requires, err := b.requires(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	if v.options.Below, err = b.below(ctx, requires); err != nil {
+		return nil, err
+	}
+	s, err := b.store(true)
+	if err != nil {
+		return nil, err
+	}
+	r, err := install.Import(ctx, s, p.counted(l.file), v.options)
+	if _, ok := errors.AsType[*archive.Error](err); ok {
+		err = fmt.Errorf("%q: %w", l.place, err)
+	}
+	return r, err
+}

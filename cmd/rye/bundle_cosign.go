@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func bundleCosignCommand() command {
+	return command{
+		path: "bundle cosign", group: "bundles", help: "Add this key's signature to a bundle's manifest.",
+		more: "The bundle is verified first, but for the signatures of its manifest: what somebody signs they have looked at. Signatures of others stay, " +
+			"and no id changes. It is for a bundle of the project, or of the store.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n" +
+			"    rye bundle cosign acme/deploy --key release",
+		aka: []string{"bundle sign", "cosign"},
+		new: func() runner { return new(bundleCosignRun) }, schema: "bundle-cosign/1", output: bundleCosigned{},
+	}
+}
+
+type bundleCosignRun struct {
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	keyFlag
+}
+
+type bundleCosigned struct {
+	Bundle     string `json:"bundle"`
+	Version    string `json:"version"`
+	Manifest   string `json:"manifest"`
+	Key        string `json:"key"`
+	Signatures int    `json:"signatures"`
+	Changed    bool   `json:"changed"`
+	Allowed    bool   `json:"allowed"` // the policy lets it be used now
+}
+
+func (c bundleCosigned) text(t *terminal) {
+	if !c.Changed {
+		t.note("%s@%s is signed by %s already", c.Bundle, c.Version, short(c.Key))
+		return
+	}
+	t.printf("signed  %s@%s  %s\n", c.Bundle, c.Version, counted(int64(c.Signatures), "signature"))
+}
+
+func (c *bundleCosignRun) complete(_ context.Context, a *app, name, _ string) []candidate {
+	if name == "key" {
+		return completeKeys(a)
+	}
+	return nil
+}
+
+func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	l, err := b.locate(ctx, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	if l.where == inArchive || l.where == inBinary {
+		return nil, &fault{code: codeDenied, message: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.where),
+			hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
+	}
+	v, err := (&signerFlags{}).vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	k, err := a.signingKey(ctx, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.checkContent(ctx, l, v); err != nil {
+		return nil, err
+	}
+	if err := b.whole(ctx, l); err != nil {
+		return nil, err
+	}
+	doc, had := l.read.Document, len(l.read.Signatures)
+	if err := doc.Merge(v.options.Trust.Find, l.read.Signatures); err != nil {
+		return nil, err
+	}
+	if err := doc.Sign(k.Private, a.clock().UTC().Truncate(time.Second)); err != nil {
+		return nil, err
+	}
+	l.read.FileList.Document = doc
+	ans := bundleCosigned{Bundle: l.read.BundleID, Version: l.read.Version, Manifest: l.read.ID.String(), Key: k.Public().Fingerprint().String(),
+		Signatures: len(doc.Signatures), Changed: len(doc.Signatures) != had}
+	if err := b.writeSignatures(ctx, l, had, v); err != nil {
+		return nil, err
+	}
+	e, err := v.options.Trust.ExamineDocument(&doc, l.read.Expires, policy.ToUse)
+	if err != nil {
+		return nil, err
+	}
+	if ans.Allowed = e.Decision.Allowed; !ans.Allowed {
+		a.term.warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
+	}
+	return ans, nil
+}
+
+// checkContent verifies a bundle, but for who has signed its manifest so far.
+func (b *bundles) checkContent(ctx context.Context, l *located, v *vouching) error {
+	p := b.app.progress("verifying", 0)
+	defer p.Done()
+	src, below, err := b.source(ctx, l, p)
+	if err != nil {
+		return err
+	}
+	o := v.options
+	o.Below, o.AllowExtra = below, true
+	r, err := bundle.Verify(ctx, src, o)
+	if err != nil {
+		return err
+	}
+	var wrong []*bundle.Failure
+	for _, f := range r.Failures {
+		if no, ok := errors.AsType[*bundle.NotAdmittedError](f.Err); f.Check != bundle.CheckSignatures || !ok || no.Decision.Code == policy.DigestRevoked {
+			wrong = append(wrong, f)
+		}
+	}
+	if len(wrong) == 0 {
+		return nil
+	}
+	r.Failures = wrong
+	return &install.RefusedError{Report: r}
+}
+
+// writeSignatures puts the signatures of a bundle, which had so many before, where it is, and in the store if that has it.
+func (b *bundles) writeSignatures(ctx context.Context, l *located, before int, v *vouching) error {
+	body, err := l.read.Body()
+	if err != nil {
+		return err
+	}
+	s, err := b.store(l.where != inProject)
+	switch {
+	case errors.Is(err, fs.ErrNotExist): // which is no error: the manifest is what counts
+	case err != nil:
+		return err
+	default:
+		if id, err := s.Ref(install.Ref(l.read.ID)); err == nil && id.Digest == l.read.ID {
+			if err := install.Keep(ctx, s, l.read, body, v.options); err != nil {
+				return err
+			}
+		}
+	}
+	if l.where != inProject {
+		return nil
+	}
+	d, err := confine(l.dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	at, err := bundle.ManifestPath(l.id)
+	if err != nil {
+		return err
+	}
+	// Whoever has written another one since keeps it.
+	now, err := readManifest(l.dir, l.id)
+	if err != nil {
+		return err
+	}
+	if now.ID != l.read.ID || len(now.Signatures) != before {
+		return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
+	}
+	return d.write(at, 0o644, false, manifest.Join(nil, body, l.read.Signatures))
+}

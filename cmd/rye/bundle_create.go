@@ -1,0 +1,344 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func bundleCreateCommand() command {
+	return command{
+		path: "bundle create", group: "bundles", help: "Make a bundle of the project's items, and sign it.",
+		more: "bundle.yaml in the project says what belongs to the bundle. Without it, ID is needed, and what has this id or one below it belongs to " +
+			"the bundle. All files are put into the store and checked; then the list of them is signed and written to .ai/bundles/ID/manifest.yaml. " +
+			"If anything is wrong, all of it is told and nothing is written: every item must be valid, and signed by somebody whom the policy lets; " +
+			"what looks like a secret is refused. Files that have not changed are not read again, except with --paranoid.\n\n" +
+			"--sign REF signs these items first, as rye sign does. --sign alone does so with items that this key has signed before and that were " +
+			"changed since: it shows what changed, and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
+			"    rye bundle create --sign\n    rye bundle create --sign tool:acme/fetch 'directive:acme/*'",
+		aka: []string{"bundle make", "bundle build", "bundle new", "pack"},
+		new: func() runner { return new(bundleCreateRun) }, schema: "bundle-create/1", output: &bundleCreated{},
+	}
+}
+
+type bundleCreateRun struct {
+	ID       string   `arg:"" optional:"" name:"id" complete:"bundle" help:"Which bundle; that of bundle.yaml when left out."`
+	Refs     []string `arg:"" optional:"" name:"ref" complete:"own" help:"With --sign: the items to sign."`
+	Package  string   `placeholder:"DIR" complete:"dir" help:"Make it of what is in DIR instead of the project."`
+	Sign     bool     `help:"Sign the items REF first; without any, those that this key has signed before."`
+	Paranoid bool     `help:"Read and check every file, whatever is remembered."`
+	DryRun   bool     `name:"dry-run" help:"Check everything and write no manifest. The files go into the store."`
+	keyFlag
+}
+
+type bundleCreated struct {
+	Bundle     string         `json:"bundle"`
+	Version    string         `json:"version"`
+	Manifest   string         `json:"manifest"` // its id; empty if it was refused
+	File       string         `json:"file"`
+	Files      int            `json:"files"`
+	Items      int            `json:"items"`
+	Bytes      int64          `json:"bytes"`
+	Read       int64          `json:"read"`    // files whose bytes were read
+	Written    bool           `json:"written"` // false: it was there with these bytes
+	DryRun     bool           `json:"dry_run"`
+	Key        string         `json:"key"`
+	Signatures int            `json:"signatures"` // of the manifest
+	Allowed    bool           `json:"allowed"`    // the policy lets it be used now
+	Signed     []signLine     `json:"signed"`     // items that --sign has signed
+	Problems   []checkProblem `json:"problems"`   // with one nothing was made
+}
+
+func (c *bundleCreated) text(t *terminal) {
+	printProblems(t, c.Problems)
+	if c.Manifest == "" {
+		return
+	}
+	verb := "unchanged"
+	switch {
+	case c.DryRun:
+		verb = "would make"
+	case c.Written:
+		verb = "made"
+	}
+	t.printf("%s  %s@%s  %s\n", t.stdout.paint(roleGood, verb, t.ascii), c.Bundle, c.Version, c.Manifest)
+	if !c.DryRun {
+		t.note("%s: %s, %s, %s", c.File, counted(int64(c.Files), "file"), counted(int64(c.Items), "item"), byteSize(float64(c.Bytes)))
+	}
+}
+
+func (c *bundleCreateRun) complete(ctx context.Context, a *app, name, _ string) []candidate {
+	if name == "key" {
+		return completeKeys(a)
+	}
+	return nil
+}
+
+// A making is one rye bundle create.
+type making struct {
+	run    *bundleCreateRun
+	app    *app
+	found  *bundles
+	recipe *recipe.Recipe
+	trust  *trust
+	key    signer
+	store  *disk.Store
+	answer *bundleCreated
+	doc    manifest.Document // as it was signed
+}
+
+// errDryRun ends a creation before anything is written.
+var errDryRun = errors.New("nothing is written")
+
+func (c *bundleCreateRun) run(ctx context.Context, a *app) (answer, error) {
+	if strings.Contains(c.ID, ":") { // it is no id, and so the first ref
+		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
+	}
+	if len(c.Refs) > 0 && !c.Sign {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is to be signed, and there is no --sign", c.Refs[0]),
+			hint: []string{a.again("--sign")}}
+	}
+	if c.Package != "" {
+		a.globals.Project = c.Package
+	}
+	m, err := c.begin(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer m.found.close()
+	if c.Sign {
+		if ans, err := m.signItems(ctx); err != nil {
+			return ans, err
+		}
+		if c.DryRun && len(m.answer.Signed) > 0 {
+			a.term.note("the rest can be said when these are signed")
+			return m.answer, nil
+		}
+	}
+	return m.make(ctx)
+}
+
+// begin finds all that a bundle is made with.
+func (c *bundleCreateRun) begin(ctx context.Context, a *app) (*making, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	if b.root.root == "" {
+		_, err := a.project()
+		return nil, err
+	}
+	m := &making{run: c, app: a, found: b, answer: &bundleCreated{DryRun: c.DryRun, Signed: []signLine{}, Problems: []checkProblem{}}}
+	if m.recipe, err = c.recipe(b.root.root); err != nil {
+		return nil, err
+	}
+	m.answer.Bundle, m.answer.Version = m.recipe.ID, m.recipe.Version
+	if m.trust, err = a.trust(); err != nil {
+		return nil, err
+	}
+	if m.key, err = a.signingKey(ctx, c.Key); err != nil {
+		return nil, err
+	}
+	m.answer.Key = m.key.Public().Fingerprint().String()
+	if m.store, err = b.store(true); err != nil {
+		b.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// firstVersion is that of a bundle without bundle.yaml and without a manifest.
+const firstVersion = "0.1.0"
+
+// recipe reads bundle.yaml, or does without.
+func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
+	r, err := readRecipe(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case r != nil && c.ID != "" && c.ID != r.ID:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q makes the bundle %q, and %q was asked for", recipe.File, r.ID, c.ID),
+			hint: []string{"rye bundle create " + quoteArg(r.ID)}, details: map[string]any{"bundle": r.ID}}
+	case r != nil:
+		return r, nil
+	case c.ID == "":
+		name := slug(filepath.Base(dir))
+		if !validBundleID(name) {
+			name = "bundle"
+		}
+		return nil, &fault{code: codeConfig, message: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
+			why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + firstVersion, "include: [\".ai/**\"]"},
+			hint:    []string{"rye bundle create " + name, "rye help bundle"},
+			details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
+	}
+	version := firstVersion
+	if old, err := readManifest(dir, c.ID); err == nil {
+		version = old.Version
+	}
+	if r, err = recipe.New(c.ID, version); err != nil {
+		return nil, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"bundle": c.ID}}
+	}
+	return r, nil
+}
+
+// make makes the bundle.
+func (m *making) make(ctx context.Context) (answer, error) {
+	a, c := m.app, m.run
+	below, err := m.found.below(ctx, m.recipe.Requires)
+	if err != nil {
+		return nil, err
+	}
+	cache := a.statCache(c.Paranoid)
+	defer cache.close(ctx, a)
+	memory, err := m.memory()
+	if err != nil {
+		a.term.warn("nothing is remembered, and everything checked: %v", err)
+	}
+	p := a.progress("reading", 0)
+	defer p.Done()
+	var files, size int64
+	made, err := create.Create(ctx, create.Options{
+		Dir: m.found.root.root, Recipe: m.recipe, Trust: m.trust.exam(), Below: below, Listed: m.listed(), Store: m.store, Sign: m.sign,
+		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid,
+		Progress: func(n, bytes int64) {
+			files, size = n, bytes
+			if p != nil {
+				p.done.Store(bytes)
+			}
+		},
+	})
+	p.Done()
+	switch refused, ok := errors.AsType[*create.RefusedError](err); {
+	case ok:
+		return m.refused(refused)
+	case errors.Is(err, errDryRun):
+		m.answer.Manifest, m.answer.Files, m.answer.Bytes, m.answer.Signatures = m.doc.ID.String(), int(files), size, len(m.doc.Signatures)
+		m.admitted()
+		return m.answer, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, w := range made.Warnings {
+		a.term.warn("extractors: %s", classify(w).message)
+	}
+	cache.files.Add(int64(len(made.Files)))
+	cache.read.Add(made.Read)
+	return m.keep(ctx, made)
+}
+
+// sign adds our signature to the manifest.
+func (m *making) sign(d *manifest.Document) error {
+	if err := d.Sign(m.key.Private, m.app.clock().UTC().Truncate(time.Second)); err != nil {
+		return err
+	}
+	m.doc = *d
+	if m.run.DryRun {
+		return errDryRun
+	}
+	return nil
+}
+
+// keep names the bundle in the store, so that gc leaves its files alone, and answers.
+func (m *making) keep(ctx context.Context, made *create.Result) (answer, error) {
+	id, err := m.store.Ref(install.Ref(made.ID))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if made.Written || id.Digest != made.ID {
+		body, err := made.Body()
+		if err != nil {
+			return nil, err
+		}
+		if err := install.Keep(ctx, m.store, &made.Bundle, body, bundle.VerifyOptions{Trust: m.trust.exam()}); err != nil {
+			return nil, err
+		}
+	}
+	ans := m.answer
+	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items, made.FileList.Bytes
+	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
+	m.admitted()
+	return ans, nil
+}
+
+// admitted says what the policy makes of the manifest. One signature may not be enough.
+func (m *making) admitted() {
+	e, err := m.trust.exam().ExamineDocument(&m.doc, m.recipe.Expires, policy.ToUse)
+	if err != nil {
+		m.app.term.warn("that is not enough: %s", classify(err).message)
+		return
+	}
+	m.answer.Allowed = e.Decision.Allowed
+	if !e.Decision.Allowed {
+		m.app.term.warn("that is not enough: %q %s", m.doc.Name, e.Decision.Reason())
+	}
+}
+
+// memory is what remembers that this bundle was checked, as long as this rye and the library are the same.
+func (m *making) memory() (*create.Memory, error) {
+	dir, err := m.app.bundleMemories()
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var under bytes.Buffer
+	fmt.Fprintf(&under, "%+v\n", thisVersion())
+	under.Write(std.Manifest())
+	for _, r := range m.recipe.Requires {
+		if at, err := m.found.installed(r.BundleID); err == nil && at != nil {
+			fmt.Fprintf(&under, "%s %s\n", r.BundleID, at.ID)
+		}
+	}
+	sum := cas.Sum([]byte(m.found.root.root + "\x00" + m.recipe.ID))
+	return &create.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16])), Under: cas.Sum(under.Bytes())}, nil
+}
+
+// bundleMemories is the directory of what was found good.
+func (a *app) bundleMemories() (string, error) {
+	s := a.dir(cachePlace)
+	return filepath.Join(s.value, "bundles"), s.err
+}
+
+// listed says whether a manifest of the project that the policy admits lists a digest, which is what lets an item with
+// a signature of the first format be bundled.
+func (m *making) listed() func(cas.Digest) bool {
+	all := sync.OnceValue(func() map[cas.Digest]bool {
+		found := map[cas.Digest]bool{}
+		dir := m.found.root.root
+		ids, _ := projectBundles(dir)
+		for _, id := range ids {
+			read, err := readManifest(dir, id)
+			if err != nil {
+				continue
+			}
+			e, err := m.trust.exam().ExamineDocument(&read.Document, read.Expires, policy.ToUse)
+			if err != nil || !e.Decision.Allowed {
+				continue
+			}
+			for i := range read.Files {
+				found[read.Files[i].Digest] = true
+			}
+		}
+		return found
+	})
+	return func(d cas.Digest) bool { return all()[d] }
+}

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+)
+
+func bundleInspectCommand() command {
+	return command{
+		path: "bundle inspect", group: "bundles", help: "Show what a bundle says of itself, and what it could do.",
+		more: "It reads all of it and believes none of it: nothing is run, written or remembered, and nobody is asked who may sign. It lists what can " +
+			"be executed, and every host, path, secret and capability that the items name. rye bundle verify says whose word that is.\n\n" +
+			"Examples:\n\n    rye bundle inspect deploy.tar.zst\n    rye bundle inspect acme/deploy --json",
+		aka: []string{"bundle show", "bundle info", "bundle cat"},
+		new: func() runner { return new(bundleInspectRun) }, schema: "bundle-inspect/1", output: &bundleInspection{},
+	}
+}
+
+type bundleInspectRun struct {
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+}
+
+// bundleInspection is what is in a bundle. Nobody has vouched for any of it.
+type bundleInspection struct {
+	Bundle       string          `json:"bundle"`
+	Version      string          `json:"version"`
+	Manifest     string          `json:"manifest"`
+	Where        string          `json:"where"`
+	Place        string          `json:"place"`
+	Trust        string          `json:"trust"` // "unverified", always
+	Description  string          `json:"description"`
+	License      string          `json:"license"`
+	Entrypoint   string          `json:"entrypoint"`
+	Expires      string          `json:"expires,omitempty"`
+	Requires     []requireLine   `json:"requires"`
+	SignedBy     []string        `json:"signed_by"` // fingerprints that signature lines name, which nobody has checked
+	Files        []contentLine   `json:"files"`
+	Bytes        int64           `json:"bytes"`
+	Items        []contentItem   `json:"items"`
+	Executable   []mentionLine   `json:"executable"`
+	Hosts        []mentionLine   `json:"hosts"`
+	Places       []mentionLine   `json:"paths"`
+	Secrets      []mentionLine   `json:"secrets"`
+	Capabilities []mentionLine   `json:"capabilities"`
+	Outside      []mentionLine   `json:"outside"` // what runs items and isn't in the bundle
+	Evidence     []evidenceLine  `json:"evidence"`
+	Failures     []bundleFailure `json:"failures"`
+}
+
+type requireLine struct {
+	Bundle  string `json:"bundle"`
+	Version string `json:"version"`
+}
+
+type contentLine struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+	Bytes  int64  `json:"bytes"`
+	Mode   string `json:"mode"`
+	Ref    string `json:"ref,omitempty"`
+}
+
+type contentItem struct {
+	Ref          string   `json:"ref"`
+	Path         string   `json:"path"`
+	Version      string   `json:"version"`
+	Title        string   `json:"title,omitempty"`
+	Description  string   `json:"description,omitempty"`
+	Type         string   `json:"type,omitempty"`
+	Executor     string   `json:"executor,omitempty"`
+	Risk         string   `json:"risk,omitempty"`
+	Network      string   `json:"network,omitempty"`
+	Secrets      []string `json:"secrets"`
+	Capabilities []string `json:"capabilities"`
+	Problems     []string `json:"problems"`
+}
+
+// A mentionLine is something that files speak of.
+type mentionLine struct {
+	What  string   `json:"what"`
+	Paths []string `json:"paths"`
+}
+
+func (c *bundleInspectRun) run(ctx context.Context, a *app) (answer, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	l, err := b.locate(ctx, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	p := a.progress("reading", 0)
+	defer p.Done()
+	src, below, err := b.source(ctx, l, p)
+	if err != nil {
+		return nil, err
+	}
+	if l.where == inBinary {
+		below = nil // it is the library itself
+	}
+	n, err := bundle.Inspect(ctx, src, below, "")
+	if err != nil {
+		return nil, err
+	}
+	p.Done()
+	ans := newBundleInspection(l, n)
+	if n.Bundle == nil {
+		f := &fault{code: "PARSING_ERROR", message: fmt.Sprintf("there is no manifest in %q that can be read", l.place), details: map[string]any{"failures": ans.Failures}}
+		for _, line := range ans.Failures {
+			f.why = append(f.why, line.text())
+		}
+		return ans, f
+	}
+	return ans, nil
+}
+
+func newBundleInspection(l *located, n *bundle.Inspection) *bundleInspection {
+	ans := &bundleInspection{Bundle: l.id, Where: l.where, Place: l.place, Trust: "unverified", Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
+		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
+		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
+		Evidence: []evidenceLine{}, Failures: []bundleFailure{}}
+	for _, f := range n.Failures {
+		ans.Failures = append(ans.Failures, newBundleFailure(f))
+	}
+	if n.Bundle == nil {
+		return ans
+	}
+	ans.Bundle, ans.Version, ans.Manifest, ans.Bytes = n.BundleID, n.Version, n.ID.String(), n.Bytes
+	ans.Description, ans.License, ans.Entrypoint, ans.Expires = n.Description, n.License, n.Entrypoint, dateText(n.Expires)
+	for _, r := range n.Requires {
+		ans.Requires = append(ans.Requires, requireLine{r.BundleID, r.Version})
+	}
+	for _, s := range n.Signatures {
+		ans.SignedBy = append(ans.SignedBy, s.Key.String())
+	}
+	for _, f := range n.Bundle.Files {
+		ans.Files = append(ans.Files, contentLine{f.Path, f.Digest.String(), f.Size, f.Mode.String(), f.Ref})
+	}
+	for _, s := range n.Items {
+		it := contentItem{Ref: s.Ref, Path: s.Path, Version: s.Version, Title: s.Title, Description: s.Description, Type: s.Type, Executor: s.Executor,
+			Risk: s.Risk, Network: s.Network, Secrets: append([]string{}, s.Secrets...), Capabilities: append([]string{}, s.Capabilities...), Problems: []string{}}
+		for _, p := range s.Problems {
+			it.Problems = append(it.Problems, p.Error())
+		}
+		ans.Items = append(ans.Items, it)
+	}
+	for _, e := range n.Evidence {
+		ans.Evidence = append(ans.Evidence, evidenceLine{e.Name, e.Type, e.Digest.String(), e.Size, []string{}})
+	}
+	return ans
+}
+
+func mentionLines(all []bundle.Mention) []mentionLine {
+	out := []mentionLine{}
+	for _, m := range all {
+		out = append(out, mentionLine{m.What, m.Paths})
+	}
+	return out
+}
+
+// text shows first what it says of itself, then what it could do.
+func (n *bundleInspection) text(t *terminal) {
+	if n.Manifest == "" {
+		return
+	}
+	t.note("nothing here is verified: this is what the bundle says of itself")
+	rows := [][]string{{"bundle", n.Bundle + "@" + n.Version}, {"manifest", n.Manifest}, {"in", n.Place + " (" + n.Where + ")"}}
+	for _, line := range [][]string{{"description", n.Description}, {"license", n.License}, {"entrypoint", n.Entrypoint}, {"expires", n.Expires}} {
+		if line[1] != "" {
+			rows = append(rows, line)
+		}
+	}
+	for _, r := range n.Requires {
+		rows = append(rows, []string{"requires", r.Bundle + " " + r.Version})
+	}
+	for _, s := range n.SignedBy {
+		rows = append(rows, []string{"signature", "of " + short(s) + ", not checked"})
+	}
+	if len(n.SignedBy) == 0 && n.Where != inBinary {
+		rows = append(rows, []string{"signature", "none"})
+	}
+	rows = append(rows, []string{"files", fmt.Sprintf("%d, %s", len(n.Files), byteSize(float64(n.Bytes)))})
+	for _, e := range n.Evidence {
+		rows = append(rows, []string{"evidence", e.Name + " (" + e.Type + ")"})
+	}
+	t.rows(rows)
+	t.printf("items\n")
+	rows = nil
+	for _, it := range n.Items {
+		rows = append(rows, []string{"  " + it.Ref, cmp.Or(it.Version, "-"), cmp.Or(it.Risk, "-"), it.Description})
+	}
+	t.rows(rows)
+	for _, m := range []struct {
+		what string
+		all  []mentionLine
+	}{{"can be executed", n.Executable}, {"hosts", n.Hosts}, {"paths on the machine", n.Places}, {"secrets", n.Secrets},
+		{"capabilities", n.Capabilities}, {"runs on, from outside", n.Outside}} {
+		printMentions(t, m.what, m.all)
+	}
+	for _, f := range n.Failures {
+		t.printf("%s  %s\n", t.stdout.paint(roleWarn, "not as it says", t.ascii), f.text())
+	}
+}
+
+// printMentions writes what files speak of, and which.
+func printMentions(t *terminal, what string, all []mentionLine) {
+	if len(all) == 0 {
+		t.printf("%s: none\n", what)
+		return
+	}
+	t.printf("%s\n", what)
+	var rows [][]string
+	for _, m := range all {
+		paths := strings.Join(m.Paths[:min(len(m.Paths), 3)], ", ")
+		if more := len(m.Paths) - 3; more > 0 {
+			paths += fmt.Sprintf(" and %d more", more)
+		}
+		rows = append(rows, []string{"  " + m.What, paths})
+	}
+	t.rows(rows)
+}

@@ -1,0 +1,397 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+func bundleInstallCommand() command {
+	return command{
+		path: "bundle install", group: "bundles", help: "Make a bundle's items usable outside of projects, once it is verified.",
+		more: "The installed version of a bundle is one file in the user space, .ai/bundles/ID/manifest.yaml, which is replaced at once; the files " +
+			"stay in the store, and the versions before can be rolled back to. By its name, and from an archive, a bundle never goes back to an older " +
+			"version; by its digest, or as ID@VERSION, it does.\n\nExamples:\n\n    rye bundle install deploy.tar.zst\n    rye bundle install acme/deploy\n" +
+			"    rye bundle install blake3:…",
+		aka: []string{"install", "bundle add", "bundle update"},
+		new: func() runner { return new(bundleInstallRun) }, schema: "bundle-install/1", output: bundleInstalled{},
+	}
+}
+
+type bundleInstallRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"An archive, a bundle of the store or the project, or a digest."`
+	signerFlags
+}
+
+// bundleInstalled is what is installed now, and what was before.
+type bundleInstalled struct {
+	Bundle   string       `json:"bundle"`
+	Version  string       `json:"version"`
+	Manifest string       `json:"manifest"`
+	Changed  bool         `json:"changed"`
+	Before   *versionLink `json:"before,omitempty"`
+	Items    int          `json:"items"`
+}
+
+func (i bundleInstalled) text(t *terminal) {
+	if !i.Changed {
+		t.note("%s@%s is installed already", i.Bundle, i.Version)
+		return
+	}
+	t.printf("installed  %s@%s  %s\n", i.Bundle, i.Version, i.Manifest)
+	if i.Before != nil {
+		t.note("%s was there before: rye bundle rollback %s %s", i.Before.Version, i.Bundle, i.Before.Version)
+	}
+}
+
+func (c *bundleInstallRun) run(ctx context.Context, a *app) (answer, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	v, err := c.vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.store(true); err != nil {
+		return nil, err
+	}
+	l, byName, err := b.toInstall(ctx, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	var id cas.Digest
+	switch l.where {
+	case inBinary:
+		return nil, &fault{code: codeDenied, message: "\"rye/std\" is part of every rye: it is there already", details: map[string]any{"reason": "builtin"}}
+	case inArchive:
+		r, err := b.take(ctx, l, v)
+		if err != nil {
+			return nil, err
+		}
+		id = r.ID
+	case inProject:
+		if id, err = b.takeProject(ctx, l, v); err != nil {
+			return nil, err
+		}
+	default:
+		id = l.read.ID
+	}
+	return b.install(ctx, install.Request{ID: id, ByName: byName}, v)
+}
+
+// toInstall finds what is to be installed. An id alone means the newest there is, which is not what is installed.
+func (b *bundles) toInstall(ctx context.Context, text string) (l *located, byName bool, err error) {
+	id, version, given := strings.Cut(text, "@")
+	if text == "-" || strings.HasPrefix(text, "blake3:") || looksLikePath(text) || !validBundleID(id) || id == libraryID {
+		l, err = b.locate(ctx, text)
+		return l, !strings.HasPrefix(text, "blake3:"), err
+	}
+	if b.root.root != "" && !given {
+		ids, err := projectBundles(b.root.root)
+		if err != nil {
+			return nil, false, err
+		}
+		if slices.Contains(ids, id) {
+			return &located{where: inProject, place: b.root.root, id: id, dir: b.root.root}, true, nil
+		}
+	}
+	digest, err := b.latest(ctx, id, version)
+	if err != nil {
+		return nil, false, err
+	}
+	if !digest.IsZero() {
+		l, err = b.stored(ctx, digest)
+		return l, !given, err
+	}
+	l, err = b.locate(ctx, text)
+	return l, !given, err
+}
+
+// takeProject brings a bundle of a project into the store as an archive would be: what a store has may not be all of
+// it, or not what lies there now.
+func (b *bundles) takeProject(ctx context.Context, l *located, v *vouching) (cas.Digest, error) {
+	if err := b.whole(ctx, l); err != nil {
+		return cas.Digest{}, err
+	}
+	body, err := l.read.Body()
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(archive.Write(ctx, w, body, l.read.Signatures, l.has)) }()
+	defer r.Close()
+	report, err := b.take(ctx, &located{where: inArchive, place: l.place, file: r, read: l.read}, v)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	return report.ID, nil
+}
+
+// install makes a bundle of the store the installed one.
+func (b *bundles) install(ctx context.Context, r install.Request, v *vouching) (answer, error) {
+	s, err := b.store(true)
+	if err != nil {
+		return nil, err
+	}
+	list, err := bundle.ReadStored(ctx, s, s, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := b.installed(list.BundleID)
+	if err != nil && !isUnreadablePointer(err) {
+		return nil, err
+	}
+	if v.options.Below, err = b.below(ctx, list.Requires); err != nil {
+		return nil, err
+	}
+	space, err := b.space()
+	if err != nil {
+		return nil, err
+	}
+	report, err := space.Install(ctx, r, v.options)
+	if err != nil {
+		return nil, err
+	}
+	return newBundleInstalled(report, before), nil
+}
+
+// isUnreadablePointer reports whether what is installed can't be read, which installing it anew helps against.
+func isUnreadablePointer(err error) bool {
+	_, ok := errors.AsType[*install.ManifestError](err)
+	return ok
+}
+
+func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInstalled {
+	ans := bundleInstalled{Bundle: r.BundleID, Version: r.Version, Manifest: r.ID.String(), Changed: true, Items: len(r.Vouched)}
+	if before != nil && before.Bundle != nil {
+		ans.Changed = before.ID != r.ID
+		if ans.Changed {
+			ans.Before = &versionLink{before.Version, before.ID.String()}
+		}
+	}
+	return ans
+}
+
+func bundleRemoveCommand() command {
+	return command{
+		path: "bundle remove", group: "bundles", help: "Take a bundle out of use, and forget the versions before.",
+		more: "It asks first. What is remembered against rollback stays. With a digest it is a bundle of the store that is no longer kept there; " +
+			"what is installed keeps its files. The files go with the next rye store gc that may take them.\n\nExamples:\n\n" +
+			"    rye bundle remove acme/deploy\n    rye bundle remove blake3:… --yes",
+		aka: []string{"bundle rm", "bundle uninstall", "bundle delete"},
+		new: func() runner { return new(bundleRemoveRun) }, schema: "bundle-remove/1", output: bundleRemoved{},
+	}
+}
+
+type bundleRemoveRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"The id of an installed bundle, or the digest of one in the store."`
+}
+
+type bundleRemoved struct {
+	Bundle   string `json:"bundle"`
+	Version  string `json:"version"`
+	Manifest string `json:"manifest"`
+	Previous int    `json:"previous"` // versions before it
+	Where    string `json:"where"`
+}
+
+func (r bundleRemoved) text(t *terminal) {
+	t.printf("removed  %s@%s  %s\n", r.Bundle, r.Version, r.Where)
+}
+
+func (c *bundleRemoveRun) run(ctx context.Context, a *app) (answer, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	if strings.HasPrefix(c.Bundle, "blake3:") {
+		return c.forget(ctx, b)
+	}
+	space, err := b.space()
+	if err != nil {
+		return nil, err
+	}
+	at, err := space.Get(c.Bundle)
+	if isUnreadablePointer(err) {
+		at, err = &install.Installed{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: c.Bundle, Version: "?"}}}, nil
+	}
+	if _, none := errors.AsType[*install.NotInstalledError](err); none {
+		f := classify(err)
+		if found := near(c.Bundle, b.names(ctx)); len(found) > 0 {
+			f.why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
+		}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	question := fmt.Sprintf("remove %s@%s", at.BundleID, at.Version)
+	if n := len(at.Previous); n > 0 {
+		question += fmt.Sprintf(" and the %s before it", counted(int64(n), "version"))
+	}
+	if err := a.confirm(ctx, question+"?"); err != nil {
+		return nil, err
+	}
+	if _, err := b.store(true); err != nil {
+		return nil, err
+	}
+	if space, err = b.space(); err != nil {
+		return nil, err
+	}
+	if err := space.Remove(ctx, c.Bundle); err != nil {
+		return nil, err
+	}
+	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), inUser}, nil
+}
+
+// forget takes a bundle's name away in the store, the one of its document first.
+func (c *bundleRemoveRun) forget(ctx context.Context, b *bundles) (answer, error) {
+	l, err := b.locate(ctx, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.store(true)
+	if err != nil {
+		return nil, err
+	}
+	name := install.Ref(l.read.ID)
+	if err := b.app.confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.read.BundleID, l.read.Version)); err != nil {
+		return nil, err
+	}
+	for _, ref := range []string{name, name + "/files", name + "/evidence"} {
+		old, err := s.Ref(ref)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = s.SetRef(ctx, ref, old, cas.ID{})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return bundleRemoved{l.read.BundleID, l.read.Version, l.read.ID.String(), 0, inStore}, nil
+}
+
+func bundleRollbackCommand() command {
+	return command{
+		path: "bundle rollback", group: "bundles", help: "Make a version that was installed before the installed one again.",
+		more: "Without a version it is the latest that is older than the installed one. It asks first, since what was mended since then is broken again; " +
+			"all of the version is verified as it is for rye bundle install.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
+			"    rye bundle rollback acme/deploy 1.3.0 --yes",
+		aka: []string{"rollback", "bundle downgrade", "bundle undo"},
+		new: func() runner { return new(bundleRollbackRun) }, schema: "bundle-rollback/1", output: bundleInstalled{},
+	}
+}
+
+type bundleRollbackRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"The id of an installed bundle."`
+	To     string `arg:"" optional:"" name:"version" help:"A version, or the digest of its manifest."`
+	signerFlags
+}
+
+// complete offers the versions to go back to.
+func (c *bundleRollbackRun) complete(_ context.Context, a *app, name, _ string) (out []candidate) {
+	b, err := a.bundles()
+	if err != nil || name != "version" {
+		return nil
+	}
+	space, err := b.space()
+	if err != nil {
+		return nil
+	}
+	all, _ := space.List(context.Background())
+	for _, at := range all {
+		for _, v := range at.Previous {
+			out = append(out, candidate{v.Version, at.BundleID + " " + v.ID.Short()})
+		}
+	}
+	return out
+}
+
+func (c *bundleRollbackRun) run(ctx context.Context, a *app) (answer, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	v, err := c.vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	space, err := b.space()
+	if err != nil {
+		return nil, err
+	}
+	at, err := space.Get(c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.target(at)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version, to.Version)); err != nil {
+		return nil, err
+	}
+	s, err := b.store(true)
+	if err != nil {
+		return nil, err
+	}
+	old, err := bundle.ReadStored(ctx, s, s, to.ID)
+	if err != nil {
+		return nil, err
+	}
+	if v.options.Below, err = b.below(ctx, old.Requires); err != nil {
+		return nil, err
+	}
+	if space, err = b.space(); err != nil {
+		return nil, err
+	}
+	r, err := space.Rollback(ctx, c.Bundle, to.ID, v.options)
+	if err != nil {
+		return nil, err
+	}
+	return newBundleInstalled(r, at), nil
+}
+
+// target is the version to go back to.
+func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, error) {
+	var fit []install.Version
+	for _, p := range at.Previous {
+		switch {
+		case c.To == "" && manifest.CompareVersions(p.Version, at.Version) < 0 && len(fit) == 0, c.To != "" && (c.To == p.Version || c.To == p.ID.String()):
+			fit = append(fit, p)
+		}
+	}
+	f := &fault{details: map[string]any{"bundle": at.BundleID}}
+	for _, p := range at.Previous {
+		f.why = append(f.why, p.Version+"  "+p.ID.String())
+	}
+	switch {
+	case len(fit) == 1:
+		return fit[0], nil
+	case len(fit) > 1:
+		f.code, f.message = "AMBIGUOUS", fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
+	case c.To == at.Version || c.To == at.ID.String():
+		f.code, f.message = codeValidation, fmt.Sprintf("%s@%s is the installed one", at.BundleID, at.Version)
+	case c.To == "":
+		f.code, f.message = codeItem, fmt.Sprintf("no version of %q before %s was installed", at.BundleID, at.Version)
+	default:
+		f.code, f.message = codeItem, fmt.Sprintf("%q was never installed as %q", at.BundleID, c.To)
+	}
+	return install.Version{}, f
+}

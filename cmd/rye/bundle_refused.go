@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/recipe"
+)
+
+// refused tells all that keeps files from being a bundle, each with its place, and what helps.
+func (m *making) refused(e *create.RefusedError) (answer, error) {
+	var secrets, unsigned []string
+	for i := range e.Problems {
+		p := &e.Problems[i]
+		m.problem(p)
+		f := classify(p.Err)
+		if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
+			secrets = append(secrets, s.Path)
+		}
+		if p.Ref != "" && (f.code == "UNSIGNED" || f.code == "INTEGRITY_FAILED" || f.code == "UNTRUSTED_KEY") {
+			unsigned = append(unsigned, p.Ref)
+		}
+	}
+	n, same := 0, code("")
+	for _, p := range m.answer.Problems {
+		if p.Severity != severityError {
+			continue
+		}
+		if n++; n == 1 {
+			same = p.Code
+		} else if p.Code != same {
+			same = codeValidation
+		}
+	}
+	f := &fault{code: same, message: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID, counted(int64(n), "problem")), err: e}
+	if slices.Sort(secrets); len(secrets) > 0 {
+		f.why = append(f.why, "if that is no secret, "+recipe.File+" says so:", "allow-secret:")
+		for _, path := range slices.Compact(secrets) {
+			f.why = append(f.why, fmt.Sprintf("  %q: WHY IT MAY BE THERE", path))
+		}
+	}
+	if slices.Sort(unsigned); len(unsigned) > 0 {
+		unsigned = slices.Compact(unsigned)
+		const most = 8
+		refs := make([]string, 0, most)
+		for _, ref := range unsigned[:min(len(unsigned), most)] {
+			refs = append(refs, quoteArg(ref))
+		}
+		f.hint = append(f.hint, "rye bundle create --sign "+strings.Join(refs, " "))
+		if len(unsigned) > most {
+			f.hint = append(f.hint, "rye sign --all")
+		}
+	}
+	return m.answer, f
+}
+
+// problem adds a line for each thing that is wrong.
+func (m *making) problem(p *create.Problem) {
+	at := checkProblem{Severity: severityError, Ref: p.Ref, Space: inProject, File: p.Path}
+	if at.File == "" {
+		at.File = recipe.File
+	}
+	if invalid, ok := errors.AsType[*create.InvalidError](p.Err); ok {
+		for _, v := range invalid.Problems {
+			l := at
+			if v.Warning {
+				l.Severity = severityWarning
+			}
+			l.Code, l.Line, l.Column, l.Field, l.Message = codeValidation, v.At.Line, v.At.Column, v.Field, v.Message
+			m.answer.Problems = append(m.answer.Problems, l)
+		}
+		return
+	}
+	f := classify(p.Err)
+	at.Code, at.Message = f.line().Code, f.message
+	if at.Code == codeUnknown {
+		at.Code = codeValidation
+	}
+	if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
+		at.Line, at.Column, at.Message = s.Line, s.Column, fmt.Sprintf("looks like a secret (%s): %s", s.Rule, s.Excerpt)
+		if s.Line == 0 {
+			at.Message = fmt.Sprintf("files of this name hold secrets (%s)", s.Excerpt)
+		}
+	}
+	m.answer.Problems = append(m.answer.Problems, at)
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// library verifies rye/std, for which the binary vouches: that its files are those of its manifest, and no others, and
+// that the policy, if there is one, has revoked none of its items.
+func (c *bundleVerifyRun) library(ctx context.Context, a *app, l *located) (answer, error) {
+	if len(c.Signer) > 0 || len(c.Require) > 0 {
+		return nil, &fault{code: codeValidation, message: "\"rye/std\" is part of this binary, which vouches for it: nobody else has signed it",
+			hint: []string{"rye bundle verify " + libraryID}}
+	}
+	t, err := a.trust()
+	if err != nil && !isNobody(err) {
+		return nil, err
+	}
+	ans := &bundleReport{Bundle: l.id, Version: l.read.Version, Manifest: l.read.ID.String(), Where: l.where, Place: l.place, Trust: "builtin",
+		Of: len(l.read.Files), Extra: c.AllowExtra, Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}}
+	failures, err := libraryFailures(ctx, l.read, t, &ans.Items)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range failures {
+		ans.Failures = append(ans.Failures, newBundleFailure(f))
+	}
+	if t != nil {
+		ans.Policy, ans.PolicyID, ans.Origin = t.root.path, t.root.side.Policy.ID().String(), t.root.origin
+	}
+	if f := ans.fault(failures); f != nil {
+		ans.Trust = "refused"
+		return ans, f.asked()
+	}
+	ans.Allowed, ans.Files, ans.Bytes = true, int64(len(l.read.Files)), l.read.Bytes
+	return ans, nil
+}
+
+// libraryFailures looks at every file of the library, and at every item.
+func libraryFailures(ctx context.Context, b *bundle.Bundle, t *trust, items *int) (all []*bundle.Failure, err error) {
+	if err := std.Check(); err != nil {
+		for _, e := range each(err) {
+			wrong, ok := errors.AsType[*std.Error](e)
+			if !ok {
+				return nil, err
+			}
+			all = append(all, &bundle.Failure{Check: bundle.CheckDigest, Path: wrong.Path, Expected: wrong.Expected.String(), Found: wrong.Found.String()})
+		}
+		return all, nil
+	}
+	o := ai.Options{Spaces: []*ai.Space{librarySpace()}}
+	if t != nil {
+		o.Trust = t.exam()
+	}
+	v, err := ai.NewView(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	admit := ai.NewAdmitter(v, o.Trust)
+	admit.KeepTrees()
+	var mu sync.Mutex
+	err = inParallel(ctx, len(b.Files), func(i int) {
+		f := &b.Files[i]
+		if f.Ref == "" {
+			return
+		}
+		at, err := v.At(v.Spaces()[0], f.Path[len(".ai/"):])
+		var it *ai.Item
+		if err == nil {
+			it, err = v.Load(ctx, at)
+		}
+		if err == nil {
+			err = admit.Require(ctx, it, policy.ToUse)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			all = append(all, &bundle.Failure{Check: bundle.CheckItem, Path: f.Path, Ref: f.Ref, Err: err})
+		} else {
+			*items++
+		}
+	})
+	return all, err
+}
+
+// each takes joined errors apart.
+func each(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()
+	}
+	return []error{err}
+}

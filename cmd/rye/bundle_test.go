@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/secret"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A bundleHome is a project, a home, and a clock.
+type bundleHome struct {
+	t    *testing.T
+	dir  string
+	home string
+	now  time.Time
+}
+
+func newBundleHome(t *testing.T) *bundleHome {
+	t.Helper()
+	h := &bundleHome{t, t.TempDir(), t.TempDir(), time.Now()}
+	if real, err := filepath.EvalSymlinks(h.dir); err == nil {
+		h.dir = real
+	}
+	h.write(".git/HEAD", "x")
+	h.write(".ai/tools/acme/x.py", itemText("x"))
+	h.rye(exitDone, "key", "new", "--owner", "Me")
+	return h
+}
+
+func (h *bundleHome) write(name, text string) {
+	h.t.Helper()
+	path := filepath.Join(h.dir, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// rye runs a command line in the project, wants its exit status, and returns all it says.
+func (h *bundleHome) rye(want int, args ...string) string {
+	h.t.Helper()
+	host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
+	host.getwd, host.now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
+	got := run(host, commands(), args)
+	if got != want {
+		h.t.Fatalf("%q: exit %d, want %d\n%s%s", args, got, want, stdout, stderr)
+	}
+	return stdout.String() + stderr.String()
+}
+
+// TestBundleExpired: an expired bundle is refused wherever it is, in the same words.
+func TestBundleExpired(t *testing.T) {
+	h := newBundleHome(t)
+	old, next := filepath.Join(h.home, "old.tar.zst"), filepath.Join(h.home, "new.tar.zst")
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\nexpires: \""+h.now.Add(48*time.Hour).UTC().Format(time.DateOnly)+"\"\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(exitDone, "bundle", "export", "-o", old)
+	h.rye(exitDone, "bundle", "install", old)
+	h.write("bundle.yaml", "id: acme\nversion: 2.0.0\n")
+	h.rye(exitDone, "bundle", "create")
+	h.rye(exitDone, "bundle", "export", "-o", next)
+	h.rye(exitDone, "bundle", "install", next)
+	h.now = h.now.Add(96 * time.Hour)
+	for _, args := range [][]string{{"verify", old}, {"import", old}, {"install", old}, {"rollback", "acme", "--yes"}} {
+		want := exitRefused
+		if args[0] == "verify" {
+			want = exitNo
+		}
+		if out := h.rye(want, append([]string{"--json", "bundle"}, args...)...); !strings.Contains(out, `"code":"EXPIRED"`) {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	h.rye(exitDone, "bundle", "verify", next)
+	if out := h.rye(exitDone, "bundle", "list", "--all"); !strings.Contains(out, ", expired ") {
+		t.Errorf("%s", out)
+	}
+	h.rye(exitDone, "bundle", "remove", "acme", "--yes")
+	h.now = h.now.Add(-96 * time.Hour)
+	h.rye(exitRefused, "bundle", "install", old) // it is remembered
+}
+
+// TestBundleRequires: what a bundle requires is below it if it is installed, and told if it isn't.
+func TestBundleRequires(t *testing.T) {
+	h := newBundleHome(t)
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.write("bundle.yaml", "id: top\nversion: 1.0.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^1.0.0\"\n")
+	h.write("a.txt", "a\n")
+	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `"acme", which it requires, is not installed`) {
+		t.Errorf("%s", out)
+	}
+	archive := filepath.Join(h.home, "top.tar.zst")
+	h.rye(exitDone, "bundle", "export", "-o", archive)
+	h.rye(exitDone, "bundle", "install", "acme")
+	for _, args := range [][]string{{"create"}, {"verify", "--allow-extra"}, {"verify", archive}, {"import", archive}, {"install", archive}, {"inspect", archive}} {
+		if out := h.rye(exitDone, append([]string{"bundle"}, args...)...); strings.Contains(out, "requires,") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	h.write("bundle.yaml", "id: top\nversion: 1.1.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^2.0.0\"\n")
+	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `it requires "acme" ^2.0.0, and 1.0.0 is installed`) {
+		t.Errorf("%s", out)
+	}
+}
+
+// TestBundleRevoked: what is revoked is refused in every bundle, the library's too.
+func TestBundleRevoked(t *testing.T) {
+	h := newBundleHome(t)
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\nassets: [\"*.txt\"]\n")
+	h.write("a.txt", "a\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(exitDone, "bundle", "install", "acme")
+	h.rye(exitDone, "bundle", "verify", libraryID)
+	_, files, err := std.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if f.Ref == "tool:rye/core/primitives/subprocess" {
+			h.rye(exitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
+		}
+	}
+	if out := h.rye(exitNo, "--json", "bundle", "verify", libraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
+		t.Errorf("%s", out)
+	}
+	h.rye(exitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
+	for _, args := range [][]string{{"verify"}, {"cosign"}, {"install", "acme"}, {"attest", "--embed"}} {
+		want := exitRefused
+		if args[0] == "verify" {
+			want = exitNo
+		}
+		if out := h.rye(want, append([]string{"bundle"}, args...)...); !strings.Contains(out, "revoked") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+}
+
+// TestBundleFirstFormat: an item with a signature of the first format is bundled only if a manifest that the policy
+// admits lists its bytes.
+func TestBundleFirstFormat(t *testing.T) {
+	h := newBundleHome(t)
+	path := filepath.Join(h.home, ".ai", policyFile)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, bytes.Replace(b, []byte("keys: [default]"), []byte("keys: [default], accept: [v1, v2]"), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.rye(exitDone, "sign", "tool:acme/x", "--format", "v1")
+	if out := h.rye(exitRefused, "bundle", "create", "acme"); !strings.Contains(out, "POLICY_DENIED") && !strings.Contains(out, "v1") {
+		t.Errorf("%s", out)
+	}
+	signed, err := os.ReadFile(filepath.Join(h.dir, ".ai", "tools", "acme", "x.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.write("docs/x.py", string(signed))
+	h.write("bundle.yaml", "id: listing\nversion: 1.0.0\nassets: [\"docs/*\"]\n")
+	h.rye(exitDone, "bundle", "create")
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	h.rye(exitDone, "bundle", "create")
+	h.rye(exitDone, "bundle", "verify", "acme")
+}
+
+// TestBundleElsewhere: without a store, without a project, and with what is no store.
+func TestBundleElsewhere(t *testing.T) {
+	h := newBundleHome(t)
+	h.rye(exitDone, "bundle", "create", "acme", "--sign", "tool:acme/x")
+	for _, args := range [][]string{{"__complete", "--", "bundle", "create", "--key", ""}, {"__complete", "--", "bundle", "attest", "--key", ""}} {
+		if out := h.rye(exitDone, args...); !strings.Contains(out, "default") {
+			t.Errorf("%q: %s", args, out)
+		}
+	}
+	// A store that isn't there, or is a file.
+	none := filepath.Join(h.home, "none")
+	h.rye(exitDone, "bundle", "cosign", "--store", none)
+	h.rye(exitDone, "bundle", "sbom", "--embed", "--store", none)
+	h.rye(exitMissing, "bundle", "inspect", "--store", none, "blake3:"+strings.Repeat("0", 64))
+	if _, err := os.Stat(none); err == nil {
+		t.Error("a store was made for nothing")
+	}
+	h.write("store", "x")
+	h.rye(exitNo, "bundle", "create", "acme", "--store", filepath.Join(h.dir, "store"))
+	h.rye(exitUsage, "bundle", "create", "a b")
+	h.rye(exitMissing, "bundle", "create", "acme", "--sign", "tool:acme/none")
+	h.rye(exitDone, "bundle", "install", "acme")
+	h.dir = t.TempDir()
+	if out := h.rye(exitDone, "doctor", "--store", none); !strings.Contains(out, "acme: ") {
+		t.Errorf("%s", out)
+	}
+	if out := h.rye(exitDone, "ls", "--store", none); !strings.Contains(out, "their files can't be read") {
+		t.Errorf("%s", out)
+	}
+	h.rye(exitDone, "bundle", "cosign", "acme")
+	h.rye(exitMissing, "bundle", "import", h.dir)
+	h.rye(exitDone, "cache", "ls")
+	h.rye(exitDone, "cache", "clear", "bundles")
+}
+
+// TestBundleChangedMeanwhile: nobody's signature is lost when the manifest changes between reading and writing.
+func TestBundleChangedMeanwhile(t *testing.T) {
+	h := newBundleHome(t)
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	read, err := readManifest(h.dir, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
+	host.getwd, host.now = func() (string, error) { return h.dir, nil }, time.Now
+	a, err := newApp(host, host.terminal(true), globals{}, commands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := a.bundles()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	v, err := (&signerFlags{}).vouching(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &located{where: inProject, id: "acme", dir: h.dir, read: read}
+	if err := b.writeSignatures(t.Context(), l, 0, v); classify(err).code != "CONFLICT" {
+		t.Errorf("%v", err)
+	}
+	if err := b.writeSignatures(t.Context(), l, 1, v); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChangedLines(t *testing.T) {
+	long := strings.Repeat("x\n", 40)
+	for _, c := range []struct{ was, is, want string }{
+		{"a\nb\nc\n", "a\nB\nc\n", "line 2: 1 line become 1|- b|+ B"},
+		{"a\nb\n", "a\nb\nc\n", "line 3: 0 lines become 1|+ c"},
+		{"a\na\n", "a\n", "line 2: 1 line become 0|- a"},
+		{"", long, "line 1: 0 lines become 40|" + strings.Repeat("+ x|", mostChanged) + "and 28 lines more"},
+	} {
+		if got := strings.Join(changedLines([]byte(c.was), []byte(c.is)), "|"); got != c.want {
+			t.Errorf("%q, %q: %s\nwant %s", c.was, c.is, got, c.want)
+		}
+	}
+}
+
+func TestManifestOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/a/.ai/bundles/x/manifest.yaml":     "/a x",
+		"/a/.ai/bundles/x/y/manifest.yaml":   "/a x/y",
+		"/a/.ai/bundles/manifest.yaml":       "",
+		"/a/.ai/bundles/x/other.yaml":        "",
+		"/a/.ai/bundles/x y/manifest.yaml":   "",
+		"/a/manifest.yaml":                   "",
+		"/a/.ai/bundles/x/../manifest.yaml":  "",
+		"/a/.ai/bundles/x/.ai/manifest.yaml": "",
+	} {
+		got := ""
+		if dir, id, ok := manifestOf(filepath.FromSlash(path)); ok {
+			got = filepath.ToSlash(dir) + " " + id
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+}
+
+// TestBundleErrors says for each error of the room bundle which code it has.
+func TestBundleErrors(t *testing.T) {
+	finding := secret.Finding{Path: "a", Line: 1, Column: 2, Rule: "aws"}
+	for _, c := range []struct {
+		err  error
+		want code
+	}{
+		{&install.NotInstalledError{BundleID: "a"}, codeItem},
+		{&install.BusyError{What: "x"}, "BUSY"},
+		{&install.ManifestError{Path: "x", Err: fs.ErrInvalid}, "PARSING_ERROR"},
+		{&create.SecretError{Finding: finding}, codeValidation},
+		{&create.HelperError{Dir: "a", Missing: []string{"x"}}, codeValidation},
+		{&create.InvalidError{}, codeValidation},
+		{&create.RefusedError{Problems: []create.Problem{{Err: create.ErrEmpty}}}, codeValidation},
+		{bundle.ErrNoTrust, codeValidation},
+		{&bundle.NotAdmittedError{Name: "bundle:a@1.0.0"}, "POLICY_DENIED"},
+	} {
+		if got := classify(fmt.Errorf("x: %w", c.err)).code; got != c.want {
+			t.Errorf("%v: %s, want %s", c.err, got, c.want)
+		}
+	}
+	many := &bundle.Report{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: "a", Version: "1.0.0"}}}
+	for i := range mostTold + 2 {
+		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i), OnlyLineEndings: true})
+	}
+	f := classify(&install.RefusedError{Report: many})
+	if f.code != "INTEGRITY_FAILED" || !slices.Contains(f.why, "and 2 more") || f.message != `the bundle "a@1.0.0" is refused: 12 failures` {
+		t.Errorf("%s, %q, %q", f.code, f.message, f.why)
+	}
+	if hints := (&bundleReport{Where: inProject, Bundle: "a"}).hints(many.Failures); len(hints) != 2 {
+		t.Errorf("%q", hints)
+	}
+}
+
+// TestBundleText writes what has parts that a good bundle doesn't have.
+func TestBundleText(t *testing.T) {
+	h, stdout, _ := testHost()
+	term := h.terminal(true)
+	(&bundleReport{Bundle: "a", Version: "1.0.0", Allowed: true, Expires: "2090-01-01", Extra: true, Items: 1,
+		Signers:  []signerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
+		Evidence: []evidenceLine{{Name: "e", Type: "t", Signers: []string{strings.Repeat("c", 64)}}}}).text(term)
+	printMentions(term, "hosts", []mentionLine{{"x", []string{"1", "2", "3", "4"}}})
+	term.data.Flush()
+	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by cccccccccccc", "2090-01-01", "1, 2, 3 and 1 more"} {
+		if !bytes.Contains(stdout.Bytes(), []byte(want)) {
+			t.Errorf("no %q in %s", want, stdout)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// signerFlags say whom to believe instead of a policy.
+type signerFlags struct {
+	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Believe this key instead of the policy: 43 characters, a PEM file, or the name of a kept key. May be given again."`
+	Threshold int      `placeholder:"N" help:"How many of the keys must have signed the bundle."`
+}
+
+// A vouching is whom a command believes about bundles: a policy, or keys.
+type vouching struct {
+	options bundle.VerifyOptions
+	trust   *trust            // nil where there are keys
+	names   map[string]string // of keys, as they were given, by fingerprint
+}
+
+// vouching finds out whom to believe.
+func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
+	v := &vouching{names: map[string]string{}}
+	if len(c.Signer) == 0 {
+		if c.Threshold != 0 {
+			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.again("--signer PUBKEY")}}
+		}
+		var err error
+		if v.trust, err = a.trust(); err != nil {
+			if isNobody(err) {
+				f := classify(err)
+				f.hint = append(f.hint, a.behind("--signer PUBKEY"))
+				return nil, f
+			}
+			return nil, err
+		}
+		v.options.Trust = v.trust.exam()
+		return v, nil
+	}
+	if a.globals.Trust != "" || a.env(envTrust) != "" {
+		return nil, &fault{code: codeValidation, message: "--signer is believed instead of a policy, and there is --trust or " + envTrust + " too"}
+	}
+	v.options.Now, v.options.Threshold = a.now().UTC(), cmp.Or(c.Threshold, 1)
+	for _, arg := range c.Signer {
+		k, err := a.signerKey(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		id := k.Fingerprint().String()
+		if _, twice := v.names[id]; twice {
+			continue // one key counts once, however often it is named
+		}
+		v.names[id] = arg
+		if arg == k.String() {
+			v.names[id] = "" // it says no more than the fingerprint
+		}
+		v.options.Signers = append(v.options.Signers, k)
+	}
+	if n := len(v.options.Signers); v.options.Threshold < 1 || v.options.Threshold > n {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, and there are %s", c.Threshold, counted(int64(n), "key")),
+			why: []string{"it is from 1 to the number of keys that --signer gives"}}
+	}
+	return v, nil
+}
+
+// behind is the command line with something more at its end.
+func (a *app) behind(more string) string { return "rye " + joinArgs(a.args) + " " + more }
+
+// signerKey reads a key as readPublic does, or takes a kept one.
+func (a *app) signerKey(ctx context.Context, arg string) (key.Public, error) {
+	if key.CheckName(arg) == nil {
+		if dir, err := a.keysDir(); err == nil {
+			if k, err := dir.Public(arg); err == nil {
+				return k, nil
+			}
+		}
+	}
+	k, err := a.readPublic(ctx, arg)
+	if _, ok := errors.AsType[*fault](err); err != nil && !ok && !errors.Is(err, fs.ErrNotExist) {
+		f := classify(err)
+		f.code = codeValidation
+		return k, f
+	}
+	return k, err
+}

@@ -1,0 +1,412 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func bundleVerifyCommand() command {
+	return command{
+		path: "bundle verify", group: "bundles", help: "Say whether a bundle is what its makers signed, and by whose word.",
+		more: "It reads every byte, whatever is remembered from before: the signatures of the manifest and its end; of every file its digest, size, " +
+			"type and mode; every item's own signature; and that nothing is missing and nothing is there besides. All that is wrong is told, " +
+			"each with what was expected. If anything is, the exit status is 1.\n\n" +
+			"Whom to believe the policy says, or --trust FILE, or --signer: with that nothing in the home directory is asked. --require wants " +
+			"evidence in the manifest that holds: sbom, provenance.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
+			"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
+		aka: []string{"bundle check", "bundle audit"},
+		new: func() runner { return new(bundleVerifyRun) }, schema: "bundle-verify/1", output: &bundleReport{},
+	}
+}
+
+type bundleVerifyRun struct {
+	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	AllowExtra bool     `name:"allow-extra" help:"Let other files be where the bundle's are, as in a working tree."`
+	Require    []string `placeholder:"EVIDENCE" help:"What must be there and hold: sbom, provenance."`
+	signerFlags
+}
+
+// bundleReport is what was looked at, who vouches, and all that is wrong.
+type bundleReport struct {
+	Bundle    string          `json:"bundle"`
+	Version   string          `json:"version"`
+	Manifest  string          `json:"manifest"` // its id
+	Where     string          `json:"where"`    // "project", "installed", "store", "archive", "binary"
+	Place     string          `json:"place"`
+	Allowed   bool            `json:"allowed"`
+	Trust     string          `json:"trust"` // "signed", "builtin", "unsigned", "refused"
+	Files     int64           `json:"files"` // as the manifest says
+	Of        int             `json:"of_files"`
+	Bytes     int64           `json:"bytes"`
+	Items     int             `json:"items"` // that hold
+	Extra     bool            `json:"extra_allowed"`
+	Rule      string          `json:"rule"`
+	Count     int             `json:"count"`
+	Threshold int             `json:"threshold"`
+	Signers   []signerLine    `json:"signers"` // of the manifest
+	Vouched   []vouchedLine   `json:"vouched"` // who signed the items
+	Policy    string          `json:"policy"`  // the file that decided; empty with --signer
+	PolicyID  string          `json:"policy_id"`
+	Origin    string          `json:"origin"` // as in verify; "--signer"
+	Expires   string          `json:"expires,omitempty"`
+	Evidence  []evidenceLine  `json:"evidence"`
+	Failures  []bundleFailure `json:"failures"`
+	Warnings  []string        `json:"warnings"`
+}
+
+// vouchedLine is how many items one key has signed.
+type vouchedLine struct {
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	Items int    `json:"items"`
+}
+
+type evidenceLine struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`
+	Digest  string   `json:"digest"`
+	Bytes   int64    `json:"bytes"`
+	Signers []string `json:"signers"` // fingerprints
+}
+
+// bundleFailure is one thing that is wrong with a bundle.
+type bundleFailure struct {
+	Check    string `json:"check"`
+	Code     code   `json:"code"`
+	Path     string `json:"path"` // empty for the bundle as a whole
+	Ref      string `json:"ref,omitempty"`
+	Expected string `json:"expected,omitempty"`
+	Found    string `json:"found,omitempty"`
+	LineEnds bool   `json:"only_line_endings_differ,omitempty"`
+	Message  string `json:"message"`
+}
+
+func (c *bundleVerifyRun) run(ctx context.Context, a *app) (answer, error) {
+	for _, want := range c.Require {
+		if want != bundle.SBOM && want != bundle.Provenance {
+			return nil, unknownName("evidence", want, []string{bundle.SBOM, bundle.Provenance})
+		}
+	}
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	l, err := b.locate(ctx, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	if l.where == inBinary {
+		return c.library(ctx, a, l)
+	}
+	v, err := c.vouching(ctx, a)
+	if err != nil {
+		return nil, classify(err).asked()
+	}
+	p := a.progress("verifying", 0)
+	defer p.Done()
+	var src bundle.Source
+	if src, v.options.Below, err = b.source(ctx, l, p); err != nil {
+		return nil, err
+	}
+	v.options.AllowExtra, v.options.Require = c.AllowExtra, c.Require
+	r, err := bundle.Verify(ctx, src, v.options)
+	if err != nil {
+		return nil, err
+	}
+	p.Done()
+	ans := newBundleReport(l, v, r)
+	ans.Extra = c.AllowExtra
+	for _, w := range ans.Warnings {
+		a.term.warn("%s", w)
+	}
+	if f := ans.fault(r.Failures); f != nil {
+		return ans, f.asked()
+	}
+	return ans, nil
+}
+
+func newBundleReport(l *located, v *vouching, r *bundle.Report) *bundleReport {
+	ans := &bundleReport{Bundle: l.id, Where: l.where, Place: l.place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
+		Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}, Origin: "--signer"}
+	if v.trust != nil {
+		root := v.trust.root
+		ans.Policy, ans.PolicyID, ans.Origin = root.path, root.side.Policy.ID().String(), root.origin
+	}
+	if r.Bundle != nil {
+		ans.Bundle, ans.Version, ans.Manifest, ans.Of = r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files)
+		ans.Expires = dateText(r.Expires)
+		switch {
+		case r.OK():
+			ans.Trust = "signed"
+		case len(r.Signatures) == 0:
+			ans.Trust = "unsigned"
+		}
+	}
+	if e := r.Manifest; e != nil {
+		d := &e.Decision
+		ans.Rule, ans.Count, ans.Threshold, ans.Warnings = d.Rule, d.Count, d.Threshold, append(ans.Warnings, d.Warnings...)
+		if v.trust != nil {
+			au := v.trust.root
+			if d.Project && v.trust.project != nil {
+				au = v.trust.project
+				ans.Policy, ans.PolicyID, ans.Origin = au.path, au.side.Policy.ID().String(), au.origin
+			}
+			ans.Signers = append(ans.Signers, signerLines(au, examined{Exam: e}, d.Signers)...)
+		} else {
+			ans.Signers = append(ans.Signers, v.signerLines(examined{Exam: e})...)
+		}
+	}
+	ans.vouched(v, r)
+	for _, e := range r.Evidence {
+		line := evidenceLine{Name: e.Name, Type: e.Type, Digest: e.Digest.String(), Bytes: e.Size, Signers: []string{}}
+		for _, k := range e.Signers {
+			line.Signers = append(line.Signers, k.Fingerprint().String())
+		}
+		ans.Evidence = append(ans.Evidence, line)
+	}
+	for _, f := range r.Failures {
+		ans.Failures = append(ans.Failures, newBundleFailure(f))
+	}
+	return ans
+}
+
+// signerLines are those of keys that were given, under the names that they were given by.
+func (v *vouching) signerLines(e examined) (lines []signerLine) {
+	for _, d := range e.Decision.Signers {
+		l := signerLine{Key: d.Key.String(), Name: v.names[d.Key.String()], Format: d.Format.String(), Verdict: d.Code.String()}
+		for _, s := range e.Signers {
+			if s.Key.Fingerprint() == d.Key {
+				l.Time = s.Time.Format(time.RFC3339)
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// vouched counts the items of each key.
+func (r *bundleReport) vouched(v *vouching, found *bundle.Report) {
+	items := map[string]int{}
+	for i := range found.Vouched {
+		for _, s := range found.Vouched[i].Signers {
+			items[s.Key.Fingerprint().String()]++
+		}
+	}
+	for id, n := range items {
+		l := vouchedLine{Key: id, Name: v.names[id], Items: n}
+		for _, s := range found.Vouched {
+			for _, signer := range s.Signers {
+				if v.trust != nil && l.Name == "" && signer.Key.Fingerprint().String() == id {
+					if k, ok := v.trust.root.side.Policy.Key(signer.Key.Fingerprint()); ok {
+						l.Name = k.Name
+					}
+				}
+			}
+		}
+		r.Vouched = append(r.Vouched, l)
+	}
+	slices.SortFunc(r.Vouched, func(a, b vouchedLine) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+// newBundleFailure says what is wrong in the words of this program.
+func newBundleFailure(f *bundle.Failure) bundleFailure {
+	out := bundleFailure{Check: string(f.Check), Code: failureCode(f), Path: f.Path, Ref: f.Ref, Expected: f.Expected, Found: f.Found, LineEnds: f.OnlyLineEndings,
+		Message: failureWords(f)}
+	if f.Err != nil {
+		inner := classify(f.Err)
+		if out.Expected == "" && out.Found == "" {
+			out.Expected, _ = inner.details["expected"].(string)
+			out.Found, _ = inner.details["found"].(string)
+		}
+		if ends, _ := inner.details["only_line_endings_differ"].(bool); ends {
+			out.LineEnds = true
+		}
+	}
+	return out
+}
+
+// failureCode is the code of what is wrong.
+func failureCode(f *bundle.Failure) code {
+	switch f.Check {
+	case bundle.CheckExpired:
+		return "EXPIRED"
+	case bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckRevoked, bundle.CheckItem, bundle.CheckRead:
+		if f.Err != nil {
+			if c := classify(f.Err).line().Code; c != codeUnknown {
+				return c
+			}
+		}
+	case bundle.CheckEvidence:
+		return "POLICY_DENIED"
+	}
+	return "INTEGRITY_FAILED"
+}
+
+// failureWords says in a line what is wrong with a file, or with the bundle as a whole.
+func failureWords(f *bundle.Failure) string {
+	words := map[bundle.Check]string{
+		bundle.CheckArchive: "is no archive of a bundle", bundle.CheckManifest: "the manifest is wrong", bundle.CheckSignatures: "the manifest's signatures are not enough",
+		bundle.CheckExpired: "the bundle has expired", bundle.CheckMissing: "is missing", bundle.CheckExtra: "is not in the manifest",
+		bundle.CheckType: "is no regular file", bundle.CheckSize: "has another size", bundle.CheckDigest: "has other bytes",
+		bundle.CheckMode: "has another mode", bundle.CheckRead: "can't be read", bundle.CheckRef: "is called by another name in the manifest",
+		bundle.CheckVersion: "has another version in the manifest", bundle.CheckRevoked: "is revoked", bundle.CheckItem: "the item is refused",
+		bundle.CheckEvidence: "evidence is wanted that isn't there or doesn't hold",
+	}[f.Check]
+	if f.OnlyLineEndings {
+		words += ": only line endings differ"
+	}
+	if f.Err != nil {
+		words += ": " + classify(f.Err).message
+	}
+	return words
+}
+
+// fault says that the bundle is refused, and with the code of the gravest failure; nil if nothing is wrong.
+func (r *bundleReport) fault(all []*bundle.Failure) *fault {
+	if len(all) == 0 {
+		return nil
+	}
+	f := &fault{message: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), counted(int64(len(all)), "failure")), details: map[string]any{"failures": r.Failures}}
+	var codes []code
+	for i, l := range r.Failures {
+		codes = append(codes, l.Code)
+		if len(all) == 1 {
+			f.message = fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), l.text())
+			f.why = l.compared()
+			f.err = all[i]
+		}
+	}
+	f.code = gravest(codes)
+	f.hint = r.hints(all)
+	return f
+}
+
+// hints are the commands that say more or help.
+func (r *bundleReport) hints(all []*bundle.Failure) (hints []string) {
+	for _, f := range all {
+		switch f.Check {
+		case bundle.CheckSignatures:
+			hints = append(hints, "rye trust check "+quoteArg("bundle:"+r.Bundle))
+		case bundle.CheckExtra:
+			hints = append(hints, "rye bundle verify "+quoteArg(r.Bundle)+" --allow-extra")
+		case bundle.CheckItem:
+			if r.Where == inProject {
+				hints = append(hints, "rye verify "+quoteArg(cmp.Or(f.Ref, f.Path)))
+			}
+		}
+		if f.OnlyLineEndings {
+			hints = append(hints, "echo '.ai/** -text' >> .gitattributes")
+		}
+		if r.Where == inProject && (f.Check == bundle.CheckDigest || f.Check == bundle.CheckSize || f.Check == bundle.CheckMissing) {
+			hints = append(hints, "rye bundle create "+quoteArg(r.Bundle))
+		}
+	}
+	slices.Sort(hints)
+	hints = slices.Compact(hints)
+	return hints[:min(len(hints), 4)]
+}
+
+func (r *bundleReport) name() string {
+	if r.Version == "" {
+		return r.Bundle
+	}
+	return r.Bundle + "@" + r.Version
+}
+
+// text is a failure in one line.
+func (f bundleFailure) text() string {
+	if f.Path == "" {
+		return f.Message
+	}
+	return fmt.Sprintf("%q %s", f.Path, f.Message)
+}
+
+// compared is what was expected and what was found.
+func (f bundleFailure) compared() (lines []string) {
+	if f.Expected != "" || f.Found != "" {
+		lines = append(lines, "expected  "+cmp.Or(f.Expected, "none"), "found     "+cmp.Or(f.Found, "none"))
+	}
+	return lines
+}
+
+// text says what was checked, and by whose word, or all that is wrong.
+func (r *bundleReport) text(t *terminal) {
+	if !r.Allowed {
+		for _, f := range r.Failures {
+			t.printf("%s  %s  %s\n", t.stdout.paint(roleError, "refused", t.ascii), string(f.Code), f.text())
+			for _, line := range f.compared() {
+				t.printf("         %s\n", line)
+			}
+		}
+		return
+	}
+	t.printf("%s  %s\n", t.stdout.paint(roleGood, "verified", t.ascii), r.name())
+	files := fmt.Sprintf("%s, %s: each digest, size, type and mode", counted(r.Files, "file"), byteSize(float64(r.Bytes)))
+	if r.Extra {
+		files += "; others were let be"
+	} else {
+		files += "; no other"
+	}
+	rows := [][]string{{"  manifest", r.Manifest}, {"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}
+	for _, s := range r.Signers {
+		rows = append(rows, []string{"  signed by", s.who()})
+	}
+	for _, e := range r.Evidence {
+		who := ""
+		if len(e.Signers) > 0 {
+			who = ", signed by " + short(e.Signers[0])
+		}
+		rows = append(rows, []string{"  evidence", fmt.Sprintf("%s (%s)%s", e.Name, e.Type, who)})
+	}
+	switch {
+	case r.Trust == "builtin":
+		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
+	case r.Policy == "":
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count, counted(int64(r.Threshold), "key"))})
+	default:
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", r.Rule, r.Count, counted(int64(r.Threshold), "key"))})
+		rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", r.Policy, r.Origin)})
+	}
+	if r.Expires != "" {
+		rows = append(rows, []string{"  expires", r.Expires})
+	}
+	t.rows(rows)
+}
+
+// itemWords says who signed how many of the items.
+func (r *bundleReport) itemWords() string {
+	if r.Trust == "builtin" {
+		return fmt.Sprintf("%d, by the binary", r.Items)
+	}
+	var who []string
+	for _, v := range r.Vouched {
+		who = append(who, fmt.Sprintf("%d by %s", v.Items, cmp.Or(v.Name, short(v.Key))))
+	}
+	if len(who) == 0 {
+		return fmt.Sprint(r.Items)
+	}
+	return fmt.Sprintf("%d, signed: %s", r.Items, strings.Join(who, ", "))
+}
+
+// who is a signer for people.
+func (s signerLine) who() string {
+	who := short(s.Key)
+	if s.Name != "" {
+		who = fmt.Sprintf("%q %s", s.Name, who)
+	}
+	if s.Owner != "" {
+		who += ", " + s.Owner
+	}
+	if s.Verdict != policy.Admitted.String() {
+		who += ": does not count, " + s.Verdict
+	}
+	return who
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// serve is "serve DIR": an https server of DIR on this machine whose address is in WEB, and whom SSL_CERT_FILE makes
+// known. /to?URL redirects there; the other paths below are servers that fail.
+func serve(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: serve DIR")
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	mux.HandleFunc("/to", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", r.URL.RawQuery)
+		w.WriteHeader(http.StatusFound)
+	})
+	mux.HandleFunc("/busy", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "120")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
+	mux.HandleFunc("/down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	mux.HandleFunc("/teapot", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	mux.HandleFunc("/short", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.Write([]byte("rye: "))
+	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "100000000") })
+	mux.HandleFunc("/packed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") })
+	server := httptest.NewTLSServer(mux)
+	ts.Defer(server.Close)
+	roots := ts.MkAbs("roots.pem")
+	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
+	ts.Setenv("SSL_CERT_FILE", roots)
+	ts.Setenv("WEB", server.URL)
+}

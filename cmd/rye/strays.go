@@ -1,0 +1,157 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/value"
+)
+
+// knownFiles are the files that are items, or that something was said of, and the directories that are trees of tools.
+// It may be used by many goroutines.
+type knownFiles struct {
+	mu    sync.Mutex
+	files map[spacePath]bool
+	trees map[spacePath]bool
+}
+
+func newKnownFiles() *knownFiles {
+	return &knownFiles{files: map[spacePath]bool{}, trees: map[spacePath]bool{}}
+}
+
+// add takes up a file.
+func (k *knownFiles) add(s *ai.Space, p string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files[spacePath{s.Label, p}] = true
+}
+
+// addTree takes up the tree of an item, if it has one.
+func (k *knownFiles) addTree(ctx context.Context, v *items, it *ai.Item) {
+	if it.Model.Tool == nil {
+		return
+	}
+	if a, err := v.admit.Anchor(ctx, it); err == nil && a != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.trees[spacePath{it.Space.Label, a.Dir}] = true
+	}
+}
+
+// in returns what tells whether a file of a space is known.
+func (k *knownFiles) in(s *ai.Space) func(p string) bool {
+	return func(p string) bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.files[spacePath{s.Label, p}] {
+			return true
+		}
+		for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+			if k.trees[spacePath{s.Label, dir}] {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// missingMark says which mark a file of a kind would have to carry to be an item.
+func missingMark(kind, p string) string {
+	switch ext := path.Ext(p); {
+	case kind == "directive":
+		return "no element <directive"
+	case kind == "knowledge":
+		return "no metadata: id, title or entry_type"
+	case kind != "tool":
+		return "no metadata"
+	case ext == ".py":
+		return "no __executor_id__ at the top level"
+	case ext == ".yaml" || ext == ".yml":
+		return "no executor_id"
+	}
+	return "no executor_id in a header between --- lines"
+}
+
+// A strayGroup is the strays that have the same reason.
+type strayGroup struct {
+	ai.Stray
+	count int
+}
+
+// groups puts strays together, the first of each for all: a tree that was made for another tool has thousands.
+func strayGroups(all []ai.Stray) (groups []strayGroup) {
+	for _, f := range all {
+		i := slices.IndexFunc(groups, func(g strayGroup) bool {
+			return g.Kind == f.Kind && g.Signed == f.Signed && path.Ext(g.Path) == path.Ext(f.Path)
+		})
+		if i < 0 {
+			groups = append(groups, strayGroup{Stray: f})
+			i = len(groups) - 1
+		}
+		groups[i].count++
+	}
+	return groups
+}
+
+// words says why they are no items.
+func (g *strayGroup) words() string {
+	var b strings.Builder
+	if g.Signed {
+		b.WriteString("has a signature line, and is no item: ")
+	} else {
+		b.WriteString("is an asset, which nobody vouches for: ")
+	}
+	if ext := path.Ext(g.Path); g.Never {
+		fmt.Fprintf(&b, "files with %s are never items", ext)
+	} else {
+		b.WriteString("carries no mark of its kind (" + missingMark(g.Kind.Name, g.Path) + ")")
+	}
+	if g.count > 1 {
+		fmt.Fprintf(&b, "; so with %d more %s files below %s/", g.count-1, path.Ext(g.Path), g.Kind.Dir)
+	}
+	if g.Signed || g.Never {
+		b.WriteString(": rye docs " + formatTopic(g.Kind.Name))
+	}
+	return b.String()
+}
+
+// strays warns of the files of a space that look like items and are none.
+func (ck *itemChecker) strays(ctx context.Context, s *ai.Space) ([]ai.Stray, error) {
+	all, err := ck.v.Strays(ctx, s, ck.known.in(s))
+	for _, g := range strayGroups(all) {
+		l := ck.line(ai.File{Space: s, Path: g.Path}, value.Pos{}, nil)
+		l.Severity, l.Message = severityWarning, g.words()
+		ck.add(l)
+	}
+	return all, err
+}
+
+// tellStrays says how many files look like items and are none, of those with a signature line.
+func (v *items) tellStrays(ctx context.Context, s *ai.Space, known *knownFiles) error {
+	all, err := v.Strays(ctx, s, known.in(s))
+	byKind := map[string]int{}
+	for _, f := range all {
+		if f.Signed {
+			byKind[f.Kind.Dir]++
+		}
+	}
+	var dirs []string
+	for dir := range byKind {
+		dirs = append(dirs, dir)
+	}
+	slices.SortFunc(dirs, cmp.Compare[string])
+	for _, dir := range dirs {
+		verb := "have a signature line and are no items"
+		if byKind[dir] == 1 {
+			verb = "has a signature line and is no item"
+		}
+		v.app.term.warn("%s below %q %s: rye check says why", counted(int64(byKind[dir]), "file"), v.place(s, dir), verb)
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package web
+
+import (
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+const maxAddress = 4096
+
+// parse reads an address and refuses what doesn't stand in one that is fetched from.
+func parse(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err != nil || len(raw) > maxAddress {
+		// What url.Parse says would quote pieces of it, which may be a password.
+		return nil, &RefusedError{Reason: NotAnAddress}
+	}
+	return u, check(u, raw)
+}
+
+func check(u *url.URL, raw string) error {
+	switch port := u.Port(); {
+	case u.Scheme != "https":
+		return &RefusedError{Reason: NotHTTPS}
+	case u.User != nil:
+		return &RefusedError{Reason: WithUser}
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return &RefusedError{Reason: WithFragment}
+	case u.Opaque != "" || !isHost(u.Hostname()) || port == "" && strings.HasSuffix(u.Host, ":"):
+		return &RefusedError{Reason: NotAnAddress}
+	case port != "":
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return &RefusedError{Reason: NotAnAddress}
+		}
+	}
+	return nil
+}
+
+// isHost reports whether a host is the number of one, without a zone, or a name in ASCII.
+func isHost(host string) bool {
+	if strings.Contains(host, ":") {
+		ip, err := netip.ParseAddr(host)
+		return err == nil && ip.Zone() == ""
+	}
+	for _, c := range []byte(host) {
+		if c != '-' && c != '.' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return len(host) > 0 && len(host) <= 253 && host[0] != '.' && !strings.Contains(host, "..")
+}
+
+// shown returns an address as it may stand in an error: what follows "=" in a query is left out, and so is a query
+// without "=", a user with the password, and the fragment.
+func shown(u *url.URL) string {
+	s := u.Scheme + "://"
+	if u.User != nil {
+		s += "…@"
+	}
+	if u.Opaque != "" {
+		s = u.Scheme + ":…"
+	}
+	s += u.Host + u.EscapedPath()
+	if u.RawQuery != "" {
+		s += "?"
+		for i, pair := range strings.Split(u.RawQuery, "&") {
+			if i > 0 {
+				s += "&"
+			}
+			if name, _, ok := strings.Cut(pair, "="); ok {
+				s += name + "="
+			}
+			s += "…"
+		}
+	}
+	return clip(s)
+}
+
+// shownRaw is shown for what may be no address at all.
+func shownRaw(raw string) string {
+	if u, err := url.Parse(raw); err == nil && len(raw) <= maxAddress {
+		return shown(u)
+	}
+	scheme, _, ok := strings.Cut(raw, "://")
+	if !ok || len(scheme) > 10 {
+		return "…"
+	}
+	return scheme + "://…"
+}

@@ -1,0 +1,308 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	maxSteps    = 5
+	maxHeader   = 64 << 10
+	maxWait     = 24 * time.Hour
+	minProgress = 16 << 10
+)
+
+// Options are what a client takes from the machine. Nil is what Go takes.
+type Options struct {
+	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: by the variables that net/http reads
+	Roots *x509.CertPool                   // who may say who a server is; nil: whom the system believes
+}
+
+// A Client fetches. It may be used by several goroutines.
+type Client struct {
+	limits  limits
+	depths  depths
+	proxy   func(*url.URL) (*url.URL, error)
+	direct  [local + 1]*http.Transport // each dials no address further inside than its index
+	proxied *http.Transport
+}
+
+// limits are what New takes from the package comment.
+type limits struct {
+	connect, answer, stall, all time.Duration
+
+	resolver *net.Resolver          // nil: the system's
+	depth    func(netip.Addr) depth // nil: by the ranges
+}
+
+// New returns a client.
+func New(o Options) *Client {
+	return newClient(o, limits{connect: 15 * time.Second, answer: 30 * time.Second, stall: 30 * time.Second, all: time.Hour})
+}
+
+func newClient(o Options, l limits) *Client {
+	c := &Client{limits: l, depths: newDepths(), proxy: o.Proxy}
+	if c.limits.depth == nil {
+		c.limits.depth = c.depths.of
+	}
+	if c.proxy == nil {
+		c.proxy = func(u *url.URL) (*url.URL, error) { return http.ProxyFromEnvironment(&http.Request{URL: u}) }
+	}
+	for most := range c.direct {
+		c.direct[most] = c.transport(o.Roots, func(_, address string, _ syscall.RawConn) error { return c.mayDial(address, depth(most)) })
+	}
+	c.proxied = c.transport(o.Roots, nil)
+	c.proxied.Proxy = func(r *http.Request) (*url.URL, error) { return c.proxy(r.URL) }
+	return c
+}
+
+func (c *Client) transport(roots *x509.CertPool, control func(string, string, syscall.RawConn) error) *http.Transport {
+	dialer := net.Dialer{Timeout: c.limits.connect, Resolver: c.limits.resolver, Control: control}
+	one := new(http.Protocols)
+	one.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:    c.limits.connect,
+		ResponseHeaderTimeout:  c.limits.answer,
+		MaxResponseHeaderBytes: maxHeader,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		Protocols:              one,
+	}
+}
+
+// mayDial refuses an address that is about to be dialled and is further inside than it may be.
+func (c *Client) mayDial(address string, most depth) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &RefusedError{Reason: NotAnAddress}
+	}
+	return within(c.limits.depth(to.Addr()), most, to.Addr())
+}
+
+// within returns an error if an address is further inside than it may be.
+func within(found, most depth, ip netip.Addr) error {
+	switch {
+	case found == nowhere:
+		return &RefusedError{Reason: Nowhere, Addr: ip}
+	case found > most:
+		return &RefusedError{Reason: Inside, Addr: ip}
+	}
+	return nil
+}
+
+// A way is one fetch: where it is, and how far inside it may go from there.
+type way struct {
+	from  *url.URL // nil: at the address given
+	at    *url.URL
+	home  string // the host and port of the address given, if it says itself that it is local
+	most  depth  // of the next address
+	steps int
+}
+
+// Get returns the bytes that stand at an address, and how many the server says they are, -1 if it doesn't. More than
+// limit are an error, of the size announced or of reading. The context counts until the reader is closed, which
+// the caller does. All errors are *Error, those of reading but for io.EOF included.
+func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error) {
+	u, err := parse(address)
+	if err != nil {
+		return nil, 0, &Error{URL: shownRaw(address), Err: err}
+	}
+	// The deadline's cause tells it from the caller's; the cause of a cancel says what the body found.
+	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
+	ctx, cancelCause := context.WithCancelCause(ctx)
+	cancel := func(cause error) { cancelCause(cause); stop() }
+	w := &way{at: u, most: private}
+	if d, _, ok := c.depths.named(u.Hostname()); ok && d == local {
+		w.home, w.most = hostPort(u), local
+	}
+	for {
+		resp, err := c.step(ctx, w)
+		if err == nil && resp == nil {
+			continue
+		}
+		var b *body
+		if err == nil {
+			b, err = c.open(ctx, cancel, resp, limit)
+		}
+		if err != nil {
+			cancel(nil)
+			return nil, 0, w.error(err)
+		}
+		b.way = w
+		return b, b.declared, nil
+	}
+}
+
+func (w *way) error(err error) error {
+	e := &Error{URL: shown(w.at), Err: err}
+	if w.from != nil {
+		e.From = shown(w.from)
+	}
+	return e
+}
+
+// step asks once. It returns the answer, or nil if that was a redirect, which w has then followed.
+func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
+	said, ip, saidSo := c.depths.named(w.at.Hostname())
+	most := w.most
+	if said == local && w.from != nil && hostPort(w.at) != w.home {
+		most = min(most, private)
+	}
+	if saidSo {
+		if err := within(said, most, ip); err != nil {
+			return nil, err
+		}
+	}
+	proxy, err := c.proxy(w.at)
+	if err != nil {
+		return nil, &ConnectError{Err: errProxy}
+	}
+	transport, reached := c.proxied, said
+	if proxy == nil {
+		if !saidSo || said != local {
+			most = min(most, private)
+		}
+		transport = c.direct[most]
+	}
+	connected := false
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		connected = true
+		if to, err := netip.ParseAddrPort(info.Conn.RemoteAddr().String()); err == nil && proxy == nil {
+			reached = c.limits.depth(to.Addr())
+		}
+	}}
+	req := (&http.Request{Method: http.MethodGet, URL: w.at, Header: http.Header{
+		"User-Agent":      {"rye"},
+		"Accept":          {"*/*"},
+		"Accept-Encoding": {"identity"},
+	}}).WithContext(httptrace.WithClientTrace(ctx, trace))
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, c.unanswered(ctx, connected, proxy, err)
+	}
+	// Never further inside again than here.
+	w.most = min(w.most, reached)
+	if !isRedirect(resp.StatusCode) {
+		return resp, nil
+	}
+	resp.Body.Close()
+	return nil, w.follow(resp.Header.Get("Location"))
+}
+
+var errProxy = errors.New("the proxy that the environment names isn't an address")
+
+// follow goes to where a server redirects.
+func (w *way) follow(location string) error {
+	if location == "" {
+		return &AnswerError{errNoTarget}
+	}
+	next, err := w.at.Parse(location)
+	if err != nil || len(location) > maxAddress {
+		return &RefusedError{Reason: NotAnAddress}
+	}
+	w.from, w.at = w.at, next
+	if w.steps++; w.steps > maxSteps {
+		return &RefusedError{Reason: TooManySteps}
+	}
+	return check(next, location)
+}
+
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+func hostPort(u *url.URL) string {
+	return strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), "443")
+}
+
+// unanswered says why there is no answer.
+func (c *Client) unanswered(ctx context.Context, connected bool, proxy *url.URL, err error) error {
+	if ended := over(ctx); ended != nil {
+		return ended
+	}
+	var refused *RefusedError
+	var timeout net.Error
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.As(err, &timeout) && timeout.Timeout():
+		if connected {
+			return &SlowError{Answering, c.limits.answer}
+		}
+		return &SlowError{Connecting, c.limits.connect}
+	case connected:
+		return &AnswerError{err}
+	}
+	e := &ConnectError{Err: err}
+	if proxy != nil {
+		e.Proxy = proxy.Host
+	}
+	return e
+}
+
+// over returns why the context has ended: our reason, or the caller's.
+func over(ctx context.Context) error {
+	if ctx.Err() == nil {
+		return nil
+	}
+	if slow := (*SlowError)(nil); errors.As(context.Cause(ctx), &slow) {
+		return slow
+	}
+	return ctx.Err()
+}
+
+// open looks at an answer and makes its body one that keeps to the limits.
+func (c *Client) open(ctx context.Context, cancel context.CancelCauseFunc, resp *http.Response, limit int64) (*body, error) {
+	var err error
+	switch coding := resp.Header.Values("Content-Encoding"); {
+	case resp.StatusCode != http.StatusOK:
+		err = &StatusError{resp.StatusCode, retryAfter(resp.Header)}
+	case len(coding) > 1 || len(coding) == 1 && !strings.EqualFold(coding[0], "identity"):
+		err = &AnswerError{errEncoded}
+	case resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:
+		err = &AnswerError{errNoEnd}
+	case resp.ContentLength > limit:
+		err = &LimitError{limit, resp.ContentLength}
+	}
+	if err != nil {
+		resp.Body.Close()
+		return nil, err
+	}
+	b := &body{rc: resp.Body, ctx: ctx, cancel: cancel, limit: limit, declared: resp.ContentLength, stall: c.limits.stall}
+	b.begin()
+	return b, nil
+}
+
+// retryAfter reads how long a server asks to wait. A date counts from the server's own, so that no clock of ours
+// has to be right.
+func retryAfter(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
+		return min(time.Duration(n)*time.Second, maxWait)
+	}
+	then, err := http.ParseTime(text)
+	now, err2 := http.ParseTime(h.Get("Date"))
+	if err != nil || err2 != nil {
+		return 0
+	}
+	return min(max(then.Sub(now), 0), maxWait)
+}

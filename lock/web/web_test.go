@@ -1,0 +1,494 @@
+package web
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestGet(t *testing.T) {
+	var got http.Header
+	w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
+		got = r.Header
+		send("hello %s", r.URL.RawQuery)(rw, r)
+	})
+	text, size, err := w.read(t.Context(), w.url("public.example", "/a?b=c"), 9)
+	if text != "hello b=c" || size != 9 || err != nil {
+		t.Errorf("%q, %d, %v", text, size, err)
+	}
+	want := http.Header{"User-Agent": {"rye"}, "Accept": {"*/*"}, "Accept-Encoding": {"identity"}, "Connection": {"close"}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("sent %v, want %v", got, want)
+	}
+	for _, host := range []string{"127.0.0.1", "localhost"} {
+		if _, _, err := w.read(t.Context(), w.url(host, "/"), 9); err != nil {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// TestRefusedAddresses: nothing is asked, whatever stands there.
+func TestRefusedAddresses(t *testing.T) {
+	w := newWorld(t, limits{}, send("never"))
+	for address, want := range map[string]string{
+		"http://public.example/a":                        `"http://public.example/a": it isn't an https address`,
+		"file:///etc/passwd":                             `"file:///etc/passwd": it isn't an https address`,
+		"ftp://public.example/?t=secret&secret":          `"ftp://public.example/?t=…&…": it isn't an https address`,
+		"public.example/a":                               `"://public.example/a": it isn't an https address`,
+		"https:public.example":                           `"https:…": it isn't an address`,
+		"https://":                                       `"https://": it isn't an address`,
+		"https:///a":                                     `"https:///a": it isn't an address`,
+		"https://:443/a":                                 `"https://:443/a": it isn't an address`,
+		"https://me:secret@public.example/a":             `"https://…@public.example/a": an address with a name or password isn't fetched from`,
+		"https://me@public.example/a":                    `"https://…@public.example/a": an address with a name or password isn't fetched from`,
+		"https://public.example/a#b":                     `"https://public.example/a": an address with a fragment (#) isn't fetched from`,
+		"https://public.example/a#":                      `"https://public.example/a": an address with a fragment (#) isn't fetched from`,
+		"https://public.example:0/a":                     `"https://public.example:0/a": it isn't an address`,
+		"https://public.example:65536/a":                 `"https://public.example:65536/a": it isn't an address`,
+		"https://public.example:/a":                      `"https://public.example:/a": it isn't an address`,
+		"https://me:sec/ret@public.example/a":            `"https://…": it isn't an address`,
+		"https://pub lic.example/a":                      `"https://…": it isn't an address`,
+		"https://püblic.example/a":                       `"https://püblic.example/a": it isn't an address`,
+		"https://a..example/":                            `"https://a..example/": it isn't an address`,
+		"https://[fe80::1%25eth0]/":                      `"https://[fe80::1%eth0]/": it isn't an address`,
+		"https://x.example/" + strings.Repeat("a", 4096): `"https://…": it isn't an address`,
+		"":                   `"://": it isn't an https address`,
+		"%zz":                `"…": it isn't an address`,
+		"https://0.0.0.0/":   `"https://0.0.0.0/": it leads to 0.0.0.0, which no server has`,
+		"https://[::]/":      `"https://[::]/": it leads to ::, which no server has`,
+		"https://224.0.0.1/": `"https://224.0.0.1/": it leads to 224.0.0.1, which no server has`,
+		"https://[ff02::1]/": `"https://[ff02::1]/": it leads to ff02::1, which no server has`,
+		"https://" + strings.Repeat("a", 254) + ".example": `"https://` + strings.Repeat("a", 254) + `.example": it isn't an address`,
+	} {
+		_, _, err := w.Get(t.Context(), address, 9)
+		if err == nil || err.Error() != want {
+			t.Errorf("%q:\ngot  %v\nwant %s", address, err, want)
+		}
+		if e := (*RefusedError)(nil); !errors.As(err, &e) {
+			t.Errorf("%q: %T", address, err)
+		}
+	}
+	if n := len(w.requests()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// TestNames: a name that leads inside isn't dialled, whatever form the address has.
+func TestNames(t *testing.T) {
+	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
+	for _, leads := range []string{"127.0.0.1", "::1", "169.254.169.254", "fe80::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::1", "::127.0.0.1", "0.0.0.0", "::"} {
+		w.names["evil.example"] = []string{leads}
+		_, _, err := w.Get(t.Context(), w.url("evil.example", "/a"), 9)
+		var refused *RefusedError
+		if !errors.As(err, &refused) || refused.Reason != Inside && refused.Reason != Nowhere || !refused.Addr.IsValid() {
+			t.Errorf("%s: %v", leads, err)
+		}
+	}
+	for _, host := range []string{"2130706433", "127.1", "0x7f.1", "017700000001"} {
+		w.names[host] = []string{"127.0.0.1"} // as some systems read it
+		if _, _, err := w.Get(t.Context(), w.url(host, "/a"), 9); err == nil {
+			t.Errorf("%s is asked", host)
+		}
+	}
+	if n := len(w.requests()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+	_, _, err := w.Get(t.Context(), w.url("nobody.example", "/a"), 9)
+	var dns *net.DNSError
+	var connect *ConnectError
+	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound || !strings.Contains(err.Error(), `/a": no connection: dial tcp: lookup nobody.example`) {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestRebinding: the name is asked for again before each dial, and what it says then counts.
+func TestRebinding(t *testing.T) {
+	for _, then := range []string{"127.0.0.2", "10.0.0.1", "169.254.169.254", "::ffff:10.0.0.1", "fd00:ec2::254"} {
+		w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
+			http.Redirect(rw, r, "/again", http.StatusFound)
+		})
+		w.names["rebound.example"] = []string{"127.0.0.1", then}
+		_, _, err := w.Get(t.Context(), w.url("rebound.example", "/a"), 9)
+		var refused *RefusedError
+		if !errors.As(err, &refused) || refused.Reason != Inside {
+			t.Errorf("%s: %v", then, err)
+		}
+		if want := []string{"GET rebound.example /a"}; !slices.Equal(w.requests(), want) {
+			t.Errorf("%s: %q", then, w.requests())
+		}
+	}
+}
+
+func TestRedirects(t *testing.T) {
+	target := ""
+	w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
+		code, _ := strconv.Atoi(r.URL.Query().Get("code"))
+		switch n, _ := strconv.Atoi(r.URL.Query().Get("n")); {
+		case r.URL.Path == "/to":
+			rw.Header().Set("Location", target)
+			rw.WriteHeader(code)
+		case n > 0:
+			http.Redirect(rw, r, fmt.Sprintf("/loop?n=%d", n-1), http.StatusMovedPermanently)
+		default:
+			send("there")(rw, r)
+		}
+	})
+	w.names["other.example"] = []string{"127.0.0.1"}
+	w.names["inside.example"] = []string{"127.0.0.2"}
+	w.names["company.example"] = []string{"10.0.0.1"}
+	for code, followed := range map[int]bool{301: true, 302: true, 303: true, 307: true, 308: true, 300: false, 304: false, 305: false} {
+		target = w.url("other.example", "/x")
+		text, _, err := w.read(t.Context(), w.url("public.example", fmt.Sprint("/to?code=", code)), 9)
+		if status := (*StatusError)(nil); followed != (text == "there") || !followed && !errors.As(err, &status) {
+			t.Errorf("%d: %q, %v", code, text, err)
+		}
+	}
+	if text, _, err := w.read(t.Context(), w.url("public.example", "/loop?n=5"), 9); text != "there" {
+		t.Errorf("5 redirects: %v", err)
+	}
+	if _, _, err := w.read(t.Context(), w.url("public.example", "/loop?n=6"), 9); err == nil || !strings.Contains(err.Error(), "more than 5 redirects") {
+		t.Errorf("6 redirects: %v", err)
+	}
+	before := len(w.requests())
+	for location, want := range map[string]string{
+		"":                                     "no usable answer: a redirect to nowhere",
+		"http://public.example/x":              "it isn't an https address",
+		"file:///etc/passwd":                   "it isn't an https address",
+		"gopher://x/":                          "it isn't an https address",
+		"//me:secret@public.example/x":         "an address with a name or password isn't fetched from",
+		"/x#y":                                 "an address with a fragment (#) isn't fetched from",
+		"https://public.example:99999/":        "it isn't an address",
+		"%zz":                                  "it isn't an address",
+		"/" + strings.Repeat("x", 4096):        "it isn't an address",
+		"https://169.254.169.254/latest":       "it leads to 169.254.169.254, further inside than it may",
+		"https://[::ffff:169.254.169.254]/":    "it leads to ::ffff:169.254.169.254, further inside than it may",
+		"https://[::ffff:a9fe:a9fe]/":          "it leads to ::ffff:169.254.169.254, further inside than it may",
+		"https://[64:ff9b::a9fe:a9fe]/":        "it leads to 64:ff9b::a9fe:a9fe, further inside than it may",
+		"https://[2002:a9fe:a9fe::]/":          "it leads to 2002:a9fe:a9fe::, further inside than it may",
+		"https://10.1.2.3/":                    "it leads to 10.1.2.3, further inside than it may",
+		"https://[fd00:ec2::254]/":             "it leads to fd00:ec2::254, further inside than it may",
+		"https://[::1]/":                       "it leads to ::1, further inside than it may",
+		"https://0.0.0.0/":                     "it leads to 0.0.0.0, which no server has",
+		"https://localhost:" + w.port + "/":    "it leads to this machine, further inside than it may",
+		"https://a.localhost.:" + w.port + "/": "it leads to this machine, further inside than it may",
+		w.url("127.0.0.1", "/"):                "it leads to 127.0.0.1, further inside than it may",
+		w.url("inside.example", "/"):           "it leads to 127.0.0.2, further inside than it may",
+		w.url("company.example", "/"):          "it leads to 10.0.0.1, further inside than it may",
+	} {
+		target = location
+		_, _, err := w.Get(t.Context(), w.url("public.example", "/to?code=302&token=secret"), 9)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q:\ngot  %v\nwant %s", location, err, want)
+		}
+		if e := (*Error)(nil); want[:2] == "it" && location != "%zz" && len(location) < 100 && (!errors.As(err, &e) || e.From != w.url("public.example", "/to?code=…&token=…")) {
+			t.Errorf("%q: %+v", location, e)
+		}
+		before++
+	}
+	if n := len(w.requests()); n != before {
+		t.Errorf("%d requests, want %d: one of them was followed", n, before)
+	}
+}
+
+// TestFromInside: the address given may be inside; a redirect leads there again only where it was.
+func TestFromInside(t *testing.T) {
+	target := ""
+	table := newDepths()
+	w := newWorld(t, limits{depth: table.of}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/to" {
+			http.Redirect(rw, r, target, http.StatusFound)
+			return
+		}
+		send("there")(rw, r)
+	})
+	w.names["evil.example"] = []string{"127.0.0.1"}
+	for _, c := range []struct{ from, to, want string }{
+		{"127.0.0.1", "/x", ""},
+		{"localhost", "/x", ""},
+		{"LOCALHOST", w.url("localhost", "/x"), ""},
+		{"127.0.0.1", w.url("localhost", "/x"), "it leads to this machine"},
+		{"localhost", w.url("127.0.0.1", "/x"), "it leads to 127.0.0.1"},
+		{"localhost", "https://localhost/x", "it leads to this machine"},
+		{"127.0.0.1", "https://169.254.169.254/x", "it leads to 169.254.169.254"},
+		{"127.0.0.1", w.url("evil.example", "/x"), "it leads to 127.0.0.1"},
+		{"127.0.0.1", "http://127.0.0.1/x", "it isn't an https address"},
+	} {
+		target = c.to
+		text, _, err := w.read(t.Context(), w.url(c.from, "/to"), 9)
+		if c.want == "" && text != "there" || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s to %s: %q, %v, want %s", c.from, c.to, text, err, c.want)
+		}
+	}
+
+	// A private network, which this machine plays.
+	w.limits.depth = func(netip.Addr) depth { return private }
+	w.names["company.example"] = []string{"127.0.0.1"}
+	w.names["store.example"] = []string{"127.0.0.1"}
+	target = w.url("store.example", "/x")
+	if text, _, err := w.read(t.Context(), w.url("company.example", "/to"), 9); text != "there" {
+		t.Errorf("within a network: %v", err)
+	}
+	target = w.url("127.0.0.1", "/x")
+	if _, _, err := w.read(t.Context(), w.url("company.example", "/to"), 9); err == nil {
+		t.Error("from a network to this machine")
+	}
+}
+
+func TestStatus(t *testing.T) {
+	var code int
+	var header http.Header
+	w := newWorld(t, limits{}, func(rw http.ResponseWriter, _ *http.Request) {
+		for k, v := range header {
+			rw.Header()[k] = v
+		}
+		rw.WriteHeader(code)
+	})
+	at := func(s ...string) http.Header { return http.Header{"Retry-After": s} }
+	dated := at("Sun, 22 Nov 2026 10:00:30 GMT")
+	dated.Set("Date", "Sun, 22 Nov 2026 10:00:00 GMT")
+	earlier := at("Sun, 22 Nov 2026 09:00:00 GMT")
+	earlier.Set("Date", "Sun, 22 Nov 2026 10:00:00 GMT")
+	for _, c := range []struct {
+		code   int
+		header http.Header
+		want   string
+		after  time.Duration
+	}{
+		{404, nil, "the server answers 404 Not Found", 0},
+		{410, nil, "the server answers 410 Gone", 0},
+		{401, nil, "the server answers 401 Unauthorized", 0},
+		{204, nil, "the server answers 204 No Content", 0},
+		{599, nil, "the server answers 599", 0},
+		{429, at("120"), "the server answers 429 Too Many Requests, to be asked again in 2m0s", 2 * time.Minute},
+		{503, at("2000000000"), "the server answers 503 Service Unavailable, to be asked again in 24h0m0s", 24 * time.Hour},
+		{503, at("-1"), "the server answers 503 Service Unavailable", 0},
+		{503, at("soon"), "the server answers 503 Service Unavailable", 0},
+		{503, dated, "the server answers 503 Service Unavailable, to be asked again in 30s", 30 * time.Second},
+		{503, earlier, "the server answers 503 Service Unavailable", 0},
+	} {
+		code, header = c.code, c.header
+		_, _, err := w.Get(t.Context(), w.url("public.example", "/a"), 9)
+		var status *StatusError
+		if !errors.As(err, &status) || status.Error() != c.want || status.RetryAfter != c.after || status.Status != c.code {
+			t.Errorf("%d: %v, want %s", c.code, err, c.want)
+		}
+		if errors.Is(err, fs.ErrNotExist) != (c.code == 404 || c.code == 410) {
+			t.Errorf("%d: not exist: %v", c.code, errors.Is(err, fs.ErrNotExist))
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	endless := func(rw http.ResponseWriter, _ *http.Request) {
+		block := bytes.Repeat([]byte("x"), 32<<10)
+		for {
+			if _, err := rw.Write(block); err != nil {
+				return
+			}
+		}
+	}
+	w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/endless":
+			endless(rw, r)
+		case "/exact":
+			rw.(http.Flusher).Flush()
+			send("123456789")(rw, r)
+		case "/empty":
+		case "/announced":
+			rw.Header().Set("Content-Length", "1000000000000")
+			endless(rw, r)
+		case "/short":
+			rw.Header().Set("Content-Length", "9")
+			send("1234")(rw, r)
+		case "/two":
+			raw(t, rw, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n1234")
+		case "/negative":
+			raw(t, rw, "HTTP/1.1 200 OK\r\nContent-Length: -3\r\n\r\n1234")
+		case "/more":
+			raw(t, rw, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n1234567")
+		case "/chunk":
+			raw(t, rw, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+		case "/half":
+			rw.(http.Flusher).Flush()
+			send("1234")(rw, r)
+			rw.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		case "/gzip":
+			rw.Header().Set("Content-Encoding", "gzip")
+		case "/gzip-too":
+			rw.Header()["Content-Encoding"] = []string{"identity", "gzip"}
+		case "/identity":
+			rw.Header().Set("Content-Encoding", "Identity")
+			send("1234")(rw, r)
+		case "/headers":
+			rw.Header().Set("X", strings.Repeat("x", 128<<10))
+		case "/garbage":
+			raw(t, rw, strings.Repeat("\x00garbage", 1000)+"\r\n\r\n")
+		case "/hints":
+			raw(t, rw, strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 100_000))
+		case "/cut":
+			raw(t, rw, "HTTP/1.1 200 OK\r\n\r\n1234")
+		case "/transfer":
+			raw(t, rw, "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n")
+		}
+	})
+	for _, c := range []struct {
+		path string
+		text string
+		size int64
+		want string
+	}{
+		{"/exact", "123456789", -1, ""},
+		{"/empty", "", 0, ""},
+		{"/identity", "1234", 4, ""},
+		{"/more", "123", 3, ""},
+		{"/endless", "xxxxxxxxx", -1, "it has more than 9 bytes"},
+		{"/announced", "", 0, "it has 1000000000000 bytes, at most 9 are taken"},
+		{"/short", "1234", 9, "broken off after 4 of 9 bytes"},
+		{"/two", "", 0, "no usable answer: "},
+		{"/negative", "", 0, "no usable answer: "},
+		{"/chunk", "", -1, "no usable answer: "},
+		{"/half", "1234", -1, "broken off after 4 bytes"},
+		{"/gzip", "", 0, "no usable answer: it is encoded, which wasn't asked for"},
+		{"/gzip-too", "", 0, "no usable answer: it is encoded, which wasn't asked for"},
+		{"/headers", "", 0, "no usable answer: "},
+		{"/garbage", "", 0, "no usable answer: "},
+		{"/hints", "", 0, "no usable answer: "},
+		{"/cut", "", 0, "no usable answer: it doesn't say where it ends"},
+		{"/transfer", "", 0, "no usable answer: "},
+	} {
+		text, size, err := w.read(t.Context(), w.url("public.example", c.path), 9)
+		if text != c.text || size != c.size || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %q, %d, %v; want %q, %d, %s", c.path, text, size, err, c.text, c.size, c.want)
+		}
+		if err != nil && len(err.Error()) > 500 {
+			t.Errorf("%s: the error has %d bytes", c.path, len(err.Error()))
+		}
+		if e := (*Error)(nil); err != nil && !errors.As(err, &e) {
+			t.Errorf("%s: %T", c.path, err)
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) != strings.HasPrefix(c.want, "broken off") {
+			t.Errorf("%s: unexpected end: %v", c.path, err)
+		}
+	}
+}
+
+// TestStranger: a server that can't show who it is.
+func TestStranger(t *testing.T) {
+	w := newWorld(t, limits{}, send("never"))
+	w.names["other.test"] = []string{"127.0.0.1"}
+	_, stranger := certificate(t)
+	other := newClient(Options{Roots: stranger, Proxy: noProxy}, w.limits)
+	_, _, byRoot := other.Get(t.Context(), w.url("public.example", "/"), 9)
+	_, _, byName := w.Get(t.Context(), w.url("other.test", "/"), 9)
+	for _, err := range []error{byRoot, byName} {
+		if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%v", err)
+		}
+	}
+	if n := len(w.requests()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+}
+
+// TestProxy: it is asked for the name, may be anywhere, and doesn't open the inside to redirects.
+func TestProxy(t *testing.T) {
+	target := ""
+	w := newWorld(t, limits{depth: newDepths().of}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/to" {
+			http.Redirect(rw, r, target, http.StatusFound)
+			return
+		}
+		send("there")(rw, r)
+	})
+	var asked []string
+	deny := false
+	proxy := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.Host)
+		if deny {
+			rw.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		far, err := net.Dial("tcp", w.server.Listener.Addr().String())
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		near, _, err := rw.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(near, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { io.Copy(far, near); far.Close() }()
+		go func() { io.Copy(near, far); near.Close() }()
+	}))
+	defer proxy.Close()
+	to, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to.User = url.UserPassword("me", "secret")
+	w.proxy = func(u *url.URL) (*url.URL, error) {
+		if u.Hostname() == "direct.example" {
+			return nil, nil
+		}
+		return to, nil
+	}
+	target = "https://far.example/x"
+	if text, _, err := w.read(t.Context(), "https://only-the-proxy-knows.example/to", 9); text != "there" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if want := []string{"CONNECT only-the-proxy-knows.example:443", "CONNECT far.example:443"}; !slices.Equal(asked, want) {
+		t.Errorf("%q", asked)
+	}
+	w.names["direct.example"] = []string{"10.0.0.1"}
+	for _, target = range []string{"https://10.0.0.1/", "https://localhost/", "https://[::ffff:127.0.0.1]/", "https://direct.example/"} {
+		_, _, err := w.Get(t.Context(), "https://far.example/to", 9)
+		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+	deny = true
+	_, _, err = w.Get(t.Context(), "https://far.example/to", 9)
+	if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "no connection by the proxy \""+to.Host) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v", err)
+	}
+	w.proxy = func(*url.URL) (*url.URL, error) { return nil, errors.New("secret") }
+	if _, _, err = w.Get(t.Context(), "https://far.example/to", 9); err == nil || !strings.HasSuffix(err.Error(), "the proxy that the environment names isn't an address") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestNew: the defaults are the limits of the package comment, and a proxy is taken as net/http takes it.
+func TestNew(t *testing.T) {
+	c := New(Options{})
+	if l := c.limits; l.connect != 15*time.Second || l.answer != 30*time.Second || l.stall != 30*time.Second || l.all != time.Hour {
+		t.Errorf("%+v", l)
+	}
+	if u, err := c.proxy(&url.URL{Scheme: "https", Host: "localhost"}); u != nil || err != nil {
+		t.Errorf("this machine by %v, %v", u, err)
+	}
+	refused, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := refused.Addr().String()
+	refused.Close()
+	if _, _, err := c.Get(t.Context(), "https://"+at, 9); err == nil || !strings.Contains(err.Error(), "no connection: dial tcp "+at) {
+		t.Errorf("%v", err)
+	}
+}
