@@ -56,7 +56,7 @@ func (*demoRun) run(ctx context.Context, a *app) (ans answer, err error) {
 	if err := os.Mkdir(d.path("project"), 0o700); err != nil {
 		return nil, err
 	}
-	for _, scene := range []func() error{d.project, d.tree, d.stranger, d.store} {
+	for _, scene := range []func() error{d.project, d.tree, d.bundle, d.stranger, d.store} {
 		if err := scene(); err != nil {
 			return d.answer, err
 		}
@@ -187,6 +187,27 @@ func (d *demo) tree() error {
 		d.does(demoLine{title: "refused", exit: exitNo, say: "is not as it was signed"}, "verify", "tool:acme/hello/hello"),
 		func() error { return d.happens("the letter is put back", d.replace(helper, "hallo", "hello")) },
 		d.does(demoLine{title: "and it may be used again", say: "verified", show: "verified"}, "verify", "tool:acme/hello/hello"),
+	)
+}
+
+// bundle groups the project under one manifest, sends it as one file, and changes a bit on the way.
+func (d *demo) bundle() error {
+	archive := d.path("acme.tar.zst")
+	flip := func() error {
+		b, err := os.ReadFile(archive)
+		if err != nil {
+			return err
+		}
+		b[len(b)/2] ^= 1
+		return os.WriteFile(archive, b, 0o600)
+	}
+	return sequence(
+		func() error { return d.write("bundle.yaml", "id: acme\nversion: 1.0.0\n") },
+		d.does(demoLine{title: "a release: one signed manifest over all of it", say: "acme"}, "bundle", "create"),
+		d.does(demoLine{title: "as one file, for machines without a network", say: "acme"}, "bundle", "export", "-o", archive),
+		d.does(demoLine{title: "checked by whoever gets it: every byte, every signature", say: "verified"}, "bundle", "verify", archive),
+		func() error { return d.happens("one bit is changed on the way", flip) },
+		d.does(demoLine{title: "refused", exit: exitNo, show: "error:"}, "bundle", "verify", archive),
 	)
 }
 
