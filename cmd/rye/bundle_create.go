@@ -214,14 +214,18 @@ func (m *making) make(ctx context.Context) (answer, error) {
 	}
 	p := a.progress("reading", 0)
 	defer p.Done()
+	// Several goroutines tell of progress, and not in its order.
+	var mu sync.Mutex
 	var files, size int64
 	made, err := create.Create(ctx, create.Options{
 		Dir: m.found.root.root, Recipe: m.recipe, Trust: m.trust.exam(), Below: below, Listed: m.listed(), Store: m.store, Sign: m.sign,
 		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid,
 		Progress: func(n, bytes int64) {
-			files, size = n, bytes
+			mu.Lock()
+			defer mu.Unlock()
+			files, size = max(files, n), max(size, bytes)
 			if p != nil {
-				p.done.Store(bytes)
+				p.done.Store(size)
 			}
 		},
 	})

@@ -39,6 +39,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("XDG_DATA_HOME", filepath.Join(home, "data"))
 			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			// Whoever measures coverage names the directory of a rye that writes what it covers to GOCOVERDIR.
 			if dir := os.Getenv("RYE_COVERED"); dir != "" {
 				env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH"))
