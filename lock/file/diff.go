@@ -28,6 +28,7 @@ const (
 	PinRemoved         Kind = "pin_removed"
 	PinChanged         Kind = "pin_changed" // the version, the bytes, or those of the tool's other files
 	PinMoved           Kind = "pin_moved"   // to another space or bundle
+	PinRenamed         Kind = "pin_renamed" // the file has another name in the same space
 	SignerAdded        Kind = "signer_added"
 	SignerRemoved      Kind = "signer_removed"
 	FormatLowered      Kind = "format_lowered"
@@ -203,10 +204,16 @@ func (d *differ) pin(a, b *Pin) {
 		d.add(PinRemoved, name, content(a), "")
 		return
 	}
-	if a.Version != b.Version || a.Digest != b.Digest || a.Tree != b.Tree {
+	placed := a.From == b.From && (a.Size != b.Size || a.Mode != b.Mode || a.Files != b.Files)
+	if a.Version != b.Version || a.Digest != b.Digest || a.Tree != b.Tree || placed {
 		d.add(PinChanged, name, content(a), content(b))
 	}
-	d.compare(PinMoved, name, a.From, b.From)
+	switch {
+	case a.From != b.From:
+		d.add(PinMoved, name, a.From, b.From)
+	case a.Path != b.Path:
+		d.add(PinRenamed, name, a.Path, b.Path)
+	}
 	for _, s := range missing(a.Signers, b.Signers) {
 		d.add(SignerRemoved, name, s.String(), "")
 	}
@@ -226,11 +233,12 @@ func (d *differ) pin(a, b *Pin) {
 }
 
 func (p *Pin) same(o *Pin) bool {
-	return p.Version == o.Version && p.Digest == o.Digest && p.Tree == o.Tree && p.From == o.From && slices.Equal(p.Signers, o.Signers) &&
+	return p.Version == o.Version && p.Digest == o.Digest && p.Tree == o.Tree && p.Files == o.Files && p.From == o.From &&
+		p.Path == o.Path && p.Size == o.Size && p.Mode == o.Mode && slices.Equal(p.Signers, o.Signers) &&
 		p.Format == o.Format && p.Interface == o.Interface && p.Grants == o.Grants
 }
 
-// content says which bytes are pinned: version, digest and tree.
+// content says which bytes are pinned: version, digest and tree, and what else may be another with them.
 func content(p *Pin) string {
 	text := p.Digest.String()
 	if p.Version != "" {
@@ -238,6 +246,12 @@ func content(p *Pin) string {
 	}
 	if !p.Tree.IsZero() {
 		text += " tree " + p.Tree.String()
+	}
+	if !p.Files.IsZero() {
+		text += " files " + p.Files.String()
+	}
+	if p.Mode == cas.Exec {
+		text += " executable"
 	}
 	return text
 }

@@ -41,6 +41,7 @@ func TestDiff(t *testing.T) {
 	alice, bob := prints("alice")[0], prints("bob")[0]
 	other := project.Source{Where: "../base"}
 	d := func(s string) string { return sum(s).String() }
+	whole := " tree " + d("tree") + " files " + d("files") + " executable"
 	const index = "index https://bundles.acme.example/index.yaml"
 	for _, c := range []struct {
 		name   string
@@ -72,12 +73,20 @@ func TestDiff(t *testing.T) {
 			[]Change{{PinRemoved, "config:limits", d("limits"), ""}}, []Change{{PinAdded, "config:limits", "", d("limits")}}},
 		{"file", func(l *Lock) { fetch(l).Digest = sum("new") },
 			[]Change{{PinChanged, "tool:acme/base/fetch", d("fetch"), d("new")}}, []Change{{PinChanged, "tool:acme/base/fetch", d("new"), d("fetch")}}},
-		{"tree", func(l *Lock) { run(l).Tree = cas.Digest{} },
-			[]Change{{PinChanged, "tool:acme/shop/run", "0.1.0 " + d("run") + " tree " + d("tree"), "0.1.0 " + d("run")}},
-			[]Change{{PinChanged, "tool:acme/shop/run", "0.1.0 " + d("run"), "0.1.0 " + d("run") + " tree " + d("tree")}}},
+		{"tree", func(l *Lock) { run(l).Tree, run(l).Files = cas.Digest{}, cas.Digest{} },
+			[]Change{{PinChanged, "tool:acme/shop/run", "0.1.0 " + d("run") + whole, "0.1.0 " + d("run") + " executable"}},
+			[]Change{{PinChanged, "tool:acme/shop/run", "0.1.0 " + d("run") + " executable", "0.1.0 " + d("run") + whole}}},
+		{"files", func(l *Lock) { run(l).Files, run(l).Mode = sum("new"), cas.File },
+			[]Change{{PinChanged, "tool:acme/shop/run", "0.1.0 " + d("run") + whole, "0.1.0 " + d("run") + " tree " + d("tree") + " files " + d("new")}},
+			[]Change{{PinChanged, "tool:acme/shop/run", "0.1.0 " + d("run") + " tree " + d("tree") + " files " + d("new"), "0.1.0 " + d("run") + whole}}},
+		{"path", func(l *Lock) { run(l).Path = "tools/acme/shop/run.sh" },
+			[]Change{{PinRenamed, "tool:acme/shop/run", "tools/acme/shop/run.py", "tools/acme/shop/run.sh"}},
+			[]Change{{PinRenamed, "tool:acme/shop/run", "tools/acme/shop/run.sh", "tools/acme/shop/run.py"}}},
 		{"version of an item", func(l *Lock) { kit(l).Version = "" },
 			[]Change{{PinChanged, "tool-kit:a", "1.0.0-rc.1+b " + d("kit"), d("kit")}}, []Change{{PinChanged, "tool-kit:a", d("kit"), "1.0.0-rc.1+b " + d("kit")}}},
-		{"space", func(l *Lock) { fetch(l).From = FromProject },
+		{"space", func(l *Lock) {
+			fetch(l).From, fetch(l).Path, fetch(l).Size, fetch(l).Mode = FromProject, "tools/acme/base/fetch.py", 9, cas.File
+		},
 			[]Change{{PinMoved, "tool:acme/base/fetch", "system:acme/base", "project"}}, []Change{{PinMoved, "tool:acme/base/fetch", "project", "system:acme/base"}}},
 		{"another signer", func(l *Lock) { run(l).Signers = prints("bob", "mallory") },
 			[]Change{{SignerRemoved, "tool:acme/shop/run", alice.String(), ""}, {SignerAdded, "tool:acme/shop/run", "", prints("mallory")[0].String()}},

@@ -14,7 +14,7 @@
 //	  "acme/notes": {version: "0.3.0", manifest: "blake3:77c1…", from: "../notes"}
 //	pins:
 //	  "tool:acme/base/fetch": {version: "1.2.0", digest: "blake3:9c5e…", from: "system:acme/base", signers: ["1eed…"], format: "v2", interface: "blake3:5f3d…", grants: "blake3:08b4…"}
-//	  "tool:acme/shop/run": {version: "0.1.0", digest: "blake3:e0a9…", tree: "blake3:4a4f…", from: "project", signers: ["83561a…", "9f02b7…"], format: "v2", interface: "blake3:6e46…", grants: "blake3:08b4…"}
+//	  "tool:acme/shop/run": {version: "0.1.0", digest: "blake3:e0a9…", tree: "blake3:4a4f…", from: "project", path: "tools/acme/shop/run.py", size: 812, mode: "file", files: "blake3:c5d2…", signers: ["83561a…", "9f02b7…"], format: "v2", interface: "blake3:6e46…", grants: "blake3:08b4…"}
 //	  "tool:rye/bash/bash": {version: "1.0.0", digest: "blake3:a7fc…", from: "system:rye/std", interface: "blake3:19aa…", grants: "blake3:c2d0…"}
 //	toolchain:
 //	  "python linux/amd64": {version: "3.13.1", digest: "blake3:b8d1…"}
@@ -31,7 +31,10 @@
 //	requires     what rye.yaml requires: the range as it stands there, and from or index (package project)
 //	bundles      id → version, manifest (the id of the bundle's manifest), and from or index: where it comes from
 //	pins         ref → version (where the item has one), digest (of the file's raw bytes), tree (where the tool has
-//	             other files), from (the label of the space: "project", "user", "system:" and a bundle), signers
+//	             other files), from (the label of the space: "project", "user", "system:" and a bundle), path, size and
+//	             mode (of the file in its space, where it is from the project or the user: of a bundle's files its
+//	             manifest tells), files (the tree in a store of all files of the tool's directory by their paths in the
+//	             space, its own file and signature lines included, where it is from there and has a tree), signers
 //	             (fingerprints, sorted, none twice, at most 16), format ("v1" or "v2", of their signatures), interface
 //	             and grants (the hashes of package shape, where the item has any)
 //	toolchain    name, a space, OS "/" architecture → version, digest

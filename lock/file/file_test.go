@@ -60,10 +60,13 @@ func sample(t testing.TB) *Lock {
 		Pins: []Pin{
 			{Ref: model.Ref{Kind: "tool", ID: "rye/bash/bash"}, Version: "1.0.0", Digest: sum("bash"), From: FromStd, Interface: sum("i"), Grants: sum("g")},
 			{Ref: model.Ref{Kind: "tool", ID: "acme/shop/run"}, Version: "0.1.0", Digest: sum("run"), Tree: sum("tree"), From: FromProject,
+				Path: "tools/acme/shop/run.py", Size: 812, Mode: cas.Exec, Files: sum("files"),
 				Signers: prints("alice", "bob"), Format: sign.V2, Interface: sum("i"), Grants: sum("g")},
 			{Ref: model.Ref{Kind: "tool", ID: "acme/base/fetch"}, Digest: sum("fetch"), From: System + "acme/base", Signers: prints("carol"), Format: sign.V1},
-			{Ref: model.Ref{Kind: "tool-kit", ID: "a"}, Version: "1.0.0-rc.1+b", Digest: sum("kit"), From: FromUser},
-			{Ref: model.Ref{Kind: "config", ID: "limits"}, Digest: sum("limits"), From: FromProject, Signers: prints("alice", "bob"), Format: sign.V2},
+			{Ref: model.Ref{Kind: "tool-kit", ID: "a"}, Version: "1.0.0-rc.1+b", Digest: sum("kit"), From: FromUser,
+				Path: "kits/a.yaml", Size: 1, Mode: cas.File},
+			{Ref: model.Ref{Kind: "config", ID: "limits"}, Digest: sum("limits"), From: FromProject,
+				Path: "config/limits.yaml", Size: 77, Mode: cas.File, Signers: prints("alice", "bob"), Format: sign.V2},
 		},
 		Toolchain: []Program{
 			{"python", "linux/arm64", "3.13.1", sum("p1")}, {"node", "linux/amd64", "v22.1.0", sum("n")}, {"python", "linux/amd64", "3.13.1", sum("p2")},

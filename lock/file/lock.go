@@ -57,6 +57,10 @@ type Pin struct {
 	Digest    cas.Digest
 	Tree      cas.Digest // zero for an item of one file
 	From      string     // the label of its space
+	Path      string     // in its space, like Size and Mode for what is from the project or the user: of those no manifest tells
+	Size      int64
+	Mode      cas.Mode
+	Files     cas.Digest // the tree of all files of the tool's directory by their paths in the space; where there is Path and Tree
 	Signers   []key.Fingerprint
 	Format    sign.Format // of their signatures; sign.None without signers
 	Interface cas.Digest  // zero where there is none, like Grants
@@ -165,6 +169,10 @@ var lockSpec = canon.Spec{
 			{Name: "digest", Max: maxDigest},
 			{Name: "tree", Optional: true, Max: maxDigest},
 			{Name: "from", Max: int64(len(System)) + portable.MaxID},
+			{Name: "path", Optional: true, Max: portable.MaxPath},
+			{Name: "size", Type: canon.Int, Optional: true},
+			{Name: "mode", Optional: true, Max: 4},
+			{Name: "files", Optional: true, Max: maxDigest},
 			{Name: "signers", Type: canon.Strings, Optional: true, Max: maxSigners},
 			{Name: "format", Optional: true, Max: 2},
 			{Name: "interface", Optional: true, Max: maxDigest},
@@ -193,7 +201,8 @@ const (
 	requireVersion, requireFrom, requireIndex               = 0, 1, 2
 	bundleVersion, bundleManifest, bundleFrom, bundleIndex  = 0, 1, 2, 3
 	pinVersion, pinDigest, pinTree, pinFrom                 = 0, 1, 2, 3
-	pinSigners, pinFormat, pinInterface, pinGrants          = 4, 5, 6, 7
+	pinPath, pinSize, pinMode, pinFiles                     = 4, 5, 6, 7
+	pinSigners, pinFormat, pinInterface, pinGrants          = 8, 9, 10, 11
 	toolVersion, toolDigest, artifactDigest, artifactSource = 0, 1, 0, 1
 	definitionDigest                                        = 0
 )

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"slices"
 	"strings"
 
@@ -201,7 +202,7 @@ func (p *parser) pin() (err error) {
 	for _, d := range []struct {
 		to    *cas.Digest
 		field int
-	}{{&n.Digest, pinDigest}, {&n.Tree, pinTree}, {&n.Interface, pinInterface}, {&n.Grants, pinGrants}} {
+	}{{&n.Digest, pinDigest}, {&n.Tree, pinTree}, {&n.Files, pinFiles}, {&n.Interface, pinInterface}, {&n.Grants, pinGrants}} {
 		if *d.to, err = p.digest(d.field); err != nil {
 			return err
 		}
@@ -213,6 +214,9 @@ func (p *parser) pin() (err error) {
 		p.from = p.keep(from)
 	}
 	n.From = p.from
+	if err := p.place(&n); err != nil {
+		return err
+	}
 	if n.Signers, err = p.fingerprints(p.Strs(pinSigners)); err != nil {
 		return err
 	}
@@ -232,6 +236,36 @@ func (p *parser) pin() (err error) {
 		return p.errorf("nobody signs what is part of rye")
 	}
 	p.lock.Pins = append(p.lock.Pins, n)
+	return nil
+}
+
+// place reads where a pin's file is, which is said where there is no manifest to say it.
+func (p *parser) place(n *Pin) error {
+	loose := n.From == FromProject || n.From == FromUser
+	if p.Has(pinPath) != loose || p.Has(pinSize) != loose || p.Has(pinMode) != loose {
+		return p.errorf("what is from the project or the user has a path, a size and a mode, and nothing else has")
+	}
+	if n.Files.IsZero() == (loose && !n.Tree.IsZero()) {
+		return p.errorf("a tree from the project or the user has files, and nothing else has")
+	}
+	if !loose {
+		return nil
+	}
+	n.Path, n.Size = p.keep(p.Str(pinPath)), p.Int(pinSize)
+	if err := portable.Check(n.Path); err != nil {
+		return err
+	}
+	if id := strings.TrimSuffix(n.Path, path.Ext(n.Path)); !strings.HasSuffix(id, "/"+n.Ref.ID) || id == n.Path {
+		return p.errorf("%q is no path of %s", n.Path, n.Ref)
+	}
+	switch string(p.Str(pinMode)) {
+	case cas.File.String():
+		n.Mode = cas.File
+	case cas.Exec.String():
+		n.Mode = cas.Exec
+	default:
+		return p.errorf("mode %+q is neither %q nor %q", p.Str(pinMode), cas.File, cas.Exec)
+	}
 	return nil
 }
 

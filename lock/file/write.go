@@ -109,6 +109,12 @@ func (e *encoder) pin(p *Pin) {
 	e.digest(pinDigest, p.Digest)
 	e.given(pinTree, p.Tree)
 	e.Str(pinFrom, p.From)
+	if p.Path != "" {
+		e.Str(pinPath, p.Path)
+		e.Int(pinSize, p.Size)
+		e.Str(pinMode, p.Mode.String())
+	}
+	e.given(pinFiles, p.Files)
 	if len(p.Signers) > 0 {
 		e.signers(p.Signers)
 	}
