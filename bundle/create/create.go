@@ -260,7 +260,7 @@ func (c *creation) list() ([]byte, *manifest.FileList, error) {
 }
 
 // finish signs the manifest and puts it in its place, last of all.
-func (c *creation) finish(ctx context.Context, root *os.Root, under state, body []byte) error {
+func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest, body []byte) error {
 	list := c.result.FileList
 	if c.old != nil && c.old.ID == list.ID {
 		if err := list.Merge(c.Trust.Find, c.old.Signatures); err != nil {
@@ -296,8 +296,8 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under state, body 
 		}
 	}
 	// What Listed and the extractors of a bundle say isn't part of a state.
-	if !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
-		c.Memory.keep(under, list.ID)
+	if c.Memory != nil && !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
+		c.Memory.Keep(c.Trust, under, list.ID)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -21,7 +20,6 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -119,7 +117,7 @@ func (w *world) remember() {
 		return statcache.Moment{Wall: time.Now().Add(time.Hour).UnixNano(), Up: 1, Boot: 1}
 	}
 	w.o.Cache = statcache.Open(filepath.Join(cache, "stat"), statcache.Options{Now: hence})
-	w.o.Memory = &Memory{File: filepath.Join(cache, "seen", "acme"), Under: cas.Sum([]byte("rye 1"))}
+	w.o.Memory = &Memory{Memory: exam.Memory{File: filepath.Join(cache, "seen", "acme")}, Under: cas.Sum([]byte("rye 1"))}
 }
 
 // A counting store counts the files that are read from it.
@@ -149,7 +147,7 @@ func TestCreateForgets(t *testing.T) {
 		"allowance":   func(w *world) { w.recipe(recipeText + "allow-secret: {docs/x: why}\n") },
 		"time":        func(w *world) { w.o.Trust.Now = w.o.Trust.Now.Add(-time.Second) },
 		"garbage":     func(w *world) { os.WriteFile(w.o.Memory.File, []byte("x"), 0o600) },
-		"damage":      func(w *world) { os.WriteFile(w.o.Memory.File, []byte("rye bundle seen 1\n\n\n\n\n"), 0o600) },
+		"damage":      func(w *world) { os.WriteFile(w.o.Memory.File, []byte("rye found good 1\n\n\n\n\n"), 0o600) },
 		"a flipped letter": func(w *world) {
 			b, _ := os.ReadFile(w.o.Memory.File)
 			b[30] ^= 1
@@ -175,72 +173,6 @@ func TestCreateForgets(t *testing.T) {
 				t.Error("it is remembered all the same")
 			}
 		})
-	}
-}
-
-// When a key begins or ends to be valid, or a list isn't fresh any more, what was answered before doesn't count.
-func TestCreateForgetsInTime(t *testing.T) {
-	day := 24 * time.Hour
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\nkeys:\n  alice: {key: %q, expires: \"2026-11-25\"}\n  eve: {key: %q, not-before: \"2026-11-22\"}\n"+
-		"names:\n  \"**\": {keys: [alice]}\nlists:\n  acme: {from: x, key: alice, max-age: 7d}\n", alice.Public(), eve.Public()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := &policy.List{Issued: created.Add(-day), Expires: created.Add(20 * day)}
-	c := &creation{Options: Options{Trust: &exam.Trust{Root: policy.Side{Policy: p, Lists: map[string]*policy.List{"acme": list, "none": nil}}}}}
-	for _, s := range []struct {
-		from, to time.Duration
-		want     bool
-	}{
-		{0, 0, false},
-		{0, day, false},
-		{0, -time.Second, true},
-		{day, 2 * day, true}, // eve's key begins on the 22nd at midnight, a day and a half hence
-		{2 * day, 4 * day, false},
-		{4 * day, 5 * day, true}, // alice's ends on the 25th
-		{5*day - time.Hour, 7 * day, true},
-		{6 * day, 19 * day, false},
-		{19 * day, 20 * day, true},
-	} {
-		if got := c.turned(created.Add(s.from), created.Add(s.to)); got != s.want {
-			t.Errorf("from %v to %v: %v", s.from, s.to, got)
-		}
-	}
-}
-
-func TestMemoryText(t *testing.T) {
-	m := &Memory{File: filepath.Join(t.TempDir(), "new", "seen")}
-	made, doc := state{cas.Sum([]byte("key")), created}, cas.Sum([]byte("doc"))
-	m.keep(made, doc)
-	b, err := os.ReadFile(m.File)
-	const want = "rye bundle seen 1\n" +
-		"blake3:ff8e2bab3b26e0c127002127905539b47eb421de85d554e15f55a446459b52b4\n" +
-		"2026-11-20T12:00:00Z\n" +
-		"blake3:2f51eab70c364451857e15a448cc0af5103de3a41790dd4e42feaed317606b63\n" +
-		"blake3:5b15ef162145cdc550c9b4b41dc4ab871cb34e545f48297f76c365ec48f66b4c\n"
-	if err != nil || string(b) != want {
-		t.Errorf("%v\n%s\nwant\n%s", err, b, want)
-	}
-	if got, id, ok := m.read(); !ok || got != made || id != doc {
-		t.Errorf("%v, %v, %v", got, id, ok)
-	}
-	for i := range b {
-		b[i] ^= 1
-		if err := os.WriteFile(m.File, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got, _, ok := m.read(); ok {
-			t.Fatalf("with byte %d changed it says %v", i, got)
-		}
-		b[i] ^= 1
-	}
-	for n := range b {
-		if err := os.WriteFile(m.File, b[:n], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, ok := m.read(); ok {
-			t.Fatalf("%d bytes of it say something", n)
-		}
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -437,22 +436,5 @@ func TestCreateErrors(t *testing.T) {
 				t.Errorf("%s doesn't unwrap", err)
 			}
 		}
-	}
-}
-
-// The state of lists that revoke is a part of what is remembered.
-func TestCreateForgetsLists(t *testing.T) {
-	w := newWorld(t)
-	c := &creation{Options: w.o}
-	if c.state() != (state{}) {
-		t.Error("without a memory there is a state")
-	}
-	c.Memory = &Memory{}
-	without := c.state()
-	c.Trust.Root.Lists = map[string]*policy.List{"acme": {ID: cas.Sum(nil)}, "none": nil}
-	with := c.state()
-	c.Trust.Root.Lists["acme"] = &policy.List{ID: cas.Sum([]byte("next"))}
-	if next := c.state(); without == with || with == next {
-		t.Error("lists make no difference")
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -313,7 +314,7 @@ func (m *making) memory() (*create.Memory, error) {
 		}
 	}
 	sum := cas.Sum([]byte(m.found.root.root + "\x00" + m.recipe.ID))
-	return &create.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16])), Under: cas.Sum(under.Bytes())}, nil
+	return &create.Memory{Memory: exam.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))}, Under: cas.Sum(under.Bytes())}, nil
 }
 
 // bundleMemories is the directory of what was found good.

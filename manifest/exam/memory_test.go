@@ -1,0 +1,104 @@
+package exam_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// What is remembered counts under the same key, policies and lists, until time could change the answer.
+func TestMemory(t *testing.T) {
+	day := 24 * time.Hour
+	start := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	text := fmt.Sprintf("rye: policy/2\nkeys:\n  alice: {key: %q, expires: \"2026-11-25\"}\n  bob: {key: %q, not-before: \"2026-11-22\"}\n"+
+		"names:\n  \"**\": {keys: [alice]}\nlists:\n  acme: {from: x, key: alice, max-age: 7d}\n", alice.Public(), bob.Public())
+	parse := func(text string) *policy.Policy {
+		p, err := policy.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	list := &policy.List{ID: cas.Sum([]byte("1")), Issued: start.Add(-day), Expires: start.Add(20 * day)}
+	trust := func(now time.Time) *exam.Trust {
+		return &exam.Trust{Root: policy.Side{Policy: parse(text), Lists: map[string]*policy.List{"acme": list, "none": nil}}, Now: now}
+	}
+	m := &exam.Memory{File: filepath.Join(t.TempDir(), "new", "seen")}
+	key, value := cas.Sum([]byte("key")), cas.Sum([]byte("value"))
+	if _, ok := m.Recall(trust(start), key); ok {
+		t.Error("without a file something is remembered")
+	}
+	for _, s := range []struct {
+		from, to time.Duration
+		want     bool
+	}{
+		{0, 0, true},
+		{0, day, true},
+		{0, -time.Second, false},
+		{day, 2 * day, false}, // bob's key begins on the 22nd at midnight, a day and a half hence
+		{2 * day, 4 * day, true},
+		{4 * day, 5 * day, false}, // alice's ends on the 25th
+		{5*day - time.Hour, 7 * day, false},
+		{6 * day, 19 * day, true},
+		{19 * day, 20 * day, false},
+	} {
+		m.Keep(trust(start.Add(s.from)), key, value)
+		got, ok := m.Recall(trust(start.Add(s.to)), key)
+		if ok != s.want || ok && got != value {
+			t.Errorf("from %v to %v: %v, %v", s.from, s.to, got, ok)
+		}
+	}
+	for name, change := range map[string]func(*exam.Trust){
+		"another policy": func(x *exam.Trust) { x.Root.Policy = parse(strings.Replace(text, "7d", "8d", 1)) },
+		"a project's":    func(x *exam.Trust) { x.Project = &policy.Side{Policy: parse(text)} },
+		"another list": func(x *exam.Trust) {
+			l := *list
+			l.ID = cas.Sum([]byte("2"))
+			x.Root.Lists = map[string]*policy.List{"acme": &l}
+		},
+		"no list": func(x *exam.Trust) { x.Root.Lists = nil },
+	} {
+		m.Keep(trust(start), key, value)
+		other := trust(start)
+		change(other)
+		if _, ok := m.Recall(other, key); ok {
+			t.Errorf("%s makes no difference", name)
+		}
+	}
+	if _, ok := m.Recall(trust(start), cas.Sum([]byte("other"))); ok {
+		t.Error("another key makes no difference")
+	}
+}
+
+// Every byte of the file counts.
+func TestMemoryDamaged(t *testing.T) {
+	x := &exam.Trust{Now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	m := &exam.Memory{File: filepath.Join(t.TempDir(), "seen")}
+	key, value := cas.Sum([]byte("key")), cas.Sum([]byte("value"))
+	m.Keep(x, key, value)
+	b, err := os.ReadFile(m.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, ok := m.Recall(x, key); !ok || got != value {
+		t.Fatalf("%v, %v", got, ok)
+	}
+	for i := range b {
+		for _, damaged := range [][]byte{b[:i], append(append(append([]byte{}, b[:i]...), b[i]^1), b[i+1:]...)} {
+			if err := os.WriteFile(m.File, damaged, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := m.Recall(x, key); ok {
+				t.Fatalf("with byte %d changed it says %v", i, got)
+			}
+		}
+	}
+	(&exam.Memory{File: filepath.Join(m.File, "no directory", "seen")}).Keep(x, key, value)
+}
