@@ -27,12 +27,13 @@ type Admitter struct {
 	resolver Resolver
 	trust    Examiner
 
-	mu    sync.Mutex
-	rules map[executor]rules
-	hits  int64
-	keep  bool
-	trees map[root]listed
-	kept  int // files in trees
+	mu     sync.Mutex
+	rules  map[executor]rules
+	hits   int64
+	misses int64
+	keep   bool
+	trees  map[root]listed
+	kept   int // files in trees
 }
 
 // A listed directory is what was found in it, or that nothing can be.
@@ -132,6 +133,8 @@ func (a *Admitter) inherited(ctx context.Context, it *Item) (rules, error) {
 	r, ok := a.rules[key]
 	if ok {
 		a.hits++
+	} else {
+		a.misses++
 	}
 	a.mu.Unlock()
 	if ok {
@@ -155,11 +158,11 @@ func (a *Admitter) inherited(ctx context.Context, it *Item) (rules, error) {
 	return r, nil
 }
 
-// Hits says how often the rules of an executor were remembered.
-func (a *Admitter) Hits() int64 {
+// Rate says how often the rules of an executor were remembered, and how often they weren't.
+func (a *Admitter) Rate() (hits, misses int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.hits
+	return a.hits, a.misses
 }
 
 // anchored applies a rule {enabled, mode, markers_any, root} to a tool. What isn't understood is refused: else the

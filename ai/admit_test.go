@@ -310,7 +310,7 @@ func TestRemembered(t *testing.T) {
 		}
 	}
 	after, bytes := v.Counts()
-	if after-before != 3+2 || a.Hits() != 2 || bytes == 0 {
-		t.Errorf("read %d items, remembered %d times", after-before, a.Hits())
+	if hits, misses := a.Rate(); after-before != 3+2 || hits != 2 || misses != 1 || bytes == 0 {
+		t.Errorf("read %d items, remembered %d times and not %d times", after-before, hits, misses)
 	}
 }

@@ -42,8 +42,8 @@ type Listing struct {
 }
 
 // Files lists the files of some kinds in all spaces; without kinds, of all. Nothing stops it but its context: what
-// can't be read is a problem, and so is each link and special file, each name that isn't portable, and every file of
-// two that have one id.
+// can't be read is a problem, and so is each link and special file, each name that isn't portable, every file of two that
+// have one id, and a directory "Tools" beside or instead of "tools".
 func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 	var starts []start
 	for _, s := range v.spaces {
@@ -53,7 +53,39 @@ func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 			}
 		}
 	}
-	return v.walk(ctx, starts)
+	l, err := v.walk(ctx, starts)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range v.spaces {
+		l.Problems = append(l.Problems, v.misspeltDirs(s, kinds)...)
+	}
+	slices.SortStableFunc(l.Problems, v.compare)
+	return l, nil
+}
+
+// misspeltDirs tells of directories whose names would be those of kinds if case didn't count: on some systems they are
+// those directories, and on others nobody looks into them.
+func (v *View) misspeltDirs(s *Space, kinds []string) (problems []*ItemError) {
+	entries, err := fs.ReadDir(s.FS, ".")
+	if err != nil {
+		return nil // reading the directories tells
+	}
+	for _, e := range entries {
+		for _, k := range v.kinds {
+			if e.Name() == k.Dir || portable.Fold(e.Name()) != portable.Fold(k.Dir) || len(kinds) > 0 && !slices.Contains(kinds, k.Name) {
+				continue
+			}
+			problems = append(problems, &ItemError{Space: s, Path: e.Name(), Err: fmt.Errorf(
+				"differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, on others no item in it is found", k.Dir, k.Name)})
+		}
+	}
+	return problems
+}
+
+// compare orders problems by their places.
+func (v *View) compare(a, b *ItemError) int {
+	return cmp.Or(cmp.Compare(v.rank(a.Space), v.rank(b.Space)), cmp.Compare(a.Path, b.Path))
 }
 
 // A start is a directory of a space in which files of a kind are looked for.
@@ -74,9 +106,7 @@ func (v *View) walk(ctx context.Context, starts []start) (*Listing, error) {
 	}
 	w.oneEach()
 	l := &Listing{w.files, w.problems}
-	slices.SortFunc(l.Problems, func(a, b *ItemError) int {
-		return cmp.Or(cmp.Compare(v.rank(a.Space), v.rank(b.Space)), cmp.Compare(a.Path, b.Path))
-	})
+	slices.SortFunc(l.Problems, v.compare)
 	return l, nil
 }
 

@@ -87,7 +87,21 @@ func Inside(dir string) error {
 	return nil
 }
 
-// Close closes a space that OpenDir opened.
+// Below opens a directory of a space on disk by itself: who reads many files there goes the way to it once. The caller
+// closes it, and the space may be closed before.
+func (s *Space) Below(dir string) (*Space, error) {
+	d, ok := s.FS.(dirFS)
+	if !ok || !validName(dir) || dir == "." {
+		return nil, pathError("open", dir, fs.ErrInvalid)
+	}
+	root, _, err := d.in(dir)
+	if err != nil {
+		return nil, pathError("open", dir, err)
+	}
+	return &Space{Label: s.Label, Level: s.Level, FS: dirFS{root}, Dir: filepath.Join(s.Dir, filepath.FromSlash(dir)), root: root}, nil
+}
+
+// Close closes a space that OpenDir or Below opened.
 func (s *Space) Close() error {
 	if s.root == nil {
 		return nil

@@ -93,6 +93,43 @@ func TestDirectoriesOfOneName(t *testing.T) {
 	}
 }
 
+// A kind's directory in other letters is one where case doesn't count, and nothing where it does.
+func TestKindDirectoryMisspelt(t *testing.T) {
+	s := space("project", files{
+		"tools/acme/one.yaml": tool("acme/one", subprocess),
+		"Tools/acme/two.yaml": tool("acme/two", subprocess),
+		"KNOWLEDGE/x.md":      "x",
+		"toolS":               "a file",
+		"toolbox/x.yaml":      "",
+	})
+	v := view(t, noOverride, s)
+	for _, c := range []struct {
+		kinds []string
+		want  string
+	}{
+		{nil, "KNOWLEDGE:knowledge:knowledge Tools:tools:tool toolS:tools:tool"},
+		{[]string{"tool"}, "Tools:tools:tool toolS:tools:tool"},
+		{[]string{"directive"}, ""},
+	} {
+		l, err := v.Files(t.Context(), c.kinds...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want, got []string
+		for _, w := range strings.Fields(c.want) {
+			p := strings.Split(w, ":")
+			want = append(want, fmt.Sprintf("%q: differs from %q, the directory of the kind %s, in upper and lower case alone: on some systems it is the same, "+
+				"on others no item in it is found", "project/"+p[0], p[1], p[2]))
+		}
+		for _, p := range l.Problems {
+			got = append(got, p.Error())
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
 // The directory .ai of a project is in the project, wherever a link says that it is.
 func TestOpenDirOutside(t *testing.T) {
 	dir := t.TempDir()

@@ -82,7 +82,7 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 		n.refs[l.bundle.Files[i].Ref] = struct{}{}
 	}
 	// Nobody vouches for the bundle's own extractors, so that they have no say.
-	space, view, err := newView(ctx, l, below, nil)
+	space, view, err := View(ctx, l.getter, l.bundle.BundleID, l.bundle.Files, below, nil)
 	if err != nil {
 		return err
 	}
@@ -229,13 +229,44 @@ func (n *inspection) speaks(path, field string, v *value.Value) {
 	if v.Kind != value.Text {
 		return
 	}
-	for _, word := range strings.FieldsFunc(v.Text, func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
+	for _, word := range strings.FieldsFunc(withoutEnds(v.Text), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
 		if host := hostOf(word); host != "" {
 			n.mention(&n.result.Hosts, path, host)
 		} else if isPlace(word) {
 			n.mention(&n.result.Places, path, word)
 		}
 	}
+}
+
+// withoutEnds leaves out the ends of elements, "</x>", which look like paths and are none. What only begins like one, as
+// the place in "cat </etc/passwd", stays.
+func withoutEnds(text string) string {
+	if !strings.Contains(text, "</") {
+		return text
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "</")
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		name, rest, ends := strings.Cut(text[i+2:], ">")
+		if ends && isName(strings.TrimRight(name, " \t\r\n")) {
+			b.WriteString(text[:i] + " ")
+			text = rest
+			continue
+		}
+		b.WriteString(text[:i+2])
+		text = text[i+2:]
+	}
+}
+
+// isName reports whether an element may be called so.
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c != '_' && c != '-' && c != '.' && c != ':' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
 }
 
 // hostOf returns the host of a URL.

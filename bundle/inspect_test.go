@@ -8,8 +8,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/manifest"
@@ -18,20 +16,11 @@ import (
 // repack replaces a text in the tar stream of an archive.
 func repack(t testing.TB, b []byte, old, new string) []byte {
 	t.Helper()
-	z, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer z.Close()
-	plain, err := z.DecodeAll(b, nil)
+	plain, err := plainOf(b)
 	if err != nil || !bytes.Contains(plain, []byte(old)) || len(old) != len(new) {
 		t.Fatalf("%q isn't there: %v", old, err)
 	}
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(true), zstd.WithEncoderConcurrency(1), zstd.WithSingleSegment(false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w.EncodeAll(bytes.Replace(plain, []byte(old), []byte(new), 1), nil)
+	return frameOf(t, bytes.Replace(plain, []byte(old), []byte(new), 1))
 }
 
 func mentions(all []bundle.Mention) (text []string) {
@@ -100,7 +89,7 @@ executor_id: null
 category: acme
 description: odd https://no.host.example/
 network: all
-config: {url: "https://${HOST}/x", again: ["C:\\\\x", "a/../../b", "~/.ssh/id", "//share/x", "/", "http://[::1", "x://"]}
+config: {url: "https://${HOST}/x", again: ["C:\\\\x", "a/../../b", "~/.ssh/id", "//share/x", "/", "http://[::1", "x://", "cat </etc/shadow", "<b>x</b> </b", "</usr/x>"]}
 `)
 	add(configAt, "config:web", "provider: {url: 'https://search.example:8443/q'}\n")
 	add(goAt, "directive:acme/go 1.0.0", `# Go
@@ -134,6 +123,12 @@ config: {url: "https://${HOST}/x", again: ["C:\\\\x", "a/../../b", "~/.ssh/id", 
 	}
 	has("hosts", n.Hosts, "* <- "+oddAt, "${HOST} <- "+oddAt, "search.example:8443 <- "+configAt)
 	has("places", n.Places, `C:\\x <- `+oddAt, "a/../../b <- "+oddAt, "~/.ssh/id <- "+oddAt)
+	has("places", n.Places, "/etc/shadow <- "+oddAt, "/usr/x <- "+oddAt)
+	for _, m := range n.Places {
+		if strings.HasPrefix(m.What, "/directive") || slices.Contains(m.Paths, goAt) {
+			t.Errorf("the end of an element is no place: %q", mentions(n.Places))
+		}
+	}
 	has("executable", n.Executable, "primitive <- "+oddAt)
 	has("capabilities", n.Capabilities, "execute:tool:acme/hello <- "+goAt)
 	if strings.Contains(fmt.Sprint(mentions(n.Hosts)), "no.host") || strings.Contains(fmt.Sprint(mentions(n.Hosts)), "not.a.host") {

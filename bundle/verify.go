@@ -37,6 +37,11 @@ type VerifyOptions struct {
 	AllowExtra bool
 	// Require names evidence that must be there and hold: SBOM, Provenance.
 	Require []string
+	// Statements are on how the bundle was made, and travel beside it: each must hold, and be about this manifest's id.
+	Statements []Statement
+	// Progress is told how many files were looked at so far, and their bytes, by many goroutines and in no order. It may
+	// be nil.
+	Progress func(files, bytes int64)
 	// TempDir is where the items of an archive are kept while they are looked at; "" for the system's place.
 	TempDir string
 }
@@ -46,6 +51,12 @@ const (
 	SBOM       = "sbom"
 	Provenance = "provenance"
 )
+
+// A Statement is an envelope that travels beside a bundle, as package provenance makes it.
+type Statement struct {
+	Name     string // for the report
+	Envelope []byte
+}
 
 // A Check is what failed, in one word.
 type Check string
@@ -114,7 +125,7 @@ type Report struct {
 	Good     int64      // files that are as the manifest says
 	Read     int64      // bytes of them
 	Vouched  []Vouched  // the items that hold, sorted by path
-	Evidence []Attested // the evidence that is as the manifest says, in its order
+	Evidence []Attested // the evidence that is as the manifest says, in its order, and the statements that hold
 	Failures []*Failure // sorted by path; those of the whole bundle first
 }
 
@@ -136,6 +147,7 @@ type Vouched struct {
 type Attested struct {
 	manifest.Evidence
 	Signers []key.Public // of provenance that holds
+	Beside  bool         // it is none of the manifest's, but one of VerifyOptions.Statements
 }
 
 // ErrNoTrust is returned where nobody is said to be trusted: then nothing can be verified.
@@ -149,7 +161,7 @@ var ErrNoTrust = errors.New("verifying needs a policy or signers to trust")
 //     signature, which for a tool of several files covers them as well. One of the first format counts where policy
 //     accepts it and the manifest, which lists the item's digest, is itself admitted
 //   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand
-//   - the evidence: that it is as the manifest says, and of what is required that it holds
+//   - the evidence: that it is as the manifest says, and of what is required that it holds; and statements beside it
 //
 // What items mean is found out from the files of the manifest alone. All that is wrong is reported, not the first of
 // it. An error is about something else: the context, or that the source as a whole isn't there or can't be read.
@@ -202,7 +214,8 @@ type verification struct {
 	look    *look
 	report  *Report
 
-	mu sync.Mutex
+	mu           sync.Mutex
+	files, bytes int64 // looked at
 }
 
 func (v *verification) fail(f *Failure) {
@@ -226,12 +239,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	b := l.bundle
 	err = parallel(ctx, len(b.Files), func(i int) error {
 		good, err := items.file(ctx, &b.Files[i])
-		if good {
-			v.mu.Lock()
-			v.report.Good++
-			v.report.Read += b.Files[i].Size
-			v.mu.Unlock()
-		}
+		v.count(&b.Files[i], good)
 		return err
 	})
 	if err != nil {
@@ -243,6 +251,22 @@ func (v *verification) run(ctx context.Context, l *look) error {
 		}
 	}
 	return v.evidence(ctx)
+}
+
+// count notes that a file was looked at.
+func (v *verification) count(f *manifest.File, good bool) {
+	v.mu.Lock()
+	if good {
+		v.report.Good++
+		v.report.Read += f.Size
+	}
+	v.files++
+	v.bytes += f.Size
+	files, bytes := v.files, v.bytes
+	v.mu.Unlock()
+	if v.options.Progress != nil {
+		v.options.Progress(files, bytes)
+	}
 }
 
 // Admit says what a manifest alone is worth, before any of its files was read: whoever fetches a bundle asks it first.

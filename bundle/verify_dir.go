@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
@@ -20,10 +21,18 @@ import (
 type dirLook struct {
 	ctx    context.Context
 	fs     fs.FS
+	in     *folders
 	home   string // the directory of the manifest, where evidence stands
 	modes  bool   // whether files here can be executable or not
 	bundle *Bundle
 	places map[cas.Digest]place
+	hashes sync.Pool // of *hashing
+}
+
+// A hashing is what reading a file needs: most are small, and making it anew would cost more than they do.
+type hashing struct {
+	h   cas.Hasher
+	buf []byte
 }
 
 // A place is where bytes with a digest should be.
@@ -58,27 +67,52 @@ func (d *dirLook) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	if !ok || id.Kind != cas.Blob {
 		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
 	}
-	f, err := d.fs.Open(at.path)
+	f, err := d.open(at.path)
 	if err != nil {
 		return cas.Object{}, err
 	}
 	return cas.Verify(cas.Info{ID: id, Size: at.size}, f), nil
 }
 
+func (d *dirLook) open(name string) (f fs.File, err error) {
+	err = d.in.at(name, func(dir fs.FS, base string) (err error) {
+		f, err = dir.Open(base)
+		return err
+	})
+	return f, err
+}
+
+func (d *dirLook) lstat(name string) (info fs.FileInfo, err error) {
+	err = d.in.at(name, func(dir fs.FS, base string) (err error) {
+		info, err = fs.Lstat(dir, base)
+		return err
+	})
+	return info, err
+}
+
 func (d *dirLook) check(ctx context.Context, f *manifest.File, read bool) *Failure {
-	info, err := fs.Lstat(d.fs, f.Path)
+	var info fs.FileInfo
+	var err error
+	if !read || d.places[f.Digest].many {
+		var failure *Failure
+		if info, failure, err = d.bytes(ctx, f); failure != nil {
+			return failure
+		}
+	}
+	if info == nil {
+		// What was read already, or can't be opened, which says less of what it is.
+		was := err
+		if info, err = d.lstat(f.Path); err == nil {
+			err = was
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return &Failure{Check: CheckMissing, Expected: f.Digest.String()}
+	case info != nil && !info.Mode().IsRegular():
+		return &Failure{Check: CheckType, Expected: "a file", Found: typeOf(info.Mode())}
 	case err != nil:
 		return &Failure{Check: CheckRead, Err: err}
-	case !info.Mode().IsRegular():
-		return &Failure{Check: CheckType, Expected: "a file", Found: typeOf(info.Mode())}
-	}
-	if !read || d.places[f.Digest].many {
-		if failure := d.bytes(ctx, f); failure != nil {
-			return failure
-		}
 	}
 	mode := cas.File
 	if info.Mode()&0o100 != 0 {
@@ -100,36 +134,50 @@ func typeOf(m fs.FileMode) string {
 	return "a special file"
 }
 
-// bytes hashes a file. Where it is another one, it is read to its end to say what it is, and once more to say whether
-// only its line ends are others.
-func (d *dirLook) bytes(ctx context.Context, f *manifest.File) *Failure {
-	h := cas.NewHasher()
-	size, err := d.read(ctx, f.Path, h)
+// bytes hashes a file, and returns what was opened for that; an error says that nothing was. Where it is another one, it
+// is read to its end to say what it is, and once more to say whether only its line ends are others.
+func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (fs.FileInfo, *Failure, error) {
+	file, err := d.open(f.Path)
 	if err != nil {
-		return &Failure{Check: CheckRead, Err: err}
+		return nil, nil, err
 	}
-	found := h.Digest()
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return info, nil, err
+	}
+	with, ok := d.hashes.Get().(*hashing)
+	if !ok {
+		with = &hashing{cas.NewHasher(), make([]byte, 64<<10)}
+	}
+	defer d.hashes.Put(with)
+	with.h.Reset()
+	size, err := io.CopyBuffer(with.h, stopping{ctx, file}, with.buf)
+	if err != nil {
+		return info, &Failure{Check: CheckRead, Err: err}, nil
+	}
+	found := with.h.Digest()
 	if size == f.Size && found == f.Digest {
-		return nil
+		return info, nil, nil
 	}
 	failure := &Failure{Check: CheckDigest, Expected: f.Digest.String(), Found: found.String()}
 	if size != f.Size {
 		failure = &Failure{Check: CheckSize, Expected: fmt.Sprint(f.Size), Found: fmt.Sprint(size)}
 	}
-	ends := newLineEnds()
-	if _, err := d.read(ctx, f.Path, ends); err == nil {
-		failure.OnlyLineEndings = ends.is(f.Digest)
-	}
-	return failure
+	failure.OnlyLineEndings = d.otherEnds(ctx, f)
+	return info, failure, nil
 }
 
-func (d *dirLook) read(ctx context.Context, name string, w io.Writer) (int64, error) {
-	f, err := d.fs.Open(name)
+// otherEnds reports whether a file would be the one of the manifest with other line ends.
+func (d *dirLook) otherEnds(ctx context.Context, f *manifest.File) bool {
+	file, err := d.open(f.Path)
 	if err != nil {
-		return 0, err
+		return false
 	}
-	defer f.Close()
-	return io.Copy(w, stopping{ctx, f})
+	defer file.Close()
+	ends := newLineEnds()
+	_, err = io.Copy(ends, stopping{ctx, file})
+	return err == nil && ends.is(f.Digest)
 }
 
 // A stopping reader ends with its context.

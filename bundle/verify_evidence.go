@@ -42,17 +42,31 @@ func (v *verification) evidence(ctx context.Context) error {
 		}
 		a := Attested{Evidence: e}
 		if e.Type == TypeEnvelope {
-			a.Signers, err = v.provenance(b)
+			a.Signers, err = v.provenance(b, v.look.bundle.Subject)
 			if err != nil {
 				why = append(why, fmt.Errorf("%+q: %w", e.Name, err))
 			}
 		}
 		v.report.Evidence = append(v.report.Evidence, a)
 	}
+	v.statements()
 	for _, what := range v.options.Require {
 		v.require(what, why)
 	}
 	return nil
+}
+
+// statements looks at what travels beside the bundle, which names the manifest's id.
+func (v *verification) statements() {
+	for _, s := range v.options.Statements {
+		signers, err := v.provenance(s.Envelope, v.look.bundle.ID)
+		if err != nil {
+			v.fail(&Failure{Check: CheckEvidence, Path: s.Name, Err: err})
+			continue
+		}
+		e := manifest.Evidence{Name: s.Name, Digest: cas.Sum(s.Envelope), Size: int64(len(s.Envelope)), Type: TypeEnvelope}
+		v.report.Evidence = append(v.report.Evidence, Attested{Evidence: e, Signers: signers, Beside: true})
+	}
 }
 
 func (v *verification) require(what string, why []error) {
@@ -91,8 +105,8 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 }
 
 // provenance returns who signed a statement on how this very bundle was made: those who may vouch for the bundle, and as
-// many of them, may say that.
-func (v *verification) provenance(envelope []byte) ([]key.Public, error) {
+// many of them, may say that. about is what the statement has to name.
+func (v *verification) provenance(envelope []byte, about cas.Digest) ([]key.Public, error) {
 	b := v.look.bundle
 	var keys []key.Public
 	for _, k := range slices.Concat(keysOf(&v.trust.Root), keysOf(v.trust.Project)) {
@@ -100,7 +114,7 @@ func (v *verification) provenance(envelope []byte) ([]key.Public, error) {
 			keys = append(keys, k.Public)
 		}
 	}
-	_, signers, err := attest.VerifyStatement(envelope, keys, 1, ProvenanceType, attest.DigestsOf(b.Subject))
+	_, signers, err := attest.VerifyStatement(envelope, keys, 1, ProvenanceType, attest.DigestsOf(about))
 	if err != nil {
 		return nil, err
 	}

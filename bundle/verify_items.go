@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 // items is what the files of a bundle mean, seen as the space that they make.
@@ -29,20 +28,24 @@ const dotAI = ".ai"
 // in what they mean.
 func (v *verification) newItems(ctx context.Context) (*items, error) {
 	s := &items{v: v}
-	var examiner ai.Examiner
-	if v.trust != nil {
-		examiner = &listing{v, v.digests()}
-	}
+	listed := v.digests()
+	examiner := &Listing{Trust: v.trust, Listed: func(raw cas.Digest) bool {
+		_, ok := listed[raw]
+		return ok && v.admitted()
+	}}
+	b := v.look.bundle
 	var err error
-	s.space, s.view, err = newView(ctx, v.look, v.options.Below, examiner)
+	s.space, s.view, err = View(ctx, v.look.getter, b.BundleID, b.Files, v.options.Below, examiner)
 	if err == nil {
 		s.admitter = ai.NewAdmitter(s.view, examiner)
 	}
 	return s, err
 }
 
-func newView(ctx context.Context, l *look, below []*ai.Space, t ai.Examiner) (*ai.Space, *ai.View, error) {
-	s := &ai.Space{Label: "bundle:" + l.bundle.BundleID, Level: ai.System, FS: FS(ctx, l.getter, l.bundle.Files, dotAI)}
+// View shows the items of a bundle as whoever uses it will see them: its files are a space of the system, whose bytes
+// come from src, over the spaces below. Without t no extractor of the bundle has a say.
+func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space, t ai.Examiner) (*ai.Space, *ai.View, error) {
+	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: FS(ctx, src, files, dotAI)}
 	for _, o := range below {
 		s.Requires = append(s.Requires, o.Label)
 	}
@@ -59,23 +62,37 @@ func (v *verification) digests() map[cas.Digest]struct{} {
 	return all
 }
 
-// A listing asks the trust, and tells it what the manifest lists once that is known: a signature of the first format
-// counts only beside it.
-type listing struct {
-	v      *verification
-	listed map[cas.Digest]struct{}
+// A Listing asks the trust, and once more where a signature of the first format counts only beside a manifest that lists
+// the file. It is an ai.Examiner.
+type Listing struct {
+	Trust *exam.Trust
+	// Listed reports whether a manifest that is admitted lists bytes with this digest. Nil: none does. It may be called
+	// by many goroutines.
+	Listed func(raw cas.Digest) bool
 }
 
-func (x *listing) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
-	e, err := x.v.trust.Examine(s, r, purpose)
-	if err != nil || e.Decision.Allowed || e.Signed.Format != sign.V1 || s.Listed || !x.v.admitted() {
-		return e, err
-	}
-	if _, ok := x.listed[e.Signed.Raw]; !ok {
+// Examine implements ai.Examiner.
+func (l *Listing) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
+	e, err := l.Trust.Examine(s, r, purpose)
+	if err != nil || e.Decision.Code != policy.EvidenceOnly || l.Listed == nil || !l.Listed(e.Signed.Raw) {
 		return e, err
 	}
 	s.Listed = true
-	return x.v.trust.Examine(s, r, purpose)
+	return l.Trust.Examine(s, r, purpose)
+}
+
+// Unlisted returns which other files of a tool nobody vouches for: a signature of the first format leaves them open, so
+// that what lists the tool has to list them too.
+func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
+	if l == nil || !a.Listed || a.Tree == nil {
+		return nil
+	}
+	for i := range a.Tree.Files {
+		if f := &a.Tree.Files[i]; !l.Listed(f.Raw) {
+			paths = append(paths, f.Path)
+		}
+	}
+	return paths
 }
 
 // file looks at one file, and reports whether it is the one of the manifest.

@@ -4,8 +4,8 @@
 // # Refs
 //
 // An item is named kind:id, as in tool:rye/bash/bash. A kind is a lower-case letter and then a-z 0-9 -, at most 32,
-// and none of audit, build, bundle, policy, revocations, rotation, token, transcript, which documents are called. An id
-// is what portable.CheckID takes. It is the path below the kind's directory without the extension; the part before
+// and none of audit, build, bundle, index, policy, revocations, rotation, token, transcript, which documents are called.
+// An id is what portable.CheckID takes. It is the path below the kind's directory without the extension; the part before
 // the last slash is the category, the rest the name. A path with a segment that begins with "_" or "." is an asset's.
 //
 // # Kinds

@@ -40,7 +40,7 @@ func checkProblems(t *testing.T, text []byte, problems []*value.Problem) {
 		if p.At.Line > lines || p.Message == "" {
 			t.Fatalf("a problem at line %d of %d: %q", p.At.Line, lines, p.Message)
 		}
-		if i > 0 && p.At.Less(problems[i-1].At) && i != fields.MaxProblems-1 {
+		if i > 0 && p.At.Compare(problems[i-1].At) < 0 && i != fields.MaxProblems-1 {
 			t.Fatalf("%v stands before %v", problems[i-1], p)
 		}
 		for _, r := range p.Message {

@@ -73,7 +73,7 @@ func CheckKind(name string) error {
 		return fmt.Errorf("%s is not a kind: expected a lower-case letter, then a-z 0-9 -, at most %d", fields.Quote(name), maxKind)
 	}
 	switch name {
-	case "audit", "build", "bundle", "policy", "revocations", "rotation", "token", "transcript":
+	case "audit", "build", "bundle", "index", "policy", "revocations", "rotation", "token", "transcript":
 		return fmt.Errorf("%s is what a document is called: no item is of that kind", fields.Quote(name))
 	}
 	return nil

@@ -127,15 +127,7 @@ func (r *report) add(p *value.Problem) {
 }
 
 func (r *report) sorted() []*value.Problem {
-	slices.SortStableFunc(r.problems, func(a, b *value.Problem) int {
-		switch {
-		case a.At.Less(b.At):
-			return -1
-		case b.At.Less(a.At):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(r.problems, func(a, b *value.Problem) int { return a.At.Compare(b.At) })
 	return r.problems
 }
 

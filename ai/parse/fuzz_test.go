@@ -79,7 +79,7 @@ func checkDoc(t *testing.T, content []byte, d *Doc) {
 	}
 	for i, p := range d.Problems {
 		inside(p.At, p.Message)
-		if i > 0 && p.At.Less(d.Problems[i-1].At) {
+		if i > 0 && p.At.Compare(d.Problems[i-1].At) < 0 {
 			t.Errorf("%s comes too late", told(p))
 		}
 		if p.Message == "" || len(p.Message) > 300 {

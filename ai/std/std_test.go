@@ -1,6 +1,7 @@
 package std
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 // walk returns the paths of all files, sorted.
@@ -314,6 +316,33 @@ func TestKnowledge(t *testing.T) {
 		"policy", "search-syntax", "signing", "spaces", "store", "threat-model", "tool-format", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
+	}
+}
+
+// What the documentation shows of policies and revocation lists is read by what reads them.
+func TestPolicyExamples(t *testing.T) {
+	_, body, _ := strings.Cut(string(read(t, "knowledge/rye/policy.md")), "\n# ")
+	example := func(first string) []byte {
+		_, rest, found := strings.Cut(body, "\n    "+first+"\n")
+		if !found {
+			t.Fatalf("no example begins with %s", first)
+		}
+		out := []byte(first + "\n")
+		for line := range strings.Lines(rest) {
+			text, ok := strings.CutPrefix(line, "    ")
+			if !ok && line != "\n" {
+				break
+			}
+			out = append(out, strings.TrimPrefix(text, "\n")...)
+		}
+		return out
+	}
+	if _, err := policy.Parse(example("rye: policy/2")); err != nil {
+		t.Error(err)
+	}
+	list, err := manifest.ReadRevocations(bytes.NewReader(example(`rye: "revocations/2"`)))
+	if err != nil || list.List != "acme" || len(list.Entries) != 2 {
+		t.Errorf("%+v, %v", list, err)
 	}
 }
 

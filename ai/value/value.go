@@ -9,6 +9,7 @@
 package value
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 )
@@ -40,9 +41,9 @@ func (k Kind) String() string {
 // A Pos is a place in a file.
 type Pos struct{ Line, Column int }
 
-// Less orders places as they follow each other; the unknown one is first.
-func (p Pos) Less(o Pos) bool {
-	return p.Line < o.Line || p.Line == o.Line && p.Column < o.Column
+// Compare orders places as they follow each other; the unknown one is first.
+func (p Pos) Compare(o Pos) int {
+	return cmp.Or(cmp.Compare(p.Line, o.Line), cmp.Compare(p.Column, o.Column))
 }
 
 // A Value is one value of a file. Values are not changed after they were read, and may be shared.

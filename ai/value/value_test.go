@@ -1,6 +1,7 @@
 package value_test
 
 import (
+	"cmp"
 	"errors"
 	"reflect"
 	"testing"
@@ -88,8 +89,8 @@ func TestOrder(t *testing.T) {
 	ordered := []value.Pos{{}, {1, 0}, {1, 1}, {1, 2}, {2, 1}}
 	for i, a := range ordered {
 		for j, b := range ordered {
-			if a.Less(b) != (i < j) {
-				t.Errorf("%v before %v: %v", a, b, a.Less(b))
+			if got := a.Compare(b); got != cmp.Compare(i, j) {
+				t.Errorf("%v and %v: %d", a, b, got)
 			}
 		}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -33,6 +32,7 @@ type check struct {
 	*creation
 	space    *ai.Space
 	view     *ai.View
+	asked    *bundle.Listing
 	admitter *ai.Admitter
 	items    map[string]ai.File // by path in the space
 	kinds    map[string]bool    // their directories
@@ -51,17 +51,13 @@ func (c *creation) check(ctx context.Context) error {
 // look finds the items, by what is below .ai.
 func (k *check) look(ctx context.Context) error {
 	// What is found out is written into the list, so that another one is read meanwhile.
-	files := bundle.FS(ctx, k.Store, slices.Clone(k.files), dotAI)
-	k.space = &ai.Space{Label: "bundle:" + k.Recipe.ID, Level: ai.System, FS: files, Dir: filepath.Join(k.Dir, dotAI)}
-	for _, b := range k.Below {
-		k.space.Requires = append(k.space.Requires, b.Label)
-	}
-	examiner := evidence{k.Trust, k.Listed, &k.beside}
+	k.asked = &bundle.Listing{Trust: k.Trust, Listed: k.lists}
 	var err error
-	if k.view, err = ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{k.space}, k.Below...), Trust: examiner}); err != nil {
+	if k.space, k.view, err = bundle.View(ctx, k.Store, k.Recipe.ID, slices.Clone(k.files), k.Below, k.asked); err != nil {
 		return err
 	}
-	k.admitter = ai.NewAdmitter(k.view, examiner)
+	k.space.Dir = filepath.Join(k.Dir, dotAI)
+	k.admitter = ai.NewAdmitter(k.view, k.asked)
 	for _, w := range k.view.Warnings() {
 		if w.Space == k.space {
 			k.result.Warnings = append(k.result.Warnings, w)
@@ -94,22 +90,13 @@ func refOf(p *ai.ItemError) string {
 	return p.Ref.String()
 }
 
-// An evidence asks again where a signature of the first format counts only beside a manifest that lists the file.
-type evidence struct {
-	trust  *exam.Trust
-	listed func(cas.Digest) bool
-	beside *atomic.Bool // set when a manifest that lists a file made the difference
-}
-
-// Examine implements ai.Examiner.
-func (t evidence) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
-	e, err := t.trust.Examine(s, r, purpose)
-	if err != nil || e.Decision.Code != policy.EvidenceOnly || t.listed == nil || !t.listed(e.Signed.Raw) {
-		return e, err
+// lists asks Listed, and notes that the answer made a difference.
+func (k *check) lists(raw cas.Digest) bool {
+	if k.Listed == nil || !k.Listed(raw) {
+		return false
 	}
-	s.Listed = true
-	t.beside.Store(true)
-	return t.trust.Examine(s, r, purpose)
+	k.beside.Store(true)
+	return true
 }
 
 // file checks one file. An error is about the store or the context.
@@ -162,7 +149,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 		return true, context.Cause(ctx)
 	}
 	if err == nil && a.Decision.Allowed {
-		if files := k.unlisted(a); len(files) > 0 {
+		if files := k.asked.Unlisted(a); len(files) > 0 {
 			bad(&UnlistedError{it.Ref, files})
 		}
 		return true, k.secrets(f, bytes.NewReader(it.Bytes))
@@ -188,20 +175,6 @@ func reason(err error) error {
 		return fmt.Errorf("%w in the bundle, in those that it requires, or in the library", err)
 	}
 	return err
-}
-
-// unlisted returns which other files of a tool nobody vouches for: a signature of the first format leaves them open, so
-// that what lists the tool has to list them too.
-func (k *check) unlisted(a *ai.Admission) (paths []string) {
-	if !a.Listed || a.Tree == nil {
-		return nil
-	}
-	for i := range a.Tree.Files {
-		if f := &a.Tree.Files[i]; !k.Listed(f.Raw) {
-			paths = append(paths, f.Path)
-		}
-	}
-	return paths
 }
 
 // helpers returns which files of a tool that isn't admitted are not in the bundle. Without them its anchor may not even

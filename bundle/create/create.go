@@ -1,10 +1,12 @@
 package create
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -46,10 +48,14 @@ type Options struct {
 	Store  Store
 	// Sign adds signatures to the manifest.
 	Sign func(*manifest.Document) error
+	// Lock keeps others from writing the manifest at a path until unlock is called, which Create does when it has taken
+	// their signatures in and written. Where there is none yet there is nothing to keep. Nil: nobody else writes it.
+	Lock func(ctx context.Context, path string) (unlock func(), err error)
 
 	Cache    *statcache.Cache // remembers digests of files; nil: all are read
 	Memory   *Memory          // remembers what was checked; nil: all is checked
 	Paranoid bool             // read and check all, whatever is remembered
+	DryRun   bool             // end before anything is signed or written; the Store is the caller's to throw away
 	Progress func(files, bytes int64)
 
 	// noModes is set where the file system doesn't know which files may be executed.
@@ -100,6 +106,7 @@ type creation struct {
 	result *Result
 	old    *bundle.Bundle // the manifest that is there, or nil
 	oldRaw []byte         // its bytes
+	fresh  bool           // there is nothing where it will be
 	files  []manifest.File
 	beside atomic.Bool // a file is admitted only because Listed says that a manifest lists it
 
@@ -134,12 +141,7 @@ func (c *creation) create(ctx context.Context) error {
 	if err := c.refused(); err != nil {
 		return err
 	}
-	body, list, err := c.list()
-	if err != nil {
-		return err
-	}
-	c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
-	return c.finish(ctx, root, under, body)
+	return c.finish(ctx, root, under)
 }
 
 func (c *creation) name() string { return "bundle:" + c.Recipe.ID + "@" + c.Recipe.Version }
@@ -260,8 +262,55 @@ func (c *creation) list() ([]byte, *manifest.FileList, error) {
 }
 
 // finish signs the manifest and puts it in its place, last of all.
-func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest, body []byte) error {
-	list := c.result.FileList
+func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) error {
+	for i := range c.files {
+		if c.files[i].Ref != "" {
+			c.result.Items++
+		}
+	}
+	if c.DryRun {
+		_, list, err := c.list()
+		c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
+		return err
+	}
+	err := errMadeMeanwhile
+	for tries := 0; err == errMadeMeanwhile && tries < mostTries; tries++ {
+		err = c.write(ctx, root)
+	}
+	if err != nil {
+		return err
+	}
+	// What Listed and the extractors of a bundle say isn't part of a state.
+	if c.Memory != nil && !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
+		c.Memory.Keep(c.Trust, under, c.result.ID)
+	}
+	return nil
+}
+
+// mostTries bounds how often others can be first to make the manifest, and gone again.
+const mostTries = 100
+
+var errMadeMeanwhile = errors.New("somebody else has made the manifest meanwhile")
+
+// write signs the list, together with those who have signed the same one, and puts it in its place.
+func (c *creation) write(ctx context.Context, root *os.Root) error {
+	if c.Lock != nil {
+		// On some systems the lock stands beside the manifest.
+		if err := root.MkdirAll(filepath.Dir(c.result.Path), 0o777); err != nil {
+			return err
+		}
+		unlock, err := c.Lock(ctx, filepath.Join(c.Dir, filepath.FromSlash(c.result.Path)))
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	c.readOld(root)
+	body, list, err := c.list()
+	if err != nil {
+		return err
+	}
+	c.result.Bundle = bundle.Bundle{FileList: list, Files: c.files}
 	if c.old != nil && c.old.ID == list.ID {
 		if err := list.Merge(c.Trust.Find, c.old.Signatures); err != nil {
 			return err
@@ -277,34 +326,29 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest, 
 	if missing, err := c.Store.Missing(ctx, []cas.ID{id}); err != nil {
 		return err
 	} else if len(missing) > 0 {
-		if _, err := c.Store.Put(ctx, cas.Document, strings.NewReader(string(body))); err != nil {
+		if _, err := c.Store.Put(ctx, cas.Document, bytes.NewReader(body)); err != nil {
 			return err
 		}
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	if joined := manifest.Join(nil, body, list.Signatures); string(joined) != string(c.oldRaw) {
-		if err := replace(root, c.result.Path, joined); err != nil {
-			return err
-		}
-		c.result.Written = true
+	joined := manifest.Join(nil, body, list.Signatures)
+	if bytes.Equal(joined, c.oldRaw) {
+		return nil
 	}
-	for i := range c.files {
-		if c.files[i].Ref != "" {
-			c.result.Items++
-		}
+	if err := replace(root, c.result.Path, joined, c.fresh && c.Lock != nil); err != nil {
+		return err
 	}
-	// What Listed and the extractors of a bundle say isn't part of a state.
-	if c.Memory != nil && !c.result.Remembered && !c.beside.Load() && len(c.result.Warnings) == 0 {
-		c.Memory.Keep(c.Trust, under, list.ID)
-	}
+	c.result.Written = true
 	return nil
 }
 
 // readOld reads the manifest that is there. One that is none is replaced like any other.
 func (c *creation) readOld(root *os.Root) {
+	c.old, c.oldRaw, c.fresh = nil, nil, false
 	fi, err := root.Lstat(c.result.Path)
+	c.fresh = errors.Is(err, fs.ErrNotExist)
 	if err != nil || !fi.Mode().IsRegular() || fi.Size() > manifest.MaxListBytes+1<<20 {
 		return
 	}
@@ -320,8 +364,9 @@ func (c *creation) readOld(root *os.Root) {
 // temporary begins the name of a manifest that is being written, which no tree takes in.
 const temporary = ".rye-tmp-manifest-"
 
-// replace puts a file into its place, whole and durable: whoever reads finds the old one or the new one.
-func replace(root *os.Root, name string, b []byte) (err error) {
+// replace puts a file into its place, whole and durable: whoever reads finds the old one or the new one. With fresh a
+// file that is there is errMadeMeanwhile.
+func replace(root *os.Root, name string, b []byte, fresh bool) (err error) {
 	dir := filepath.Dir(name)
 	if err := root.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -337,7 +382,14 @@ func replace(root *os.Root, name string, b []byte) (err error) {
 		err = f.Sync()
 	}
 	err = cmp.Or(err, f.Close())
-	if err == nil {
+	switch {
+	case err != nil:
+	case fresh:
+		if err = root.Link(temp, name); errors.Is(err, fs.ErrExist) { // which never replaces
+			err = errMadeMeanwhile
+		}
+		root.Remove(temp)
+	default:
 		err = root.Rename(temp, name)
 	}
 	if err != nil {

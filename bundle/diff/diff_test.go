@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,30 @@ func TestClasses(t *testing.T) {
 }
 
 const line = "# rye:signed:v2:2026-11-20T12:00:00Z:2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373:Z9V2mCqPYphnM06OKChhzpJxJbjyfMK8GgycGDIESG7urqpXg1NFV1V826XviHmVD0R4nJvcNIUn4DR1uG2BBw:6c31041268f471609c79f5f2dbcc38e4a4ab2f4d416109a4e09fcf50fd0f0062\n"
+
+// What stands in the elements of a directive without a name of its own is told by where it stands.
+func TestMarkup(t *testing.T) {
+	const name = ".ai/directives/acme/deploy.md"
+	a := first()
+	a.edit(name, "<author>a</author>", "<author>a</author><owner team=\"ops\">x<mail>o@acme</mail></owner><audience>all</audience>",
+		"</directive>", "<process><step>one</step><step name=\"two\">do\n it</step></process><model tier=\"x\"/></directive>")
+	b := first()
+	b.edit(name, "<author>a</author>", "<author>a</author><owner team=\"dev\" on=\"call\">x</owner><audience>few</audience>",
+		"</directive>", "<process><step>one</step><step name=\"2\">do it now</step></process></directive>", "\"string\"", "\"integer\"")
+	r := compared(t, a.side(t, manifest.FileList{}), b.side(t, manifest.FileList{}))
+	var got []string
+	for _, f := range r.Items[0].Fields {
+		got = append(got, f.Name+" "+string(f.From)+" "+string(f.To))
+	}
+	want := []string{`audience "all" "few"`, `metadata/owner/mail "o@acme" `, `metadata/owner@on  "call"`, `metadata/owner@team "ops" "dev"`, `model@tier "x" `,
+		`process/step[2] "do it" "do it now"`, `process/step[2]@name "two" "2"`}
+	if !slices.Equal(got, want) {
+		t.Errorf("fields are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if len(r.Items[0].Shape) == 0 {
+		t.Error("nothing is said of the input")
+	}
+}
 
 func TestModes(t *testing.T) {
 	a := first().side(t, manifest.FileList{})

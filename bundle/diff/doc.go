@@ -15,6 +15,7 @@
 //	interface, grants, risk, limits, description, tags       as package shape says
 //	version, title, name, category, author, entry_type, references, and what the model of a directive prefers  info
 //	any other field, as executor_id, config, anchor          warning
+//	what else stands in the elements of a directive, by where, as "metadata/owner@team"   warning
 //	the prompt of a directive                                warning
 //	the text of knowledge                                    info
 //	entrypoint, license; what is required, but for what no longer is, which is compatible   warning

@@ -66,11 +66,7 @@ type reader struct {
 }
 
 func newReader(ctx context.Context, s Side) (*reader, error) {
-	space := &ai.Space{Label: "bundle:" + s.BundleID, Level: ai.System, FS: bundle.FS(ctx, s.Files, s.Bundle.Files, ".ai")}
-	for _, o := range s.Below {
-		space.Requires = append(space.Requires, o.Label)
-	}
-	view, err := ai.NewView(ctx, ai.Options{Spaces: append([]*ai.Space{space}, s.Below...)})
+	space, view, err := bundle.View(ctx, s.Files, s.BundleID, s.Bundle.Files, s.Below, nil)
 	return &reader{space, view}, err
 }
 
@@ -158,6 +154,8 @@ func (x *Item) compare(a, b *ai.Item) {
 		x.Class = worst(x.Class, x.Shape[i].Class)
 	}
 	x.fields(a.Model, b.Model)
+	x.markup(a.Model, b.Model)
+	slices.SortFunc(x.Fields, func(a, b Field) int { return strings.Compare(a.Name, b.Name) })
 	for i := range x.Fields {
 		x.Class = worst(x.Class, x.Fields[i].Class)
 	}

@@ -278,7 +278,7 @@ func TestSignatures(t *testing.T) {
 		t.Errorf("%d signatures: %v", len(s), err)
 	}
 	unsigned := &bundle.Bundle{FileList: &manifest.FileList{}}
-	if err := mergeSignatures(t.Context(), w.store, unsigned, options()); err != nil {
+	if err := KeepSignatures(t.Context(), w.store, unsigned, options()); err != nil {
 		t.Errorf("none at all: %v", err)
 	}
 }

@@ -121,10 +121,21 @@ func Ref(id cas.Digest) string { return "bundles/" + hex(id) }
 // Keep names a bundle in a store whose files are there, and adds its signatures to those that are known. Nothing is
 // verified here. body is the manifest without signature lines.
 func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bundle.VerifyOptions) error {
-	if err := mergeSignatures(ctx, store, b, o); err != nil {
+	if err := KeepSignatures(ctx, store, b, o); err != nil {
 		return err
 	}
 	return keep(ctx, store, Ref(b.ID), b, body)
+}
+
+// FirstRef is the ref of a manifest of the first format.
+func FirstRef(id cas.Digest) string { return "bundles-v1/" + hex(id) }
+
+// KeepFirst names a bundle of the first format in a store whose files are there: body is its manifest without the
+// signature line and has the digest id, files are sorted, and among them is the manifest as it stands in a project.
+// Nothing is verified here.
+func KeepFirst(ctx context.Context, store Store, id cas.Digest, body []byte, files []manifest.File) error {
+	b := &bundle.Bundle{FileList: &manifest.FileList{Document: manifest.Document{ID: id}}, Files: files}
+	return keep(ctx, store, FirstRef(id), b, body)
 }
 
 // keep makes the refs that keep a bundle, the one of the document last.
@@ -230,9 +241,9 @@ func change(ctx context.Context, store Store, name string, next func(old cas.ID)
 	return &BusyError{What: "the ref " + name}
 }
 
-// mergeSignatures adds the signatures of a bundle to those that the store has. Those that it can't read are as good as
+// KeepSignatures adds the signatures of a bundle to those that the store has. Those that it can't read are as good as
 // not there.
-func mergeSignatures(ctx context.Context, store Store, b *bundle.Bundle, o bundle.VerifyOptions) error {
+func KeepSignatures(ctx context.Context, store Store, b *bundle.Bundle, o bundle.VerifyOptions) error {
 	var known sign.Keys
 	if o.Trust != nil {
 		known = o.Trust.Find

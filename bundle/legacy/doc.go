@@ -42,6 +42,9 @@
 //     signed, as templates do, are covered by the list alone
 //
 // Files that it doesn't list are not looked for, as they never were. All that is wrong is reported. Once the manifest is
-// admitted, Report.Listed says which bytes it lists, as an item with a signature of the first format needs to be put
-// into a bundle of today (create.Options.Listed).
+// admitted, Report.Listed says which bytes it lists, as an item with a signature of the first format needs to be used, or
+// put into a bundle of today (bundle.Listing); List finds that out and no more.
+//
+// Who only looks reads a Content, of which nobody vouches for anything, and shows it as a bundle of today. A bundle of the
+// first format is named by the BLAKE3 digest of its manifest without the signature line (Body).
 package legacy

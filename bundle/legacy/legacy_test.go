@@ -125,9 +125,24 @@ func (w *world) text() string {
 	return b.String()
 }
 
+func library() []*ai.Space {
+	return []*ai.Space{{Label: "system:rye/std", FS: std.FS(), Builtin: true}}
+}
+
+// open is the directory, where no link is followed.
+func (w *world) open() fs.FS {
+	w.Helper()
+	root, err := ai.OpenDir(w.dir, "x", ai.Project)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { root.Close() })
+	return root.FS
+}
+
 func (w *world) verify(names string) *Report {
 	w.Helper()
-	r, err := Verify(w.Context(), w.dir, "rye-core", Options{Trust: trusting(w, names), Below: []*ai.Space{{Label: "system:rye/std", FS: std.FS(), Builtin: true}}})
+	r, err := Verify(w.Context(), w.open(), "rye-core", Options{Trust: trusting(w, names), Below: library()})
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -177,7 +192,7 @@ func TestVector(t *testing.T) {
 func TestVerify(t *testing.T) {
 	w := newWorld(t)
 	r := w.verify(accept)
-	if !r.OK() || r.Good != 7 || r.Read == 0 || len(r.Vouched) != 3 {
+	if !r.OK() || len(r.Good) != 7 || r.Read == 0 || len(r.Vouched) != 3 {
 		t.Fatalf("%v, %+v", failures(r), r)
 	}
 	for _, v := range r.Vouched {
@@ -246,8 +261,8 @@ func TestVerifyRefuses(t *testing.T) {
 			for i := range min(len(got), len(c.want)) {
 				ok = ok && strings.HasPrefix(got[i], c.want[i])
 			}
-			if !ok || r.OK() || r.Good != c.good {
-				t.Errorf("%d good and\n%s\nwant %d and\n%s", r.Good, strings.Join(got, "\n"), c.good, strings.Join(c.want, "\n"))
+			if !ok || r.OK() || len(r.Good) != c.good {
+				t.Errorf("%d good and\n%s\nwant %d and\n%s", len(r.Good), strings.Join(got, "\n"), c.good, strings.Join(c.want, "\n"))
 			}
 			if strings.HasPrefix(c.want[0], "signatures") || strings.HasPrefix(c.want[0], "manifest") {
 				for _, text := range w.files {
@@ -276,38 +291,89 @@ func TestVerifyTree(t *testing.T) {
 func TestVerifyErrors(t *testing.T) {
 	w := newWorld(t)
 	o := Options{Trust: trusting(t, accept)}
-	if _, err := Verify(t.Context(), w.dir, "rye-core", Options{}); err != bundle.ErrNoTrust {
+	if _, err := Verify(t.Context(), w.open(), "rye-core", Options{}); err != bundle.ErrNoTrust {
 		t.Error(err)
 	}
-	if _, err := Verify(t.Context(), w.dir, "../x", o); err == nil {
+	if _, err := Verify(t.Context(), w.open(), "../x", o); err == nil {
 		t.Error("an id that leads out")
 	}
-	if _, err := Verify(t.Context(), w.dir, "acme/none", o); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Verify(t.Context(), w.open(), "acme/none", o); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
-	if _, err := Verify(t.Context(), filepath.Join(w.dir, "none"), "rye-core", o); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Verify(t.Context(), os.DirFS(filepath.Join(w.dir, "none")), "rye-core", o); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Verify(ctx, w.dir, "rye-core", o); err != context.Canceled {
+	if _, err := Verify(ctx, w.open(), "rye-core", o); err != context.Canceled {
 		t.Error(err)
 	}
 	twice := &ai.Space{Label: "x", FS: std.FS()}
-	if _, err := Verify(t.Context(), w.dir, "rye-core", Options{Trust: o.Trust, Below: []*ai.Space{twice, twice}}); err == nil {
+	if _, err := Verify(t.Context(), w.open(), "rye-core", Options{Trust: o.Trust, Below: []*ai.Space{twice, twice}}); err == nil {
 		t.Error("two spaces of one name")
+	}
+}
+
+// Whoever shows or compares bundles sees one of the first format as one of today.
+func TestBundle(t *testing.T) {
+	w := newWorld(t)
+	w.write("plans/a.json", "[]\n")
+	c, err := Read(t.Context(), w.open(), "rye-core")
+	if err != nil || len(c.Good) != 6 || len(c.Failures) != 1 || c.Document.IsZero() {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if sum := cas.Sum([]byte(w.text())); c.Document != sum {
+		t.Errorf("the document is %s, want that of the text without its signature, %s", c.Document, sum)
+	}
+	b, err := c.Bundle(t.Context(), library())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var refs []string
+	for _, f := range b.Files {
+		if f.Ref != "" {
+			refs = append(refs, f.Ref+" "+f.Version)
+		}
+	}
+	if want := []string{"directive:rye/core/deploy 1.0.0", "knowledge:rye/core/note 1.0.0", "tool:rye/core/run 1.0.0"}; !slices.Equal(refs, want) {
+		t.Errorf("items are %q, want %q", refs, want)
+	}
+	if b.ID != c.Document || b.BundleID != "rye-core" || b.Name != "bundle:rye-core@0.1.0" || b.FileList.Files != 6 || b.Bytes != c.Read {
+		t.Errorf("%+v", b.FileList)
+	}
+	n, err := bundle.Inspect(t.Context(), bundle.Given(b, c), library(), "")
+	if err != nil || len(n.Items) != 3 || len(n.Failures) != 0 {
+		t.Errorf("%+v, %v", n, err)
+	}
+	twice := library()[0]
+	if _, err := c.Bundle(t.Context(), []*ai.Space{twice, twice}); err == nil {
+		t.Error("two spaces of one name")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Bundle(ctx, library()); err != context.Canceled {
+		t.Error(err)
+	}
+}
+
+// A list without items is asked what it lists, and hears of every file.
+func TestList(t *testing.T) {
+	w := newWorld(t)
+	var files, size int64
+	o := Options{Trust: trusting(t, accept), Progress: func(n, bytes int64) { files, size = n, bytes }}
+	r, err := List(t.Context(), w.open(), "rye-core", o)
+	if err != nil || !r.OK() || len(r.Vouched) != 0 || files != 7 || size != r.Read {
+		t.Errorf("%d files, %d bytes, %+v, %v", files, size, r, err)
+	}
+	if !r.Listed(cas.Sum([]byte("{}\n"))) {
+		t.Error("a file of it isn't listed")
 	}
 }
 
 // A getter that hands out files hashes them again.
 func TestGet(t *testing.T) {
 	w := newWorld(t)
-	root, err := ai.OpenDir(w.dir, "x", ai.Project)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	v := &verification{fs: root.FS, at: map[cas.Digest]string{cas.Sum([]byte("{}\n")): "plans/a.json", cas.Sum(nil): "plans/none"}}
+	v := &Content{fs: w.open(), at: map[cas.Digest]string{cas.Sum([]byte("{}\n")): "plans/a.json", cas.Sum(nil): "plans/none"}}
 	for _, c := range []struct {
 		id  cas.ID
 		bad bool

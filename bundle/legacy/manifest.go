@@ -61,6 +61,15 @@ func (e *Error) Unwrap() error { return e.Err }
 // lineStart is what old readers drop lines by.
 const lineStart = "# rye:signed:"
 
+// Body returns a manifest without its signature line: what it is named by is the digest of that.
+func Body(text []byte) []byte {
+	if !bytes.HasPrefix(text, []byte(lineStart)) {
+		return text
+	}
+	_, body, _ := bytes.Cut(text, []byte("\n"))
+	return body
+}
+
 // IsFirst reports whether bytes begin as a manifest of the first format does and none of today's: who has a
 // manifest.yaml asks it first.
 func IsFirst(b []byte) bool {

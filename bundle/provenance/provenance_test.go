@@ -192,6 +192,42 @@ func TestEmbed(t *testing.T) {
 	}
 }
 
+// A statement that travels beside a bundle is held against the manifest's id, and does for what is required.
+func TestBeside(t *testing.T) {
+	store := new(cas.Memory)
+	if _, err := store.Put(t.Context(), cas.Blob, strings.NewReader("about\n")); err != nil {
+		t.Fatal(err)
+	}
+	b, other := demo(t, "1.4.0"), demo(t, "1.4.1")
+	if err := b.Sign(alice, noon); err != nil {
+		t.Fatal(err)
+	}
+	verified := func(envelope []byte) *bundle.Report {
+		t.Helper()
+		var files, size int64
+		r, err := bundle.Verify(t.Context(), bundle.Given(b, store), bundle.VerifyOptions{Trust: trusting(t), Require: []string{bundle.Provenance},
+			Statements: []bundle.Statement{{Name: "x.json", Envelope: envelope}}, Progress: func(n, bytes int64) { files, size = n, bytes }})
+		if err != nil || files != 1 || size != 6 {
+			t.Errorf("%d files, %d bytes, %v", files, size, err)
+		}
+		return r
+	}
+	r := verified(attested(t, b, Beside, alice))
+	if !r.OK() || len(r.Evidence) != 1 || !r.Evidence[0].Beside || r.Evidence[0].Name != "x.json" || len(r.Evidence[0].Signers) != 1 {
+		t.Errorf("%v, %+v", r.Failures, r.Evidence)
+	}
+	for want, envelope := range map[string][]byte{
+		"the statement is about \"bundle:acme/deploy@1.4.1\"": attested(t, other, Beside, alice),
+		"signed by 0 of the keys":                             attested(t, b, Beside, eve),
+		"evidence":                                            []byte("{}"),
+	} {
+		r := verified(envelope)
+		if len(r.Failures) != 2 || r.Failures[1].Check != bundle.CheckEvidence || r.Failures[1].Path != "x.json" || !strings.Contains(r.Failures[1].Error(), want) {
+			t.Errorf("%v lacks %q", r.Failures, want)
+		}
+	}
+}
+
 func trusting(t testing.TB) *exam.Trust {
 	t.Helper()
 	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n", alice.Public()))

@@ -120,9 +120,18 @@ type located struct {
 	place string         // for people
 	id    string         // "" in an archive
 	dir   string         // of a project
+	first fs.FS          // the files of a bundle of the first format; nil for one of today
 	file  io.Reader      // of an archive
 	read  *bundle.Bundle // nil in a project and in an archive, until it is needed
 	has   cas.Getter     // its files; nil in an archive
+}
+
+// size is how many bytes the files of a bundle have; 0 where nobody has read that.
+func (l *located) size() int64 {
+	if l.read == nil {
+		return 0
+	}
+	return l.read.Bytes
 }
 
 // installed reads what is installed under an id; nil if nothing is.
@@ -133,6 +142,9 @@ func (b *bundles) installed(id string) (*install.Installed, error) {
 	}
 	at, err := space.Get(id)
 	if _, none := errors.AsType[*install.NotInstalledError](err); none {
+		return nil, nil
+	}
+	if bad, ok := errors.AsType[*install.ManifestError](err); ok && b.firstOfUser(bad) {
 		return nil, nil
 	}
 	return at, err
@@ -184,10 +196,12 @@ func (b *bundles) source(ctx context.Context, l *located, p *progress) (bundle.S
 	if err != nil {
 		return nil, nil, err
 	}
-	switch l.where {
-	case inProject:
+	switch {
+	case l.first != nil:
+		return bundle.Given(l.read, l.has), below, nil
+	case l.where == inProject:
 		return bundle.InDir(l.dir, l.id), below, nil
-	case inArchive:
+	case l.where == inArchive:
 		return bundle.InArchive(p.counted(l.file)), below, nil
 	}
 	return bundle.Given(l.read, l.has), below, nil

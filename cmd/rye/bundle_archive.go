@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func bundleExportCommand() command {
@@ -51,6 +55,9 @@ func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	defer b.close()
 	l, err := b.locate(ctx, c.Bundle)
+	if err == nil {
+		err = l.needToday()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,17 +91,33 @@ func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 	if ans.File == "" {
 		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
 	}
-	s := a.absolute(setting{value: ans.File})
-	if s.err != nil {
-		return nil, s.err
+	file, err := a.toWrite(ans.File)
+	if err != nil {
+		return nil, err
 	}
-	if err := writeFile(s.value, 0o644, false, write); err != nil {
+	if err := writeFile(file, 0o644, false, write); err != nil {
 		return nil, err
 	}
 	ans.Digest = sum.Digest().String()
 	p.Done()
 	a.term.note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, counted(int64(ans.Files), "file"), byteSize(float64(ans.Bytes)))
 	return ans, nil
+}
+
+// toWrite is the path of a file that is to be written, in a directory that is there.
+func (a *app) toWrite(name string) (string, error) {
+	s := a.absolute(setting{value: name})
+	if s.err != nil {
+		return "", s.err
+	}
+	if fi, err := os.Stat(s.value); err == nil && fi.IsDir() {
+		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is a directory, and -o names a file", name)}
+	}
+	if _, err := os.Stat(filepath.Dir(s.value)); errors.Is(err, fs.ErrNotExist) {
+		return "", &fault{code: codeFiles, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
+			hint: []string{"mkdir -p " + quoteArg(filepath.Dir(name))}, err: err}
+	}
+	return s.value, nil
 }
 
 // A countedWriter counts what is written.
@@ -128,14 +151,15 @@ func bundleImportCommand() command {
 	return command{
 		path: "bundle import", group: "bundles", help: "Bring a bundle from an archive into the store, once it is verified.",
 		more: "Strangers are turned away at the manifest. Nobody finds the bundle before all of it was verified as rye bundle verify does it. " +
-			"rye bundle install puts it to use.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
+			"rye bundle install puts it to use.\n\nA bundle of the first format (v1) comes as the directory that holds its .ai, where the policy " +
+			"accepts v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
 		aka: []string{"bundle load", "bundle unpack"},
 		new: func() runner { return new(bundleImportRun) }, schema: "bundle-import/1", output: bundleImport{},
 	}
 }
 
 type bundleImportRun struct {
-	Archive string `arg:"" complete:"file" help:"The archive; \"-\" is standard input."`
+	Archive string `arg:"" complete:"file" help:"The archive; \"-\" is standard input. Of the first format, its directory."`
 	signerFlags
 }
 
@@ -146,10 +170,11 @@ type bundleImport struct {
 	Files    int    `json:"files"`
 	Items    int    `json:"items"`
 	Bytes    int64  `json:"bytes"`
+	Format   string `json:"format"` // "v1", "v2"
 }
 
 func newBundleImport(r *bundle.Report) bundleImport {
-	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes}
+	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes, sign.V2.String()}
 }
 
 func (i bundleImport) text(t *terminal) {
@@ -176,8 +201,11 @@ func (c *bundleImportRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if l.first != nil {
+		return b.importFirst(ctx, l, v)
+	}
 	if l.where != inArchive {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is no archive", c.Archive), hint: []string{"rye bundle export " + quoteArg(c.Archive)}}
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is no archive", c.Archive), hint: []string{"rye bundle export " + quoteArg(l.id), "rye bundle install " + quoteArg(l.id)}}
 	}
 	r, err := b.take(ctx, l, v)
 	if err != nil {
@@ -201,9 +229,15 @@ func (b *bundles) take(ctx context.Context, l *located, v *vouching) (*bundle.Re
 	if err != nil {
 		return nil, err
 	}
+	v.options.Progress = p.reached() // what is verified in the store, after what came in
 	r, err := install.Import(ctx, s, p.counted(l.file), v.options)
+	return r, l.about(err)
+}
+
+// about says which archive is wrong, if one is.
+func (l *located) about(err error) error {
 	if _, ok := errors.AsType[*archive.Error](err); ok {
-		err = fmt.Errorf("%q: %w", l.place, err)
+		return fmt.Errorf("%q: %w", l.place, err)
 	}
-	return r, err
+	return err
 }

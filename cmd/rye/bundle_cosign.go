@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -61,6 +63,9 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	defer b.close()
 	l, err := b.locate(ctx, c.Bundle)
+	if err == nil {
+		err = l.needToday()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +96,12 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	l.read.FileList.Document = doc
 	ans := bundleCosigned{Bundle: l.read.BundleID, Version: l.read.Version, Manifest: l.read.ID.String(), Key: k.Public().Fingerprint().String(),
-		Signatures: len(doc.Signatures), Changed: len(doc.Signatures) != had}
-	if err := b.writeSignatures(ctx, l, had, v); err != nil {
+		Changed: len(doc.Signatures) != had}
+	if err := b.writeSignatures(ctx, l, v); err != nil {
 		return nil, err
 	}
+	doc = l.read.Document
+	ans.Signatures = len(doc.Signatures)
 	e, err := v.options.Trust.ExamineDocument(&doc, l.read.Expires, policy.ToUse)
 	if err != nil {
 		return nil, err
@@ -115,6 +122,7 @@ func (b *bundles) checkContent(ctx context.Context, l *located, v *vouching) err
 	}
 	o := v.options
 	o.Below, o.AllowExtra = below, true
+	o.Progress = p.reached()
 	r, err := bundle.Verify(ctx, src, o)
 	if err != nil {
 		return err
@@ -132,43 +140,65 @@ func (b *bundles) checkContent(ctx context.Context, l *located, v *vouching) err
 	return &install.RefusedError{Report: r}
 }
 
-// writeSignatures puts the signatures of a bundle, which had so many before, where it is, and in the store if that has it.
-func (b *bundles) writeSignatures(ctx context.Context, l *located, before int, v *vouching) error {
+// writeSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
+// have made meanwhile.
+func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching) error {
 	body, err := l.read.Body()
 	if err != nil {
 		return err
 	}
-	s, err := b.store(l.where != inProject)
-	switch {
-	case errors.Is(err, fs.ErrNotExist): // which is no error: the manifest is what counts
-	case err != nil:
-		return err
-	default:
-		if id, err := s.Ref(install.Ref(l.read.ID)); err == nil && id.Digest == l.read.ID {
-			if err := install.Keep(ctx, s, l.read, body, v.options); err != nil {
-				return err
-			}
+	if l.where == inProject {
+		if err := b.changeManifest(ctx, l, l.read.ID, body, v, nil); err != nil {
+			return err
 		}
 	}
-	if l.where != inProject {
+	s, err := b.store(l.where != inProject)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the manifest is what counts
+	}
+	if err != nil {
+		return err
+	}
+	if id, err := s.Ref(install.Ref(l.read.ID)); err != nil || id.Digest != l.read.ID {
 		return nil
+	}
+	return install.Keep(ctx, s, l.read, body, v.options)
+}
+
+// changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
+// whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
+// when nothing but the disk stands in the way.
+func (b *bundles) changeManifest(ctx context.Context, l *located, was cas.Digest, body []byte, v *vouching, first func(*confined) error) error {
+	at, err := bundle.ManifestPath(l.id)
+	if err != nil {
+		return err
+	}
+	unlock, err := lockPolicy(ctx, filepath.Join(l.dir, filepath.FromSlash(at)))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := readManifest(l.dir, l.id)
+	if err != nil {
+		return err
+	}
+	if now.ID != was {
+		return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
+	}
+	if now.ID == l.read.ID {
+		if err := l.read.Merge(v.options.Trust.Find, l.read.Signatures, now.Signatures); err != nil {
+			return err
+		}
 	}
 	d, err := confine(l.dir, 0o777)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	at, err := bundle.ManifestPath(l.id)
-	if err != nil {
-		return err
-	}
-	// Whoever has written another one since keeps it.
-	now, err := readManifest(l.dir, l.id)
-	if err != nil {
-		return err
-	}
-	if now.ID != l.read.ID || len(now.Signatures) != before {
-		return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
+	if first != nil {
+		if err := first(d); err != nil {
+			return err
+		}
 	}
 	return d.write(at, 0o644, false, manifest.Join(nil, body, l.read.Signatures))
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai/std"
@@ -46,7 +45,7 @@ type bundleCreateRun struct {
 	Package  string   `placeholder:"DIR" complete:"dir" help:"Make it of what is in DIR instead of the project."`
 	Sign     bool     `help:"Sign the items REF first; without any, those that this key has signed before."`
 	Paranoid bool     `help:"Read and check every file, whatever is remembered."`
-	DryRun   bool     `name:"dry-run" help:"Check everything and write no manifest. The files go into the store."`
+	DryRun   bool     `name:"dry-run" help:"Check everything; sign, write and keep nothing."`
 	keyFlag
 }
 
@@ -106,9 +105,6 @@ type making struct {
 	doc    manifest.Document // as it was signed
 }
 
-// errDryRun ends a creation before anything is written.
-var errDryRun = errors.New("nothing is written")
-
 func (c *bundleCreateRun) run(ctx context.Context, a *app) (answer, error) {
 	if strings.Contains(c.ID, ":") { // it is no id, and so the first ref
 		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
@@ -159,7 +155,11 @@ func (c *bundleCreateRun) begin(ctx context.Context, a *app) (*making, error) {
 		return nil, err
 	}
 	m.answer.Key = m.key.Public().Fingerprint().String()
-	if m.store, err = b.store(true); err != nil {
+	m.store, err = b.store(!c.DryRun)
+	if errors.Is(err, fs.ErrNotExist) && c.DryRun {
+		err = nil // then it can't say what was changed in items
+	}
+	if err != nil {
 		b.close()
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 			details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
 	}
 	version := firstVersion
-	if old, err := readManifest(dir, c.ID); err == nil {
+	if old := bundleLineOf(inProject, dir, c.ID, time.Time{}); old.Version != "" {
 		version = old.Version
 	}
 	if r, err = recipe.New(c.ID, version); err != nil {
@@ -207,37 +207,30 @@ func (m *making) make(ctx context.Context) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	cache := a.statCache(c.Paranoid)
+	cache := a.statCache(c.Paranoid || c.DryRun)
 	defer cache.close(ctx, a)
-	memory, err := m.memory()
-	if err != nil {
+	var memory *create.Memory
+	if c.DryRun {
+		done, err := m.scratch()
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	} else if memory, err = m.memory(); err != nil {
 		a.term.warn("nothing is remembered, and everything checked: %v", err)
 	}
+	replaced, _ := isFirst(m.found.root.root, m.recipe.ID)
 	p := a.progress("reading", 0)
 	defer p.Done()
-	// Several goroutines tell of progress, and not in its order.
-	var mu sync.Mutex
-	var files, size int64
 	made, err := create.Create(ctx, create.Options{
-		Dir: m.found.root.root, Recipe: m.recipe, Trust: m.trust.exam(), Below: below, Listed: m.listed(), Store: m.store, Sign: m.sign,
-		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid,
-		Progress: func(n, bytes int64) {
-			mu.Lock()
-			defer mu.Unlock()
-			files, size = max(files, n), max(size, bytes)
-			if p != nil {
-				p.done.Store(size)
-			}
-		},
+		Dir: m.found.root.root, Recipe: m.recipe, Trust: m.trust.exam(), Below: below, Listed: m.trust.listing(ctx, m.found.root.root).Listed,
+		Store: m.store, Sign: m.sign,
+		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: lockPolicy, Progress: p.reached(),
 	})
 	p.Done()
 	switch refused, ok := errors.AsType[*create.RefusedError](err); {
 	case ok:
 		return m.refused(refused)
-	case errors.Is(err, errDryRun):
-		m.answer.Manifest, m.answer.Files, m.answer.Bytes, m.answer.Signatures = m.doc.ID.String(), int(files), size, len(m.doc.Signatures)
-		m.admitted()
-		return m.answer, nil
 	case err != nil:
 		return nil, err
 	}
@@ -246,7 +239,17 @@ func (m *making) make(ctx context.Context) (answer, error) {
 	}
 	cache.files.Add(int64(len(made.Files)))
 	cache.read.Add(made.Read)
-	return m.keep(ctx, made)
+	ans := m.answer
+	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items, made.FileList.Bytes
+	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
+	if made.Written && replaced {
+		a.term.note("the manifest of the first format (v1) that was there is replaced")
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	m.admitted()
+	return ans, m.keep(ctx, made)
 }
 
 // sign adds our signature to the manifest.
@@ -255,32 +258,23 @@ func (m *making) sign(d *manifest.Document) error {
 		return err
 	}
 	m.doc = *d
-	if m.run.DryRun {
-		return errDryRun
-	}
 	return nil
 }
 
-// keep names the bundle in the store, so that gc leaves its files alone, and answers.
-func (m *making) keep(ctx context.Context, made *create.Result) (answer, error) {
+// keep names the bundle in the store, so that gc leaves its files alone.
+func (m *making) keep(ctx context.Context, made *create.Result) error {
 	id, err := m.store.Ref(install.Ref(made.ID))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+		return err
 	}
-	if made.Written || id.Digest != made.ID {
-		body, err := made.Body()
-		if err != nil {
-			return nil, err
-		}
-		if err := install.Keep(ctx, m.store, &made.Bundle, body, bundle.VerifyOptions{Trust: m.trust.exam()}); err != nil {
-			return nil, err
-		}
+	if !made.Written && id.Digest == made.ID {
+		return nil
 	}
-	ans := m.answer
-	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items, made.FileList.Bytes
-	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
-	m.admitted()
-	return ans, nil
+	body, err := made.Body()
+	if err != nil {
+		return err
+	}
+	return install.Keep(ctx, m.store, &made.Bundle, body, bundle.VerifyOptions{Trust: m.trust.exam()})
 }
 
 // admitted says what the policy makes of the manifest. One signature may not be enough.
@@ -294,6 +288,21 @@ func (m *making) admitted() {
 	if !e.Decision.Allowed {
 		m.app.term.warn("that is not enough: %q %s", m.doc.Name, e.Decision.Reason())
 	}
+}
+
+// scratch gives a dry run a store of its own, which goes when it is done.
+func (m *making) scratch() (done func(), err error) {
+	dir, err := os.MkdirTemp("", unfinished+"dry-run-*")
+	if err != nil {
+		return nil, err
+	}
+	if m.store, err = disk.Open(filepath.Join(dir, "store"), disk.Options{Create: true}); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return func() {
+		m.store.Close()
+		os.RemoveAll(dir)
+	}, nil
 }
 
 // memory is what remembers that this bundle was checked, as long as this rye and the library are the same.
@@ -321,29 +330,4 @@ func (m *making) memory() (*create.Memory, error) {
 func (a *app) bundleMemories() (string, error) {
 	s := a.dir(cachePlace)
 	return filepath.Join(s.value, "bundles"), s.err
-}
-
-// listed says whether a manifest of the project that the policy admits lists a digest, which is what lets an item with
-// a signature of the first format be bundled.
-func (m *making) listed() func(cas.Digest) bool {
-	all := sync.OnceValue(func() map[cas.Digest]bool {
-		found := map[cas.Digest]bool{}
-		dir := m.found.root.root
-		ids, _ := projectBundles(dir)
-		for _, id := range ids {
-			read, err := readManifest(dir, id)
-			if err != nil {
-				continue
-			}
-			e, err := m.trust.exam().ExamineDocument(&read.Document, read.Expires, policy.ToUse)
-			if err != nil || !e.Decision.Allowed {
-				continue
-			}
-			for i := range read.Files {
-				found[read.Files[i].Digest] = true
-			}
-		}
-		return found
-	})
-	return func(d cas.Digest) bool { return all()[d] }
 }

@@ -85,7 +85,7 @@ func (b *bundles) unpack(ctx context.Context, l *located) error {
 	m := &unpacked{blobs: map[cas.Digest][]byte{}}
 	h, err := archive.Read(ctx, p.counted(l.file), m)
 	if err != nil {
-		return err
+		return l.about(err)
 	}
 	l.read, l.has = &bundle.Bundle{FileList: h.List, Files: h.Files}, m
 	return nil
@@ -137,6 +137,11 @@ func (d *bundleDiff) text(t *terminal) {
 			t.printf("%s  %s\n", d.class(t, string(f.Class)), group.what+change(f.Name, f.From, f.To))
 		}
 	}
+	d.items(t)
+}
+
+// items tells of items and of other files.
+func (d *bundleDiff) items(t *terminal) {
 	for _, it := range d.Items {
 		version := ""
 		if it.FromVersion != it.ToVersion {

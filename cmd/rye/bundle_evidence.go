@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/sbom"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest"
 )
 
 func bundleSbomCommand() command {
@@ -123,6 +122,9 @@ func (c *evidenceFlags) open(ctx context.Context, a *app) (*bundles, *located, e
 	}
 	l, err := b.locate(ctx, c.Bundle)
 	if err == nil {
+		err = l.needToday()
+	}
+	if err == nil {
 		err = b.whole(ctx, l)
 	}
 	if err == nil && c.Embed && l.where != inProject {
@@ -149,11 +151,11 @@ func (c *evidenceFlags) finish(ctx context.Context, b *bundles, l *located, name
 		}
 		ans.File, ans.Manifest = at, id.String()
 	case c.Output != "":
-		s := b.app.absolute(setting{value: c.Output})
-		if s.err != nil {
-			return nil, s.err
+		file, err := b.app.toWrite(c.Output)
+		if err != nil {
+			return nil, err
 		}
-		if err := writeFile(s.value, 0o644, false, bytesOf(doc)); err != nil {
+		if err := writeFile(file, 0o644, false, bytesOf(doc)); err != nil {
 			return nil, err
 		}
 	default:
@@ -191,20 +193,15 @@ func (b *bundles) embed(ctx context.Context, l *located, k signer, name, kind st
 		return "", cas.Digest{}, err
 	}
 	at := path.Join(path.Dir(home), name)
-	d, err := confine(l.dir, 0o777)
-	if err != nil {
-		return "", cas.Digest{}, err
-	}
-	defer d.close()
-	if err := d.write(at, 0o644, false, doc); err != nil {
-		return "", cas.Digest{}, err
-	}
 	was := l.read.ID
 	l.read.FileList = list
-	if err := b.keepEmbedded(ctx, l, was, body, doc, v); err != nil {
-		return "", cas.Digest{}, err
-	}
-	return at, list.ID, d.write(home, 0o644, false, manifest.Join(nil, body, list.Signatures))
+	err = b.changeManifest(ctx, l, was, body, v, func(d *confined) error {
+		if err := d.write(at, 0o644, false, doc); err != nil {
+			return err
+		}
+		return b.keepEmbedded(ctx, l, was, body, doc, v)
+	})
+	return at, list.ID, err
 }
 
 // keepEmbedded keeps the changed manifest in the store, if that has the one before.
@@ -273,6 +270,10 @@ func (c *bundleAttestRun) run(ctx context.Context, a *app) (answer, error) {
 		at = provenance.Inside
 	}
 	envelope, err := provenance.Attest(l.read.FileList, at, build, k.Private)
+	if _, ok := errors.AsType[*provenance.Error](err); ok {
+		return nil, &fault{code: codeValidation, err: err, message: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
+			hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}
+	}
 	if err != nil {
 		return nil, err
 	}

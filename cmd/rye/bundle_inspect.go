@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func bundleInspectCommand() command {
@@ -31,7 +32,8 @@ type bundleInspection struct {
 	Manifest     string          `json:"manifest"`
 	Where        string          `json:"where"`
 	Place        string          `json:"place"`
-	Trust        string          `json:"trust"` // "unverified", always
+	Trust        string          `json:"trust"`  // "unverified", always
+	Format       string          `json:"format"` // "v1", "v2"
 	Description  string          `json:"description"`
 	License      string          `json:"license"`
 	Entrypoint   string          `json:"entrypoint"`
@@ -97,6 +99,14 @@ func (c *bundleInspectRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	p := a.progress("reading", 0)
 	defer p.Done()
+	var wrong []*bundle.Failure // with files of the first format
+	if l.first != nil {
+		c, err := b.readFirst(ctx, l)
+		if err != nil {
+			return nil, err
+		}
+		wrong = c.Failures
+	}
 	src, below, err := b.source(ctx, l, p)
 	if err != nil {
 		return nil, err
@@ -109,6 +119,7 @@ func (c *bundleInspectRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	p.Done()
+	n.Failures = append(n.Failures, wrong...)
 	ans := newBundleInspection(l, n)
 	if n.Bundle == nil {
 		f := &fault{code: "PARSING_ERROR", message: fmt.Sprintf("there is no manifest in %q that can be read", l.place), details: map[string]any{"failures": ans.Failures}}
@@ -121,12 +132,15 @@ func (c *bundleInspectRun) run(ctx context.Context, a *app) (answer, error) {
 }
 
 func newBundleInspection(l *located, n *bundle.Inspection) *bundleInspection {
-	ans := &bundleInspection{Bundle: l.id, Where: l.where, Place: l.place, Trust: "unverified", Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
+	ans := &bundleInspection{Bundle: l.id, Where: l.where, Place: l.place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
 		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
 		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
 		Evidence: []evidenceLine{}, Failures: []bundleFailure{}}
 	for _, f := range n.Failures {
 		ans.Failures = append(ans.Failures, newBundleFailure(f))
+	}
+	if l.first != nil {
+		ans.Format = sign.V1.String()
 	}
 	if n.Bundle == nil {
 		return ans
@@ -151,7 +165,7 @@ func newBundleInspection(l *located, n *bundle.Inspection) *bundleInspection {
 		ans.Items = append(ans.Items, it)
 	}
 	for _, e := range n.Evidence {
-		ans.Evidence = append(ans.Evidence, evidenceLine{e.Name, e.Type, e.Digest.String(), e.Size, []string{}})
+		ans.Evidence = append(ans.Evidence, evidenceLine{e.Name, e.Type, e.Digest.String(), e.Size, []string{}, ""})
 	}
 	return ans
 }
@@ -182,7 +196,9 @@ func (n *bundleInspection) text(t *terminal) {
 	for _, s := range n.SignedBy {
 		rows = append(rows, []string{"signature", "of " + short(s) + ", not checked"})
 	}
-	if len(n.SignedBy) == 0 && n.Where != inBinary {
+	if n.Format == sign.V1.String() {
+		rows = append(rows, []string{"format", "the first (v1)"})
+	} else if len(n.SignedBy) == 0 && n.Where != inBinary {
 		rows = append(rows, []string{"signature", "none"})
 	}
 	rows = append(rows, []string{"files", fmt.Sprintf("%d, %s", len(n.Files), byteSize(float64(n.Bytes)))})

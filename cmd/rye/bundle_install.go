@@ -68,6 +68,9 @@ func (c *bundleInstallRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	l, byName, err := b.toInstall(ctx, c.Bundle)
+	if err == nil {
+		err = l.needToday()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +107,8 @@ func (b *bundles) toInstall(ctx context.Context, text string) (l *located, byNam
 			return nil, false, err
 		}
 		if slices.Contains(ids, id) {
-			return &located{where: inProject, place: b.root.root, id: id, dir: b.root.root}, true, nil
+			l, err = b.inDir(inProject, b.root.root, id)
+			return l, true, err
 		}
 	}
 	digest, err := b.latest(ctx, id, version)
@@ -160,6 +164,9 @@ func (b *bundles) install(ctx context.Context, r install.Request, v *vouching) (
 	if err != nil {
 		return nil, err
 	}
+	p := b.app.progress("verifying", list.Bytes)
+	defer p.Done()
+	v.options.Progress = p.reached()
 	report, err := space.Install(ctx, r, v.options)
 	if err != nil {
 		return nil, err
@@ -230,7 +237,8 @@ func (c *bundleRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	if _, none := errors.AsType[*install.NotInstalledError](err); none {
 		f := classify(err)
-		if found := near(c.Bundle, b.names(ctx)); len(found) > 0 {
+		names := slices.DeleteFunc(b.names(ctx), func(name string) bool { return name == c.Bundle })
+		if found := near(c.Bundle, names); len(found) > 0 {
 			f.why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
 		}
 		return nil, f
@@ -260,6 +268,9 @@ func (c *bundleRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 // forget takes a bundle's name away in the store, the one of its document first.
 func (c *bundleRemoveRun) forget(ctx context.Context, b *bundles) (answer, error) {
 	l, err := b.locate(ctx, c.Bundle)
+	if err == nil {
+		err = b.whole(ctx, l)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +279,9 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *bundles) (answer, error
 		return nil, err
 	}
 	name := install.Ref(l.read.ID)
+	if l.first != nil {
+		name = install.FirstRef(l.read.ID)
+	}
 	if err := b.app.confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.read.BundleID, l.read.Version)); err != nil {
 		return nil, err
 	}
@@ -313,7 +327,7 @@ func (c *bundleRollbackRun) complete(_ context.Context, a *app, name, _ string) 
 	if err != nil {
 		return nil
 	}
-	all, _ := space.List(context.Background())
+	all, _ := b.installedAll(context.Background(), space)
 	for _, at := range all {
 		for _, v := range at.Previous {
 			out = append(out, candidate{v.Version, at.BundleID + " " + v.ID.Short()})
@@ -361,6 +375,9 @@ func (c *bundleRollbackRun) run(ctx context.Context, a *app) (answer, error) {
 	if space, err = b.space(); err != nil {
 		return nil, err
 	}
+	p := a.progress("verifying", old.Bytes)
+	defer p.Done()
+	v.options.Progress = p.reached()
 	r, err := space.Rollback(ctx, c.Bundle, to.ID, v.options)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func bundleListCommand() command {
@@ -33,6 +35,7 @@ type bundleLine struct {
 	Manifest    string        `json:"manifest"` // its id
 	Where       string        `json:"where"`
 	Description string        `json:"description"`
+	Format      string        `json:"format"` // "v1", "v2"
 	Files       int           `json:"files"`
 	Bytes       int64         `json:"bytes"`
 	SignedBy    []string      `json:"signed_by"` // fingerprints, which nobody has checked
@@ -48,10 +51,28 @@ type versionLink struct {
 }
 
 func newBundleLine(where string, l *manifest.FileList, now time.Time) bundleLine {
-	line := bundleLine{Bundle: l.BundleID, Version: l.Version, Manifest: l.ID.String(), Where: where, Description: l.Description, Files: l.Files, Bytes: l.Bytes,
+	line := bundleLine{Bundle: l.BundleID, Version: l.Version, Manifest: l.ID.String(), Format: sign.V2.String(), Where: where, Description: l.Description, Files: l.Files, Bytes: l.Bytes,
 		SignedBy: []string{}, Expires: dateText(l.Expires), Expired: l.Expired(now), Previous: []versionLink{}}
 	for _, s := range l.Signatures {
 		line.SignedBy = append(line.SignedBy, s.Key.String())
+	}
+	return line
+}
+
+// bundleLineOf is a bundle below a directory, in either format.
+func bundleLineOf(where, dir, id string, now time.Time) bundleLine {
+	var line bundleLine
+	first, err := isFirst(dir, id)
+	if err == nil && first {
+		line, err = firstLine(where, dir, id)
+	} else if err == nil {
+		var read *bundle.Bundle
+		if read, err = readManifest(dir, id); err == nil {
+			line = newBundleLine(where, read.FileList, now)
+		}
+	}
+	if err != nil {
+		return bundleLine{Bundle: id, Where: where, SignedBy: []string{}, Previous: []versionLink{}, Error: classify(err).message}
 	}
 	return line
 }
@@ -69,16 +90,11 @@ func (c *bundleListRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, err
 		}
 		for _, id := range ids {
-			read, err := readManifest(b.root.root, id)
-			if err != nil {
-				ans.Bundles = append(ans.Bundles, bundleLine{Bundle: id, Where: inProject, SignedBy: []string{}, Previous: []versionLink{}, Error: classify(err).message})
-				continue
-			}
-			ans.Bundles = append(ans.Bundles, newBundleLine(inProject, read.FileList, a.now()))
+			ans.Bundles = append(ans.Bundles, bundleLineOf(inProject, b.root.root, id, a.now()))
 		}
 	}
 	if space, err := b.space(); err == nil {
-		installed, err := space.List(ctx)
+		installed, err := b.installedAll(ctx, space)
 		if err != nil {
 			a.term.warn("%s", classify(err).message)
 		}
@@ -90,6 +106,14 @@ func (c *bundleListRun) run(ctx context.Context, a *app) (answer, error) {
 			ans.Bundles = append(ans.Bundles, line)
 		}
 	}
+	if home := a.userBase(); home.err == nil && home.value != b.root.root {
+		ids, _ := projectBundles(home.value)
+		for _, id := range ids {
+			if first, err := isFirst(home.value, id); err == nil && first {
+				ans.Bundles = append(ans.Bundles, bundleLineOf(inUser, home.value, id, a.now()))
+			}
+		}
+	}
 	if c.All {
 		kept, err := b.storedLists(ctx)
 		if err != nil {
@@ -97,6 +121,13 @@ func (c *bundleListRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 		for _, l := range kept {
 			ans.Bundles = append(ans.Bundles, newBundleLine(inStore, l, a.now()))
+		}
+		firsts, err := b.storedFirsts(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range firsts {
+			ans.Bundles = append(ans.Bundles, newFirstLine(inStore, l.Manifest, l.id.String()))
 		}
 	}
 	l, err := library()
@@ -114,7 +145,12 @@ func (l bundleList) text(t *terminal) {
 			rows = append(rows, []string{b.Bundle, "-", "-", b.Where, "can't be read: " + b.Error})
 			continue
 		}
-		words := counted(int64(b.Files), "file") + ", " + byteSize(float64(b.Bytes))
+		words := counted(int64(b.Files), "file")
+		if b.Format == sign.V1.String() {
+			words += ", first format (v1)" // which knows no sizes
+		} else {
+			words += ", " + byteSize(float64(b.Bytes))
+		}
 		if b.Expired {
 			words += ", expired " + b.Expires
 		}

@@ -26,17 +26,25 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 	case text == "":
 		if b.root.root == "" {
 			_, err := b.app.project()
-			return nil, cmp.Or(err, errNoProject)
+			f := classify(cmp.Or(err, errNoProject))
+			f.hint = append(f.hint, "rye bundle list --all")
+			return nil, f
 		}
 		return b.inDirectory(b.root.root, b.root.root)
 	case text == "-":
 		return &located{where: inArchive, place: "standard input", file: b.app.input(ctx)}, nil
 	case strings.HasPrefix(text, "blake3:"):
 		s, err := b.store(false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, b.noBundle(ctx, text)
+		}
 		if err != nil {
 			return nil, err
 		}
 		o, err := resolve(ctx, s, text, cas.Document)
+		if err != nil && classify(err).code == codeItem {
+			return nil, b.noBundle(ctx, text)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -45,12 +53,11 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 		return b.atPath(text)
 	}
 	id, version, _ := strings.Cut(text, "@")
-	if !validBundleID(id) {
-		return nil, b.noBundle(ctx, text)
-	}
-	found, err := b.byName(ctx, id, version)
-	if found != nil || err != nil {
-		return found, err
+	if validBundleID(id) {
+		found, err := b.byName(ctx, id, version)
+		if found != nil || err != nil {
+			return found, err
+		}
 	}
 	if s := b.app.absolute(setting{value: text}); s.err == nil {
 		if _, err := os.Stat(s.value); err == nil {
@@ -75,7 +82,7 @@ func (b *bundles) byName(ctx context.Context, id, version string) (*located, err
 	if b.root.root != "" && version == "" {
 		at, _ := bundle.ManifestPath(id)
 		if _, err := os.Lstat(filepath.Join(b.root.root, filepath.FromSlash(at))); err == nil {
-			return &located{where: inProject, place: b.root.root, id: id, dir: b.root.root}, nil
+			return b.inDir(inProject, b.root.root, id)
 		}
 	}
 	at, err := b.installed(id)
@@ -89,9 +96,17 @@ func (b *bundles) byName(ctx context.Context, id, version string) (*located, err
 		}
 		return &located{where: inUser, place: "installed", id: id, read: at.Bundle, has: s}, nil
 	}
+	if home := b.app.userBase(); at == nil && home.err == nil && version == "" {
+		if l, err := b.inDir(inUser, home.value, id); err != nil || l.first != nil {
+			return l, err
+		}
+	}
 	digest, err := b.latest(ctx, id, version)
-	if err != nil || digest.IsZero() {
+	if err != nil {
 		return nil, err
+	}
+	if digest.IsZero() {
+		return b.latestFirst(ctx, id, version)
 	}
 	return b.stored(ctx, digest)
 }
@@ -111,6 +126,9 @@ func (b *bundles) stored(ctx context.Context, id cas.Digest) (*located, error) {
 	s, err := b.store(false)
 	if err != nil {
 		return nil, err
+	}
+	if l, err := b.storedFirst(ctx, s, id); l != nil || err != nil {
+		return l, err
 	}
 	read, err := bundle.ReadStored(ctx, s, s, id)
 	if err != nil {
@@ -195,14 +213,27 @@ func (b *bundles) atPath(text string) (*located, error) {
 		return nil, s.err
 	}
 	fi, err := os.Stat(s.value)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &fault{code: codeFiles, exit: exitMissing, err: err, message: fmt.Sprintf("there is no file or directory %q", text),
+			hint: []string{"rye bundle list --all"}, details: map[string]any{"path": s.value}}
+	}
 	if err != nil {
 		return nil, err
 	}
 	if fi.IsDir() {
+		// Who names the directory of a manifest means that.
+		if dir, id, ok := manifestOf(filepath.Join(s.value, bundleManifest)); ok {
+			if _, err := os.Lstat(filepath.Join(s.value, bundleManifest)); err == nil {
+				return b.inDir(inProject, dir, id)
+			}
+		}
+		if filepath.Base(s.value) == markerDir {
+			s.value = filepath.Dir(s.value)
+		}
 		return b.inDirectory(s.value, text)
 	}
 	if dir, id, ok := manifestOf(s.value); ok {
-		return &located{where: inProject, place: dir, id: id, dir: dir}, nil
+		return b.inDir(inProject, dir, id)
 	}
 	f, err := openRegular(s.value)
 	if err != nil {
@@ -237,7 +268,7 @@ func (b *bundles) inDirectory(dir, text string) (*located, error) {
 	}
 	switch len(ids) {
 	case 1:
-		return &located{where: inProject, place: dir, id: ids[0], dir: dir}, nil
+		return b.inDir(inProject, dir, ids[0])
 	case 0:
 		return nil, &fault{code: codeItem, message: fmt.Sprintf("there is no bundle in %q", text), hint: []string{"rye bundle create", "rye bundle list"}}
 	}
@@ -285,7 +316,7 @@ func (b *bundles) names(ctx context.Context) []string {
 		all = append(all, ids...)
 	}
 	if space, err := b.space(); err == nil {
-		found, _ := space.List(ctx)
+		found, _ := b.installedAll(ctx, space)
 		for _, i := range found {
 			all = append(all, i.BundleID)
 		}
@@ -294,12 +325,20 @@ func (b *bundles) names(ctx context.Context) []string {
 	for _, l := range kept {
 		all = append(all, l.BundleID)
 	}
+	firsts, _ := b.storedFirsts(ctx)
+	for _, l := range firsts {
+		all = append(all, l.ID)
+	}
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
 // whole reads a bundle that isn't in an archive, with what has its files.
 func (b *bundles) whole(ctx context.Context, l *located) error {
+	if l.first != nil && l.read == nil {
+		_, err := b.readFirst(ctx, l)
+		return err
+	}
 	if l.read != nil || l.where != inProject {
 		return nil
 	}

@@ -9,12 +9,13 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // library verifies rye/std, for which the binary vouches: that its files are those of its manifest, and no others, and
 // that the policy, if there is one, has revoked none of its items.
 func (c *bundleVerifyRun) library(ctx context.Context, a *app, l *located) (answer, error) {
-	if len(c.Signer) > 0 || len(c.Require) > 0 {
+	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
 		return nil, &fault{code: codeValidation, message: "\"rye/std\" is part of this binary, which vouches for it: nobody else has signed it",
 			hint: []string{"rye bundle verify " + libraryID}}
 	}
@@ -22,7 +23,7 @@ func (c *bundleVerifyRun) library(ctx context.Context, a *app, l *located) (answ
 	if err != nil && !isNobody(err) {
 		return nil, err
 	}
-	ans := &bundleReport{Bundle: l.id, Version: l.read.Version, Manifest: l.read.ID.String(), Where: l.where, Place: l.place, Trust: "builtin",
+	ans := &bundleReport{Bundle: l.id, Version: l.read.Version, Manifest: l.read.ID.String(), Format: sign.V2.String(), Where: l.where, Place: l.place, Trust: "builtin",
 		Of: len(l.read.Files), Extra: c.AllowExtra, Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}}
 	failures, err := libraryFailures(ctx, l.read, t, &ans.Items)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -236,11 +237,54 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &located{where: inProject, id: "acme", dir: h.dir, read: read}
-	if err := b.writeSignatures(t.Context(), l, 0, v); classify(err).code != "CONFLICT" {
+	if err := b.writeSignatures(t.Context(), l, v); err != nil {
+		t.Error(err)
+	}
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
+	h.rye(exitDone, "bundle", "create")
+	if err := b.writeSignatures(t.Context(), l, v); classify(err).code != "CONFLICT" {
 		t.Errorf("%v", err)
 	}
-	if err := b.writeSignatures(t.Context(), l, 1, v); err != nil {
-		t.Error(err)
+}
+
+// TestBundleTwoSigners: of two who sign one bundle at once neither loses the signature, whoever is first.
+func TestBundleTwoSigners(t *testing.T) {
+	h := newBundleHome(t)
+	h.rye(exitDone, "key", "new", "second")
+	h.write("second.pem", h.rye(exitDone, "key", "export", "second"))
+	h.rye(exitDone, "trust", "add", filepath.Join(h.dir, "second.pem"), "--name", "second", "--owner", "You", "--names", "bundle:**", "--yes")
+	h.rye(exitDone, "trust", "add", "default", "--names", "bundle:**", "--yes")
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	file := filepath.Join(h.dir, ".ai", "bundles", "acme", "manifest.yaml")
+	one, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 12 {
+		// Neither has made one yet; somebody has; both sign what is there.
+		verb := []string{"create", "create", "cosign"}[round%3]
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		if round%3 > 0 {
+			h.write(".ai/bundles/acme/manifest.yaml", string(one))
+		}
+		var both sync.WaitGroup
+		for _, k := range []string{"default", "second"} {
+			both.Go(func() {
+				host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
+				host.getwd, host.now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
+				if got := run(host, commands(), []string{"bundle", verb, "--key", k}); got != exitDone {
+					t.Errorf("%s by %s: exit %d\n%s%s", verb, k, got, stdout, stderr)
+				}
+			})
+		}
+		both.Wait()
+		read, err := readManifest(h.dir, "acme")
+		if err != nil || len(read.Signatures) != 2 {
+			t.Fatalf("round %d, %s: %d signatures, want 2, %v", round, verb, len(read.Signatures), err)
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 	v := &vouching{names: map[string]string{}}
 	if len(c.Signer) == 0 {
 		if c.Threshold != 0 {
-			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.again("--signer PUBKEY")}}
+			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.behind("--signer PUBKEY")}}
 		}
 		var err error
 		if v.trust, err = a.trust(); err != nil {

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func bundleVerifyCommand() command {
@@ -19,7 +21,10 @@ func bundleVerifyCommand() command {
 			"type and mode; every item's own signature; and that nothing is missing and nothing is there besides. All that is wrong is told, " +
 			"each with what was expected. If anything is, the exit status is 1.\n\n" +
 			"Whom to believe the policy says, or --trust FILE, or --signer: with that nothing in the home directory is asked. --require wants " +
-			"evidence in the manifest that holds: sbom, provenance.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
+			"evidence that holds: sbom, provenance. --statement FILE is provenance that travels beside the bundle, as rye bundle attest writes it: " +
+			"it must be about this very manifest, and be signed by those who may vouch for the bundle.\n\nA bundle of the first format (v1) " +
+			"verifies where the policy accepts v1 for its name and for its items: its files by their digests, and what else is there is not looked for.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
+			"    rye bundle verify deploy.tar.zst --statement provenance.json --require provenance\n" +
 			"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
 		aka: []string{"bundle check", "bundle audit"},
 		new: func() runner { return new(bundleVerifyRun) }, schema: "bundle-verify/1", output: &bundleReport{},
@@ -30,6 +35,7 @@ type bundleVerifyRun struct {
 	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
 	AllowExtra bool     `name:"allow-extra" help:"Let other files be where the bundle's are, as in a working tree."`
 	Require    []string `placeholder:"EVIDENCE" help:"What must be there and hold: sbom, provenance."`
+	Statement  []string `placeholder:"FILE" sep:"none" complete:"file" help:"A statement on how this very bundle was made, which must hold. May be given again."`
 	signerFlags
 }
 
@@ -59,6 +65,7 @@ type bundleReport struct {
 	Evidence  []evidenceLine  `json:"evidence"`
 	Failures  []bundleFailure `json:"failures"`
 	Warnings  []string        `json:"warnings"`
+	Format    string          `json:"format"` // of the manifest: "v1", "v2"
 }
 
 // vouchedLine is how many items one key has signed.
@@ -73,7 +80,8 @@ type evidenceLine struct {
 	Type    string   `json:"type"`
 	Digest  string   `json:"digest"`
 	Bytes   int64    `json:"bytes"`
-	Signers []string `json:"signers"` // fingerprints
+	Signers []string `json:"signers"`         // fingerprints
+	About   string   `json:"about,omitempty"` // of a statement beside the manifest: the id that it speaks about
 }
 
 // bundleFailure is one thing that is wrong with a bundle.
@@ -108,10 +116,23 @@ func (c *bundleVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	v, err := c.vouching(ctx, a)
 	if err != nil {
-		return nil, classify(err).asked()
+		f := classify(err)
+		if len(c.Signer) > 0 || c.Threshold != 0 {
+			return nil, f // the flags make no sense: there was no question yet
+		}
+		return nil, f.asked()
 	}
-	p := a.progress("verifying", 0)
+	if l.first != nil {
+		return c.first(ctx, b, l, v)
+	}
+	if v.options.Statements, err = c.statements(a); err != nil {
+		return nil, err
+	}
+	p := a.progress("verifying", l.size())
 	defer p.Done()
+	if l.where != inArchive { // which is counted as it is read
+		v.options.Progress = p.reached()
+	}
 	var src bundle.Source
 	if src, v.options.Below, err = b.source(ctx, l, p); err != nil {
 		return nil, err
@@ -124,17 +145,38 @@ func (c *bundleVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 	p.Done()
 	ans := newBundleReport(l, v, r)
 	ans.Extra = c.AllowExtra
+	return c.answer(a, ans, r.Failures)
+}
+
+// statements reads what is said beside the bundle.
+func (c *bundleVerifyRun) statements(a *app) (all []bundle.Statement, err error) {
+	for _, name := range c.Statement {
+		s := a.absolute(setting{value: name})
+		if s.err != nil {
+			return nil, s.err
+		}
+		text, err := readSmall(s.value, attest.MaxEnvelope)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bundle.Statement{Name: name, Envelope: text})
+	}
+	return all, nil
+}
+
+// answer is the report, and a refusal if anything is wrong.
+func (c *bundleVerifyRun) answer(a *app, ans *bundleReport, failures []*bundle.Failure) (answer, error) {
 	for _, w := range ans.Warnings {
 		a.term.warn("%s", w)
 	}
-	if f := ans.fault(r.Failures); f != nil {
+	if f := ans.fault(failures); f != nil {
 		return ans, f.asked()
 	}
 	return ans, nil
 }
 
 func newBundleReport(l *located, v *vouching, r *bundle.Report) *bundleReport {
-	ans := &bundleReport{Bundle: l.id, Where: l.where, Place: l.place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
+	ans := &bundleReport{Bundle: l.id, Format: sign.V2.String(), Where: l.where, Place: l.place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
 		Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}, Origin: "--signer"}
 	if v.trust != nil {
 		root := v.trust.root
@@ -169,6 +211,9 @@ func newBundleReport(l *located, v *vouching, r *bundle.Report) *bundleReport {
 		line := evidenceLine{Name: e.Name, Type: e.Type, Digest: e.Digest.String(), Bytes: e.Size, Signers: []string{}}
 		for _, k := range e.Signers {
 			line.Signers = append(line.Signers, k.Fingerprint().String())
+		}
+		if e.Beside {
+			line.About = ans.Manifest
 		}
 		ans.Evidence = append(ans.Evidence, line)
 	}
@@ -264,7 +309,7 @@ func failureWords(f *bundle.Failure) string {
 		words += ": only line endings differ"
 	}
 	if f.Err != nil {
-		words += ": " + classify(f.Err).message
+		words += ": " + strings.TrimPrefix(classify(f.Err).message, "not an archive of a bundle: ")
 	}
 	return words
 }
@@ -349,13 +394,18 @@ func (r *bundleReport) text(t *terminal) {
 		return
 	}
 	t.printf("%s  %s\n", t.stdout.paint(roleGood, "verified", t.ascii), r.name())
-	files := fmt.Sprintf("%s, %s: each digest, size, type and mode", counted(r.Files, "file"), byteSize(float64(r.Bytes)))
-	if r.Extra {
-		files += "; others were let be"
-	} else {
-		files += "; no other"
+	files := fmt.Sprintf("%s, %s: each ", counted(r.Files, "file"), byteSize(float64(r.Bytes)))
+	rows := [][]string{{"  manifest", r.Manifest}}
+	switch {
+	case r.Format == sign.V1.String():
+		rows = append(rows, []string{"  format", "the first (v1), which the policy accepts"})
+		files += "digest; others were not looked for"
+	case r.Extra:
+		files += "digest, size, type and mode; others were let be"
+	default:
+		files += "digest, size, type and mode; no other"
 	}
-	rows := [][]string{{"  manifest", r.Manifest}, {"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}
+	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}...)
 	for _, s := range r.Signers {
 		rows = append(rows, []string{"  signed by", s.who()})
 	}
@@ -363,6 +413,10 @@ func (r *bundleReport) text(t *terminal) {
 		who := ""
 		if len(e.Signers) > 0 {
 			who = ", signed by " + short(e.Signers[0])
+		}
+		if e.About != "" {
+			rows = append(rows, []string{"  statement", e.Name + ": about this manifest" + who})
+			continue
 		}
 		rows = append(rows, []string{"  evidence", fmt.Sprintf("%s (%s)%s", e.Name, e.Type, who)})
 	}

@@ -24,7 +24,7 @@ func checkCommand() command {
 		path: "check", group: "items", help: "Find everything that is wrong with items, before anything is signed or run.",
 		more: "Without arguments it checks every item of the project. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', " +
 			"'**'), or a file or directory below .ai. Each file is read anew. Tools are followed to the primitive that runs them. All problems are " +
-			"told at once, one a line, FILE:LINE:COLUMN first, files that look like items and are none as warnings; if one of them is an error, the exit status is 1. Whether items are signed is for " +
+			"told at once, one a line, FILE:LINE:COLUMN first, files that look like items and are none as warnings, in the project or the directories that are named; if one of them is an error, the exit status is 1. Whether items are signed is for " +
 			"rye verify to say.\n\nExamples:\n\n    rye check\n    rye check tool:acme/fetch 'directive:**'\n    rye check .ai/tools/acme --json",
 		aka: []string{"validate", "lint"},
 		new: func() runner { return new(checkRun) }, schema: "check/1", output: &checkAnswer{},
@@ -122,7 +122,12 @@ func (c *checkRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, err
 		}
 	}
-	v.count(a)
+	for _, dir := range sel.dirs {
+		if err := ck.straysBelow(ctx, dir.space, dir.path); err != nil {
+			return nil, err
+		}
+	}
+	ck.count(a)
 	ans := ck.answer()
 	if ans.Errors > 0 {
 		return ans, ans.fault("")
@@ -153,7 +158,18 @@ func (v *items) count(a *app) {
 	items, bytes := v.Counts()
 	a.count("items read").Store(items)
 	a.count("bytes read").Store(bytes)
-	a.count("executors remembered").Store(v.admit.Hits())
+	hits, misses := v.admit.Rate()
+	a.count("executor rule hits").Store(hits)
+	a.count("executor rule misses").Store(misses)
+}
+
+// count adds to them how often an executor was remembered.
+func (ck *itemChecker) count(a *app) {
+	ck.v.count(a)
+	ck.links.mu.Lock()
+	defer ck.links.mu.Unlock()
+	a.count("executor hits").Store(ck.links.hits)
+	a.count("executor misses").Store(ck.links.misses)
 }
 
 // An itemChecker finds what is wrong with items. It is for one command, and may be used by many goroutines.

@@ -16,6 +16,7 @@ import (
 type selection struct {
 	files    []chosen
 	problems []*ai.ItemError
+	dirs     []itemArg // the arguments that are directories
 }
 
 // A chosen file is named when an argument is about this very one: then it must be an item. What a glob or a directory
@@ -49,6 +50,9 @@ func (v *items) selected(ctx context.Context, only *ai.Space, texts ...string) (
 	for i, text := range texts {
 		if args[i], err = v.arg(text); err != nil {
 			return nil, err
+		}
+		if args[i].dir {
+			sel.dirs = append(sel.dirs, args[i])
 		}
 	}
 	taken := map[model.Ref]bool{} // refs whose item was found: what it hides isn't meant
@@ -85,8 +89,9 @@ func (v *items) selected(ctx context.Context, only *ai.Space, texts ...string) (
 type remembering struct {
 	ai.Resolver
 
-	mu    sync.Mutex
-	found map[soughtLink]foundLink
+	mu           sync.Mutex
+	found        map[soughtLink]foundLink
+	hits, misses int64
 }
 
 // maxLinks bounds what a remembering resolver keeps.
@@ -107,6 +112,11 @@ func (r *remembering) Resolve(ctx context.Context, ref model.Ref, from *ai.Space
 	key := soughtLink{ref, from}
 	r.mu.Lock()
 	l, ok := r.found[key]
+	if ok {
+		r.hits++
+	} else {
+		r.misses++
+	}
 	r.mu.Unlock()
 	if ok {
 		return l.it, l.err
@@ -124,8 +134,8 @@ func (r *remembering) Resolve(ctx context.Context, ref model.Ref, from *ai.Space
 func (v *items) remember() *remembering {
 	links := &remembering{Resolver: v.View, found: map[soughtLink]foundLink{}}
 	var x ai.Examiner
-	if v.trust != nil {
-		x = v.trust.exam()
+	if v.asked != nil {
+		x = v.asked
 	}
 	v.admit = ai.NewAdmitter(links, x)
 	return links

@@ -41,6 +41,7 @@ func (f *fault) ofBundles() bool {
 		f.details = map[string]any{"path": pointer.Path}
 	case errors.As(f.err, &archived):
 		f.code = "INTEGRITY_FAILED"
+		f.hint = []string{"rye bundle export BUNDLE"}
 		f.details = map[string]any{"reason": "archive", "offset": archived.Offset, "entry": archived.Entry}
 	case errors.As(f.err, &policy):
 		f.code = codeOf(policy.Decision.Code)

@@ -153,7 +153,7 @@ func (c cursor) flags() (out []candidate) {
 }
 
 // values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", items, kinds
-// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", those of its enum, or what the command
+// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", what rye.lock names or rye.yaml requires where it says "locked" or "required", those of its enum, or what the command
 // knows. before is what stands in the same word.
 func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, before string) []candidate {
 	switch v.Tag.Get("complete") {
@@ -169,6 +169,8 @@ func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, befor
 		return out
 	case "bundle":
 		return append(begins(a.completeBundles(ctx), prefix, before), candidate{askFiles, ""})
+	case "locked", "required":
+		return begins(a.completeLocked(v.Tag.Get("complete") == "required"), prefix, before)
 	case "kind":
 		return begins(a.completeKinds(ctx), prefix, before)
 	case "space":

@@ -58,6 +58,7 @@ func (c *configRun) run(_ context.Context, a *app) (answer, error) {
 	add("time", a.timeSetting(), "SOURCE_DATE_EPOCH")
 	add("color", a.colorSetting(), "--no-color", "NO_COLOR", "CLICOLOR_FORCE", "TERM")
 	add("progress", a.progressSetting(), "TERM", "CI")
+	add("offline", a.offline(), "--offline", envOffline)
 	add("yes", flagSetting(a.globals.Yes, "--yes"), "--yes")
 	add("json", flagSetting(a.globals.JSON, "--json"), "--json")
 	add("quiet", flagSetting(a.globals.Quiet, "--quiet"), "--quiet")

@@ -21,7 +21,7 @@ func checkBundles(ctx context.Context, a *app) finding {
 	if err != nil {
 		return good("none installed")
 	}
-	all, err := space.List(ctx)
+	all, err := b.installedAll(ctx, space)
 	if err != nil {
 		f := bad(statusWarn, err)
 		f.Hint = "rye bundle list"

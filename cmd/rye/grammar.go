@@ -21,6 +21,7 @@ type globals struct {
 	Yes     bool     `short:"y" help:"Answer every question with yes."`
 	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Work on the project in DIR."`
 	Store   string   `placeholder:"DIR" complete:"dir" help:"Keep objects in DIR."`
+	Offline bool     `help:"Ask no network; what isn't here is refused."`
 	Trust   string   `placeholder:"FILE" complete:"file" help:"Trust by the policy in FILE instead of the user's."`
 }
 

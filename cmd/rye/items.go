@@ -16,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -28,12 +29,14 @@ const stdLabel = "system:rye/std"
 type items struct {
 	*ai.View
 	app     *app
-	trust   *trust       // nil: there is no policy, and nothing but the library is admitted
-	admit   *ai.Admitter // remembers for one command
-	project *ai.Space    // nil outside of projects, and where the project has no .ai
-	user    *ai.Space    // nil where it doesn't count, or isn't there
-	root    project      // zero outside of projects
-	bundles *bundles     // whose files are read; nil in projects
+	trust   *trust          // nil: there is no policy, and nothing but the library is admitted
+	admit   *ai.Admitter    // remembers for one command
+	asked   *bundle.Listing // whom admit asks; nil without a policy
+	project *ai.Space       // nil outside of projects, and where the project has no .ai
+	user    *ai.Space       // nil where it doesn't count, or isn't there
+	root    project         // zero outside of projects
+	bundles *bundles        // whose files are read
+	lock    *locking        // of the project; nil outside
 }
 
 // items opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
@@ -49,7 +52,15 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 	}
 	c := ai.Options{Spaces: []*ai.Space{librarySpace()}}
 	if v.trust != nil {
-		c.Trust, c.MayOverride = v.trust.exam(), v.trust.root.side.Policy.MayOverride
+		var dirs []string
+		if v.root.root != "" {
+			dirs = append(dirs, v.root.root)
+		}
+		if home := a.userBase(); home.err == nil && v.root.marker != markerFile {
+			dirs = append(dirs, home.value)
+		}
+		v.asked = v.trust.listing(ctx, dirs...)
+		c.Trust, c.MayOverride = v.asked, v.trust.root.side.Policy.MayOverride
 	}
 	defer func() {
 		if err != nil {
@@ -76,10 +87,10 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 			return nil, err
 		}
 	}
-	if v.root.root == "" {
-		if c.Spaces, err = v.addInstalled(ctx, c.Spaces); err != nil {
-			return nil, err
-		}
+	if v.root.root != "" {
+		c.Spaces = v.addLocked(ctx, c.Spaces)
+	} else if c.Spaces, err = v.addInstalled(ctx, c.Spaces); err != nil {
+		return nil, err
 	}
 	if v.View, err = ai.NewView(ctx, c); err != nil {
 		return nil, err
@@ -111,7 +122,7 @@ func (v *items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Spa
 	if err != nil {
 		return spaces, nil // no home, nothing installed
 	}
-	all, err := space.List(ctx)
+	all, err := v.bundles.installedAll(ctx, space)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -150,6 +161,10 @@ func (v *items) space(label string) (*ai.Space, error) {
 	}
 	return nil, unknownName("space", label, labels)
 }
+
+// isMerged reports whether an item and those of its name in lower spaces count together, as config does: of all others
+// the highest one hides the rest.
+func isMerged(ref string) bool { return strings.HasPrefix(ref, "config:") }
 
 // kind returns the kind of a name.
 func (v *items) kind(name string) (*model.Kind, error) {
@@ -379,8 +394,18 @@ func (v *items) list(ctx context.Context, texts ...string) (*ai.Listing, error) 
 func (v *items) nothingAt(ctx context.Context, arg *itemArg) error {
 	switch {
 	case arg.glob != nil || arg.dir:
-		return &fault{code: codeItem, message: fmt.Sprintf("%q covers no item", arg.text), hint: []string{"rye ls"},
+		f := &fault{code: codeItem, message: fmt.Sprintf("%q covers no item", arg.text), hint: []string{"rye ls"},
 			details: map[string]any{"ref": arg.text}}
+		if arg.dir {
+			strays, err := v.straysBelow(ctx, arg.space, arg.path, newKnownFiles())
+			if err != nil {
+				return err
+			}
+			for _, g := range strayGroups(strays) {
+				f.why = append(f.why, v.place(arg.space, g.Path)+" "+g.words())
+			}
+		}
+		return f
 	case arg.space != nil:
 		f, err := v.At(arg.space, arg.path)
 		if err == nil {

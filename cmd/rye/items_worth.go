@@ -43,6 +43,10 @@ func (v *items) worth(ctx context.Context, it *ai.Item) (worth, *ai.Admission) {
 	}
 	d := &found.Decision
 	w.Reason = d.Code.String()
+	if files := v.asked.Unlisted(found); d.Allowed && len(files) > 0 {
+		w.Reason, w.Message = policy.EvidenceOnly.String(), unlisted(files)
+		return w, found
+	}
 	switch {
 	case d.Allowed && d.Voucher == policy.Builtin:
 		w.Trust = "builtin"
@@ -57,6 +61,11 @@ func (v *items) worth(ctx context.Context, it *ai.Item) (worth, *ai.Admission) {
 		w.Message = d.Reason()
 	}
 	return w, found
+}
+
+// unlisted says of which other files of a tool nobody speaks.
+func unlisted(files []string) string {
+	return fmt.Sprintf("is signed in the first format (v1), which says nothing of %q beside it, and no admitted manifest lists that", files[0])
 }
 
 // words says it in a column of a table.

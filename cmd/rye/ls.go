@@ -58,6 +58,8 @@ func (l *lsAnswer) text(t *terminal) {
 		it := &l.Items[i]
 		row := []string{it.Ref, orDash(it.Version), it.Space, it.words()}
 		switch {
+		case it.HiddenBy != "" && isMerged(it.Ref):
+			row = append(row, "merged under "+it.HiddenBy)
 		case it.HiddenBy != "":
 			row = append(row, "hidden by "+it.HiddenBy)
 		case it.Denied:

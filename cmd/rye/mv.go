@@ -237,12 +237,7 @@ func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([
 		ans.Edited = append(ans.Edited, editLine{s.field, f.At.Line, s.old, s.new})
 		changes = append(changes, change{f.At, s.old, s.new})
 	}
-	slices.SortFunc(changes, func(a, b change) int { // the last one first, for places to stay
-		if a.at.Less(b.at) {
-			return 1
-		}
-		return -1
-	})
+	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) }) // the last one first, for places to stay
 	b := it.Bytes
 	place := v.place(it.Space, it.Path)
 	for _, c := range changes {

@@ -345,7 +345,11 @@ func (v *items) afterwards(ctx context.Context, it *ai.Item) {
 		}
 	}
 	if all, err := v.All(ctx, it.Ref); err == nil && len(all) > 1 && all[0].Space == it.Space {
-		v.app.term.note("it hides %q of the space %q", it.Ref, all[1].Space.Label)
+		does := "hides"
+		if isMerged(it.Ref.String()) {
+			does = "is merged over"
+		}
+		v.app.term.note("it %s %q of the space %q", does, it.Ref, all[1].Space.Label)
 	}
 	v.warnTrees(ctx, it.Space, it.Path, it.Ref)
 }

@@ -52,6 +52,24 @@ func (p *progress) Add(n int64) {
 	}
 }
 
+// reached returns what is told how far something is, all in all, by many goroutines and in no order; nil where nobody
+// would see it.
+func (p *progress) reached() func(files, bytes int64) {
+	if p == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	var most int64
+	return func(_, bytes int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if bytes > most {
+			p.Add(bytes - most)
+			most = bytes
+		}
+	}
+}
+
 // Expect learns how many bytes it will be while it is under way: measure adds them up, beside what is measured,
 // and is not asked when nobody would see the answer.
 func (p *progress) Expect(ctx context.Context, measure func(context.Context) (int64, error)) {

@@ -38,7 +38,7 @@ func searchCommand() command {
 }
 
 type searchRun struct {
-	Query  []string `arg:"" name:"query" help:"What to find; several arguments are joined by spaces. \"\" finds everything."`
+	Query  []string `arg:"" name:"query" words:"" help:"What to find; several arguments are joined by spaces. \"\" finds everything."`
 	Kind   string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
 	Scope  string   `placeholder:"SCOPE" help:"Only items in this scope."`
 	Space  string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user, system."`
@@ -87,7 +87,10 @@ func (s *searchAnswer) text(t *terminal) {
 	for i := range s.Results {
 		l := &s.Results[i]
 		note := ""
-		if l.Shadowed {
+		switch {
+		case l.Shadowed && isMerged(l.Ref):
+			note = "  (another one is merged over it)"
+		case l.Shadowed:
 			note = "  (another one stands in front of it)"
 		}
 		score := ""
@@ -144,8 +147,11 @@ func (c *searchRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, queryFault(text, err, a.term.ascii)
 	}
-	if c.Limit < 1 || c.Offset < 0 {
-		return nil, &fault{code: codeValidation, message: "--limit is at least 1, and --offset at least 0"}
+	switch {
+	case c.Limit < 1:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--limit is at least 1, not %d", c.Limit), hint: []string{"rye search --limit 10 QUERY"}}
+	case c.Offset < 0:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--offset is at least 0, not %d", c.Offset), hint: []string{"rye search --offset 10 QUERY"}}
 	}
 	scope, err := query.ParseScope(c.Scope)
 	if err != nil {

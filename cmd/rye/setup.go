@@ -129,7 +129,7 @@ func newApp(h host, t *terminal, g globals, cmds []command) (*app, error) {
 
 // ownVariables are the variables of our own prefix that have an effect.
 func ownVariables() []string {
-	return []string{"RYE_STORE", envTrust, envKey, envPassphrase}
+	return []string{"RYE_STORE", envOffline, envTrust, envKey, envPassphrase}
 }
 
 // refuseUnknown refuses a RYE_ variable that nothing reads: one that is misspelt, or that a newer rye
@@ -149,6 +149,26 @@ func (a *app) refuseUnknown() error {
 	}
 	return nil
 }
+
+// envOffline forbids the network as --offline does.
+const envOffline = "RYE_OFFLINE"
+
+// offline says whether no network is to be asked. Any value of the variable but 0 and false says so: a promise that is
+// misspelt is kept.
+func (a *app) offline() setting {
+	switch v := a.env(envOffline); {
+	case a.globals.Offline:
+		return setting{value: "true", origin: "--offline"}
+	case v != "" && v != "0" && !strings.EqualFold(v, "false"):
+		return setting{value: "true", origin: envOffline}
+	case v != "":
+		return setting{value: "false", origin: envOffline}
+	}
+	return setting{value: "false", origin: "default"}
+}
+
+// isOffline is what offline comes to.
+func (a *app) isOffline() bool { return a.offline().value == "true" }
 
 // count returns a counter that --verbose prints at the end.
 func (a *app) count(name string) *atomic.Int64 {

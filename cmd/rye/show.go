@@ -316,8 +316,12 @@ func (s *showAnswer) what(rows *showRows) {
 	rows.add("version", s.Version)
 	rows.add("file", s.File)
 	rows.add("space", s.Space)
-	rows.add("hidden by", s.HiddenBy)
-	rows.add("hides", strings.Join(s.Hides, ", "))
+	over, under := "hides", "hidden by"
+	if isMerged(s.Ref) {
+		over, under = "merged over", "merged under"
+	}
+	rows.add(under, s.HiddenBy)
+	rows.add(over, strings.Join(s.Hides, ", "))
 	rows.add("tags", strings.Join(s.Tags, ", "))
 }
 

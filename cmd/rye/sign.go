@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rye-build/rye/manifest/exam"
@@ -24,8 +25,8 @@ func signCommand() command {
 			"A tool of several files is signed with its tree: the signature vouches for every file beside it.\n\n" +
 			"Any other file needs --as NAME: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
 			"revocations:NAME, rotation:RULE.\n\n" +
-			"The signature is a comment line in the file, and holds for its bytes and its name. Signatures of others stay; signing what this key " +
-			"has signed changes nothing. --upgrade puts a signature in the place of one of the first format (v1), if the policy accepts " +
+			"The signature is a comment line in the file, and holds for its bytes and its name. Signatures of others stay as " +
+			"long as they hold, and those that no longer do go, which is said; signing what this key has signed changes nothing. --upgrade puts a signature in the place of one of the first format (v1), if the policy accepts " +
 			"that one.\n\nExamples:\n\n    rye sign tool:acme/fetch\n    rye sign 'directive:acme/**' --dry-run\n    rye sign --all --key release\n" +
 			"    rye sign fetch.py --as tool:acme/fetch\n    rye sign --upgrade directive:acme/old",
 		new: func() runner { return new(signRun) }, schema: "sign/2", output: &signAnswer{},
@@ -61,7 +62,8 @@ type signLine struct {
 	Beside   int    `json:"beside"` // files of the tree
 	Lines    int    `json:"lines"`  // signatures that the file carries now
 	Changed  bool   `json:"changed"`
-	Allowed  bool   `json:"allowed"` // the policy lets the file be used under this name now
+	Allowed  bool   `json:"allowed"`  // the policy lets the file be used under this name now
+	Replaced int    `json:"replaced"` // signatures that went, because they no longer held
 }
 
 func (*signRun) complete(_ context.Context, a *app, name, _ string) []candidate {
@@ -85,7 +87,11 @@ func (s *signAnswer) text(t *terminal) {
 		if f.Beside > 0 {
 			beside = ", with " + counted(int64(f.Beside), "file") + " beside it"
 		}
-		t.printf("%s %s as %s%s\n", verb, f.File, f.Name, beside)
+		instead := ""
+		if f.Replaced > 0 {
+			instead = ", in the place of " + counted(int64(f.Replaced), "signature") + " that no longer held"
+		}
+		t.printf("%s %s as %s%s%s\n", verb, f.File, f.Name, beside, instead)
 	}
 	if len(s.Files) > 1 {
 		t.note("%s %s; %d carried this signature already", verb, counted(int64(s.Signed), "item"), s.Unchanged)
@@ -225,6 +231,9 @@ func (c *signRun) line(a *app, s subject, out, raw []byte, k signer, t *trust) (
 	}
 	l = signLine{Name: s.Name, File: s.file, Key: k.Public().Fingerprint().String(), Format: after.Format.String(),
 		Raw: after.Raw.String(), Stripped: after.Stripped.String(), Lines: max(len(after.Lines), 1), Changed: !bytes.Equal(out, raw)}
+	if l.Changed {
+		l.Replaced = c.replaced(s, raw, after)
+	}
 	if !s.Tree.IsZero() {
 		l.Tree = s.Tree.String()
 	}
@@ -241,6 +250,21 @@ func (c *signRun) line(a *app, s subject, out, raw []byte, k signer, t *trust) (
 		no = e.refusal(t)
 	}
 	return l, no, nil
+}
+
+// replaced counts the signatures that a file had and hasn't any more. One that --upgrade puts another in the place of
+// may well have fitted.
+func (c *signRun) replaced(s subject, raw []byte, after sign.Signed) (n int) {
+	before, _ := sign.ReadBytes(raw, s.Signing()) // what is wrong with the lines is why they went
+	for _, l := range before.Lines {
+		if !slices.Contains(after.Lines, l) {
+			n++
+		}
+	}
+	if before.V1 != nil && !c.Upgrade {
+		n++
+	}
+	return n
 }
 
 // signed returns the file with the signature, and as it was.

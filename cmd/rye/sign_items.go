@@ -66,7 +66,7 @@ func (c *signRun) signWithin(ctx context.Context, a *app, most int64) (answer, e
 	}
 	s := &itemSigner{run: c, v: v, check: newItemChecker(v), most: most, write: newRewriting(len(sel.files), a.now()), all: make([]signing, len(sel.files))}
 	defer s.write.close()
-	defer v.count(a)
+	defer s.check.count(a)
 	if err := s.check.checkAll(ctx, sel, func(i int, it *checkedItem) { s.all[i] = s.take(it) }); err != nil {
 		return nil, err
 	}

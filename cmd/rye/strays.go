@@ -40,7 +40,7 @@ func (k *knownFiles) addTree(ctx context.Context, v *items, it *ai.Item) {
 	if a, err := v.admit.Anchor(ctx, it); err == nil && a != nil {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		k.trees[spacePath{it.Space.Label, a.Dir}] = true
+		k.trees[spacePath{it.Space.Label, path.Join(a.Dir, a.Below)}] = true
 	}
 }
 
@@ -124,12 +124,44 @@ func (g *strayGroup) words() string {
 // strays warns of the files of a space that look like items and are none.
 func (ck *itemChecker) strays(ctx context.Context, s *ai.Space) ([]ai.Stray, error) {
 	all, err := ck.v.Strays(ctx, s, ck.known.in(s))
+	ck.warnOf(s, all)
+	return all, err
+}
+
+// straysBelow warns of those below a directory.
+func (ck *itemChecker) straysBelow(ctx context.Context, s *ai.Space, dir string) error {
+	all, err := ck.v.straysBelow(ctx, s, dir, ck.known)
+	ck.warnOf(s, all)
+	return err
+}
+
+func (ck *itemChecker) warnOf(s *ai.Space, all []ai.Stray) {
 	for _, g := range strayGroups(all) {
 		l := ck.line(ai.File{Space: s, Path: g.Path}, value.Pos{}, nil)
 		l.Severity, l.Message = severityWarning, g.words()
 		ck.add(l)
 	}
-	return all, err
+}
+
+// straysBelow returns the strays below a directory of a space. Where there are any, all tools of the space are asked
+// whether it is a part of their trees: theirs may reach further than the directory.
+func (v *items) straysBelow(ctx context.Context, s *ai.Space, dir string, known *knownFiles) ([]ai.Stray, error) {
+	in := known.in(s)
+	all, err := v.Strays(ctx, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	l, err := v.Files(ctx, "tool")
+	if err != nil {
+		return nil, err
+	}
+	files := slices.DeleteFunc(l.Files, func(f ai.File) bool { return f.Space != s || in(f.Path) })
+	err = v.each(ctx, files, func(_ int, it *ai.Item, err error) {
+		if err == nil {
+			known.addTree(ctx, v, it)
+		}
+	})
+	return slices.DeleteFunc(all, func(f ai.Stray) bool { return in(f.Path) }), err
 }
 
 // tellStrays says how many files look like items and are none, of those with a signature line.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
@@ -184,13 +185,17 @@ func (a *app) homeless() bool {
 	return a.globals.Trust == "" && a.env(envTrust) == "" && a.env("USER_SPACE") == "" && a.home().err != nil
 }
 
-// projectAuthority reads the project's policy, nil if there is none.
+// projectAuthority reads the project's policy, nil if there is none. Like its items it is in the project: through a
+// directory .ai that is a link to somewhere else nothing is read.
 func (a *app) projectAuthority() (*authority, error) {
 	p, err := a.project()
 	if errors.Is(err, errNoProject) {
 		return nil, nil
 	}
 	if err != nil {
+		return nil, err
+	}
+	if err := ai.Inside(p.dotAI()); err != nil {
 		return nil, err
 	}
 	au, err := readAuthority(filepath.Join(p.dotAI(), policyFile), "project")

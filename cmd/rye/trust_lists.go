@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -107,10 +108,10 @@ func (k keptLists) one(p *policy.Policy, src policy.Source) (*policy.List, error
 }
 
 // update takes the issue that a list's source has now, if it is good, and returns it. changed says that it is
-// another than the last.
-func (k keptLists) update(ctx context.Context, au *authority, src policy.Source) (list *policy.List, changed bool, err error) {
+// another than the last; stranger, that the user named the source nowhere.
+func (k keptLists) update(ctx context.Context, au *authority, src policy.Source, stranger bool) (list *policy.List, changed bool, err error) {
 	p := au.side.Policy
-	file, err := k.fetch(ctx, au, src)
+	file, err := k.fetch(ctx, au, src, stranger)
 	if err != nil {
 		return nil, false, err
 	}
@@ -159,17 +160,24 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source)
 	return list, true, k.journal().Record(ctx, step)
 }
 
-// fetch reads a list from its source: an https address, or a path, which counts from the policy's directory.
-func (k keptLists) fetch(ctx context.Context, au *authority, src policy.Source) ([]byte, error) {
+// fetch reads a list from its source: an https address, or a path, which counts from the policy's directory. Whoever
+// wrote a project has the user's machine ask nobody on the inside of its network.
+func (k keptLists) fetch(ctx context.Context, au *authority, src policy.Source, stranger bool) ([]byte, error) {
 	otherMeans := "rye trust update " + quoteArg(src.Name) + " --from FILE"
 	switch scheme, _, ok := strings.Cut(src.From, "://"); {
+	case ok && k.a.isOffline():
+		return nil, &fault{code: "OFFLINE", message: fmt.Sprintf("%q can't be asked: %s", src.From, k.a.offline().origin), hint: []string{otherMeans},
+			details: map[string]any{"url": src.From}}
 	case ok && scheme == "https":
-		file, err := getSmall(ctx, src.From, maxList)
+		file, err := getSmall(ctx, src.From, maxList, stranger)
 		if err == nil || errors.Is(err, context.Canceled) {
 			return file, err
 		}
 		f := classify(err)
 		f.hint = append(f.hint, otherMeans)
+		if refused, ok := errors.AsType[*web.RefusedError](err); ok && stranger && refused.Reason == web.Inside {
+			f.why = []string{"the project's policy names it, which may send rye to no inside; what the user's own policy names may be there"}
+		}
 		return nil, f
 	case ok:
 		return nil, &fault{code: codeConfig, message: fmt.Sprintf("this rye reads revocation lists from files and by https, and not by %s", scheme),

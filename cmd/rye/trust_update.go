@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 func trustUpdateCommand() command {
@@ -10,7 +13,8 @@ func trustUpdateCommand() command {
 		path: "trust update", group: "trust", help: "Read the revocation lists that the policy names.",
 		more: "An issue is taken if it is signed by the key that the policy names, is not older than the last, and is fresh. The last good " +
 			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read by https and from files; a path " +
-			"counts from the policy's directory, and --from FILE stands for what was fetched by other means.\n\n" +
+			"counts from the policy's directory, and --from FILE stands for what was fetched by other means. What the project's policy alone names is " +
+			"never asked for on this machine or in a private network.\n\n" +
 			"Examples:\n\n    rye trust update\n    rye trust update acme --from revoked.yaml",
 		aka: []string{"trust refresh", "trust fetch"},
 		new: func() runner { return new(trustUpdateRun) }, schema: "trust-update/1", output: trustUpdateAnswer{},
@@ -65,7 +69,7 @@ func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 	var first *fault
 	found := 0
 	for _, au := range all {
-		n, f := c.update(ctx, a, au, &ans)
+		n, f := c.update(ctx, a, au, root.side.Policy, &ans)
 		if found += n; first == nil {
 			first = f
 		}
@@ -83,7 +87,7 @@ func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 
 // update reads the lists of one policy. One that fails doesn't keep the others from being read; the first
 // failure is returned and the others are warned of.
-func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, ans *trustUpdateAnswer) (found int, first *fault) {
+func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, root *policy.Policy, ans *trustUpdateAnswer) (found int, first *fault) {
 	for _, src := range au.side.Policy.Sections().Lists {
 		if c.List != "" && c.List != src.Name {
 			continue
@@ -97,7 +101,8 @@ func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, ans 
 			}
 			read.From = s.value
 		}
-		list, changed, err := a.lists().update(ctx, au, read)
+		known := slices.ContainsFunc(root.Sections().Lists, func(own policy.Source) bool { return own.From == src.From })
+		list, changed, err := a.lists().update(ctx, au, read, !known)
 		if err != nil {
 			f := classify(fmt.Errorf("revocation list %q: %w", src.Name, err))
 			if inner := classify(err); inner.err != err {

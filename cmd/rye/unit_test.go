@@ -420,10 +420,17 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 	rye("bundle", "export", "-C", dir, "-o", next)
 	rye("bundle", "install", old)
 	rye("bundle", "install", next)
+	locked := filepath.Join(archives, "locked")
+	rye("init", locked)
+	rye("new", "-C", locked, "tool", "acme/z")
 	return map[string][]string{
 		"bundle create": {"-C", dir}, "bundle verify": {"-C", dir}, "bundle inspect": {next}, "bundle diff": {old, next}, "bundle cosign": {"-C", dir},
 		"bundle export": {"-C", dir, "-o", filepath.Join(archives, "again.tar.zst")}, "bundle import": {next}, "bundle install": {next},
 		"bundle rollback": {"acme", "--yes"}, "bundle remove": {"acme", "--yes"}, "bundle sbom": {"-C", dir}, "bundle attest": {"-C", dir},
+		"bundle index": {archives, "--name", "acme/all"},
+		"add":          {"-C", locked, "acme", "--from", old}, "remove": {"-C", locked, "acme"}, "update": {"-C", locked}, "outdated": {"-C", locked},
+		"lock": {"-C", locked}, "diff": {"-C", locked}, "why": {"-C", locked, "tool:acme/z"}, "tree": {"-C", locked}, "vendor": {"-C", locked},
+		"fetch": {"-C", locked}, "restore": {"-C", locked, "tool:acme/z"},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -34,10 +35,15 @@ func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
 	if word, ok := offender(text, "unknown flag "); ok {
 		f.message = fmt.Sprintf("%q has no flag %q", name, word)
 		f.details = map[string]any{"argument": word}
-		if path, ok := aka(cmds, word); ok {
+		guesses := near(word, flagNames(node))
+		path, other := aka(cmds, word)
+		switch {
+		case other:
 			f.meant(args, word, []string{path})
-		} else {
-			f.meant(args, word, near(word, flagNames(node)))
+		case len(guesses) == 0 && takesWords(node) && !strings.HasPrefix(word, "--"):
+			f.minus(args, name, word)
+		default:
+			f.meant(args, word, guesses)
 		}
 		return f
 	}
@@ -54,10 +60,58 @@ func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
 		f.message = fmt.Sprintf("%s needs a value", flag)
 	case strings.HasPrefix(text, `expected "<`), strings.HasPrefix(text, "missing positional arguments "):
 		f.message = fmt.Sprintf("%q needs %s", name, strings.Trim(text[strings.IndexByte(text, '<'):], `"`))
-	default:
+	case !f.badValue(args, text):
 		f.message = text
 	}
 	return f
+}
+
+// badValue is about a flag whose value is no number, or begins with a minus.
+func (f *fault) badValue(args []string, text string) bool {
+	flag, rest, _ := strings.Cut(text, ": expected ")
+	kind, rest, ok := strings.Cut(rest, " but got ")
+	quoted, err := strconv.QuotedPrefix(rest)
+	if !ok || err != nil {
+		return false
+	}
+	value, err := strconv.Unquote(quoted)
+	if err != nil {
+		return false
+	}
+	f.details = map[string]any{"argument": flag, "value": value}
+	switch i := slices.Index(args, flag); {
+	case strings.HasPrefix(kind, "int ") || strings.HasSuffix(kind, " int"):
+		f.message = fmt.Sprintf("%s needs a whole number that isn't negative, not %q", flag, value)
+	case !strings.HasSuffix(rest, "?"):
+		return false
+	default:
+		f.message = fmt.Sprintf("%s needs a value, and %q looks like a flag", flag, value)
+		if i >= 0 && i+1 < len(args) && !strings.HasPrefix(value, "--") {
+			line := slices.Concat(quoteArgs(args[:i]), []string{flag + "=" + quoteArg(args[i+1])}, quoteArgs(args[i+2:]))
+			f.hint = []string{"rye " + strings.Join(line, " ")}
+		}
+	}
+	return true
+}
+
+// takesWords reports whether the arguments of a command are words in which a minus may mean something.
+func takesWords(node *kong.Node) bool {
+	return slices.ContainsFunc(node.Positional, func(p *kong.Value) bool { return p.Tag.Has("words") })
+}
+
+// minus is about an argument that begins with a minus and is no flag: how it is written if it is none.
+func (f *fault) minus(args []string, name, word string) {
+	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, word) })
+	if i < 0 {
+		return
+	}
+	f.message = fmt.Sprintf("%q has no flag %q", name, args[i])
+	f.why = []string{"words that begin with a minus come behind \"--\", and all other words with them"}
+	command := strings.Fields(name)[1:]
+	flags := slices.ContainsFunc(slices.Delete(slices.Clone(args), i, i+1), func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if !flags && len(args) > len(command) && slices.Equal(args[:len(command)], command) {
+		f.hint = []string{name + " -- " + joinArgs(args[len(command):])}
+	}
 }
 
 // offender returns the word that kong's message is about; kong's own suggestion is cut off.

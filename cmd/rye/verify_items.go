@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // verifyReport is the evidence about all that was asked for.
@@ -184,12 +185,22 @@ func (v *items) verifyItem(ctx context.Context, t *trust, it *ai.Item) (*verifyA
 	if s.Subject, beside, err = v.admit.Subject(ctx, it); err != nil {
 		return v.refusedFile(t, it.File, err)
 	}
+	s.Listed = v.lists(it, beside)
 	ans, f := verify(v.app, t, s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if beside != nil {
 		ans.TreeFiles = len(beside.Files)
 	}
 	return ans, f
+}
+
+// lists reports whether an admitted manifest lists an item that is signed in the first format, and all of its tree. Of
+// others nobody needs to know.
+func (v *items) lists(it *ai.Item, beside *tree.Tree) bool {
+	if v.asked == nil || it.Signed.Format != sign.V1 || !v.asked.Listed(it.Raw) {
+		return false
+	}
+	return beside == nil || !slices.ContainsFunc(beside.Files, func(f tree.File) bool { return !v.asked.Listed(f.Raw) })
 }
 
 // refusedFile is the evidence about what can't be looked at as an item.

@@ -15,7 +15,7 @@ var version string
 
 // formats lists the formats that this binary reads, as "NAME/N".
 func formats() []string {
-	return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2", "signed/1", "signed/2", "policy/2", "manifest/2", "revocations/2", "rotation/2"}
+	return []string{fmt.Sprintf("store/%d", disk.Format), "tree/2", "signed/1", "signed/2", "policy/2", "manifest/2", "revocations/2", "rotation/2", "index/2", "lock/2", "vendor/2"}
 }
 
 func versionCommand() command {

@@ -14,12 +14,12 @@ import (
 // smallWait bounds how long a document may take that a command waits for.
 const smallWait = 5 * time.Minute
 
-// getSmall fetches all of a document from an https address. Proxies and certificates are as Go takes them from the
-// environment.
-func getSmall(ctx context.Context, address string, most int64) ([]byte, error) {
+// getSmall fetches all of a document from an https address, which must lead to no inside if a stranger wrote it.
+// Proxies and certificates are as Go takes them from the environment.
+func getSmall(ctx context.Context, address string, most int64, stranger bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
 	defer cancel()
-	file, _, err := web.New(web.Options{}).Get(ctx, address, most)
+	file, _, err := web.New(web.Options{Stranger: stranger}).Get(ctx, address, most)
 	if err != nil {
 		return nil, err
 	}

@@ -29,12 +29,15 @@ const (
 type Options struct {
 	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: by the variables that net/http reads
 	Roots *x509.CertPool                   // who may say who a server is; nil: whom the system believes
+	// Stranger says that somebody else than the user wrote the addresses: none leads inside, not the first either.
+	Stranger bool
 }
 
 // A Client fetches. It may be used by several goroutines.
 type Client struct {
 	limits  limits
 	depths  depths
+	most    depth // of the addresses given
 	proxy   func(*url.URL) (*url.URL, error)
 	direct  [local + 1]*http.Transport // each dials no address further inside than its index
 	proxied *http.Transport
@@ -54,7 +57,10 @@ func New(o Options) *Client {
 }
 
 func newClient(o Options, l limits) *Client {
-	c := &Client{limits: l, depths: newDepths(), proxy: o.Proxy}
+	c := &Client{limits: l, depths: newDepths(), most: local, proxy: o.Proxy}
+	if o.Stranger {
+		c.most = public
+	}
 	if c.limits.depth == nil {
 		c.limits.depth = c.depths.of
 	}
@@ -126,8 +132,8 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
 	ctx, cancelCause := context.WithCancelCause(ctx)
 	cancel := func(cause error) { cancelCause(cause); stop() }
-	w := &way{at: u, most: private}
-	if d, _, ok := c.depths.named(u.Hostname()); ok && d == local {
+	w := &way{at: u, most: min(private, c.most)}
+	if d, _, ok := c.depths.named(u.Hostname()); ok && d == local && c.most == local {
 		w.home, w.most = hostPort(u), local
 	}
 	for {

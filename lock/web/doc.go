@@ -34,6 +34,9 @@
 //     ones alone, from a private one to private and public ones. From this machine it leads to the same host and port
 //     again, or outwards.
 //
+// An address that somebody else wrote, as in a project that was cloned, is treated like a redirect from a public
+// server, if the caller says so (Options.Stranger): it never leads inside, whatever it is.
+//
 // Through a proxy the name is looked up by the proxy, and nobody here sees where it leads. So such a step counts as
 // public, and redirects to numbers that aren't are refused as well. The proxy is the user's and may be anywhere.
 //

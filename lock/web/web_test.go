@@ -404,6 +404,33 @@ func TestStranger(t *testing.T) {
 	}
 }
 
+// TestStrangersAddress: what somebody else wrote never leads inside, whether it says so itself or a name leads there.
+func TestStrangersAddress(t *testing.T) {
+	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
+	w.most = newClient(Options{Stranger: true}, limits{}).most
+	w.names["company.example"], w.names["machine.example"], w.names["cloud.example"] = []string{"10.0.0.1"}, []string{"127.0.0.1"}, []string{"169.254.169.254"}
+	for _, host := range []string{"127.0.0.1", "localhost", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "company.example", "machine.example", "cloud.example"} {
+		_, _, err := w.Get(t.Context(), w.url(host, "/a"), 9)
+		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+	if n := len(w.requests()); n > 0 {
+		t.Errorf("%d requests", n)
+	}
+	w.proxy = func(*url.URL) (*url.URL, error) { return url.Parse("http://127.0.0.1:1") }
+	_, _, err := w.Get(t.Context(), w.url("10.0.0.1", "/a"), 9)
+	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {
+		t.Errorf("by a proxy: %v", err)
+	}
+
+	w = newWorld(t, limits{}, send("there"))
+	w.most = public
+	if text, _, err := w.read(t.Context(), w.url("public.example", "/a"), 9); text != "there" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
 // TestProxy: it is asked for the name, may be anywhere, and doesn't open the inside to redirects.
 func TestProxy(t *testing.T) {
 	target := ""

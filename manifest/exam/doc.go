@@ -24,6 +24,7 @@
 //	policy       rye/v2/policy         policy:NAME
 //	revocations  rye/v2/revocations    revocations:NAME
 //	rotation     rye/v2/rotation       rotation:RULE
+//	index        rye/v2/index          index:NAME
 //	token        rye/v2/token          token:ID
 //	transcript   rye/v2/transcript     transcript:THREAD
 //	audit        rye/v2/audit          audit:SEGMENT
@@ -37,8 +38,8 @@
 // A document says itself what it is. Once its signatures are enough, it is read and must be well-formed, have the
 // name it was asked for by (else a *NameError), not be past its end (an *ExpiredError) and be the bytes whose
 // signatures were looked at (else ErrChanged). Before that nothing in it is looked at but its lines, so that only
-// those who are trusted get to speak to its reader. A policy has no name inside, and tokens, transcripts and
-// segments of an audit are read by who makes them.
+// those who are trusted get to speak to its reader. A policy has no name inside; indexes, tokens, transcripts
+// and segments of an audit are read in the rooms that have them.
 //
 // A line of the first format binds neither a name nor a purpose. What it stands in is used as a bundle only if
 // whoever asks can read manifests of that format (Subject.FirstFormat) and it says that it is this bundle; else it

@@ -506,7 +506,7 @@ func TestUnreadable(t *testing.T) {
 func TestNames(t *testing.T) {
 	for name, want := range map[string]sign.Domain{
 		"tool:a": sign.Item, "x:a": sign.Item, "a": sign.Item, "": sign.Item, "bundle:a@1.0.0": sign.Manifest, "policy:a": sign.Policy,
-		"revocations:a": sign.Revocations, "rotation:a": sign.Rotation, "token:a": sign.Token, "transcript:a": sign.Transcript, "audit:a": sign.Audit,
+		"revocations:a": sign.Revocations, "rotation:a": sign.Rotation, "index:a": sign.Index, "token:a": sign.Token, "transcript:a": sign.Transcript, "audit:a": sign.Audit,
 	} {
 		if got := exam.Domain(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)

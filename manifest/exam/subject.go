@@ -48,6 +48,8 @@ func Domain(name string) sign.Domain {
 		return sign.Revocations
 	case "rotation":
 		return sign.Rotation
+	case "index":
+		return sign.Index
 	case "token":
 		return sign.Token
 	case "transcript":

@@ -17,6 +17,7 @@ const (
 	Policy      Domain = "rye/v2/policy"
 	Revocations Domain = "rye/v2/revocations"
 	Rotation    Domain = "rye/v2/rotation"
+	Index       Domain = "rye/v2/index"
 	Token       Domain = "rye/v2/token"
 	Transcript  Domain = "rye/v2/transcript"
 	Audit       Domain = "rye/v2/audit"
@@ -33,7 +34,7 @@ const maxName = 1000
 
 func (c Claim) check() error {
 	switch c.Domain {
-	case Item, Manifest, Policy, Revocations, Rotation, Token, Transcript, Audit:
+	case Item, Manifest, Policy, Revocations, Rotation, Index, Token, Transcript, Audit:
 	default:
 		return &ClaimError{"no signature is made in the domain " + quote(string(c.Domain))}
 	}

@@ -51,7 +51,8 @@
 //
 // The first of these that fits decides. Lines end with LF, or CR LF where they are not ours, and those of more
 // than 1,000 bytes, line end included, are neither looked at nor signature lines. A file that ends within a line
-// below which they would stand can't be signed, nor one in UTF-16.
+// below which they would stand can't be signed, nor one in UTF-16, nor one where that line ends in a backslash: to
+// some languages (Tcl, C) such a comment goes on in the next line, and what is between them would change the program.
 //
 // They are sorted by fingerprint, one for each key, at most 16 (MaxLines), and none stands beside a line of the
 // first format. A reader looks in two places: at the first byte, and where the lines belong; similar text
@@ -74,7 +75,8 @@
 // base64url, is of the 64 digits of SHA256, which is over the text in UTF-8 with every line end made LF:
 //
 //	V1Directive  from the first <directive…> to the last </directive>
-//	V1Tool       all but the line and a line that begins with "#!/" above or below it
+//	V1Tool       all but the line and a line that begins with "#!/" above or below it; if that ends in a
+//	             backslash, no line counts below it
 //	V1Knowledge  all but the line; of text that begins with "---", what follows the next "---", without space
 //	             around it
 //

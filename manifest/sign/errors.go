@@ -19,7 +19,7 @@ var (
 	// ErrNoStyle is returned for a file that can't carry signature lines.
 	ErrNoStyle = errors.New("files of this type have no comment that could carry a signature line")
 	// ErrNoPlace is returned for a file whose bytes leave no place for a signature line.
-	ErrNoPlace = errors.New("no place for a signature line: the line it stands below has no end, or the file is UTF-16")
+	ErrNoPlace = errors.New("no place for a signature line: the line it stands below has no end or goes on in the next, or the file is UTF-16")
 	// ErrChanged is returned if a file isn't what it was when it was read before.
 	ErrChanged = errors.New("file changed while it was being signed")
 )

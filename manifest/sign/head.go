@@ -29,13 +29,10 @@ func findBlock(head []byte, style Style) block {
 	if first.open == "" {
 		return block{}
 	}
-	at, c, ok := style.place(head)
+	at, c, _ := style.place(head)
 	if b := readBlock(head, 0, first); b.end > 0 {
 		b.check(head, style, first)
 		return b
-	}
-	if !ok {
-		return block{}
 	}
 	b := readBlock(head, at, c)
 	if b.end > b.start {

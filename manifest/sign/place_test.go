@@ -16,7 +16,7 @@ var places = map[sign.Style][]string{
 	sign.Hash: {
 		"@x = 1\n", "@", "@x", "@\n", "@\r\n", "@x\r\n", "\ufeff@", "\ufeff@x\n", "@\ufffe", "@\x00\xff",
 		"#!/bin/sh\n@echo\n", "#!/bin/sh\r\n@echo\r\n", "#!/bin/sh\n@", "#!/bin/sh\n@\n", "#!\n@", "\ufeff#!/bin/sh\n@", "@ #!/bin/sh\n", "@\n#!/bin/sh\n",
-		"#! rye\rx\n@",
+		"#! rye\rx\n@", "#!/bin/sh\n@# the next line restarts it \\\nexec tclsh $0\n", "#!/bin/sh \\ \n@x\n", "#!/bin/sh \\\n# coding: x\n@x\n", "@# \\\nx\n",
 		"# -*- coding: utf-8 -*-\n@x\n", "#!/bin/sh\n# coding: utf-8\n@x\n", "#!/bin/sh\r\n# coding: utf-8\r\n@x\n", "\ufeff#!/bin/sh\n#coding=utf-8\n@",
 		"# vim: set fileencoding=latin-1 :\n@x\n", "# hi\n# vim: set fileencoding=latin-1 :\n@x\n", "\n\t\f #coding:x\n@", " # hi\n # coding: x\n@",
 		"#!/usr/bin/python3 # coding: x\n@# coding: y\n", "# coding:\ty\n@#!/bin/sh\n", "# encoding coding=a\n@", "#codingcoding: a\n@",
@@ -125,10 +125,11 @@ func TestPlaces(t *testing.T) {
 
 func TestNoPlace(t *testing.T) {
 	for style, list := range map[sign.Style][]string{
-		sign.Hash:    {"#!/bin/sh", "#!", "---", "# coding: x", "# a\n# coding: x", "#!/bin/sh\n# coding: x", "\ufeff---", "\xff\xfex\x00", "\xfe\xff\x00x"},
-		sign.Slashes: {"#!/bin/node", "---", "\xff\xfe"},
+		sign.Hash: {"#!/bin/sh", "#!", "---", "# coding: x", "# a\n# coding: x", "#!/bin/sh\n# coding: x", "\ufeff---", "\xff\xfex\x00", "\xfe\xff\x00x",
+			"#!/usr/bin/tclsh \\\nexec sh\n", "#!x\\\r\nexec sh\r\n", "# coding: x \\\nexec sh\n", "#!/bin/sh\n# coding: x \\\nexec tclsh $0\n", "\ufeff#!\\\n"},
+		sign.Slashes: {"#!/bin/node", "#!x \\\nint x;\n", "---", "\xff\xfe"},
 		sign.Angle:   {"---", "<?xml ?>", "\ufeff<?xml ?>", "#!x"},
-		sign.Dashes:  {"---", "#!/bin/lua"},
+		sign.Dashes:  {"---", "#!/bin/lua", "#!/bin/lua \\\nx\n"},
 	} {
 		for _, file := range list {
 			if got, err := sign.Sign([]byte(file), style, claim, alice, now, nil); err != sign.ErrNoPlace {
@@ -167,7 +168,8 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 	for _, content := range []string{line + "\n#!/bin/sh\n", line + "\n---\n", line + "\n# coding: x\n", line + "\n# a\n# coding: x\n", line + "\n\ufeffx",
-		"#!/bin/sh\n" + line + "\n# coding: x\n", line + "\n\xff\xfe", line + "\n#!/bin/sh"} {
+		"#!/bin/sh\n" + line + "\n# coding: x\n", "#!/usr/bin/tclsh \\\n" + line + "\nexec sh\n",
+		"# coding: x\\\r\n" + line + "\nx\n", "# a\n# coding: x\\\n" + line + "\nx\n", line + "\n\xff\xfe", line + "\n#!/bin/sh"} {
 		s, err := sign.ReadBytes([]byte(content), sign.Hash)
 		var integrity *sign.IntegrityError
 		if !errors.As(err, &integrity) || !strings.Contains(err.Error(), "not their place") {

@@ -182,7 +182,7 @@ func TestSignClaims(t *testing.T) {
 			t.Errorf("signed in the year %d", when.Year())
 		}
 	}
-	for _, d := range []sign.Domain{sign.Item, sign.Manifest, sign.Policy, sign.Revocations, sign.Rotation, sign.Token, sign.Transcript, sign.Audit} {
+	for _, d := range []sign.Domain{sign.Item, sign.Manifest, sign.Policy, sign.Revocations, sign.Rotation, sign.Index, sign.Token, sign.Transcript, sign.Audit} {
 		c := sign.Claim{Domain: d, Name: long}
 		l, err := sign.New(cas.Sum(nil), c, alice, now)
 		if err != nil || !c.Holds(l, alice.Public()) || c.Holds(l, bob.Public()) {

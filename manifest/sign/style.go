@@ -75,7 +75,8 @@ func firstLine(b []byte) (line []byte, n int, ended bool) {
 
 // place returns where the signature lines of a file stand, as an offset into it without them, and how they are
 // written there. Only the first two lines are looked at, so that head may be the start of the file, or the start
-// of the file with its lines still in it. It is not ok where no line can be put: below a line that doesn't end.
+// of the file with its lines still in it. It is not ok where no line can be put: below a line that doesn't end, or
+// that goes on in the next.
 func (s Style) place(head []byte) (at int, c comment, ok bool) {
 	c = comments[s&commentBits]
 	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
@@ -95,19 +96,23 @@ func (s Style) place(head []byte) (at int, c comment, ok bool) {
 		}
 		return at + n, c, ended
 	case c.open == comments[Hash].open && isCoding(line):
-		return at + n, c, ended
+		return at + n, c, ended && !goesOn(line)
 	case c.open == comments[Hash].open && ended && isComment(line):
 		if second, m, ended := firstLine(rest); isCoding(second) && (ended || m < maxLine) {
-			return at + n + m, c, ended
+			return at + n + m, c, ended && !goesOn(second)
 		}
 	case c.open == comments[Angle].open && bytes.HasPrefix(line, []byte("<?xml ")) && bytes.HasSuffix(line, []byte("?>")):
 		return at + n, c, ended
 	}
 	if bytes.HasPrefix(line, []byte("#!")) {
-		return at + n, c, ended
+		return at + n, c, ended && !goesOn(line)
 	}
 	return at, c, true
 }
+
+// goesOn reports whether the line below may be a part of this comment. It is to Tcl and C: there a line put between
+// the two would be read in the place of the other, which would count from then on.
+func goesOn(line []byte) bool { return bytes.HasSuffix(line, []byte(`\`)) }
 
 // isComment reports whether Python looks for a coding line below this one.
 func isComment(line []byte) bool {

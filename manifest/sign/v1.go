@@ -143,6 +143,11 @@ func (s Style) v1Cut(file []byte) (start, end int) {
 	return start, start
 }
 
+// v1NoPlace reports whether the line would stand, at an offset, below a comment that may go on in it.
+func (s Style) v1NoPlace(file []byte, at int) bool {
+	return s&v1Bits == V1Tool && goesOn(bytes.TrimRight(file[:at], "\r\n"))
+}
+
 // v1Payload returns what the rule signs of a file.
 func (s Style) v1Payload(file []byte) ([]byte, error) {
 	if !utf8.Valid(file) {
@@ -194,6 +199,9 @@ func (s *Signed) readV1(r io.Reader, l *V1Line) error {
 	// The two formats may use different comments, so that they aren't seen as one block.
 	if v2 := findBlock(rest[:min(len(rest), headSize)], s.style); v2.end > v2.start {
 		b.fail(layout("a signature line of the first format (v1) stands beside one of v2"), false)
+	}
+	if s.style.v1NoPlace(file, start) {
+		b.fail(layout("the line above the signature line ends in a backslash, and may go on in it"), false)
 	}
 	if payload, err := s.style.v1Payload(file); err != nil {
 		b.fail(layout("signed in the first format (v1), but %s", err), false)
@@ -259,6 +267,9 @@ func SignV1(file []byte, style Style, p key.Private, now time.Time) ([]byte, err
 		return nil, err
 	}
 	start, end := style.v1Cut(file)
+	if style.v1NoPlace(file, start) {
+		return nil, ErrNoPlace
+	}
 	rest := slices.Concat(file[:start], file[end:])
 	if s, err := Read(bytes.NewReader(rest), style); err != nil || s.Format != None {
 		return nil, layout("signature lines of v2 stand where one of the first format (v1) would")

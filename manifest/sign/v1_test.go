@@ -285,3 +285,31 @@ func TestV1Keys(t *testing.T) {
 		t.Errorf("a big file: %v", err)
 	}
 }
+
+// Below a comment that may go on in the next line no line of the first format is written, and none counts.
+func TestV1GoesOn(t *testing.T) {
+	style := sign.StyleOf("a.tcl") | sign.V1Tool
+	for _, end := range []string{"\n", "\r\n"} {
+		file := "#!/usr/bin/tclsh \\" + end + "exec sh" + end
+		if out, err := sign.SignV1([]byte(file), style, alice, now); err != sign.ErrNoPlace {
+			t.Errorf("%q, %v", out, err)
+		}
+		// What is above the line isn't signed in this format, so that the signature fits.
+		fits, err := sign.SignV1([]byte("#!/usr/bin/tclsh\nexec sh\n"), style, alice, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved := strings.Replace(string(fits), "tclsh\n", "tclsh \\"+end, 1)
+		s, err := sign.ReadBytes([]byte(moved), style)
+		var integrity *sign.IntegrityError
+		if !errors.As(err, &integrity) || err.Error() != "the line above the signature line ends in a backslash, and may go on in it" {
+			t.Errorf("%q: %v", moved, err)
+		}
+		if _, err2 := sign.CheckV1(s, func(string) []key.Public { return []key.Public{alice.Public()} }); err2 != err {
+			t.Errorf("%v", err2)
+		}
+		if got := sign.StripV1([]byte(moved), style); string(got) != "#!/usr/bin/tclsh \\"+end+"exec sh\n" {
+			t.Errorf("%q", got)
+		}
+	}
+}

@@ -120,6 +120,12 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			return err
 		}
 		return b.measure(ctx, r.run(), jobs, n)
+	case "bundles":
+		jobs, err := b.bundleJobs(ctx, r)
+		if err != nil {
+			return err
+		}
+		return b.measureAway(ctx, r.run(), jobs, n)
 	case "startup":
 		n *= 20
 	default:
@@ -146,7 +152,12 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 		return least
 	}
 	slices.SortStableFunc(jobs, func(x, y job) int { return rank(x) - rank(y) })
-	err := b.measure(ctx, r.run(), jobs, n)
+	return b.measureAway(ctx, r.run(), jobs, n)
+}
+
+// measureAway measures, and then moves away what the jobs have made.
+func (b *bench) measureAway(ctx context.Context, name string, jobs []job, n int) error {
+	err := b.measure(ctx, name, jobs, n)
 	for _, j := range jobs {
 		for _, p := range slices.Concat(j.fresh, j.onceFresh) {
 			err = cmp.Or(err, b.away(p))

@@ -34,6 +34,8 @@
 //	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign and
 //	           verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in memory,
 //	           or for search without an index; sign again is of what is signed already
+//	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed, beside
+//	           "store put" of the same, which neither checks nor signs; verify beside b3sum
 //
 // The goals are data in rows.go: a factor, and the rod it is measured against in the same run. A goal whose rod
 // isn't installed is not judged. -floor names a program that does the least such a store could do, as an own

@@ -73,6 +73,15 @@ var rows = []row{
 	{name: "items: sign again", op: "items", on: "sign-again", tools: "ed25519"},
 	{name: "items: verify", op: "items", on: "verify", tools: "ed25519 b3sum"},
 	{name: "items: verify cold", op: "items", on: "verify-cold", tools: "ed25519 b3sum"},
+	{name: "bundles: create.A cold", op: "bundles", on: "create.A", tools: "store-put tar-zstd restic borg", goals: []goal{{factor: 1.3, rod: "store-put"}}},
+	{name: "bundles: create.B cold", op: "bundles", on: "create.B", tools: "store-put tar-zstd restic borg", goals: []goal{{factor: 1.3, rod: "store-put"}}},
+	{name: "bundles: create.C cold", op: "bundles", on: "create.C", tools: "store-put tar-zstd restic borg", goals: []goal{{factor: 1.3, rod: "store-put"}}},
+	{name: "bundles: create.A unchanged", op: "bundles", on: "again.A", tools: "store-put git-status find restic borg", goals: []goal{{factor: 1.5, rod: "store-put"}}},
+	{name: "bundles: create.B unchanged", op: "bundles", on: "again.B", tools: "store-put git-status find restic borg", goals: []goal{{factor: 1.5, rod: "store-put"}}},
+	{name: "bundles: create.C unchanged", op: "bundles", on: "again.C", tools: "store-put git-status find restic borg", goals: []goal{{factor: 1.5, rod: "store-put"}}},
+	{name: "bundles: verify.A", op: "bundles", on: "verify.A", tools: "b3sum", goals: []goal{{factor: 1.2, rod: "b3sum"}}},
+	{name: "bundles: verify.B", op: "bundles", on: "verify.B", tools: "b3sum", goals: []goal{{factor: 2, rod: "b3sum"}}},
+	{name: "bundles: verify.C", op: "bundles", on: "verify.C", tools: "b3sum", goals: []goal{{factor: 1.2, rod: "b3sum"}}},
 }
 
 // takesPart reports whether a tool is measured in a row.

@@ -3,13 +3,18 @@ module github.com/rye-build/rye/testdata/peers
 go 1.26.0
 
 require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/bazelbuild/remote-apis v0.0.0-20260908115904-76ddd98e1f92
+	github.com/in-toto/attestation v1.2.0
 	github.com/rye-build/rye v0.0.0-00010101000000-000000000000
+	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
+	github.com/spdx/tools-golang v0.5.7
 	google.golang.org/protobuf v1.36.11
 )
 
 require (
 	cloud.google.com/go/longrunning v0.8.0 // indirect
+	github.com/anchore/go-struct-converter v0.1.0 // indirect
 	github.com/klauspost/cpuid/v2 v2.0.12 // indirect
 	github.com/zeebo/blake3 v0.2.4 // indirect
 	golang.org/x/net v0.47.0 // indirect

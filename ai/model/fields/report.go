@@ -57,15 +57,7 @@ func (r *Report) Has(field string) bool {
 
 // Sorted returns the problems by place; at one place in the order in which they were found.
 func (r *Report) Sorted() []*value.Problem {
-	slices.SortStableFunc(r.Problems, func(a, b *value.Problem) int {
-		switch {
-		case a.At.Less(b.At):
-			return -1
-		case b.At.Less(a.At):
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(r.Problems, func(a, b *value.Problem) int { return a.At.Compare(b.At) })
 	if len(r.Problems) > MaxProblems {
 		r.Problems = r.Problems[:MaxProblems]
 		r.Problems[MaxProblems-1] = &value.Problem{At: r.Problems[MaxProblems-1].At, Message: "there are more problems than are told"}

@@ -21,7 +21,7 @@ func TestGlob(t *testing.T) {
 		glob    string
 		yes, no string
 	}{
-		{"**", "tool:a tool:a/b/c bundle:x@1.0 knowledge:a newkind:a", "audit:a build:a policy:a revocations:a rotation:a token:a transcript:a"},
+		{"**", "tool:a tool:a/b/c bundle:x@1.0 knowledge:a newkind:a index:a/b", "audit:a build:a policy:a revocations:a rotation:a token:a transcript:a"},
 		{"*", "tool:a bundle:a", "tool:a/b audit:a"},
 		{"rye/**", "tool:rye/a tool:rye/a/b bundle:rye/std@1", "tool:rye tool:rye-x/a tool:ryea tool:x/rye/a tool:Rye/a"},
 		{"a/**/b", "tool:a/b tool:a/x/b tool:a/x/y/b tool:a/b/b", "tool:ab tool:a/xb tool:a/b/c tool:x/a/b"},
@@ -29,6 +29,7 @@ func TestGlob(t *testing.T) {
 		{"a/*", "tool:a/b", "tool:a tool:a/b/c"},
 		{"a/*/*", "tool:a/b/c", "tool:a/b tool:a/b/c/d"},
 		{"a/x*y/z", "tool:a/xy/z tool:a/xaay/z tool:a/xyy/z", "tool:a/x/y/z tool:a/xyz/z"},
+		{"index:a", "index:a", "bundle:a@1.0.0 index:a/b"},
 		{"tool:a", "tool:a", "knowledge:a tool:a/b tool:aa"},
 		{"build:**", "build:linux/amd64", "tool:linux/amd64"},
 		{"a/**/b/**", "tool:a/b/c tool:a/x/b/c/d tool:a/b/b", "tool:a/b tool:a/x/b"},

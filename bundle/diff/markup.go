@@ -1,0 +1,92 @@
+package diff
+
+import (
+	"encoding/xml"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/shape"
+)
+
+// markup compares what stands in the elements of a directive that its model doesn't have: attributes and elements that
+// nobody has a name for are told by where they stand, as in "metadata/owner@team".
+func (x *Item) markup(a, b *model.Model) {
+	if a.Directive == nil || b.Directive == nil {
+		return
+	}
+	was, is := content(a), content(b)
+	if was == is || strings.Contains(a.Body, was) && strings.Contains(b.Body, is) {
+		return // then the text is compared
+	}
+	from, to := unnamed(was, a), unnamed(is, b)
+	for name := range to {
+		if _, ok := from[name]; !ok {
+			from[name] = "" // so that one list has all names
+		}
+	}
+	for name, was := range from {
+		if was != to[name] {
+			x.Fields = append(x.Fields, Field{name, text(was), text(to[name]), shape.Warning})
+		}
+	}
+}
+
+func content(m *model.Model) string { return m.Fields.Get("content").String() }
+
+// readElsewhere are the elements that the model of a directive has whole, attributes and all.
+const readElsewhere = " inputs outputs hooks metadata/model metadata/model_class metadata/limits metadata/permissions metadata/hooks "
+
+// unnamed lists the texts and attributes of elements by where they stand, but for those that the model has.
+func unnamed(content string, m *model.Model) map[string]string {
+	all := map[string]string{}
+	d := xml.NewDecoder(strings.NewReader(content))
+	d.Strict = false
+	var path []string          // from below the root
+	counts := map[string]int{} // of elements by path
+	skipped, depth := 0, 0     // skipped is the depth of an element that was read elsewhere
+	add := func(name, s string) {
+		if s = strings.Join(strings.Fields(s), " "); s != "" {
+			all[name] = strings.TrimSpace(all[name] + " " + s)
+		}
+	}
+	for {
+		t, err := d.RawToken()
+		if err != nil {
+			return all // at the end; what can't be read is a problem of the item, and told as that
+		}
+		at := strings.Join(path, "/")
+		switch t := t.(type) {
+		case xml.StartElement:
+			if depth++; depth == 1 || skipped > 0 {
+				continue
+			}
+			name := strings.TrimPrefix(at+"/"+t.Name.Local, "/")
+			if in(readElsewhere, name) {
+				skipped = depth
+				continue
+			}
+			last := t.Name.Local
+			if counts[name]++; counts[name] > 1 {
+				last += fmt.Sprintf("[%d]", counts[name])
+			}
+			path = append(path, last)
+			for _, a := range t.Attr {
+				add(strings.Join(path, "/")+"@"+a.Name.Local, a.Value)
+			}
+		case xml.EndElement:
+			switch {
+			case skipped == depth:
+				skipped = 0
+			case skipped == 0 && len(path) > 0:
+				path = path[:len(path)-1]
+			}
+			depth--
+		case xml.CharData:
+			field := strings.TrimPrefix(at, "metadata/")
+			if skipped == 0 && at != "" && at != "description" && (field == at || m.Fields.Get(field) == nil) {
+				add(at, string(t))
+			}
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package legacy
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+)
+
+// A Content is a manifest and the files that it lists, as they are. Nobody has vouched for any of it.
+type Content struct {
+	*Manifest                   // nil if there is none that can be read
+	Document  cas.Digest        // of the manifest's bytes without its signature line
+	Text      []byte            // of the manifest
+	Good      []manifest.File   // that have their digests, sorted by path, with today's; without refs
+	Read      int64             // bytes of them
+	Failures  []*bundle.Failure // that the manifest can't be read, and what is wrong with the other files
+
+	fs fs.FS
+	at map[cas.Digest]string
+}
+
+// Read reads a manifest and hashes all of its files, which are below the root of fsys. Errors are as those of Verify.
+func Read(ctx context.Context, fsys fs.FS, id string) (*Content, error) {
+	return read(ctx, fsys, id, nil)
+}
+
+func read(ctx context.Context, fsys fs.FS, id string, progress func(files, bytes int64)) (*Content, error) {
+	at, err := bundle.ManifestPath(id)
+	if err != nil {
+		return nil, err
+	}
+	c := &Content{fs: fsys, at: map[cas.Digest]string{}}
+	if c.Text, err = readFile(fsys, at); err != nil {
+		return nil, err
+	}
+	m, err := Parse(c.Text)
+	if err == nil && m.ID != id {
+		err = &exam.NameError{Want: "bundle:" + id, Found: m.Name()}
+	}
+	if err != nil {
+		c.fail(&bundle.Failure{Check: bundle.CheckManifest, Err: err})
+		return c, nil
+	}
+	c.Manifest = m
+	c.Document = cas.Sum(c.Body())
+	for i := range m.Files {
+		good, failure := c.file(ctx, &m.Files[i])
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if failure != nil {
+			failure.Path = m.Files[i].Path
+			c.fail(failure)
+			continue
+		}
+		c.Read += good.Size
+		c.Good = append(c.Good, good)
+		c.at[good.Digest] = good.Path
+		if progress != nil {
+			progress(int64(len(c.Good)), c.Read)
+		}
+	}
+	return c, nil
+}
+
+// Body returns the bytes of the manifest without its signature line, of which Document is the digest.
+func (c *Content) Body() []byte { return Body(c.Text) }
+
+func (c *Content) fail(f *bundle.Failure) { c.Failures = append(c.Failures, f) }
+
+// Bundle says the same as a manifest of today would, for those who compare or show bundles: there is no such document,
+// and its ID is that of the manifest of the first format. Which files are items is found out here, without anybody's
+// extractors. Files that aren't as listed aren't in it.
+func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle, error) {
+	l := &manifest.FileList{BundleID: c.ID, Version: c.Version, Description: c.Description, Entrypoint: c.Entrypoint, Subject: c.Document,
+		Files: len(c.Good), Bytes: c.Read}
+	l.Document.Name, l.Document.ID = c.Name(), c.Document
+	b := &bundle.Bundle{FileList: l, Files: append([]manifest.File(nil), c.Good...)}
+	space, view, err := bundle.View(ctx, c, c.ID, c.Good, below, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range b.Files {
+		f := &b.Files[i]
+		if !ofKind(f.Path) {
+			continue
+		}
+		at, err := view.At(space, strings.TrimPrefix(f.Path, ".ai/"))
+		if err != nil {
+			continue // an asset, by its path
+		}
+		it, err := view.Load(ctx, at)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err == nil {
+			f.Ref, f.Version = it.Ref.String(), it.Model.Version
+		}
+	}
+	return b, nil
+}
+
+// readFile reads no more than a manifest may have, and one byte to tell.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
+}
+
+// file hashes a file by the digest of the manifest and by today's.
+func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failure *bundle.Failure) {
+	file, err := c.fs.Open(f.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return good, &bundle.Failure{Check: bundle.CheckMissing, Expected: text(f.SHA256), Err: err}
+	}
+	if err != nil {
+		return good, &bundle.Failure{Check: bundle.CheckRead, Err: err}
+	}
+	defer file.Close()
+	fi, err := file.Stat()
+	if err == nil && !fi.Mode().IsRegular() {
+		return good, &bundle.Failure{Check: bundle.CheckType, Expected: "a file", Found: fi.Mode().Type().String()}
+	}
+	old, today := sha256.New(), cas.NewHasher()
+	if err == nil {
+		good.Size, err = io.Copy(io.MultiWriter(old, today), ending{ctx, file})
+	}
+	if err != nil {
+		return good, &bundle.Failure{Check: bundle.CheckRead, Err: err}
+	}
+	if found := [32]byte(old.Sum(nil)); found != f.SHA256 {
+		return good, &bundle.Failure{Check: bundle.CheckDigest, Expected: text(f.SHA256), Found: text(found)}
+	}
+	good.Path, good.Digest, good.Mode = f.Path, today.Digest(), cas.File
+	if fi.Mode()&0o100 != 0 {
+		good.Mode = cas.Exec
+	}
+	return good, nil
+}
+
+func text(sum [32]byte) string { return "sha256:" + hex.EncodeToString(sum[:]) }
+
+// An ending reader ends with its context.
+type ending struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (e ending) Read(b []byte) (int, error) {
+	if err := e.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return e.r.Read(b)
+}
+
+// Get implements cas.Getter with the files that had the digests, which are hashed again as they are read.
+func (c *Content) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	at, ok := c.at[id.Digest]
+	if !ok || id.Kind != cas.Blob {
+		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+	}
+	f, err := c.fs.Open(at)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return cas.Object{}, err
+	}
+	return cas.Verify(cas.Info{ID: id, Size: fi.Size()}, f), nil
+}

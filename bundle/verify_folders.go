@@ -1,0 +1,97 @@
+package bundle
+
+import (
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+)
+
+// folders are the directories in which files are being looked at. The files of a manifest are sorted, so that one file
+// is mostly where the last one was: some directories stay open, and the way to a file, on which each step is looked at,
+// isn't gone for each of them. Many goroutines may use them.
+type folders struct {
+	space *ai.Space
+
+	mu     sync.Mutex
+	open   map[string]*folder
+	recent []string // the paths of those that are open, in the order in which they were opened
+}
+
+type folder struct {
+	space *ai.Space
+	users int
+	left  bool // nobody finds it any more: who uses it last closes it
+}
+
+// maxFolders is how many stay open.
+const maxFolders = 16
+
+// at calls use with the directory in which a file should be, and its name there.
+func (o *folders) at(name string, use func(dir fs.FS, base string) error) error {
+	dir := path.Dir(name)
+	if dir == "." {
+		return use(o.space.FS, name)
+	}
+	f, err := o.enter(dir)
+	if err == nil {
+		err = use(f.space.FS, path.Base(name))
+		o.leave(f)
+	}
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		err = &fs.PathError{Op: bad.Op, Path: name, Err: bad.Err}
+	}
+	return err
+}
+
+func (o *folders) enter(dir string) (*folder, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := o.open[dir]
+	if f == nil {
+		s, err := o.space.Below(dir)
+		if err != nil {
+			return nil, err
+		}
+		if len(o.recent) == maxFolders {
+			o.forget(o.recent[0])
+			o.recent = slices.Delete(o.recent, 0, 1)
+		}
+		if o.open == nil {
+			o.open = make(map[string]*folder, maxFolders)
+		}
+		f = &folder{space: s}
+		o.open[dir], o.recent = f, append(o.recent, dir)
+	}
+	f.users++
+	return f, nil
+}
+
+func (o *folders) leave(f *folder) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if f.users--; f.users == 0 && f.left {
+		f.space.Close()
+	}
+}
+
+// forget closes a directory, once nobody uses it.
+func (o *folders) forget(dir string) {
+	f := o.open[dir]
+	delete(o.open, dir)
+	if f.left = true; f.users == 0 {
+		f.space.Close()
+	}
+}
+
+func (o *folders) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, dir := range o.recent {
+		o.forget(dir)
+	}
+	o.recent = nil
+}

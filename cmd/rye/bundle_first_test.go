@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A firstHome is a home with a directory that has a bundle of the first format, as older programs made it.
+type firstHome struct {
+	*bundleHome
+	files []string
+}
+
+const (
+	firstRun  = ".ai/tools/acme/run.py"
+	firstMany = ".ai/tools/acme/many/many.py"
+	firstAt   = ".ai/bundles/acme/old/manifest.yaml"
+)
+
+func newFirstHome(t *testing.T) *firstHome {
+	t.Helper()
+	h := &firstHome{newBundleHome(t), []string{firstRun, firstMany, ".ai/tools/acme/many/__init__.py", "docs/how.md"}}
+	if err := os.RemoveAll(filepath.Join(h.dir, ".ai", "tools")); err != nil {
+		t.Fatal(err)
+	}
+	h.write(firstRun, itemText("run"))
+	h.write(firstMany, strings.Replace(itemText("many"), `"acme"`, `"acme/many"`, 1))
+	h.rye(exitDone, "sign", firstRun, firstMany, "--format", "v1")
+	h.write(".ai/tools/acme/many/__init__.py", "\n")
+	h.write("docs/how.md", "How.\n")
+	h.list("default")
+	return h
+}
+
+// list writes the manifest and signs it.
+func (h *firstHome) list(key string) {
+	h.t.Helper()
+	var b strings.Builder
+	b.WriteString("bundle:\n  id: acme/old\n  version: 0.9.0\n  entrypoint: ''\n  description: 'From before'\n  created_at: '2026-02-15T05:39:45Z'\n  type: package\nfiles:\n")
+	slices.Sort(h.files)
+	for _, name := range h.files {
+		text := h.read(name)
+		fmt.Fprintf(&b, "  %s:\n    sha256: %x\n    inline_signed: %v\n", name, sha256.Sum256(text), bytes.Contains(text, []byte("rye:signed:")))
+	}
+	h.write(firstAt, b.String())
+	// Such a signature is for no name.
+	h.rye(exitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(firstAt)), "--as", "tool:acme/manifest", "--format", "v1", "--key", key)
+}
+
+func (h *firstHome) read(name string) []byte {
+	h.t.Helper()
+	b, err := os.ReadFile(filepath.Join(h.dir, filepath.FromSlash(name)))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return b
+}
+
+// says wants an exit status, and what is said to match none but these.
+func (h *firstHome) says(want int, words string, args ...string) {
+	h.t.Helper()
+	out := h.rye(want, args...)
+	for _, word := range strings.Split(words, "|") {
+		if !strings.Contains(out, word) {
+			h.t.Errorf("%q says nothing of %q:\n%s", args, word, out)
+		}
+	}
+}
+
+func (h *firstHome) accept() {
+	h.t.Helper()
+	h.rye(exitDone, "trust", "add", "default", "--names", "**", "--accept", "v1", "--yes")
+}
+
+// TestBundleOfFirstFormat: bundles of the first format are seen, and believed where the policy accepts them.
+func TestBundleOfFirstFormat(t *testing.T) {
+	h := newFirstHome(t)
+	h.says(exitDone, "acme/old|0.9.0|first format (v1)|From before", "bundle", "list")
+	h.says(exitDone, `"format":"v1"`, "bundle", "list", "--json")
+	h.says(exitDone, "acme/old@0.9.0|the first (v1)|tool:acme/run|tool:acme/many/many", "bundle", "inspect")
+	h.says(exitDone, `"format":"v1"`, "bundle", "inspect", "acme/old", "--json")
+
+	// A policy that doesn't accept them.
+	h.says(exitNo, "does not accept|POLICY_DENIED", "bundle", "verify")
+	h.says(exitRefused, "does not accept", "bundle", "import", ".")
+	h.says(exitNo, "first format", "verify", "tool:acme/run")
+
+	h.accept()
+	h.says(exitDone, "verified  acme/old@0.9.0|the first (v1)|4 files|2, signed: 2 by default", "bundle", "verify")
+	h.says(exitDone, `"format":"v1"|"trust":"signed"|"items":2`, "bundle", "verify", h.dir, "--json")
+	h.says(exitDone, "verified", "bundle", "verify", firstAt)
+	h.says(exitRefused, "--signer", "bundle", "verify", "--signer", "default")
+	h.says(exitUsage, "knows no evidence", "bundle", "verify", "--require", "sbom")
+	for _, args := range [][]string{{"export"}, {"cosign"}, {"sbom"}, {"attest"}, {"install", "acme/old"}} {
+		h.says(exitRefused, "first format (v1)|rye bundle create acme/old", append([]string{"bundle"}, args...)...)
+	}
+
+	// Its items count because it lists them, with what is beside them.
+	h.says(exitDone, "signed by default", "ls")
+	h.says(exitDone, "", "verify", "tool:acme/run", "tool:acme/many/many")
+	h.says(exitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
+	h.write(".ai/tools/acme/many/more.py", "x = 1\n")
+	h.says(exitDone, `"trust":"refused"|evidence-only`, "show", "tool:acme/many/many", "--json")
+	h.says(exitNo, "", "verify", "tool:acme/many/many")
+	if err := os.Remove(filepath.Join(h.dir, ".ai", "tools", "acme", "many", "more.py")); err != nil {
+		t.Fatal(err)
+	}
+
+	h.says(exitDone, "imported acme/old@0.9.0, verified, 4 files, 2 items", "bundle", "import", ".")
+	h.says(exitDone, "imported", "bundle", "import", firstAt)
+	h.says(exitDone, "store", "bundle", "list", "--all")
+	root := h.dir
+	h.dir = t.TempDir()
+	h.says(exitDone, "verified  acme/old@0.9.0|(store)", "bundle", "verify", "acme/old")
+	h.says(exitMissing, "acme/old", "bundle", "verify", "acme/old@1.0.0")
+	h.says(exitDone, "docs/how.md", "bundle", "inspect", "acme/old@0.9.0", "--json")
+	h.says(exitRefused, "rye bundle create acme/old --package DIR", "bundle", "install", "acme/old")
+	h.rye(exitDone, "store", "gc", "--grace", "0s")
+	h.rye(exitDone, "store", "gc", "--grace", "0s")
+	h.says(exitDone, "verified", "bundle", "verify", "acme/old")
+
+	// A bundle of today is made of it, and they are compared.
+	h.dir = root
+	h.write("bundle.yaml", "id: acme/old\nversion: 1.0.0\ninclude: [\".ai/**\"]\nassets: [\"docs/*\"]\n")
+	h.says(exitDone, "made  acme/old@1.0.0|(v1) that was there is replaced", "bundle", "create")
+	h.says(exitDone, "0.9.0|1.0.0|the files are the same", "bundle", "diff", "acme/old@0.9.0")
+	h.says(exitDone, "verified  acme/old@1.0.0", "bundle", "verify")
+	h.rye(exitDone, "bundle", "install", "acme/old")
+	h.dir = t.TempDir()
+	h.says(exitDone, "", "verify", "tool:acme/run")
+	h.says(exitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
+}
+
+// TestBundleFirstRefused: each thing that is wrong with one is told, and nothing of it is kept.
+func TestBundleFirstRefused(t *testing.T) {
+	h := newFirstHome(t)
+	h.accept()
+	h.rye(exitDone, "key", "new", "stranger")
+	how, manifest, run := h.read("docs/how.md"), h.read(firstAt), h.read(firstRun)
+	for name, c := range map[string]struct {
+		change func()
+		words  string
+	}{
+		"other bytes":  {func() { h.write("docs/how.md", "How!\n") }, "docs/how.md|has other bytes|sha256:"},
+		"missing":      {func() { os.Remove(filepath.Join(h.dir, "docs", "how.md")) }, "docs/how.md|is missing"},
+		"a stranger's": {func() { h.list("stranger") }, "signatures are not enough"},
+		"other words":  {func() { h.write(firstAt, strings.Replace(string(manifest), "0.9.0", "0.9.1", 1)) }, "0.9.1"},
+		"no manifest":  {func() { h.write(firstAt, "bundle:\n  id: [\n") }, "first format|line"},
+		"another's":    {func() { h.write(firstAt, strings.Replace(string(manifest), "acme/old", "acme/new", 1)) }, "acme/new"},
+		"an item's": {func() {
+			h.write(firstRun, strings.Replace(string(run), "default", "other", 1)+"#\n")
+			h.list("default")
+		}, firstRun},
+	} {
+		c.change()
+		h.says(exitNo, "refused|"+c.words, "bundle", "verify", "acme/old")
+		h.says(exitRefused, "", "bundle", "import", ".")
+		h.write("docs/how.md", string(how))
+		h.write(firstAt, string(manifest))
+		h.write(firstRun, string(run))
+		if t.Failed() {
+			t.Fatal(name)
+		}
+	}
+	h.says(exitDone, "", "bundle", "verify", "acme/old")
+	if out := h.rye(exitDone, "bundle", "list", "--all"); strings.Contains(out, "store") {
+		t.Errorf("refused and kept:\n%s", out)
+	}
+	h.says(exitMissing, "", "bundle", "import", "./none")
+	h.says(exitDone, "", "bundle", "import", ".")
+	id := ""
+	for word := range strings.FieldsSeq(h.rye(exitDone, "store", "refs")) {
+		if hex, ok := strings.CutPrefix(word, "bundles-v1/"); ok && !strings.Contains(hex, "/") {
+			id = "blake3:" + hex
+		}
+	}
+	h.says(exitDone, "(store)", "bundle", "verify", id)
+	h.says(exitDone, "removed  acme/old@0.9.0", "bundle", "remove", id, "--yes")
+	h.says(exitDone, "", "store", "refs")
+	if out := h.rye(exitDone, "bundle", "list", "--all"); strings.Contains(out, "store") {
+		t.Errorf("removed and there:\n%s", out)
+	}
+}
+
+// TestBundleFirstOfUser: one that stands in the user's own directory is no installed bundle, and in nobody's way.
+func TestBundleFirstOfUser(t *testing.T) {
+	h := newFirstHome(t)
+	h.accept()
+	if err := os.CopyFS(filepath.Join(h.home, ".ai", "bundles"), os.DirFS(filepath.Join(h.dir, ".ai", "bundles"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(h.home, ".ai", "tools"), os.DirFS(filepath.Join(h.dir, ".ai", "tools"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(h.home, "docs"), os.DirFS(filepath.Join(h.dir, "docs"))); err != nil {
+		t.Fatal(err)
+	}
+	h.dir = t.TempDir()
+	h.says(exitDone, "acme/old|first format", "bundle", "list")
+	h.says(exitDone, "verified  acme/old@0.9.0", "bundle", "verify", "acme/old")
+	if out := h.rye(exitDone, "ls"); strings.Contains(out, "warning") || strings.Contains(out, "refused") {
+		t.Errorf("%s", out)
+	}
+	h.says(exitDone, "none installed", "doctor")
+}

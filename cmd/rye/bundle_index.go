@@ -1,0 +1,435 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
+)
+
+func bundleIndexCommand() command {
+	return command{
+		path: "bundle index", group: "bundles", help: "Make or renew the index of a directory of archives.",
+		more: "The index (index.yaml) is a signed list of the bundles whose archives (.tar.zst, .rye) are in DIR and below it. Projects name the " +
+			"directory, or the https address of its index.yaml, as where bundles come from.\n\nEvery archive is verified first; if one is refused, " +
+			"nothing is written. What is listed stays what it is: another bundle under an id and version that was listed before is refused. Each " +
+			"change counts the index on, and if nothing changed nothing is written. It is believed by whoever's policy lets this key vouch for " +
+			"index:NAME; what is listed in it is verified by its own signatures all the same.\n\nExamples:\n\n" +
+			"    rye bundle index dist --name acme/bundles\n    rye bundle index dist --expires 2027-01-31 --key release",
+		aka: []string{"bundle publish", "index"},
+		new: func() runner { return new(bundleIndexRun) }, schema: "bundle-index/1", output: bundleIndexed{},
+	}
+}
+
+type bundleIndexRun struct {
+	Dir     string `arg:"" complete:"dir" help:"Where the archives are."`
+	Name    string `placeholder:"NAME" help:"What a new index is called, as in acme/bundles. It keeps its name."`
+	Expires string `placeholder:"DATE" help:"When this index counts no more: a day or a second, UTC. It stays as it was when left out."`
+	keyFlag
+}
+
+type bundleIndexed struct {
+	File       string   `json:"file"`
+	Name       string   `json:"name"`
+	Counter    int64    `json:"counter"`
+	ID         string   `json:"id"` // of the document
+	Expires    string   `json:"expires,omitempty"`
+	Bundles    int      `json:"bundles"`
+	Versions   int      `json:"versions"`
+	Added      []string `json:"added"` // ID@VERSION
+	Removed    []string `json:"removed"`
+	Key        string   `json:"key"`
+	Signatures int      `json:"signatures"`
+	Changed    bool     `json:"changed"`
+	Allowed    bool     `json:"allowed"` // the policy believes it now
+}
+
+func (i bundleIndexed) text(t *terminal) {
+	what := fmt.Sprintf("%s  index:%s, issue %d: %s, %s", i.File, i.Name, i.Counter, counted(int64(i.Bundles), "bundle"), counted(int64(i.Versions), "version"))
+	if !i.Changed {
+		t.note("unchanged  %s", what)
+		return
+	}
+	t.printf("wrote  %s\n", what)
+	for _, name := range i.Added {
+		t.printf("  + %s\n", name)
+	}
+	for _, name := range i.Removed {
+		t.printf("  - %s\n", name)
+	}
+}
+
+func (c *bundleIndexRun) complete(_ context.Context, a *app, name, _ string) []candidate {
+	if name == "key" {
+		return completeKeys(a)
+	}
+	return nil
+}
+
+// An indexing is one run of rye bundle index.
+type indexing struct {
+	*bundleIndexRun
+	bundles *bundles
+	v       *vouching
+	key     signer
+	dir     string
+	file    string
+	expires time.Time
+	below   map[string][]*ai.Space // by what a bundle requires
+}
+
+func (c *bundleIndexRun) run(ctx context.Context, a *app) (answer, error) {
+	if c.Name != "" && portable.CheckID(c.Name) != nil {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--name is %q, which is no id", c.Name), why: []string{portable.CheckID(c.Name).Error()}}
+	}
+	dir := a.absolute(setting{value: c.Dir})
+	if dir.err != nil {
+		return nil, dir.err
+	}
+	x := &indexing{bundleIndexRun: c, dir: dir.value, file: filepath.Join(dir.value, index.File), below: map[string][]*ai.Space{}}
+	var err error
+	if x.expires, err = parseDate("--expires", c.Expires); err != nil {
+		return nil, err
+	}
+	if x.bundles, err = a.bundles(); err != nil {
+		return nil, err
+	}
+	defer x.bundles.close()
+	if x.v, err = (&signerFlags{}).vouching(ctx, a); err != nil {
+		return nil, err
+	}
+	if x.key, err = a.signingKey(ctx, c.Key); err != nil {
+		return nil, err
+	}
+	entries, err := x.archives(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := lockPolicy(ctx, x.file)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return x.issue(ctx, entries)
+}
+
+// archives verifies what is in the directory, and returns what the index is to say of it.
+func (x *indexing) archives(ctx context.Context) ([]index.Entry, error) {
+	files, err := x.find()
+	if err != nil {
+		return nil, err
+	}
+	p := x.bundles.app.progress("verifying", 0)
+	defer p.Done()
+	type refusal struct {
+		File     string          `json:"file"`
+		Failures []bundleFailure `json:"failures"`
+	}
+	var all []index.Entry
+	var refused []refusal
+	var codes []code
+	no := &fault{}
+	at := map[string]index.Entry{}
+	for _, file := range files {
+		e, failures, err := x.archive(ctx, file, p)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", file, err)
+		}
+		if len(failures) > 0 {
+			r := refusal{File: file}
+			for _, f := range failures {
+				l := newBundleFailure(f)
+				r.Failures, codes = append(r.Failures, l), append(codes, l.Code)
+				if len(no.why) < mostTold {
+					no.why = append(no.why, file+": "+l.text())
+				}
+			}
+			refused = append(refused, r)
+			continue
+		}
+		name := e.ID + "@" + e.Version
+		switch twin, twice := at[name]; {
+		case twice && twin.Manifest == e.Manifest:
+			x.bundles.app.term.note("%q is the same bundle as %q, and isn't listed again", file, twin.Archive)
+		case twice:
+			return nil, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("there are two bundles %q", name),
+				why:     []string{fmt.Sprintf("%s  %s", twin.Manifest, twin.Archive), fmt.Sprintf("%s  %s", e.Manifest, e.Archive)},
+				details: map[string]any{"bundle": name, "archives": []string{twin.Archive, e.Archive}}}
+		default:
+			at[name] = e
+			all = append(all, e)
+		}
+	}
+	if len(refused) > 0 {
+		no.code, no.details = gravest(codes), map[string]any{"refused": refused}
+		no.message = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused), counted(int64(len(files)), "archive"))
+		no.hint = []string{"rye bundle verify " + quoteArg(filepath.Join(x.Dir, filepath.FromSlash(refused[0].File)))}
+		return nil, no
+	}
+	return all, nil
+}
+
+// find returns the archives of the directory, sorted, as an index writes them.
+func (x *indexing) find() (files []string, err error) {
+	err = filepath.WalkDir(x.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == x.dir {
+			return err
+		}
+		switch {
+		case strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir() || !strings.HasSuffix(d.Name(), ".tar.zst") && !strings.HasSuffix(d.Name(), ".rye"):
+			return nil
+		}
+		rel, err := filepath.Rel(x.dir, path)
+		if err != nil {
+			return err
+		}
+		file := filepath.ToSlash(rel)
+		if !d.Type().IsRegular() {
+			x.bundles.app.term.warn("%q is no file, and isn't listed", file)
+			return nil
+		}
+		if err := portable.Check(file); err != nil {
+			return &fault{code: codeValidation, message: fmt.Sprintf("%q can't be listed", file), why: []string{err.Error()}}
+		}
+		files = append(files, file)
+		return nil
+	})
+	slices.Sort(files)
+	return files, err
+}
+
+// archive verifies one archive.
+func (x *indexing) archive(ctx context.Context, file string, p *progress) (e index.Entry, failures []*bundle.Failure, err error) {
+	f, err := openRegular(filepath.Join(x.dir, filepath.FromSlash(file)))
+	if err != nil {
+		return e, nil, err
+	}
+	defer f.Close()
+	o := x.v.options
+	if o.Below, err = x.spaces(ctx, &located{where: inArchive, place: file, file: f}); err != nil {
+		return e, nil, err
+	}
+	r, err := bundle.Verify(ctx, bundle.InArchive(p.counted(f)), o)
+	if err != nil || !r.OK() {
+		if err == nil {
+			failures = r.Failures
+		}
+		return e, failures, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return e, nil, err
+	}
+	e = index.Entry{ID: r.BundleID, Version: r.Version, Manifest: r.ID, Archive: file, Size: info.Size()}
+	for _, need := range r.Requires {
+		q, err := index.NewRequire(need.BundleID, need.Version)
+		if err != nil {
+			return e, []*bundle.Failure{{Check: bundle.CheckManifest, Err: err}}, nil
+		}
+		e.Requires = append(e.Requires, q)
+	}
+	return e, nil, nil
+}
+
+// spaces are those that the items of an archive may use. What isn't installed is told once.
+func (x *indexing) spaces(ctx context.Context, l *located) ([]*ai.Space, error) {
+	requires, err := x.bundles.requires(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	same := fmt.Sprint(requires)
+	if _, known := x.below[same]; !known {
+		if x.below[same], err = x.bundles.below(ctx, requires); err != nil {
+			return nil, err
+		}
+	}
+	return x.below[same], nil
+}
+
+// issue writes the index if it says something else than the one that is there, or if this key hasn't signed it.
+func (x *indexing) issue(ctx context.Context, entries []index.Entry) (answer, error) {
+	a := x.bundles.app
+	old, err := x.last()
+	if err != nil {
+		return nil, err
+	}
+	if old == nil && x.Name == "" {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("there is no index in %q yet, and a new one needs a name", x.Dir),
+			why: []string{"policies say by its name who may sign it"}, hint: []string{"rye bundle index " + quoteArg(x.Dir) + " --name acme/bundles"}}
+	}
+	next := &index.Index{Label: x.Name, Counter: 1, Expires: x.expires, Entries: entries}
+	if old != nil {
+		next.Label, next.Counter = old.Label, old.Counter
+		if x.Expires == "" {
+			next.Expires = old.Expires
+		}
+		if next.Entries, err = kept(old, entries); err != nil {
+			return nil, err
+		}
+	}
+	seen, err := x.seen(next.Label)
+	if err != nil {
+		return nil, err
+	}
+	body, doc, err := index.Append(nil, next)
+	if err != nil {
+		return nil, err
+	}
+	same := old != nil && doc.ID == old.ID && seen <= old.Counter
+	if same {
+		err = doc.Merge(x.v.options.Trust.Find, old.Signatures)
+	} else if old != nil || seen > 0 {
+		next.Counter = max(next.Counter, seen) + 1
+		body, doc, err = index.Append(nil, next)
+	}
+	if err == nil {
+		err = doc.Sign(x.key.Private, a.clock().UTC().Truncate(time.Second))
+	}
+	if err != nil {
+		return nil, err
+	}
+	ans := x.answer(old, doc)
+	if ans.Changed = !same || !slices.Equal(doc.Signatures, old.Signatures); ans.Changed {
+		if err := x.write(ctx, old == nil, manifest.Join(nil, body, doc.Signatures), doc); err != nil {
+			return nil, err
+		}
+	}
+	e, err := x.v.options.Trust.ExamineDocument(&doc.Document, doc.Expires, policy.ToUse)
+	_, ended := errors.AsType[*exam.ExpiredError](err)
+	switch {
+	case ended:
+		a.term.warn("%s", err)
+	case err != nil:
+		return nil, err
+	case !e.Decision.Allowed:
+		a.term.warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
+	}
+	ans.Allowed = err == nil && e.Decision.Allowed
+	return ans, nil
+}
+
+// last reads the index that is there; nil if there is none. What it says is carried on, so that it must be one that the
+// policy believes, though it may be past its end, or one that this key has signed.
+func (x *indexing) last() (*index.Index, error) {
+	text, err := readSmall(x.file, index.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	old, err := index.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", x.file, err)
+	}
+	if x.Name != "" && x.Name != old.Label {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("the index in %q is %q, and an index keeps its name", x.Dir, old.Label),
+			why: []string{"whoever has seen it would refuse another one in its place"}}
+	}
+	own := x.key.Public()
+	if by, err := old.Check(func(f key.Fingerprint) (key.Public, bool) { return own, f == own.Fingerprint() }); err == nil && len(by) > 0 {
+		return old, nil
+	}
+	e, err := x.v.options.Trust.ExamineDocument(&old.Document, time.Time{}, policy.ToUse)
+	if err == nil && !e.Decision.Allowed {
+		err = &bundle.NotAdmittedError{Name: old.Name, Decision: e.Decision}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q, whose count would go on: %w", x.file, err)
+	}
+	return old, nil
+}
+
+// kept adds to the entries those of an index that stand elsewhere than beside it, and wants none to have become another.
+func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
+	has := map[string]bool{}
+	for i := range entries {
+		e := &entries[i]
+		has[e.ID+"@"+e.Version] = true
+		if was := old.Find(e.ID, e.Version); was != nil && was.Manifest != e.Manifest {
+			return nil, &fault{code: "ROLLBACK_DETECTED", message: fmt.Sprintf("%q is listed already, and was another bundle", e.ID+"@"+e.Version),
+				why:     []string{"expected  " + was.Manifest.String(), "found     " + e.Manifest.String() + "  " + e.Archive, "whoever uses it would be refused: what is changed needs another version"},
+				details: map[string]any{"reason": rollback.Other, "bundle": e.ID + "@" + e.Version, "expected": was.Manifest.String(), "found": e.Manifest.String()}}
+		}
+	}
+	for i := range old.Entries {
+		if e := &old.Entries[i]; e.Remote() && !has[e.ID+"@"+e.Version] {
+			entries = append(entries, *e)
+		}
+	}
+	return entries, nil
+}
+
+// seen is the count of the last index of this name that was here; 0 if none is remembered. It goes on although the file
+// was lost, or an older one was put in its place: whoever has seen a later one wouldn't take it.
+func (x *indexing) seen(label string) (int64, error) {
+	all, err := x.journal().Seen()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range all {
+		if s.Source == x.dir && s.Name == "index:"+label && s.ByName {
+			return strconv.ParseInt(s.Position, 10, 64)
+		}
+	}
+	return 0, nil
+}
+
+func (x *indexing) journal() *rollback.Journal { return x.bundles.app.lists().journal() }
+
+// write puts the index in its place. Another process that was the first to make one keeps its own.
+func (x *indexing) write(ctx context.Context, first bool, text []byte, doc *index.Index) error {
+	step := rollback.Step{Source: x.dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID, ByName: true, At: x.bundles.app.clock()}
+	if err := x.journal().Record(ctx, step); err != nil {
+		return err
+	}
+	err := writeFile(x.file, 0o644, first, bytesOf(text))
+	if errors.Is(err, os.ErrExist) {
+		err = &fault{code: "CONFLICT", message: fmt.Sprintf("another process has made %q meanwhile, and it is left as it is", x.file)}
+	}
+	return err
+}
+
+func (x *indexing) answer(old, doc *index.Index) bundleIndexed {
+	ans := bundleIndexed{File: filepath.Join(x.Dir, index.File), Name: doc.Label, Counter: doc.Counter, ID: doc.ID.String(), Expires: dateText(doc.Expires),
+		Versions: len(doc.Entries), Added: []string{}, Removed: []string{}, Key: x.key.Public().Fingerprint().String(), Signatures: len(doc.Signatures)}
+	if old == nil {
+		old = &index.Index{}
+	}
+	for i := range doc.Entries {
+		e := &doc.Entries[i]
+		if i == 0 || doc.Entries[i-1].ID != e.ID {
+			ans.Bundles++
+		}
+		if old.Find(e.ID, e.Version) == nil {
+			ans.Added = append(ans.Added, e.ID+"@"+e.Version)
+		}
+	}
+	for i := range old.Entries {
+		if e := &old.Entries[i]; doc.Find(e.ID, e.Version) == nil {
+			ans.Removed = append(ans.Removed, e.ID+"@"+e.Version)
+		}
+	}
+	return ans
+}

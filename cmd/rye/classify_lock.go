@@ -1,0 +1,136 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/closure"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	versions "github.com/rye-build/rye/lock/resolve"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/vendor"
+)
+
+// ofLocks recognises what the room lock says.
+func (f *fault) ofLocks() bool {
+	var (
+		closed    *closure.Error
+		conflict  *versions.ConflictError
+		none      *versions.NoVersionError
+		circle    *versions.CycleError
+		round     *lock.CycleError
+		limit     *versions.LimitError
+		unused    *versions.NotUsedError
+		absent    *ryeyaml.MissingError
+		place     *ryeyaml.SourceError
+		merge     *lockfile.MergeError
+		lockError *lockfile.Error
+		refused   *lock.RefusedError
+		std       *lock.StdError
+		missing   *lock.MissingError
+		notLocked *lock.NotLockedError
+		mismatch  *lock.MismatchError
+		pin       *lock.PinError
+		ofBundle  *lock.BundleError
+		needs     *lock.RequirementError
+		unlisted  *sources.NotListedError
+		gone      *vendor.MissingError
+		damaged   *vendor.Error
+	)
+	switch {
+	case errors.As(f.err, &closed):
+		f.closure(closed)
+	case errors.As(f.err, &conflict):
+		f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": conflict.ID, "version": conflict.Version}
+		f.exit, f.hint = exitRefused, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
+	case errors.As(f.err, &none):
+		f.code, f.details = codeItem, map[string]any{"bundle": none.Path[len(none.Path)-1].ID}
+		if errors.As(f.err, &unlisted) && len(unlisted.Indexes) == 0 {
+			f.hint = []string{"rye add " + unlisted.ID + " --index PLACE", "rye add " + unlisted.ID + " --from PLACE"}
+		}
+	case errors.As(f.err, &circle), errors.As(f.err, &round):
+		f.code = "CIRCULAR_DEPENDENCY"
+	case errors.As(f.err, &limit):
+		f.code = "LIMIT_EXCEEDED"
+	case errors.As(f.err, &unused):
+		f.code, f.details = codeItem, map[string]any{"bundle": unused.ID}
+		if meant := near(unused.ID, unused.Used); len(meant) > 0 {
+			f.why, f.details["did_you_mean"] = []string{"did you mean " + meant[0] + "?"}, meant
+		}
+	case errors.As(f.err, &absent):
+		f.code, f.details = codeItem, map[string]any{"bundle": absent.ID}
+	case errors.As(f.err, &place):
+		f.code, f.details = codeValidation, map[string]any{"source": place.Text}
+	case errors.As(f.err, &merge), errors.As(f.err, &lockError):
+		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock --resolve"}
+	case errors.As(f.err, &std):
+		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock --update " + lock.Library}
+		f.message = fmt.Sprintf("this rye has another library than the lock: %s", counted(int64(len(std.Items)), "item"))
+		var refs []string
+		for _, it := range std.Items {
+			refs = append(refs, it.Ref.String())
+			f.why = append(f.why, (&lock.StdError{Items: []lock.StdItem{it}}).Error())
+		}
+		f.details = map[string]any{"reason": "library", "items": refs}
+	case errors.As(f.err, &missing):
+		f.missingObject(missing.ID.String(), missing.NeededBy)
+	case errors.As(f.err, &refused):
+		f.code, f.message = "LOCK_MISMATCH", fmt.Sprintf("the lock doesn't fit together: %s", counted(int64(len(refused.Problems)), "problem"))
+		for i, p := range refused.Problems {
+			if i == mostTold {
+				f.why = append(f.why, fmt.Sprintf("and %d more", len(refused.Problems)-i))
+				break
+			}
+			f.why = append(f.why, p.Error())
+		}
+		f.hint = []string{"rye lock --check", "rye lock --resolve"}
+	case errors.As(f.err, &notLocked):
+		f.code, f.hint, f.details = "NOT_LOCKED", []string{"rye lock"}, map[string]any{"ref": notLocked.Ref.String()}
+	case errors.As(f.err, &mismatch):
+		f.code, f.hint = "LOCK_MISMATCH", []string{"rye diff " + quoteArg(mismatch.Ref.String()), "rye lock", "rye restore " + quoteArg(mismatch.Ref.String())}
+		f.details = map[string]any{"ref": mismatch.Ref.String(), "reason": mismatch.What, "expected": mismatch.Expected, "found": mismatch.Found}
+	case errors.As(f.err, &pin), errors.As(f.err, &ofBundle), errors.As(f.err, &needs):
+		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
+	case errors.As(f.err, &gone):
+		f.missingObject(gone.IDs[0].String(), lockfile.Name)
+	case errors.As(f.err, &damaged):
+		f.code, f.hint = "INTEGRITY_FAILED", []string{"git restore .ai/vendor", "rye vendor"}
+		f.details = map[string]any{"reason": "vendor", "file": damaged.File}
+	default:
+		return false
+	}
+	return true
+}
+
+// missingObject says that bytes aren't here, who needs them, and how to get them.
+func (f *fault) missingObject(id, by string) {
+	f.code, f.hint = codeItem, []string{"rye fetch"}
+	f.details = map[string]any{"reason": "missing", "object": id, "needed_by": by}
+	f.why = append(f.why, "neither .ai/vendor nor the store has it")
+}
+
+// closure tells all that keeps items from being locked; each is a line of the answer too.
+func (f *fault) closure(e *closure.Error) {
+	var codes []code
+	for _, p := range e.Problems {
+		codes = append(codes, classify(p.Err).code)
+	}
+	f.code, f.message = gravest(codes), fmt.Sprintf("the project can't be locked: %s", counted(int64(len(e.Problems)), "problem"))
+	f.details = map[string]any{"problems": len(e.Problems)}
+	// Items that only lack a signature can be signed at once; of one that was changed there are three ways on.
+	unsigned := "rye lock --sign"
+	for i, p := range e.Problems {
+		if p.Ref == (model.Ref{}) || codes[i] != "UNSIGNED" && codes[i] != "INTEGRITY_FAILED" {
+			f.hint = []string{"rye check", "rye verify"}
+			return
+		}
+		unsigned += " " + quoteArg(p.Ref.String())
+	}
+	f.hint = []string{unsigned}
+	if ref := quoteArg(e.Problems[0].Ref.String()); codes[0] == "INTEGRITY_FAILED" {
+		f.hint = []string{"rye diff " + ref, unsigned, "rye restore " + ref}
+	}
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/manifest/exam"
+)
+
+// A locking is what a command works with that makes, checks or reads the lock of a project.
+type locking struct {
+	app       *app
+	dir       string           // that rye.yaml and rye.lock stand in
+	dotAI     string           // whose items are locked
+	yaml      *ryeyaml.Project // an empty one where there is no rye.yaml
+	old       *lockfile.Lock   // nil: there is no rye.lock
+	file      []byte           // of old
+	allowUser bool             // items of the user's space may be pinned
+	user      bool             // it is the user's own lock
+	trust     *trust
+	found     *bundles
+	sources   *sources.Sources
+}
+
+// locking opens the project with its lock. With conflict a lock in which git has left a merge unfinished is none.
+func (a *app) locking(conflict bool) (*locking, error) {
+	b, err := a.bundles()
+	if err != nil {
+		return nil, err
+	}
+	if b.root.root == "" {
+		_, err := a.project()
+		return nil, cmp.Or(err, errNoProject)
+	}
+	l := &locking{app: a, dir: b.root.root, dotAI: b.root.dotAI(), yaml: &ryeyaml.Project{}, found: b}
+	if b.root.marker == markerFile {
+		if l.yaml, err = b.root.file(a.running()); err != nil {
+			return nil, err
+		}
+	}
+	return l, l.readLock(conflict)
+}
+
+// userLocking opens the user's space with its lock, which counts outside of projects.
+func (a *app) userLocking(conflict bool) (*locking, error) {
+	s := userSpace(a.userBase())
+	if s.err != nil {
+		return nil, s.err
+	}
+	l := &locking{app: a, dir: s.value, dotAI: s.value, yaml: &ryeyaml.Project{}, found: &bundles{app: a}, user: true}
+	return l, l.readLock(conflict)
+}
+
+// readLock reads rye.lock.
+func (l *locking) readLock(conflict bool) (err error) {
+	path := l.lockPath()
+	if leadsOut(path) {
+		return &fault{code: codeConfig, message: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), details: map[string]any{"path": path}}
+	}
+	l.file, err = readSmall(path, lockfile.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.old, err = lockfile.Parse(l.file)
+	if _, merge := errors.AsType[*lockfile.MergeError](err); merge && conflict {
+		return nil
+	}
+	return lockFault(path, err)
+}
+
+func (l *locking) lockPath() string { return filepath.Join(l.dir, lockfile.Name) }
+
+// needLock refuses to go on without a lock.
+func (l *locking) needLock() error {
+	if l.old != nil {
+		return nil
+	}
+	return &fault{code: "NOT_LOCKED", message: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.dir), err: fs.ErrNotExist,
+		hint: []string{"rye lock"}, details: map[string]any{"path": l.lockPath()}}
+}
+
+func (l *locking) close() {
+	if l.found != nil {
+		l.found.close()
+	}
+}
+
+// open reads the policy, opens the store, and gets ready to bring bundles.
+func (l *locking) open() (err error) {
+	if l.trust, err = l.app.trust(); err != nil {
+		return err
+	}
+	store, err := l.found.store(true)
+	if err != nil {
+		return err
+	}
+	o := sources.Options{
+		Dir: l.dir, Requires: l.yaml.Requires, Store: store, Verify: bundle.VerifyOptions{Trust: l.exam()},
+		Journal: l.app.lists().journal(), Now: l.app.now,
+	}
+	if !l.app.isOffline() {
+		o.Fetch = web.New(web.Options{})
+	}
+	l.sources = sources.New(o)
+	return nil
+}
+
+func (l *locking) exam() *exam.Trust { return l.trust.exam() }
+
+// store is the store, once open has returned.
+func (l *locking) store() *disk.Store { return l.found.open }
+
+// view puts the project, and the user's space where it may count, over system spaces.
+func (l *locking) view(ctx context.Context, system []*ai.Space) (*ai.View, *ai.Admitter, func(), error) {
+	var spaces []*ai.Space
+	done := func() {
+		for _, s := range spaces {
+			s.Close()
+		}
+	}
+	add := func(dir string, level ai.Level) error {
+		s, err := ai.OpenDir(dir, level.String(), level)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil {
+			spaces = append(spaces, s)
+		}
+		return err
+	}
+	level := ai.Project
+	if l.user {
+		level = ai.User
+	}
+	err := add(l.dotAI, level)
+	if err == nil && l.allowUser {
+		if s := userSpace(l.app.userBase()); s.err == nil {
+			err = add(s.value, ai.User)
+		}
+	}
+	if err != nil {
+		done()
+		return nil, nil, nil, err
+	}
+	asked := l.trust.listing(ctx, l.dir)
+	v, err := ai.NewView(ctx, ai.Options{Spaces: append(slices.Clone(spaces), system...), Trust: asked, MayOverride: l.trust.root.side.Policy.MayOverride})
+	if err != nil {
+		done()
+		return nil, nil, nil, err
+	}
+	for _, w := range v.Warnings() {
+		l.app.term.warn("extractors: %s", classify(w).message)
+	}
+	admit := ai.NewAdmitter(v, asked)
+	admit.KeepTrees()
+	return v, admit, done, nil
+}
+
+// request is what a lock of this project is to be made of.
+func (l *locking) request() lock.Request {
+	return lock.Request{
+		Project: l.yaml, Old: l.old, Sources: l.sources, Files: l.store(), Library: librarySpace(), View: l.view,
+	}
+}
+
+// objects is where the bytes of the lock are: what is vendored, then the store if there is one.
+func (l *locking) objects() (lock.Source, error) {
+	v, err := l.vendored()
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.found.store(false)
+	switch {
+	case err == nil && v != nil:
+		return lock.First(v, s), nil
+	case err == nil:
+		return s, nil
+	case v != nil:
+		return v, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return lock.First(), nil
+	}
+	return nil, err
+}
+
+func (l *locking) vendorDir() string { return filepath.Join(l.dotAI, "vendor") }
+
+// vendored opens .ai/vendor; nil where there is none.
+func (l *locking) vendored() (*vendor.Vendor, error) {
+	v, err := vendor.Open(l.vendorDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return v, err
+}
+
+// id is the digest of the lock's bytes.
+func (l *locking) id() cas.Digest { return cas.Sum(l.file) }
+
+// set is the lock with all that it names.
+func (l *locking) set(ctx context.Context) (*lock.Set, error) {
+	if err := l.needLock(); err != nil {
+		return nil, err
+	}
+	objects, err := l.objects()
+	if err != nil {
+		return nil, err
+	}
+	return lock.NewSet(ctx, l.old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
+}
+
+// write makes b the lock, unless it is that already. A reader finds the old one or the new one.
+func (l *locking) write(b []byte) error {
+	if l.file != nil && bytes.Equal(b, l.file) {
+		return nil
+	}
+	if err := os.MkdirAll(l.dir, 0o777); err != nil {
+		return err
+	}
+	d, err := confine(l.dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	// Somebody else's lock isn't overwritten with one that was made without it.
+	if now, err := d.read(lockfile.Name, lockfile.MaxBytes); err != nil {
+		return err
+	} else if !bytes.Equal(now, l.file) {
+		return &fault{code: "CONFLICT", message: fmt.Sprintf("somebody else has changed %q meanwhile", l.lockPath()), hint: []string{"rye lock"}}
+	}
+	if err := d.write(lockfile.Name, 0o644, l.file == nil, b); err != nil {
+		return err
+	}
+	l.file = b
+	return nil
+}
+
+// completeLocked offers what the lock names, or what rye.yaml requires.
+func (a *app) completeLocked(required bool) (out []candidate) {
+	l, err := a.locking(false)
+	if err != nil {
+		return nil
+	}
+	defer l.close()
+	if required {
+		for _, r := range l.yaml.Requires {
+			out = append(out, candidate{r.ID, r.Text})
+		}
+		return out
+	}
+	if l.old == nil {
+		return nil
+	}
+	for _, b := range l.old.Bundles {
+		out = append(out, candidate{b.ID, b.Version})
+	}
+	for i := range l.old.Pins {
+		p := &l.old.Pins[i]
+		out = append(out, candidate{p.Ref.String(), p.From})
+	}
+	return out
+}

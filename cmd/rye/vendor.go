@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/vendor"
+)
+
+func vendorCommand() command {
+	return command{
+		path: "vendor", group: "lock", help: "Put all that the lock names into .ai/vendor, to be committed.",
+		more: "A clone with it needs no store, no network and no home: a policy to trust by is enough. There are few files; what has not changed is not " +
+			"touched, and two branches that both vendored merge without a conflict. What isn't here yet is fetched first, as rye fetch does it. " +
+			"--check changes nothing, and exits with 1 if something is missing, damaged or too much.\n\nExamples:\n\n    rye vendor\n    rye vendor --check\n" +
+			"    git add .ai/vendor",
+		new: func() runner { return new(vendorRun) }, schema: "vendor/1", output: vendorAnswer{},
+	}
+}
+
+type vendorRun struct {
+	Check bool `help:"Change nothing; exit with 1 if rye vendor would."`
+}
+
+type vendorAnswer struct {
+	Dir      string   `json:"dir"`
+	Files    int      `json:"files"`
+	Objects  int      `json:"objects"`
+	Bytes    int64    `json:"bytes"`
+	Written  int      `json:"written"` // files that are new
+	Removed  int      `json:"removed"` // files that nothing needs any more
+	Checked  bool     `json:"checked"`
+	Problems []string `json:"problems"`
+}
+
+func (v vendorAnswer) text(t *terminal) {
+	for _, p := range v.Problems {
+		t.printf("%s\n", p)
+	}
+	if len(v.Problems) > 0 {
+		return
+	}
+	verb := "unchanged"
+	switch {
+	case v.Checked:
+		verb = "complete"
+	case v.Written > 0 || v.Removed > 0:
+		verb = "vendored"
+	}
+	t.printf("%s  %s in %s, %s\n", t.stdout.paint(roleGood, verb, t.ascii), counted(int64(v.Objects), "object"), counted(int64(v.Files), "file"),
+		byteSize(float64(v.Bytes)))
+}
+
+func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
+	l, err := a.locking(false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	if err := l.needLock(); err != nil {
+		return nil, err
+	}
+	if c.Check {
+		return c.check(ctx, l)
+	}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	if err := l.fetch(ctx, new(fetchAnswer)); err != nil {
+		return nil, err
+	}
+	objects, err := l.wanted(ctx, l.store())
+	if err != nil {
+		return nil, err
+	}
+	p := l.app.progress("vendoring", 0)
+	defer p.Done()
+	r, err := vendor.Write(ctx, l.vendorDir(), objects, l.store())
+	if err != nil {
+		return nil, err
+	}
+	return vendorAnswer{Dir: l.vendorDir(), Files: r.Files, Objects: r.Objects, Bytes: r.Bytes, Written: r.Written, Removed: r.Removed, Problems: []string{}}, nil
+}
+
+// wanted is what is to be vendored: all objects of the lock, with the signatures of the manifests.
+func (l *locking) wanted(ctx context.Context, from lock.Source) ([]vendor.Object, error) {
+	set, err := lock.NewSet(ctx, l.old, l.id(), lock.SetOptions{Objects: from, Std: librarySpace()})
+	if err != nil {
+		return nil, err
+	}
+	all, err := set.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]vendor.Object, len(all))
+	for i, o := range all {
+		out[i] = vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
+	}
+	return out, nil
+}
+
+// check compares what is vendored with what would be. It needs nothing but the directory.
+func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
+	ans := vendorAnswer{Dir: l.vendorDir(), Checked: true, Problems: []string{}}
+	fail := func(f *fault) (answer, error) {
+		f.hint = []string{"rye vendor"}
+		return ans, f.asked()
+	}
+	v, err := l.vendored()
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return fail(&fault{code: codeItem, message: fmt.Sprintf("nothing is vendored in %q", l.vendorDir()), err: fs.ErrNotExist})
+	}
+	defer v.Close()
+	objects, err := l.wanted(ctx, v)
+	if isMissing(err) {
+		f := classify(err)
+		ans.Problems = append(ans.Problems, f.message)
+		return fail(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := vendor.Check(ctx, l.vendorDir(), objects)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range r.Damaged {
+		ans.Problems = append(ans.Problems, "damaged: "+d.Error())
+	}
+	for _, id := range r.Missing {
+		ans.Problems = append(ans.Problems, "missing: "+id.String())
+	}
+	for _, id := range r.Superfluous {
+		ans.Problems = append(ans.Problems, "not needed: "+id.String())
+	}
+	for _, name := range r.Stale {
+		ans.Problems = append(ans.Problems, "would be written anew or removed: "+name)
+	}
+	for _, name := range r.Foreign {
+		l.app.term.warn("%s isn't rye's, and is left alone", filepath.Join(l.vendorDir(), name))
+	}
+	ans.Objects = len(objects)
+	for _, o := range objects {
+		ans.Bytes += o.Size
+	}
+	if len(r.Damaged)+len(r.Missing) > 0 {
+		return fail(&fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("what is vendored isn't what the lock names: %s", counted(int64(len(ans.Problems)), "problem"))})
+	}
+	if len(ans.Problems) > 0 {
+		return fail(&fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("rye vendor would change %s", counted(int64(len(ans.Problems)), "thing"))})
+	}
+	return ans, nil
+}

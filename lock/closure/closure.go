@@ -1,0 +1,428 @@
+package closure
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/project"
+)
+
+// A Store is where bytes of the project and the user are put, as in a cas.Batch, which the caller commits. Both are
+// called by many goroutines.
+type Store interface {
+	Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error)
+	PutBytes(ctx context.Context, kind cas.Kind, b []byte) (cas.Digest, error)
+}
+
+// Options say what is looked at.
+type Options struct {
+	View  *ai.View     // the project, the user if allowed, the bundles of the lock, and the library
+	Admit *ai.Admitter // KeepTrees makes it much faster where many tools share a directory
+	Roots []project.Root
+	Store Store // nil: nothing is put
+	// Progress is told how many items were looked at, from many goroutines. It may be nil.
+	Progress func(items int64)
+}
+
+// A Closure is what can be reached.
+type Closure struct {
+	Pins        []file.Pin        // sorted by ref
+	Definitions []file.Definition // sorted by name
+	Uses        []Use             // sorted by From, To, Pattern and Why, each once
+	Warnings    []*Problem        // sorted by place
+}
+
+// A Use says why an item is in the closure.
+type Use struct {
+	From model.Ref // zero for the project itself
+	To   model.Ref // zero with Pattern where From is an item: then it is all items that the capability covers
+	Why  Why
+	// Pattern is the root, or the permission, that covers To: "tool:acme/**", "execute:tool:acme/*".
+	Pattern string
+	Line    int // in the file of From; 0 if there is none
+}
+
+// Covers reports whether an item is used so.
+func (u *Use) Covers(ref model.Ref) bool {
+	if u.To != (model.Ref{}) {
+		return u.To == ref
+	}
+	p, err := capability.Parse(u.Pattern)
+	return err == nil && covers(p, ref)
+}
+
+// A Why is the way in which an item is used, by the names of the package comment.
+type Why string
+
+// The ways.
+const (
+	AsRoot       Why = "root"
+	AsConfig     Why = "config"
+	AsExecutor   Why = "executor"
+	AsHook       Why = "hook"
+	AsExtractor  Why = "extractor"
+	AsAction     Why = "action"
+	AsPermission Why = "permission"
+	AsReference  Why = "reference"
+	AsProvider   Why = "provider"
+)
+
+// needed reports whether what is used so has to be there.
+func (w Why) needed() bool {
+	return w == AsRoot || w == AsConfig || w == AsExecutor || w == AsHook || w == AsExtractor
+}
+
+// Close finds everything that the roots reach. An error is an *Error with all problems, or one of the context or the
+// store.
+func Close(ctx context.Context, o Options) (*Closure, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	c := &closer{Options: o, spaces: o.View.Spaces(), stop: stop, nodes: map[nodeKey]*node{}, results: map[want]result{},
+		covered: map[pattern]bool{}, first: map[want]source{}, links: links{Resolver: o.View, found: map[want]result{}},
+		trees: map[treeKey]*madeTree{}}
+	if err := c.list(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.follow(ctx, c.roots()); err != nil {
+		return nil, err
+	}
+	return c.result(ctx)
+}
+
+// A closer is one Close.
+type closer struct {
+	Options
+	spaces []*ai.Space // from the highest to the lowest
+	stop   context.CancelCauseFunc
+
+	// What the listing says.
+	files map[model.Ref][]ai.File
+	bad   map[model.Ref][]*ai.ItemError
+	refs  []model.Ref // sorted
+
+	asked    []edge // by the project
+	problems []*Problem
+	warnings []*Problem
+	results  map[want]result
+	covered  map[pattern]bool // that were expanded
+	first    map[want]source  // whose permission with "*" was the first that covered it
+	order    []*node          // as they were reached
+
+	links links
+	done  atomic.Int64
+	mu    sync.Mutex
+	nodes map[nodeKey]*node
+	trees map[treeKey]*madeTree
+}
+
+// A want is a ref as somebody means it.
+type want struct {
+	ref  model.Ref
+	from *ai.Space // nil for the project
+	link bool      // of a chain
+}
+
+// A result is what became of a want.
+type result struct {
+	item *ai.Item // of links alone: it isn't kept otherwise
+	node *node
+	err  error
+}
+
+// An edge is a place that names an item.
+type edge struct {
+	why     Why
+	to      want
+	pattern string // the root or permission; then there is nothing else but at
+	at      value.Pos
+	field   string
+}
+
+// A source is an edge and the node that it goes out from.
+type source struct {
+	from *node
+	edge edge
+}
+
+// A nodeKey is the one item of a ref in a space.
+type nodeKey struct {
+	ref   model.Ref
+	space *ai.Space
+}
+
+// A node is what is known of an item that was reached.
+type node struct {
+	nodeKey
+	path       string
+	pin        file.Pin
+	definition cas.Digest // of config
+	patterns   []pattern
+	edges      []edge
+	problems   []*Problem
+	warnings   []*Problem
+	echoes     []*Problem // what is told of another item too, where it is wrong
+	reached    bool
+}
+
+func (n *node) problem(at value.Pos, field string, err error) {
+	n.problems = append(n.problems, n.about(at, field, err))
+}
+
+// about makes a problem of an error, which need not name the file again.
+func (n *node) about(at value.Pos, field string, err error) *Problem {
+	if e, ok := err.(*ai.ItemError); ok && e.Space == n.space && e.Path == n.path {
+		err = e.Err
+	}
+	return &Problem{Ref: n.ref, Space: n.space, Path: n.path, At: at, Field: field, Err: err}
+}
+
+// follow looks for what is wanted, and for what that wants, until nothing is new. Each round is in one order, so that
+// what comes out doesn't depend on which goroutine was faster.
+func (c *closer) follow(ctx context.Context, wants []want) error {
+	for len(wants) > 0 {
+		found := make([]result, len(wants))
+		if err := each(ctx, len(wants), func(i int) { found[i] = c.fulfil(ctx, wants[i]) }); err != nil {
+			return err
+		}
+		var next []want
+		add := func(w want) {
+			if _, ok := c.results[w]; !ok {
+				c.results[w] = result{}
+				next = append(next, w)
+			}
+		}
+		for i, w := range wants {
+			c.results[w] = found[i]
+			n := found[i].node
+			if n == nil || n.reached {
+				continue
+			}
+			n.reached = true
+			c.order = append(c.order, n)
+			for _, e := range n.edges {
+				if e.pattern == "" {
+					add(e.to)
+				}
+			}
+			c.expand(n, add)
+		}
+		wants = next
+	}
+	return nil
+}
+
+// each calls f with 0 to n-1 from as many goroutines as there are processors.
+func each(ctx context.Context, n int, f func(i int)) error {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				f(i)
+			}
+		})
+	}
+	wait.Wait()
+	return context.Cause(ctx)
+}
+
+// fulfil finds an item and looks at it, if nobody has.
+func (c *closer) fulfil(ctx context.Context, w want) result {
+	if w.ref.Kind == configKind {
+		return c.config(ctx, w.ref)
+	}
+	it, err := c.find(ctx, w)
+	if err != nil {
+		return result{err: err}
+	}
+	n, mine := c.claim(it)
+	if mine {
+		c.look(ctx, n, it)
+	}
+	return result{node: n}
+}
+
+// claim returns the node of an item, and whether it is for the caller to fill. Others may rely on what is in it when
+// the round is over.
+func (c *closer) claim(it *ai.Item) (n *node, mine bool) {
+	key := nodeKey{it.Ref, it.Space}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, ok := c.nodes[key]; ok {
+		return n, false
+	}
+	n = &node{nodeKey: key, path: it.Path}
+	c.nodes[key] = n
+	return n, true
+}
+
+// result puts together what was found.
+func (c *closer) result(ctx context.Context) (*Closure, error) {
+	rank := func(s *ai.Space) int { return slices.Index(c.spaces, s) }
+	slices.SortFunc(c.order, func(a, b *node) int {
+		return cmp.Or(compareRefs(a.ref, b.ref), cmp.Compare(rank(a.space), rank(b.space)))
+	})
+	out := &Closure{}
+	var echoes []*Problem
+	twice := map[*node]*model.Ref{} // those of which there are two, and who uses them first
+	for _, e := range c.asked {
+		c.edge(out, nil, e)
+	}
+	for i, n := range c.order {
+		c.problems = append(c.problems, n.problems...)
+		c.warnings = append(c.warnings, n.warnings...)
+		echoes = append(echoes, n.echoes...)
+		for _, e := range n.edges {
+			c.edge(out, n, e)
+		}
+		if i > 0 && c.order[i-1].ref == n.ref {
+			twice[c.order[i-1]], twice[n] = nil, nil
+		}
+		if over := c.behind(n); len(over) > 0 {
+			c.warnings = append(c.warnings, n.about(value.Pos{}, "", &InFrontError{over}))
+		}
+		out.Pins = append(out.Pins, n.pin)
+		if !n.definition.IsZero() {
+			out.Definitions = append(out.Definitions, file.Definition{Name: n.ref.String(), Digest: n.definition})
+		}
+	}
+	c.conflicts(twice)
+	for w, s := range c.first {
+		if err := c.results[w].err; err != nil && !missing(err) {
+			c.problems = append(c.problems, s.from.about(s.edge.at, s.edge.field, err))
+		}
+	}
+	if len(c.problems) == 0 {
+		c.problems = echoes
+	}
+	if len(c.problems) > 0 {
+		c.problems = c.sorted(c.problems)
+		c.suggest(ctx)
+		return nil, &Error{c.problems}
+	}
+	slices.SortFunc(out.Uses, func(a, b Use) int {
+		return cmp.Or(compareRefs(a.From, b.From), compareRefs(a.To, b.To), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line))
+	})
+	out.Uses = slices.CompactFunc(out.Uses, func(a, b Use) bool {
+		return a.From == b.From && a.To == b.To && a.Pattern == b.Pattern && a.Why == b.Why
+	})
+	out.Warnings = c.sorted(c.warnings)
+	return out, nil
+}
+
+// edge makes a use of an edge, or says why it can't be one.
+func (c *closer) edge(out *Closure, from *node, e edge) {
+	u := Use{To: e.to.ref, Why: e.why, Pattern: e.pattern, Line: e.at.Line}
+	about := func(err error) *Problem {
+		if at, ok := err.(*ai.ItemError); ok {
+			return &Problem{Ref: e.to.ref, Space: at.Space, Path: at.Path, Err: at.Err}
+		}
+		return &Problem{Ref: e.to.ref, Err: err}
+	}
+	if from != nil {
+		u.From = from.ref
+		about = func(err error) *Problem { return from.about(e.at, e.field, err) }
+	}
+	var err error
+	if e.to != (want{}) {
+		err = c.results[e.to].err
+	}
+	switch {
+	case err == nil:
+		out.Uses = append(out.Uses, u)
+	case e.why == AsExecutor:
+		c.problems = append(c.problems, about(noExecutor(from.ref, e.to.ref, err)))
+	case e.why.needed() && e.why != AsRoot || !missing(err):
+		c.problems = append(c.problems, about(err))
+	case e.why == AsRoot:
+		// A file that a glob covers may be an asset. One that is named has to be an item.
+		if e.pattern == e.to.ref.String() {
+			c.problems = append(c.problems, about(err))
+		}
+	case e.why != AsProvider:
+		c.warnings = append(c.warnings, about(err))
+	}
+}
+
+// conflicts tells of items with one ref.
+func (c *closer) conflicts(twice map[*node]*model.Ref) {
+	if len(twice) == 0 {
+		return
+	}
+	note := func(e edge, by model.Ref) {
+		n := c.results[e.to].node
+		if first, ok := twice[n]; ok && first == nil && n.ref != by {
+			twice[n] = &by
+		}
+	}
+	for _, e := range c.asked {
+		note(e, model.Ref{})
+	}
+	for _, n := range c.order {
+		for _, e := range n.edges {
+			note(e, n.ref)
+		}
+	}
+	for i := 1; i < len(c.order); i++ {
+		a, b := c.order[i-1], c.order[i]
+		if a.ref != b.ref {
+			continue
+		}
+		e := &ConflictError{Ref: a.ref, From: [2]string{a.space.Label, b.space.Label}}
+		for i, n := range []*node{a, b} {
+			if by := twice[n]; by != nil {
+				e.By[i] = *by
+			}
+		}
+		c.problems = append(c.problems, a.about(value.Pos{}, "", e))
+	}
+}
+
+// behind returns the labels of the spaces with items of the library that an item takes the place of.
+func (c *closer) behind(n *node) (over []string) {
+	if first, _, _ := strings.Cut(n.ref.ID, "/"); n.space.Builtin || !strings.EqualFold(first, "rye") {
+		return nil
+	}
+	for _, f := range c.files[n.ref] {
+		if f.Space.Level < n.space.Level || f.Space.Builtin {
+			over = append(over, f.Space.Label)
+		}
+	}
+	return over
+}
+
+// maxSuggested bounds for how many refs that are missing others are looked for that are near: each time all are read.
+const maxSuggested = 10
+
+// suggest adds what was perhaps meant to problems about what is missing.
+func (c *closer) suggest(ctx context.Context) {
+	left := maxSuggested
+	for _, p := range c.problems {
+		gone, ok := errors.AsType[*ai.NotFoundError](p.Err)
+		if !ok || gone.Above != "" || len(gone.Assets) > 0 || left == 0 {
+			continue
+		}
+		left--
+		_, err := c.View.Find(ctx, gone.Ref)
+		if found, ok := errors.AsType[*ai.NotFoundError](err); ok {
+			gone.Near = found.Near
+		}
+	}
+}

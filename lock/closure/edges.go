@@ -1,0 +1,178 @@
+package closure
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+)
+
+// uses notes what an item names, except for its executor.
+func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
+	m := it.Model
+	if from := it.Kind.From; from != "" && (model.Ref{Kind: "tool", ID: from}) != it.Ref {
+		// Kinds are made by what stands highest, whoever's item it is.
+		n.edges = append(n.edges, edge{why: AsExtractor, to: want{ref: model.Ref{Kind: "tool", ID: from}}})
+	}
+	switch {
+	case m.Directive != nil:
+		for i, h := range m.Directive.Hooks {
+			c.hook(n, "hooks["+strconv.Itoa(i)+"]", h.Value)
+		}
+		if list := m.Fields.Get("actions"); list != nil {
+			for i, v := range list.Items {
+				if call(v.Get("primary").String()) {
+					c.named(n, AsAction, "actions["+strconv.Itoa(i)+"]", v)
+				}
+			}
+		}
+		c.provider(n, m.Directive.Model)
+		c.permissions(n, m, admitted)
+	case m.Tool != nil:
+		c.permissions(n, m, admitted)
+	case m.Knowledge != nil:
+		c.references(n, m.Fields.Get("references"))
+	}
+}
+
+// call reports whether a verb of an action or hook needs an item.
+func call(verb string) bool { return verb == capability.Execute || verb == capability.Load }
+
+// hook notes what a hook names.
+func (c *closer) hook(n *node, field string, v *value.Value) {
+	if action := v.Get("action"); call(action.Get("primary").String()) {
+		c.named(n, AsHook, field+".action", action)
+	}
+	for _, verb := range []string{capability.Execute, capability.Load} {
+		switch given := v.Get(verb); {
+		case given.IsNull():
+		case given.Kind == value.Text:
+			c.literal(n, AsHook, field+"."+verb, "", given)
+		default:
+			c.named(n, AsHook, field+"."+verb, given)
+		}
+	}
+}
+
+// named notes the item of an object {item_type, item_id}. The text of an element is its content.
+func (c *closer) named(n *node, why Why, field string, v *value.Value) {
+	id := v.Get("item_id")
+	if id.String() == "" {
+		id = v.Get("content")
+	}
+	c.literal(n, why, field, v.Get("item_type").String(), id)
+}
+
+// literal notes an item of a kind and an id as they stand in a file.
+func (c *closer) literal(n *node, why Why, field, kind string, id *value.Value) {
+	text := id.String()
+	if text == "" || strings.ContainsAny(kind+text, "{}$") {
+		return
+	}
+	if kind == "" {
+		kind = "tool"
+	}
+	ref, err := model.ParseRef(kind + ":" + text)
+	if err == nil {
+		n.edges = append(n.edges, edge{why: why, to: want{ref: ref, from: c.from(n)}, at: id.At, field: field})
+		return
+	}
+	c.unnamed(n, why, id.At, field, kind+":"+text, err)
+}
+
+// unnamed tells of a text that should name an item and can't.
+func (c *closer) unnamed(n *node, why Why, at value.Pos, field, text string, err error) {
+	if e, ok := errors.AsType[*model.RefError](err); ok && e.Err != nil {
+		err = e.Err
+	}
+	p := n.about(at, field, &NameError{text, err})
+	if why.needed() {
+		n.problems = append(n.problems, p)
+	} else {
+		n.warnings = append(n.warnings, p)
+	}
+}
+
+// from is the space from which an item names others. What the project sees is everything, and is looked for once.
+func (c *closer) from(n *node) *ai.Space {
+	if n.space.Level == ai.Project {
+		return nil
+	}
+	return n.space
+}
+
+// provider notes items that a directive's model names. Most words there are names of models.
+func (c *closer) provider(n *node, m *value.Value) {
+	for _, key := range []string{"id", "tier", "fallback", "provider"} {
+		v := m.Get(key)
+		text := v.String()
+		if key == "provider" && text != "" && !strings.Contains(text, ":") {
+			text = "tool:" + text
+		}
+		ref, err := model.ParseRef(text)
+		if err != nil {
+			continue
+		}
+		if _, ok := c.View.Kind(ref.Kind); ok {
+			n.edges = append(n.edges, edge{why: AsProvider, to: want{ref: ref, from: c.from(n)}, at: v.At, field: "model." + key})
+		}
+	}
+}
+
+// permissions notes the items that an item may use. What a stranger wants to be allowed costs nothing.
+func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
+	list := m.Fields.Get("permissions")
+	if list == nil {
+		return
+	}
+	for i, v := range list.Items {
+		p, err := capability.Parse(v.String())
+		if err != nil {
+			continue // of which the model told
+		}
+		field := "permissions[" + strconv.Itoa(i) + "]"
+		_, kind, id := parts(p)
+		switch {
+		case id == "" || strings.HasPrefix(id, "*"):
+		case kind != "*" && !strings.Contains(id, "*"):
+			c.literal(n, AsPermission, field, kind, &value.Value{Kind: value.Text, At: v.At, Text: id})
+		case admitted:
+			n.edges = append(n.edges, edge{why: AsPermission, pattern: p.String(), at: v.At, field: field})
+			n.patterns = append(n.patterns, pattern{p, c.from(n)})
+		}
+	}
+}
+
+// references notes the items that knowledge refers to.
+func (c *closer) references(n *node, list *value.Value) {
+	switch {
+	case list.IsNull():
+	case list.Kind == value.Text:
+		for word := range strings.SplitSeq(list.Text, ",") {
+			c.reference(n, "references", list.At, strings.TrimSpace(word))
+		}
+	default:
+		for i, v := range list.Items {
+			c.reference(n, "references["+strconv.Itoa(i)+"]", v.At, strings.TrimSpace(v.String()))
+		}
+	}
+}
+
+func (c *closer) reference(n *node, field string, at value.Pos, text string) {
+	if text == "" || strings.Contains(text, "://") {
+		return
+	}
+	if !strings.Contains(text, ":") {
+		text = "knowledge:" + text
+	}
+	ref, err := model.ParseRef(text)
+	if err != nil {
+		c.unnamed(n, AsReference, at, field, text, err)
+		return
+	}
+	n.edges = append(n.edges, edge{why: AsReference, to: want{ref: ref, from: c.from(n)}, at: at, field: field})
+}

@@ -1,0 +1,191 @@
+package closure
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// look finds out everything about an item.
+func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
+	own := 0
+	for _, p := range it.Model.Problems {
+		if !p.Warning {
+			own++
+			n.problem(p.At, p.Field, errors.New(p.Message))
+		}
+	}
+	c.chain(ctx, n, it, own)
+	a := c.admit(ctx, n, it)
+	c.uses(n, it, a != nil)
+	if a != nil && len(n.problems)+len(n.echoes) == 0 {
+		c.pin(ctx, n, it, a)
+	}
+	if c.Progress != nil && ctx.Err() == nil {
+		c.Progress(c.done.Add(1))
+	}
+}
+
+// chain notes what runs a tool, and what is wrong between the two. What is wrong further down is told there: the
+// executor is an item of the closure as well. An extractor isn't run.
+func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
+	t := it.Model.Tool
+	if t == nil || t.Type == "extractor" {
+		return
+	}
+	at := value.Pos{}
+	if v := it.Model.Fields.Get("executor_id"); v != nil {
+		at = v.At
+	}
+	if !t.Primitive && t.Executor != "" {
+		n.edges = append(n.edges, edge{why: AsExecutor, to: want{model.Ref{Kind: "tool", ID: t.Executor}, it.Space, true}, at: at, field: "executor_id"})
+	}
+	_, err := ai.WalkFrom(ctx, &c.links, it)
+	chain, ok := errors.AsType[*ai.ChainError](err)
+	if !ok {
+		return
+	}
+	n.echoes = append(n.echoes, n.about(at, "executor_id", err))
+	switch {
+	case chain.Code == ai.TooDeep, chain.Code == ai.Circular && firstOfCircle(chain.Path, it.Ref):
+		n.problem(at, "executor_id", err)
+	case len(chain.Issues) > own:
+		for _, issue := range chain.Issues[own:] { // they begin with the tool's own problems
+			if issue.Link == it.Ref {
+				one := *chain
+				one.Issues, one.Code = []ai.Issue{issue}, issue.Code
+				n.problem(at, "executor_id", &one)
+			}
+		}
+	}
+}
+
+// firstOfCircle reports whether a tool is on the circle that a chain ends in, and of those on it the one to tell.
+func firstOfCircle(path []string, tool model.Ref) bool {
+	circle := path[slices.Index(path, path[len(path)-1]):]
+	return slices.Min(circle) == tool.String()
+}
+
+// admit asks what an item is worth; nil if it may not be used.
+func (c *closer) admit(ctx context.Context, n *node, it *ai.Item) *ai.Admission {
+	a, err := c.Admit.Admit(ctx, it, policy.ToUse)
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
+		c.notAdmitted(n, it, err)
+		return nil
+	}
+	if !a.Decision.Allowed {
+		n.problem(value.Pos{}, "", &ai.NotAdmittedError{Ref: it.Ref, Place: place(it.Space, it.Path), Decision: a.Decision})
+		return nil
+	}
+	if loose(it) && a.Tree != nil && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest && a.Signed.Format == sign.V1 {
+		n.problem(value.Pos{}, "", &FirstFormatError{len(a.Tree.Files)})
+		return nil
+	}
+	return a
+}
+
+// notAdmitted tells why it can't be said what an item is worth.
+func (c *closer) notAdmitted(n *node, it *ai.Item, err error) {
+	if _, ok := errors.AsType[*ai.ChainError](err); ok {
+		n.echoes = append(n.echoes, n.about(value.Pos{}, "", err))
+		return
+	}
+	refused, ok := errors.AsType[*tree.RefusedError](err)
+	at, item := errors.AsType[*ai.ItemError](err)
+	if !ok || !item {
+		n.problem(value.Pos{}, "", err)
+		return
+	}
+	// The same files are in the way of all tools of the directory.
+	for _, f := range refused.Files {
+		n.problems = append(n.problems, &Problem{Ref: n.ref, Space: it.Space, Path: path.Join(at.Path, f.Path), Err: f.Err})
+	}
+	if len(refused.Files) == 0 {
+		n.problem(value.Pos{}, "", err)
+	}
+}
+
+// loose reports whether no manifest tells of an item's file.
+func loose(it *ai.Item) bool { return it.Space.Level != ai.System }
+
+// pin makes the pin of an item that is as it should be.
+func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, a *ai.Admission) {
+	p := file.Pin{Ref: it.Ref, Version: strings.Clone(it.Model.Version), Digest: it.Raw, From: it.Space.Label}
+	if a.Tree != nil {
+		p.Tree = a.Tree.Digest
+	}
+	for _, v := range a.Decision.Signers {
+		if v.Code == policy.Admitted && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest {
+			p.Signers, p.Format = append(p.Signers, v.Key), v.Format
+		}
+	}
+	slices.SortFunc(p.Signers, key.Fingerprint.Compare)
+	if it.Model.Tool != nil || it.Model.Directive != nil {
+		var err error
+		if p.Interface, err = it.Model.Interface().Hash(); err == nil {
+			p.Grants, err = it.Model.Grants().Hash()
+		}
+		if err != nil {
+			n.problem(value.Pos{}, "", err)
+			return
+		}
+	}
+	if loose(it) {
+		if err := c.place(ctx, &p, it, a); err != nil {
+			n.problem(value.Pos{}, "", err)
+			return
+		}
+	}
+	n.pin = p
+}
+
+// place says where the file of a pin is, and puts it into the store with those that belong to it.
+func (c *closer) place(ctx context.Context, p *file.Pin, it *ai.Item, a *ai.Admission) (err error) {
+	p.Path, p.Size = it.Path, int64(len(it.Bytes))
+	if p.Mode, err = mode(it); err != nil {
+		return err
+	}
+	if err := c.put(ctx, it.Bytes, it.Raw); err != nil {
+		return err
+	}
+	if a.Tree != nil {
+		p.Files, err = c.filesOf(ctx, it, a.Tree, p.Mode)
+	}
+	return err
+}
+
+// mode says whether an item's file may be executed.
+func mode(it *ai.Item) (cas.Mode, error) {
+	perm := it.Stat.Mode
+	if it.Space.Exec != nil || perm == 0 {
+		info, err := fs.Lstat(it.Space.FS, it.Path)
+		if err != nil {
+			return 0, &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
+		}
+		if perm = info.Mode(); it.Space.Exec != nil {
+			if perm = 0; it.Space.Exec(it.Path, info) {
+				perm = 0o100
+			}
+		}
+	}
+	if perm.Perm()&0o100 != 0 {
+		return cas.Exec, nil
+	}
+	return cas.File, nil
+}

@@ -1,0 +1,101 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says. Else
+// an error is one of ai.View.Config, a *NotLockedError, or a *MismatchError.
+func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name string) (*ai.Merged, error) {
+	ref := model.Ref{Kind: config, ID: name}
+	pin, defined := s.Pin(ref), s.definition(ref.String())
+	if pin == nil || defined == nil {
+		return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
+	}
+	m, err := v.Config(ctx, a, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.match(pin, m.Layers[len(m.Layers)-1]); err != nil {
+		return nil, err
+	}
+	found, err := digestOf(m)
+	if err != nil {
+		return nil, &PinError{ref, err}
+	}
+	if found != defined.Digest {
+		return nil, &MismatchError{ref, "definition", defined.Digest.String(), found.String()}
+	}
+	return m, nil
+}
+
+// digestOf returns the digest of merged config: that of its canonical JSON.
+func digestOf(m *ai.Merged) (cas.Digest, error) {
+	v, err := m.Value.JSON()
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	b, err := jcs.Append(nil, v)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	return cas.Sum(b), nil
+}
+
+func (s *Set) definition(name string) *file.Definition {
+	i, ok := slices.BinarySearchFunc(s.lock.Definitions, name, func(d file.Definition, name string) int { return strings.Compare(d.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &s.lock.Definitions[i]
+}
+
+// CheckConfig returns nil if all config that a view has is what the lock says, and the lock says nothing of any other. The
+// errors are those of Config, joined.
+func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error {
+	listing, err := v.Files(ctx, config)
+	if err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	for _, f := range listing.Files {
+		names[f.ID] = true
+	}
+	for i := range s.lock.Pins {
+		if ref := s.lock.Pins[i].Ref; ref.Kind == config {
+			names[ref.ID] = true
+		}
+	}
+	for i := range s.lock.Definitions {
+		if id, ok := strings.CutPrefix(s.lock.Definitions[i].Name, config+":"); ok {
+			names[id] = true
+		}
+	}
+	var wrong []error
+	for _, p := range listing.Problems {
+		wrong = append(wrong, p)
+	}
+	sorted := make([]string, 0, len(names))
+	for name := range names {
+		sorted = append(sorted, name)
+	}
+	slices.Sort(sorted)
+	for _, name := range sorted {
+		if _, err := s.Config(ctx, v, a, name); err != nil {
+			wrong = append(wrong, err)
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(wrong...)
+}

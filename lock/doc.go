@@ -1,0 +1,79 @@
+// Package lock answers: exactly which bytes may this project run?
+//
+// What rye.lock says is package file's to read. Here it becomes a Set: a value that has all items it pins, as spaces of
+// files whose bytes are hashed whenever they are read, and no others. Whoever runs something is given a set and never
+// opens rye.lock; several sets can be in use at once, and to go over to another one is to move a pointer.
+//
+//	set, err := lock.NewSet(ctx, l, id, lock.SetOptions{Objects: lock.First(vendored, store), Std: library})
+//	view, err := set.View(ctx, trust, root.MayOverride)
+//	pinned, admit := set.Resolver(view), ai.NewAdmitter(set.Resolver(view), set.Examiner(trust))
+//	chain, err := ai.Walk(ctx, pinned, ref)
+//
+// A lock can only narrow. What it pins is admitted by policy at each use like everything else, so no signature is
+// checked here but for being one that can be read.
+//
+// # What is in a set
+//
+// The spaces are those of the project, of the user if something is pinned from there, of the bundles, and the library of
+// the binary. In the first two are the files of pins, and for each tool with a tree all files of its directory, as the
+// pin's "files" names them. In the space of a bundle is, of what its manifest lists
+//
+//	every pinned item
+//	every file below the directory of a pinned tool with a tree, and below the one above, where its anchor can be
+//	every item of the kind config, since the kernel merges all layers
+//
+// Other items of a bundle aren't there, other files neither. The library is there whole, because its bytes come with the
+// binary.
+//
+// Among the files of a tool's directory may be items that nobody pinned. They are there as files of its tree, and are
+// nothing else:
+//
+//	the Resolver   returns an item if it is pinned, and what was found is the pinned one: its space, path, digest,
+//	               version, interface and grants; else a *NotLockedError or a *MismatchError
+//	the Examiner   lets no item be admitted that isn't pinned with its digest and its tree. So an extractor that isn't
+//	               pinned makes no kind. Config is left to the next one
+//	View           refuses a kind of pinned items that is made by an extractor that isn't pinned, and a pinned extractor
+//	               that doesn't count, since then pinned items would mean something else
+//	Config         merges what all spaces have, and refuses what isn't what "definitions" says. CheckConfig does so for
+//	               all names, and refuses config of which the lock says nothing
+//
+// # What is refused
+//
+// A set is whole, or there is none. NewSet tells all that is wrong, as a *RefusedError:
+//
+//	a requirement without a bundle, or with one that it excludes
+//	a bundle whose manifest isn't there (*MissingError), can't be read, or is that of another bundle or version, and one
+//	that requires what isn't there or is excluded
+//	a pin from a bundle that isn't in the lock, or that has no such item, or another one
+//	a tree that isn't there, reaches beyond the directory that can be its tool's, or lacks the tool's own file; one of
+//	more than 16,384 files besides, and trees with more than 524,288 files and directories together
+//	two files with one path, or with paths that are one where case doesn't count
+//	what is pinned from the library and is another in this binary: one *StdError for all of it
+//
+// Whether the bytes of files are there isn't looked at. Objects names everything that a set needs, to be kept, copied
+// or asked for; reading what is missing is a *MissingError that says who needs it.
+//
+// # Drift
+//
+// A project goes on while it is pinned. Drift compares what the working tree has with what is pinned, for some items and
+// everything that they can't do without: the tools that run them, the extractors of their kinds, and all config of the
+// project. It tells of
+//
+//	changed    a pinned file has other bytes, or may be executed where the pin may not
+//	gone       there is no such file
+//	added      a file that would be part of a pinned tool's tree
+//	unpinned   an item, an extractor or a config that the lock doesn't know and that would now stand in front of
+//	           a pinned one, or count beside it
+//	unreadable nobody can say
+//
+// Pins from the user's space aren't compared: they were taken over into the lock, and another machine hasn't got them.
+//
+// # Comparing
+//
+// A Side is a lock as far as its bytes are to be had: what it was made of may be gone, and the library another one. It
+// is compared and never run. Compare tells what is different between two, entry by entry (package file) and in meaning
+// (package bundle/diff); CompareItem does so for one item and the working tree. Weakening picks out what nobody should
+// accept without being asked: signers who are gone, an older format, another place that something comes from, other
+// bytes under an old version, and wider grants, where "wider" is read from the items themselves. What can't be read
+// counts as wider.
+package lock

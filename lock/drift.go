@@ -1,0 +1,420 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A DriftKind says in which way the working tree isn't what is pinned.
+type DriftKind string
+
+// The kinds, by the words of the package comment.
+const (
+	Changed    DriftKind = "changed"
+	Gone       DriftKind = "gone"
+	Added      DriftKind = "added"
+	Unpinned   DriftKind = "unpinned"
+	Unreadable DriftKind = "unreadable"
+)
+
+// A Difference is one thing in the working tree that isn't what is pinned.
+type Difference struct {
+	Kind            DriftKind
+	Ref             model.Ref // the pinned item that it is about; of what is unpinned, that item
+	Path            string    // in the project's space; "" for an extractor from elsewhere
+	Expected, Found cas.Digest
+	OnlyLineEndings bool  // with other line ends it would be what is pinned
+	OnlyMode        bool  // the bytes are what is pinned
+	Err             error // why it is unreadable
+}
+
+func (d *Difference) Error() string {
+	switch d.Kind {
+	case Gone:
+		return fmt.Sprintf("%q: %q is gone", d.Ref, d.Path)
+	case Added:
+		return fmt.Sprintf("%q: %q has come, and would be one of its files", d.Ref, d.Path)
+	case Unpinned:
+		return fmt.Sprintf("%q: %q isn't in the lock and would count", d.Ref, d.Path)
+	case Unreadable:
+		return fmt.Sprintf("%q: %v", d.Ref, d.Err)
+	}
+	s := fmt.Sprintf("%q: %q is locked as %s, and is %s", d.Ref, d.Path, d.Expected.Short(), d.Found.Short())
+	switch {
+	case d.OnlyMode:
+		return fmt.Sprintf("%q: %q may be executed in one and not in the other", d.Ref, d.Path)
+	case d.OnlyLineEndings:
+		s += ": only line endings differ"
+	}
+	return s
+}
+
+// Unwrap returns why it is unreadable.
+func (d *Difference) Unwrap() error { return d.Err }
+
+// DriftOptions say what is compared.
+type DriftOptions struct {
+	Pinned  *ai.View     // that the set's View made
+	Working *ai.View     // the working tree over what else there is
+	Admit   *ai.Admitter // of Working; says which files belong to a tool. KeepTrees makes it faster
+}
+
+// Drift tells what in the working tree isn't what is pinned, as far as some pinned items are concerned: of all, if none
+// is named. The differences are sorted by path, each path once. One that isn't pinned is a *NotLockedError.
+func (s *Set) Drift(ctx context.Context, o DriftOptions, refs ...model.Ref) ([]*Difference, error) {
+	d := &drift{Set: s, DriftOptions: o, folders: map[string]folder{}, seen: map[string]bool{}}
+	for _, space := range o.Working.Spaces() {
+		if space.Level == ai.Project {
+			d.space = space
+		}
+	}
+	pins, err := d.concerned(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	tools := make([]*tool, len(pins))
+	if err := d.each(ctx, len(pins), func(i int) (found []*Difference) {
+		found, tools[i] = d.pin(ctx, pins[i])
+		return found
+	}); err != nil {
+		return nil, err
+	}
+	// A file that is a pinned item is told as that, and not once more as a file of every tool beside it.
+	tools = d.leaders(tools)
+	if err := d.each(ctx, len(tools), func(i int) []*Difference { return d.tree(ctx, tools[i]) }); err != nil {
+		return nil, err
+	}
+	d.kinds(pins)
+	if err := d.config(ctx); err != nil {
+		return nil, err
+	}
+	if len(d.found) == 0 {
+		d.add(d.broken...)
+	}
+	slices.SortFunc(d.found, func(a, b *Difference) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Ref.String(), b.Ref.String()), cmp.Compare(a.Kind, b.Kind))
+	})
+	return d.found, nil
+}
+
+type drift struct {
+	*Set
+	DriftOptions
+	space *ai.Space // of the project in the working tree; nil if there is none
+
+	found  []*Difference
+	seen   map[string]bool // paths that are told of
+	broken []*Difference   // tools whose chain is broken: what breaks it is told already, or nothing is
+
+	mu      sync.Mutex
+	folders map[string]folder
+}
+
+// A tool is one of the project that is pinned, as the working tree has it.
+type tool struct {
+	pin    *file.Pin
+	it     *ai.Item
+	anchor *ai.Anchor
+	err    error // of the anchor
+}
+
+type folder struct {
+	entries map[string]fs.DirEntry
+	err     error
+}
+
+func (d *drift) add(all ...*Difference) {
+	for _, x := range all {
+		if x.Path != "" && d.seen[x.Path] {
+			continue
+		}
+		d.seen[x.Path] = true
+		d.found = append(d.found, x)
+	}
+}
+
+// each adds what f finds, in the order of its numbers.
+func (d *drift) each(ctx context.Context, n int, f func(i int) []*Difference) error {
+	found := make([][]*Difference, n)
+	err := each(ctx, n, func(i int) { found[i] = f(i) })
+	for _, list := range found {
+		d.add(list...)
+	}
+	return err
+}
+
+// concerned returns the pins of some items and of everything that they can't do without.
+func (d *drift) concerned(ctx context.Context, refs []model.Ref) ([]*file.Pin, error) {
+	wanted := map[model.Ref]bool{}
+	pinned := d.Resolver(d.Pinned)
+	for _, ref := range refs {
+		if d.Pin(ref) == nil {
+			return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
+		}
+		wanted[ref] = true
+		for from := (*ai.Space)(nil); ref.Kind == "tool"; {
+			it, err := pinned.Resolve(ctx, ref, from)
+			if err != nil {
+				return nil, err
+			}
+			t := it.Model.Tool
+			if t == nil || t.Primitive || t.Executor == "" {
+				break
+			}
+			if ref, from = (model.Ref{Kind: "tool", ID: t.Executor}), it.Space; wanted[ref] {
+				break
+			}
+			wanted[ref] = true
+		}
+	}
+	for ref := range wanted {
+		if k, ok := d.Pinned.Kind(ref.Kind); ok && k.From != "" {
+			wanted[model.Ref{Kind: "tool", ID: k.From}] = true
+		}
+	}
+	var pins []*file.Pin
+	for i := range d.lock.Pins {
+		if pin := &d.lock.Pins[i]; len(refs) == 0 || wanted[pin.Ref] || pin.Ref.Kind == config {
+			pins = append(pins, pin)
+		}
+	}
+	return pins, nil
+}
+
+// pin looks at one pin, and returns the tool that it is in the working tree.
+func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t *tool) {
+	if d.space == nil {
+		if pin.From == file.FromProject {
+			found = append(found, &Difference{Kind: Gone, Ref: pin.Ref, Path: pin.Path, Expected: pin.Digest})
+		}
+		return found, nil
+	}
+	own := ""
+	if pin.From == file.FromProject {
+		own = pin.Path
+		var known cas.Digest
+		if t = d.tool(ctx, pin); t != nil {
+			known = t.it.Raw
+		}
+		if x := d.compare(ctx, pin.Ref, manifest.File{Path: own, Digest: pin.Digest, Mode: pin.Mode}, known); x != nil {
+			found = append(found, x)
+		}
+	}
+	k, ok := d.Working.Kind(pin.Ref.Kind)
+	if !ok {
+		return found, t // its extractor is gone, which is told of that
+	}
+	dir, name := path.Split(k.Dir + "/" + pin.Ref.ID)
+	beside := d.folder(path.Clean(dir))
+	if beside.err != nil && own == "" && !errors.Is(beside.err, fs.ErrNotExist) {
+		if _, err := d.Working.All(ctx, pin.Ref); err != nil {
+			found = append(found, &Difference{Kind: Unreadable, Ref: pin.Ref, Path: path.Clean(dir), Expected: pin.Digest, Err: err})
+		}
+	}
+	for _, ext := range k.Extensions {
+		at := dir + name + ext
+		if e, ok := beside.entries[name+ext]; ok && at != own && !e.IsDir() {
+			if x := d.other(ctx, pin, at); x != nil {
+				found = append(found, x)
+			}
+		}
+	}
+	return found, t
+}
+
+// tool reads a pinned tool in the working tree; it is nil for what is none.
+func (d *drift) tool(ctx context.Context, pin *file.Pin) *tool {
+	if pin.Ref.Kind != "tool" {
+		return nil
+	}
+	f, err := d.Working.At(d.space, pin.Path)
+	if err != nil {
+		return nil
+	}
+	it, err := d.Working.Load(ctx, f)
+	if err != nil {
+		return nil
+	}
+	t := &tool{pin: pin, it: it}
+	t.anchor, t.err = d.Admit.Anchor(ctx, it)
+	return t
+}
+
+// other looks at a file that would be the item of a pin, and is another one than is pinned.
+func (d *drift) other(ctx context.Context, pin *file.Pin, at string) *Difference {
+	f, err := d.Working.At(d.space, at)
+	var it *ai.Item
+	if err == nil {
+		it, err = d.Working.Load(ctx, f)
+	}
+	switch {
+	case errors.Is(err, ai.ErrAsset):
+		return nil
+	case err != nil:
+		return &Difference{Kind: Unreadable, Ref: pin.Ref, Path: at, Expected: pin.Digest, Err: err}
+	}
+	return &Difference{Kind: Unpinned, Ref: pin.Ref, Path: at, Expected: pin.Digest, Found: it.Raw}
+}
+
+// compare compares one file, whose digest may be known; nil if nothing is different.
+func (d *drift) compare(ctx context.Context, ref model.Ref, want manifest.File, known cas.Digest) *Difference {
+	x := &Difference{Kind: Changed, Ref: ref, Path: want.Path, Expected: want.Digest}
+	mode, err := modeOf(d.space, want.Path)
+	if err == nil && known.IsZero() {
+		h := cas.NewHasher()
+		err = d.read(ctx, want.Path, h)
+		known = h.Digest()
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		x.Kind = Gone
+	case err != nil:
+		x.Kind, x.Err = Unreadable, err
+	case known != want.Digest:
+		x.Found, x.OnlyLineEndings = known, d.sameText(ctx, want)
+	case mode != want.Mode:
+		x.Found, x.OnlyMode = known, true
+	default:
+		return nil
+	}
+	return x
+}
+
+// leaders returns one tool of those that work from one directory: all of them have the same files, each its own among
+// them.
+func (d *drift) leaders(tools []*tool) (first []*tool) {
+	type group struct {
+		dir, below string
+		files      cas.Digest
+	}
+	done := map[group]bool{}
+	for _, t := range tools {
+		if t != nil {
+			if _, ok := errors.AsType[*ai.ChainError](t.err); ok {
+				d.broken = append(d.broken, &Difference{Kind: Unreadable, Ref: t.pin.Ref, Err: t.err})
+				continue
+			}
+		}
+		switch {
+		case t == nil || t.err == nil && t.anchor == nil && t.pin.Files.IsZero():
+			continue
+		case t.err == nil && t.anchor != nil:
+			g := group{t.anchor.Dir, t.anchor.Below, t.pin.Files}
+			if done[g] && !t.pin.Files.IsZero() {
+				continue
+			}
+			done[g] = true
+		}
+		first = append(first, t)
+	}
+	return first
+}
+
+// tree compares the other files of a tool.
+func (d *drift) tree(ctx context.Context, t *tool) (found []*Difference) {
+	now, err := (*tree.Tree)(nil), t.err
+	if err == nil {
+		now, err = d.Admit.Tree(ctx, t.it)
+	}
+	if err != nil {
+		return []*Difference{{Kind: Unreadable, Ref: t.pin.Ref, Err: err}}
+	}
+	pinned := map[string]manifest.File{}
+	if files := d.trees[t.pin.Files]; files != nil {
+		for _, f := range files.files {
+			pinned[f.Path] = f
+		}
+	}
+	delete(pinned, t.pin.Path)
+	if now != nil {
+		for _, f := range now.Files {
+			at := path.Join(t.anchor.Dir, f.Path)
+			want, ok := pinned[at]
+			delete(pinned, at)
+			switch {
+			case !ok:
+				found = append(found, &Difference{Kind: Added, Ref: t.pin.Ref, Path: at, Found: f.Raw})
+			case want.Digest != f.Raw || want.Mode != f.Mode:
+				if x := d.compare(ctx, t.pin.Ref, want, f.Raw); x != nil {
+					found = append(found, x)
+				}
+			}
+		}
+	}
+	for _, want := range pinned {
+		// What is there and isn't the tool's any more, because it has no anchor now, is no difference of the file's.
+		if x := d.compare(ctx, t.pin.Ref, want, cas.Digest{}); x != nil {
+			found = append(found, x)
+		}
+	}
+	return found
+}
+
+// kinds looks for kinds that are made by other extractors than the pinned ones.
+func (d *drift) kinds(pins []*file.Pin) {
+	checked := map[string]bool{}
+	for _, pin := range pins {
+		name := pin.Ref.Kind
+		if checked[name] {
+			continue
+		}
+		checked[name] = true
+		was, ok := d.Pinned.Kind(name)
+		now, still := d.Working.Kind(name)
+		if ok && still && was.From != now.From && now.From != "" {
+			d.add(&Difference{Kind: Unpinned, Ref: model.Ref{Kind: "tool", ID: now.From}})
+		}
+	}
+}
+
+// config looks for config of the project that the lock doesn't know: all of it is merged into what is there.
+func (d *drift) config(ctx context.Context) error {
+	listing, err := d.Working.Files(ctx, config)
+	if err != nil {
+		return err
+	}
+	for _, f := range listing.Files {
+		if f.Space != d.space {
+			continue
+		}
+		if pin := d.Pin(f.Ref); pin == nil || pin.From != file.FromProject {
+			d.add(&Difference{Kind: Unpinned, Ref: f.Ref, Path: f.Path})
+		}
+	}
+	for _, p := range listing.Problems {
+		if p.Space == d.space {
+			d.add(&Difference{Kind: Unreadable, Ref: p.Ref, Path: p.Path, Err: p})
+		}
+	}
+	return nil
+}
+
+// folder returns what is in a directory of the working tree, read once.
+func (d *drift) folder(dir string) folder {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f, ok := d.folders[dir]
+	if ok {
+		return f
+	}
+	entries, err := fs.ReadDir(d.space.FS, dir)
+	f = folder{entries: make(map[string]fs.DirEntry, len(entries)), err: err}
+	for _, e := range entries {
+		f.entries[e.Name()] = e
+	}
+	d.folders[dir] = f
+	return f
+}

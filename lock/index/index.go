@@ -1,0 +1,163 @@
+package index
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
+)
+
+// File is what the document is called in a directory.
+const File = "index.yaml"
+
+// The limits of an index.
+const (
+	MaxBytes   = 64 << 20 // signature lines included
+	MaxEntries = 1 << 18
+	MaxArchive = 8 << 30 // bytes of one archive
+)
+
+const (
+	maxRequires = 2048
+	maxArchive  = 1000
+	timeForm    = "2006-01-02T15:04:05Z"
+)
+
+// indexSpec is the document that the package comment shows.
+var indexSpec = canon.Spec{
+	Format: "index/2",
+	Header: []canon.Field{
+		{Name: "name", Max: portable.MaxID},
+		{Name: "counter", Type: canon.Int},
+		{Name: "expires", Optional: true, Max: int64(len(timeForm))},
+	},
+	Sections: []canon.Section{{Name: "bundles", Fields: []canon.Field{
+		{Name: "manifest", Max: 71},
+		{Name: "archive", Max: maxArchive},
+		{Name: "size", Type: canon.Int, Max: MaxArchive},
+		{Name: "requires", Type: canon.Strings, Optional: true, Max: maxRequires},
+	}}},
+	MaxBytes:   MaxBytes,
+	MaxEntries: MaxEntries,
+}
+
+// Indexes into indexSpec.
+const (
+	headName, headCounter, headExpires = 0, 1, 2
+
+	atManifest, atArchive, atSize, atRequires = 0, 1, 2, 3
+)
+
+// An Index is one issue of a list. It isn't changed after it was read, and is then safe for use by many goroutines.
+type Index struct {
+	manifest.Document // its Name is "index:" and Label
+
+	Label   string // what the list is called
+	Counter int64  // from 1
+	Expires time.Time
+	Entries []Entry // sorted by ID "@" Version
+}
+
+// An Entry is one version of a bundle.
+type Entry struct {
+	ID, Version string
+	Manifest    cas.Digest // the id of its manifest
+	Archive     string     // a path from where the index stands, or an https address
+	Size        int64      // of the archive
+	Requires    []Require  // sorted by ID
+}
+
+// A Require is a bundle that another one needs.
+type Require struct {
+	ID    string
+	Text  string // the range as it is written
+	Range semver.Range
+}
+
+// Remote reports whether the archive stands at an address, wherever the index is.
+func (e *Entry) Remote() bool { return isAddress(e.Archive) }
+
+func isAddress(archive string) bool { return strings.HasPrefix(archive, "https://") }
+
+// At returns the address of the archive for an index that stands at an address.
+func (e *Entry) At(address string) (string, error) {
+	if e.Remote() {
+		return e.Archive, nil
+	}
+	base, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	return base.ResolveReference(&url.URL{Path: e.Archive}).String(), nil
+}
+
+// order compares two entries as the document sorts them, which is not by version: "a@1.10.0" comes before "a@1.9.0".
+func order(id, version, otherID, otherVersion string) int {
+	if id == otherID {
+		return strings.Compare(version, otherVersion)
+	}
+	// Ids of which one begins with the other differ where the "@" behind the shorter one stands.
+	n := min(len(id), len(otherID))
+	if c := strings.Compare(id[:n], otherID[:n]); c != 0 {
+		return c
+	}
+	at := func(id string) byte {
+		if len(id) == n {
+			return '@'
+		}
+		return id[n]
+	}
+	return int(at(id)) - int(at(otherID))
+}
+
+// Versions returns the entries of a bundle, sorted by the bytes of their versions; none if there is no such bundle.
+func (x *Index) Versions(id string) []Entry {
+	from, _ := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int { return order(e.ID, e.Version, id, "") })
+	to := from
+	for to < len(x.Entries) && x.Entries[to].ID == id {
+		to++
+	}
+	return x.Entries[from:to:to]
+}
+
+// Find returns the entry of one version of a bundle, nil if there is none.
+func (x *Index) Find(id, version string) *Entry {
+	i, ok := slices.BinarySearchFunc(x.Entries, id, func(e Entry, id string) int { return order(e.ID, e.Version, id, version) })
+	if !ok {
+		return nil
+	}
+	return &x.Entries[i]
+}
+
+// An Error says what no index may say, though it is a canonical document.
+type Error struct {
+	Line int // 0 when it isn't about one line
+	Err  error
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return "index: " + e.Err.Error()
+	}
+	return fmt.Sprintf("index: line %d: %v", e.Line, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+// checkArchive returns why an archive can't be where this says.
+func checkArchive(archive string) error {
+	if !isAddress(archive) {
+		return portable.Check(archive)
+	}
+	_, err := project.ParseSource(archive, false)
+	return err
+}

@@ -1,0 +1,223 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Parse reads an index, with or without its signature lines, which are those of these bytes and not checked under any
+// key: see Document.Check. An error is a *canon.SyntaxError or an *Error with the line, a *canon.VersionError, or what
+// is wrong with the signature lines. b isn't kept.
+func Parse(b []byte) (*Index, error) {
+	p := parser{Scanner: canon.NewScannerBytes(b, &indexSpec), ranges: map[string]Require{}}
+	err := p.read(len(b))
+	if p.Err() != nil {
+		err = p.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	body, lines, err := manifest.Split(b)
+	if err != nil {
+		return nil, err
+	}
+	p.index.Document = manifest.Document{Domain: sign.Index, Name: "index:" + p.index.Label, ID: cas.Sum(body), Signatures: lines}
+	return &p.index, nil
+}
+
+// minEntry is less than the length of any entry.
+const minEntry = 100
+
+type parser struct {
+	*canon.Scanner
+	index  Index
+	text   strings.Builder    // the bytes of ids, versions and archives, many to one allocation
+	ranges map[string]Require // what was read already, since many bundles require the same
+}
+
+func (p *parser) errorf(format string, args ...any) error {
+	return &Error{p.Line(), fmt.Errorf(format, args...)}
+}
+
+func (p *parser) read(size int) error {
+	if !p.Header() {
+		return p.Err()
+	}
+	x := &p.index
+	x.Label, x.Counter = string(p.HeaderStr(headName)), p.HeaderInt(headCounter)
+	if err := portable.CheckID(x.Label); err != nil {
+		return &Error{0, err}
+	}
+	if x.Counter == 0 {
+		return &Error{0, errors.New("the counter begins with 1")}
+	}
+	if p.HeaderHas(headExpires) {
+		var err error
+		text := string(p.HeaderStr(headExpires))
+		if x.Expires, err = time.Parse(timeForm, text); err != nil || x.Expires.Format(timeForm) != text {
+			return &Error{0, fmt.Errorf("expires is not a time such as %q", timeForm)}
+		}
+	}
+	x.Entries = make([]Entry, 0, min(size/minEntry, MaxEntries))
+	for p.Scan() {
+		if err := p.entry(); err != nil {
+			return err
+		}
+	}
+	if len(x.Entries) == 0 {
+		x.Entries = nil
+	}
+	return p.Err()
+}
+
+func (p *parser) entry() (err error) {
+	var e Entry
+	var ok bool
+	if e.ID, e.Version, ok = strings.Cut(p.keep(p.Key()), "@"); !ok {
+		return p.errorf("%+q is not an id, \"@\" and a version", p.Key())
+	}
+	if last := len(p.index.Entries) - 1; last < 0 || p.index.Entries[last].ID != e.ID {
+		if err := portable.CheckID(e.ID); err != nil {
+			return &Error{p.Line(), err}
+		}
+	} else {
+		e.ID = p.index.Entries[last].ID
+	}
+	if err := manifest.CheckVersion(e.Version); err != nil {
+		return &Error{p.Line(), err}
+	}
+	if e.Manifest, err = cas.ParseDigest(p.Str(atManifest)); err != nil {
+		return &Error{p.Line(), err}
+	}
+	e.Archive = p.keep(p.Str(atArchive))
+	if err := checkArchive(e.Archive); err != nil {
+		return &Error{p.Line(), err}
+	}
+	if e.Size = p.Int(atSize); e.Size == 0 {
+		return p.errorf("no archive has 0 bytes")
+	}
+	if p.Has(atRequires) {
+		if err := p.requires(&e, p.Strs(atRequires)); err != nil {
+			return err
+		}
+	}
+	p.index.Entries = append(p.index.Entries, e)
+	return nil
+}
+
+func (p *parser) requires(e *Entry, texts [][]byte) error {
+	e.Requires = make([]Require, len(texts))
+	for i, text := range texts {
+		r, known := p.ranges[string(text)]
+		if !known {
+			var err error
+			if r, err = parseRequire(string(text)); err != nil {
+				return &Error{p.Line(), err}
+			}
+			p.ranges[string(text)] = r
+		}
+		switch {
+		case r.ID == e.ID:
+			return p.errorf("the bundle requires itself")
+		case i > 0 && r.ID <= e.Requires[i-1].ID:
+			return p.errorf("the bundles that it requires are not sorted, each once")
+		}
+		e.Requires[i] = r
+	}
+	return nil
+}
+
+func parseRequire(text string) (Require, error) {
+	id, versions, ok := strings.Cut(text, " ")
+	if !ok {
+		return Require{}, fmt.Errorf("%+q is not an id, a space and a range of versions", text)
+	}
+	if err := portable.CheckID(id); err != nil {
+		return Require{}, err
+	}
+	r, err := NewRequire(id, versions)
+	if err != nil {
+		return Require{}, err
+	}
+	return r, nil
+}
+
+// NewRequire returns the requirement that a manifest writes so.
+func NewRequire(id, versions string) (Require, error) {
+	r := Require{ID: id, Text: versions}
+	var err error
+	if r.Range, err = semver.Parse(versions); err != nil {
+		return r, fmt.Errorf("it requires %q: %w", id, err)
+	}
+	if r.Range.Empty() {
+		return r, fmt.Errorf("it requires %q: %+q allows no version", id, versions)
+	}
+	return r, nil
+}
+
+// keep returns b as a string that stays.
+func (p *parser) keep(b []byte) string {
+	const chunk = 64 << 10
+	if p.text.Len()+len(b) > p.text.Cap() {
+		p.text = strings.Builder{}
+		p.text.Grow(max(chunk, len(b)))
+	}
+	from := p.text.Len()
+	p.text.Write(b)
+	return p.text.String()[from:]
+}
+
+// Append appends the document, without signature lines, that says what x says, and returns it as it reads. The Document
+// of x, and the ranges of what is required, aren't looked at; the entries and what they require may be in any order.
+// What can't be read back isn't written: then dst is returned as it was, with the error.
+func Append(dst []byte, x *Index) ([]byte, *Index, error) {
+	e := canon.NewEncoderBytes(dst, &indexSpec)
+	e.HeaderStr(headName, x.Label)
+	e.HeaderInt(headCounter, x.Counter)
+	if !x.Expires.IsZero() {
+		e.HeaderStr(headExpires, x.Expires.UTC().Format(timeForm))
+	}
+	var digest [71]byte
+	for _, entry := range sorted(x.Entries, func(a, b Entry) int { return order(a.ID, a.Version, b.ID, b.Version) }) {
+		e.Begin(0, entry.ID+"@"+entry.Version)
+		e.StrBytes(atManifest, entry.Manifest.Append(digest[:0]))
+		e.Str(atArchive, entry.Archive)
+		e.Int(atSize, entry.Size)
+		var texts []string
+		for _, r := range sorted(entry.Requires, func(a, b Require) int { return strings.Compare(a.ID, b.ID) }) {
+			texts = append(texts, r.ID+" "+r.Text)
+		}
+		if len(texts) > 0 {
+			e.Strs(atRequires, texts)
+		}
+		e.End()
+	}
+	if err := e.Close(); err != nil {
+		return dst, nil, err
+	}
+	read, err := Parse(e.Bytes()[len(dst):])
+	if err != nil {
+		return dst, nil, err
+	}
+	return e.Bytes(), read, nil
+}
+
+// sorted returns list in order, as a copy if it has to be.
+func sorted[T any](list []T, compare func(a, b T) int) []T {
+	if slices.IsSortedFunc(list, compare) {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortFunc(list, compare)
+	return list
+}

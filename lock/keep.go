@@ -1,0 +1,230 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A Keeper is a store that keeps what has a name in it, as *disk.Store does.
+type Keeper interface {
+	cas.Store
+	cas.Batcher
+	Ref(name string) (cas.ID, error)
+	SetRef(ctx context.Context, name string, old, id cas.ID) error
+}
+
+// KeptRefs begins the names of what stores keep for locks. Behind it stand the first 16 digits of the digest of the
+// lock's path, and for the manifest of each bundle "/" and the digits of its id:
+//
+//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"
+//	locked/PLACE/HEX    the document
+const KeptRefs = "locked/"
+
+func keptRef(path string) string {
+	sum := cas.Sum([]byte(path))
+	return KeptRefs + hex.EncodeToString(sum[:8])
+}
+
+// Keep makes a store keep the objects of the lock at a path, all of which it has, and no longer what the lock there
+// named before: the new ones have their names before the old ones lose theirs.
+func Keep(ctx context.Context, s Keeper, path string, objects []Object) error {
+	tree, err := keptTree(ctx, s, path, objects)
+	if err != nil {
+		return err
+	}
+	name := keptRef(path)
+	old, err := documents(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	wanted := map[cas.Digest]bool{}
+	for _, o := range objects {
+		if o.Kind != cas.Document || wanted[o.Digest] {
+			continue
+		}
+		wanted[o.Digest] = true
+		if err := setRef(ctx, s, name+"/"+digits(o.Digest), o.ID); err != nil {
+			return err
+		}
+	}
+	if err := setRef(ctx, s, name, tree); err != nil {
+		return err
+	}
+	for _, d := range old {
+		if !wanted[d] {
+			if err := setRef(ctx, s, name+"/"+digits(d), cas.ID{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Forget lets a store no longer keep what the lock at a path named.
+func Forget(ctx context.Context, s Keeper, path string) error {
+	name := keptRef(path)
+	old, err := documents(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	for _, d := range old {
+		if err := setRef(ctx, s, name+"/"+digits(d), cas.ID{}); err != nil {
+			return err
+		}
+	}
+	return setRef(ctx, s, name, cas.ID{})
+}
+
+// KeptPath returns the path of the lock that a ref of KeptRefs was made for, "" if it is of another sort.
+func KeptPath(ctx context.Context, s Keeper, ref string) (string, error) {
+	if !strings.HasPrefix(ref, KeptRefs) || strings.Count(ref, "/") != 1 {
+		return "", nil
+	}
+	id, err := s.Ref(ref)
+	if err != nil {
+		return "", err
+	}
+	entries, err := cas.ReadTree(ctx, nil, s, id.Digest)
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		if e.Name != pathFile || e.Size > maxPath {
+			continue
+		}
+		b, err := read(ctx, s, e.ID())
+		return string(b), err
+	}
+	return "", nil
+}
+
+const (
+	pathFile      = "path"
+	documentsFile = "documents"
+	maxPath       = 64 << 10
+)
+
+func digits(d cas.Digest) string { return hex.EncodeToString(d[:]) }
+
+// documents are the manifests for which there are refs: they stand in a file of the tree, since a store may have more
+// refs than anybody wants to list.
+func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, err error) {
+	id, err := s.Ref(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cas.ReadTree(ctx, nil, s, id.Digest)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if e.Name != documentsFile {
+			continue
+		}
+		b, err := read(ctx, s, e.ID())
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(b)) {
+			if d, err := cas.ParseDigest(strings.TrimSuffix(line, "\n")); err == nil {
+				all = append(all, d)
+			}
+		}
+	}
+	return all, nil
+}
+
+// keptTree puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed a
+// little shares nearly all of it with the one before.
+func keptTree(ctx context.Context, s Keeper, path string, objects []Object) (cas.ID, error) {
+	var files [256][]cas.Entry
+	var docs strings.Builder
+	for _, o := range objects {
+		e := cas.Entry{Name: digits(o.Digest), Digest: o.Digest, Mode: cas.File, Size: o.Size}
+		switch o.Kind {
+		case cas.Document:
+			docs.WriteString(o.Digest.String() + "\n")
+			continue
+		case cas.TreeKind:
+			// Not below its own digits: a blob may have the same.
+			e.Name, e.Mode, e.Size = e.Name+".tree", cas.Dir, 0
+		}
+		files[o.Digest[0]] = append(files[o.Digest[0]], e)
+	}
+	batch, err := s.Batch(ctx)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	defer batch.Close()
+	var root []cas.Entry
+	for name, text := range map[string]string{pathFile: path, documentsFile: docs.String()} {
+		d, err := batch.PutBytes(ctx, cas.Blob, []byte(text))
+		if err != nil {
+			return cas.ID{}, err
+		}
+		root = append(root, cas.Entry{Name: name, Digest: d, Mode: cas.File, Size: int64(len(text))})
+	}
+	for i, entries := range files {
+		if len(entries) == 0 {
+			continue
+		}
+		d, err := putTree(ctx, batch, entries)
+		if err != nil {
+			return cas.ID{}, err
+		}
+		root = append(root, cas.Entry{Name: hex.EncodeToString([]byte{byte(i)}), Digest: d, Mode: cas.Dir})
+	}
+	d, err := putTree(ctx, batch, root)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	return cas.ID{Kind: cas.TreeKind, Digest: d}, batch.Commit(ctx)
+}
+
+func putTree(ctx context.Context, batch cas.Batch, entries []cas.Entry) (cas.Digest, error) {
+	slices.SortFunc(entries, func(a, b cas.Entry) int { return cmp.Compare(a.Name, b.Name) })
+	b, err := cas.AppendTree(nil, entries)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	return batch.PutBytes(ctx, cas.TreeKind, b)
+}
+
+// setRef makes a name stand for an object, whatever it stood for: the zero ID is none.
+func setRef(ctx context.Context, s Keeper, name string, id cas.ID) error {
+	for {
+		old, err := s.Ref(name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if old == id {
+			return nil
+		}
+		err = s.SetRef(ctx, name, old, id)
+		if now, again := s.Ref(name); err != nil && (again == nil && now != old || errors.Is(again, fs.ErrNotExist) && old != cas.ID{}) {
+			continue // somebody else was quicker
+		}
+		return err
+	}
+}
+
+// read reads a small blob.
+func read(ctx context.Context, s cas.Getter, id cas.ID) ([]byte, error) {
+	o, err := s.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	return io.ReadAll(o)
+}

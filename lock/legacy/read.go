@@ -1,0 +1,274 @@
+package legacy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// Dir is where the locks stand in a directory .ai.
+const Dir = "lockfiles"
+
+const (
+	suffix   = ".lock.json"
+	maxFiles = 10_000
+	maxBytes = 1 << 20
+	maxLinks = 64
+	maxText  = 100 // bytes of a version, a time, a type
+)
+
+// A Lock pins one tool and what runs it.
+type Lock struct {
+	Path      string // in the directory .ai
+	Tool      model.Ref
+	Version   string // as the tool says it
+	Integrity string
+	Generated string // when, as it stands there
+	Chain     []Link
+}
+
+// A Link is a tool of the chain, as a lock has it.
+type Link struct {
+	Tool      model.Ref
+	Space     string // the label: "project", "user", "system:rye-os"
+	Type      string // may be empty
+	Executor  string // an id; empty for a primitive
+	Integrity string
+}
+
+// An Error says why a file is no lock of the first format.
+type Error struct {
+	Path         string // in the directory .ai
+	Line, Column int    // 0 where it isn't about one place
+	Err          error
+}
+
+func (e *Error) Error() string {
+	at := ""
+	if e.Line > 0 {
+		at = fmt.Sprintf(", line %d, column %d", e.Line, e.Column)
+	}
+	return fmt.Sprintf("lock of the first format %+q%s: %v", e.Path, at, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+var errMany = fmt.Errorf("there are more than %d files", maxFiles)
+
+// Read returns the locks in a directory .ai, sorted by path, and an *Error for each that can't be read. A directory
+// without any is no error.
+func Read(ai fs.FS) (locks []Lock, errs []error) {
+	bad := func(p string, err error) {
+		own, ok := errors.AsType[*Error](err)
+		if !ok {
+			own = &Error{Err: err}
+		}
+		own.Path = p
+		errs = append(errs, own)
+	}
+	files := 0
+	fs.WalkDir(ai, Dir, func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case p == Dir && errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			bad(p, err)
+			return nil
+		case d.IsDir() && len(p) > portable.MaxPath:
+			bad(p, fmt.Errorf("the path has more than %d bytes", portable.MaxPath))
+			return fs.SkipDir
+		case p == Dir && !d.IsDir():
+			bad(p, errors.New("is no directory"))
+			return nil
+		case d.IsDir() || !strings.HasSuffix(p, suffix):
+			return nil
+		}
+		if files++; files > maxFiles {
+			bad(Dir, errMany)
+			return fs.SkipAll
+		}
+		l, err := readFile(ai, p, d)
+		if err != nil {
+			bad(p, err)
+			return nil
+		}
+		locks = append(locks, *l)
+		return nil
+	})
+	return locks, errs
+}
+
+func readFile(ai fs.FS, p string, d fs.DirEntry) (*Lock, error) {
+	if !d.Type().IsRegular() {
+		return nil, errors.New("is no regular file")
+	}
+	r, err := ai.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(p, b)
+}
+
+// Parse reads the lock that stands at a path in a directory .ai. An error is an *Error.
+func Parse(p string, b []byte) (*Lock, error) {
+	fail := func(err error) (*Lock, error) { return nil, &Error{Path: p, Err: err} }
+	if len(b) > maxBytes {
+		return fail(fmt.Errorf("it has more than %d bytes", maxBytes))
+	}
+	v, err := jcs.Parse(b)
+	if bad, ok := errors.AsType[*jcs.SyntaxError](err); ok {
+		before := b[:bad.Offset]
+		line := bytes.Count(before, []byte("\n")) + 1
+		return nil, &Error{p, line, len(before) - bytes.LastIndexByte(before, '\n'), errors.New(bad.Msg)}
+	}
+	if err != nil {
+		return fail(err)
+	}
+	r := &reader{}
+	l := r.lock(v)
+	l.Path = p
+	if r.err == nil && p != l.place() {
+		r.err = fmt.Errorf("it is a lock of %s in version %+q, and would stand at %+q", l.Tool, l.Version, l.place())
+	}
+	if r.err != nil {
+		return fail(r.err)
+	}
+	return l, nil
+}
+
+// place is where the lock stands in a directory .ai.
+func (l *Lock) place() string { return Dir + "/" + l.Tool.ID + "@" + l.Version + suffix }
+
+// A reader takes values apart, and remembers the first that isn't as it should be.
+type reader struct{ err error }
+
+func (r *reader) fail(where, format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%s: %s", where, fmt.Sprintf(format, args...))
+	}
+}
+
+func (r *reader) object(where string, v any) map[string]any {
+	m, ok := v.(map[string]any)
+	if !ok {
+		r.fail(where, "expected an object, found %s", kindOf(v))
+	}
+	return m
+}
+
+// text returns the member that stands for a text, which may be missing only where it is optional.
+func (r *reader) text(where string, m map[string]any, name string, optional bool) string {
+	v := m[name]
+	if v == nil && optional {
+		return ""
+	}
+	s, ok := v.(string)
+	switch {
+	case !ok:
+		r.fail(where+name, "expected a text, found %s", kindOf(v))
+	case s == "":
+		r.fail(where+name, "it is empty")
+	case len(s) > portable.MaxID:
+		r.fail(where+name, "it has more than %d bytes", portable.MaxID)
+	}
+	return s
+}
+
+func kindOf(v any) string {
+	switch v.(type) {
+	case nil:
+		return "nothing"
+	case bool:
+		return "a truth value"
+	case float64:
+		return "a number"
+	case string:
+		return "a text"
+	case []any:
+		return "an array"
+	}
+	return "an object"
+}
+
+func (r *reader) lock(v any) *Lock {
+	l := new(Lock)
+	m := r.object("the lock", v)
+	if version := m["lockfile_version"]; version != 1.0 {
+		if _, ok := version.(float64); ok {
+			r.fail("lockfile_version", "expected 1, found %v", version)
+		}
+		r.fail("lockfile_version", "expected 1, found %s", kindOf(version))
+	}
+	l.Generated = r.text("", m, "generated_at", false)
+	root := r.object("root", m["root"])
+	l.Tool = r.tool("root.", root, "tool_id")
+	l.Version = r.version("root.", root)
+	l.Integrity = r.integrity("root.", root)
+	chain, ok := m["resolved_chain"].([]any)
+	if !ok {
+		r.fail("resolved_chain", "expected an array, found %s", kindOf(m["resolved_chain"]))
+	}
+	if len(chain) > maxLinks {
+		r.fail("resolved_chain", "it has more than %d links", maxLinks)
+		return l
+	}
+	for i, v := range chain {
+		l.Chain = append(l.Chain, r.link(fmt.Sprintf("resolved_chain[%d]", i), v))
+	}
+	return l
+}
+
+func (r *reader) link(where string, v any) Link {
+	m := r.object(where, v)
+	where += "."
+	l := Link{
+		Tool:      r.tool(where, m, "item_id"),
+		Space:     r.text(where, m, "space", false),
+		Type:      r.text(where, m, "tool_type", true),
+		Executor:  r.text(where, m, "executor_id", true),
+		Integrity: r.integrity(where, m),
+	}
+	if id, system := strings.CutPrefix(l.Space, "system:"); l.Space != "project" && l.Space != "user" && (!system || portable.CheckID(id) != nil) {
+		r.fail(where+"space", "%+q is no space", l.Space)
+	}
+	return l
+}
+
+func (r *reader) tool(where string, m map[string]any, name string) model.Ref {
+	id := r.text(where, m, name, false)
+	ref, err := model.ParseRef("tool:" + id)
+	if err != nil {
+		r.fail(where+name, "%v", err)
+	}
+	return ref
+}
+
+func (r *reader) version(where string, m map[string]any) string {
+	v := r.text(where, m, "version", false)
+	// It becomes part of a file's name.
+	if strings.ContainsFunc(v, func(c rune) bool { return c <= ' ' || c > '~' || c == '/' }) || len(v) > maxText {
+		r.fail(where+"version", "%+q is no version", v)
+	}
+	return v
+}
+
+func (r *reader) integrity(where string, m map[string]any) string {
+	s := r.text(where, m, "integrity", false)
+	if len(s) != 64 || strings.Trim(s, "0123456789abcdef") != "" {
+		r.fail(where+"integrity", "%+q is not 64 lower-case hexadecimal digits", s)
+	}
+	return s
+}

@@ -1,0 +1,331 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/resolve"
+	"github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Library is the bundle that is part of rye: what Request.Update calls the items that the binary has.
+const Library = "rye/std"
+
+// Sources is where bundles come from, as *source.Sources says it.
+type Sources interface {
+	resolve.Sources
+	// Manifest returns which bundle a version is, and where it comes from.
+	Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error)
+	// Requires returns what a bundle needs. It looks into the store first.
+	Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error)
+	// Bring brings a bundle into the store, whole and verified. Below are the spaces of what it needs, and the library.
+	Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error)
+}
+
+// A Request says what a lock is to be made of.
+type Request struct {
+	Project   *project.Project  // what rye.yaml says
+	Old       *file.Lock        // the lock that there is; nil if there is none
+	Keep      map[string]string // versions to keep, of bundles that Old doesn't name
+	Update    []string          // bundles to bring to the newest version that is allowed; Library is one of them
+	UpdateAll bool
+	Resolve   bool // choose versions anew although the requirements are those of Old
+	Sources   Sources
+	Files     cas.Getter // where Sources brings bundles to
+	Pinned    *Set       // Old with all that it names; may be nil. It is asked where a bundle can't be had but for its pinned items
+	Library   *ai.Space
+	// View puts what there is besides over the system spaces it is given; done is called when the view isn't needed any
+	// more.
+	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
+	// Store is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept.
+	Store    closure.Store
+	Progress func(items int64)
+}
+
+// A Made is a lock that was made, and how.
+type Made struct {
+	Lock       *file.Lock
+	Bytes      []byte // the file
+	Changes    []file.Change
+	Closure    *closure.Closure
+	Bundles    []*bundle.Bundle    // in the order of Lock.Bundles
+	Resolution *resolve.Resolution // nil where the versions of the old lock were as they should be
+}
+
+// Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can
+// reach. It writes no file.
+func Make(ctx context.Context, r Request) (*Made, error) {
+	if r.Old == nil {
+		r.Old = &file.Lock{}
+	}
+	m := &Made{}
+	bundles, err := r.choose(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	system, err := r.bring(ctx, m, bundles)
+	if err != nil {
+		return nil, err
+	}
+	view, admit, done, err := r.View(ctx, append(system, r.Library))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.Roots, Store: r.Store, Progress: r.Progress})
+	if err != nil {
+		return nil, err
+	}
+	m.Lock = &file.Lock{
+		Requires: r.Project.Requires, Bundles: bundles, Pins: m.Closure.Pins,
+		Toolchain: r.Old.Toolchain, Artifacts: r.Old.Artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
+	}
+	if err := r.sameLibrary(m.Lock); err != nil {
+		return nil, err
+	}
+	if m.Bytes, err = file.Append(nil, m.Lock); err != nil {
+		return nil, err
+	}
+	if m.Lock, err = file.Parse(m.Bytes); err != nil { // which sorts it
+		return nil, err
+	}
+	m.Changes = file.Diff(r.Old, m.Lock)
+	return m, nil
+}
+
+// Choose chooses versions of the bundles, and nothing more.
+func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
+	request := resolve.Request{Requires: map[string]semver.Range{}, Keep: map[string]string{}, UpdateAll: r.UpdateAll}
+	for _, need := range r.Project.Requires {
+		request.Requires[need.ID] = need.Range
+	}
+	for id, version := range r.Keep {
+		request.Keep[id] = version
+	}
+	if r.Old != nil {
+		for _, b := range r.Old.Bundles {
+			request.Keep[b.ID] = b.Version
+		}
+	}
+	for _, id := range r.Update {
+		if id != Library {
+			request.Update = append(request.Update, id)
+		}
+	}
+	return resolve.Resolve(ctx, r.Sources, request)
+}
+
+// choose returns the bundles of the lock, sorted by id. What has not changed asks nobody.
+func (r *Request) choose(ctx context.Context, m *Made) ([]file.Bundle, error) {
+	updates := r.UpdateAll || slices.ContainsFunc(r.Update, func(id string) bool { return id != Library })
+	if !updates && !r.Resolve && slices.EqualFunc(sortedRequires(r.Project.Requires), r.Old.Requires, sameRequirement) {
+		settled, err := r.settled(ctx)
+		if err != nil || settled {
+			return r.Old.Bundles, err
+		}
+	}
+	res, err := Choose(ctx, *r)
+	if err != nil {
+		return nil, err
+	}
+	m.Resolution = res
+	var out []file.Bundle
+	for _, b := range res.Bundles {
+		// A version that stays is the bundle that it was: another one under its version is no matter of choosing.
+		if old := r.Old.Bundle(b.ID); old != nil && old.Version == b.Version && !slices.Contains(r.Update, b.ID) && !r.UpdateAll {
+			if _, from, err := r.Sources.Manifest(ctx, b.ID, b.Version); err == nil && from == old.Source {
+				out = append(out, *old)
+				continue
+			}
+		}
+		id, from, err := r.Sources.Manifest(ctx, b.ID, b.Version)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, file.Bundle{ID: b.ID, Version: b.Version, Manifest: id, Source: from})
+	}
+	return out, nil
+}
+
+// settled reports whether the bundles of the old lock are all that its requirements need, each in a version that will do.
+func (r *Request) settled(ctx context.Context) (bool, error) {
+	used := map[string]bool{}
+	ok := true
+	var visit func(id, versions string) error
+	visit = func(id, versions string) error {
+		b := r.Old.Bundle(id)
+		allowed, err := semver.Parse(versions)
+		if b == nil || err != nil || !allowed.Contains(b.Version) {
+			ok = false
+			return nil
+		}
+		if used[id] {
+			return nil
+		}
+		used[id] = true
+		needs, err := r.requires(ctx, *b)
+		for _, n := range needs {
+			if err == nil && ok {
+				err = visit(n.BundleID, n.Version)
+			}
+		}
+		return err
+	}
+	for _, need := range r.Old.Requires {
+		if err := visit(need.ID, need.Text); err != nil {
+			return false, err
+		}
+	}
+	return ok && len(used) == len(r.Old.Bundles), nil
+}
+
+// bring brings the bundles, those first that others need, and returns their spaces in the order of their ids.
+func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]*ai.Space, error) {
+	m.Bundles = make([]*bundle.Bundle, len(bundles))
+	spaces := make([]*ai.Space, len(bundles))
+	at := map[string]int{}
+	for i, b := range bundles {
+		at[b.ID] = i
+	}
+	var path []string
+	var visit func(i int) error
+	visit = func(i int) error {
+		if spaces[i] != nil {
+			return nil
+		}
+		b := bundles[i]
+		if slices.Contains(path, b.ID) {
+			return &CycleError{append(path[slices.Index(path, b.ID):], b.ID)}
+		}
+		path = append(path, b.ID)
+		defer func() { path = path[:len(path)-1] }()
+		needs, err := r.requires(ctx, b)
+		if err != nil {
+			return err
+		}
+		below := []*ai.Space{r.Library}
+		for _, n := range needs {
+			j, ok := at[n.BundleID]
+			if !ok {
+				return fmt.Errorf("%s@%s needs %s %s, which isn't in the lock", b.ID, b.Version, n.BundleID, n.Version)
+			}
+			if err := visit(j); err != nil {
+				return err
+			}
+			below = append(below, spaces[j])
+		}
+		m.Bundles[i], err = r.Sources.Bring(ctx, b, below)
+		if _, offline := errors.AsType[*source.OfflineError](err); offline && r.pinned(b) != nil {
+			// All that is pinned is here, as where it was vendored; what isn't can't be pinned now.
+			m.Bundles[i], spaces[i] = r.pinned(b), r.Pinned.space(file.System+b.ID)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		spaces[i] = BundleSpace(ctx, r.Files, m.Bundles[i])
+		return nil
+	}
+	for i := range bundles {
+		if err := visit(i); err != nil {
+			return nil, err
+		}
+	}
+	return spaces, nil
+}
+
+// pinned returns a bundle of the old lock that is there, nil if it isn't.
+func (r *Request) pinned(b file.Bundle) *bundle.Bundle {
+	if r.Pinned == nil {
+		return nil
+	}
+	if have := r.Pinned.Bundle(b.ID); have != nil && have.ID == b.Manifest {
+		return have
+	}
+	return nil
+}
+
+func (r *Request) requires(ctx context.Context, b file.Bundle) ([]manifest.Require, error) {
+	if have := r.pinned(b); have != nil {
+		return have.Requires, nil
+	}
+	return r.Sources.Requires(ctx, b)
+}
+
+// Bring brings the bundles of the old lock, and no others.
+func Bring(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
+	var m Made
+	_, err := r.bring(ctx, &m, r.Old.Bundles)
+	return m.Bundles, err
+}
+
+// A CycleError says that bundles of a lock need each other in a circle.
+type CycleError struct{ Path []string }
+
+func (e *CycleError) Error() string {
+	return "bundles need each other in a circle: " + strings.Join(e.Path, " → ")
+}
+
+// BundleSpace returns all items of a bundle, whose files are in a store, as a space.
+func BundleSpace(ctx context.Context, files cas.Getter, b *bundle.Bundle) *ai.Space {
+	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System, FS: bundle.FS(ctx, files, b.Files, ".ai")}
+	for _, n := range b.Requires {
+		s.Requires = append(s.Requires, file.System+n.BundleID)
+	}
+	return s
+}
+
+// sameLibrary refuses what the library would change without having been asked to.
+func (r *Request) sameLibrary(l *file.Lock) error {
+	if r.UpdateAll || slices.Contains(r.Update, Library) {
+		return nil
+	}
+	var other []StdItem
+	for _, p := range l.Pins {
+		old := r.Old.Pin(p.Ref)
+		if p.From != file.FromStd || old == nil || old.From != file.FromStd {
+			continue
+		}
+		switch {
+		case old.Digest != p.Digest:
+			other = append(other, StdItem{Ref: p.Ref, Expected: old.Digest, Found: p.Digest})
+		case old.Tree != p.Tree:
+			other = append(other, StdItem{Ref: p.Ref, Expected: old.Tree, Found: p.Tree, Tree: true})
+		}
+	}
+	if len(other) > 0 {
+		return &StdError{Items: other}
+	}
+	return nil
+}
+
+// definitions are those that the closure makes, and of the old ones all that aren't of config.
+func definitions(old, made []file.Definition) []file.Definition {
+	out := slices.Clone(made)
+	for _, d := range old {
+		if !strings.HasPrefix(d.Name, "config:") {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+func sortedRequires(list []project.Requirement) []project.Requirement {
+	return slices.SortedFunc(slices.Values(list), func(a, b project.Requirement) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func sameRequirement(a, b project.Requirement) bool {
+	return a.ID == b.ID && a.Text == b.Text && a.Source == b.Source
+}

@@ -1,0 +1,110 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// An Object is one that a set needs.
+type Object struct {
+	cas.ID
+	Size       int64
+	NeededBy   string              // a ref, or bundle:ID@VERSION; of several who need it, the first
+	Signatures manifest.Signatures // of a document, as far as they are known
+}
+
+// Objects returns every object that the set needs but what is in the binary, each once, sorted by kind and digest. That
+// they are there is not looked at. What a bundle has and the set doesn't is not among them: a whole bundle can be had
+// by its manifest.
+func (s *Set) Objects(ctx context.Context) ([]Object, error) {
+	var all []Object
+	for i, b := range s.bundles {
+		// Its length isn't said anywhere else.
+		o, err := s.get.Get(ctx, cas.ID{Kind: cas.Document, Digest: b.ID})
+		if err != nil {
+			return nil, err
+		}
+		o.Close()
+		line := &s.lock.Bundles[i]
+		all = append(all, Object{o.ID, o.Size, bundleName(line.ID, line.Version), b.Signatures})
+	}
+	s.blobs(func(neededBy string, f *manifest.File) bool {
+		all = append(all, Object{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size, NeededBy: neededBy})
+		return true
+	})
+	for i := range s.lock.Pins {
+		pin := &s.lock.Pins[i]
+		if d := s.trees[pin.Files]; d != nil {
+			for _, o := range d.objects {
+				all = append(all, Object{ID: o.ID, Size: o.Size, NeededBy: pin.Ref.String()})
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Digest.Compare(b.Digest))
+	})
+	return slices.CompactFunc(all, func(a, b Object) bool { return a.ID == b.ID }), ctx.Err()
+}
+
+// blobs calls visit with the files of the spaces, and who needs them, until it returns false.
+func (p *parts) blobs(visit func(neededBy string, f *manifest.File) bool) {
+	seen := map[cas.Digest]bool{}
+	for i := range p.lock.Pins {
+		pin := &p.lock.Pins[i]
+		at, ok := p.places[pin.Ref]
+		if !ok || at.space == file.FromStd {
+			continue
+		}
+		own := manifest.File{Path: at.path, Digest: pin.Digest, Size: at.size, Mode: at.mode}
+		if !visit(pin.Ref.String(), &own) {
+			return
+		}
+		d := p.trees[pin.Files]
+		if d == nil || seen[pin.Files] {
+			continue
+		}
+		seen[pin.Files] = true
+		for j := range d.files {
+			if !visit(pin.Ref.String(), &d.files[j]) {
+				return
+			}
+		}
+	}
+	for i := range p.lock.Bundles {
+		line := &p.lock.Bundles[i]
+		files := p.files[file.System+line.ID]
+		for j := range files {
+			if !visit(bundleName(line.ID, line.Version), &files[j]) {
+				return
+			}
+		}
+	}
+}
+
+// neededBy says who needs an object.
+func (p *parts) neededBy(id cas.ID) (who string) {
+	switch id.Kind {
+	case cas.Document:
+		for i := range p.lock.Bundles {
+			if line := &p.lock.Bundles[i]; line.Manifest == id.Digest {
+				return bundleName(line.ID, line.Version)
+			}
+		}
+	case cas.Blob:
+		p.blobs(func(by string, f *manifest.File) bool {
+			if f.Digest == id.Digest {
+				who = by
+			}
+			return who == ""
+		})
+	}
+	if who == "" {
+		who = file.Name // a tree, of which the pin is told, or signatures
+	}
+	return who
+}

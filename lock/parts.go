@@ -1,0 +1,460 @@
+package lock
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// parts is a lock put together with what it names, as far as that is there and fits.
+type parts struct {
+	lock *file.Lock
+	id   cas.Digest
+	std  *ai.Space
+	refs Source
+	get  cas.Getter // the same; says who needs what is missing
+
+	bundles []*bundle.Bundle // as in the lock; nil for what can't be had
+	trees   map[cas.Digest]*directory
+	places  map[model.Ref]place // where pins stand; those that can't be had have none
+	files   map[string][]manifest.File
+	spaces  []*ai.Space
+}
+
+// A place is where a pinned item stands. Whether its bytes are there is another question.
+type place struct {
+	space string // its label
+	path  string // in the space
+	size  int64
+	mode  cas.Mode
+	files cas.Digest // as the pin says, where they are there and fit
+}
+
+// A directory is what the tree of a tool's files names.
+type directory struct {
+	files   []manifest.File // sorted by path
+	objects []cas.Info      // the trees themselves, sorted
+	err     error
+}
+
+// findings are what is wrong, in the order of the lock.
+type findings []error
+
+func (f *findings) add(err error) { *f = append(*f, err) }
+
+const (
+	dotAI  = ".ai/"
+	config = "config"
+)
+
+// each calls f with 0 to n-1 from as many goroutines as there are processors.
+func each(ctx context.Context, n int, f func(i int)) error {
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), n) {
+		wait.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				f(i)
+			}
+		})
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// assemble puts a lock together. What is wrong with it is in the findings; an error is about something else.
+func assemble(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*parts, findings, error) {
+	p := &parts{lock: l, id: id, std: o.Std, refs: o.Objects, places: map[model.Ref]place{}, trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{}}
+	library := &library{space: o.Std}
+	if err := library.read(ctx, l); err != nil {
+		return nil, nil, err
+	}
+	p.get = knowing{o.Objects, p.neededBy}
+	var wrong findings
+	if err := p.readBundles(ctx, &wrong); err != nil {
+		return nil, nil, err
+	}
+	p.checkRequires(&wrong)
+	if err := p.readTrees(ctx); err != nil {
+		return nil, nil, err
+	}
+	p.place(library, &wrong)
+	if len(library.wrong) > 0 {
+		wrong.add(&StdError{library.wrong})
+	}
+	p.makeSpaces(ctx, &wrong)
+	return p, wrong, nil
+}
+
+func (p *parts) readBundles(ctx context.Context, wrong *findings) error {
+	all := p.lock.Bundles
+	p.bundles = make([]*bundle.Bundle, len(all))
+	errs := make([]error, len(all))
+	if err := each(ctx, len(all), func(i int) {
+		p.bundles[i], errs[i] = readBundle(ctx, p.get, p.refs, all[i].Manifest)
+	}); err != nil {
+		return err
+	}
+	for i, line := range all {
+		b, err := p.bundles[i], errs[i]
+		if err == nil && (b.BundleID != line.ID || b.Version != line.Version) {
+			err = fmt.Errorf("its manifest is that of %q", bundleName(b.BundleID, b.Version))
+		}
+		if err == nil {
+			continue
+		}
+		p.bundles[i] = nil
+		if _, ok := err.(*MissingError); !ok {
+			err = &BundleError{line.ID, line.Version, err}
+		}
+		wrong.add(err)
+	}
+	return nil
+}
+
+// bundle returns a bundle, nil if it can't be had.
+func (p *parts) bundle(id string) *bundle.Bundle {
+	i, ok := slices.BinarySearchFunc(p.lock.Bundles, id, func(b file.Bundle, id string) int { return strings.Compare(b.ID, id) })
+	if !ok {
+		return nil
+	}
+	return p.bundles[i]
+}
+
+// readTrees reads the trees that pins name.
+func (p *parts) readTrees(ctx context.Context) error {
+	var ids []cas.Digest
+	for i := range p.lock.Pins {
+		if id := p.lock.Pins[i].Files; !id.IsZero() && p.trees[id] == nil {
+			p.trees[id] = &directory{}
+			ids = append(ids, id)
+		}
+	}
+	var all atomic.Int64
+	return each(ctx, len(ids), func(i int) {
+		d := p.trees[ids[i]]
+		d.err = d.read(ctx, p.get, ids[i], &all)
+	})
+}
+
+// maxListed is how many files and directories all trees of a lock may have: they share what is below them, so that few
+// bytes can stand for more than any memory holds.
+const maxListed = 1 << 19
+
+var (
+	errMany     = fmt.Errorf("they are more than the %d that a tool may have", tree.MaxFiles)
+	errManyMore = fmt.Errorf("with those of other tools they are more than %d", maxListed)
+)
+
+func (d *directory) read(ctx context.Context, src cas.Getter, id cas.Digest, all *atomic.Int64) error {
+	r := &recorder{Getter: src}
+	err := cas.Walk(ctx, r, cas.ID{Kind: cas.TreeKind, Digest: id}, func(path string, e cas.Entry) error {
+		switch {
+		case len(d.files) > tree.MaxFiles:
+			return errMany
+		case all.Add(1) > maxListed:
+			return errManyMore
+		case e.Mode != cas.Dir:
+			d.files = append(d.files, manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: e.Mode})
+		}
+		return nil
+	})
+	if err != nil {
+		d.files = nil
+		return err
+	}
+	slices.SortFunc(d.files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(r.got, func(a, b cas.Info) int { return a.Digest.Compare(b.Digest) })
+	d.objects = slices.Compact(r.got)
+	return nil
+}
+
+// A recorder remembers which objects were asked for.
+type recorder struct {
+	cas.Getter
+	mu  sync.Mutex
+	got []cas.Info
+}
+
+func (r *recorder) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	o, err := r.Getter.Get(ctx, id)
+	if err == nil {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.got = append(r.got, o.Info)
+	}
+	return o, err
+}
+
+// place finds out where the pins stand, and whether that fits.
+func (p *parts) place(library *library, wrong *findings) {
+	listed := map[string]map[string]*manifest.File{} // by the ids of bundles, and refs
+	for i, b := range p.bundles {
+		if b == nil {
+			continue
+		}
+		byRef := map[string]*manifest.File{}
+		for j := range b.Files {
+			if f := &b.Files[j]; f.Ref != "" {
+				byRef[f.Ref] = f
+			}
+		}
+		listed[p.lock.Bundles[i].ID] = byRef
+	}
+	for i := range p.lock.Pins {
+		pin := &p.lock.Pins[i]
+		var at place
+		var err error
+		switch id, system := strings.CutPrefix(pin.From, file.System); {
+		case pin.From == file.FromStd:
+			var ok bool
+			if at, ok = library.places[pin.Ref]; !ok {
+				continue
+			}
+		case !system:
+			// Where a file stands doesn't depend on those beside it.
+			at = place{pin.From, pin.Path, pin.Size, pin.Mode, pin.Files}
+			if err = p.checkTree(pin); err != nil {
+				at.files = cas.Digest{}
+				p.places[pin.Ref] = at
+			}
+		case p.lock.Bundle(id) == nil:
+			err = fmt.Errorf("it is from the bundle %q, which isn't in the lock", id)
+		case listed[id] == nil:
+			continue // which is told of the bundle
+		default:
+			at, err = listedAs(pin, listed[id][pin.Ref.String()])
+		}
+		if err != nil {
+			if _, ok := err.(*MissingError); !ok {
+				err = &PinError{pin.Ref, err}
+			}
+			wrong.add(err)
+			continue
+		}
+		p.places[pin.Ref] = at
+	}
+}
+
+// listedAs holds a pin against what a manifest says.
+func listedAs(pin *file.Pin, f *manifest.File) (place, error) {
+	if f == nil {
+		return place{}, fmt.Errorf("there is no such item in %q", pin.From)
+	}
+	in, ok := strings.CutPrefix(f.Path, dotAI)
+	switch {
+	case !ok:
+		return place{}, fmt.Errorf("%q is no place for an item", f.Path)
+	case f.Digest != pin.Digest:
+		return place{}, fmt.Errorf("it is locked as %s, and is %s in %q", pin.Digest, f.Digest, pin.From)
+	case f.Version != pin.Version:
+		return place{}, fmt.Errorf("it is locked in version %q, and is %q in %q", pin.Version, f.Version, pin.From)
+	}
+	return place{space: pin.From, path: in, size: f.Size, mode: f.Mode}, nil
+}
+
+// checkTree looks at the tree of a pin from the project or the user.
+func (p *parts) checkTree(pin *file.Pin) error {
+	d := p.trees[pin.Files]
+	switch missing, ok := errors.AsType[*MissingError](errOf(d)); {
+	case d == nil:
+		return nil
+	case ok:
+		return &MissingError{missing.ID, pin.Ref.String()}
+	case d.err != nil:
+		return fmt.Errorf("its files: %w", d.err)
+	}
+	own := manifest.File{Path: pin.Path, Digest: pin.Digest, Size: pin.Size, Mode: pin.Mode}
+	i, ok := slices.BinarySearchFunc(d.files, pin.Path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
+	switch top := above(pin.Path); {
+	case !ok:
+		return fmt.Errorf("its files are without %q itself", pin.Path)
+	case d.files[i] != own:
+		return fmt.Errorf("among its files %q is another one", pin.Path)
+	case !below(d.files[0].Path, top) || !below(d.files[len(d.files)-1].Path, top):
+		// Sorted by bytes, what is below one directory stands together.
+		return fmt.Errorf("its files reach beyond %q", top)
+	}
+	return nil
+}
+
+func errOf(d *directory) error {
+	if d == nil {
+		return nil
+	}
+	return d.err
+}
+
+// above is the highest directory that the files of a tool can be in: its own, or the one above where that isn't the
+// directory of its space.
+func above(item string) string {
+	dir := path.Dir(item)
+	if up := path.Dir(dir); up != "." {
+		return up
+	}
+	return dir
+}
+
+func below(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
+
+// makeSpaces makes the spaces of what was placed.
+func (p *parts) makeSpaces(ctx context.Context, wrong *findings) {
+	// What is opened later is opened by whoever has a set, which may outlive the operation that made it.
+	ctx = context.WithoutCancel(ctx)
+	kept := p.tops()
+	for _, level := range []ai.Level{ai.Project, ai.User} {
+		label := level.String()
+		files := p.loose(label, wrong)
+		if len(files) > 0 || level == ai.Project {
+			p.files[label] = files
+			p.spaces = append(p.spaces, &ai.Space{Label: label, Level: level, FS: bundle.FS(ctx, p.get, files, ".")})
+		}
+	}
+	for i, b := range p.bundles {
+		if b == nil {
+			continue
+		}
+		label := file.System + p.lock.Bundles[i].ID
+		files := p.keep(b, label, kept[label])
+		s := &ai.Space{Label: label, Level: ai.System, FS: bundle.FS(ctx, p.get, files, strings.TrimSuffix(dotAI, "/"))}
+		for _, r := range b.Requires {
+			s.Requires = append(s.Requires, file.System+r.BundleID)
+		}
+		p.files[label] = files
+		p.spaces = append(p.spaces, s)
+	}
+	if p.std != nil {
+		p.spaces = append(p.spaces, p.std)
+	}
+}
+
+// tops returns for each bundle the directories that can be the trees of pinned tools.
+func (p *parts) tops() map[string]map[string]bool {
+	all := map[string]map[string]bool{}
+	for i := range p.lock.Pins {
+		pin := &p.lock.Pins[i]
+		at, ok := p.places[pin.Ref]
+		if !ok || pin.Tree.IsZero() {
+			continue
+		}
+		if all[pin.From] == nil {
+			all[pin.From] = map[string]bool{}
+		}
+		all[pin.From][above(at.path)] = true
+	}
+	return all
+}
+
+// keep returns what a set has of a bundle's files.
+func (p *parts) keep(b *bundle.Bundle, label string, tops map[string]bool) []manifest.File {
+	return slices.DeleteFunc(slices.Clone(b.Files), func(f manifest.File) bool {
+		in, ok := strings.CutPrefix(f.Path, dotAI)
+		if !ok {
+			return true
+		}
+		if ref, err := model.ParseRef(f.Ref); err == nil {
+			if at, pinned := p.places[ref]; pinned && at.space == label || ref.Kind == config {
+				return false
+			}
+		}
+		for dir := path.Dir(in); dir != "."; dir = path.Dir(dir) {
+			if tops[dir] {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// loose returns the files of the pins from the project or the user.
+func (p *parts) loose(label string, wrong *findings) []manifest.File {
+	var all []manifest.File
+	used := map[cas.Digest]bool{}
+	for i := range p.lock.Pins {
+		pin := &p.lock.Pins[i]
+		if pin.From != label {
+			continue
+		}
+		if files := p.places[pin.Ref].files; files.IsZero() {
+			all = append(all, manifest.File{Path: pin.Path, Digest: pin.Digest, Size: pin.Size, Mode: pin.Mode})
+		} else if !used[files] {
+			used[files] = true
+			all = append(all, p.trees[files].files...)
+		}
+	}
+	slices.SortFunc(all, func(a, b manifest.File) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), a.Digest.Compare(b.Digest), cmp.Compare(a.Mode, b.Mode))
+	})
+	all = slices.Compact(all)
+	once := slices.CompactFunc(all, func(b, a manifest.File) bool {
+		if a.Path == b.Path {
+			wrong.add(fmt.Errorf("%q in the space %q is two files: %s and %s", a.Path, label, content(&a), content(&b)))
+		}
+		return a.Path == b.Path
+	})
+	if err := portable.CheckSet(func(yield func(string) bool) {
+		for i := range once {
+			if !yield(once[i].Path) {
+				return
+			}
+		}
+	}); err != nil {
+		wrong.add(fmt.Errorf("the space %q: %w", label, err))
+	}
+	return once
+}
+
+func content(f *manifest.File) string {
+	return fmt.Sprintf("%s (%s, %d bytes)", f.Digest, f.Mode, f.Size)
+}
+
+// checkRequires holds what is required against what is locked.
+func (p *parts) checkRequires(wrong *findings) {
+	for _, r := range p.lock.Requires {
+		b := p.lock.Bundle(r.ID)
+		if b == nil || !r.Range.Contains(b.Version) {
+			wrong.add(unmet("the project", r.ID, r.Text, b))
+		}
+	}
+	for i, b := range p.bundles {
+		if b == nil {
+			continue
+		}
+		for _, r := range b.Requires {
+			if err := p.checkRequire(&p.lock.Bundles[i], r); err != nil {
+				wrong.add(err)
+			}
+		}
+	}
+}
+
+func unmet(by, id, versions string, b *file.Bundle) error {
+	e := &RequirementError{By: by, ID: id, Range: versions}
+	if b != nil {
+		e.Version = b.Version
+	}
+	return e
+}

@@ -1,0 +1,163 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// View makes a view of the set, in which pinned extractors count and no others but the library's. mayOverride is as in
+// ai.Options. An error is the context's or a *KindError: pinned items wouldn't mean what they meant when they were
+// pinned.
+func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name string) bool) (*ai.View, error) {
+	v, err := ai.NewView(ctx, ai.Options{Spaces: s.spaces, Trust: s.Examiner(trust), MayOverride: mayOverride})
+	if err != nil {
+		return nil, err
+	}
+	var wrong []error
+	for _, w := range v.Warnings() {
+		if p, ok := errors.AsType[*value.Problem](w.Err); ok && p.Warning {
+			continue
+		}
+		if pin := s.Pin(w.Ref); pin != nil && pin.From == w.Space.Label {
+			wrong = append(wrong, &PinError{w.Ref, w.Err})
+		}
+	}
+	checked := map[string]bool{}
+	for i := range s.lock.Pins {
+		name := s.lock.Pins[i].Ref.Kind
+		if checked[name] {
+			continue
+		}
+		checked[name] = true
+		k, ok := v.Kind(name)
+		if !ok || k.From == "" {
+			continue // then nothing is found, or what the kernel itself knows
+		}
+		by := model.Ref{Kind: "tool", ID: k.From}
+		if s.Pin(by) == nil {
+			wrong = append(wrong, &KindError{name, by, &NotLockedError{Ref: by}})
+		}
+	}
+	return v, errors.Join(wrong...)
+}
+
+// Resolver returns what finds pinned items, and nothing else, in a view that View made. Beside the errors of a view there
+// are *NotLockedError and *MismatchError.
+func (s *Set) Resolver(v *ai.View) ai.Resolver { return resolver{s, v} }
+
+type resolver struct {
+	set  *Set
+	view *ai.View
+}
+
+// Resolve implements ai.Resolver. What a ref means is asked of the view, so that nothing is in reach that would be out
+// of it without a lock, and no item stands in front of the library's that may not; then the answer has to be the pin.
+func (r resolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai.Item, error) {
+	pin := r.set.Pin(ref)
+	if pin == nil {
+		return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
+	}
+	it, err := r.view.Resolve(ctx, ref, from)
+	if _, ok := errors.AsType[*ai.NotFoundError](err); ok {
+		return nil, &NotLockedError{ref, pin.From, err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := r.set.match(pin, it); err != nil {
+		return nil, err
+	}
+	return it, nil
+}
+
+// match holds an item against its pin.
+func (p *parts) match(pin *file.Pin, it *ai.Item) error {
+	differ := func(what, expected, found string) error {
+		return &MismatchError{pin.Ref, what, expected, found}
+	}
+	version := it.Model.Version
+	if manifest.CheckVersion(version) != nil {
+		version = "" // which a lock can't say
+	}
+	switch {
+	case it.Space.Label != pin.From:
+		return differ("space", pin.From, it.Space.Label)
+	case it.Path != p.places[pin.Ref].path:
+		return differ("path", p.places[pin.Ref].path, it.Path)
+	case it.Raw != pin.Digest:
+		return differ("digest", pin.Digest.String(), it.Raw.String())
+	case version != pin.Version:
+		return differ("version", pin.Version, version)
+	}
+	taken, err := it.Model.Interface().Hash()
+	if err != nil {
+		return &PinError{pin.Ref, err}
+	}
+	wanted, err := it.Model.Grants().Hash()
+	if err != nil {
+		return &PinError{pin.Ref, err}
+	}
+	// An item that takes and wants nothing may be pinned without saying so.
+	switch {
+	case taken != pin.Interface && !(pin.Interface.IsZero() && taken == nothing):
+		return differ("interface", text(pin.Interface), taken.String())
+	case wanted != pin.Grants && !(pin.Grants.IsZero() && wanted == nothing):
+		return differ("grants", text(pin.Grants), wanted.String())
+	}
+	return nil
+}
+
+// nothing is the hash of an interface, and of grants, that say nothing.
+var nothing = cas.Sum([]byte("{}"))
+
+func text(d cas.Digest) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.String()
+}
+
+// Examiner returns what asks t about pinned items, and lets no others be admitted but those that the binary vouches for,
+// and config, which CheckConfig looks after. nil is returned for nil.
+func (s *Set) Examiner(t ai.Examiner) ai.Examiner {
+	if t == nil {
+		return nil
+	}
+	return examiner{s, t}
+}
+
+type examiner struct {
+	set   *Set
+	trust ai.Examiner
+}
+
+func (x examiner) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpose) (*exam.Exam, error) {
+	e, err := x.trust.Examine(s, r, purpose)
+	if err != nil || s.Kind() == config {
+		return e, err
+	}
+	ref, err := model.ParseRef(s.Name)
+	if err != nil {
+		return e, err
+	}
+	switch pin := x.set.Pin(ref); {
+	case pin == nil && s.Voucher == policy.Builtin:
+	case pin == nil:
+		return e, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
+	case e.Signed.Raw != pin.Digest:
+		return e, &MismatchError{ref, "digest", pin.Digest.String(), e.Signed.Raw.String()}
+	case s.Tree != pin.Tree:
+		return e, &MismatchError{ref, "tree", text(pin.Tree), text(s.Tree)}
+	}
+	return e, nil
+}

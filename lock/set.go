@@ -1,0 +1,63 @@
+package lock
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+)
+
+// SetOptions say where the bytes are that a lock names.
+type SetOptions struct {
+	Objects Source
+	Std     *ai.Space // the library in the binary
+}
+
+// A Set is a lock with the items that it pins. It is never changed, and safe for use by many goroutines.
+type Set struct{ *parts }
+
+// NewSet makes a set of a lock as file.Parse returns it, which isn't changed any more; id is the digest of the file's
+// bytes. What is wrong with it is a *RefusedError; any other error is the context's.
+func NewSet(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Set, error) {
+	p, wrong, err := assemble(ctx, l, id, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(wrong) > 0 {
+		return nil, &RefusedError{wrong}
+	}
+	return &Set{p}, nil
+}
+
+// ID returns the digest of the lock's bytes.
+func (s *Set) ID() cas.Digest { return s.id }
+
+// Lock returns what the lock says, which isn't to be changed.
+func (s *Set) Lock() *file.Lock { return s.lock }
+
+// Pin returns the pin of an item, nil if there is none.
+func (s *Set) Pin(ref model.Ref) *file.Pin { return s.lock.Pin(ref) }
+
+// Bundle returns what the manifest of a bundle says, nil if the lock has no such bundle. Nobody has vouched for it here.
+func (s *Set) Bundle(id string) *bundle.Bundle { return s.bundle(id) }
+
+// Spaces returns the spaces, from the highest to the lowest. A view of them that isn't made by View takes up extractors
+// that nobody pinned.
+func (s *Set) Spaces() []*ai.Space { return slices.Clone(s.spaces) }
+
+// Side returns the set to be compared.
+func (s *Set) Side() *Side { return &Side{s.parts} }
+
+// space returns the space of a label, nil if there is none.
+func (p *parts) space(label string) *ai.Space {
+	for _, at := range p.spaces {
+		if at.Label == label {
+			return at
+		}
+	}
+	return nil
+}

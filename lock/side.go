@@ -1,0 +1,89 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+)
+
+// A Side is a lock to be compared, with as much of what it names as can be had. Nothing of it is to be run.
+type Side struct{ *parts }
+
+// NewSide makes a side of a lock as file.Parse returns it. What doesn't fit or is missing is left out: comparing says so
+// where it matters. An error is the context's.
+func NewSide(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Side, error) {
+	p, _, err := assemble(ctx, l, id, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Side{p}, nil
+}
+
+// view makes a view of the side. Nobody has vouched for it, so that no extractors count but the library's.
+func (s *Side) view(ctx context.Context) (*ai.View, error) {
+	return ai.NewView(ctx, ai.Options{Spaces: s.spaces})
+}
+
+var errNoBytes = errors.New("its bytes aren't to be had")
+
+// item reads a pinned item.
+func (s *Side) item(ctx context.Context, v *ai.View, ref model.Ref) (*ai.Item, error) {
+	at := s.places[ref]
+	space := s.space(at.space)
+	if space == nil {
+		return nil, errNoBytes
+	}
+	f, err := v.At(space, at.path)
+	if err != nil {
+		return nil, err
+	}
+	it, err := v.Load(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	return it, s.match(s.lock.Pin(ref), it)
+}
+
+// A libraryGetter has the files of the binary beside what there is elsewhere.
+type libraryGetter struct {
+	cas.Getter
+	std   *ai.Space
+	paths map[cas.Digest]string
+}
+
+func (l libraryGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	name, ok := l.paths[id.Digest]
+	if !ok || id.Kind != cas.Blob {
+		return l.Getter.Get(ctx, id)
+	}
+	f, err := l.std.FS.Open(name)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return cas.Object{}, err
+	}
+	return cas.Verify(cas.Info{ID: id, Size: info.Size()}, io.ReadCloser(f)), nil
+}
+
+// getter has all files of the side.
+func (s *Side) getter() cas.Getter {
+	l := libraryGetter{s.get, s.std, map[cas.Digest]string{}}
+	for ref, at := range s.places {
+		if at.space == file.FromStd {
+			l.paths[s.lock.Pin(ref).Digest] = path.Clean(at.path)
+		}
+	}
+	return l
+}
+
+// Lock returns what the lock says, which isn't to be changed.
+func (s *Side) Lock() *file.Lock { return s.lock }

@@ -1,0 +1,358 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Bring makes sure that a bundle is in the store, whole and verified, and returns its manifest. If the store has it, and
+// the policy admits its manifest, nothing is read but the manifest. Below are the spaces of what the bundle requires, and
+// the library. A bundle that isn't what it should be is an *install.RefusedError, and like one that broke off it leaves
+// nothing that is to be found.
+func (s *Sources) Bring(ctx context.Context, want file.Bundle, below []*ai.Space) (*bundle.Bundle, error) {
+	c := carrier{Sources: s, want: want, verify: s.o.Verify}
+	c.verify.Below = below
+	b, err := c.bring(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if _, known := errors.AsType[*OfflineError](err); known {
+			return nil, err
+		}
+		if about, ok := err.(*Error); ok { // the source as a whole
+			err = about.Err
+		}
+		return nil, &Error{want.ID, want.Version, want.Source.Where, err}
+	}
+	return b, nil
+}
+
+// A carrier brings one bundle.
+type carrier struct {
+	*Sources
+	want    file.Bundle
+	verify  bundle.VerifyOptions
+	missing []cas.ID // that the store lacks
+}
+
+func (c *carrier) bring(ctx context.Context) (*bundle.Bundle, error) {
+	step := c.step(c.want.ID, c.want.Version, c.want.Source, c.want.Manifest)
+	if err := c.check(c.want.Source, step); err != nil {
+		return nil, err
+	}
+	b, err := c.have(ctx)
+	if b == nil {
+		if err = c.fetch(ctx, err); err != nil {
+			return nil, err
+		}
+		b, err = bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := c.fits(b.FileList); err != nil {
+		return nil, err
+	}
+	if remembered(c.want.Source) {
+		if err := c.o.Journal.Record(ctx, step); err != nil {
+			return nil, err
+		}
+	}
+	if c.want.Source.Remote() && !c.want.Source.Index {
+		err = c.keep(ctx, archiveRef(c.want.Source.Where), cas.ID{Kind: cas.Document, Digest: b.ID})
+	}
+	return b, err
+}
+
+// have returns the bundle if the store has it. Else the error, if there is one, says why what is there is not enough.
+func (c *carrier) have(ctx context.Context) (*bundle.Bundle, error) {
+	b, err := bundle.ReadStored(ctx, c.o.Store, c.o.Store, c.want.Manifest)
+	if err != nil { // what can't be read back can be brought again
+		c.missing = []cas.ID{{Kind: cas.Document, Digest: c.want.Manifest}}
+		return nil, nil
+	}
+	if c.missing, err = c.o.Store.Missing(ctx, objects(b)); err != nil || len(c.missing) > 0 {
+		return nil, err
+	}
+	if _, err := c.verify.Admit(b); err != nil {
+		return nil, err // the source may have more signatures
+	}
+	if id, err := c.o.Store.Ref(install.Ref(b.ID)); err == nil && id.Digest == b.ID {
+		return b, nil
+	}
+	// Its objects came one by one, and nobody has verified the whole.
+	if err := c.verified(ctx, bundle.Given(b, c.o.Store)); err != nil {
+		return nil, err
+	}
+	return b, c.name(ctx, b)
+}
+
+// objects are the files of a bundle, and its evidence.
+func objects(b *bundle.Bundle) []cas.ID {
+	all := make([]cas.ID, 0, len(b.Files)+len(b.Evidence))
+	for i := range b.Files {
+		all = append(all, cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest})
+	}
+	for i := range b.Evidence {
+		all = append(all, cas.ID{Kind: cas.Blob, Digest: b.Evidence[i].Digest})
+	}
+	return all
+}
+
+// verified looks at all of a bundle, and wants it to be the one.
+func (c *carrier) verified(ctx context.Context, src bundle.Source) error {
+	r, err := bundle.Verify(ctx, src, c.verify)
+	switch {
+	case err != nil:
+		return err
+	case r.Bundle != nil && r.Bundle.ID != c.want.Manifest:
+		return &MismatchError{"manifest", c.want.Manifest.String(), r.Bundle.ID.String()}
+	case !r.OK():
+		return &install.RefusedError{Report: r}
+	}
+	return nil
+}
+
+// name makes a bundle be found whose files are in the store.
+func (c *carrier) name(ctx context.Context, b *bundle.Bundle) error {
+	body, err := b.Body()
+	if err != nil {
+		return err
+	}
+	return install.Keep(ctx, c.o.Store, b, body, c.verify)
+}
+
+// fits wants a manifest to be the one that was asked for, and to say what the index has said of it.
+func (c *carrier) fits(l *manifest.FileList) error {
+	for _, m := range []MismatchError{
+		{"id", c.want.ID, l.BundleID}, {"version", c.want.Version, l.Version}, {"manifest", c.want.Manifest.String(), l.ID.String()},
+	} {
+		if m.Expected != m.Found {
+			return &m
+		}
+	}
+	if !c.want.Source.Index {
+		return nil
+	}
+	x, ok := c.indexes.peek(c.want.Source.Where)
+	if !ok {
+		return nil // nobody has believed it
+	}
+	if e := x.Find(l.BundleID, l.Version); e != nil && e.Manifest == l.ID {
+		if said, is := saidRequires(e.Requires), isRequires(l.Requires); said != is {
+			return &MismatchError{"requires", said, is}
+		}
+	}
+	return nil
+}
+
+func saidRequires(all []index.Require) string {
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = fmt.Sprintf("%s %+q", r.ID, r.Text)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+func isRequires(all []manifest.Require) string {
+	texts := make([]string, len(all))
+	for i, r := range all {
+		texts[i] = fmt.Sprintf("%s %+q", r.BundleID, r.Version)
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// fetch brings the bundle from its source. Refused is what is wrong with what the store has, if it has everything.
+func (c *carrier) fetch(ctx context.Context, refused error) error {
+	src := c.want.Source
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if src.Remote() && c.o.Fetch == nil {
+		return c.offline(src.Where, refused)
+	}
+	if src.Index {
+		return c.listed(ctx, refused)
+	}
+	if !src.Remote() {
+		dir, err := isDir(c.path(src.Where))
+		if err != nil {
+			return err
+		}
+		if dir {
+			return c.directory(ctx, c.path(src.Where))
+		}
+	}
+	r, err := c.open(ctx, src)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return c.archive(ctx, r)
+}
+
+func (c *carrier) offline(address string, refused error) error {
+	if refused != nil {
+		return refused
+	}
+	return &OfflineError{address, c.want.ID, c.want.Version, c.missing}
+}
+
+// listed brings the bundle from where an index says that it is.
+func (c *carrier) listed(ctx context.Context, refused error) error {
+	where := c.want.Source.Where
+	x, err := c.index(ctx, where)
+	if err != nil {
+		return err
+	}
+	e := x.Find(c.want.ID, c.want.Version)
+	switch {
+	case e == nil:
+		return &NotListedError{c.want.ID, c.want.Version, []string{where}}
+	case e.Manifest != c.want.Manifest:
+		return &MismatchError{"manifest", c.want.Manifest.String(), e.Manifest.String()}
+	}
+	var r io.ReadCloser
+	if c.want.Source.Remote() || e.Remote() {
+		var at string
+		if at, err = e.At(where); err != nil {
+			return err
+		}
+		if c.o.Fetch == nil {
+			return c.offline(at, refused)
+		}
+		r, _, err = c.o.Fetch.Get(ctx, at, e.Size)
+	} else {
+		var space *ai.Space
+		if space, err = ai.OpenDir(c.path(where), where, ai.Project); err != nil {
+			return err
+		}
+		defer space.Close()
+		r, err = space.FS.Open(e.Archive)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return c.archive(ctx, &exactly{r: r, left: e.Size, size: e.Size})
+}
+
+// An exactly reads so many bytes, and wants the end behind them.
+type exactly struct {
+	r          io.Reader
+	left, size int64
+}
+
+func (e *exactly) Read(b []byte) (int, error) {
+	if int64(len(b)) > e.left+1 {
+		b = b[:e.left+1]
+	}
+	n, err := e.r.Read(b)
+	e.left -= int64(n)
+	switch {
+	case e.left < 0:
+		return 0, &SizeError{e.size, e.size + 1}
+	case err == io.EOF && e.left > 0:
+		return n, &SizeError{e.size, e.size - e.left}
+	}
+	return n, err
+}
+
+// archive brings the bundle from an archive, once its head shows that it is the one.
+func (c *carrier) archive(ctx context.Context, r io.Reader) error {
+	h, all, err := readHead(ctx, &counted{r, c.progress})
+	if err != nil {
+		return err
+	}
+	if err := c.fits(h.List); err != nil {
+		return err
+	}
+	_, err = install.Import(ctx, c.o.Store, all, c.verify)
+	return err
+}
+
+// A counted tells how many bytes were read.
+type counted struct {
+	r    io.Reader
+	tell func(int64)
+}
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.tell(int64(n))
+	return n, err
+}
+
+// directory brings the bundle from the project that it was made in. All of it is verified there; then it is put by the
+// digests that were verified, so that files which change meanwhile are no harm.
+func (c *carrier) directory(ctx context.Context, dir string) error {
+	b, err := readManifest(dir, c.want.ID)
+	if err != nil {
+		return err
+	}
+	if err := c.fits(b.FileList); err != nil {
+		return err
+	}
+	o := c.verify
+	c.verify.AllowExtra = true // a project has other files too, and they don't come along
+	err = c.verified(ctx, bundle.InDir(dir, c.want.ID))
+	c.verify = o
+	if err != nil {
+		return err
+	}
+	batch, err := c.o.Store.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close() // after the bundle has its name: until then gc leaves alone what is in it
+	if err := c.put(ctx, batch, dir, b); err != nil {
+		return err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	return c.name(ctx, b)
+}
+
+func (c *carrier) put(ctx context.Context, batch cas.Batch, dir string, b *bundle.Bundle) error {
+	space, err := ai.OpenDir(dir, c.want.ID, ai.Project)
+	if err != nil {
+		return err
+	}
+	defer space.Close()
+	at, err := bundle.ManifestPath(c.want.ID)
+	if err != nil {
+		return err
+	}
+	all := b.Files[:len(b.Files):len(b.Files)]
+	for _, e := range b.Evidence {
+		all = append(all, manifest.File{Path: strings.TrimSuffix(at, manifestName) + e.Name, Digest: e.Digest, Size: e.Size})
+	}
+	for i := range all {
+		f, err := space.FS.Open(all[i].Path)
+		if err != nil {
+			return err
+		}
+		_, err = batch.Put(ctx, cas.Blob, cas.Verify(cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: all[i].Digest}, Size: all[i].Size}, f))
+		f.Close()
+		if err != nil {
+			return fmt.Errorf("%+q: %w", all[i].Path, err)
+		}
+		c.progress(all[i].Size)
+	}
+	return nil
+}
+
+const manifestName = "manifest.yaml"

@@ -1,0 +1,46 @@
+package source
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Requires returns what a bundle needs: as its manifest in the store says, else as its source does. It is for knowing
+// in which order bundles are brought, and which of them are needed; Bring finds out whether it is true.
+func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Require, error) {
+	if b, err := bundle.ReadStored(ctx, s.o.Store, s.o.Store, want.Manifest); err == nil {
+		return b.Requires, nil
+	}
+	fail := func(err error) ([]manifest.Require, error) {
+		return nil, &Error{want.ID, want.Version, want.Source.Where, err}
+	}
+	if !want.Source.Index {
+		b, err := s.head(ctx, want.ID, want.Source)
+		if err != nil {
+			return nil, err
+		}
+		if b.ID != want.Manifest {
+			return fail(&MismatchError{"manifest", want.Manifest.String(), b.ID.String()})
+		}
+		return b.Requires, nil
+	}
+	x, err := s.index(ctx, want.Source.Where)
+	if err != nil {
+		return nil, err
+	}
+	e := x.Find(want.ID, want.Version)
+	switch {
+	case e == nil:
+		return fail(&NotListedError{want.ID, want.Version, []string{want.Source.Where}})
+	case e.Manifest != want.Manifest:
+		return fail(&MismatchError{"manifest", want.Manifest.String(), e.Manifest.String()})
+	}
+	all := make([]manifest.Require, len(e.Requires))
+	for i, r := range e.Requires {
+		all[i] = manifest.Require{BundleID: r.ID, Version: r.Text}
+	}
+	return all, nil
+}

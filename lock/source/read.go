@@ -1,0 +1,331 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
+)
+
+// maxManifest is more bytes than a manifest with its signatures has.
+const maxManifest = manifest.MaxListBytes + 1<<20
+
+var errNotRegular = errors.New("neither a directory nor a file")
+
+// index reads an index, once.
+func (s *Sources) index(ctx context.Context, where string) (*index.Index, error) {
+	return s.indexes.get(ctx, where, func() (*index.Index, error) {
+		x, err := s.readIndex(ctx, where)
+		if err != nil {
+			if _, known := errors.AsType[*OfflineError](err); !known {
+				err = &Error{Where: where, Err: err}
+			}
+			return nil, err
+		}
+		return x, nil
+	})
+}
+
+func (s *Sources) readIndex(ctx context.Context, where string) (*index.Index, error) {
+	src := project.Source{Index: true, Where: where}
+	text, err := s.indexText(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	x, err := index.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admitIndex(x); err != nil {
+		return nil, err
+	}
+	if err := s.rememberIndex(ctx, src, x); err != nil {
+		return nil, err
+	}
+	if src.Remote() && s.o.Fetch != nil {
+		return x, s.keepIndex(ctx, where, text, x)
+	}
+	return x, nil
+}
+
+func (s *Sources) indexText(ctx context.Context, src project.Source) ([]byte, error) {
+	switch {
+	case !src.Remote():
+		space, err := ai.OpenDir(s.path(src.Where), src.Where, ai.Project)
+		if err != nil {
+			return nil, err
+		}
+		defer space.Close()
+		f, err := space.FS.Open(index.File)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return io.ReadAll(io.LimitReader(f, index.MaxBytes+1)) // one more than is read as an index
+	case s.o.Fetch == nil:
+		return s.keptIndex(ctx, src.Where)
+	}
+	r, _, err := s.o.Fetch.Get(ctx, src.Where, index.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return io.ReadAll(r)
+}
+
+// admitIndex asks who vouches for an index, and whether it has ended.
+func (s *Sources) admitIndex(x *index.Index) error {
+	if s.o.Verify.Trust == nil {
+		return bundle.ErrNoTrust
+	}
+	e, err := s.o.Verify.Trust.ExamineDocument(&x.Document, x.Expires, policy.ToUse)
+	if err == nil && !e.Decision.Allowed {
+		err = &bundle.NotAdmittedError{Name: x.Name, Decision: e.Decision}
+	}
+	return err
+}
+
+// rememberIndex wants an index not to go back behind what was seen of it.
+func (s *Sources) rememberIndex(ctx context.Context, src project.Source, x *index.Index) error {
+	step := rollback.Step{Source: s.place(src), Name: x.Name, Position: strconv.FormatInt(x.Counter, 10), ID: x.ID, ByName: true, At: s.o.Now()}
+	// Another list of the same signers would begin a count of its own.
+	all, err := s.o.Journal.Seen()
+	if err != nil {
+		return err
+	}
+	for _, seen := range all {
+		if seen.Source == step.Source && seen.Name != step.Name && strings.HasPrefix(seen.Name, "index:") {
+			return &RenamedError{seen.Name, step.Name}
+		}
+	}
+	return s.o.Journal.Record(ctx, step)
+}
+
+// The refs by which something is kept of an address.
+func indexRef(address string) string   { return "indexes/" + hex(address) }
+func archiveRef(address string) string { return "archives/" + hex(address) }
+
+func hex(address string) string {
+	return strings.TrimPrefix(cas.Sum([]byte(address)).String(), "blake3:")
+}
+
+// keepIndex keeps an index for when it can't be fetched.
+func (s *Sources) keepIndex(ctx context.Context, address string, text []byte, x *index.Index) error {
+	body, lines, err := manifest.Split(text)
+	if err != nil {
+		return err
+	}
+	batch, err := s.o.Store.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close() // after the refs are set: until then gc leaves alone what is in it
+	if _, err := batch.PutBytes(ctx, cas.Document, body); err != nil {
+		return err
+	}
+	signatures, err := batch.PutBytes(ctx, cas.Blob, lines.Append(nil))
+	if err != nil {
+		return err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	if err := s.keep(ctx, bundle.SignaturesRef(x.ID), cas.ID{Kind: cas.Blob, Digest: signatures}); err != nil {
+		return err
+	}
+	last, err := s.o.Store.Ref(indexRef(address))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := s.keep(ctx, indexRef(address), cas.ID{Kind: cas.Document, Digest: x.ID}); err != nil || last.Digest.IsZero() || last.Digest == x.ID {
+		return err
+	}
+	// Without this each issue would leave its signatures behind.
+	return s.forget(ctx, bundle.SignaturesRef(last.Digest))
+}
+
+func (s *Sources) forget(ctx context.Context, ref string) error {
+	id, err := s.o.Store.Ref(ref)
+	if err == nil {
+		err = s.o.Store.SetRef(ctx, ref, id, cas.ID{})
+	}
+	if _, other := errors.AsType[*disk.ConflictError](err); other || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// keep makes a ref stand for an object. Who changes it at the same time has seen the source no earlier than we have.
+func (s *Sources) keep(ctx context.Context, ref string, id cas.ID) error {
+	old, err := s.o.Store.Ref(ref)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) || old == id {
+		return err
+	}
+	err = s.o.Store.SetRef(ctx, ref, old, id)
+	if _, other := errors.AsType[*disk.ConflictError](err); other {
+		return nil
+	}
+	return err
+}
+
+// keptIndex returns the index that was kept of an address.
+func (s *Sources) keptIndex(ctx context.Context, address string) ([]byte, error) {
+	id, err := s.o.Store.Ref(indexRef(address))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &OfflineError{Address: address}
+	}
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.o.Store.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	body, err := io.ReadAll(o)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := bundle.ReadSignatures(ctx, s.o.Store, s.o.Store, id.Digest)
+	if err != nil {
+		return nil, err
+	}
+	return manifest.Join(nil, body, lines), nil
+}
+
+// head reads the manifest of a bundle that has a source of its own, once, and wants the policy to admit it.
+func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
+	return s.heads.get(ctx, headKey{id, src.Where}, func() (*bundle.Bundle, error) {
+		b, err := s.readHead(ctx, id, src)
+		if err == nil && b.BundleID != id {
+			err = &MismatchError{"id", id, b.BundleID}
+		}
+		if err == nil {
+			_, err = s.o.Verify.Admit(b)
+		}
+		if err != nil {
+			if _, known := errors.AsType[*OfflineError](err); !known {
+				err = &Error{Where: src.Where, Err: err}
+			}
+			return nil, err
+		}
+		return b, nil
+	})
+}
+
+func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
+	switch {
+	case !src.Remote():
+		dir, err := isDir(s.path(src.Where))
+		if err != nil {
+			return nil, err
+		}
+		if dir {
+			return readManifest(s.path(src.Where), id)
+		}
+	case s.o.Fetch == nil:
+		at, err := s.o.Store.Ref(archiveRef(src.Where))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &OfflineError{Address: src.Where, ID: id}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return bundle.ReadStored(ctx, s.o.Store, s.o.Store, at.Digest)
+	}
+	r, err := s.open(ctx, src)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	h, _, err := readHead(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	return &bundle.Bundle{FileList: h.List, Files: h.Files}, nil
+}
+
+// open opens an archive that is a source of its own.
+func (s *Sources) open(ctx context.Context, src project.Source) (io.ReadCloser, error) {
+	if src.Remote() {
+		r, _, err := s.o.Fetch.Get(ctx, src.Where, index.MaxArchive)
+		return r, err
+	}
+	path := s.path(src.Where)
+	if _, err := isDir(path); err != nil {
+		return nil, err
+	}
+	return os.Open(path)
+}
+
+// isDir tells a directory from a file, and refuses all else: opening a FIFO waits for whoever writes to it.
+func isDir(path string) (bool, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	if !info.IsDir() && !info.Mode().IsRegular() {
+		return false, fmt.Errorf("%+q is %w", path, errNotRegular)
+	}
+	return info.IsDir(), nil
+}
+
+// readManifest reads the manifest of a bundle in a directory.
+func readManifest(dir, id string) (*bundle.Bundle, error) {
+	at, err := bundle.ManifestPath(id)
+	if err != nil {
+		return nil, err
+	}
+	space, err := ai.OpenDir(dir, id, ai.Project)
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	f, err := space.FS.Open(at)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return bundle.Read(io.LimitReader(f, maxManifest))
+}
+
+// readHead reads an archive as far as its manifest, and returns a reader of all of it.
+func readHead(ctx context.Context, r io.Reader) (*archive.Head, io.Reader, error) {
+	var read bytes.Buffer
+	var h headOnly
+	_, err := archive.Read(ctx, io.TeeReader(r, &read), &h)
+	if h.head == nil {
+		return nil, nil, err
+	}
+	return h.head, io.MultiReader(&read, r), nil
+}
+
+// A headOnly ends the reading of an archive behind its head.
+type headOnly struct{ head *archive.Head }
+
+var errEnough = errors.New("the head is enough")
+
+// Begin implements archive.Sink.
+func (h *headOnly) Begin(head *archive.Head) error {
+	h.head = head
+	return errEnough
+}
+
+// File implements archive.Sink.
+func (h *headOnly) File(archive.Entry, io.Reader) error { return errEnough }

@@ -1,0 +1,273 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/resolve"
+	"github.com/rye-build/rye/manifest/rollback"
+)
+
+// A Fetcher gets what stands at an https address, and how many bytes that are said to be (-1: nobody says), as
+// *web.Client does. More than limit are an error.
+type Fetcher interface {
+	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
+}
+
+// Options say which sources there are. Dir, Store, Verify.Trust, Journal and Now must be there.
+type Options struct {
+	Dir      string // of rye.yaml, an absolute path
+	Requires []project.Requirement
+	Fetch    Fetcher // nil: offline
+	Store    install.Store
+	Verify   bundle.VerifyOptions // what each bundle has to pass; Below is Bring's
+	Journal  *rollback.Journal
+	Now      func() time.Time
+	Progress func(bytes int64) // is told of bytes of bundles that were read, by several goroutines; nil: nobody is
+}
+
+// Sources are the sources of a project. They may be used by many goroutines at once.
+type Sources struct {
+	o       Options
+	named   map[string]project.Source
+	listing []string // where the indexes are, each once
+	indexes memo[string, *index.Index]
+	heads   memo[headKey, *bundle.Bundle]
+}
+
+type headKey struct{ id, where string }
+
+// New returns the sources that the options say. It reads nothing.
+func New(o Options) *Sources {
+	s := &Sources{o: o, named: map[string]project.Source{}}
+	for _, r := range o.Requires {
+		s.named[r.ID] = r.Source
+		if r.Source.Index && !slices.Contains(s.listing, r.Source.Where) {
+			s.listing = append(s.listing, r.Source.Where)
+		}
+	}
+	return s
+}
+
+// Versions implements resolve.Sources. A bundle that isn't there is an fs.ErrNotExist.
+func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate, error) {
+	src, err := s.of(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !src.Index {
+		b, err := s.head(ctx, id, src)
+		if err != nil {
+			return nil, err
+		}
+		requires, err := requiresOf(b)
+		if err != nil {
+			return nil, &Error{Where: src.Where, Err: err}
+		}
+		return []resolve.Candidate{candidate(b.Version, requires)}, nil
+	}
+	x, err := s.index(ctx, src.Where)
+	if err != nil {
+		return nil, err
+	}
+	entries := x.Versions(id)
+	if len(entries) == 0 {
+		return nil, &NotListedError{ID: id, Indexes: []string{src.Where}}
+	}
+	all := make([]resolve.Candidate, len(entries))
+	for i := range entries {
+		all[i] = candidate(entries[i].Version, entries[i].Requires)
+	}
+	return all, nil
+}
+
+func candidate(version string, requires []index.Require) resolve.Candidate {
+	c := resolve.Candidate{Version: version, Requires: make(map[string]semver.Range, len(requires))}
+	for _, r := range requires {
+		c.Requires[r.ID] = r.Range
+	}
+	return c
+}
+
+// requiresOf reads the ranges of a manifest.
+func requiresOf(b *bundle.Bundle) ([]index.Require, error) {
+	all := make([]index.Require, len(b.Requires))
+	for i, r := range b.Requires {
+		var err error
+		if all[i], err = index.NewRequire(r.BundleID, r.Version); err != nil {
+			return nil, fmt.Errorf("%q: %w", b.Name, err)
+		}
+	}
+	return all, nil
+}
+
+// Manifest returns which manifest a version has, and where the bundle comes from: what a lock says of it. A version that
+// had another one before is a *rollback.Error.
+func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest, project.Source, error) {
+	src, err := s.of(ctx, id)
+	if err != nil {
+		return cas.Digest{}, src, err
+	}
+	var digest cas.Digest
+	if src.Index {
+		x, err := s.index(ctx, src.Where)
+		if err != nil {
+			return cas.Digest{}, src, err
+		}
+		e := x.Find(id, version)
+		if e == nil {
+			return cas.Digest{}, src, &NotListedError{id, version, []string{src.Where}}
+		}
+		digest = e.Manifest
+	} else {
+		b, err := s.head(ctx, id, src)
+		if err != nil {
+			return cas.Digest{}, src, err
+		}
+		if b.Version != version {
+			return cas.Digest{}, src, &Error{id, version, src.Where, &MismatchError{"version", version, b.Version}}
+		}
+		digest = b.ID
+	}
+	if err := s.check(src, s.step(id, version, src, digest)); err != nil {
+		return cas.Digest{}, src, &Error{id, version, src.Where, err}
+	}
+	return digest, src, nil
+}
+
+// of finds the one source that a bundle may come from.
+func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
+	if src, ok := s.named[id]; ok {
+		return src, nil
+	}
+	var found []string
+	for _, where := range s.listing {
+		x, err := s.index(ctx, where)
+		if err != nil {
+			return project.Source{}, err
+		}
+		if len(x.Versions(id)) > 0 {
+			found = append(found, where)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return project.Source{}, &NotListedError{ID: id, Indexes: s.listing}
+	case 1:
+		return project.Source{Index: true, Where: found[0]}, nil
+	}
+	return project.Source{}, &AmbiguousSourceError{id, found}
+}
+
+// path is where a source is that has no address.
+func (s *Sources) path(where string) string {
+	return filepath.Join(s.o.Dir, filepath.FromSlash(where))
+}
+
+// place is what the journal calls a source.
+func (s *Sources) place(src project.Source) string {
+	if src.Remote() {
+		return src.Where
+	}
+	return s.path(src.Where)
+}
+
+// step is what the journal is to remember of a version that came from a source.
+func (s *Sources) step(id, version string, src project.Source, manifest cas.Digest) rollback.Step {
+	return rollback.Step{Source: s.place(src), Name: "bundle:" + id, Position: version, ID: manifest, At: s.o.Now()}
+}
+
+// remembered reports whether what comes from a source is remembered at all.
+func remembered(src project.Source) bool { return src.Index || src.Remote() }
+
+func (s *Sources) check(src project.Source, step rollback.Step) error {
+	if !remembered(src) {
+		return nil
+	}
+	return s.o.Journal.Check(step)
+}
+
+func (s *Sources) progress(bytes int64) {
+	if s.o.Progress != nil {
+		s.o.Progress(bytes)
+	}
+}
+
+// A memo remembers what was found out once. Who asks meanwhile waits; what was broken off by its context is asked again.
+type memo[K comparable, V any] struct {
+	mu    sync.Mutex
+	cells map[K]*cell[V]
+}
+
+type cell[V any] struct {
+	turn  chan struct{} // has a place for the one who finds out
+	known chan struct{} // is closed when it is known
+	value V
+	err   error
+}
+
+func (m *memo[K, V]) get(ctx context.Context, key K, find func() (V, error)) (V, error) {
+	c := m.cell(key)
+	select {
+	case <-c.known:
+		return c.value, c.err
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		var none V
+		return none, context.Cause(ctx)
+	}
+	select {
+	case <-c.known:
+		return c.value, c.err
+	default:
+	}
+	value, err := find()
+	if err != nil && ctx.Err() != nil {
+		return value, context.Cause(ctx)
+	}
+	c.value, c.err = value, err
+	close(c.known)
+	return value, err
+}
+
+func (m *memo[K, V]) cell(key K) *cell[V] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.cells[key]
+	if c == nil {
+		c = &cell[V]{turn: make(chan struct{}, 1), known: make(chan struct{})}
+		if m.cells == nil {
+			m.cells = map[K]*cell[V]{}
+		}
+		m.cells[key] = c
+	}
+	return c
+}
+
+// peek returns what was found out already.
+func (m *memo[K, V]) peek(key K) (value V, ok bool) {
+	m.mu.Lock()
+	c := m.cells[key]
+	m.mu.Unlock()
+	if c == nil {
+		return value, false
+	}
+	select {
+	case <-c.known:
+		return c.value, c.err == nil
+	default:
+		return value, false
+	}
+}

@@ -1,0 +1,280 @@
+package vendor
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// attributes is what .gitattributes says: no line end is changed, packs are merged by lines, and nobody is shown either.
+const (
+	attributesName = ".gitattributes"
+	attributes     = "* -text -diff linguist-generated\n*.pack merge=union\n"
+)
+
+// unfinished begins the name of what is being written.
+const unfinished = ".rye-tmp-"
+
+// files are the files of a directory, below which everything stays.
+type files struct {
+	root *os.Root
+	hook func(op, name string) error // sees every change before it happens, and may fail it; for tests
+}
+
+// openFiles opens a directory that is one itself.
+func openFiles(dir string) (*files, error) {
+	before, err := os.Lstat(dir)
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	// Only then is it known what was opened.
+	if after, err := root.Stat("."); err != nil || !before.IsDir() || !os.SameFile(before, after) {
+		return nil, errors.Join(&fs.PathError{Op: "open", Path: dir, Err: errLink}, root.Close())
+	}
+	return &files{root: root}, nil
+}
+
+func (f *files) do(op, name string) error {
+	if f.hook == nil {
+		return nil
+	}
+	return f.hook(op, name)
+}
+
+// A listing is what is in the directory. Names are sorted.
+type listing struct {
+	packs      []string
+	large      []string
+	unfinished []string
+	others     []string // what isn't ours; directories with a "/" behind them
+}
+
+func (f *files) list() (*listing, error) {
+	d, err := f.root.Open(".")
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	if err != nil {
+		return nil, err
+	}
+	l := new(listing)
+	for _, e := range entries {
+		name := e.Name()
+		_, isPack := packPrefix(name)
+		_, isLarge := parseLarge(name)
+		switch {
+		case e.IsDir():
+			l.others = append(l.others, name+"/")
+		case !e.Type().IsRegular():
+			l.others = append(l.others, name)
+		case isPack:
+			l.packs = append(l.packs, name)
+		case isLarge:
+			l.large = append(l.large, name)
+		case strings.HasPrefix(name, unfinished):
+			l.unfinished = append(l.unfinished, name)
+		case name != attributesName:
+			l.others = append(l.others, name)
+		}
+	}
+	for _, names := range [][]string{l.packs, l.large, l.unfinished, l.others} {
+		slices.Sort(names)
+	}
+	return l, nil
+}
+
+// open opens a regular file, and no link to one. It doesn't wait for whoever writes to a FIFO.
+func (f *files) open(name string) (*os.File, fs.FileInfo, error) {
+	for range tries {
+		r, info, err := f.openOnce(name)
+		if r != nil || err != nil {
+			return r, info, err
+		}
+	}
+	return nil, nil, &Error{name, 0, 0, errors.New("is replaced again and again")}
+}
+
+// tries is how often a file is opened that is another one each time.
+const tries = 20
+
+// openOnce returns no file and no error if somebody has replaced it meanwhile.
+func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
+	before, err := f.root.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !before.Mode().IsRegular() {
+		return nil, nil, &Error{name, 0, 0, errIrregular}
+	}
+	r, err := f.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := r.Stat()
+	// Only then is it known what was opened.
+	if err != nil || !os.SameFile(before, info) {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	return r, info, nil
+}
+
+// readPack reads a pack that was opened.
+func readPack(name string, r io.Reader, info fs.FileInfo) ([]byte, error) {
+	if info.Size() > maxPack {
+		return nil, &Error{name, 0, 0, errLarge}
+	}
+	b := make([]byte, info.Size()+1)
+	n, err := io.ReadFull(r, b)
+	if err == nil {
+		err = &Error{name, 0, 0, errors.New("the file grew while it was read")}
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return b[:n], err
+}
+
+// readFile returns the bytes of a pack, or of what is as short.
+func (f *files) readFile(name string) ([]byte, error) {
+	r, info, err := f.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	return readPack(name, r, info)
+}
+
+// create makes a file, durable but for its name.
+func (f *files) create(name string, write func(io.Writer) error) error {
+	if err := f.do("create", name); err != nil {
+		return err
+	}
+	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if err = f.do("write", name); err == nil {
+		err = write(w)
+	}
+	if err == nil {
+		err = f.do("sync", name)
+	}
+	if err == nil {
+		err = w.Sync()
+	}
+	return errors.Join(err, w.Close())
+}
+
+func (f *files) rename(from, to string) error {
+	if err := f.do("rename", to); err != nil {
+		return err
+	}
+	return f.root.Rename(from, to)
+}
+
+func (f *files) remove(name string) error {
+	if err := f.do("remove", name); err != nil {
+		return err
+	}
+	return f.root.Remove(name)
+}
+
+// sync makes the names durable. Windows has no such call, and journals names itself.
+func (f *files) sync() error {
+	if err := f.do("syncdir", "."); err != nil || runtime.GOOS == "windows" {
+		return err
+	}
+	d, err := f.root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// makeDirectory makes a directory, so that it lasts. What is above it is there.
+func makeDirectory(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	above, err := os.Open(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	return errors.Join(above.Sync(), above.Close())
+}
+
+// parallel calls do for 0 to n-1 on several goroutines. The first error keeps more from beginning, and is returned.
+func parallel(n int, do func(i int) error) error {
+	var (
+		wg    sync.WaitGroup
+		next  atomic.Int64
+		once  sync.Once
+		first error
+	)
+	// More than there are processors, for a disk takes many syncs at once almost as fast as one.
+	for range min(n, 8) {
+		wg.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := do(i); err != nil {
+					once.Do(func() { first = err })
+					next.Store(int64(n))
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// isOurs reports whether an error is about what a file is or says, and not about reading it.
+func isOurs(err error) bool {
+	_, ours := errors.AsType[*Error](err)
+	_, damaged := errors.AsType[*cas.DamagedError](err)
+	return ours || damaged
+}
+
+// hasAttributes reports whether .gitattributes is as it should be.
+func (f *files) hasAttributes() (bool, error) {
+	b, err := f.readFile(attributesName)
+	if isOurs(err) || errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return string(b) == attributes, err
+}
+
+// hashFile compares the file of a large object with its name.
+func (f *files) hashFile(id cas.ID, name string) (int64, error) {
+	r, info, err := f.open(name)
+	if err != nil {
+		return 0, err
+	}
+	o := cas.Verify(cas.Info{ID: id, Size: info.Size()}, r)
+	defer o.Close()
+	n, err := io.Copy(io.Discard, o)
+	return n, err
+}

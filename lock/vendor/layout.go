@@ -1,0 +1,183 @@
+package vendor
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// MaxObjects is how many objects a lock may name.
+const MaxObjects = 1 << 18
+
+// An Object is one that a lock names. Of a document the signatures come along; sets of them from elsewhere are merged
+// before.
+type Object struct {
+	cas.ID
+	Size       int64
+	Signatures manifest.Signatures
+}
+
+const (
+	suffix     = ".pack"
+	maxWeight  = 1 << 20 // of a pack
+	lineWeight = 100     // of a line besides its object
+)
+
+// An entry is an object or, of kind signed, what says which blob has a document's signatures.
+type entry struct {
+	cas.ID
+	size  int64
+	bytes []byte     // of a blob with signatures, which isn't in any store; else nil
+	blob  cas.Digest // of kind signed
+}
+
+func (e *entry) slot() slot { return slot{e.ID, e.blob} }
+
+// kindName is what the kind is called in a line, and what lines of one digest are sorted by.
+func (e *entry) kindName() string {
+	if e.Kind == signed {
+		return "signatures"
+	}
+	return e.Kind.String()
+}
+
+func compareEntries(a, b entry) int {
+	return cmp.Or(a.Digest.Compare(b.Digest), strings.Compare(a.kindName(), b.kindName()))
+}
+
+// A plan says which files there are to be.
+type plan struct {
+	packs   []pack
+	large   []entry
+	objects int
+	bytes   int64 // of all objects
+}
+
+// A pack is a file of small objects.
+type pack struct {
+	name    string
+	entries []entry // sorted
+}
+
+// newPlan says which files hold some objects. It depends on nothing else, and not on their order.
+func newPlan(objects []Object) (*plan, error) {
+	if len(objects) > MaxObjects {
+		return nil, fmt.Errorf("there are %d objects, and a lock has at most %d", len(objects), MaxObjects)
+	}
+	entries := make([]entry, 0, len(objects))
+	for i := range objects {
+		o := &objects[i]
+		if _, ok := cas.ParseKind(o.Kind.String()); !ok || o.Digest.IsZero() || o.Size < 0 || o.Size > manifest.MaxFileSize {
+			return nil, &ObjectError{o.ID, fmt.Errorf("no object can be this, with %d bytes", o.Size)}
+		}
+		entries = append(entries, entry{ID: o.ID, size: o.Size})
+		if len(o.Signatures) == 0 {
+			continue
+		}
+		b := o.Signatures.Append(nil)
+		if _, err := manifest.ParseSignatures(b, o.Digest); err != nil || o.Kind != cas.Document {
+			return nil, &ObjectError{o.ID, errors.Join(errors.New("these aren't its signatures"), err)}
+		}
+		d := cas.Sum(b)
+		entries = append(entries, entry{ID: cas.ID{Kind: cas.Blob, Digest: d}, size: int64(len(b)), bytes: b},
+			entry{ID: cas.ID{Kind: signed, Digest: o.Digest}, blob: d})
+	}
+	slices.SortFunc(entries, compareEntries)
+	entries, err := once(entries)
+	if err != nil {
+		return nil, err
+	}
+	p := new(plan)
+	small := make([]entry, 0, len(entries))
+	for _, e := range entries {
+		if e.Kind != signed {
+			p.objects++
+			p.bytes += e.size
+		}
+		if e.size > maxSmall {
+			p.large = append(p.large, e)
+		} else {
+			small = append(small, e)
+		}
+	}
+	if len(small) > 0 {
+		p.divide("", small)
+	}
+	return p, nil
+}
+
+// once returns sorted entries without those that are there twice, which must say the same.
+func once(entries []entry) ([]entry, error) {
+	kept := entries[:0]
+	for _, e := range entries {
+		if len(kept) == 0 || compareEntries(e, kept[len(kept)-1]) != 0 {
+			kept = append(kept, e)
+			continue
+		}
+		last := &kept[len(kept)-1]
+		if e.size != last.size || e.blob != last.blob {
+			return nil, &ObjectError{e.ID, errors.New("it was named twice, with different sizes or signatures")}
+		}
+		if last.bytes == nil {
+			last.bytes = e.bytes
+		}
+	}
+	return kept, nil
+}
+
+// divide puts small objects whose digests begin with prefix into one pack, or more.
+func (p *plan) divide(prefix string, entries []entry) {
+	var weight int64
+	for i := range entries {
+		weight += entries[i].size + lineWeight
+	}
+	if weight <= maxWeight || len(prefix) == digits-1 {
+		p.packs = append(p.packs, pack{packName(prefix), entries})
+		return
+	}
+	for len(entries) > 0 {
+		digit := nibble(entries[0].Digest, len(prefix))
+		n := slices.IndexFunc(entries, func(e entry) bool { return nibble(e.Digest, len(prefix)) != digit })
+		if n < 0 {
+			n = len(entries)
+		}
+		p.divide(prefix+string(digit), entries[:n:n])
+		entries = entries[n:]
+	}
+}
+
+// packName returns what the pack is called that has the objects whose digests begin with prefix.
+func packName(prefix string) string {
+	if prefix == "" {
+		prefix = "all"
+	}
+	return prefix + suffix
+}
+
+// packPrefix undoes packName.
+func packPrefix(name string) (prefix string, ok bool) {
+	prefix, ok = strings.CutSuffix(name, suffix)
+	if !ok || prefix == "all" {
+		return "", ok
+	}
+	return prefix, prefix != "" && len(prefix) < digits && strings.Trim(prefix, "0123456789abcdef") == ""
+}
+
+// largeName returns what the file of a large object is called.
+func largeName(id cas.ID) string { return hex(id.Digest) + "." + id.Kind.String() }
+
+// parseLarge undoes largeName.
+func parseLarge(name string) (id cas.ID, ok bool) {
+	name, kind, _ := strings.Cut(name, ".")
+	d, rest, ok := cutDigest([]byte(name))
+	if !ok || len(rest) > 0 {
+		return id, false
+	}
+	k, ok := parseKind([]byte(kind))
+	return cas.ID{Kind: k, Digest: d}, ok
+}

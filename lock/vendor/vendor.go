@@ -1,0 +1,297 @@
+package vendor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A Vendor is a directory of objects. It implements cas.Getter and what package bundle calls Refs. Any number of goroutines may use it.
+type Vendor struct {
+	files   *files
+	packs   map[string]*found // by the digits that its objects begin with
+	longest int               // of these
+	large   map[cas.ID]string
+	lines   atomic.Int64 // in all packs that were looked at
+
+	mu     sync.Mutex
+	merged map[cas.Digest][]byte // blobs that stand nowhere: the union of several sets of signatures
+}
+
+// found is a pack, and what is in it as far as anybody has looked.
+type found struct {
+	name string
+
+	mu    sync.Mutex
+	index *index // nil before
+}
+
+// An index says where the lines of a file stand. It doesn't change.
+type index struct {
+	info    fs.FileInfo // of the file that was read
+	objects map[cas.ID]place
+	signed  map[cas.Digest][]cas.Digest // blobs with the signatures of a document
+	lines   int64
+}
+
+type place struct{ at, length, no int }
+
+// Open opens a directory that Write wrote, whatever git has done with it since. It reads no file. One that isn't there
+// is fs.ErrNotExist. The caller closes it.
+func Open(dir string) (*Vendor, error) {
+	f, err := openFiles(dir)
+	if err != nil {
+		return nil, err
+	}
+	v, err := newVendor(f)
+	if err != nil {
+		return nil, errors.Join(err, f.root.Close())
+	}
+	return v, nil
+}
+
+func newVendor(f *files) (*Vendor, error) {
+	l, err := f.list()
+	if err != nil {
+		return nil, err
+	}
+	v := &Vendor{files: f, packs: make(map[string]*found, len(l.packs)), large: make(map[cas.ID]string, len(l.large))}
+	for _, name := range l.packs {
+		prefix, _ := packPrefix(name)
+		v.packs[prefix] = &found{name: name}
+		v.longest = max(v.longest, len(prefix))
+	}
+	for _, name := range l.large {
+		id, _ := parseLarge(name)
+		v.large[id] = name
+	}
+	return v, nil
+}
+
+// Close closes the directory. Objects that are open stay so.
+func (v *Vendor) Close() error { return v.files.root.Close() }
+
+// Get implements cas.Getter. Besides its errors there is *Error, about the file in which the object would be.
+func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	if ctx.Err() != nil {
+		return cas.Object{}, context.Cause(ctx)
+	}
+	if name, ok := v.large[id]; ok {
+		r, info, err := v.files.open(name)
+		if err != nil {
+			return cas.Object{}, err
+		}
+		return cas.Verify(cas.Info{ID: id, Size: info.Size()}, r), nil
+	}
+	b, err := v.small(id)
+	if errors.Is(err, errAbsent) && id.Kind == cas.Blob {
+		v.mu.Lock()
+		merged, ok := v.merged[id.Digest]
+		v.mu.Unlock()
+		if ok {
+			b, err = merged, nil
+		}
+	}
+	if err != nil {
+		return cas.Object{}, err
+	}
+	return cas.Verify(cas.Info{ID: id, Size: int64(len(b))}, io.NopCloser(bytes.NewReader(b))), nil
+}
+
+// errAbsent says that no file has an object.
+var errAbsent = fmt.Errorf("in no file of the vendor directory: %w", fs.ErrNotExist)
+
+// small returns the bytes of an object in a pack, as they are there.
+func (v *Vendor) small(id cas.ID) ([]byte, error) {
+	var b []byte
+	err := fmt.Errorf("%s: %w", id, errAbsent)
+	bad := v.search(id.Digest, func(name string, x *index, r *os.File) (stop bool, bad error) {
+		at, ok := x.objects[id]
+		if ok {
+			b, err = read(name, r, at)
+		}
+		return ok, nil
+	})
+	return b, cmp.Or(bad, err)
+}
+
+// search looks into the packs that a digest can be in, from the largest to the smallest, until look says that it has
+// found what it looked for.
+func (v *Vendor) search(d cas.Digest, look func(name string, x *index, r *os.File) (stop bool, err error)) error {
+	text := hex(d)
+	for n := range v.longest + 1 {
+		p := v.packs[text[:n]]
+		if p == nil {
+			continue
+		}
+		stop, err := v.look(p, look)
+		if stop || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look looks into a pack, which is read if it is new, or another file than it was.
+func (v *Vendor) look(p *found, look func(string, *index, *os.File) (bool, error)) (bool, error) {
+	r, info, err := v.files.open(p.name)
+	if err != nil {
+		return false, err
+	}
+	defer r.Close()
+	x, err := v.indexed(p, r, info)
+	if err != nil {
+		return false, err
+	}
+	return look(p.name, x, r)
+}
+
+func (v *Vendor) indexed(p *found, r *os.File, info fs.FileInfo) (*index, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.index
+	if x != nil && os.SameFile(x.info, info) && x.info.Size() == info.Size() && x.info.ModTime().Equal(info.ModTime()) {
+		return x, nil
+	}
+	if x != nil {
+		v.lines.Add(-x.lines)
+		p.index = nil
+	}
+	x, err := v.read(p.name, r, info)
+	if err == nil {
+		p.index = x
+	}
+	return x, err
+}
+
+// read finds out what is in a pack.
+func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error) {
+	b, err := readPack(name, r, info)
+	if err != nil {
+		return nil, err
+	}
+	x := &index{info: info, objects: make(map[cas.ID]place, len(b)/(4*lineWeight))}
+	for l, err := range lines(name, b) {
+		if err == nil && v.lines.Add(1) > maxLines {
+			err = &Error{name, l.no, 0, errMany}
+		}
+		if err != nil {
+			v.lines.Add(-x.lines)
+			return nil, err
+		}
+		x.lines++
+		if l.id.Kind != signed {
+			if _, twice := x.objects[l.id]; !twice {
+				x.objects[l.id] = place{l.at, len(l.raw), l.no}
+			}
+			continue
+		}
+		if x.signed == nil {
+			x.signed = make(map[cas.Digest][]cas.Digest)
+		}
+		// More than maxSets are an error for whoever asks for them, so that no more need be kept.
+		if blobs := x.signed[l.id.Digest]; len(blobs) <= maxSets && !slices.Contains(blobs, l.blob) {
+			x.signed[l.id.Digest] = append(blobs, l.blob)
+		}
+	}
+	return x, nil
+}
+
+// read returns the object of a line.
+func read(name string, r io.ReaderAt, at place) ([]byte, error) {
+	l := line{raw: make([]byte, at.length), no: at.no}
+	if _, err := r.ReadAt(l.raw, int64(at.at)); err != nil {
+		return nil, &Error{name, at.no, 0, err}
+	}
+	if err := l.parse(); err != nil {
+		return nil, &Error{name, at.no, 0, err}
+	}
+	return l.object(name)
+}
+
+// Ref implements bundle.Refs: "signatures/HEX" is the blob with all signature lines of a document, and "bundles/HEX" the
+// document itself.
+func (v *Vendor) Ref(name string) (cas.ID, error) {
+	what, text, _ := strings.Cut(name, "/")
+	d, rest, ok := cutDigest([]byte(text))
+	if !ok || len(rest) > 0 || what != "signatures" && what != "bundles" {
+		return cas.ID{}, fmt.Errorf("ref %+q: %w", name, fs.ErrNotExist)
+	}
+	if what == "signatures" {
+		return v.signatures(d)
+	}
+	id := cas.ID{Kind: cas.Document, Digest: d}
+	if _, ok := v.large[id]; ok {
+		return id, nil
+	}
+	_, err := v.small(id)
+	if err != nil {
+		return cas.ID{}, err
+	}
+	return id, nil
+}
+
+// signatures returns the blob with the signature lines of a document, which may be in several.
+func (v *Vendor) signatures(d cas.Digest) (cas.ID, error) {
+	var blobs []cas.Digest
+	err := v.search(d, func(_ string, x *index, _ *os.File) (bool, error) {
+		blobs = append(blobs, x.signed[d]...)
+		if len(blobs) > maxSets {
+			return false, fmt.Errorf("there are more than %d sets of signatures of %s", maxSets, d)
+		}
+		return false, nil
+	})
+	if err != nil {
+		return cas.ID{}, err
+	}
+	if len(blobs) == 0 {
+		return cas.ID{}, fmt.Errorf("signatures of %s: %w", d, errAbsent)
+	}
+	one := cas.ID{Kind: cas.Blob, Digest: blobs[0]}
+	if len(blobs) == 1 {
+		return one, nil
+	}
+	var sets []manifest.Signatures
+	for _, blob := range blobs {
+		b, err := v.small(cas.ID{Kind: cas.Blob, Digest: blob})
+		if err != nil {
+			return cas.ID{}, err
+		}
+		if cas.Sum(b) != blob {
+			return cas.ID{}, &cas.DamagedError{ID: cas.ID{Kind: cas.Blob, Digest: blob}, Found: cas.Sum(b)}
+		}
+		set, err := manifest.ParseSignatures(b, d)
+		if err != nil {
+			return cas.ID{}, err
+		}
+		sets = append(sets, set)
+	}
+	doc := manifest.Document{ID: d}
+	if err := doc.Merge(nil, sets...); err != nil {
+		return cas.ID{}, err
+	}
+	b := doc.Signatures.Append(nil)
+	one.Digest = cas.Sum(b)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.merged == nil {
+		v.merged = make(map[cas.Digest][]byte)
+	}
+	v.merged[one.Digest] = b
+	return one, nil
+}
+
+// maxSets is how many sets of signatures of one document are merged.
+const maxSets = 64

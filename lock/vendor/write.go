@@ -1,0 +1,357 @@
+package vendor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A Result says what Write did. Files are packs and large objects.
+type Result struct {
+	Files   int   // that are there now
+	Objects int   // in them, sets of signatures included
+	Bytes   int64 // of all objects
+	Written int   // files that are new or changed
+	Removed int
+}
+
+// Write makes the directory dir hold these objects and no others, which it gets from src and, as far as src lacks them,
+// from the directory itself. Files that are as they should be aren't touched, and files that it wouldn't write stay.
+// The directory is made if only it is missing.
+//
+// What nobody has is a *MissingError, with all of it; what has another size than Object says, an *ObjectError. Then
+// nothing was changed.
+func Write(ctx context.Context, dir string, objects []Object, src cas.Getter) (Result, error) {
+	return write(ctx, dir, objects, src, nil)
+}
+
+func write(ctx context.Context, dir string, objects []Object, src cas.Getter, hook func(op, name string) error) (Result, error) {
+	p, err := newPlan(objects)
+	if err != nil {
+		return Result{}, err
+	}
+	if err := makeDirectory(dir); err != nil {
+		return Result{}, err
+	}
+	f, err := openFiles(dir)
+	if err != nil {
+		return Result{}, err
+	}
+	defer f.root.Close()
+	f.hook = hook
+	// What is there is read through a Vendor of its own. It never looks at a file that was replaced: those are replaced
+	// when everything was read.
+	old, err := newVendor(f)
+	if err != nil {
+		return Result{}, err
+	}
+	w := &writer{ctx: ctx, files: f, src: src, old: old, plan: p}
+	return w.write()
+}
+
+type writer struct {
+	ctx   context.Context
+	files *files
+	src   cas.Getter
+	old   *Vendor
+	plan  *plan
+
+	mu      sync.Mutex
+	steps   []step
+	missing []cas.ID
+}
+
+// A step replaces one file. What is to be in it is written beside it before anything is replaced.
+type step struct {
+	name  string
+	also  bool // the file with the lines of both, old and new, comes first
+	loses bool // the file loses lines, so that it comes last
+}
+
+func tempOf(name string) string { return unfinished + name }
+func bothOf(name string) string { return unfinished + "both-" + name }
+
+func (w *writer) write() (Result, error) {
+	was, err := w.files.list()
+	if err != nil {
+		return Result{}, err
+	}
+	for _, name := range was.unfinished {
+		if err := w.files.remove(name); err != nil {
+			return Result{}, err
+		}
+	}
+	err = w.stage()
+	if err == nil && len(w.missing) > 0 {
+		slices.SortFunc(w.missing, func(a, b cas.ID) int { return compareEntries(entry{ID: a}, entry{ID: b}) })
+		err = &MissingError{w.missing}
+	}
+	gone := slices.DeleteFunc(slices.Concat(was.packs, was.large), w.plan.has)
+	if err == nil {
+		err = w.replace(gone)
+	}
+	if err != nil {
+		w.dropUnfinished()
+		return Result{}, err
+	}
+	r := Result{Files: len(w.plan.packs) + len(w.plan.large), Objects: w.plan.objects, Bytes: w.plan.bytes, Removed: len(gone)}
+	for _, s := range w.steps {
+		if s.name != attributesName {
+			r.Written++
+		}
+	}
+	return r, nil
+}
+
+// has reports whether a file is to be there.
+func (p *plan) has(name string) bool {
+	if id, ok := parseLarge(name); ok {
+		_, ok = slices.BinarySearchFunc(p.large, entry{ID: id}, compareEntries)
+		return ok
+	}
+	_, ok := slices.BinarySearchFunc(p.packs, name, func(p pack, name string) int { return strings.Compare(p.name, name) })
+	return ok
+}
+
+// dropUnfinished removes what was staged, as far as it can be.
+func (w *writer) dropUnfinished() {
+	for _, s := range w.steps {
+		for _, name := range []string{tempOf(s.name), bothOf(s.name)} {
+			if w.files.do("remove", name) == nil {
+				w.files.root.Remove(name)
+			}
+		}
+	}
+}
+
+// stage writes everything that is new beside what is there, so that it lasts.
+func (w *writer) stage() error {
+	packs, large := w.plan.packs, w.plan.large
+	if err := w.stageAttributes(); err != nil {
+		return err
+	}
+	return parallel(len(packs)+len(large), func(i int) error {
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		if i < len(large) {
+			return w.stageLarge(&large[i])
+		}
+		return w.stagePack(&packs[i-len(large)])
+	})
+}
+
+func (w *writer) stageAttributes() error {
+	if ok, err := w.files.hasAttributes(); ok || err != nil {
+		return err
+	}
+	return w.create(step{name: attributesName}, []byte(attributes), nil)
+}
+
+// create writes what a step needs.
+func (w *writer) create(s step, whole, both []byte) error {
+	w.mu.Lock()
+	w.steps = append(w.steps, s) // before anything is there, so that it is found
+	w.mu.Unlock()
+	put := func(name string, b []byte) error {
+		return w.files.create(name, func(to io.Writer) error { _, err := to.Write(b); return err })
+	}
+	if s.also {
+		if err := put(bothOf(s.name), both); err != nil {
+			return err
+		}
+	}
+	return put(tempOf(s.name), whole)
+}
+
+func (w *writer) stagePack(p *pack) error {
+	have, err := w.files.examine(p.name)
+	if err != nil {
+		return err
+	}
+	whole, missing, rest := have.lines(p.entries)
+	if len(missing) == 0 && bytes.Equal(whole, have.file) {
+		return nil
+	}
+	if len(missing) > 0 {
+		if whole, err = w.fill(p, have, missing); whole == nil || err != nil {
+			return err
+		}
+	}
+	s := step{name: p.name, loses: len(rest) > 0, also: len(rest) > 0 && len(missing) > 0}
+	var both []byte
+	if s.also {
+		both = append(append(both, whole...), bytes.Join(rest, nil)...)
+	}
+	return w.create(s, whole, both)
+}
+
+// fill returns the whole of a pack; nil if something is missing everywhere.
+func (w *writer) fill(p *pack, have *state, missing []entry) ([]byte, error) {
+	absent := false
+	for i := range missing {
+		e := &missing[i]
+		if e.Kind == signed {
+			have.good[e.slot()] = appendSigned(nil, e.Digest, e.blob)
+			continue
+		}
+		b, err := e.bytes, error(nil)
+		if b == nil {
+			b, err = w.get(e)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			w.lacks(e.ID)
+			absent = true
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		have.good[e.slot()] = appendLine(nil, e.ID, b)
+	}
+	if absent {
+		return nil, nil
+	}
+	whole, _, _ := have.lines(p.entries)
+	return whole, nil
+}
+
+func (w *writer) lacks(id cas.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.missing = append(w.missing, id)
+}
+
+// get returns the bytes of a small object, hashed here whatever was said of them.
+func (w *writer) get(e *entry) ([]byte, error) {
+	b, err := getFrom(w.ctx, w.src, e)
+	if err == nil || w.ctx.Err() != nil {
+		return b, err
+	}
+	if b, here := getFrom(w.ctx, w.old, e); here == nil {
+		return b, nil
+	}
+	return nil, err
+}
+
+func getFrom(ctx context.Context, src cas.Getter, e *entry) ([]byte, error) {
+	o, err := src.Get(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	if o.Size != e.size {
+		return nil, sizeError(e, o.Size)
+	}
+	b := make([]byte, 0, e.size+1)
+	for len(b) <= int(e.size) {
+		n, err := o.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	if int64(len(b)) != e.size || cas.Sum(b) != e.Digest {
+		return nil, &cas.DamagedError{ID: e.ID, Found: cas.Sum(b)}
+	}
+	return b, nil
+}
+
+func sizeError(e *entry, found int64) error {
+	return &ObjectError{e.ID, fmt.Errorf("it has %d bytes, and was said to have %d", found, e.size)}
+}
+
+func (w *writer) stageLarge(e *entry) error {
+	name := largeName(e.ID)
+	n, err := w.files.hashFile(e.ID, name)
+	if err == nil && n != e.size {
+		return sizeError(e, n)
+	}
+	if err == nil || !isOurs(err) && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	o, err := w.src.Get(w.ctx, e.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		w.lacks(e.ID)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if o.Size != e.size {
+		return errors.Join(sizeError(e, o.Size), o.Close())
+	}
+	o = cas.Verify(cas.Info{ID: e.ID, Size: e.size}, o)
+	defer o.Close()
+	w.mu.Lock()
+	w.steps = append(w.steps, step{name: name})
+	w.mu.Unlock()
+	return w.files.create(tempOf(name), func(to io.Writer) error {
+		_, err := io.Copy(to, contextReader{w.ctx, o})
+		return err
+	})
+}
+
+// A contextReader ends when its context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (r contextReader) Read(b []byte) (int, error) {
+	if r.ctx.Err() != nil {
+		return 0, context.Cause(r.ctx)
+	}
+	return r.r.Read(b)
+}
+
+// replace puts what was staged in its place. First comes what is new, then goes what isn't needed.
+func (w *writer) replace(gone []string) error {
+	if len(w.steps) == 0 && len(gone) == 0 {
+		return nil
+	}
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	for _, s := range w.steps {
+		from := tempOf(s.name)
+		if s.also {
+			from = bothOf(s.name)
+		} else if s.loses {
+			continue
+		}
+		if err := w.files.rename(from, s.name); err != nil {
+			return err
+		}
+	}
+	if err := w.files.sync(); err != nil {
+		return err
+	}
+	last := slices.DeleteFunc(slices.Clone(w.steps), func(s step) bool { return !s.loses })
+	for _, s := range last {
+		if err := w.files.rename(tempOf(s.name), s.name); err != nil {
+			return err
+		}
+	}
+	for _, name := range gone {
+		if err := w.files.remove(name); err != nil {
+			return err
+		}
+	}
+	if len(last)+len(gone) == 0 {
+		return nil
+	}
+	return w.files.sync()
+}

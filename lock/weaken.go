@@ -1,0 +1,106 @@
+package lock
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/lock/file"
+)
+
+// A Weakness is one way in which a lock asks for less than the one before, or lets more be done. Who accepts it does so
+// by its name.
+type Weakness struct {
+	Name    string       `json:"name"` // a ref, the id of a bundle, or what else the entry is called
+	Kind    WeaknessKind `json:"kind"`
+	From    string       `json:"from,omitempty"`
+	To      string       `json:"to,omitempty"`
+	Details []string     `json:"details,omitempty"` // of grants: one line for each that is wider, or why it can't be told
+}
+
+// A WeaknessKind says in which way; most are kinds of changes by package file.
+type WeaknessKind = file.Kind
+
+// The kinds that package file doesn't know.
+const (
+	GrantsWidened WeaknessKind = "grants_widened"
+	RiskRaised    WeaknessKind = "risk_raised"
+)
+
+// Weakening returns what is weaker in the lock of to than in that of from, in the order of file.Diff. New bytes by the
+// same signers are no weakness, nor is what is new or gone. Whether grants are wider is read from the items; where that
+// can't be they count as wider. An error is the context's.
+func Weakening(ctx context.Context, from, to *Side) ([]Weakness, error) {
+	var all []Weakness
+	var views [2]*ai.View
+	for _, c := range file.Weakening(file.Diff(from.lock, to.lock)) {
+		if c.Kind != file.GrantsChanged {
+			all = append(all, Weakness{Name: c.Name, Kind: c.Kind, From: c.From, To: c.To})
+			continue
+		}
+		for i, s := range [...]*Side{from, to} {
+			if views[i] == nil {
+				v, err := s.view(ctx)
+				if err != nil {
+					return nil, err
+				}
+				views[i] = v
+			}
+		}
+		wider, err := widened(ctx, from, to, views, c)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, wider...)
+	}
+	return all, nil
+}
+
+// widened compares what two states of an item want.
+func widened(ctx context.Context, from, to *Side, views [2]*ai.View, c file.Change) ([]Weakness, error) {
+	ref, err := model.ParseRef(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	var wants [2]shape.Grants
+	for i, s := range [...]*Side{from, to} {
+		it, err := s.item(ctx, views[i], ref)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			which := [...]string{"was", "is"}[i]
+			return []Weakness{{c.Name, GrantsWidened, c.From, c.To, []string{fmt.Sprintf("what it %s can't be read, so that it counts as wider: %v", which, err)}}}, nil
+		}
+		wants[i] = it.Model.Grants()
+	}
+	wider := Weakness{Name: c.Name, Kind: GrantsWidened, From: c.From, To: c.To}
+	var all []Weakness
+	for _, x := range shape.Widened(wants[0], wants[1]) {
+		if x.Kind == string(RiskRaised) {
+			all = append(all, Weakness{Name: c.Name, Kind: RiskRaised, From: wants[0].Risk, To: wants[1].Risk})
+			continue
+		}
+		wider.Details = append(wider.Details, line(x))
+	}
+	if len(wider.Details) > 0 {
+		all = append([]Weakness{wider}, all...)
+	}
+	return all, nil
+}
+
+// line is a change in words.
+func line(x shape.Item) string {
+	s := x.Kind + " " + x.Path
+	switch {
+	case x.From == nil && x.To != nil:
+		s += fmt.Sprintf(": %s", x.To)
+	case x.To == nil && x.From != nil:
+		s += fmt.Sprintf(": %s is gone", x.From)
+	case x.From != nil:
+		s += fmt.Sprintf(": %s → %s", x.From, x.To)
+	}
+	return s
+}
