@@ -248,6 +248,11 @@ func (c *creation) list() ([]byte, *manifest.FileList, error) {
 	r := c.Recipe
 	head := manifest.FileList{BundleID: r.ID, Version: r.Version, Description: r.Description, License: r.License,
 		Entrypoint: r.Entrypoint, Expires: r.Expires, Requires: r.Requires}
+	if body, ok := c.same(&head); ok {
+		list := *c.old.FileList
+		list.Signatures = nil
+		return body, &list, nil
+	}
 	body, list, err := manifest.AppendFileList(nil, &head, c.files)
 	if err != nil || c.old == nil || len(c.old.Evidence) == 0 || c.old.Subject != list.ID {
 		return body, list, err
@@ -259,6 +264,25 @@ func (c *creation) list() ([]byte, *manifest.FileList, error) {
 	}
 	head.Evidence = c.old.Evidence
 	return manifest.AppendFileList(nil, &head, c.files)
+}
+
+// same returns the body of the last manifest if it says what the new one is to say: what a document says has one form.
+func (c *creation) same(head *manifest.FileList) ([]byte, bool) {
+	if c.old == nil || len(c.old.Evidence) > 0 {
+		return nil, false
+	}
+	o := c.old.FileList
+	if o.BundleID != head.BundleID || o.Version != head.Version || o.Description != head.Description || o.License != head.License ||
+		o.Entrypoint != head.Entrypoint || !o.Expires.Equal(head.Expires) || !slices.Equal(o.Requires, sortedRequires(head.Requires)) ||
+		!slices.Equal(c.old.Files, c.files) {
+		return nil, false
+	}
+	body := c.oldRaw[len(o.Signatures.Append(nil)):]
+	return body, cas.Sum(body) == o.ID
+}
+
+func sortedRequires(all []manifest.Require) []manifest.Require {
+	return slices.SortedFunc(slices.Values(all), func(a, b manifest.Require) int { return strings.Compare(a.BundleID, b.BundleID) })
 }
 
 // finish signs the manifest and puts it in its place, last of all.
@@ -346,6 +370,7 @@ func (c *creation) write(ctx context.Context, root *os.Root) error {
 
 // readOld reads the manifest that is there. One that is none is replaced like any other.
 func (c *creation) readOld(root *os.Root) {
+	before, raw := c.old, c.oldRaw
 	c.old, c.oldRaw, c.fresh = nil, nil, false
 	fi, err := root.Lstat(c.result.Path)
 	c.fresh = errors.Is(err, fs.ErrNotExist)
@@ -354,6 +379,10 @@ func (c *creation) readOld(root *os.Root) {
 	}
 	b, err := root.ReadFile(c.result.Path)
 	if err != nil {
+		return
+	}
+	if before != nil && bytes.Equal(b, raw) {
+		c.old, c.oldRaw = before, raw
 		return
 	}
 	if old, err := bundle.Parse(b); err == nil && old.BundleID == c.Recipe.ID {

@@ -18,8 +18,9 @@
 // What is never bundled (recipe.Never) and droppings (package portable) are left out without a word.
 //
 // Whether a file may be executed the file system says, on Windows the recipe and else the last manifest. Signatures of
-// others on the same list stay, those too that are made meanwhile (Options.Lock), and so does evidence about the same files if the policy admits the manifest that
-// names it. So from the same files comes the same manifest, byte for byte, and signing it again changes nothing.
+// others on the same list stay, those too that are made meanwhile (Options.Lock), and so does evidence about the same
+// files if the policy admits the manifest that names it. So from the same files comes the same manifest, byte for byte,
+// and signing it again changes nothing.
 //
 // # What is remembered
 //

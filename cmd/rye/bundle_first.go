@@ -74,24 +74,14 @@ func (l *located) needToday() error {
 		why: []string{"a bundle of today can be made of its files"}, hint: hint, details: map[string]any{"reason": "v1", "bundle": l.id}}
 }
 
-// firstFault is about a manifest of the first format that nobody can read.
-func firstFault(c *legacy.Content) error {
-	for _, f := range c.Failures {
-		if c.Manifest == nil {
-			return f.Err
-		}
-	}
-	return nil
-}
-
 // readFirst reads a bundle of the first format as one of today, with what is wrong with its files.
 func (b *bundles) readFirst(ctx context.Context, l *located) (*legacy.Content, error) {
 	c, err := legacy.Read(ctx, l.first, l.id)
 	if err != nil {
 		return nil, err
 	}
-	if err := firstFault(c); err != nil {
-		return nil, err
+	if c.Manifest == nil {
+		return nil, c.Failures[0].Err // it can't be read
 	}
 	l.read, err = c.Bundle(ctx, []*ai.Space{librarySpace()})
 	l.has = c

@@ -160,7 +160,14 @@ func TestBundleFirstRefused(t *testing.T) {
 	} {
 		c.change()
 		h.says(exitNo, "refused|"+c.words, "bundle", "verify", "acme/old")
-		h.says(exitRefused, "", "bundle", "import", ".")
+		if name == "no manifest" {
+			h.says(exitNo, `"code":"PARSING_ERROR"|line 2`, "bundle", "inspect", "acme/old", "--json")
+		}
+		want := exitRefused
+		if name == "no manifest" {
+			want = exitNo
+		}
+		h.says(want, "", "bundle", "import", ".")
 		h.write("docs/how.md", string(how))
 		h.write(firstAt, string(manifest))
 		h.write(firstRun, string(run))

@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
@@ -20,6 +21,7 @@ func (f *fault) ofBundles() bool {
 		missing  *install.NotInstalledError
 		busy     *install.BusyError
 		pointer  *install.ManifestError
+		first    *legacy.Error
 		archived *archive.Error
 		policy   *bundle.NotAdmittedError
 		problems *create.RefusedError
@@ -39,6 +41,8 @@ func (f *fault) ofBundles() bool {
 	case errors.As(f.err, &pointer):
 		f.code, f.hint = "PARSING_ERROR", []string{"rye bundle install BUNDLE", "rye bundle remove BUNDLE"}
 		f.details = map[string]any{"path": pointer.Path}
+	case errors.As(f.err, &first):
+		f.code, f.details = "PARSING_ERROR", map[string]any{"line": first.Line, "column": first.Column}
 	case errors.As(f.err, &archived):
 		f.code = "INTEGRITY_FAILED"
 		f.hint = []string{"rye bundle export BUNDLE"}

@@ -128,3 +128,19 @@ func BenchmarkProgressAdd(b *testing.B) {
 		p.Add(1)
 	}
 }
+
+// TestProgressReached: what is told by many, and in no order, never goes back.
+func TestProgressReached(t *testing.T) {
+	var none *progress
+	if none.reached() != nil {
+		t.Error("somebody is told what nobody sees")
+	}
+	p := new(progress)
+	reached := p.reached()
+	for _, n := range []int64{5, 3, 9, 9, 1} {
+		reached(1, n)
+	}
+	if got := p.done.Load(); got != 9 {
+		t.Errorf("%d bytes, want 9", got)
+	}
+}

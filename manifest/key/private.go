@@ -23,10 +23,16 @@ type Private struct {
 // Generate makes a key from 32 bytes of random, which is crypto/rand.Reader outside tests.
 func Generate(random io.Reader) (Private, error) {
 	seed := make([]byte, ed25519.SeedSize)
-	if _, err := io.ReadFull(random, seed); err != nil {
-		return Private{}, fmt.Errorf("random bytes for a key: %w", err)
+	for {
+		if _, err := io.ReadFull(random, seed); err != nil {
+			return Private{}, fmt.Errorf("random bytes for a key: %w", err)
+		}
+		p, err := fromSeed(seed)
+		if err != nil || !strings.HasPrefix(p.Public().String(), "-") {
+			return p, err
+		}
+		// On a command line it would be taken for a flag.
 	}
-	return fromSeed(seed)
 }
 
 // fromSeed checks the public half like any other, although no seed makes a bad one.
