@@ -35,7 +35,7 @@ func trustAddCommand() command {
 }
 
 type trustAddRun struct {
-	Public    string   `arg:"" optional:"" name:"key" complete:"file" help:"A public key."`
+	Public    string   `arg:"" optional:"" name:"key" words:"" complete:"file" help:"A public key."`
 	Owner     string   `placeholder:"TEXT" help:"Whose it is."`
 	Name      string   `placeholder:"NAME" help:"What the policy calls it; without NAME it is made from the file's name or the owner."`
 	Names     []string `placeholder:"GLOB" help:"What it may vouch for."`

@@ -22,7 +22,7 @@ func trustRevokeCommand() command {
 }
 
 type trustRevokeRun struct {
-	What   string `arg:"" name:"key-or-digest" help:"A key or a digest."`
+	What   string `arg:"" name:"key-or-digest" words:"" help:"A key or a digest."`
 	Reason string `required:"" placeholder:"TEXT" help:"Why, for whoever is refused."`
 }
 

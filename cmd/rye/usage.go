@@ -99,6 +99,9 @@ func takesWords(node *kong.Node) bool {
 	return slices.ContainsFunc(node.Positional, func(p *kong.Value) bool { return p.Tag.Has("words") })
 }
 
+// keyText is the length of a public key as text, of which one in 64 begins with a minus.
+const keyText = 43
+
 // minus is about an argument that begins with a minus and is no flag: how it is written if it is none.
 func (f *fault) minus(args []string, name, word string) {
 	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, word) })
@@ -109,7 +112,10 @@ func (f *fault) minus(args []string, name, word string) {
 	f.why = []string{"words that begin with a minus come behind \"--\", and all other words with them"}
 	command := strings.Fields(name)[1:]
 	flags := slices.ContainsFunc(slices.Delete(slices.Clone(args), i, i+1), func(arg string) bool { return strings.HasPrefix(arg, "-") })
-	if !flags && len(args) > len(command) && slices.Equal(args[:len(command)], command) {
+	switch {
+	case len(args[i]) == keyText: // which there is one of
+		f.hint = []string{name + " " + joinArgs(slices.Delete(slices.Clone(args), i, i+1)[len(command):]) + " -- " + args[i]}
+	case !flags && len(args) > len(command) && slices.Equal(args[:len(command)], command):
 		f.hint = []string{name + " -- " + joinArgs(args[len(command):])}
 	}
 }
