@@ -37,6 +37,9 @@ type check struct {
 	items    map[string]ai.File // by path in the space
 	kinds    map[string]bool    // their directories
 	scanners chan *secret.Scanner
+
+	assets sync.Mutex
+	rest   []int // the files whose bytes are still to be looked through
 }
 
 // check finds everything that keeps the files from being a bundle, and which of them are items.
@@ -45,7 +48,10 @@ func (c *creation) check(ctx context.Context) error {
 	if err := k.look(ctx); err != nil {
 		return err
 	}
-	return parallel(ctx, len(c.files), func(i int) error { return k.file(ctx, &c.files[i]) })
+	if err := parallel(ctx, len(c.files), func(i int) error { return k.file(ctx, i) }); err != nil {
+		return err
+	}
+	return k.scan(ctx)
 }
 
 // look finds the items, by what is below .ai.
@@ -100,7 +106,8 @@ func (k *check) lists(raw cas.Digest) bool {
 }
 
 // file checks one file. An error is about the store or the context.
-func (k *check) file(ctx context.Context, f *manifest.File) error {
+func (k *check) file(ctx context.Context, i int) error {
+	f := &k.files[i]
 	if found, ok := secret.Named(f.Path); ok && k.Recipe.Allows(f.Path) == "" {
 		k.problem(f.Path, "", &SecretError{found})
 	}
@@ -119,12 +126,30 @@ func (k *check) file(ctx context.Context, f *manifest.File) error {
 	} else if portable.Fold(firstOf(f.Path)) == dotAI {
 		k.problem(f.Path, "", errOtherAI)
 	}
-	o, err := k.Store.Get(ctx, cas.ID{Kind: cas.Blob, Digest: f.Digest})
-	if err != nil {
-		return err
+	k.assets.Lock()
+	k.rest = append(k.rest, i)
+	k.assets.Unlock()
+	return nil
+}
+
+// scan looks through all that is no item, in the order that is cheapest for the store.
+func (k *check) scan(ctx context.Context) error {
+	ids := make([]cas.ID, len(k.rest))
+	for n, i := range k.rest {
+		ids[n] = cas.ID{Kind: cas.Blob, Digest: k.files[i].Digest}
 	}
-	defer o.Close()
-	return k.secrets(f, o)
+	look := func(n int, o cas.Object) error { return k.secrets(&k.files[k.rest[n]], o) }
+	if v, ok := k.Store.(cas.Visitor); ok {
+		return v.Visit(ctx, ids, look)
+	}
+	return parallel(ctx, len(ids), func(n int) error {
+		o, err := k.Store.Get(ctx, ids[n])
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return look(n, o)
+	})
 }
 
 // item checks what may be an item, and reports whether it is one.
