@@ -153,7 +153,13 @@ func (c *creation) collect(ctx context.Context) error {
 		return err
 	}
 	defer batch.Close()
-	o := worktree.Options{Skip: c.skip, Progress: c.Progress}
+	var mu sync.Mutex
+	o := worktree.Options{Skip: c.skip, Progress: c.Progress, File: func(path string, e cas.Entry) {
+		f := manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: c.mode(path, e.Mode)}
+		mu.Lock()
+		defer mu.Unlock()
+		c.files = append(c.files, f)
+	}}
 	if !c.Paranoid {
 		o.Cache = c.Cache
 	}
@@ -165,6 +171,7 @@ func (c *creation) collect(ctx context.Context) error {
 		if refused.More {
 			c.problem("", "", errMore)
 		}
+		c.files = nil
 		return nil
 	}
 	if err != nil {
@@ -174,16 +181,9 @@ func (c *creation) collect(ctx context.Context) error {
 		return err
 	}
 	c.result.Read = made.Read
-	c.files = make([]manifest.File, 0, made.Files)
-	err = cas.Walk(ctx, c.Store, made.ID, func(path string, e cas.Entry) error {
-		if e.Mode != cas.Dir {
-			c.files = append(c.files, manifest.File{Path: path, Digest: e.Digest, Size: e.Size, Mode: c.mode(path, e.Mode)})
-		}
-		return nil
-	})
 	slices.SortFunc(c.files, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
 	slices.Sort(c.left)
-	return err
+	return nil
 }
 
 // skip says what the bundle leaves out. In .ai it looks everywhere, because a tool's files that don't come with it

@@ -28,8 +28,9 @@ const (
 
 // A Scanner looks through files, one after the other. It keeps its memory between them.
 type Scanner struct {
-	first    [256]uint32 // which rules begin with a byte
-	second   [256]uint32 // and which have it next
+	first    [256]uint32   // which rules begin with a byte
+	second   [256]uint32   // and which have it next
+	pairs    [1 << 16]bool // whether anything begins with two bytes: nearly nothing does
 	buf      []byte
 	file     string
 	settings bool
@@ -52,6 +53,11 @@ func NewScanner() *Scanner {
 	s.first['='] |= assigns
 	s.first[':'] |= assigns
 	s.first['-'] |= begins
+	for a, rules := range s.first {
+		for b, next := range s.second {
+			s.pairs[a|b<<8] = rules&next != 0 || rules&assigns != 0 || rules&begins != 0 && b == '-'
+		}
+	}
 	return s
 }
 
@@ -65,8 +71,11 @@ func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
 	for start := true; ; start = false {
 		n, err := io.ReadFull(r, s.buf[len(s.buf):cap(s.buf)])
 		fresh := s.buf[len(s.buf) : len(s.buf)+n]
-		if start && (bytes.HasPrefix(fresh, []byte("\xff\xfe")) || bytes.HasPrefix(fresh, []byte("\xfe\xff"))) {
-			wide = true
+		if start {
+			wide = isWide(fresh)
+			if derKey(fresh) {
+				s.add(0, pemRule, "DER")
+			}
 		}
 		if wide {
 			fresh = narrowed(fresh)
@@ -94,6 +103,22 @@ func (s *Scanner) drain(r io.Reader, done bool) error {
 	}
 	_, err := io.Copy(io.Discard, r)
 	return err
+}
+
+// isWide reports whether a file that begins like this is in UTF-16, with or without a mark that says so: then every
+// other byte of ASCII is zero.
+func isWide(b []byte) bool {
+	if bytes.HasPrefix(b, []byte("\xff\xfe")) || bytes.HasPrefix(b, []byte("\xfe\xff")) {
+		return true
+	}
+	const looked = 32
+	var zero [2]int
+	for i, c := range b[:min(len(b), looked)] {
+		if c == 0 {
+			zero[i%2]++
+		}
+	}
+	return zero == [2]int{looked / 2, 0} || zero == [2]int{0, looked / 2}
 }
 
 // narrowed takes the zero bytes out of UTF-16, which leaves ASCII as it is.
@@ -139,13 +164,19 @@ func (s *Scanner) look(from, to int) int {
 	b := s.buf
 	i := from
 	for ; i < to; i++ {
+		for i < to && i+1 < len(b) && !s.pairs[uint16(b[i])|uint16(b[i+1])<<8] {
+			i++
+		}
+		if i == to {
+			break
+		}
 		m := s.first[b[i]]
 		switch {
 		case m == 0:
 			continue
 		case m&begins != 0:
 			if privateKey(b[i:]) {
-				s.add(i, "private-key", "-----BEGIN … PRIVATE KEY-----")
+				s.add(i, pemRule, "-----BEGIN … PRIVATE KEY-----")
 			}
 			continue
 		case m&assigns != 0:
@@ -215,7 +246,7 @@ func (s *Scanner) add(at int, rule, excerpt string) {
 func holdsSettings(file string) bool {
 	name := strings.ToLower(path.Base(file))
 	switch path.Ext(name) {
-	case ".env", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".toml", ".npmrc", ".pypirc", ".tfvars":
+	case ".env", ".ini", ".cfg", ".conf", ".properties", ".yaml", ".yml", ".toml", ".npmrc", ".pypirc", ".tfvars", ".sh", ".bash":
 		return true
 	}
 	return strings.HasPrefix(name, ".env.")

@@ -2,6 +2,13 @@ package secret
 
 import (
 	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	crand "crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -55,7 +62,7 @@ const (
 
 // hidden are texts with a secret, and the rule that finds it.
 func hidden() map[string]string {
-	base64 := drawn(64, alnum+"+/")
+	base64, encoding := drawn(64, alnum+"+/"), base64.StdEncoding
 	return map[string]string{
 		"key = AK" + "IA" + drawn(16, upperNum):                                            "aws",
 		"gh" + "p_" + drawn(36, alnum):                                                     "github",
@@ -87,7 +94,12 @@ func hidden() map[string]string {
 		`"api_key": "` + drawn(32, hexDigits) + `"`:                                                                                             "assignment",
 		`client.secret := "` + drawn(24, alnum) + `"`:                                                                                           "assignment",
 		`'auth-token' => '` + drawn(40, alnum+"+/") + `'`:                                                                                       "assignment",
-		"aws_secret_access_key = \"" + drawn(40, alnum+"+/") + "\"":                                                                             "assignment",
+		"data: {key: " + encoding.EncodeToString([]byte("-----BEGIN PRIV"+"ATE KEY-----\n"+base64+"\n-----END")) + "}":                          "private-key",
+		encoding.EncodeToString([]byte("-----BEGIN RSA PRIV" + "ATE KEY-----\n" + base64))[:76] + "\n" + encoding.EncodeToString([]byte("-----BEGIN RSA PRIV" + "ATE KEY-----\n" + base64))[76:]: "private-key",
+		"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\n" + base64:                      "private-key",
+		`{"kty": "OKP", "crv": "Ed25519", "d" : "` + drawn(43, urlSafe) + `"}`:                 "assignment",
+		`{"d":"` + drawn(342, urlSafe) + `", "n": "` + drawn(342, urlSafe) + `", "kty":"RSA"}`: "assignment",
+		"aws_secret_access_key = \"" + drawn(40, alnum+"+/") + "\"":                            "assignment",
 	}
 }
 
@@ -135,7 +147,7 @@ func TestPlace(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	line := "db_password: h7Kq9!vLm2\napi_key=" + drawn(32, hexDigits) + "\n"
-	for name, want := range map[string]int{"a.yaml": 2, "a.env": 2, ".env.local": 2, "a.toml": 2, "a.go": 0, "a.md": 0} {
+	for name, want := range map[string]int{"a.yaml": 2, "a.env": 2, ".env.local": 2, "a.toml": 2, "a.sh": 2, "a.go": 0, "a.md": 0} {
 		if found := scan(t, name, line); len(found) != want {
 			t.Errorf("%s: %v", name, found)
 		}
@@ -180,6 +192,10 @@ func TestHarmless(t *testing.T) {
 		"# rye:signed:v2:2026-11-20T12:00:00Z:2373fe12:sk-" + drawn(83, alnum) + ":1eed29",
 		"# rye:signed:2026-11-20T12:00:00Z:2373fe12:ab-sk-" + drawn(83, alnum) + "=:1eed29",
 		"x" + drawn(20, urlSafe) + "-sk-" + drawn(60, alnum),
+		"LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t" + drawn(80, alnum),
+		`{"kty": "OKP", "crv": "Ed25519", "x": "` + drawn(43, urlSafe) + `"}`,
+		`{"a": 1, "d": "` + drawn(43, urlSafe) + `"}`,
+		"PuTTY-User-Key-File-3 is how such a file begins",
 		`{digest: "blake3:` + drawn(64, hexDigits) + `", size: 6}`,
 	} {
 		for _, name := range []string{"a.go", "a.md"} {
@@ -293,16 +309,59 @@ func TestBoundaries(t *testing.T) {
 	}
 }
 
+// A key in DER is a file of its own.
+func TestDER(t *testing.T) {
+	_, ed, err := ed25519.GenerateKey(crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, err := ecdsa.GenerateKey(elliptic.P256(), crand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large, err := rsa.GenerateKey(crand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(b []byte, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for name, text := range map[string]string{
+		"ed": must(x509.MarshalPKCS8PrivateKey(ed)), "ec": must(x509.MarshalPKCS8PrivateKey(small)), "rsa": must(x509.MarshalPKCS8PrivateKey(large)),
+		"sec1": must(x509.MarshalECPrivateKey(small)), "pkcs1": string(x509.MarshalPKCS1PrivateKey(large)),
+		"passphrase": "\x30\x82\x05\x2d\x30\x57\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05\x0d\x30\x4a\x30",
+	} {
+		if found := scan(t, "a.bin", text); len(found) != 1 || found[0].Rule != "private-key" || found[0].Excerpt != "DER" {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+	for name, text := range map[string]string{
+		"public": must(x509.MarshalPKIXPublicKey(small.Public())), "public rsa": string(x509.MarshalPKCS1PublicKey(&large.PublicKey)),
+		"request": must(x509.CreateCertificateRequest(crand.Reader, &x509.CertificateRequest{}, small)),
+		"short":   "0\x03\x02\x01\x00", "text": "0\x0cis no sequence", "long form": "0\x84" + strings.Repeat("\x02\x01\x00", 9),
+	} {
+		if found := scan(t, "a.bin", text); len(found) != 0 {
+			t.Errorf("%s: %v", name, found)
+		}
+	}
+}
+
 func TestWide(t *testing.T) {
-	text := "\ufeffone\npassword = \"h7Kq9!vLm2\"\n"
+	text := "\ufeffone line of text\npassword = \"h7Kq9!vLm2\"\n"
 	for name, order := range map[string][2]int{"little": {0, 8}, "big": {8, 0}} {
 		var b []byte
 		for _, u := range utf16.Encode([]rune(text)) {
 			b = append(b, byte(u>>order[0]), byte(u>>order[1]))
 		}
-		found, err := NewScanner().Scan("a.txt", bytes.NewReader(b))
-		if err != nil || len(found) != 1 || found[0].Line != 2 {
-			t.Errorf("%s: %v, %v", name, found, err)
+		for _, from := range []int{0, 2} { // without the mark too
+			found, err := NewScanner().Scan("a.txt", bytes.NewReader(b[from:]))
+			if err != nil || len(found) != 1 || found[0].Line != 2 {
+				t.Errorf("%s from %d: %v, %v", name, from, found, err)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package secret
 
 import (
 	"bytes"
+	"encoding/base64"
 	"math"
 	"strings"
 )
@@ -78,10 +79,19 @@ var rules = [...]rule{
 	{"docker", "dckr_pat_", base64u, 27, 64},
 	{"age", "AGE-SECRET-KEY-1", upper | digit, 58, 58},
 	{"jwt", "eyJ", base64u, 10, 300},
+	{pemRule, "LS0tLS1CRUdJTiB", base62, 40, 0}, // base64 of a file that begins with "-----BEGIN A" to "…Z"
+	{pemRule, "PuTTY-User-Key-", digit, 1, 1},
 }
+
+// pemRule is what is said of private keys, in PEM or otherwise.
+const pemRule = "private-key"
 
 // match reports whether a token of the rule begins at b, which is behind a boundary.
 func (r *rule) match(b []byte) bool {
+	if r.name == pemRule {
+		b = b[:min(len(b), reach)]
+		return r.of == digit && bytes.Contains(b, []byte("\nPrivate-Lines: ")) || r.of != digit && encodedKey(b)
+	}
 	b = b[len(r.prefix):]
 	n := 0
 	for n < len(b) && n <= r.most && setOf(b[n])&r.of != 0 {
@@ -176,6 +186,60 @@ func privateKey(b []byte) bool {
 	return false
 }
 
+// encodedKey reports whether base64 of a PEM private key begins at b, as Kubernetes and CI systems keep one.
+func encodedKey(b []byte) bool {
+	text := make([]byte, 0, 512)
+	for _, c := range b {
+		if setOf(c)&base62 != 0 || c == '+' || c == '/' {
+			text = append(text, c)
+		} else if c != '\n' && c != '\r' && c != ' ' {
+			break
+		}
+		if len(text) == cap(text) {
+			break
+		}
+	}
+	pem := make([]byte, base64.RawStdEncoding.DecodedLen(len(text)))
+	n, _ := base64.RawStdEncoding.Decode(pem, text[:len(text)&^3])
+	return privateKey(pem[:n])
+}
+
+// derKey reports whether a file that begins like this is a private key in DER: a sequence that begins with the version
+// of PKCS #8 and an algorithm, of SEC 1 and the octets of the key, or of PKCS #1 and a large number; or PKCS #8
+// with a passphrase.
+func derKey(b []byte) bool {
+	inner, ok := sequence(b)
+	if !ok {
+		return false
+	}
+	if at, ok := bytes.CutPrefix(inner, []byte{2, 1}); ok && len(at) > 3 && at[0] <= 1 {
+		_, algorithm := sequence(at[1:])
+		return algorithm || at[0] == 1 && at[1] == 4 || at[0] == 0 && at[1] == 2 && at[2] > 0x80
+	}
+	algorithm, ok := sequence(inner)
+	return ok && bytes.HasPrefix(algorithm, []byte("\x06\x09\x2a\x86\x48\x86\xf7\x0d\x01\x05"))
+}
+
+// sequence returns what is in a sequence of DER, or its beginning.
+func sequence(b []byte) ([]byte, bool) {
+	if len(b) < 12 || b[0] != 0x30 {
+		return nil, false
+	}
+	switch b[1] {
+	case 0x81:
+		return b[3:], true
+	case 0x82:
+		return b[4:], true
+	}
+	return b[2:], b[1] < 0x80
+}
+
+// jwkKey reports whether the value of the member "d" at b[i] is the private half of a JSON web key.
+func jwkKey(b []byte, i int, value []byte) bool {
+	near := b[max(0, i-reach):min(len(b), i+reach)]
+	return len(value) >= 40 && count(value, base64u) == len(value) && mixed(value, 3.5) && bytes.Contains(near, []byte(`"kty"`))
+}
+
 // urlPassword reports whether "://user:password@" is at b.
 func urlPassword(b []byte) bool {
 	b = b[len("://"):]
@@ -204,6 +268,9 @@ func assigned(b []byte, i int, settings bool) (name []byte, at int, ok bool) {
 	// Most names end otherwise.
 	if len(name) == 0 || !bytes.ContainsRune([]byte("degnstyDEGNSTY"), rune(name[len(name)-1])) {
 		return nil, 0, false
+	}
+	if len(name) == 1 && name[0] == 'd' && jwkKey(b, i, valueAfter(b, i+1, false)) {
+		return name, at, true
 	}
 	var flat [behind]byte
 	n := 0

@@ -80,7 +80,16 @@ func newCached(t testing.TB) *cached {
 func (c *cached) run() (Result, statcache.Stats) {
 	c.t.Helper()
 	cache := statcache.Open(c.db, statcache.Options{Now: c.clock.now, Limit: c.limit})
-	r := importInto(c.t, &c.store, c.dir, Options{Cache: cache, portable: c.way})
+	var mu sync.Mutex
+	told := map[string]cas.Entry{}
+	r := importInto(c.t, &c.store, c.dir, Options{Cache: cache, portable: c.way, File: func(path string, e cas.Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, twice := told[path]; twice {
+			c.t.Errorf("%s is told twice", path)
+		}
+		told[path] = e
+	}})
 	cache.Close(c.t.Context())
 	s := cache.Stats(c.t.Context())
 	var plain cas.Memory
@@ -89,6 +98,16 @@ func (c *cached) run() (Result, statcache.Stats) {
 	}
 	if s.Hits+s.Misses != r.Files || s.Misses != r.Read {
 		c.t.Errorf("%+v does not fit %+v", s, r)
+	}
+	err := cas.Walk(c.t.Context(), &c.store, r.ID, func(path string, e cas.Entry) error {
+		if e.Mode != cas.Dir && told[path] != e {
+			c.t.Errorf("%s is %+v, and was told to be %+v", path, e, told[path])
+		}
+		delete(told, path)
+		return nil
+	})
+	if err != nil || len(told) > 0 {
+		c.t.Errorf("told, and not in the tree: %v, %v", told, err)
 	}
 	missing := 0
 	for id := range reachable(c.t, &c.store, r.ID) {

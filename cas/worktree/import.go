@@ -23,6 +23,9 @@ type Options struct {
 	// Skip says what else is left out, by the path relative to the directory, "/"-separated. It is called from
 	// several goroutines.
 	Skip func(path string, dir bool) bool
+	// File is told of each file that is in the tree, by its path relative to the directory, in no order and from several
+	// goroutines: whoever wants a list needn't read the trees again.
+	File func(path string, e cas.Entry)
 	// Progress is told the files and bytes done so far. It is called often, from several goroutines, and the
 	// numbers of one call may be older than those of the one before.
 	Progress func(files, bytes int64)

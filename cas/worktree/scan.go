@@ -323,6 +323,12 @@ func (m *importer) done(w *worker, d *dir) error {
 
 // makeTree puts the tree of a directory of which everything is known.
 func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
+	if m.File != nil {
+		for i := range d.files {
+			f := &d.files[i]
+			m.File(join(d.rel, f.name), cas.Entry{Name: f.name, Mode: f.mode, Digest: f.digest, Size: f.size})
+		}
+	}
 	if !d.fresh && d.unchanged() {
 		w.ids = append(w.ids[:0], cas.ID{Kind: cas.TreeKind, Digest: d.old.Tree()})
 		missing, err := m.batch.Missing(m.ctx, w.ids)
