@@ -3,6 +3,8 @@ package bundle_test
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,7 +65,7 @@ func (s *saying) say(keys ...key.Private) map[string]bundle.Source {
 	for _, e := range list.Evidence {
 		content := s.proof
 		if e.Type != bundle.TypeEnvelope && e.Name != "provenance.dsse.json" {
-			content = []byte("{}")
+			content = p.get(p.evidence["sbom.cdx.json"].Digest)
 		}
 		tar = append(tar, tarEntry("evidence/"+e.Name, cas.File, sized(content, e.Size))...)
 	}
@@ -149,13 +151,26 @@ func TestMutateSigned(t *testing.T) {
 		}
 		try("drop file", name, full, all, places, alice, bob)
 	}
+	for _, name := range []string{".ai/policy.yaml", ".ai/keys/x.pem", ".ai/vendor/x", ".ai/bundles/x/manifest.yaml", ".ai/Threads/x", ".ai/Config/x"} {
+		all := append(slices.Clone(b.p.all), manifest.File{Path: name, Digest: cas.Sum([]byte("nothing")), Size: 7, Mode: cas.File})
+		b.p.put([]byte("nothing"))
+		at := filepath.Join(b.dir, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte("nothing"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+		try("place", name, full, all, everywhere, alice, bob)
+	}
+	for _, name := range []string{".AI/tools/x.py", ".Ai", ".ai"} {
+		files := []manifest.File{{Path: name, Digest: cas.Sum([]byte("nothing")), Size: 7, Mode: cas.File}}
+		try("place", name, manifest.FileList{BundleID: "acme/demo", Version: "1.0.0"}, files, everywhere, alice, bob)
+	}
 	b.heads(full, try)
 	b.envelopes(full)
 
 	least := map[string]int{"mode in directory": 7, "mode in archive": 2, "mode in store": 2, "path in directory": 10, "path in archive": 5, "path in store": 5,
 		"drop file in directory": 4, "drop file in archive": 3, "drop file in store": 3, "id in directory": 1}
 	for op, n := range map[string]int{"stranger": 80, "digest": 12, "larger": 12, "smaller": 11, "swap digests": 10, "ref of an asset": 7, "no ref": 3, "other ref": 3,
-		"other kind": 3, "no version": 3, "other version": 3, "type": 2, "drop evidence": 2, "head": 2, "head under provenance": 5, "envelope": 16} {
+		"other kind": 3, "no version": 3, "other version": 3, "type": 2, "drop evidence": 2, "head": 2, "head under provenance": 5, "envelope": 16, "place": 9} {
 		for _, where := range everywhere {
 			least[op+" in "+where] = n
 		}

@@ -73,11 +73,16 @@ func fullPack(t testing.TB) *pack {
 	p := newPack(t)
 	p.files["docs/tool.bin"] = &fstest.MapFile{Data: bytes.Repeat([]byte{0, 1, 0xfe}, 300), Mode: 0o755}
 	p.signItems(alice)
-	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, []byte("{}"))
+	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, partsOf(p.make(fullHead()).list.Subject))
 	p.prove("provenance.dsse.json", bundle.TypeEnvelope, provenanceOf(t, p.make(fullHead()).list.Subject, alice, bob))
 	p.make(fullHead(), alice, bob)
 	slices.SortFunc(p.all, func(a, b manifest.File) int { return strings.Compare(a.Path, b.Path) })
 	return p
+}
+
+// partsOf is as much of a list of parts as says what it is about.
+func partsOf(subject cas.Digest) []byte {
+	return fmt.Appendf(nil, `{"metadata": {"component": {"hashes": [{"alg": "SHA-256", "content": "x"}, {"alg": "BLAKE3", "content": %q}]}}}`, attest.DigestsOf(subject)["blake3"])
 }
 
 func fullHead() manifest.FileList {

@@ -148,6 +148,7 @@ type Attested struct {
 	manifest.Evidence
 	Signers []key.Public // of provenance that holds
 	Beside  bool         // it is none of the manifest's, but one of VerifyOptions.Statements
+	parts   bool         // a list of parts of this very bundle; looked at where one is required
 }
 
 // ErrNoTrust is returned where nobody is said to be trusted: then nothing can be verified.
@@ -160,6 +161,7 @@ var ErrNoTrust = errors.New("verifying needs a policy or signers to trust")
 //   - each item: that it is one of the ref and version that the manifest gives, and no file is one without; its own
 //     signature, which for a tool of several files covers them as well. One of the first format counts where policy
 //     accepts it and the manifest, which lists the item's digest, is itself admitted
+//   - that no file stands where a bundle never has any: .ai/policy.yaml, .ai/keys and the like (recipe.Never), .AI
 //   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand
 //   - the evidence: that it is as the manifest says, and of what is required that it holds; and statements beside it
 //
@@ -182,6 +184,19 @@ func Verify(ctx context.Context, src Source, o VerifyOptions) (*Report, error) {
 	sortFailures(r.Failures)
 	slices.SortFunc(r.Vouched, func(a, b Vouched) int { return cmp.Compare(a.Path, b.Path) })
 	return r, nil
+}
+
+// Find finds the key of somebody who is trusted, by its fingerprint.
+func (o *VerifyOptions) Find(f key.Fingerprint) (key.Public, bool) {
+	if o.Trust != nil {
+		return o.Trust.Find(f)
+	}
+	for _, k := range o.Signers {
+		if k.Fingerprint() == f {
+			return k, true
+		}
+	}
+	return key.Public{}, false
 }
 
 // trust is whom the options say to trust. Signers are put into a policy, so that there is one way to decide.
@@ -236,6 +251,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	if err != nil {
 		return err
 	}
+	items.places()
 	b := l.bundle
 	err = parallel(ctx, len(b.Files), func(i int) error {
 		good, err := items.file(ctx, &b.Files[i])

@@ -27,7 +27,7 @@ const ProvenanceType = "https://slsa.dev/provenance/v1"
 
 // evidence looks at the evidence that the manifest names, and at what was required of it.
 func (v *verification) evidence(ctx context.Context) error {
-	var why []error // no provenance held
+	why := map[string][]error{} // what is there of what is required doesn't hold
 	for i := range v.look.bundle.Evidence {
 		e := v.look.bundle.Evidence[i]
 		b, err := v.proof(ctx, &e)
@@ -44,14 +44,20 @@ func (v *verification) evidence(ctx context.Context) error {
 		if e.Type == TypeEnvelope {
 			a.Signers, err = v.provenance(b, v.look.bundle.Subject)
 			if err != nil {
-				why = append(why, fmt.Errorf("%+q: %w", e.Name, err))
+				why[Provenance] = append(why[Provenance], fmt.Errorf("%+q: %w", e.Name, err))
+			}
+		}
+		if v.asksParts(&e) {
+			err = partsAbout(e.Type, b, v.look.bundle.Subject)
+			if a.parts = err == nil; err != nil {
+				why[SBOM] = append(why[SBOM], fmt.Errorf("%+q: %w", e.Name, err))
 			}
 		}
 		v.report.Evidence = append(v.report.Evidence, a)
 	}
 	v.statements()
 	for _, what := range v.options.Require {
-		v.require(what, why)
+		v.require(what, why[what])
 	}
 	return nil
 }
@@ -73,8 +79,8 @@ func (v *verification) require(what string, why []error) {
 	have := func(good func(Attested) bool) bool { return slices.ContainsFunc(v.report.Evidence, good) }
 	switch what {
 	case SBOM:
-		if !have(func(a Attested) bool { return a.Type == TypeCycloneDX || a.Type == TypeSPDX }) {
-			v.fail(&Failure{Check: CheckEvidence, Expected: SBOM})
+		if !have(func(a Attested) bool { return a.parts }) {
+			v.fail(&Failure{Check: CheckEvidence, Expected: SBOM, Err: errors.Join(why...)})
 		}
 	case Provenance:
 		if !have(func(a Attested) bool { return len(a.Signers) > 0 }) {
@@ -87,6 +93,11 @@ func (v *verification) require(what string, why []error) {
 
 var errRequire = errors.New("only an sbom and provenance can be required")
 
+// asksParts reports whether a list of parts has to be understood, because one is required.
+func (v *verification) asksParts(e *manifest.Evidence) bool {
+	return isParts(e.Type) && e.Size <= maxParts && slices.Contains(v.options.Require, SBOM)
+}
+
 // proof reads one file of evidence; of those that needn't be understood nothing is kept.
 func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte, error) {
 	o, err := v.look.getter.Get(ctx, cas.ID{Kind: cas.Blob, Digest: e.Digest})
@@ -97,7 +108,7 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 	if o.Size != e.Size {
 		return nil, fmt.Errorf("has %d bytes: the manifest says %d", o.Size, e.Size)
 	}
-	if e.Type != TypeEnvelope || e.Size > attest.MaxEnvelope {
+	if !v.asksParts(e) && (e.Type != TypeEnvelope || e.Size > attest.MaxEnvelope) {
 		_, err := io.Copy(io.Discard, stopping{ctx, o})
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -94,6 +95,51 @@ func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 	}
 	return paths
 }
+
+// places looks for files where a bundle never has any: beside the directories of kinds what only a project or a user
+// has, and what is in .ai, or in the directory of a kind, where upper and lower case are one. Whoever verifies may see
+// them elsewhere than whoever uses them.
+func (s *items) places() {
+	last, why := "", error(nil)
+	for i := range s.v.look.bundle.Files {
+		p := s.v.look.bundle.Files[i].Path
+		first, rest, _ := strings.Cut(p, "/")
+		dir := first
+		if first == dotAI {
+			dir, _, _ = strings.Cut(rest, "/")
+			dir = dotAI + "/" + dir
+		}
+		if dir != last { // sorted paths are mostly where the one before was
+			last, why = dir, s.misplaced(dir)
+		}
+		if why != nil {
+			s.v.fail(&Failure{Check: CheckManifest, Path: p, Err: why})
+		}
+	}
+}
+
+func (s *items) misplaced(dir string) error {
+	name, in := strings.CutPrefix(dir, dotAI+"/")
+	switch {
+	case !in && dir != dotAI && strings.EqualFold(dir, dotAI):
+		return errOtherCase
+	case !in:
+		return nil
+	case name == "" || recipe.Never(name):
+		return errNever
+	}
+	for _, k := range s.view.Kinds() {
+		if name != k.Dir && strings.EqualFold(name, k.Dir) {
+			return errOtherCase
+		}
+	}
+	return nil
+}
+
+var (
+	errNever     = errors.New("what stands here is never part of a bundle")
+	errOtherCase = errors.New("is among items where upper and lower case are one, and not elsewhere")
+)
 
 // file looks at one file, and reports whether it is the one of the manifest.
 func (s *items) file(ctx context.Context, f *manifest.File) (good bool, err error) {

@@ -24,7 +24,7 @@ import (
 func TestVerify(t *testing.T) {
 	p := newPack(t)
 	p.signItems(alice)
-	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, []byte("{}"))
+	p.prove("sbom.cdx.json", bundle.TypeCycloneDX, partsOf(p.make(manifest.FileList{Entrypoint: "tool:acme/hello"}).list.Subject))
 	p.make(manifest.FileList{Entrypoint: "tool:acme/hello"}, alice, eve)
 	for name, src := range p.sources() {
 		o := p.options()
@@ -380,7 +380,16 @@ func TestVerifyProvenance(t *testing.T) {
 			[]string{"evidence: expected provenance, found none: \"p.json\": "}},
 		"no envelope":  {[]string{"provenance"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeEnvelope, []byte("{}")) }, []string{"evidence: expected provenance, found none: \"p.json\": "}},
 		"not required": {nil, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeEnvelope, []byte("{}")) }, nil},
-		"nothing":      {[]string{"sbom", "provenance", "magic"}, func(*pack, cas.Digest) {}, []string{"evidence: expected sbom", "evidence: expected provenance", "evidence: expected magic, found none: only an sbom and provenance can be required"}},
+		"another's parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, partsOf(cas.Sum(nil))) },
+			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts is about something else"}},
+		"no parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, []byte("{")) },
+			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts can't be read"}},
+		"parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeSPDX, spdxOf(s, "DESCRIBES")) }, nil},
+		"a part of them": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeSPDX, spdxOf(s, "CONTAINS")) },
+			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts is about something else"}},
+		"parts of the other kind": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, spdxOf(s, "DESCRIBES")) },
+			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts is about something else"}},
+		"nothing": {[]string{"sbom", "provenance", "magic"}, func(*pack, cas.Digest) {}, []string{"evidence: expected sbom", "evidence: expected provenance", "evidence: expected magic, found none: only an sbom and provenance can be required"}},
 	} {
 		p := newPack(t)
 		p.signItems(alice)
@@ -396,6 +405,11 @@ func TestVerifyProvenance(t *testing.T) {
 			failures(t, name+" in "+where, verify(t, src, o), c.want...)
 		}
 	}
+}
+
+func spdxOf(subject cas.Digest, relation string) []byte {
+	return fmt.Appendf(nil, `{"packages": [{"SPDXID": "SPDXRef-X", "checksums": [{"algorithm": "BLAKE3", "checksumValue": %q}]}],
+		"relationships": [{"spdxElementId": "SPDXRef-DOCUMENT", "relationshipType": %q, "relatedSpdxElement": "SPDXRef-X"}]}`, attest.DigestsOf(subject)["blake3"], relation)
 }
 
 // TestVerifyEveryByte changes each byte of a manifest and of what it lists.

@@ -68,7 +68,10 @@ func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error
 	}
 	names := map[string]bool{}
 	for _, f := range listing.Files {
-		names[f.ID] = true
+		// What the library alone has isn't pinned unless something reaches it.
+		if !f.Space.Builtin {
+			names[f.ID] = true
+		}
 	}
 	for i := range s.lock.Pins {
 		if ref := s.lock.Pins[i].Ref; ref.Kind == config {

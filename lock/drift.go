@@ -33,7 +33,7 @@ const (
 // A Difference is one thing in the working tree that isn't what is pinned.
 type Difference struct {
 	Kind            DriftKind
-	Ref             model.Ref // the pinned item that it is about; of what is unpinned, that item
+	Ref             model.Ref // the pinned item that it is about; of what is unpinned, that item; zero where a name is no item's
 	Path            string    // in the project's space; "" for an extractor from elsewhere
 	Expected, Found cas.Digest
 	OnlyLineEndings bool  // with other line ends it would be what is pinned
@@ -50,6 +50,9 @@ func (d *Difference) Error() string {
 	case Unpinned:
 		return fmt.Sprintf("%q: %q isn't in the lock and would count", d.Ref, d.Path)
 	case Unreadable:
+		if d.Ref == (model.Ref{}) {
+			return d.Err.Error()
+		}
 		return fmt.Sprintf("%q: %v", d.Ref, d.Err)
 	}
 	s := fmt.Sprintf("%q: %q is locked as %s, and is %s", d.Ref, d.Path, d.Expected.Short(), d.Found.Short())

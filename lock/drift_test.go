@@ -120,7 +120,7 @@ unpinned "tool:acme/base/fetch": "tools/acme/base/fetch.sh" isn't in the lock an
 		"a config": {change: func(w *world, p fstest.MapFS) { p["config/more.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")} }, refs: []string{hello},
 			want: `unpinned "config:more": "config/more.yaml" isn't in the lock and would count`},
 		"config that can't be read": {change: func(w *world, p fstest.MapFS) { p["config/more.YAML"] = &fstest.MapFile{} }, refs: []string{hello},
-			want: `unreadable ":": "project/config/more.YAML": has the extension ".YAML", which a config has in lower case`},
+			want: `unreadable "project/config/more.YAML": has the extension ".YAML", which a config has in lower case`},
 		"not pinned": {refs: []string{"tool:acme/unused"}, want: `"tool:acme/unused" isn't in the lock`},
 	} {
 		t.Run(name, func(t *testing.T) {

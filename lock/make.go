@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -42,10 +43,16 @@ type Request struct {
 	Update    []string          // bundles to bring to the newest version that is allowed; Library is one of them
 	UpdateAll bool
 	Resolve   bool // choose versions anew although the requirements are those of Old
+	// User says that it is the user's own lock. Its bundles are of those that are installed; nobody requires them, and
+	// none is in the lock that no item reaches.
+	User      bool
+	Installed []file.Bundle // sorted by id; what each requires is among them
 	Sources   Sources
 	Files     cas.Getter // where Sources brings bundles to
 	Pinned    *Set       // Old with all that it names; may be nil. It is asked where a bundle can't be had but for its pinned items
 	Library   *ai.Space
+	// Ready is told which bundles there will be, once they are here and before any item is looked at; nil: nobody is.
+	Ready func(bundles []file.Bundle) error
 	// View puts what there is besides over the system spaces it is given; done is called when the view isn't needed any
 	// more.
 	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
@@ -79,14 +86,22 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.Ready != nil {
+		if err := r.Ready(bundles); err != nil {
+			return nil, err
+		}
+	}
 	view, admit, done, err := r.View(ctx, append(system, r.Library))
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.Roots, Store: r.Store, Progress: r.Progress})
+	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.Roots, User: r.User, Store: r.Store, Progress: r.Progress})
 	if err != nil {
 		return nil, err
+	}
+	if r.User {
+		bundles = m.reached(bundles)
 	}
 	m.Lock = &file.Lock{
 		Requires: r.Project.Requires, Bundles: bundles, Pins: m.Closure.Pins,
@@ -127,8 +142,44 @@ func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
 	return resolve.Resolve(ctx, r.Sources, request)
 }
 
+// reached leaves the bundles that something is pinned from, and what these require.
+func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
+	at := map[string]int{}
+	for i, b := range bundles {
+		at[b.ID] = i
+	}
+	used := make([]bool, len(bundles))
+	var use func(id string)
+	use = func(id string) {
+		i, ok := at[id]
+		if !ok || used[i] {
+			return
+		}
+		used[i] = true
+		for _, n := range m.Bundles[i].Requires {
+			use(n.BundleID)
+		}
+	}
+	for i := range m.Closure.Pins {
+		if id, ok := strings.CutPrefix(m.Closure.Pins[i].From, file.System); ok {
+			use(id)
+		}
+	}
+	var with []*bundle.Bundle
+	for i, b := range bundles {
+		if used[i] {
+			left, with = append(left, b), append(with, m.Bundles[i])
+		}
+	}
+	m.Bundles = with
+	return left
+}
+
 // choose returns the bundles of the lock, sorted by id. What has not changed asks nobody.
 func (r *Request) choose(ctx context.Context, m *Made) ([]file.Bundle, error) {
+	if r.User {
+		return r.Installed, nil
+	}
 	updates := r.UpdateAll || slices.ContainsFunc(r.Update, func(id string) bool { return id != Library })
 	if !updates && !r.Resolve && slices.EqualFunc(sortedRequires(r.Project.Requires), r.Old.Requires, sameRequirement) {
 		settled, err := r.settled(ctx)
@@ -188,7 +239,21 @@ func (r *Request) settled(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	return ok && len(used) == len(r.Old.Bundles), nil
+	return ok && len(used) == len(r.Old.Bundles) && r.placed(), nil
+}
+
+// placed reports whether every bundle of the old lock comes from where its requirements let it come from: the source
+// that is named for it, or else one of the indexes. What somebody has written into the lock alone is asked for nowhere.
+func (r *Request) placed() bool {
+	named, indexes := map[string]project.Source{}, map[project.Source]bool{}
+	for _, need := range r.Old.Requires {
+		named[need.ID] = need.Source
+		indexes[need.Source] = need.Source.Index
+	}
+	return !slices.ContainsFunc(r.Old.Bundles, func(b file.Bundle) bool {
+		from, ok := named[b.ID]
+		return ok && b.Source != from || !ok && !indexes[b.Source]
+	})
 }
 
 // bring brings the bundles, those first that others need, and returns their spaces in the order of their ids.
@@ -227,7 +292,7 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 			below = append(below, spaces[j])
 		}
 		m.Bundles[i], err = r.Sources.Bring(ctx, b, below)
-		if _, offline := errors.AsType[*source.OfflineError](err); offline && r.pinned(b) != nil {
+		if r.pinned(b) != nil && elsewhere(err) {
 			// All that is pinned is here, as where it was vendored; what isn't can't be pinned now.
 			m.Bundles[i], spaces[i] = r.pinned(b), r.Pinned.space(file.System+b.ID)
 			return nil
@@ -244,6 +309,13 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		}
 	}
 	return spaces, nil
+}
+
+// elsewhere reports whether a bundle is neither here nor to be had: offline, or from a source that isn't there, as a
+// directory beside the project on another machine.
+func elsewhere(err error) bool {
+	_, offline := errors.AsType[*source.OfflineError](err)
+	return offline || errors.Is(err, fs.ErrNotExist)
 }
 
 // pinned returns a bundle of the old lock that is there, nil if it isn't.

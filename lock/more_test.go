@@ -98,12 +98,20 @@ func TestMoreLibrary(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	delete(other, "tools/rye/core/runtimes/python_script_runtime.py")
+	// Config that the library alone has is nobody's who doesn't ask for it.
+	other["config/own.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
 	// A file that was added to a tree after the set was made is found when it is used.
 	s, err := lock.NewSet(t.Context(), l, cas.Sum(b), lock.SetOptions{Objects: w, Std: space})
 	if err != nil {
 		t.Fatal(all(err))
 	}
 	u := w.use(s)
+	if err := s.CheckConfig(t.Context(), u.view, u.admit); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Config(t.Context(), u.view, u.admit, "own"); err == nil || err.Error() != `"config:own" isn't in the lock` {
+		t.Errorf("got %v", err)
+	}
 	other[lib+"more.py"] = &fstest.MapFile{Data: []byte("x = 1\n")}
 	_, err = u.state(t.Context(), ref("tool:"+python))
 	if e, ok := errors.AsType[*lock.MismatchError](err); !ok || e.What != "tree" {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
@@ -20,12 +21,30 @@ import (
 // full is a world with everything that a lock can say.
 func full(t testing.TB) *world {
 	w := shop(t)
+	w.std = small(t)
 	w.files["user"] = files{"knowledge/mine/me.md": note("mine/me"), "tools/mine/far/far.py": pyTool("mine/far/far"), "tools/mine/far/__init__.py": ""}
 	w.files["project"]["tools/rye/core/extractors/prompt_extractor.yaml"] = prompt
 	w.files["project"]["prompts/acme/hi.txt"] = "# Hi\n"
 	w.policy = "\noverride:\n  - \"**\"\n"
 	w.roots = append(w.roots, "knowledge:mine/me", "tool:mine/far/far", "prompt:acme/hi", "knowledge:acme/idle")
 	return w.build()
+}
+
+// small is a library that is read quickly, with a runtime that brings a file along.
+func small(t testing.TB) *ai.Space {
+	t.Helper()
+	library := fstest.MapFS{}
+	for name, text := range map[string]string{
+		"tools/rye/core/primitives/subprocess.yaml":  tool("rye/core/primitives/subprocess", "null"),
+		"tools/rye/core/primitives/http_client.yaml": tool(http, "null"),
+		"tools/rye/core/runtimes/bash_runtime.yaml":  tool(bash, "rye/core/primitives/subprocess"),
+		"tools/rye/core/runtimes/python_script_runtime.yaml": tool(python, "rye/core/primitives/subprocess",
+			"anchor: {enabled: true, mode: auto, markers_any: [__init__.py], root: tool_dir, lib: lib/python}"),
+		"tools/rye/core/runtimes/lib/python/_launch.py": "x = 1\n",
+	} {
+		library[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	return &ai.Space{Label: file.FromStd, FS: library, Builtin: true}
 }
 
 func (w *world) full() (*file.Lock, []byte) {

@@ -237,6 +237,9 @@ func (p *parts) place(library *library, wrong *findings) {
 		case !system:
 			// Where a file stands doesn't depend on those beside it.
 			at = place{pin.From, pin.Path, pin.Size, pin.Mode, pin.Files}
+			if err = checkPlace(pin); err != nil {
+				break
+			}
 			if err = p.checkTree(pin); err != nil {
 				at.files = cas.Digest{}
 				p.places[pin.Ref] = at

@@ -87,3 +87,7 @@ func (s *Side) getter() cas.Getter {
 
 // Lock returns what the lock says, which isn't to be changed.
 func (s *Side) Lock() *file.Lock { return s.lock }
+
+// Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What isn't to be had
+// is an error when it is read.
+func (s *Side) Space(label string) *ai.Space { return s.space(label) }

@@ -312,8 +312,9 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"chain", "commands", "directive-format", "errors", "extractors", "items", "keys", "knowledge-format", "overview",
-		"policy", "search-syntax", "signing", "spaces", "store", "threat-model", "tool-format", "what-to-commit"}
+	want := []string{"bundles", "chain", "ci", "coming-from", "commands", "directive-format", "errors", "extractors", "items", "keys",
+		"knowledge-format", "lock", "overview", "policy", "search-syntax", "signing", "sources", "spaces", "store", "threat-model",
+		"tool-format", "vendoring", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 // A Store is where bundles are kept, as *disk.Store is.
@@ -244,10 +243,6 @@ func change(ctx context.Context, store Store, name string, next func(old cas.ID)
 // KeepSignatures adds the signatures of a bundle to those that the store has. Those that it can't read are as good as
 // not there.
 func KeepSignatures(ctx context.Context, store Store, b *bundle.Bundle, o bundle.VerifyOptions) error {
-	var known sign.Keys
-	if o.Trust != nil {
-		known = o.Trust.Find
-	}
 	return change(ctx, store, bundle.SignaturesRef(b.ID), func(old cas.ID) (cas.ID, error) {
 		have, err := bundle.ReadSignatures(ctx, store, store, b.ID)
 		if ctx.Err() != nil {
@@ -257,7 +252,7 @@ func KeepSignatures(ctx context.Context, store Store, b *bundle.Bundle, o bundle
 			have = nil
 		}
 		doc := b.Document
-		if err := doc.Merge(known, b.Signatures, have); err != nil {
+		if err := doc.Merge(o.Find, b.Signatures, have); err != nil {
 			return cas.ID{}, err
 		}
 		if len(doc.Signatures) == 0 {

@@ -155,7 +155,7 @@ func TestEmbed(t *testing.T) {
 	b := demo(t, "1.4.0")
 	envelope := attested(t, b, Inside, alice)
 	put(envelope)
-	sbom := []byte("{}")
+	sbom := fmt.Appendf(nil, `{"metadata": {"component": {"hashes": [{"alg": "BLAKE3", "content": %q}]}}}`, attest.DigestsOf(b.Subject)["blake3"])
 	put(sbom)
 	body, _, err := Embed(b, Evidence(Name, bundle.TypeEnvelope, []byte("an old one")), Evidence("sbom.cdx.json", bundle.TypeCycloneDX, sbom))
 	if err != nil {

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,6 +50,13 @@ type Pattern struct {
 
 // order is the order of the fields.
 var order = []string{"id", "version", "description", "license", "entrypoint", "expires", "include", "exclude", "assets", "executable", "allow-secret", "requires"}
+
+//go:embed schema.json
+var schema string
+
+// Schema returns the JSON Schema of bundle.yaml, for editors. What it accepts may still be refused: it knows neither
+// portable paths nor ranges of versions.
+func Schema() string { return schema }
 
 // New returns the recipe of a directory without bundle.yaml.
 func New(id, version string) (*Recipe, error) {

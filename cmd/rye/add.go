@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
@@ -27,10 +28,19 @@ func addCommand() command {
 }
 
 type addRun struct {
-	Bundle string `arg:"" help:"The id of a bundle, and with @RANGE which versions will do."`
-	From   string `placeholder:"PLACE" complete:"file" help:"The directory, archive or address of this one bundle."`
-	Index  string `placeholder:"PLACE" complete:"file" help:"The directory or address of a list of versions."`
+	Bundle string   `arg:"" help:"The id of a bundle, and with @RANGE which versions will do."`
+	From   string   `placeholder:"PLACE" complete:"file" help:"The directory, archive or address of this one bundle."`
+	Index  string   `placeholder:"PLACE" complete:"file" help:"The directory or address of a list of versions."`
+	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item first, which uses the bundle. May be given again."`
 	changeFlags
+	keyFlag
+}
+
+func (c *addRun) complete(_ context.Context, a *app, name, _ string) []candidate {
+	if name == "key" {
+		return completeKeys(a)
+	}
+	return nil
 }
 
 // changeFlags are those of every command that changes rye.yaml, or which versions are used.
@@ -100,7 +110,7 @@ func (c *addRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 	}
 	ans := &changeAnswer{Bundle: id, Range: versions, Source: src.Where}
-	return ans, c.change(ctx, l, ans, nil)
+	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, keyFlag: c.keyFlag})
 }
 
 // source is where the bundle comes from: what the flags say, or what rye.yaml says of it already.
@@ -157,8 +167,12 @@ func (l *locking) relative(where string) (string, error) {
 }
 
 func badRequirement(text string, err error) error {
-	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q: %s", text, err), hint: []string{"rye add ID@^1.2 --from DIR"},
-		details: map[string]any{"bundle": text}}
+	id, _, _ := strings.Cut(text, "@")
+	f := &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q: %s", text, err), details: map[string]any{"bundle": text}}
+	if portable.CheckID(id) == nil && id != lock.Library { // else no range will do
+		f.hint = []string{"rye add " + quoteArg(id+"@^1.2")}
+	}
+	return f
 }
 
 // compatible is the range of the newest version that there is, and of what is compatible with it.
@@ -183,15 +197,14 @@ func (l *locking) compatible(ctx context.Context, id string, src ryeyaml.Source)
 
 // editing opens the project to change its rye.yaml; nobody else changes it until unlock.
 func (a *app) editing(ctx context.Context) (*locking, func(), error) {
-	p, err := a.project()
-	if err != nil {
-		return nil, nil, err
-	}
-	unlock, err := lockPolicy(ctx, filepath.Join(p.root, markerFile))
+	unlock, err := a.alone(ctx, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	l, err := a.locking(false)
+	if err == nil && l.found.root.marker != markerFile {
+		l.yaml, err = ryeyaml.Parse(nil, a.running()) // an empty one that can be written
+	}
 	if err != nil {
 		unlock()
 		return nil, nil, err
@@ -201,19 +214,16 @@ func (a *app) editing(ctx context.Context) (*locking, func(), error) {
 
 // change makes the lock of a changed rye.yaml, and writes both: first rye.yaml, so that a process that dies between
 // leaves a lock that rye lock --check finds behind.
-func (c *changeFlags) change(ctx context.Context, l *locking, ans *changeAnswer, update []string) error {
+func (c *changeFlags) change(ctx context.Context, l *locking, ans *changeAnswer, run *lockRun) error {
 	before, err := readSmall(filepath.Join(l.dir, markerFile), maxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	after := l.yaml.Format()
-	ans.Edited = string(before) != string(after)
-	run := &lockRun{Accept: c.Accept, DryRun: c.DryRun}
-	if update != nil {
-		run.Update, run.Names = true, update
-	}
+	edited := string(before) != string(after)
+	run.Accept, run.DryRun = c.Accept, c.DryRun
 	run.before = func() error {
-		if !ans.Edited {
+		if !edited {
 			return nil
 		}
 		d, err := confine(l.dir, 0o777)
@@ -221,10 +231,13 @@ func (c *changeFlags) change(ctx context.Context, l *locking, ans *changeAnswer,
 			return err
 		}
 		defer d.close()
-		return d.write(markerFile, 0o644, before == nil, after)
+		err = d.write(markerFile, 0o644, before == nil, after)
+		ans.Edited = err == nil
+		return err
 	}
 	ans.lockAnswer = newLockAnswer(run)
 	_, err = run.make(ctx, l, ans.lockAnswer)
+	ans.Edited = ans.Edited || err == nil && edited // of a dry run
 	return err
 }
 
@@ -257,14 +270,18 @@ func (c *removeRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	ans := &changeAnswer{Bundle: c.Bundle}
-	return ans, c.change(ctx, l, ans, nil)
+	err = c.change(ctx, l, ans, &lockRun{})
+	if f, ok := errors.AsType[*fault](err); ok && len(ans.Problems) > 0 {
+		f.hint = []string{"rye why " + quoteArg(c.Bundle)}
+	}
+	return ans, err
 }
 
 func updateCommand() command {
 	return command{
 		path: "update", group: "lock", help: "Bring bundles to the newest versions that rye.yaml allows.",
-		more: "Without a name all of them. It is rye lock --update; rye outdated says what there is.\n\nExamples:\n\n    rye update\n    rye update acme/base\n" +
-			"    rye update acme/base@^3",
+		more: "Without a name all of them. It is rye lock --update; rye outdated says what there is. What rye.yaml doesn't allow is allowed by " +
+			"another range there: rye add acme/base@^3.\n\nExamples:\n\n    rye update\n    rye update acme/base\n    rye update --dry-run",
 		aka: []string{"upgrade", "up"},
 		new: func() runner { return new(updateRun) }, schema: "lock/1", output: &lockAnswer{},
 	}
@@ -325,7 +342,7 @@ func (*outdatedRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := l.open(); err != nil {
 		return nil, err
 	}
-	chosen, err := lock.Choose(ctx, l.request())
+	chosen, err := lock.Choose(ctx, l.request(ctx))
 	if err != nil {
 		return nil, err
 	}

@@ -86,7 +86,7 @@ func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 		return err
 	}
 	if c.Output == "-" {
-		return nil, write(a.term.data)
+		return nil, l.changed(write(a.term.data))
 	}
 	if ans.File == "" {
 		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
@@ -96,12 +96,36 @@ func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	if err := writeFile(file, 0o644, false, write); err != nil {
-		return nil, err
+		return nil, l.changed(err)
 	}
 	ans.Digest = sum.Digest().String()
 	p.Done()
 	a.term.note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, counted(int64(ans.Files), "file"), byteSize(float64(ans.Bytes)))
 	return ans, nil
+}
+
+// changed says which file of a project isn't what the manifest says, where that is what is wrong: nothing in a store is.
+func (l *located) changed(err error) error {
+	if l.where != inProject || l.read == nil {
+		return err
+	}
+	path := ""
+	if bad, ok := errors.AsType[*cas.DamagedError](err); ok {
+		for i := range l.read.Files {
+			if l.read.Files[i].Digest == bad.ID.Digest {
+				path = l.read.Files[i].Path
+			}
+		}
+	} else if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		if _, listed := l.read.File(bad.Path); listed {
+			path = bad.Path
+		}
+	}
+	if path == "" {
+		return err
+	}
+	return &fault{code: "INTEGRITY_FAILED", exit: exitRefused, err: err, message: fmt.Sprintf("%q is not what the manifest of %q says", path, l.id),
+		hint: []string{"rye bundle verify " + quoteArg(l.id), "rye bundle create " + quoteArg(l.id)}, details: map[string]any{"path": path, "bundle": l.id}}
 }
 
 // toWrite is the path of a file that is to be written, in a directory that is there.

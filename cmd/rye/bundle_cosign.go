@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func bundleCosignCommand() command {
@@ -87,17 +90,17 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := b.whole(ctx, l); err != nil {
 		return nil, err
 	}
-	doc, had := l.read.Document, len(l.read.Signatures)
-	if err := doc.Merge(v.options.Trust.Find, l.read.Signatures); err != nil {
+	doc, had := l.read.Document, l.read.Signatures
+	if err := doc.Merge(v.options.Find, had); err != nil {
 		return nil, err
 	}
-	if err := doc.Sign(k.Private, a.clock().UTC().Truncate(time.Second)); err != nil {
+	if err := signBeside(&doc, k.Private, v.options.Find, a.clock().UTC().Truncate(time.Second)); err != nil {
 		return nil, err
 	}
 	l.read.FileList.Document = doc
 	ans := bundleCosigned{Bundle: l.read.BundleID, Version: l.read.Version, Manifest: l.read.ID.String(), Key: k.Public().Fingerprint().String(),
-		Changed: len(doc.Signatures) != had}
-	if err := b.writeSignatures(ctx, l, v); err != nil {
+		Changed: !slices.Equal(doc.Signatures, had)}
+	if err := b.writeSignatures(ctx, l, v, k.Public()); err != nil {
 		return nil, err
 	}
 	doc = l.read.Document
@@ -110,6 +113,31 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 		a.term.warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
 	}
 	return ans, nil
+}
+
+// signBeside adds a key's signature to those of others. Lines of keys that nobody here knows give way to it: anybody can
+// write as many as there is room for.
+func signBeside(d *manifest.Document, k key.Private, known sign.Keys, at time.Time) error {
+	err := d.Sign(k, at)
+	if !errors.Is(err, sign.ErrTooMany) {
+		return err
+	}
+	alone := *d
+	alone.Signatures = nil
+	if err := alone.Sign(k, at); err != nil {
+		return err
+	}
+	return d.Merge(withKey(known, k.Public()), alone.Signatures, d.Signatures)
+}
+
+// withKey knows one more key.
+func withKey(known sign.Keys, own key.Public) sign.Keys {
+	return func(f key.Fingerprint) (key.Public, bool) {
+		if f == own.Fingerprint() {
+			return own, true
+		}
+		return known(f)
+	}
 }
 
 // checkContent verifies a bundle, but for who has signed its manifest so far.
@@ -142,13 +170,13 @@ func (b *bundles) checkContent(ctx context.Context, l *located, v *vouching) err
 
 // writeSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
 // have made meanwhile.
-func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching) error {
+func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching, own key.Public) error {
 	body, err := l.read.Body()
 	if err != nil {
 		return err
 	}
 	if l.where == inProject {
-		if err := b.changeManifest(ctx, l, l.read.ID, body, v, nil); err != nil {
+		if err := b.changeManifest(ctx, l, l.read.ID, body, withKey(v.options.Find, own), nil); err != nil {
 			return err
 		}
 	}
@@ -168,7 +196,7 @@ func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching) 
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
 // whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
 // when nothing but the disk stands in the way.
-func (b *bundles) changeManifest(ctx context.Context, l *located, was cas.Digest, body []byte, v *vouching, first func(*confined) error) error {
+func (b *bundles) changeManifest(ctx context.Context, l *located, was cas.Digest, body []byte, known sign.Keys, first func(*confined) error) error {
 	at, err := bundle.ManifestPath(l.id)
 	if err != nil {
 		return err
@@ -186,7 +214,7 @@ func (b *bundles) changeManifest(ctx context.Context, l *located, was cas.Digest
 		return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
 	}
 	if now.ID == l.read.ID {
-		if err := l.read.Merge(v.options.Trust.Find, l.read.Signatures, now.Signatures); err != nil {
+		if err := l.read.Merge(known, l.read.Signatures, now.Signatures); err != nil {
 			return err
 		}
 	}

@@ -254,7 +254,7 @@ func (m *making) make(ctx context.Context) (answer, error) {
 
 // sign adds our signature to the manifest.
 func (m *making) sign(d *manifest.Document) error {
-	if err := d.Sign(m.key.Private, m.app.clock().UTC().Truncate(time.Second)); err != nil {
+	if err := signBeside(d, m.key.Private, m.trust.exam().Find, m.app.clock().UTC().Truncate(time.Second)); err != nil {
 		return err
 	}
 	m.doc = *d

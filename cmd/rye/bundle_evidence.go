@@ -195,7 +195,7 @@ func (b *bundles) embed(ctx context.Context, l *located, k signer, name, kind st
 	at := path.Join(path.Dir(home), name)
 	was := l.read.ID
 	l.read.FileList = list
-	err = b.changeManifest(ctx, l, was, body, v, func(d *confined) error {
+	err = b.changeManifest(ctx, l, was, body, withKey(v.options.Find, k.Public()), func(d *confined) error {
 		if err := d.write(at, 0o644, false, doc); err != nil {
 			return err
 		}

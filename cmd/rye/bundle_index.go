@@ -32,7 +32,7 @@ func bundleIndexCommand() command {
 			"change counts the index on, and if nothing changed nothing is written. It is believed by whoever's policy lets this key vouch for " +
 			"index:NAME; what is listed in it is verified by its own signatures all the same.\n\nExamples:\n\n" +
 			"    rye bundle index dist --name acme/bundles\n    rye bundle index dist --expires 2027-01-31 --key release",
-		aka: []string{"bundle publish", "index"},
+		aka: []string{"bundle publish", "publish", "index"},
 		new: func() runner { return new(bundleIndexRun) }, schema: "bundle-index/1", output: bundleIndexed{},
 	}
 }
@@ -106,6 +106,15 @@ func (c *bundleIndexRun) run(ctx context.Context, a *app) (answer, error) {
 	var err error
 	if x.expires, err = parseDate("--expires", c.Expires); err != nil {
 		return nil, err
+	}
+	if !x.expires.IsZero() && !x.expires.After(a.clock()) {
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--expires is %q, which is past: nobody would take such an index", c.Expires)}
+	}
+	switch fi, err := os.Stat(dir.value); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &fault{code: codeFiles, exit: exitMissing, err: err, message: fmt.Sprintf("there is no directory %q", c.Dir), details: map[string]any{"path": dir.value}}
+	case err == nil && !fi.IsDir():
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a file, and an index is made of the archives in a directory", c.Dir)}
 	}
 	if x.bundles, err = a.bundles(); err != nil {
 		return nil, err
@@ -400,8 +409,14 @@ func (x *indexing) journal() *rollback.Journal { return x.bundles.app.lists().jo
 
 // write puts the index in its place. Another process that was the first to make one keeps its own.
 func (x *indexing) write(ctx context.Context, first bool, text []byte, doc *index.Index) error {
-	step := rollback.Step{Source: x.dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID, ByName: true, At: x.bundles.app.clock()}
-	if err := x.journal().Record(ctx, step); err != nil {
+	now := x.bundles.app.clock()
+	steps := []rollback.Step{{Source: x.dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID, ByName: true, At: now}}
+	for i := range doc.Entries {
+		// What was listed, and no longer is, doesn't come back as another bundle either.
+		e := &doc.Entries[i]
+		steps = append(steps, rollback.Step{Source: x.dir, Name: "bundle:" + e.ID, Position: e.Version, ID: e.Manifest, At: now})
+	}
+	if err := x.journal().Record(ctx, steps...); err != nil {
 		return err
 	}
 	err := writeFile(x.file, 0o644, first, bytesOf(text))

@@ -138,7 +138,7 @@ func (b *bundles) takeProject(ctx context.Context, l *located, v *vouching) (cas
 	defer r.Close()
 	report, err := b.take(ctx, &located{where: inArchive, place: l.place, file: r, read: l.read}, v)
 	if err != nil {
-		return cas.Digest{}, err
+		return cas.Digest{}, l.changed(err)
 	}
 	return report.ID, nil
 }

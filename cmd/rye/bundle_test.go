@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // A bundleHome is a project, a home, and a clock.
@@ -237,12 +238,12 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &located{where: inProject, id: "acme", dir: h.dir, read: read}
-	if err := b.writeSignatures(t.Context(), l, v); err != nil {
+	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
 		t.Error(err)
 	}
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
 	h.rye(exitDone, "bundle", "create")
-	if err := b.writeSignatures(t.Context(), l, v); classify(err).code != "CONFLICT" {
+	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); classify(err).code != "CONFLICT" {
 		t.Errorf("%v", err)
 	}
 }
@@ -288,13 +289,44 @@ func TestBundleTwoSigners(t *testing.T) {
 	}
 }
 
+// TestBundleStrangersSignatures: lines that anybody can write leave room for ours.
+func TestBundleStrangersSignatures(t *testing.T) {
+	h := newBundleHome(t)
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	good, err := readManifest(h.dir, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := good.Body()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines manifest.Signatures
+	for i := range sign.MaxLines {
+		line := good.Signatures[0]
+		if err := line.Key.UnmarshalText(fmt.Appendf(nil, "%064x", i+1)); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	for _, verb := range []string{"create", "cosign"} {
+		h.write(".ai/bundles/acme/manifest.yaml", string(manifest.Join(nil, body, lines)))
+		h.rye(exitNo, "bundle", "verify")
+		if out := h.rye(exitDone, "bundle", verb, "--json"); verb == "cosign" && !strings.Contains(out, `"signatures":16,"changed":true,"allowed":true`) {
+			t.Errorf("%s: %s", verb, out)
+		}
+		h.rye(exitDone, "bundle", "verify")
+	}
+}
+
 func TestChangedLines(t *testing.T) {
 	long := strings.Repeat("x\n", 40)
 	for _, c := range []struct{ was, is, want string }{
-		{"a\nb\nc\n", "a\nB\nc\n", "line 2: 1 line become 1|- b|+ B"},
-		{"a\nb\n", "a\nb\nc\n", "line 3: 0 lines become 1|+ c"},
-		{"a\na\n", "a\n", "line 2: 1 line become 0|- a"},
-		{"", long, "line 1: 0 lines become 40|" + strings.Repeat("+ x|", mostChanged) + "and 28 lines more"},
+		{"a\nb\nc\n", "a\nB\nc\n", "from line 2: 1 line before, 1 now|- b|+ B"},
+		{"a\nb\n", "a\nb\nc\n", "from line 3: 0 lines before, 1 now|+ c"},
+		{"a\na\n", "a\n", "from line 2: 1 line before, 0 now|- a"},
+		{"", long, "from line 1: 0 lines before, 40 now|" + strings.Repeat("+ x|", mostChanged) + "and 28 lines more"},
 	} {
 		if got := strings.Join(changedLines([]byte(c.was), []byte(c.is)), "|"); got != c.want {
 			t.Errorf("%q, %q: %s\nwant %s", c.was, c.is, got, c.want)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +13,7 @@ import (
 // signerFlags say whom to believe instead of a policy.
 type signerFlags struct {
 	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Believe this key instead of the policy: 43 characters, a PEM file, or the name of a kept key. May be given again."`
-	Threshold int      `placeholder:"N" help:"How many of the keys must have signed the bundle."`
+	Threshold *int     `placeholder:"N" help:"How many of the keys must have signed the bundle."`
 }
 
 // A vouching is whom a command believes about bundles: a policy, or keys.
@@ -28,7 +27,7 @@ type vouching struct {
 func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 	v := &vouching{names: map[string]string{}}
 	if len(c.Signer) == 0 {
-		if c.Threshold != 0 {
+		if c.Threshold != nil {
 			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.behind("--signer PUBKEY")}}
 		}
 		var err error
@@ -46,7 +45,10 @@ func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 	if a.globals.Trust != "" || a.env(envTrust) != "" {
 		return nil, &fault{code: codeValidation, message: "--signer is believed instead of a policy, and there is --trust or " + envTrust + " too"}
 	}
-	v.options.Now, v.options.Threshold = a.now().UTC(), cmp.Or(c.Threshold, 1)
+	v.options.Now, v.options.Threshold = a.now().UTC(), 1
+	if c.Threshold != nil {
+		v.options.Threshold = *c.Threshold // none at all is no number of signatures
+	}
 	for _, arg := range c.Signer {
 		k, err := a.signerKey(ctx, arg)
 		if err != nil {
@@ -63,7 +65,7 @@ func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 		v.options.Signers = append(v.options.Signers, k)
 	}
 	if n := len(v.options.Signers); v.options.Threshold < 1 || v.options.Threshold > n {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, and there are %s", c.Threshold, counted(int64(n), "key")),
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, with %s", v.options.Threshold, counted(int64(n), "key")),
 			why: []string{"it is from 1 to the number of keys that --signer gives"}}
 	}
 	return v, nil

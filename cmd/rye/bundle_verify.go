@@ -117,7 +117,7 @@ func (c *bundleVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 	v, err := c.vouching(ctx, a)
 	if err != nil {
 		f := classify(err)
-		if len(c.Signer) > 0 || c.Threshold != 0 {
+		if len(c.Signer) > 0 || c.Threshold != nil {
 			return nil, f // the flags make no sense: there was no question yet
 		}
 		return nil, f.asked()
@@ -342,21 +342,35 @@ func (r *bundleReport) hints(all []*bundle.Failure) (hints []string) {
 			hints = append(hints, "rye trust check "+quoteArg("bundle:"+r.Bundle))
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+quoteArg(r.Bundle)+" --allow-extra")
-		case bundle.CheckItem:
-			if r.Where == inProject {
-				hints = append(hints, "rye verify "+quoteArg(cmp.Or(f.Ref, f.Path)))
-			}
+		}
+		if r.Where == inProject {
+			hints = append(hints, r.mends(f)...)
 		}
 		if f.OnlyLineEndings {
 			hints = append(hints, "echo '.ai/** -text' >> .gitattributes")
-		}
-		if r.Where == inProject && (f.Check == bundle.CheckDigest || f.Check == bundle.CheckSize || f.Check == bundle.CheckMissing) {
-			hints = append(hints, "rye bundle create "+quoteArg(r.Bundle))
 		}
 	}
 	slices.Sort(hints)
 	hints = slices.Compact(hints)
 	return hints[:min(len(hints), 4)]
+}
+
+// mends are the commands that make a bundle of the project what it should be.
+func (r *bundleReport) mends(f *bundle.Failure) []string {
+	switch f.Check {
+	case bundle.CheckItem:
+		return []string{"rye verify " + quoteArg(cmp.Or(f.Ref, f.Path))}
+	case bundle.CheckDigest, bundle.CheckSize, bundle.CheckMode, bundle.CheckMissing, bundle.CheckVersion:
+		return []string{"rye bundle create " + quoteArg(r.Bundle)}
+	case bundle.CheckEvidence:
+		switch f.Expected {
+		case bundle.SBOM:
+			return []string{"rye bundle sbom " + quoteArg(r.Bundle) + " --embed"}
+		case bundle.Provenance:
+			return []string{"rye bundle attest " + quoteArg(r.Bundle) + " --embed"}
+		}
+	}
+	return nil
 }
 
 func (r *bundleReport) name() string {

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/lock"
@@ -46,6 +48,7 @@ func (f *fault) ofLocks() bool {
 	case errors.As(f.err, &conflict):
 		f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": conflict.ID, "version": conflict.Version}
 		f.exit, f.hint = exitRefused, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
+		f.conflict(conflict)
 	case errors.As(f.err, &none):
 		f.code, f.details = codeItem, map[string]any{"bundle": none.Path[len(none.Path)-1].ID}
 		if errors.As(f.err, &unlisted) && len(unlisted.Indexes) == 0 {
@@ -72,7 +75,8 @@ func (f *fault) ofLocks() bool {
 		var refs []string
 		for _, it := range std.Items {
 			refs = append(refs, it.Ref.String())
-			f.why = append(f.why, (&lock.StdError{Items: []lock.StdItem{it}}).Error())
+			_, why, _ := strings.Cut((&lock.StdError{Items: []lock.StdItem{it}}).Error(), ": ")
+			f.why = append(f.why, why)
 		}
 		f.details = map[string]any{"reason": "library", "items": refs}
 	case errors.As(f.err, &missing):
@@ -105,6 +109,23 @@ func (f *fault) ofLocks() bool {
 	return true
 }
 
+// conflict tells both ways to what doesn't fit, each on a line, and the other problems there are.
+func (f *fault) conflict(first *versions.ConflictError) {
+	f.message = fmt.Sprintf("%q %s doesn't suit everybody", first.ID, first.Version)
+	for _, way := range []versions.Path{first.Holds, first.Against} {
+		if len(way) > 0 {
+			f.why = append(f.why, way.String())
+		}
+	}
+	if all, ok := f.err.(interface{ Unwrap() []error }); ok {
+		for _, other := range all.Unwrap() {
+			if other != error(first) && len(f.why) < mostTold {
+				f.why = append(f.why, other.Error())
+			}
+		}
+	}
+}
+
 // missingObject says that bytes aren't here, who needs them, and how to get them.
 func (f *fault) missingObject(id, by string) {
 	f.code, f.hint = codeItem, []string{"rye fetch"}
@@ -120,17 +141,41 @@ func (f *fault) closure(e *closure.Error) {
 	}
 	f.code, f.message = gravest(codes), fmt.Sprintf("the project can't be locked: %s", counted(int64(len(e.Problems)), "problem"))
 	f.details = map[string]any{"problems": len(e.Problems)}
-	// Items that only lack a signature can be signed at once; of one that was changed there are three ways on.
-	unsigned := "rye lock --sign"
-	for i, p := range e.Problems {
-		if p.Ref == (model.Ref{}) || codes[i] != "UNSIGNED" && codes[i] != "INTEGRITY_FAILED" {
-			f.hint = []string{"rye check", "rye verify"}
-			return
+	if slices.ContainsFunc(e.Problems, func(p *closure.Problem) bool { return isDamaged(p.Err) }) {
+		f.hint = []string{"rye vendor --check", "rye store fsck"}
+		return
+	}
+	refs, ok := unsignedRefs(e)
+	if !ok {
+		f.hint = []string{"rye check", "rye verify"}
+		if e.Problems[0].Space == nil {
+			f.hint = []string{"rye ls"}
 		}
-		unsigned += " " + quoteArg(p.Ref.String())
+		return
+	}
+	unsigned := "rye lock --sign"
+	for _, ref := range refs {
+		unsigned += " " + quoteArg(ref)
 	}
 	f.hint = []string{unsigned}
-	if ref := quoteArg(e.Problems[0].Ref.String()); codes[0] == "INTEGRITY_FAILED" {
+	if ref := quoteArg(refs[0]); codes[0] == "INTEGRITY_FAILED" {
 		f.hint = []string{"rye diff " + ref, unsigned, "rye restore " + ref}
 	}
+}
+
+// unsignedRefs are the items that only lack a signature over what they are now; ok is false if anything else is wrong.
+// These can be signed at once.
+func unsignedRefs(err error) (refs []string, ok bool) {
+	e, ok := errors.AsType[*closure.Error](err)
+	if !ok {
+		return nil, false
+	}
+	for _, p := range e.Problems {
+		code := classify(p.Err).code
+		if p.Ref == (model.Ref{}) || code != "UNSIGNED" && code != "INTEGRITY_FAILED" {
+			return nil, false
+		}
+		refs = append(refs, p.Ref.String())
+	}
+	return refs, len(refs) > 0
 }

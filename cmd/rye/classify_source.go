@@ -2,6 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 
 	"github.com/rye-build/rye/lock/index"
 	sources "github.com/rye-build/rye/lock/source"
@@ -51,5 +54,29 @@ func (f *fault) ofSources() bool {
 	default:
 		return false
 	}
+	return true
+}
+
+// ofPlaces recognises that a place that rye.yaml names isn't what it is named for: there is no index, or no bundle.
+func (f *fault) ofPlaces() bool {
+	var source *sources.Error
+	var file *fs.PathError
+	if !errors.As(f.err, &source) || !errors.As(source.Err, &file) || !errors.Is(file, fs.ErrNotExist) {
+		return false
+	}
+	id, ofBundle := strings.CutPrefix(file.Path, markerDir+"/bundles/")
+	switch {
+	case file.Path == index.File:
+		f.message = fmt.Sprintf("%q is no index of bundles: there is no %s in it", source.Where, index.File)
+		f.hint = []string{"rye bundle index " + quoteArg(source.Where) + " --name acme/bundles"}
+	case ofBundle:
+		id = strings.TrimSuffix(id, "/manifest.yaml")
+		f.message = fmt.Sprintf("there is no bundle %q in %q", id, source.Where)
+		f.why = []string{"a directory that a bundle comes from is the project in which it was made, with " + file.Path}
+		f.hint = []string{"rye -C " + quoteArg(source.Where) + " bundle create " + quoteArg(id)}
+	default:
+		return false
+	}
+	f.code, f.exit, f.details = codeItem, exitMissing, map[string]any{"source": source.Where, "path": file.Path}
 	return true
 }

@@ -59,9 +59,7 @@ func (d *lockDiff) text(t *terminal) {
 		}
 		t.printf("%s  %s  %s%s\n", l.Kind, l.File, l.Ref, only)
 	}
-	for _, c := range d.Changes {
-		t.printf("%s\n", changeText(c))
-	}
+	printChanges(t, d.Changes)
 	if d.Report != nil {
 		(&bundleDiff{d.Report}).items(t)
 	}
@@ -147,22 +145,23 @@ func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
 // diffAll compares the working tree with the lock: with the lock that it would make, and where it makes none, file by
 // file.
 func (l *locking) diffAll(ctx context.Context, ans *lockDiff) error {
-	if err := l.open(); err != nil {
+	if err := l.look(ctx); err != nil {
 		return err
 	}
-	objects, err := l.objects()
-	if err != nil {
-		return err
-	}
+	objects := l.here.objects
 	from, err := lock.NewSide(ctx, l.old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
 	if err != nil {
 		return err
 	}
-	r := l.request()
+	r := l.request(ctx)
 	r.Update = []string{lock.Library}
 	made, err := lock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		ans.Problems = append(ans.Problems, l.problems(closed)...)
+		return l.drift(ctx, ans)
+	}
+	if errors.Is(err, errElsewhere) {
+		ans.Changes = append(ans.Changes, l.requirementChanges()...)
 		return l.drift(ctx, ans)
 	}
 	if err != nil {
@@ -181,7 +180,10 @@ func (l *locking) drift(ctx context.Context, ans *lockDiff, refs ...model.Ref) e
 	if err != nil {
 		return err
 	}
-	pinned, err := set.View(ctx, l.exam(), l.trust.root.side.Policy.MayOverride)
+	for i := range l.old.Bundles {
+		l.listed.addAdmitted(l.trust, set.Bundle(l.old.Bundles[i].ID))
+	}
+	pinned, err := set.View(ctx, l.asked(ctx, l.dir), l.trust.root.side.Policy.MayOverride)
 	if err != nil {
 		return err
 	}
@@ -228,17 +230,13 @@ func (l *locking) diffItem(ctx context.Context, ref model.Ref, ans *lockDiff) er
 	if l.old.Pin(ref) == nil {
 		return l.notLocked(ref.String())
 	}
-	if err := l.open(); err != nil {
+	if err := l.look(ctx); err != nil {
 		return err
 	}
 	if err := l.drift(ctx, ans, ref); err != nil {
 		return err
 	}
-	objects, err := l.objects()
-	if err != nil {
-		return err
-	}
-	side, err := lock.NewSide(ctx, l.old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
+	side, err := lock.NewSide(ctx, l.old, l.id(), lock.SetOptions{Objects: l.here.objects, Std: librarySpace()})
 	if err != nil {
 		return err
 	}

@@ -59,6 +59,8 @@ func checks() []check {
 		{"library", checkLibrary},
 		{"items", checkItems},
 		{"bundles", checkBundles},
+		{"lock", checkLock},
+		{"vendor", checkVendor},
 		{"terminal", checkTerminal},
 		{"clock", checkClock},
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -98,7 +99,12 @@ func readSmall(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	var buf bytes.Buffer
+	if fi, err := f.Stat(); err == nil && fi.Size() <= most {
+		buf.Grow(int(fi.Size()) + bytes.MinRead)
+	}
+	_, err = buf.ReadFrom(io.LimitReader(f, most+1))
+	b := buf.Bytes()
 	if err == nil && int64(len(b)) > most {
 		err = &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("%q has more than %d bytes", path, most)}
 	}

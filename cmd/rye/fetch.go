@@ -1,14 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"path"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 )
 
@@ -40,6 +46,11 @@ func (f fetchAnswer) text(t *terminal) {
 }
 
 func (*fetchRun) run(ctx context.Context, a *app) (answer, error) {
+	unlock, err := a.alone(ctx, false) // what the store is to keep is said by the lock that is there in the end
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	l, err := a.locking(false)
 	if err != nil {
 		return nil, err
@@ -59,32 +70,113 @@ func (*fetchRun) run(ctx context.Context, a *app) (answer, error) {
 }
 
 // fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
-// project.
+// project. What is damaged in .ai/vendor may be whole elsewhere, and is told where it isn't.
 func (l *locking) fetch(ctx context.Context, ans *fetchAnswer) error {
 	v, err := l.vendored()
 	if err != nil {
 		return err
 	}
+	var damaged error
 	if v != nil {
-		defer v.Close()
-		if err := l.takeVendored(ctx, v, ans); err != nil {
-			return err
+		if damaged = l.takeVendored(ctx, v, ans); damaged != nil && !isDamaged(damaged) {
+			return damaged
 		}
 	}
 	objects, missing, err := l.missing(ctx)
-	if err == nil && len(missing) > 0 || isMissing(err) {
+	// Signatures aren't among the objects: those that .ai/vendor lost may still be had where the bundle comes from.
+	unsure := err == nil && len(l.old.Bundles) > 0 && l.pinned(ctx) == nil
+	if unsure || err == nil && len(missing) > 0 || isMissing(err) {
 		objects, err = l.bring(ctx, ans)
 	}
 	if err != nil {
-		return err
+		return cmp.Or(damaged, l.needed(ctx, err))
 	}
 	ans.Objects = int64(len(objects))
 	return lock.Keep(ctx, l.store(), l.lockPath(), objects)
 }
 
+// isDamaged reports whether an error says that bytes aren't what they were.
+func isDamaged(err error) bool {
+	_, inVendor := errors.AsType[*vendor.Error](err)
+	_, object := errors.AsType[*cas.DamagedError](err)
+	return inVendor || object
+}
+
+// needed says of bytes that can't be brought which items need them, and how to have them the next time.
+func (l *locking) needed(ctx context.Context, err error) error {
+	if gone, ok := errors.AsType[*lock.MissingError](err); ok {
+		return l.gone(gone)
+	}
+	_, offline := errors.AsType[*sources.OfflineError](err)
+	at, known := errors.AsType[*sources.Error](err)
+	if !offline && !(known && errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	f := classify(err)
+	if known && at.ID == "" {
+		for i := range l.old.Bundles {
+			if b := &l.old.Bundles[i]; b.Source.Where == at.Where {
+				f.message = bundleRef(b) + ": " + f.message
+			}
+		}
+	}
+	f.why = append(f.why, l.lacking(ctx)...)
+	f.why = append(f.why, "where it is there, rye vendor puts it into the project, to be committed")
+	f.hint = append(f.hint, "rye vendor")
+	return f
+}
+
+// lacking says what the store lacks of the lock, and who needs it. What a manifest lists that isn't there nobody knows
+// but for what is pinned.
+func (l *locking) lacking(ctx context.Context) (lines []string) {
+	add := func(id cas.ID, by string) {
+		if len(lines) < mostTold {
+			lines = append(lines, id.String()+" is needed by "+by)
+		}
+	}
+	_, missing, err := l.missing(ctx)
+	for _, m := range missing {
+		add(m.ID, m.NeededBy)
+	}
+	for _, e := range each(err) {
+		gone, ok := errors.AsType[*lock.MissingError](e)
+		if !ok {
+			continue
+		}
+		add(gone.ID, gone.NeededBy)
+		for i := range l.old.Bundles {
+			b := &l.old.Bundles[i]
+			if b.Manifest != gone.ID.Digest {
+				continue
+			}
+			for j := range l.old.Pins {
+				if p := &l.old.Pins[j]; p.From == lockfile.System+b.ID {
+					add(cas.ID{Kind: cas.Blob, Digest: p.Digest}, p.Ref.String())
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// gone says of bytes that nobody has any more how to go on without them.
+func (l *locking) gone(err *lock.MissingError) error {
+	f := classify(err)
+	f.hint = []string{"rye lock"}
+	ref, bad := model.ParseRef(err.NeededBy)
+	if p := l.old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
+		file := path.Join(markerDir, p.Path)
+		f.why = append(f.why, fmt.Sprintf("%q isn't as it is locked", file))
+		f.hint = []string{"git restore " + quoteArg(file), "rye lock"}
+	}
+	return f
+}
+
+func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Version }
+
 // bring gets what is neither vendored nor in the store, and returns all objects of the lock.
 func (l *locking) bring(ctx context.Context, ans *fetchAnswer) ([]lock.Object, error) {
-	brought, err := lock.Bring(ctx, l.request())
+	brought, err := lock.Bring(ctx, l.request(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +220,7 @@ func (l *locking) missing(ctx context.Context) (objects []lock.Object, missing [
 	return objects, missing, err
 }
 
-// takeVendored copies what is vendored into the store.
+// takeVendored copies what is vendored into the store. What is damaged is left out, and the error.
 func (l *locking) takeVendored(ctx context.Context, v *vendor.Vendor, ans *fetchAnswer) error {
 	set, err := lock.NewSet(ctx, l.old, l.id(), lock.SetOptions{Objects: lock.First(v, l.store()), Std: librarySpace()})
 	if isMissing(err) {
@@ -154,21 +246,19 @@ func (l *locking) takeVendored(ctx context.Context, v *vendor.Vendor, ans *fetch
 	if err != nil {
 		return err
 	}
+	var damaged error
 	for _, id := range lacking {
-		o, err := v.Get(ctx, id)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
+		size, err := copyObject(ctx, v, batch, id)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && isDamaged(err):
+			damaged = cmp.Or(damaged, err)
+		case err != nil:
 			return err
+		default:
+			ans.Fetched++
+			ans.Bytes += size
 		}
-		_, err = batch.Put(ctx, id.Kind, o)
-		o.Close()
-		if err != nil {
-			return err
-		}
-		ans.Fetched++
-		ans.Bytes += o.Size
 	}
 	if err := batch.Commit(ctx); err != nil {
 		return err
@@ -180,13 +270,23 @@ func (l *locking) takeVendored(ctx context.Context, v *vendor.Vendor, ans *fetch
 			}
 		}
 	}
-	return nil
+	return damaged
+}
+
+func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (int64, error) {
+	o, err := from.Get(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	defer o.Close()
+	_, err = to.Put(ctx, id.Kind, o)
+	return o.Size, err
 }
 
 // takeProject puts the items of the project into the store that are as they are pinned: others are missing, and that is
 // told later.
 func (l *locking) takeProject(ctx context.Context) error {
-	r := l.request()
+	r := l.request(ctx)
 	batch, err := l.store().Batch(ctx)
 	if err != nil {
 		return err

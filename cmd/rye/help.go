@@ -46,6 +46,7 @@ type variableLine struct {
 func variables() []variableLine {
 	return []variableLine{
 		{"RYE_STORE", "where objects are kept, unless --store says"},
+		{envOffline, "any value but 0 and false: ask no network, as --offline"},
 		{envTrust, "the id (blake3:…) of the project's policy.yaml, which is then trusted instead of the user's policy"},
 		{envKey, "the private key (PEM) that signs, unless --key says"},
 		{envPassphrase, "the passphrase of private keys, instead of asking for it"},
@@ -57,6 +58,8 @@ func variables() []variableLine {
 		{"CI", "no progress line"},
 		{"LC_ALL, LC_CTYPE, LANG", "whether the terminal shows UTF-8; nothing else depends on the locale"},
 		{"XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "where store, state and caches are kept on Linux"},
+		{"HTTPS_PROXY, NO_PROXY", "the proxy for https, and the hosts that are asked without it"},
+		{"SSL_CERT_FILE, SSL_CERT_DIR", "whose certificates count, instead of the system's"},
 	}
 }
 

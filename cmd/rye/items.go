@@ -56,7 +56,7 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 		if v.root.root != "" {
 			dirs = append(dirs, v.root.root)
 		}
-		if home := a.userBase(); home.err == nil && v.root.marker != markerFile {
+		if home := a.userBase(); home.err == nil && (v.root.marker != markerFile || a.allowUser) {
 			dirs = append(dirs, home.value)
 		}
 		v.asked = v.trust.listing(ctx, dirs...)
@@ -82,7 +82,7 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 			return nil, err
 		}
 	}
-	if s := userSpace(a.userBase()); s.err == nil && v.root.marker != markerFile {
+	if s := userSpace(a.userBase()); s.err == nil && (v.root.marker != markerFile || a.allowUser) {
 		if v.user, err = open(s.value, ai.User); err != nil {
 			return nil, err
 		}
@@ -109,7 +109,10 @@ func (v *items) close() {
 			s.Close()
 		}
 	}
-	if v.bundles != nil {
+	switch {
+	case v.lock != nil:
+		v.lock.close()
+	case v.bundles != nil:
 		v.bundles.close()
 	}
 }

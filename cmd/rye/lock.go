@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -14,10 +12,11 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/manifest"
+	ryeyaml "github.com/rye-build/rye/lock/project"
 )
 
 func lockCommand() command {
@@ -48,6 +47,7 @@ type lockRun struct {
 	User      bool     `help:"Lock the user's space instead, for use outside of projects."`
 	DryRun    bool     `name:"dry-run" help:"Say what would change, and write nothing."`
 	keyFlag
+	state  cas.Digest   // for --check: what there was before the lock was made
 	before func() error // is done when nothing but the disk stands in the way of the new lock; nil: nothing
 }
 
@@ -64,6 +64,8 @@ type lockAnswer struct {
 	Problems   []checkProblem    `json:"problems"`
 	Signed     []signLine        `json:"signed"`
 	Warnings   []string          `json:"warnings"`
+	TakenOver  int               `json:"taken_over"` // locks of the first format (v1) that this one stands for now
+	written    bool
 }
 
 func newLockAnswer(c *lockRun) *lockAnswer {
@@ -86,16 +88,14 @@ func (c *lockAnswer) text(t *terminal) {
 	if len(c.Problems) > 0 || c.ID == "" {
 		return
 	}
-	for _, ch := range c.Changes {
-		t.printf("%s\n", changeText(ch))
-	}
+	printChanges(t, c.Changes)
 	verb := "unchanged"
 	switch {
 	case c.Checked && c.Changed:
 		verb = "not as it would be made"
 	case c.Checked:
 		verb = "current"
-	case c.Changed && c.DryRun:
+	case c.Changed && !c.written:
 		verb = "would lock"
 	case c.Changed:
 		verb = "locked"
@@ -105,6 +105,30 @@ func (c *lockAnswer) text(t *terminal) {
 		what += " and " + counted(int64(c.Bundles), "bundle")
 	}
 	t.printf("%s  %s  %s\n", t.stdout.paint(roleGood, verb, t.ascii), what, c.ID)
+}
+
+// mostChanges is how many changes of one kind are told one by one, without --verbose.
+const mostChanges = 12
+
+// printChanges tells changes, and of very many of one kind how many they are.
+func printChanges(t *terminal, all []lockfile.Change) {
+	for i := 0; i < len(all); {
+		n := i + 1
+		for n < len(all) && all[n].Kind == all[i].Kind {
+			n++
+		}
+		told := n
+		if n-i > mostChanges && !t.verbose {
+			told = i + mostChanges - 2
+		}
+		for _, c := range all[i:told] {
+			t.printf("%s\n", changeText(c))
+		}
+		if told < n {
+			t.printf("%s  and %d more; -v tells all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-told)
+		}
+		i = n
+	}
 }
 
 // changeText says a change in one line.
@@ -142,14 +166,26 @@ func (c *lockRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := c.sensible(a); err != nil {
 		return nil, err
 	}
+	if c.Check {
+		if ans, err := c.current(ctx, a); ans != nil || err != nil {
+			return ans, err
+		}
+	}
 	ans := newLockAnswer(c)
+	if !c.Check && !c.DryRun {
+		unlock, err := a.alone(ctx, c.User)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
 	open := a.locking
 	if c.User {
 		open = a.userLocking
 	}
 	l, err := open(c.Resolve)
 	if err != nil {
-		return nil, err
+		return nil, c.no(err)
 	}
 	defer l.close()
 	l.allowUser = c.AllowUser && !c.User
@@ -158,26 +194,57 @@ func (c *lockRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, classify(err).asked()
 		}
 	}
-	if c.Sign {
-		if err := c.signItems(ctx, l, ans); err != nil {
-			return ans, err
-		}
+	if !c.Check {
+		err = l.open()
 	}
-	if c.Check && l.remembered(ctx) {
-		l.describe(ans, l.old, l.file)
-		return ans, nil
+	if err == nil && (c.Check || c.User) {
+		err = l.look(ctx)
 	}
-	if err := l.open(); err != nil {
+	if err == nil && c.User {
+		err = l.findInstalled(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c.make(ctx, l, ans)
+}
+
+// signHint puts the line that signs in terms of the command that was given: another one doesn't know yet what it would
+// add.
+func (c *lockRun) signHint(a *app, f *fault, err error) {
+	if c.before == nil && !c.AllowUser {
+		return
+	}
+	refs, ok := unsignedRefs(err)
+	for i, line := range f.hint {
+		if !ok || !strings.HasPrefix(line, "rye lock --sign ") {
+			continue
+		}
+		if c.before == nil {
+			f.hint[i] = "rye lock --allow-user " + strings.TrimPrefix(line, "rye lock ")
+			continue
+		}
+		more := ""
+		for _, ref := range refs {
+			more += " --sign " + quoteArg(ref)
+		}
+		f.hint[i] = a.behind(more[1:])
+	}
+}
+
+// no makes the answer to --check of what can't be the lock.
+func (c *lockRun) no(err error) error {
+	if f := classify(err); c.Check && f.code == "LOCK_MISMATCH" {
+		return f.asked()
+	}
+	return err
 }
 
 // sensible refuses flags that don't go together.
 func (c *lockRun) sensible(a *app) error {
 	switch {
 	case len(c.Names) > 0 && !c.Update && !c.Sign:
-		return &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", c.Names[0]), hint: []string{a.again("--update"), a.again("--sign")}}
+		return &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", c.Names[0]), hint: []string{a.behind("--update"), a.behind("--sign")}}
 	case c.Update && c.Sign && len(c.Names) > 0:
 		return &fault{code: codeValidation, message: "--update and --sign would both mean " + quoteArg(c.Names[0])}
 	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept) > 0):
@@ -189,7 +256,7 @@ func (c *lockRun) sensible(a *app) error {
 // make makes the lock, and writes it if it may.
 func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer, error) {
 	a := l.app
-	r := l.request()
+	r := l.request(ctx)
 	r.Resolve = c.Resolve
 	if c.Update {
 		r.Update, r.UpdateAll = c.Names, len(c.Names) == 0
@@ -208,23 +275,39 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 		defer batch.Close()
 		r.Store = batch
 	}
+	if c.Sign {
+		// Not before the bundles are here: an item may be run by one of them that the old lock doesn't know.
+		r.Ready = func(bundles []lockfile.Bundle) error {
+			p.Done()
+			a.coming, a.allowUser = bundles, l.allowUser
+			return c.signItems(ctx, l, ans)
+		}
+	}
 	made, err := lock.Make(ctx, r)
 	p.Done()
+	if errors.Is(err, errUnsigned) {
+		a.term.note("the rest can be said when these are signed")
+		return ans, nil
+	}
+	if errors.Is(err, errElsewhere) {
+		return c.elsewhere(ctx, l, ans)
+	}
 	if problems := l.problems(err); len(problems) > 0 {
 		ans.Problems = append(ans.Problems, problems...)
 		f := classify(err)
+		c.signHint(a, f, err)
 		if c.Check {
 			f = f.asked()
 		}
 		return ans, f
 	}
+	if len(ans.Problems) > 0 {
+		return ans, err
+	}
 	if err != nil {
-		return nil, err
+		return nil, c.no(err)
 	}
-	for _, w := range made.Closure.Warnings {
-		ans.Warnings = append(ans.Warnings, w.Error())
-		a.term.warn("%s", w.Error())
-	}
+	l.warn(made, ans)
 	l.describe(ans, made.Lock, made.Bytes)
 	ans.Changes = append(ans.Changes, made.Changes...)
 	ans.Changed = !bytes.Equal(made.Bytes, l.file)
@@ -251,73 +334,39 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	if err := l.write(made.Bytes); err != nil {
 		return nil, err
 	}
-	l.remember(ctx)
+	ans.written = true
 	return ans, nil
+}
+
+// warn tells what somebody may not have meant, and of very much how much it is.
+func (l *locking) warn(made *lock.Made, ans *lockAnswer) {
+	all := made.Closure.Warnings
+	told := len(all)
+	if told > mostChanges && !l.app.term.verbose {
+		told = mostChanges - 2
+	}
+	for i, w := range all {
+		p := l.problem(w, severityWarning)
+		text := p.at() + ": " + p.Message
+		ans.Warnings = append(ans.Warnings, text)
+		if i < told {
+			l.app.term.warn("%s", text)
+		}
+	}
+	if told < len(all) {
+		l.app.term.warn("and %d more; -v tells all", len(all)-told)
+	}
 }
 
 // checked is the answer to --check.
 func (c *lockRun) checked(ctx context.Context, l *locking, ans *lockAnswer) (answer, error) {
 	if !ans.Changed {
-		l.remember(ctx)
+		c.remember(ctx, l)
 		return ans, nil
 	}
 	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("%q is not what rye lock would make: %s", l.lockPath(), counted(int64(len(ans.Changes)), "change")),
-		hint: []string{"rye diff", "rye lock"}, details: map[string]any{"path": l.lockPath()}}
+		hint: []string{"rye diff", l.lockCommand()}, details: map[string]any{"path": l.lockPath()}}
 	return ans, f.asked()
-}
-
-// weaker refuses what weakens the lock and wasn't accepted.
-func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *lockAnswer) error {
-	if l.old == nil {
-		return c.unused(nil)
-	}
-	all, err := l.weakenings(ctx, made)
-	if err != nil {
-		return err
-	}
-	f := &fault{code: "LOCK_MISMATCH", details: map[string]any{"reason": "weaker"}}
-	names := []string{}
-	for _, w := range all {
-		line := weakeningLine{w.Name, string(w.Kind), w.From, w.To, slices.Clone(w.Details), slices.Contains(c.Accept, w.Name)}
-		if line.Details == nil {
-			line.Details = []string{}
-		}
-		ans.Weakenings = append(ans.Weakenings, line)
-		if line.Accepted {
-			continue
-		}
-		f.why = append(f.why, changeText(lockfile.Change{Kind: lockfile.Kind(line.Kind), Name: line.Name, From: line.From, To: line.To}))
-		for _, d := range line.Details {
-			f.why = append(f.why, "  "+d)
-		}
-		if !slices.Contains(names, w.Name) {
-			names = append(names, w.Name)
-		}
-	}
-	if err := c.unused(all); err != nil {
-		return err
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	f.message = fmt.Sprintf("the new lock would be weaker: %s", counted(int64(len(f.why)), "change"))
-	accept := "rye lock"
-	for _, n := range names {
-		accept += " --accept " + quoteArg(n)
-	}
-	f.hint = []string{"rye diff", accept}
-	f.details["names"], f.details["weakenings"] = names, ans.Weakenings
-	return f
-}
-
-// unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
-func (c *lockRun) unused(all []lock.Weakness) error {
-	for _, name := range c.Accept {
-		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
-			return &fault{code: codeValidation, message: fmt.Sprintf("nothing about %q weakens the lock", name), hint: []string{"rye lock"}, details: map[string]any{"name": name}}
-		}
-	}
-	return nil
 }
 
 // signItems signs items before the lock is made.
@@ -333,8 +382,14 @@ func (c *lockRun) signItems(ctx context.Context, l *locking, ans *lockAnswer) er
 	signed, problems, err := r.sign(ctx, c.Names)
 	ans.Signed = append(ans.Signed, signed...)
 	ans.Problems = append(ans.Problems, problems...)
+	if err == nil && c.DryRun && len(signed) > 0 {
+		err = errUnsigned
+	}
 	return err
 }
+
+// errUnsigned stops a dry run where items would be signed.
+var errUnsigned = errors.New("items aren't signed yet")
 
 // pinnedBytes are the bytes that the lock has of an item of the project, if they are here.
 func (l *locking) pinnedBytes(ctx context.Context, it *ai.Item) []byte {
@@ -355,38 +410,19 @@ func (l *locking) describe(ans *lockAnswer, lf *lockfile.Lock, b []byte) {
 	ans.Bundles, ans.Pins = len(lf.Bundles), len(lf.Pins)
 }
 
-// mergedVersions are the versions of both sides of a merge that git left unfinished, the higher one of each: they are
-// kept as far as the requirements let them.
-func (l *locking) mergedVersions() map[string]string {
-	keep := map[string]string{}
-	ours, theirs, ok := lockfile.Sides(l.file)
-	if !ok {
-		return keep
-	}
-	for _, side := range [][]byte{ours, theirs} {
-		one, err := lockfile.Parse(side)
-		if err != nil {
-			continue
-		}
-		for _, b := range one.Bundles {
-			if have, twice := keep[b.ID]; !twice || manifest.CompareVersions(have, b.Version) < 0 {
-				keep[b.ID] = b.Version
-			}
-		}
-		if l.old == nil {
-			l.old = one
-		}
-	}
-	return keep
-}
-
-// lockFault says what is wrong with a lock.
+// lockFault says what is wrong with a lock. Only a merge heals: whatever else is half a lock could have forgotten pins.
 func lockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	f := &fault{code: "LOCK_MISMATCH", err: err, message: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
-		hint: []string{"git restore " + lockfile.Name, "rye lock --resolve"}, details: map[string]any{"path": path}}
+		hint: []string{"git restore " + lockfile.Name}, details: map[string]any{"path": path}}
+	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
+		f.hint = []string{"rye lock --resolve"}
+	}
+	if _, ok := errors.AsType[*canon.VersionError](err); ok {
+		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
+	}
 	return f
 }
 
@@ -405,10 +441,22 @@ func (l *locking) problems(err error) (lines []checkProblem) {
 func (l *locking) problem(p *closure.Problem, severity string) checkProblem {
 	line := checkProblem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
 	line.Code, line.Message = wordsFor(p.Err)
+	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
+		line.Message += "; did you mean " + strings.Join(gone.Near, ", ") + "?"
+	}
 	if p.Ref != (model.Ref{}) {
 		line.Ref = p.Ref.String()
 	}
-	if p.Space != nil {
+	if p.Space == nil {
+		line.File = markerFile
+		root := line.Ref
+		if nothing, ok := errors.AsType[*closure.NothingError](p.Err); ok {
+			root = nothing.Root
+		}
+		if i := slices.IndexFunc(l.yaml.Roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {
+			line.Line, line.Column = l.yaml.Roots[i].Line, l.yaml.Roots[i].Column
+		}
+	} else {
 		line.Space, line.File = p.Space.Label, p.Path
 		if p.Space.Label == lockfile.FromProject {
 			line.File = path.Join(markerDir, p.Path)
@@ -417,42 +465,16 @@ func (l *locking) problem(p *closure.Problem, severity string) checkProblem {
 	return line
 }
 
-// weakenings says in what a new lock asks for less than the one that is there.
-func (l *locking) weakenings(ctx context.Context, made *lock.Made) ([]lock.Weakness, error) {
-	objects, err := l.objects()
-	if err != nil {
-		return nil, err
-	}
-	from, err := lock.NewSide(ctx, l.old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
-	if err != nil {
-		return nil, err
-	}
-	to, err := l.side(ctx, made, objects)
-	if err != nil {
-		return nil, err
-	}
-	return lock.Weakening(ctx, from, to)
-}
-
-// side is a lock that was made, with the files of the project for what the store doesn't have yet.
-func (l *locking) side(ctx context.Context, made *lock.Made, objects lock.Source) (*lock.Side, error) {
-	files := &contentBlobs{os.DirFS(l.dotAI), make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
-	for i := range made.Lock.Pins {
-		if p := &made.Lock.Pins[i]; p.Path != "" {
-			files.at[p.Digest] = manifest.File{Path: p.Path, Size: p.Size}
-		}
-	}
-	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: lock.First(objects, nameless{files}), Std: librarySpace()})
-}
-
-// nameless has objects, and names for none.
-type nameless struct{ cas.Getter }
-
-func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }
-
 // keep makes the store keep what the lock names.
 func (l *locking) keep(ctx context.Context, made *lock.Made) error {
 	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.store(), Std: librarySpace()})
+	if l.vendor != nil && isMissing(err) {
+		// Of a bundle whose source isn't there the pinned items were vendored, and that did for the new lock too.
+		if err := l.takeVendored(ctx, l.vendor, new(fetchAnswer)); err != nil {
+			return err
+		}
+		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.store(), Std: librarySpace()})
+	}
 	if err != nil {
 		return err
 	}

@@ -27,16 +27,22 @@ import (
 // A locking is what a command works with that makes, checks or reads the lock of a project.
 type locking struct {
 	app       *app
-	dir       string           // that rye.yaml and rye.lock stand in
-	dotAI     string           // whose items are locked
-	yaml      *ryeyaml.Project // an empty one where there is no rye.yaml
-	old       *lockfile.Lock   // nil: there is no rye.lock
-	file      []byte           // of old
-	allowUser bool             // items of the user's space may be pinned
-	user      bool             // it is the user's own lock
+	dir       string            // that rye.yaml and rye.lock stand in
+	dotAI     string            // whose items are locked
+	yaml      *ryeyaml.Project  // an empty one where there is no rye.yaml
+	old       *lockfile.Lock    // nil: there is no rye.lock
+	file      []byte            // of old
+	allowUser bool              // items of the user's space may be pinned
+	user      bool              // it is the user's own lock
+	sides     []*lockfile.Lock  // of a merge that git left unfinished: two, of which one that can't be read is nil
+	installed []lockfile.Bundle // that it may use
+	state     cas.Digest        // when it was last asked whether that was found current
 	trust     *trust
 	found     *bundles
 	sources   *sources.Sources
+	here      *present       // instead of sources, where nothing is to be brought
+	listed    listed         // what the manifests of its bundles list
+	vendor    *vendor.Vendor // .ai/vendor, once somebody has looked; nil where there is none
 }
 
 // locking opens the project with its lock. With conflict a lock in which git has left a merge unfinished is none.
@@ -58,16 +64,6 @@ func (a *app) locking(conflict bool) (*locking, error) {
 	return l, l.readLock(conflict)
 }
 
-// userLocking opens the user's space with its lock, which counts outside of projects.
-func (a *app) userLocking(conflict bool) (*locking, error) {
-	s := userSpace(a.userBase())
-	if s.err != nil {
-		return nil, s.err
-	}
-	l := &locking{app: a, dir: s.value, dotAI: s.value, yaml: &ryeyaml.Project{}, found: &bundles{app: a}, user: true}
-	return l, l.readLock(conflict)
-}
-
 // readLock reads rye.lock.
 func (l *locking) readLock(conflict bool) (err error) {
 	path := l.lockPath()
@@ -83,6 +79,7 @@ func (l *locking) readLock(conflict bool) (err error) {
 	}
 	l.old, err = lockfile.Parse(l.file)
 	if _, merge := errors.AsType[*lockfile.MergeError](err); merge && conflict {
+		l.sides = mergedSides(l.file)
 		return nil
 	}
 	return lockFault(path, err)
@@ -95,11 +92,20 @@ func (l *locking) needLock() error {
 	if l.old != nil {
 		return nil
 	}
-	return &fault{code: "NOT_LOCKED", message: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.dir), err: fs.ErrNotExist,
-		hint: []string{"rye lock"}, details: map[string]any{"path": l.lockPath()}}
+	f := &fault{code: "NOT_LOCKED", message: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.dir), err: fs.ErrNotExist,
+		hint: []string{l.lockCommand()}, details: map[string]any{"path": l.lockPath()}}
+	if n := l.countFirst(); n > 0 {
+		f.why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
+			counted(int64(n), "lock"), quoteArg(filepath.Join(l.dotAI, "lockfiles")))}
+		f.details["v1_locks"] = n
+	}
+	return f
 }
 
 func (l *locking) close() {
+	if l.vendor != nil {
+		l.vendor.Close()
+	}
 	if l.found != nil {
 		l.found.close()
 	}
@@ -148,21 +154,29 @@ func (l *locking) view(ctx context.Context, system []*ai.Space) (*ai.View, *ai.A
 		}
 		return err
 	}
-	level := ai.Project
+	level, dirs := ai.Project, []string{l.dir}
+	base := l.app.userBase()
 	if l.user {
-		level = ai.User
+		level, dirs = ai.User, []string{base.value}
 	}
 	err := add(l.dotAI, level)
-	if err == nil && l.allowUser {
-		if s := userSpace(l.app.userBase()); s.err == nil {
-			err = add(s.value, ai.User)
+	switch {
+	case err != nil || l.user:
+	case l.allowUser && base.err == nil:
+		dirs = append(dirs, base.value)
+		err = add(userSpace(base).value, ai.User)
+	case !l.allowUser:
+		// What was once taken over from the user's space stays what it was, whoever's machine this is.
+		var taken *ai.Space
+		if taken, err = l.takenOver(ctx); taken != nil {
+			spaces = append(spaces, taken)
 		}
 	}
 	if err != nil {
 		done()
 		return nil, nil, nil, err
 	}
-	asked := l.trust.listing(ctx, l.dir)
+	asked := l.asked(ctx, dirs...)
 	v, err := ai.NewView(ctx, ai.Options{Spaces: append(slices.Clone(spaces), system...), Trust: asked, MayOverride: l.trust.root.side.Policy.MayOverride})
 	if err != nil {
 		done()
@@ -177,13 +191,19 @@ func (l *locking) view(ctx context.Context, system []*ai.Space) (*ai.View, *ai.A
 }
 
 // request is what a lock of this project is to be made of.
-func (l *locking) request() lock.Request {
-	return lock.Request{
-		Project: l.yaml, Old: l.old, Sources: l.sources, Files: l.store(), Library: librarySpace(), View: l.view,
+func (l *locking) request(ctx context.Context) lock.Request {
+	r := lock.Request{Project: l.yaml, Old: l.old, Pinned: l.pinned(ctx), Library: librarySpace(), View: l.view}
+	if l.here != nil {
+		r.Sources, r.Files = l.here, l.here.objects
+	} else {
+		r.Sources, r.Files = bringing{l.sources, &l.listed}, l.store()
 	}
+	r.User, r.Installed = l.user, l.installed
+	return r
 }
 
-// objects is where the bytes of the lock are: what is vendored, then the store if there is one.
+// objects is where the bytes of the lock are: what is vendored, then the store if there is one. What is vendored is
+// enough, whatever keeps the store from being read.
 func (l *locking) objects() (lock.Source, error) {
 	v, err := l.vendored()
 	if err != nil {
@@ -196,6 +216,7 @@ func (l *locking) objects() (lock.Source, error) {
 	case err == nil:
 		return s, nil
 	case v != nil:
+		l.app.term.detail("the store: %s", classify(err).message)
 		return v, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return lock.First(), nil
@@ -205,13 +226,15 @@ func (l *locking) objects() (lock.Source, error) {
 
 func (l *locking) vendorDir() string { return filepath.Join(l.dotAI, "vendor") }
 
-// vendored opens .ai/vendor; nil where there is none.
-func (l *locking) vendored() (*vendor.Vendor, error) {
-	v, err := vendor.Open(l.vendorDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// vendored opens .ai/vendor, as it is when it is first looked at; nil where there is none.
+func (l *locking) vendored() (_ *vendor.Vendor, err error) {
+	if l.vendor == nil {
+		l.vendor, err = vendor.Open(l.vendorDir())
 	}
-	return v, err
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return l.vendor, err
 }
 
 // id is the digest of the lock's bytes.
@@ -231,6 +254,7 @@ func (l *locking) set(ctx context.Context) (*lock.Set, error) {
 
 // write makes b the lock, unless it is that already. A reader finds the old one or the new one.
 func (l *locking) write(b []byte) error {
+	sweep(l.dir, l.app.now())
 	if l.file != nil && bytes.Equal(b, l.file) {
 		return nil
 	}

@@ -158,7 +158,7 @@ func changedLines(was, is []byte) []string {
 		to++
 	}
 	gone, come := a[from:len(a)-to], b[from:len(b)-to]
-	lines := []string{fmt.Sprintf("line %d: %s become %d", from+1, counted(int64(len(gone)), "line"), len(come))}
+	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, counted(int64(len(gone)), "line"), len(come))}
 	for i, l := range append(slices.Clone(gone), come...) {
 		if i == mostChanged {
 			lines = append(lines, fmt.Sprintf("and %s more", counted(int64(len(gone)+len(come)-i), "line")))

@@ -1,13 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
+	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
@@ -18,8 +19,8 @@ import (
 func restoreCommand() command {
 	return command{
 		path: "restore", group: "lock", help: "Put items of the project back as the lock has them.",
-		more: "The bytes come from .ai/vendor or the store. All files of a tool are put back; files beside it that the lock doesn't know are left and told " +
-			"of. What was there before goes into the store, and its digest is said: rye store cat gives it back.\n\nExamples:\n\n" +
+		more: "The bytes come from .ai/vendor or the store. All files of a tool are put back, or none; files beside it that the lock doesn't know are left and " +
+			"told of. What was there before goes into the store, and its digest is said: rye store cat gives it back.\n\nExamples:\n\n" +
 			"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",
 		aka: []string{"revert", "reset"},
 		new: func() runner { return new(restoreRun) }, schema: "restore/1", output: restoreAnswer{},
@@ -35,6 +36,7 @@ type restoreAnswer struct {
 	DryRun bool          `json:"dry_run"`
 	Items  int           `json:"items"`
 	Files  []restoreLine `json:"files"` // those that were not as they are pinned
+	Left   []restoreLeft `json:"left"`  // those that would be part of an item, and that the lock doesn't know
 }
 
 type restoreLine struct {
@@ -42,32 +44,49 @@ type restoreLine struct {
 	Ref    string `json:"ref"`
 	Digest string `json:"digest"`
 	Before string `json:"before"` // the digest of what was there; empty: nothing
+	Only   string `json:"only"`   // "mode" where the bytes are those of the lock
+}
+
+// mostRestored is how many files are told one by one, without --verbose.
+const mostRestored = 100
+
+type restoreLeft struct {
+	File string `json:"file"`
+	Ref  string `json:"ref"`
 }
 
 func (r restoreAnswer) text(t *terminal) {
 	verb := dryVerb(r.DryRun, "restored", "would restore")
-	for _, f := range r.Files {
+	for i, f := range r.Files {
+		if i == mostRestored && !t.verbose {
+			t.printf("%s  and %s more; -v tells all\n", verb, counted(int64(len(r.Files)-i), "file"))
+			break
+		}
+		if f.Only != "" {
+			t.printf("%s  %s  %s  only %s\n", verb, f.File, f.Ref, f.Only)
+			continue
+		}
 		t.printf("%s  %s  %s\n", verb, f.File, f.Ref)
 		if f.Before != "" && !r.DryRun {
 			t.note("what was there is %s", f.Before)
 		}
 	}
-	if len(r.Files) == 0 {
+	if len(r.Files) == 0 && r.Items > 0 {
 		t.note("%s as the lock has them", counted(int64(r.Items), "item"))
+	}
+	for _, l := range r.Left {
+		t.warn("%s is left, and isn't in the lock: %s", l.File, l.Ref)
 	}
 }
 
-// A restoring is one rye restore.
-type restoring struct {
-	l       *locking
-	run     *restoreRun
-	objects lock.Source
-	dir     *confined
-	answer  restoreAnswer
-	seen    map[string]bool
-}
-
 func (c *restoreRun) run(ctx context.Context, a *app) (answer, error) {
+	if !c.DryRun {
+		unlock, err := a.alone(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
 	l, err := a.locking(false)
 	if err != nil {
 		return nil, err
@@ -80,36 +99,71 @@ func (c *restoreRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{l: l, run: c, answer: restoreAnswer{DryRun: c.DryRun, Files: []restoreLine{}}, seen: map[string]bool{}}
+	r := &restoring{l: l, now: a.now(), writes: !c.DryRun}
 	if r.objects, err = l.objects(); err != nil {
 		return nil, err
 	}
-	if r.dir, err = confine(l.dotAI, 0o777); err != nil {
+	if r.dir, err = c.openDir(l.dotAI); err != nil {
 		return nil, err
 	}
-	defer r.dir.close()
-	for _, p := range pins {
-		if err := r.pin(ctx, p); err != nil {
-			return r.answer, err
+	if r.dir != nil {
+		defer r.dir.close()
+	}
+	if err := r.add(ctx, pins); err != nil {
+		return nil, err
+	}
+	ans := restoreAnswer{DryRun: c.DryRun, Items: len(pins), Files: []restoreLine{}, Left: []restoreLeft{}}
+	if err := r.compare(ctx); err != nil {
+		return nil, err
+	}
+	if c.DryRun {
+		err = r.missing(ctx)
+	} else {
+		err = r.write(ctx)
+	}
+	for _, f := range r.files {
+		if f.done || c.DryRun {
+			ans.Files = append(ans.Files, f.line())
 		}
 	}
-	return r.answer, nil
+	if err != nil {
+		return ans, err
+	}
+	ans.Left = append(ans.Left, l.left(ctx, pins)...)
+	return ans, nil
 }
 
-// pins are those of the project that the arguments mean.
-func (c *restoreRun) pins(l *locking) (pins []*lockfile.Pin, err error) {
+// openDir opens .ai to write in it, and makes it where it is wiped; nil where there is none and nothing is to be
+// written.
+func (c *restoreRun) openDir(dir string) (*confined, error) {
+	if !c.DryRun {
+		return openAI(dir, ai.Project)
+	}
+	if err := ai.Inside(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	d, err := confine(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// pins are those of the project that the arguments mean, each once.
+func (c *restoreRun) pins(l *locking) (pins []lockfile.Pin, err error) {
+	chosen := make([]bool, len(l.old.Pins))
 	for _, text := range c.Items {
 		found := false
 		g, globErr := glob.Parse(text)
 		for i := range l.old.Pins {
 			p := &l.old.Pins[i]
-			if p.Ref.String() != text && (globErr != nil || !g.Match(glob.Name{Kind: p.Ref.Kind, ID: p.Ref.ID})) {
+			exact := p.Ref.String() == text
+			if !exact && (globErr != nil || !g.Match(glob.Name{Kind: p.Ref.Kind, ID: p.Ref.ID})) {
 				continue
 			}
 			found = true
-			if p.From == lockfile.FromProject && !slices.Contains(pins, p) {
-				pins = append(pins, p)
-			} else if p.Ref.String() == text && p.From != lockfile.FromProject {
+			chosen[i] = chosen[i] || p.From == lockfile.FromProject
+			if exact && p.From != lockfile.FromProject {
 				l.app.term.note("%s is from %s, and stands in no file of the project", text, p.From)
 			}
 		}
@@ -117,78 +171,74 @@ func (c *restoreRun) pins(l *locking) (pins []*lockfile.Pin, err error) {
 			return nil, l.notLocked(text)
 		}
 	}
+	for i, yes := range chosen {
+		if yes {
+			pins = append(pins, l.old.Pins[i])
+		}
+	}
 	return pins, nil
 }
 
-// pin puts back the file of a pin, and the others of its directory.
-func (r *restoring) pin(ctx context.Context, p *lockfile.Pin) error {
-	r.answer.Items++
-	if p.Files.IsZero() {
-		return r.file(ctx, p.Ref, p.Path, p.Digest, p.Size, p.Mode)
-	}
-	return cas.Walk(ctx, r.objects, cas.ID{Kind: cas.TreeKind, Digest: p.Files}, func(path string, e cas.Entry) error {
-		if e.Mode == cas.Dir {
-			return nil
+// left are the files that would be part of restored tools, and that the lock doesn't know. Whoever has no policy isn't
+// told: it says what counts.
+func (l *locking) left(ctx context.Context, pins []lockfile.Pin) (left []restoreLeft) {
+	var refs []model.Ref
+	for i := range pins {
+		if p := &pins[i]; !p.Files.IsZero() {
+			refs = append(refs, p.Ref)
 		}
-		return r.file(ctx, p.Ref, path, e.Digest, e.Size, e.Mode)
-	})
-}
-
-// file puts back one file.
-func (r *restoring) file(ctx context.Context, ref model.Ref, path string, digest cas.Digest, size int64, mode cas.Mode) error {
-	if r.seen[path] {
+	}
+	if len(refs) == 0 {
 		return nil
 	}
-	r.seen[path] = true
-	before, err := r.dir.read(path, size+maxRestored)
-	if err != nil {
-		return err
+	err := l.look(ctx)
+	found := &lockDiff{}
+	if err == nil {
+		err = l.drift(ctx, found, refs...)
 	}
-	if before != nil && cas.Sum(before) == digest {
+	if err != nil {
+		l.app.term.detail("what else there is: %s", classify(err).message)
 		return nil
 	}
-	b, err := r.bytes(ctx, ref, digest)
-	if err != nil {
-		return err
-	}
-	line := restoreLine{File: r.dir.where(path), Ref: ref.String(), Digest: digest.String()}
-	if before != nil {
-		line.Before = cas.Sum(before).String()
-	}
-	if !r.run.DryRun {
-		if before != nil {
-			s, err := r.l.found.store(true)
-			if err != nil {
-				return err
-			}
-			if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(before)); err != nil {
-				return err
-			}
-		}
-		perm := fs.FileMode(0o644)
-		if mode == cas.Exec {
-			perm = 0o755
-		}
-		if err := r.dir.write(path, perm, before == nil, b); err != nil {
-			return err
+	for _, d := range found.Drift {
+		if ref, err := model.ParseRef(d.Ref); err == nil && d.Kind == string(lock.Added) && slices.Contains(refs, ref) {
+			left = append(left, restoreLeft{d.File, d.Ref})
 		}
 	}
-	r.answer.Files = append(r.answer.Files, line)
-	return nil
+	return left
 }
 
-// maxRestored is how much longer than its pin a file may be that is overwritten: what is larger isn't read into memory.
-const maxRestored = 64 << 20
-
-func (r *restoring) bytes(ctx context.Context, ref model.Ref, digest cas.Digest) ([]byte, error) {
-	id := cas.ID{Kind: cas.Blob, Digest: digest}
-	o, err := r.objects.Get(ctx, id)
-	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			err = &lock.MissingError{ID: id, NeededBy: ref.String()}
+// line says what was done with a file.
+func (f *restored) line() restoreLine {
+	line := restoreLine{File: path.Join(markerDir, f.path), Ref: f.ref.String(), Digest: f.want.Digest.String()}
+	if f.before != nil {
+		line.Before = f.found.String()
+		if f.found == f.want.Digest {
+			line.Only = "mode"
 		}
-		return nil, err
 	}
-	defer o.Close()
-	return io.ReadAll(o)
+	return line
+}
+
+// A restored file is one that isn't as it is pinned.
+type restored struct {
+	ref    model.Ref
+	path   string // below .ai
+	where  string // for people
+	want   cas.Info
+	mode   cas.Mode
+	before fs.FileInfo // nil: there was nothing
+	found  cas.Digest  // of what was there
+	part   string      // the new file beside the old one, "" as long as there is none
+	done   bool
+}
+
+func (f *restored) notRegular() error {
+	return &fault{code: codeDenied, message: fmt.Sprintf("%q is no regular file", f.where), details: map[string]any{"reason": "special", "path": f.where},
+		hint: []string{"ls -l " + quoteArg(f.where)}}
+}
+
+// sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.
+func (f *restored) sameMode(fi fs.FileInfo) bool {
+	return !modesAreKept || (fi.Mode().Perm()&0o100 != 0) == (f.mode == cas.Exec)
 }

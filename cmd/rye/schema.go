@@ -7,18 +7,24 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/bundle/recipe"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 func schemaCommand() command {
 	return command{
-		path: "schema", group: "start", help: "Print the JSON Schema of what a command answers with --json.",
-		more: "Without NAME it lists the names. A name is also what stands as schema in data.\n\nExamples:\n\n    rye schema\n    rye schema version/1",
-		new:  func() runner { return new(schemaRun) }, schema: "schema/1", output: schemaAnswer{},
+		path: "schema", group: "start", help: "Print the JSON Schema of a file that people write, or of what a command answers with --json.",
+		more: "Without NAME it lists the names. Those of files are for editors, which then complete and check: rye.yaml, bundle.yaml and policy.yaml. " +
+			"The name of an answer is also what stands as schema in data.\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
+			"    rye schema version/1",
+		new: func() runner { return new(schemaRun) }, schema: "schema/1", output: schemaAnswer{},
 	}
 }
 
 type schemaRun struct {
-	Name []string `arg:"" optional:"" help:"A schema, or the command that answers in it."`
+	Name []string `arg:"" optional:"" help:"A file, a schema, or the command that answers in it."`
 }
 
 type schemaAnswer struct {
@@ -38,6 +44,12 @@ func (s *schemaRun) run(_ context.Context, a *app) (answer, error) {
 	for _, c := range a.commands {
 		if c.path == word && c.output != nil {
 			wanted = c.schema
+		}
+	}
+	for _, f := range fileSchemas() {
+		names = append(names, f.Name)
+		if word == "" || word == f.Name {
+			ans.Schemas = append(ans.Schemas, f)
 		}
 	}
 	for _, named := range schemasOf(a.commands) {
@@ -61,7 +73,19 @@ func (s *schemaRun) run(_ context.Context, a *app) (answer, error) {
 	return ans, nil
 }
 
+// fileSchemas are those of the files that people write.
+func fileSchemas() []schemaLine {
+	return []schemaLine{
+		{recipe.File, json.RawMessage(recipe.Schema())},
+		{policyFile, json.RawMessage(policy.Schema())},
+		{markerFile, json.RawMessage(ryeyaml.Schema())},
+	}
+}
+
 func (s *schemaRun) complete(_ context.Context, a *app, _, _ string) (out []candidate) {
+	for _, f := range fileSchemas() {
+		out = append(out, candidate{f.Name, ""})
+	}
 	for _, named := range schemasOf(a.commands) {
 		out = append(out, candidate{named.name, ""})
 	}
@@ -71,7 +95,7 @@ func (s *schemaRun) complete(_ context.Context, a *app, _, _ string) (out []cand
 // text writes one document as itself and several as the list of their names.
 func (s schemaAnswer) text(t *terminal) {
 	if len(s.Schemas) == 1 {
-		t.printf("%s\n", string(s.Schemas[0].Document))
+		t.printf("%s\n", styled(strings.TrimRight(string(s.Schemas[0].Document), "\n"))) // it is the binary's own
 		return
 	}
 	for _, line := range s.Schemas {

@@ -51,7 +51,7 @@ func TestScript(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": exitStatus, "damage": damage, "truncate": truncate,
 			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve,
-			"flip": flip, "bundleid": bundleID,
+			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 		},
 	})
 }
@@ -85,6 +85,29 @@ func flip(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o600))
 }
 
+// copyDir is "copydir DIR COPY": the copy, which isn't there yet, has the same files.
+func copyDir(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: copydir DIR COPY")
+	}
+	ts.Check(os.CopyFS(ts.MkAbs(args[1]), os.DirFS(ts.MkAbs(args[0]))))
+}
+
+// repin is "repin LOCK REF": the pin of REF names other bytes.
+func repin(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: repin LOCK REF")
+	}
+	text := ts.ReadFile(args[0])
+	line := strings.Index(text, "\n  \""+args[1]+"\": ")
+	if line < 0 {
+		ts.Fatalf("%s has no pin %q", args[0], args[1])
+	}
+	before, rest, _ := strings.Cut(text[line:], "digest: \"")
+	_, after, _ := strings.Cut(rest, "\"")
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text[:line]+before+"digest: \""+cas.Sum(nil).String()+"\""+after), 0o600))
+}
+
 // bundleID is "bundleid FILE": BUNDLE becomes the id in what "rye bundle inspect --json" has written.
 func bundleID(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
@@ -98,7 +121,7 @@ func bundleID(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("BUNDLE", id)
 }
 
-// replace is "replace GLOB OLD NEW": in the one file that matches the first OLD becomes NEW.
+// replace is "replace GLOB OLD NEW": in the one file that matches the first OLD becomes NEW. In NEW \n is the end of a line.
 func replace(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: replace GLOB OLD NEW")
@@ -108,7 +131,7 @@ func replace(ts *testscript.TestScript, neg bool, args []string) {
 		if !strings.Contains(text, args[1]) {
 			ts.Fatalf("%s has no %q", path, args[1])
 		}
-		ts.Check(os.WriteFile(path, []byte(strings.Replace(text, args[1], args[2], 1)), 0o600))
+		ts.Check(os.WriteFile(path, []byte(strings.Replace(text, args[1], strings.ReplaceAll(args[2], `\n`, "\n"), 1)), 0o600))
 	}
 }
 

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/term"
+
+	lockfile "github.com/rye-build/rye/lock/file"
 )
 
 // A host is everything outside the process that setup reads.
@@ -104,7 +106,11 @@ type app struct {
 	args     []string         // the command line, for the line to paste when something is missing in it
 	clock    func() time.Time // SOURCE_DATE_EPOCH, else the system's
 	counters []counter
-	answers  io.Reader // what is typed on the terminal; nil until something is asked
+
+	// Of the lock that is being made.
+	coming    []lockfile.Bundle // instead of those of the lock that there is
+	allowUser bool              // the user's space counts though there is a rye.yaml
+	answers   io.Reader         // what is typed on the terminal; nil until something is asked
 }
 
 type counter struct {

@@ -56,6 +56,7 @@ type showAnswer struct {
 	ChainError  string          `json:"chain_error,omitempty"`
 	Tree        *treeLine       `json:"tree,omitempty"`
 	Hides       []string        `json:"hides"` // spaces with an item of this id
+	Lock        string          `json:"lock"`  // "locked", "differs" or "not locked"; empty where there is no lock
 	Wrong       []checkProblem  `json:"problems"`
 	Part        string          `json:"part,omitempty"` // with --source and --body
 	part        bool
@@ -175,6 +176,7 @@ func (v *items) describe(ctx context.Context, it *ai.Item, ans *showAnswer) erro
 	if err := v.chain(ctx, it, ans); err != nil {
 		return err
 	}
+	ans.Lock = v.locked(it, ans.Tree)
 	all, err := v.All(ctx, it.Ref)
 	for i, o := range all {
 		switch {
@@ -345,6 +347,7 @@ func (s *showAnswer) vouched(rows *showRows) {
 		rows.add("rule", fmt.Sprintf("%q, %d of %s", s.Rule, s.Count, counted(int64(s.Threshold), "key")))
 	}
 	rows.add("policy", s.Policy)
+	rows.add("lock", map[string]string{"locked": "as it is locked", "differs": "not as it is locked: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])
 }
 
 // runs says what is wanted, by what it is run, and of what other files.

@@ -2,16 +2,20 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/lock"
 )
 
 func storeGcCommand() command {
 	return command{
 		path: "store gc", group: "store", help: "Remove what no ref reaches.",
 		more: "Only what an earlier gc has already seen unreachable, at least the time of grace ago, is removed. It is safe beside " +
-			"running writers and readers.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
+			"running writers and readers. What a rye.lock names is kept for as long as that file is there.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
 		aka:    []string{"gc", "prune", "store prune"},
 		new:    func() runner { return new(storeGcRun) },
 		schema: "store-gc/1", output: storeGcAnswer{},
@@ -24,21 +28,25 @@ type storeGcRun struct {
 }
 
 type storeGcAnswer struct {
-	DryRun      bool  `json:"dryRun"`
-	Roots       int   `json:"roots"`
-	Reachable   int64 `json:"reachable"`
-	Unreachable int64 `json:"unreachable"`
-	Removed     int64 `json:"removed"`
-	PacksBefore int   `json:"packsBefore"`
-	PacksAfter  int   `json:"packsAfter"`
-	BytesBefore int64 `json:"bytesBefore"`
-	BytesAfter  int64 `json:"bytesAfter"`
+	DryRun      bool     `json:"dryRun"`
+	Roots       int      `json:"roots"`
+	Reachable   int64    `json:"reachable"`
+	Unreachable int64    `json:"unreachable"`
+	Removed     int64    `json:"removed"`
+	PacksBefore int      `json:"packsBefore"`
+	PacksAfter  int      `json:"packsAfter"`
+	BytesBefore int64    `json:"bytesBefore"`
+	BytesAfter  int64    `json:"bytesAfter"`
+	LetGo       []string `json:"letGo"` // locks that are gone, and what they named with them
 }
 
 func (s storeGcAnswer) text(t *terminal) {
-	verb := "removed"
+	verb, letGo := "removed", "let go of"
 	if s.DryRun {
-		verb = "would remove"
+		verb, letGo = "would remove", "would let go of"
+	}
+	for _, path := range s.LetGo {
+		t.note("%s what %q named, which is gone", letGo, path)
 	}
 	t.printf("%s %d of %d unreachable records; %d are reachable from %d roots\n", verb, s.Removed, s.Unreachable, s.Reachable, s.Roots)
 	if !s.DryRun && s.Removed > 0 {
@@ -55,9 +63,45 @@ func (c *storeGcRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer s.Close()
+	gone, err := c.letGo(ctx, a, s)
+	if err != nil {
+		return nil, err
+	}
 	r, err := s.GC(ctx, disk.GCOptions{Grace: c.Grace, DryRun: c.DryRun})
 	if err != nil {
 		return nil, err
 	}
-	return storeGcAnswer{c.DryRun, r.Roots, r.Reachable, r.Unreachable, r.Removed, r.PacksBefore, r.PacksAfter, r.BytesBefore, r.BytesAfter}, nil
+	return storeGcAnswer{c.DryRun, r.Roots, r.Reachable, r.Unreachable, r.Removed, r.PacksBefore, r.PacksAfter, r.BytesBefore, r.BytesAfter, gone}, nil
+}
+
+// letGo takes the names from what was kept for locks that are gone. What can't be read is kept: fsck tells of it.
+func (c *storeGcRun) letGo(ctx context.Context, a *app, s *disk.Store) (gone []string, err error) {
+	refs, err := s.Refs()
+	if err != nil {
+		return nil, err
+	}
+	gone = []string{}
+	for _, r := range refs {
+		path, err := lock.KeptPath(ctx, s, r.Name)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			a.term.detail("%s: %s", r.Name, classify(err).message)
+		}
+		if path == "" {
+			continue
+		}
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		gone = append(gone, path)
+		if c.DryRun {
+			continue
+		}
+		if err := lock.Forget(ctx, s, path); err != nil {
+			return nil, err
+		}
+	}
+	return gone, nil
 }

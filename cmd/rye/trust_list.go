@@ -181,6 +181,9 @@ func (l trustListAnswer) text(t *terminal) {
 	for _, s := range l.Lists {
 		lists = append(lists, s.row())
 	}
+	if l.ID != "" {
+		section("policy", [][]string{{"  " + l.Policy + " (" + l.Origin + ")"}, {"  " + l.ID}}) // a machine without a home is told this id, in RYE_TRUST
+	}
 	section("keys", keys)
 	section("names", rules)
 	section("digests", digests)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/vendor"
 )
@@ -34,13 +36,14 @@ type vendorAnswer struct {
 	Removed  int      `json:"removed"` // files that nothing needs any more
 	Checked  bool     `json:"checked"`
 	Problems []string `json:"problems"`
+	failed   bool
 }
 
 func (v vendorAnswer) text(t *terminal) {
 	for _, p := range v.Problems {
 		t.printf("%s\n", p)
 	}
-	if len(v.Problems) > 0 {
+	if v.failed {
 		return
 	}
 	verb := "unchanged"
@@ -55,6 +58,13 @@ func (v vendorAnswer) text(t *terminal) {
 }
 
 func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
+	if !c.Check {
+		unlock, err := a.alone(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
 	l, err := a.locking(false)
 	if err != nil {
 		return nil, err
@@ -72,7 +82,7 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := l.fetch(ctx, new(fetchAnswer)); err != nil {
 		return nil, err
 	}
-	objects, err := l.wanted(ctx, l.store())
+	objects, _, err := l.wanted(ctx, l.store())
 	if err != nil {
 		return nil, err
 	}
@@ -85,28 +95,32 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 	return vendorAnswer{Dir: l.vendorDir(), Files: r.Files, Objects: r.Objects, Bytes: r.Bytes, Written: r.Written, Removed: r.Removed, Problems: []string{}}, nil
 }
 
-// wanted is what is to be vendored: all objects of the lock, with the signatures of the manifests.
-func (l *locking) wanted(ctx context.Context, from lock.Source) ([]vendor.Object, error) {
+// wanted is what is to be vendored: all objects of the lock, with the signatures of the manifests; and who needs which.
+func (l *locking) wanted(ctx context.Context, from lock.Source) ([]vendor.Object, map[cas.ID]string, error) {
 	set, err := lock.NewSet(ctx, l.old, l.id(), lock.SetOptions{Objects: from, Std: librarySpace()})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	all, err := set.Objects(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	out := make([]vendor.Object, len(all))
+	out, by := make([]vendor.Object, len(all)), make(map[cas.ID]string, len(all))
 	for i, o := range all {
+		by[o.ID] = o.NeededBy
 		out[i] = vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
 	}
-	return out, nil
+	return out, by, nil
 }
 
 // check compares what is vendored with what would be. It needs nothing but the directory.
 func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 	ans := vendorAnswer{Dir: l.vendorDir(), Checked: true, Problems: []string{}}
 	fail := func(f *fault) (answer, error) {
-		f.hint = []string{"rye vendor"}
+		f.hint, ans.failed = []string{"rye vendor"}, true
+		if f.code == "INTEGRITY_FAILED" {
+			f.hint = append(f.hint, "git restore .ai/vendor")
+		}
 		return ans, f.asked()
 	}
 	v, err := l.vendored()
@@ -116,11 +130,15 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 	if v == nil {
 		return fail(&fault{code: codeItem, message: fmt.Sprintf("nothing is vendored in %q", l.vendorDir()), err: fs.ErrNotExist})
 	}
-	defer v.Close()
-	objects, err := l.wanted(ctx, v)
-	if isMissing(err) {
+	objects, by, err := l.wanted(ctx, v)
+	if refused, ok := errors.AsType[*lock.RefusedError](err); ok {
+		for _, p := range refused.Problems {
+			ans.Problems = append(ans.Problems, p.Error())
+		}
 		f := classify(err)
-		ans.Problems = append(ans.Problems, f.message)
+		if isDamaged(err) {
+			f = &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("what is vendored isn't what the lock names: %s", counted(int64(len(ans.Problems)), "problem"))}
+		}
 		return fail(f)
 	}
 	if err != nil {
@@ -134,7 +152,7 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 		ans.Problems = append(ans.Problems, "damaged: "+d.Error())
 	}
 	for _, id := range r.Missing {
-		ans.Problems = append(ans.Problems, "missing: "+id.String())
+		ans.Problems = append(ans.Problems, fmt.Sprintf("missing: %s, which %s needs", id, by[id]))
 	}
 	for _, id := range r.Superfluous {
 		ans.Problems = append(ans.Problems, "not needed: "+id.String())
@@ -145,10 +163,7 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 	for _, name := range r.Foreign {
 		l.app.term.warn("%s isn't rye's, and is left alone", filepath.Join(l.vendorDir(), name))
 	}
-	ans.Objects = len(objects)
-	for _, o := range objects {
-		ans.Bytes += o.Size
-	}
+	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
 	if len(r.Damaged)+len(r.Missing) > 0 {
 		return fail(&fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("what is vendored isn't what the lock names: %s", counted(int64(len(ans.Problems)), "problem"))})
 	}

@@ -1,12 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -34,24 +34,34 @@ type whyAnswer struct {
 	UsedBy []whyLine `json:"used_by"`
 }
 
-// A whyLine is an item, and how it uses the next one, or what is asked about.
+// A whyLine is an item, and how it uses the next one, or what is asked about. It may be a permission too, which covers
+// the next one.
 type whyLine struct {
 	Ref string `json:"ref"`
 	Use string `json:"use"` // "root", "executor", "hook" and the like
 }
 
+func compareWhy(a, b whyLine) int {
+	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Use, b.Use))
+}
+
 func (w whyAnswer) text(t *terminal) {
 	t.printf("%s  %s  from %s\n", w.Name, w.Pinned, w.From)
 	for i, l := range w.Path {
-		t.printf("%s%s  %s\n", strings.Repeat("  ", i+1), l.Ref, l.Use)
+		t.printf("%s%s\n", strings.Repeat("  ", i+1), l)
 	}
-	if n := len(w.UsedBy); n > 1 {
+	if len(w.Path) == 0 {
+		t.note("nothing reaches it any more: rye lock lets go of it")
+	}
+	if n := len(w.UsedBy); n > 1 || n == 1 && !strings.Contains(w.Name, ":") {
 		t.printf("used by %s\n", counted(int64(n), "item"))
 		for _, l := range w.UsedBy {
-			t.printf("  %s  %s\n", l.Ref, l.Use)
+			t.printf("  %s\n", l)
 		}
 	}
 }
+
+func (l whyLine) String() string { return strings.TrimSuffix(l.Ref+"  "+l.Use, "  ") }
 
 func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 	l, err := a.locking(false)
@@ -71,106 +81,9 @@ func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil || pin == nil {
 		return nil, l.notLocked(c.Name)
 	}
-	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref), UsedBy: []whyLine{}}
-	for _, u := range g.users[ref] {
-		ans.UsedBy = append(ans.UsedBy, whyLine{u.From.String(), string(u.Why)})
-	}
+	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()), UsedBy: []whyLine{}}
+	ans.UsedBy = append(ans.UsedBy, g.usersOf(ref)...)
 	return ans, nil
-}
-
-// A lockGraph is how the items of a lock use each other.
-type lockGraph struct {
-	l     *locking
-	roots []model.Ref
-	uses  map[model.Ref][]closure.Use
-	users map[model.Ref][]closure.Use
-}
-
-// graph finds out again how the pinned items use each other, from their pinned bytes.
-func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
-	set, err := l.set(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if l.trust, err = l.app.trust(); err != nil {
-		return nil, err
-	}
-	v, err := ai.NewView(ctx, ai.Options{Spaces: set.Spaces(), Trust: l.exam(), MayOverride: l.trust.root.side.Policy.MayOverride})
-	if err != nil {
-		return nil, err
-	}
-	admit := ai.NewAdmitter(v, l.exam())
-	admit.KeepTrees()
-	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: l.yaml.Roots})
-	if err != nil {
-		return nil, err
-	}
-	g := &lockGraph{l: l, uses: map[model.Ref][]closure.Use{}, users: map[model.Ref][]closure.Use{}}
-	for _, u := range c.Uses {
-		if u.From == (model.Ref{}) {
-			g.roots = append(g.roots, u.To)
-			continue
-		}
-		g.uses[u.From] = append(g.uses[u.From], u)
-		g.users[u.To] = append(g.users[u.To], u)
-	}
-	return g, nil
-}
-
-// path is a shortest way from a root to an item, the first in order where there are several.
-func (g *lockGraph) path(to model.Ref) []whyLine {
-	before := map[model.Ref]*closure.Use{}
-	queue := slices.Clone(g.roots)
-	for _, r := range queue {
-		before[r] = nil
-	}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		if at == to {
-			break
-		}
-		for i, u := range g.uses[at] {
-			if _, seen := before[u.To]; !seen {
-				before[u.To] = &g.uses[at][i]
-				queue = append(queue, u.To)
-			}
-		}
-	}
-	out := []whyLine{}
-	if _, found := before[to]; !found {
-		return out
-	}
-	use := ""
-	for at := to; ; {
-		out = append(out, whyLine{at.String(), use})
-		u := before[at]
-		if u == nil {
-			break
-		}
-		use, at = string(u.Why), u.From
-	}
-	slices.Reverse(out)
-	return out
-}
-
-// whyBundle says which requirements a bundle meets.
-func (g *lockGraph) whyBundle(b *lockfile.Bundle) whyAnswer {
-	ans := whyAnswer{Name: b.ID, Pinned: b.Version + " " + b.Manifest.String(), From: b.Source.Where, Path: []whyLine{}, UsedBy: []whyLine{}}
-	if r, ok := g.l.yaml.Requirement(b.ID); ok {
-		ans.Path = append(ans.Path, whyLine{markerFile, "requires " + r.Text})
-	}
-	for _, p := range g.l.old.Pins {
-		if p.From != lockfile.System+b.ID {
-			continue
-		}
-		for _, u := range g.users[p.Ref] {
-			if from := g.l.old.Pin(u.From); from != nil && from.From != p.From {
-				ans.UsedBy = append(ans.UsedBy, whyLine{u.From.String(), string(u.Why) + " " + p.Ref.String()})
-			}
-		}
-	}
-	return ans
 }
 
 // notLocked says that the lock doesn't name something.
@@ -193,7 +106,8 @@ func (l *locking) notLocked(name string) error {
 func treeCommand() command {
 	return command{
 		path: "tree", group: "lock", help: "Show what the lock pins, and what uses what.",
-		more: "What was shown before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use.\n\nExamples:\n\n    rye tree\n" +
+		more: "What was shown before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use. With -v it shows the " +
+			"extractors too, which say what the files of a kind mean.\n\nExamples:\n\n    rye tree\n" +
 			"    rye tree directive:acme/release --depth 2",
 		new: func() runner { return new(treeRun) }, schema: "tree/1", output: treeAnswer{},
 	}
@@ -206,7 +120,7 @@ type treeRun struct {
 
 type treeAnswer struct {
 	Roots []string   `json:"roots"`
-	Items []treeItem `json:"items"` // each once, in the order in which they are reached
+	Items []treeItem `json:"items"` // each once, in the order in which they are reached; permissions that cover several among them
 	depth int
 }
 
@@ -234,30 +148,31 @@ func (c *treeRun) run(ctx context.Context, a *app) (answer, error) {
 		if err != nil || l.old.Pin(ref) == nil {
 			return nil, l.notLocked(c.Ref)
 		}
-		roots = []model.Ref{ref}
+		roots = []string{c.Ref}
 	}
-	ans := treeAnswer{Roots: []string{}, Items: []treeItem{}, depth: c.Depth}
-	seen := map[model.Ref]bool{}
-	queue := slices.Clone(roots)
-	for _, r := range roots {
-		ans.Roots = append(ans.Roots, r.String())
-	}
-	for len(queue) > 0 {
-		at := queue[0]
-		queue = queue[1:]
-		pin := l.old.Pin(at)
-		if seen[at] || pin == nil {
-			continue
+	ans := treeAnswer{Roots: append([]string{}, roots...), Items: []treeItem{}, depth: c.Depth}
+	seen := map[string]bool{}
+	for queue := slices.Clone(roots); len(queue) > 0; queue = queue[1:] {
+		if at := queue[0]; !seen[at] {
+			seen[at] = true
+			item := g.item(at)
+			ans.Items = append(ans.Items, item)
+			for _, u := range item.Uses {
+				queue = append(queue, u.Ref)
+			}
 		}
-		seen[at] = true
-		item := treeItem{at.String(), pin.Version, pin.Digest.String(), pin.From, []whyLine{}}
-		for _, u := range g.uses[at] {
-			item.Uses = append(item.Uses, whyLine{u.To.String(), string(u.Why)})
-			queue = append(queue, u.To)
-		}
-		ans.Items = append(ans.Items, item)
 	}
 	return ans, nil
+}
+
+func (g *lockGraph) item(node string) treeItem {
+	it := treeItem{Ref: node, Uses: append([]whyLine{}, g.uses[node]...)}
+	if ref, err := model.ParseRef(node); err == nil {
+		if p := g.l.old.Pin(ref); p != nil {
+			it.Version, it.Digest, it.From = p.Version, p.Digest.String(), p.From
+		}
+	}
+	return it
 }
 
 func (w treeAnswer) text(t *terminal) {
@@ -276,23 +191,28 @@ func (w treeAnswer) text(t *terminal) {
 		if it.Version != "" {
 			line += "@" + it.Version
 		}
-		if use != "" {
+		if use != "" && use != coveredBy {
 			line += "  " + use
 		}
-		if it.From != lockfile.FromProject {
+		if it.From != lockfile.FromProject && it.From != "" {
 			line += "  (" + it.From + ")"
 		}
-		again := shown[ref] && len(it.Uses) > 0
-		shown[ref] = true
-		if again {
+		var uses []whyLine
+		for _, u := range it.Uses {
+			if u.Use != string(closure.AsExtractor) || t.verbose {
+				uses = append(uses, u)
+			}
+		}
+		if shown[ref] && len(uses) > 0 {
 			t.printf("%s  (*)\n", line)
 			return
 		}
+		shown[ref] = true
 		t.printf("%s\n", line)
 		if depth == 0 {
 			return
 		}
-		for _, u := range it.Uses {
+		for _, u := range uses {
 			show(u.Ref, u.Use, indent+"  ", depth-1)
 		}
 	}

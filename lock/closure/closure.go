@@ -32,6 +32,7 @@ type Options struct {
 	View  *ai.View     // the project, the user if allowed, the bundles of the lock, and the library
 	Admit *ai.Admitter // KeepTrees makes it much faster where many tools share a directory
 	Roots []project.Root
+	User  bool  // it is the user's own lock: without roots all items of the user are roots
 	Store Store // nil: nothing is put
 	// Progress is told how many items were looked at, from many goroutines. It may be nil.
 	Progress func(items int64)

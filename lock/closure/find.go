@@ -88,11 +88,15 @@ func (c *closer) roots() []want {
 			wants = append(wants, w)
 		}
 	}
+	own := ai.Project
+	if c.User {
+		own = ai.User
+	}
 	globs := slices.Clone(c.Roots)
 	slices.SortFunc(globs, func(a, b project.Root) int { return strings.Compare(a.Text, b.Text) })
 	covers := make([]bool, len(globs))
 	for _, ref := range c.refs {
-		if len(globs) == 0 && c.files[ref][0].Space.Level == ai.Project {
+		if len(globs) == 0 && c.files[ref][0].Space.Level == own {
 			ask(AsRoot, ref, "")
 		}
 		told := false

@@ -76,8 +76,10 @@ func NewRequirement(id, versions string, source Source) (Requirement, error) {
 
 // A Root is an item, or many by a glob, that is to be locked.
 type Root struct {
-	Text string
-	One  bool // it names one item: there must be one
+	Text         string
+	One          bool // it names one item: there must be one
+	Line, Column int  // where it stands
+
 	glob glob.Glob
 }
 
@@ -250,6 +252,9 @@ func (p *Project) readRoots(section *yamltree.Node) error {
 			return section.Kids[i].Errorf("%s", err)
 		}
 		r := Root{Text: w, glob: g}
+		if at, ok := errors.AsType[*yamltree.Error](section.Kids[i].Errorf("here")); ok {
+			r.Line, r.Column = at.Line, at.Column
+		}
 		if kind, _, ok := strings.Cut(w, ":"); ok {
 			if err := model.CheckKind(kind); err != nil {
 				return section.Kids[i].Errorf("%s", err)

@@ -13,6 +13,9 @@ import (
 
 // A Report says in what a directory isn't what Write would make of it. All lists are sorted.
 type Report struct {
+	Files       int      // that Write would make of the objects
+	Objects     int      // in them, sets of signatures included
+	Bytes       int64    // of all objects
 	Missing     []cas.ID // objects that no file has as they should be
 	Damaged     []*Error // files and lines that aren't what they should be
 	Superfluous []cas.ID // objects that aren't needed
@@ -39,7 +42,7 @@ func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &checker{files: f, found: make(map[cas.ID]bool), report: &Report{Foreign: l.others, Stale: l.unfinished}}
+	c := &checker{files: f, found: make(map[cas.ID]bool), report: &Report{Files: len(p.packs) + len(p.large), Objects: p.objects, Bytes: p.bytes, Foreign: l.others, Stale: l.unfinished}}
 	if ok, err := f.hasAttributes(); err != nil {
 		return nil, err
 	} else if !ok {

@@ -50,11 +50,11 @@
 //
 // # What is refused
 //
-// Nothing here is believed. Each object is hashed as it is read, so that a damaged, forged or misplaced line is an error
-// or nothing. A pack that isn't as above is an *Error with file and line when something in it is looked for, but for
-// order, lines that are there twice, and lines that git leaves in a file whose merge isn't finished: they say nothing of
-// objects. A pack has at most 16 MiB, a line 131,300 bytes, a directory 1,048,576 lines, and a lock at most 262,144
-// objects. No link is followed, not even the directory itself.
+// Nothing here is believed. Each object is hashed, a large one as it is read and a small one before, so that a damaged,
+// forged or misplaced line is an error or nothing. A pack that isn't as above is an *Error with file and line when
+// something in it is looked for, but for order, lines that are there twice, and lines that git leaves in a file whose
+// merge isn't finished: they say nothing of objects. A pack has at most 16 MiB, a line 131,300 bytes, a directory
+// 1,048,576 lines, and a lock at most 262,144 objects. No link is followed, not even the directory itself.
 //
 // # What holds at every moment
 //

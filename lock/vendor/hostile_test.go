@@ -145,6 +145,31 @@ func TestErrors(t *testing.T) {
 	})
 }
 
+// TestDamagedAtOnce: that a small object is damaged is known before any of it is read, with file and line, so that it
+// can be had elsewhere. And Check counts what Write does.
+func TestDamagedAtOnce(t *testing.T) {
+	w := small(t)
+	o := w.put(cas.Blob, []byte("to be damaged"))
+	r := w.write()
+	if is := w.check(); is.Files != r.Files || is.Objects != r.Objects || is.Bytes != r.Bytes {
+		t.Errorf("%+v, want %+v", is, r)
+	}
+	pack := w.files()["all.pack"]
+	w.spoil("all.pack", []byte(strings.Replace(pack, "to be damaged", "to be enjoyed", 1)), func() {
+		v, err := Open(w.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		_, err = v.Get(t.Context(), o.ID)
+		at, ok := errors.AsType[*Error](err)
+		damaged, inside := errors.AsType[*cas.DamagedError](err)
+		if !ok || !inside || at.File != "all.pack" || at.Line < 2 || damaged.ID != o.ID || damaged.Found != cas.Sum([]byte("to be enjoyed")) {
+			t.Errorf("%v", err)
+		}
+	})
+}
+
 func isVersion(err error) bool {
 	_, ok := errors.AsType[*canon.VersionError](err)
 	return ok

@@ -107,7 +107,7 @@ func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	if err != nil {
 		return cas.Object{}, err
 	}
-	return cas.Verify(cas.Info{ID: id, Size: int64(len(b))}, io.NopCloser(bytes.NewReader(b))), nil
+	return cas.Object{Info: cas.Info{ID: id, Size: int64(len(b))}, ReadCloser: io.NopCloser(bytes.NewReader(b))}, nil
 }
 
 // errAbsent says that no file has an object.
@@ -119,10 +119,16 @@ func (v *Vendor) small(id cas.ID) ([]byte, error) {
 	err := fmt.Errorf("%s: %w", id, errAbsent)
 	bad := v.search(id.Digest, func(name string, x *index, r *os.File) (stop bool, bad error) {
 		at, ok := x.objects[id]
-		if ok {
-			b, err = read(name, r, at)
+		if !ok {
+			return false, nil
 		}
-		return ok, nil
+		if b, err = read(name, r, at); err == nil {
+			// Whoever has the object elsewhere too is to know before half of this one is read.
+			if found := cas.Sum(b); found != id.Digest {
+				err = &Error{name, at.no, 0, &cas.DamagedError{ID: id, Found: found}}
+			}
+		}
+		return true, nil
 	})
 	return b, cmp.Or(bad, err)
 }

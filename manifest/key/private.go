@@ -22,16 +22,20 @@ type Private struct {
 
 // Generate makes a key from 32 bytes of random, which is crypto/rand.Reader outside tests.
 func Generate(random io.Reader) (Private, error) {
-	seed := make([]byte, ed25519.SeedSize)
+	var p Private
 	for {
-		if _, err := io.ReadFull(random, seed); err != nil {
+		seed := make([]byte, ed25519.SeedSize)
+		_, err := io.ReadFull(random, seed)
+		if err != nil && p.IsZero() {
 			return Private{}, fmt.Errorf("random bytes for a key: %w", err)
 		}
-		p, err := fromSeed(seed)
-		if err != nil || !strings.HasPrefix(p.Public().String(), "-") {
+		if err != nil {
+			return p, nil
+		}
+		if p, err = fromSeed(seed); err != nil || !strings.HasPrefix(p.Public().String(), "-") {
 			return p, err
 		}
-		// On a command line it would be taken for a flag.
+		// On a command line it would be taken for a flag: another one, as long as there are random bytes.
 	}
 }
 

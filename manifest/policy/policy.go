@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	_ "embed"
 	"errors"
 	"fmt"
 
@@ -10,6 +11,12 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
+
+//go:embed schema.json
+var schema string
+
+// Schema returns the JSON Schema of policy.yaml, for editors. It finds most of what Parse refuses, and refuses nothing else.
+func Schema() string { return schema }
 
 // Parse reads a policy file. Its signature lines are passed over: whether a policy counts is for whoever reads
 // it to know, by its place, its id or its signatures.

@@ -1,0 +1,75 @@
+package bundle
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest"
+)
+
+// maxParts is how large a list of parts may be that is required.
+const maxParts = manifest.MaxListBytes
+
+var errOtherParts = errors.New("the list of parts is about something else: it has not the digest of this bundle's manifest without evidence")
+
+func isParts(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
+
+// A hashOf is a digest as CycloneDX and SPDX have it.
+type hashOf struct {
+	CycloneDX string `json:"alg"`
+	Content   string `json:"content"`
+	SPDX      string `json:"algorithm"`
+	Value     string `json:"checksumValue"`
+}
+
+func (h hashOf) is(d cas.Digest) bool {
+	hex := strings.TrimPrefix(d.String(), "blake3:")
+	return h.CycloneDX == "BLAKE3" && h.Content == hex || h.SPDX == "BLAKE3" && h.Value == hex
+}
+
+// partsAbout sees that what a list of parts describes is the bundle whose manifest has this digest without its evidence.
+// What else is in it, other programs may have written.
+func partsAbout(mediaType string, text []byte, subject cas.Digest) error {
+	var list struct {
+		Metadata struct {
+			Component struct {
+				Hashes []hashOf `json:"hashes"`
+			} `json:"component"`
+		} `json:"metadata"`
+		Packages []struct {
+			ID        string   `json:"SPDXID"`
+			Checksums []hashOf `json:"checksums"`
+		} `json:"packages"`
+		Relations []struct {
+			From string `json:"spdxElementId"`
+			Type string `json:"relationshipType"`
+			To   string `json:"relatedSpdxElement"`
+		} `json:"relationships"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("the list of parts can't be read: %w", err)
+	}
+	same := func(h hashOf) bool { return h.is(subject) }
+	if mediaType == TypeCycloneDX {
+		if !slices.ContainsFunc(list.Metadata.Component.Hashes, same) {
+			return errOtherParts
+		}
+		return nil
+	}
+	described := map[string]bool{}
+	for _, r := range list.Relations {
+		if r.From == "SPDXRef-DOCUMENT" && r.Type == "DESCRIBES" {
+			described[r.To] = true
+		}
+	}
+	for _, p := range list.Packages {
+		if described[p.ID] && slices.ContainsFunc(p.Checksums, same) {
+			return nil
+		}
+	}
+	return errOtherParts
+}

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What the documentation, the README and the help texts show of rye is a command line that rye takes: every command,
+// flag and number of arguments.
+func TestShownCommands(t *testing.T) {
+	topics, err := docTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	check := func(where, text string) {
+		for line := range strings.Lines(text) {
+			if code, ok := strings.CutPrefix(line, "    "); ok {
+				for _, args := range shellLines(code) {
+					shown++
+					if _, err := parse(commands(), args); err != nil {
+						t.Errorf("%s: %q: %v", where, args, err)
+					}
+				}
+			}
+			for _, span := range codeSpans.FindAllStringSubmatch(line, -1) {
+				shown++
+				checkSpan(t, where, strings.Fields(span[1]))
+			}
+		}
+	}
+	for _, it := range topics {
+		check(it.Ref.String(), it.Model.Body)
+	}
+	check("README.md", string(readme))
+	for _, c := range commands() {
+		_, examples, _ := strings.Cut(c.more, "Examples:\n")
+		if check("rye help "+c.path, examples); examples == "" && c.more != "" && len(c.path) > 0 && c.new != nil && !c.hidden && c.path != "demo" {
+			t.Errorf("rye help %s has no example", c.path)
+		}
+	}
+	if shown < 400 {
+		t.Errorf("only %d command lines are shown", shown)
+	}
+}
+
+var (
+	codeSpans = regexp.MustCompile("`rye ([^`]+)`")
+	bareWord  = regexp.MustCompile(`^[a-z0-9-]+$`)
+)
+
+// checkSpan wants what stands in a sentence to begin with a command, or a group of them. In "rye trust add, list" each
+// is one of the group.
+func checkSpan(t *testing.T, where string, words []string) {
+	known := func(words []string) bool {
+		path := strings.Join(words, " ")
+		return slices.ContainsFunc(commands(), func(c command) bool { return c.path == path || strings.HasPrefix(c.path, path+" ") })
+	}
+	group := 0 // how many words stand before the list, if it is one
+	for group < len(words) && bareWord.MatchString(words[group]) {
+		group++
+	}
+	switch {
+	case strings.HasPrefix(words[0], "-"):
+		return
+	case group < len(words) && strings.HasSuffix(words[group], ","):
+		for _, name := range words[group:] {
+			if path := append(slices.Clone(words[:group]), strings.TrimSuffix(name, ",")); !known(path) {
+				t.Errorf("%s: there is no command %q", where, path)
+			}
+		}
+	case group == 0 || !known(words[:1]):
+		t.Errorf("%s: there is no command %q", where, words)
+	case !known(words[:min(2, group)]) && !slices.ContainsFunc(commands(), func(c command) bool { return c.path == words[0] }):
+		t.Errorf("%s: there is no command %q", where, words[:2])
+	}
+}
+
+// shellLines are the command lines of rye in a line of a shell, without "rye". What stands behind two spaces says what
+// it does.
+func shellLines(line string) (all [][]string) {
+	line, _, _ = strings.Cut(strings.TrimRight(line, "\n"), "  ")
+	var words []string
+	stop := func() {
+		if len(words) > 0 && words[0] == "rye" {
+			all = append(all, words[1:])
+		}
+		words = nil
+	}
+	tokens := shellWords.FindAllString(line, -1)
+	for i := 0; i < len(tokens); i++ {
+		switch w := tokens[i]; {
+		case w == "|":
+			stop()
+		case w == "<" || w == ">":
+			i++ // the file
+		case len(words) == 0 && strings.Contains(w, "="): // a variable
+		default:
+			words = append(words, strings.Trim(w, `'"`))
+		}
+	}
+	stop()
+	return all
+}
+
+var shellWords = regexp.MustCompile(`'[^']*'|"[^"]*"|[|<>]|[^\s|<>]+`)

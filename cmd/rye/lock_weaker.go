@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// weaker refuses what weakens the lock and wasn't accepted.
+func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *lockAnswer) error {
+	var all []lock.Weakness
+	var err error
+	switch {
+	case !ans.Changed:
+	case l.file == nil:
+		all, err = l.takeOver(ctx, made, ans)
+	case l.sides != nil:
+		all, err = l.weakerThanSides(ctx, made)
+	default:
+		all, err = l.weakenings(ctx, l.old, made)
+	}
+	if err != nil {
+		return err
+	}
+	f := &fault{code: "LOCK_MISMATCH", details: map[string]any{"reason": "weaker"}}
+	names, refused := []string{}, int64(0)
+	for _, w := range all {
+		line := weakeningLine{w.Name, string(w.Kind), w.From, w.To, slices.Clone(w.Details), slices.Contains(c.Accept, w.Name)}
+		if line.Details == nil {
+			line.Details = []string{}
+		}
+		ans.Weakenings = append(ans.Weakenings, line)
+		if line.Accepted {
+			continue
+		}
+		refused++
+		f.why = append(f.why, changeText(lockfile.Change{Kind: lockfile.Kind(line.Kind), Name: line.Name, From: line.From, To: line.To}))
+		for _, d := range line.Details {
+			f.why = append(f.why, "  "+d)
+		}
+		if !slices.Contains(names, w.Name) {
+			names = append(names, w.Name)
+		}
+	}
+	if err := c.unused(all); err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	f.message = fmt.Sprintf("the new lock would be weaker: %s", counted(refused, "change"))
+	accept := ""
+	for _, n := range names {
+		accept += " --accept " + quoteArg(n)
+	}
+	f.hint = []string{"rye diff", l.app.behind(accept[1:])}
+	f.details["names"], f.details["weakenings"] = names, ans.Weakenings
+	return f
+}
+
+// unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
+func (c *lockRun) unused(all []lock.Weakness) error {
+	for _, name := range c.Accept {
+		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
+			return &fault{code: codeValidation, message: fmt.Sprintf("nothing about %q weakens the lock", name), hint: []string{"rye lock"}, details: map[string]any{"name": name}}
+		}
+	}
+	return nil
+}
+
+// weakenings says in what a new lock asks for less than the one that is there.
+func (l *locking) weakenings(ctx context.Context, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
+	objects, err := l.objects()
+	if err != nil {
+		return nil, err
+	}
+	from, err := lock.NewSide(ctx, old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
+	if err != nil {
+		return nil, err
+	}
+	to, err := l.side(ctx, made, objects)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Weakening(ctx, from, to)
+}
+
+// side is a lock that was made, to be compared.
+func (l *locking) side(ctx context.Context, made *lock.Made, objects lock.Source) (*lock.Side, error) {
+	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.with(made, objects), Std: librarySpace()})
+}
+
+// with adds the files of the project and the user for what the store doesn't have yet.
+func (l *locking) with(made *lock.Made, objects lock.Source) lock.Source {
+	all := []lock.Source{objects}
+	add := func(dir, from string) {
+		files := &contentBlobs{os.DirFS(dir), make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
+		for i := range made.Lock.Pins {
+			if p := &made.Lock.Pins[i]; p.From == from {
+				files.at[p.Digest] = manifest.File{Path: p.Path, Size: p.Size}
+			}
+		}
+		all = append(all, nameless{files})
+	}
+	if !l.user {
+		add(l.dotAI, lockfile.FromProject)
+	}
+	if s := userSpace(l.app.userBase()); s.err == nil && (l.user || l.allowUser) {
+		add(s.value, lockfile.FromUser)
+	}
+	return lock.First(all...)
+}
+
+// nameless has objects, and names for none.
+type nameless struct{ cas.Getter }
+
+func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }

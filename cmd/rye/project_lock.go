@@ -1,0 +1,18 @@
+package main
+
+import "context"
+
+// alone keeps other processes from changing what rye keeps in the project, or in the user's space, until unlock is
+// called: of two that make a lock at once the second begins with what the first has made. Where no project is found
+// there is nothing to hold, and whoever opens it says why.
+func (a *app) alone(ctx context.Context, user bool) (unlock func(), err error) {
+	dir := userSpace(a.userBase())
+	if !user {
+		p, err := a.findProject()
+		dir = setting{value: p.root, err: err}
+	}
+	if dir.err != nil || dir.value == "" {
+		return func() {}, nil
+	}
+	return lockProject(ctx, dir.value)
+}

@@ -1,0 +1,194 @@
+package audit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// The kinds of lines: those of the head, and those of segments.
+const (
+	kindHead       = "head"       // what this is; the first line
+	kindMachine    = "machine"    // a key that checkpoints are signed with, and who vouches for it
+	kindOpen       = "open"       // a process begins a segment
+	kindMark       = "mark"       // a segment has so many lines
+	kindCheckpoint = "checkpoint" // the same, signed
+
+	kindSegment = "segment" // what this is; the first line
+	kindBegin   = "begin"   // a call begins
+	kindEnd     = "end"     // a call has ended
+)
+
+// headName is what the head is called where segments are called by their names.
+const headName = "head"
+
+// format is what the first line of a journal says that it is.
+const format = "rye audit/1"
+
+// A VersionError says that a journal is in a format that comes after ours.
+type VersionError struct{ Found string }
+
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("the audit log has the format %+q, expected %q", e.Found, format)
+}
+
+type object = map[string]any
+
+// A body is what a line says that isn't about a call.
+type body interface {
+	check() error
+	object() object
+}
+
+// encode writes a body that check accepts.
+func encode(b body) []byte {
+	out, _ := jcs.Append(nil, b.object())
+	return out
+}
+
+var errForm = errors.New("it isn't as such a line is written")
+
+// decode reads a body into b. What encoding/json is generous about is found when it is written again.
+func decode(text []byte, b body) error {
+	if err := json.Unmarshal(text, b); err != nil {
+		return errForm
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	if !bytes.Equal(encode(b), text) {
+		return errForm
+	}
+	return nil
+}
+
+// A firstBody is in the first line of a journal.
+type firstBody struct {
+	Format  string `json:"format"`
+	Program string `json:"program"` // of a segment
+	Segment string `json:"segment"`
+}
+
+func (f *firstBody) check() error {
+	if f.Format != format {
+		return &VersionError{f.Format}
+	}
+	if f.Segment == "" && f.Program == "" {
+		return nil
+	}
+	if err := record.CheckText("program", f.Program); err != nil {
+		return err
+	}
+	return checkSegment(f.Segment)
+}
+
+func (f *firstBody) object() object {
+	if f.Segment == "" {
+		return object{"format": f.Format}
+	}
+	return object{"format": f.Format, "program": f.Program, "segment": f.Segment}
+}
+
+// first reads the first line of a journal.
+func (f *firstBody) first(l *journal.Line, kind string) error {
+	if l.Kind != kind || l.N != 1 || !l.Prev.IsZero() || l.Call != "" {
+		return fmt.Errorf("the first line isn't that of a %s", kind)
+	}
+	return decode(l.Body, f)
+}
+
+// A machineBody tells the key of checkpoints that follow.
+type machineBody struct {
+	Key     key.Public      `json:"key"`
+	Voucher json.RawMessage `json:"voucher"`
+}
+
+// maxVoucher is what fits well into a line, and into each receipt.
+const maxVoucher = 16 << 10
+
+func (m *machineBody) check() error {
+	if m.Voucher == nil {
+		return nil
+	}
+	v, err := jcs.Parse(m.Voucher)
+	if _, ok := v.(object); err != nil || !ok || len(m.Voucher) > maxVoucher {
+		return fmt.Errorf("the voucher isn't a JSON object of at most %d bytes", maxVoucher)
+	}
+	return nil
+}
+
+func (m *machineBody) object() object {
+	if m.Voucher == nil {
+		return object{"key": m.Key.String()}
+	}
+	v, _ := jcs.Parse(m.Voucher)
+	return object{"key": m.Key.String(), "voucher": v}
+}
+
+// An openBody is a process's word that a segment begins with a line.
+type openBody struct {
+	First   cas.Digest `json:"first"` // the sum of its first line
+	Segment string     `json:"segment"`
+}
+
+func (o *openBody) check() error { return checkSegment(o.Segment) }
+
+func (o *openBody) object() object {
+	return object{"first": o.First.String(), "segment": o.Segment}
+}
+
+// A markBody says how far a segment goes. It is also a checkpoint's.
+type markBody struct {
+	Closed  bool       `json:"closed"` // nothing follows
+	Last    cas.Digest `json:"last"`   // the sum of the last line
+	Lines   int64      `json:"lines"`
+	Segment string     `json:"segment"`
+	Sig     string     `json:"sig"` // of a checkpoint
+}
+
+func (m *markBody) check() error {
+	if m.Lines < 1 || m.Lines > 1<<53-1 {
+		return fmt.Errorf("a segment of %d lines", m.Lines)
+	}
+	return checkSegment(m.Segment)
+}
+
+func (m *markBody) object() object {
+	o := object{"last": m.Last.String(), "lines": m.Lines, "segment": m.Segment}
+	if m.Closed {
+		o["closed"] = true
+	}
+	if m.Sig != "" {
+		o["sig"] = m.Sig
+	}
+	return o
+}
+
+// A segment's name is the second it began in, and 16 hexadecimal digits.
+const (
+	segmentTime = "20060102T150405Z"
+	segmentSize = len(segmentTime) + 1 + 16
+)
+
+func checkSegment(s string) error {
+	ok := len(s) == segmentSize && s[len(segmentTime)] == '-'
+	if ok {
+		_, err := time.Parse(segmentTime, s[:len(segmentTime)])
+		ok = err == nil
+		for _, c := range []byte(s[len(segmentTime)+1:]) {
+			ok = ok && (c >= '0' && c <= '9' || c >= 'a' && c <= 'f')
+		}
+	}
+	if !ok {
+		return fmt.Errorf("%+q isn't the name of a segment", s)
+	}
+	return nil
+}

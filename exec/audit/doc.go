@@ -1,0 +1,66 @@
+// Package audit answers: what was run, by whom, with what, and is this still what was written down then?
+//
+// A Log is one process's way into the journals of a user. Begin writes what is known of a call before it may have a
+// side effect, End what became of it. Verify finds what was changed since, List, Stats and Export read. What a line says
+// of a call is in package record, how journals hold it against accidents in package journal, which key signs in package
+// machine, and what can be shown to others of one call in package receipt. No line holds text that a tool or a model
+// wrote, nor parameters or results: only their digests, of parameters without secrets (package redact).
+//
+// # Files
+//
+//	DIR/head.jsonl                                            one for all processes
+//	DIR/head.jsonl.lock                                       locked while a line is added to it; says that there is one
+//	DIR/segments/2026-11/20261120T120001Z-0123456789abcdef.jsonl   one for each process
+//
+// with mode 0600 in directories of mode 0700. Each is a journal of lines of JCS, each of which has its number, the
+// sum of the line before, and its own:
+//
+//	{"at":"2026-11-20T12:00:02.000Z","body":{"format":"rye audit/1"},"kind":"head","line":1,"prev":"blake3:0000…","sum":"blake3:00c7…"}
+//
+// Lines of the head, by kind and body:
+//
+//	head        {"format":"rye audit/1"}                       the first
+//	machine     {"key":"sgGN…","voucher":{…}}                  a key that signs checkpoints, and who vouches for it, if anybody;
+//	                                                           before the key is used, and again now and then
+//	open        {"first":"blake3:9641…","segment":"2026…"}     a process begins a segment, with a line of this sum
+//	mark        {"last":"blake3:f613…","lines":2,"segment":…}  the segment has so many lines, the last with this sum
+//	checkpoint  {"closed":true,"last":…,"lines":5,"segment":…,"sig":"rye:signed:v2:…"}   the same, signed; closed: nothing follows
+//
+// The signature of a checkpoint is a line of package sign without comment marks, in the domain rye/v2/audit, for the name
+// "audit:" and the segment's, and of the digest of the head's line without the members sig and sum. So it is about the
+// segment up to there, and about everything in the head before it.
+//
+// Lines of a segment:
+//
+//	segment  {"format":"rye audit/1","program":"rye 2.0.0","segment":"2026…"}   the first
+//	begin    record.Call, and the member "call" with its id
+//	end      record.Outcome, and the same
+//
+// # What is promised
+//
+// A line is written before Begin returns, so that a process that is killed loses none. It is synced with the next
+// checkpoint: at Close, at Checkpoint, and when a call ends after 1,000 lines or a minute. With Options.Required, Begin
+// returns when the line is synced and the head, synced too, has a mark of it; calls that wait at once share both. If
+// that can't be done, as on a full disk, Begin fails, and the caller must refuse the call.
+//
+// A segment's file is there before the head names it, and the head's line before the first call. So Verify finds, with
+// the first bad line of each file: a line that was edited, cut out, added, doubled or put elsewhere; a segment that was
+// removed, replaced, or that nobody opened; the end of a segment that was cut off up to its last mark, and after it if it
+// was closed; a checkpoint that isn't by a machine that counts. Who holds a machine's key can write any log of that
+// machine, and the keys of who may read them lie in the same user's account: this is evidence towards others, and not
+// against that user.
+//
+// Not found is what is taken off the end: of a segment behind its last mark (Report.Tail counts such lines), and of the
+// head together with all that it says of segments. Against the second, a position that was seen once, which Report.Head
+// and each receipt have, is given to Verify.
+//
+// What a process leaves that dies in the middle of a line, or the power that fails, is no damage: such an end is passed
+// over, in the head by the next who writes. Everything else is. A head that is damaged at its end, or gone, isn't
+// continued (*journal.DamagedError): a person moves the directory away. A call that has begun and not ended runs, or its
+// process died and nobody knows what it did.
+//
+// # Bounds
+//
+// A line has at most 64 KiB. Verify holds in memory some 16 bytes for each mark and 400 for each segment, and the ids of
+// calls that haven't ended. Nothing is ever removed here.
+package audit

@@ -1,0 +1,191 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/journal"
+)
+
+// A mark is how far a segment went at some time. The last one is known in full.
+type mark struct {
+	lines int64
+	sum   [8]byte
+}
+
+// A segmentState is what the head says of a segment.
+type segmentState struct {
+	name   string
+	opened journal.Line // without body
+	first  cas.Digest
+	marks  []mark
+	lines  int64 // of the last mark
+	last   cas.Digest
+	marked journal.Line // the line of the head that says so, without body
+	closed bool
+}
+
+// An index is what a head says.
+type index struct {
+	segments []*segmentState // in the order they were opened
+	byName   map[string]*segmentState
+	last     journal.Line // of the head
+	torn     bool
+}
+
+// A visitor sees what is in a head besides segments. Its errors are problems of the line.
+type visitor interface {
+	machine(l *journal.Line, m *machineBody) error
+	checkpoint(l *journal.Line, m *markBody) error
+}
+
+// readHead reads the head. The error is a *journal.Problem, a *VersionError, or that of the file; the index says what came
+// before it. Without a head that anybody wrote there is nothing.
+func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, error) {
+	x := &index{byName: map[string]*segmentState{}}
+	f, err := os.Open(headPath(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, noHead(dir)
+	} else if err != nil {
+		return x, err
+	}
+	defer f.Close()
+	r := journal.NewReader(headName, f)
+	for {
+		err := r.Next()
+		if err == io.EOF {
+			break
+		} else if err != nil {
+			return x, err
+		}
+		if err := x.take(&r.Line, v); err != nil {
+			if _, ok := errors.AsType[*VersionError](err); ok {
+				return x, err
+			}
+			return x, &journal.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
+		}
+		if err := each(&r.Line); err != nil {
+			return x, err
+		}
+		x.last = r.Line
+		x.last.Body = nil
+	}
+	if x.torn = r.Torn; x.torn && r.Goes() || x.last.N == 0 {
+		return x, r.Problem("this is no line of a journal, or not as it was written")
+	}
+	return x, nil
+}
+
+// noHead says what it means that there is no head: nothing, if there never was one.
+func noHead(dir string) error {
+	info, err := os.Stat(journal.LockPath(headPath(dir)))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Size() > 0:
+		return &journal.Problem{File: headName, Line: 1, Reason: "the head is gone"}
+	}
+	return nil
+}
+
+// take takes a line of the head in.
+func (x *index) take(l *journal.Line, v visitor) error {
+	if l.N == 1 {
+		return new(firstBody).first(l, kindHead)
+	}
+	switch l.Kind {
+	case kindOpen:
+		var o openBody
+		if err := decode(l.Body, &o); err != nil {
+			return err
+		}
+		return x.open(l, &o)
+	case kindMark, kindCheckpoint:
+		var m markBody
+		if err := decode(l.Body, &m); err != nil {
+			return err
+		}
+		if (l.Kind == kindCheckpoint) != (m.Sig != "") || m.Closed && m.Sig == "" {
+			return errForm
+		}
+		if err := x.mark(l, &m); err != nil || l.Kind == kindMark {
+			return err
+		}
+		return v.checkpoint(l, &m)
+	case kindMachine:
+		var m machineBody
+		if err := decode(l.Body, &m); err != nil {
+			return err
+		}
+		return v.machine(l, &m)
+	}
+	return fmt.Errorf("a line of kind %q has no place here", l.Kind)
+}
+
+func (x *index) open(l *journal.Line, o *openBody) error {
+	if s := x.byName[o.Segment]; s != nil {
+		if s.first != o.First || s.marks != nil {
+			return fmt.Errorf("the segment %s was opened before", s.name)
+		}
+		return nil
+	}
+	s := &segmentState{name: o.Segment, opened: *l, first: o.First}
+	s.opened.Body = nil
+	x.byName[s.name] = s
+	x.segments = append(x.segments, s)
+	return nil
+}
+
+func (x *index) mark(l *journal.Line, m *markBody) error {
+	s := x.byName[m.Segment]
+	switch {
+	case s == nil:
+		return fmt.Errorf("the segment %s wasn't opened", m.Segment)
+	case s.closed:
+		return fmt.Errorf("the segment %s was closed", m.Segment)
+	case m.Lines < s.lines || m.Lines == s.lines && m.Last != s.last:
+		return fmt.Errorf("the segment %s goes back to line %d", m.Segment, m.Lines)
+	}
+	k := mark{lines: m.Lines}
+	copy(k.sum[:], m.Last[:])
+	s.marks = append(s.marks, k)
+	s.lines, s.last, s.closed, s.marked = m.Lines, m.Last, m.Closed, *l
+	s.marked.Body = nil
+	return nil
+}
+
+// openSegment opens a segment's file and reads its first line. Of one that ends before that, the reader is at its end.
+func openSegment(dir string, s *segmentState) (*os.File, *journal.Reader, error) {
+	f, err := os.Open(segmentPath(dir, s.name))
+	if err != nil {
+		return nil, nil, err
+	}
+	r := journal.NewReader(s.name, f)
+	if err = r.Next(); err == nil {
+		err = checkFirst(&r.Line, s)
+	}
+	if err != nil && err != io.EOF {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, r, nil
+}
+
+// checkFirst compares a segment's first line with what the head says.
+func checkFirst(l *journal.Line, s *segmentState) error {
+	var b firstBody
+	err := b.first(l, kindSegment)
+	if err == nil && (b.Segment != s.name || l.Sum != s.first) {
+		err = errors.New("this isn't the segment that was opened by this name")
+	}
+	if _, ok := errors.AsType[*VersionError](err); ok || err == nil {
+		return err
+	}
+	return &journal.Problem{File: s.name, Line: 1, Reason: err.Error()}
+}

@@ -1,0 +1,245 @@
+package audit
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/record"
+)
+
+// A Record is a call as the journals tell it.
+type Record struct {
+	Position record.Position // of its first line
+	Begin    time.Time
+	Call     record.Call
+	End      time.Time // zero with Outcome nil: it runs, or its process died, and nobody knows what became of it
+	Outcome  *record.Outcome
+}
+
+// Append appends the record as JCS: a line of Export, without its LF.
+func (r *Record) Append(b []byte) []byte {
+	b = r.Begin.AppendFormat(append(b, `{"begin":"`...), timeForm)
+	b = r.Call.Append(append(b, `","call":`...))
+	if r.Outcome != nil {
+		b = r.End.AppendFormat(append(b, `,"end":"`...), timeForm)
+		b = append(b, '"')
+	}
+	b = append(append(append(b, `,"id":"`...), r.Call.ID...), '"')
+	b = strconv.AppendInt(append(b, `,"line":`...), r.Position.Line, 10)
+	if r.Outcome != nil {
+		b = r.Outcome.Append(append(b, `,"outcome":`...))
+	}
+	b = append(append(b, `,"segment":"`...), r.Position.Segment...)
+	b = r.Position.Sum.Append(append(b, `","sum":"`...))
+	return append(b, '"', '}')
+}
+
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+// A Filter chooses records.
+type Filter struct {
+	Since, Until time.Time          // of Begin: from Since on, and before Until; zero for no limit
+	Match        func(*Record) bool // nil for all
+	Last         int                // so many, those that ended last first; 0 for all, in the order they ended
+}
+
+func (f *Filter) takes(r *Record) bool {
+	return !r.Begin.Before(f.Since) && (f.Until.IsZero() || r.Begin.Before(f.Until)) && (f.Match == nil || f.Match(r))
+}
+
+// skips reports whether nothing of a segment can be taken.
+func (f *Filter) skips(s *segmentState) bool {
+	return !f.Until.IsZero() && !s.opened.At.Before(f.Until) || s.closed && s.marked.At.Before(f.Since)
+}
+
+// nobody looks at a head for its segments alone.
+type nobody struct{}
+
+func (nobody) machine(*journal.Line, *machineBody) error { return nil }
+func (nobody) checkpoint(*journal.Line, *markBody) error { return nil }
+
+// List returns the records of a directory, segment by segment as these were opened. Those of calls that haven't ended
+// come at the end of their segment. A line that isn't as it was written is an error, behind which the next segment
+// follows; whether lines are missing or signed by the right machine is for Verify to say. Without a log there are no
+// records.
+func List(ctx context.Context, dir string, filter Filter) iter.Seq2[*Record, error] {
+	return func(yield func(*Record, error) bool) {
+		x, err := readHead(dir, nobody{}, func(*journal.Line) error { return ctx.Err() })
+		if err != nil && !yield(nil, err) {
+			return
+		}
+		if filter.Last > 0 {
+			listLast(ctx, dir, filter, x, yield)
+			return
+		}
+		for _, s := range x.segments {
+			if filter.skips(s) {
+				continue
+			}
+			ok := true
+			err := records(ctx, dir, s, func(r *Record) bool {
+				ok = !filter.takes(r) || yield(r, nil)
+				return ok
+			})
+			if !ok || err != nil && !yield(nil, err) || ctx.Err() != nil {
+				return
+			}
+		}
+	}
+}
+
+// listLast goes backwards through the segments, and holds no more than what it may have to return of each.
+func listLast(ctx context.Context, dir string, filter Filter, x *index, yield func(*Record, error) bool) {
+	left := filter.Last
+	for _, s := range slices.Backward(x.segments) {
+		if left == 0 || ctx.Err() != nil {
+			return
+		}
+		if filter.skips(s) {
+			continue
+		}
+		var last []*Record
+		err := records(ctx, dir, s, func(r *Record) bool {
+			if filter.takes(r) {
+				if len(last) >= 2*left {
+					last = slices.Delete(last, 0, len(last)-left)
+				}
+				last = append(last, r)
+			}
+			return true
+		})
+		if err != nil && !yield(nil, err) {
+			return
+		}
+		for _, r := range slices.Backward(last[max(0, len(last)-left):]) {
+			if left--; !yield(r, nil) {
+				return
+			}
+		}
+	}
+}
+
+// records calls visit for each call of a segment, until it returns false.
+func records(ctx context.Context, dir string, s *segmentState, visit func(*Record) bool) error {
+	f, r, err := openSegment(dir, s)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	open := map[string]*Record{}
+	var order []*Record // as they began; those that have ended are taken out now and then
+	for r.Line.N > 0 {
+		if err = r.Next(); err != nil {
+			break
+		}
+		if r.Line.N%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c, err := take(r, open)
+		switch {
+		case err != nil:
+			return &journal.Problem{File: s.name, Line: r.Line.N, Reason: err.Error()}
+		case c.Outcome == nil:
+			if order = append(order, c); len(order) > 2*len(open)+64 {
+				order = slices.DeleteFunc(order, func(c *Record) bool { return c.Outcome != nil })
+			}
+		case !visit(c):
+			return nil
+		}
+	}
+	for _, c := range order {
+		if c.Outcome == nil && !visit(c) {
+			return nil
+		}
+	}
+	if err == io.EOF {
+		return nil
+	}
+	return err
+}
+
+// take reads a line about a call.
+func take(r *journal.Reader, open map[string]*Record) (*Record, error) {
+	l := &r.Line
+	c := open[l.Call]
+	switch {
+	case l.Kind == kindBegin && c == nil:
+		call, err := record.ParseCall(l.Call, l.Body)
+		c = &Record{Position: record.Position{Segment: r.File, Line: l.N, Sum: l.Sum}, Begin: l.At, Call: call}
+		open[l.Call] = c
+		return c, err
+	case l.Kind == kindEnd && c != nil:
+		o, err := record.ParseOutcome(l.Body)
+		c.End, c.Outcome = l.At, &o
+		delete(open, l.Call)
+		return c, err
+	}
+	return nil, errors.New("this line is neither the beginning of a call nor the end of one that began")
+}
+
+// Export writes records as lines of JSON.
+func Export(ctx context.Context, dir string, filter Filter, w io.Writer) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	var b []byte
+	for r, err := range List(ctx, dir, filter) {
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		b = append(r.Append(b[:0]), '\n')
+		if _, err := out.Write(b); err != nil {
+			return err
+		}
+	}
+	return out.Flush()
+}
+
+// A Summary counts calls.
+type Summary struct {
+	Calls      int64             `json:"calls"`
+	Unfinished int64             `json:"unfinished"`
+	Statuses   map[string]int64  `json:"statuses"`
+	Items      map[string]*Usage `json:"items"` // by ref
+}
+
+// A Usage is how an item fared.
+type Usage struct {
+	Calls   int64         `json:"calls"`
+	NotOK   int64         `json:"not_ok"` // those that ended otherwise
+	Total   time.Duration `json:"total_ns"`
+	Longest time.Duration `json:"longest_ns"`
+}
+
+// Stats counts the records that a filter takes.
+func Stats(ctx context.Context, dir string, filter Filter) (*Summary, error) {
+	s := &Summary{Statuses: map[string]int64{}, Items: map[string]*Usage{}}
+	for r, err := range List(ctx, dir, filter) {
+		if err != nil {
+			return s, err
+		}
+		u := s.Items[r.Call.Ref]
+		if u == nil {
+			u = &Usage{}
+			s.Items[r.Call.Ref] = u
+		}
+		s.Calls++
+		u.Calls++
+		if r.Outcome == nil {
+			s.Unfinished++
+			continue
+		}
+		s.Statuses[r.Outcome.Status]++
+		if r.Outcome.Status != record.OK {
+			u.NotOK++
+		}
+		u.Total += r.Outcome.Duration
+		u.Longest = max(u.Longest, r.Outcome.Duration)
+	}
+	return s, nil
+}

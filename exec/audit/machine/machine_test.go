@@ -1,0 +1,165 @@
+package machine
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
+
+func testKey(word string) key.Private {
+	p, err := key.Generate(strings.NewReader(strings.Repeat(word, 32)[:32]))
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+var machineKey, userKey = testKey("machine"), testKey("user")
+
+func users(keys ...key.Private) (out []key.Public) {
+	for _, k := range keys {
+		out = append(out, k.Public())
+	}
+	return out
+}
+
+// All processes that come at once have the same key.
+func TestKey(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state", "machine")
+	var mu sync.Mutex
+	found := map[key.Public]bool{}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			p, err := Key(dir)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			found[p.Public()] = true
+			mu.Unlock()
+		})
+	}
+	group.Wait()
+	p, err := Key(dir)
+	if err != nil || len(found) != 1 || !found[p.Public()] {
+		t.Error(len(found), "keys", err)
+	}
+	blocked := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(blocked, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := Key(blocked); err == nil || !p.IsZero() {
+		t.Error("a key in a file")
+	}
+}
+
+func TestVoucher(t *testing.T) {
+	b, err := Vouch(machineKey.Public(), "build-7", userKey, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const path = "testdata/voucher.json"
+	if *update {
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, b, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
+		t.Errorf("%s\n%v", b, err)
+	}
+	stranger := testKey("stranger")
+	if by, err := Check(b, machineKey.Public(), users(stranger, userKey)); err != nil || by != userKey.Public() {
+		t.Error(by, err)
+	}
+	var threshold *attest.ThresholdError
+	if _, err := Check(b, machineKey.Public(), users(stranger)); !errors.As(err, &threshold) {
+		t.Error(err)
+	}
+	if _, err := Check(b, machineKey.Public(), nil); err == nil {
+		t.Error("nobody counts")
+	}
+	var subject *attest.SubjectError
+	if _, err := Check(b, stranger.Public(), users(userKey)); !errors.As(err, &subject) {
+		t.Error(err)
+	}
+	// A byte changed is never good; who could have been hurt is told.
+	for i := range b {
+		c := bytes.Clone(b)
+		c[i] ^= 4
+		if _, err := Check(c, machineKey.Public(), users(userKey)); err == nil {
+			t.Errorf("byte %d", i)
+		}
+	}
+	i := bytes.Index(b, []byte(`"sig":"`)) + 20
+	c := bytes.Clone(b)
+	c[i] = 'A' + (c[i]-'A'+1)%26
+	var invalid *sign.SignatureInvalidError
+	if _, err := Check(c, machineKey.Public(), users(userKey)); !errors.As(err, &invalid) {
+		t.Error(err)
+	}
+	if _, err := Vouch(key.Public{}, "x", userKey, noon); err == nil || err.Error() != "voucher: there is no key to vouch for" {
+		t.Error(err)
+	}
+	if _, err := Vouch(machineKey.Public(), "x", key.Private{}, noon); err == nil {
+		t.Error("nobody vouches")
+	}
+	if _, err := Vouch(machineKey.Public(), "\xff", userKey, noon); err == nil {
+		t.Error("a name that is no text")
+	}
+}
+
+// A predicate must be what Vouch writes, and about the key that the subject is.
+func TestPredicate(t *testing.T) {
+	for _, c := range []struct {
+		predicate map[string]any
+		want      string
+	}{
+		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": userKey.Public().String()}, "voucher: its key is " + userKey.Public().String() + ", and its subject is " + machineKey.Public().String()},
+		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": machineKey.Public().String(), "more": 1}, "voucher: its predicate has members that a machine's hasn't, or in another form"},
+		{map[string]any{"at": "2026-11-20T12:00:00.5Z", "key": machineKey.Public().String()}, "voucher: its predicate has members that a machine's hasn't, or in another form"},
+		{map[string]any{"at": "noon", "key": machineKey.Public().String()}, "voucher: its predicate isn't a machine's: "},
+		{map[string]any{"at": "2026-11-20T12:00:00Z", "key": "x"}, "voucher: its predicate isn't a machine's: "},
+		{map[string]any{}, "voucher: its predicate has members"},
+	} {
+		predicate, err := jcs.Append(nil, c.predicate)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := attest.Statement{Subjects: []attest.Subject{{Digests: digests(machineKey.Public())}}, PredicateType: PredicateType, Predicate: predicate}
+		payload, err := s.Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := attest.NewEnvelope(attest.StatementPayload, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Sign(userKey); err != nil {
+			t.Fatal(err)
+		}
+		b, err := e.Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v *VoucherError
+		if _, err := Check(b, machineKey.Public(), users(userKey)); !errors.As(err, &v) || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}

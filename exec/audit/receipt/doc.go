@@ -1,0 +1,28 @@
+// Package receipt answers: can you prove what this call used and produced, to somebody who wasn't there?
+//
+// A receipt is an in-toto Statement in a DSSE envelope (package attest), signed by a machine (package machine):
+//
+//	{
+//	  "_type": "https://in-toto.io/Statement/v1",
+//	  "subject": [{"name": "tool:demo/hi", "digest": {"blake3": "c4e5…"}}, {"name": "result", "digest": {"blake3": "0f1a…"}}],
+//	  "predicateType": "https://github.com/rye-build/rye/receipt/v1",
+//	  "predicate": {
+//	    "begin": "2026-11-20T12:00:00.000Z",
+//	    "call": {…},
+//	    "children": [{"call": "b", "receipt": "blake3:…"}],
+//	    "end": "2026-11-20T12:00:01.500Z",
+//	    "id": "a",
+//	    "log": {"line": 12, "segment": "20261120T120001Z-0123456789abcdef", "sum": "blake3:…"},
+//	    "machine": {"key": "sgGN…", "voucher": {…}},
+//	    "outcome": {…}
+//	  }
+//	}
+//
+// written as JCS. Call and outcome are those of package record; the subjects are the item and, if there is one, the
+// result. Children are the calls that the call made, with the digests of their receipts' bytes, so that one receipt
+// vouches for a whole tree (VerifyTree). "log" is where the audit log says that the call begins: who holds a receipt can
+// ask for that line (audit.Verify). Children, log and voucher may be missing.
+//
+// Verify needs the receipt and a public key: the machine's, or that of a user who vouches for it, since the voucher is
+// inside. It takes what New writes, byte by byte, and nothing else.
+package receipt

@@ -1,0 +1,263 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// PredicateType is what the statement in a receipt is called.
+const PredicateType = "https://github.com/rye-build/rye/receipt/v1"
+
+// A Receipt says what one call used and produced.
+type Receipt struct {
+	Call     record.Call
+	Outcome  record.Outcome // without Receipt, which is this one's digest
+	Begin    time.Time
+	End      time.Time
+	Children []Child         // in the order they were made
+	Log      record.Position // where the log says that the call begins; zero for none
+
+	// Verify sets these.
+	Machine key.Public // who signed
+	By      key.Public // the key, of those that count, that vouches for it
+	Digest  cas.Digest // of the receipt's bytes
+}
+
+// A Child is a call that the call made.
+type Child struct {
+	Call    string     `json:"call"`
+	Receipt cas.Digest `json:"receipt"`
+}
+
+// An Error says why bytes are no receipt, or why something can't be in one.
+type Error struct{ Err error }
+
+func (e *Error) Error() string { return "receipt: " + e.Err.Error() }
+
+// Unwrap returns what was wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+func bad(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
+
+// New returns a receipt, signed by a machine. The voucher is what machine.Vouch returned, or nil.
+func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
+	if p.IsZero() {
+		return nil, bad("nobody signs it")
+	}
+	r.Machine = p.Public()
+	payload, err := r.payload(voucher)
+	if err != nil {
+		return nil, err
+	}
+	e, err := attest.NewEnvelope(attest.StatementPayload, payload)
+	if err != nil {
+		return nil, &Error{err}
+	}
+	if err := e.Sign(p); err != nil {
+		return nil, &Error{err}
+	}
+	return e.Append(nil)
+}
+
+// Verify reads a receipt, and returns it only if one of the keys signed it or vouches for the machine that did.
+func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
+	e, err := attest.ParseEnvelope(envelope)
+	if err != nil {
+		return nil, err
+	}
+	// Who should have signed is said in what is signed: nothing of it is believed before the end.
+	payloadType, payload := e.Unverified()
+	if payloadType != attest.StatementPayload {
+		return nil, bad("expected a payload of type %q, found %+q", attest.StatementPayload, payloadType)
+	}
+	r, voucher, err := parse(payload)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case slices.Contains(keys, r.Machine):
+		r.By = r.Machine
+	case voucher == nil:
+		return nil, &UnknownError{r.Machine.Fingerprint(), nil}
+	default:
+		if r.By, err = machine.Check(voucher, r.Machine, keys); err != nil {
+			return nil, &UnknownError{r.Machine.Fingerprint(), err}
+		}
+	}
+	if _, _, _, err := e.Verify([]key.Public{r.Machine}, 1); err != nil {
+		return nil, err
+	}
+	r.Digest = cas.Sum(envelope)
+	return r, nil
+}
+
+// An UnknownError says that none of the keys that count vouches for the machine that signed a receipt.
+type UnknownError struct {
+	Machine key.Fingerprint
+	Err     error // what is wrong with its voucher; nil if there is none
+}
+
+func (e *UnknownError) Error() string {
+	s := fmt.Sprintf("receipt: signed by the machine %s, for which none of the keys vouches", e.Machine.Short())
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns what is wrong with the voucher.
+func (e *UnknownError) Unwrap() error { return e.Err }
+
+// About returns nil if the receipt is about an item, or about a result, of this digest, else a *attest.SubjectError.
+func (r *Receipt) About(d cas.Digest) error {
+	s := attest.Statement{Subjects: r.subjects()}
+	return s.About(attest.DigestsOf(d))
+}
+
+func (r *Receipt) subjects() []attest.Subject {
+	list := []attest.Subject{{Name: r.Call.Ref, Digests: attest.DigestsOf(r.Call.Digest)}}
+	if !r.Outcome.Result.IsZero() {
+		list = append(list, attest.Subject{Name: "result", Digests: attest.DigestsOf(r.Outcome.Result)})
+	}
+	return list
+}
+
+const timeForm = "2006-01-02T15:04:05.000Z"
+
+// MaxChildren is how many calls a call may have made.
+const MaxChildren = 1 << 15
+
+func (r *Receipt) check() error {
+	if err := r.Call.Check(); err != nil {
+		return err
+	}
+	if err := r.Outcome.Check(); err != nil {
+		return err
+	}
+	if !r.Outcome.Receipt.IsZero() {
+		return errors.New("the outcome names a receipt")
+	}
+	for _, t := range []time.Time{r.Begin, r.End} {
+		if y := t.UTC().Year(); t.IsZero() || y < 0 || y > 9999 {
+			return errors.New("it begins or ends at no time")
+		}
+	}
+	if len(r.Children) > MaxChildren {
+		return fmt.Errorf("%d children, and at most %d are kept", len(r.Children), MaxChildren)
+	}
+	seen := map[string]bool{}
+	for _, c := range r.Children {
+		if err := record.CheckID(c.Call); err != nil {
+			return err
+		}
+		if seen[c.Call] || c.Call == r.Call.ID || c.Receipt.IsZero() {
+			return fmt.Errorf("the child %q is there twice, or is the call itself, or has no receipt", c.Call)
+		}
+		seen[c.Call] = true
+	}
+	return nil
+}
+
+// payload writes the statement. What Verify accepts is what this writes.
+func (r *Receipt) payload(voucher []byte) ([]byte, error) {
+	if err := r.check(); err != nil {
+		return nil, &Error{err}
+	}
+	call, err := jcs.Parse(r.Call.Append(nil))
+	if err != nil {
+		return nil, &Error{err}
+	}
+	outcome, err := jcs.Parse(r.Outcome.Append(nil))
+	if err != nil {
+		return nil, &Error{err}
+	}
+	signer := object{"key": r.Machine.String()}
+	if voucher != nil {
+		if signer["voucher"], err = jcs.Parse(voucher); err != nil {
+			return nil, &Error{err}
+		}
+	}
+	m := object{
+		"begin":   r.Begin.UTC().Format(timeForm),
+		"call":    call,
+		"end":     r.End.UTC().Format(timeForm),
+		"id":      r.Call.ID,
+		"machine": signer,
+		"outcome": outcome,
+	}
+	if len(r.Children) > 0 {
+		list := make([]any, len(r.Children))
+		for i, c := range r.Children {
+			list[i] = object{"call": c.Call, "receipt": c.Receipt.String()}
+		}
+		m["children"] = list
+	}
+	if r.Log != (record.Position{}) {
+		m["log"] = object{"line": r.Log.Line, "segment": r.Log.Segment, "sum": r.Log.Sum.String()}
+	}
+	predicate, err := jcs.Append(nil, m)
+	if err != nil {
+		return nil, &Error{err}
+	}
+	s := attest.Statement{Subjects: r.subjects(), PredicateType: PredicateType, Predicate: predicate}
+	return s.Append(nil)
+}
+
+type object = map[string]any
+
+// parse reads a payload. Nobody has vouched for it.
+func parse(payload []byte) (*Receipt, []byte, error) {
+	s, err := attest.ParseStatement(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.PredicateType != PredicateType {
+		return nil, nil, bad("expected predicate type %q, found %+q", PredicateType, s.PredicateType)
+	}
+	var p struct {
+		Begin    time.Time
+		Call     json.RawMessage
+		Children []Child
+		End      time.Time
+		ID       string
+		Log      record.Position
+		Machine  struct {
+			Key     key.Public
+			Voucher json.RawMessage
+		}
+		Outcome json.RawMessage
+	}
+	if err := json.Unmarshal(s.Predicate, &p); err != nil {
+		return nil, nil, bad("its predicate isn't that of a receipt: %w", err)
+	}
+	if p.Machine.Key.IsZero() {
+		return nil, nil, bad("it doesn't say who signs it")
+	}
+	r := &Receipt{Begin: p.Begin, End: p.End, Children: p.Children, Log: p.Log, Machine: p.Machine.Key}
+	if r.Call, err = record.ParseCall(p.ID, p.Call); err != nil {
+		return nil, nil, bad("its call: %w", err)
+	}
+	if r.Outcome, err = record.ParseOutcome(p.Outcome); err != nil {
+		return nil, nil, bad("its outcome: %w", err)
+	}
+	// Whatever was passed over above, what is accepted is what payload writes.
+	again, err := r.payload(p.Machine.Voucher)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !bytes.Equal(again, payload) {
+		return nil, nil, bad("it isn't as a receipt is written")
+	}
+	return r, p.Machine.Voucher, nil
+}

@@ -1,0 +1,87 @@
+package receipt
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// The limits of a tree of receipts. They bound what checking a hostile one costs.
+const (
+	MaxDepth    = 64
+	MaxReceipts = 1 << 17
+)
+
+// A LinkError says that a receipt names a child, and that what was found isn't it.
+type LinkError struct {
+	Parent string // the call
+	Child  Child
+	Err    error
+}
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("receipt: child %q of %q, %s: %v", e.Child.Call, e.Parent, e.Child.Receipt.Short(), e.Err)
+}
+
+// Unwrap returns what was wrong.
+func (e *LinkError) Unwrap() error { return e.Err }
+
+// VerifyTree verifies a receipt, those of the calls that it made, and so on, and shows each to visit, parents before
+// children. get returns the receipt of a digest, which isn't trusted for it.
+func VerifyTree(envelope []byte, keys []key.Public, get func(cas.Digest) ([]byte, error), visit func(depth int, r *Receipt) error) error {
+	r, err := Verify(envelope, keys)
+	if err != nil {
+		return err
+	}
+	if err := visit(0, r); err != nil {
+		return err
+	}
+	type todo struct {
+		depth  int
+		parent string
+		child  Child
+	}
+	var list []todo
+	push := func(depth int, r *Receipt) {
+		for _, c := range slices.Backward(r.Children) {
+			list = append(list, todo{depth, r.Call.ID, c})
+		}
+	}
+	push(1, r)
+	for n := 1; len(list) > 0; n++ {
+		t := list[len(list)-1]
+		list = list[:len(list)-1]
+		r, err := verifyChild(t.parent, t.child, keys, get)
+		if err == nil && (t.depth > MaxDepth || n >= MaxReceipts || len(list) > MaxReceipts) {
+			err = fmt.Errorf("deeper than %d or more than %d receipts", MaxDepth, MaxReceipts)
+		}
+		if err != nil {
+			return &LinkError{t.parent, t.child, err}
+		}
+		if err := visit(t.depth, r); err != nil {
+			return err
+		}
+		push(t.depth+1, r)
+	}
+	return nil
+}
+
+func verifyChild(parent string, c Child, keys []key.Public, get func(cas.Digest) ([]byte, error)) (*Receipt, error) {
+	b, err := get(c.Receipt)
+	if err != nil {
+		return nil, err
+	}
+	if found := cas.Sum(b); found != c.Receipt {
+		return nil, fmt.Errorf("the bytes are another receipt's, %s", found.Short())
+	}
+	r, err := Verify(b, keys)
+	if err != nil {
+		return nil, err
+	}
+	if r.Call.ID != c.Call || r.Call.Parent != parent {
+		return nil, fmt.Errorf("it is about the call %q of %q", r.Call.ID, r.Call.Parent)
+	}
+	return r, nil
+}

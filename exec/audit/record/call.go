@@ -1,0 +1,338 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A Call is what is known of an execution before it begins. There is no text in it that a tool or a model wrote.
+type Call struct {
+	ID        string           // 1 to 128 letters, digits, '.', '_' and '-'
+	Approval  string           // who allowed it, where somebody was asked
+	Chain     []Link           // what the item runs by: the links behind it, to the primitive
+	Deadline  time.Time        // zero for none
+	Digest    cas.Digest       // of the item's file
+	Grants    cas.Digest       // of what it may
+	Limits    map[string]int64 // as "wall_ms", "memory"
+	Lock      cas.Digest       // of rye.lock; zero for none
+	Params    cas.Digest       // of the parameters without secrets: see package redact
+	Parent    string           // the call that made this one
+	Policy    []cas.Digest     // the policies in force, the root's first
+	Principal string           // who calls
+	Ref       string           // of the item: "tool:rye/bash/bash"
+	Risk      string
+	Sandbox   string     // the level that it is to run at
+	Set       cas.Digest // what the chain was chosen from
+	Signers   []string   // of the item: fingerprints, "builtin" or "dev"
+	Tenant    string     // for whom
+	Toolchain []Program
+	Tree      cas.Digest // of the item's other files; zero for none
+}
+
+// A Link is one item of a chain.
+type Link struct {
+	Digest  cas.Digest
+	Ref     string
+	Signers []string
+	Tree    cas.Digest
+}
+
+// A Program is something that a call runs by and that is no item, such as an interpreter.
+type Program struct {
+	Digest  cas.Digest
+	Name    string
+	Path    string
+	Pinned  bool // the lock names its digest
+	Version string
+}
+
+// The ways that a call ends.
+const (
+	OK        = "ok"
+	Failed    = "failed"    // it ran and failed
+	Refused   = "refused"   // before any side effect
+	Timeout   = "timeout"   // it didn't end in time
+	Cancelled = "cancelled" // whoever called didn't want it any more
+)
+
+// An Outcome is what became of a call.
+type Outcome struct {
+	Code     string        // of the error: "TIMEOUT"
+	Duration time.Duration // by the monotonic clock
+	Exit     int           // of the process, if there was one
+	Receipt  cas.Digest
+	Result   cas.Digest
+	Sandbox  string           // the level that was enforced
+	Signal   string           // that ended the process
+	Status   string           // one of the constants above
+	Usage    map[string]int64 // as "cpu_ms", "max_rss"
+}
+
+// A Position is where a line stands in the log. With its sum it says what stands there, too, and what before it.
+type Position struct {
+	Segment string     `json:"segment"` // "" for the head
+	Line    int64      `json:"line"`
+	Sum     cas.Digest `json:"sum"`
+}
+
+// A FieldError says that the log can't hold a call or an outcome.
+type FieldError struct{ Field, Reason string }
+
+func (e *FieldError) Error() string { return fmt.Sprintf("audit: %s %s", e.Field, e.Reason) }
+
+const (
+	maxID      = 128
+	maxText    = 1000
+	maxList    = 256
+	maxInteger = 1<<53 - 1 // what every reader of JSON can hold
+)
+
+// CheckID refuses what isn't the id of a call.
+func CheckID(id string) error {
+	if !isID(id) {
+		return &FieldError{"id", fmt.Sprintf("%+q isn't 1 to %d letters, digits, '.', '_' and '-'", id, maxID)}
+	}
+	return nil
+}
+
+// CheckText refuses what isn't one line of text, or is empty, with a *FieldError.
+func CheckText(field, s string) error {
+	var k checker
+	k.text(field, s, true)
+	return k.err
+}
+
+func isID(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return 0 < len(s) && len(s) <= maxID
+}
+
+// A checker remembers the first field that is wrong.
+type checker struct{ err error }
+
+func (c *checker) refuse(field, format string, args ...any) {
+	if c.err == nil {
+		c.err = &FieldError{field, fmt.Sprintf(format, args...)}
+	}
+}
+
+// text takes names and versions: one line that a terminal shows as it is.
+func (c *checker) text(field, s string, must bool) {
+	switch {
+	case s == "" && must:
+		c.refuse(field, "is missing")
+	case len(s) > maxText:
+		c.refuse(field, "has %d bytes, and at most %d are kept", len(s), maxText)
+	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		c.refuse(field, "%+q isn't one line of text", s)
+	}
+}
+
+func (c *checker) texts(field string, list []string) {
+	c.length(field, len(list))
+	for _, s := range list {
+		c.text(field, s, true)
+	}
+}
+
+func (c *checker) length(field string, n int) {
+	if n > maxList {
+		c.refuse(field, "has %d entries, and at most %d are kept", n, maxList)
+	}
+}
+
+func (c *checker) digest(field string, d cas.Digest) {
+	if d.IsZero() {
+		c.refuse(field, "is missing")
+	}
+}
+
+func (c *checker) time(field string, t time.Time) {
+	if !t.IsZero() && (t.UTC().Year() < 0 || t.UTC().Year() > 9999) {
+		c.refuse(field, "is in no year of four digits")
+	}
+}
+
+func (c *checker) numbers(field string, m map[string]int64) {
+	c.length(field, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if !isID(k) {
+			c.refuse(field, "has the name %+q", k)
+		}
+		if m[k] < 0 || m[k] > maxInteger {
+			c.refuse(field, "has %q: %d, which isn't between 0 and 2^53", k, m[k])
+		}
+	}
+}
+
+// Check refuses a call that the log can't hold, with a *FieldError.
+func (c *Call) Check() error {
+	var k checker
+	k.err = CheckID(c.ID)
+	k.text("approval", c.Approval, false)
+	k.length("chain", len(c.Chain))
+	for _, l := range c.Chain {
+		k.digest("chain digest", l.Digest)
+		k.text("chain ref", l.Ref, true)
+		k.texts("chain signers", l.Signers)
+	}
+	k.time("deadline", c.Deadline)
+	k.digest("digest", c.Digest)
+	k.numbers("limits", c.Limits)
+	if c.Parent != "" && !isID(c.Parent) {
+		k.refuse("parent", "%+q isn't the id of a call", c.Parent)
+	}
+	k.length("policy", len(c.Policy))
+	k.text("principal", c.Principal, false)
+	k.text("ref", c.Ref, true)
+	k.text("risk", c.Risk, false)
+	k.text("sandbox", c.Sandbox, false)
+	k.texts("signers", c.Signers)
+	k.text("tenant", c.Tenant, false)
+	k.length("toolchain", len(c.Toolchain))
+	for _, p := range c.Toolchain {
+		k.text("toolchain name", p.Name, true)
+		k.text("toolchain path", p.Path, false)
+		k.text("toolchain version", p.Version, false)
+	}
+	return k.err
+}
+
+// Check refuses an outcome that the log can't hold, with a *FieldError.
+func (o *Outcome) Check() error {
+	var k checker
+	k.text("code", o.Code, false)
+	if o.Duration < 0 || o.Duration > maxInteger {
+		k.refuse("duration_ns", "%d isn't between 0 and 2^53", o.Duration)
+	}
+	if int64(o.Exit) < -maxInteger || int64(o.Exit) > maxInteger {
+		k.refuse("exit", "%d is out of range", o.Exit)
+	}
+	k.text("sandbox", o.Sandbox, false)
+	k.text("signal", o.Signal, false)
+	if !slices.Contains([]string{OK, Failed, Refused, Timeout, Cancelled}, o.Status) {
+		k.refuse("status", "%+q is no way that a call ends", o.Status)
+	}
+	k.numbers("usage", o.Usage)
+	return k.err
+}
+
+func (c *Call) members(m codec) {
+	m.open()
+	m.text("approval", &c.Approval)
+	list(m, "chain", &c.Chain, (*Link).members)
+	m.time("deadline", &c.Deadline)
+	m.digest("digest", &c.Digest)
+	m.digest("grants", &c.Grants)
+	m.numbers("limits", &c.Limits)
+	m.digest("lock", &c.Lock)
+	m.digest("params", &c.Params)
+	m.text("parent", &c.Parent)
+	list(m, "policy", &c.Policy, func(d *cas.Digest, m codec) { m.digestElement(d) })
+	m.text("principal", &c.Principal)
+	m.text("ref", &c.Ref)
+	m.text("risk", &c.Risk)
+	m.text("sandbox", &c.Sandbox)
+	m.digest("set", &c.Set)
+	texts(m, "signers", &c.Signers)
+	m.text("tenant", &c.Tenant)
+	list(m, "toolchain", &c.Toolchain, (*Program).members)
+	m.digest("tree", &c.Tree)
+	m.close()
+}
+
+func (l *Link) members(m codec) {
+	m.open()
+	m.digest("digest", &l.Digest)
+	m.text("ref", &l.Ref)
+	texts(m, "signers", &l.Signers)
+	m.digest("tree", &l.Tree)
+	m.close()
+}
+
+func (p *Program) members(m codec) {
+	m.open()
+	m.digest("digest", &p.Digest)
+	m.text("name", &p.Name)
+	m.text("path", &p.Path)
+	m.flag("pinned", &p.Pinned)
+	m.text("version", &p.Version)
+	m.close()
+}
+
+func (o *Outcome) members(m codec) {
+	duration, exit := int64(o.Duration), int64(o.Exit)
+	m.open()
+	m.text("code", &o.Code)
+	m.number("duration_ns", &duration)
+	m.number("exit", &exit)
+	m.digest("receipt", &o.Receipt)
+	m.digest("result", &o.Result)
+	m.text("sandbox", &o.Sandbox)
+	m.text("signal", &o.Signal)
+	m.text("status", &o.Status)
+	m.numbers("usage", &o.Usage)
+	m.close()
+	o.Duration, o.Exit = time.Duration(duration), int(exit)
+}
+
+// Append appends the call as JCS, without its id. Check has to accept it.
+func (c *Call) Append(b []byte) []byte { return write(b, c.members) }
+
+// Append appends the outcome as JCS. Check has to accept it.
+func (o *Outcome) Append(b []byte) []byte {
+	again := *o // which may be shared, and is only read
+	return write(b, again.members)
+}
+
+func write(b []byte, members func(codec)) []byte {
+	w := &writer{b}
+	members(w)
+	return w.b
+}
+
+// ParseCall reads what Append writes, and no other bytes.
+func ParseCall(id string, b []byte) (Call, error) {
+	c := Call{ID: id}
+	err := parse(b, c.members, c.Check)
+	return c, err
+}
+
+// ParseOutcome reads what Append writes, and no other bytes.
+func ParseOutcome(b []byte) (Outcome, error) {
+	var o Outcome
+	err := parse(b, o.members, o.Check)
+	return o, err
+}
+
+// ErrForm is returned for bytes that aren't as Append writes them.
+var ErrForm = errors.New("not as it is written")
+
+func parse(b []byte, members func(codec), check func() error) error {
+	r := &reader{b: b}
+	if members(r); r.bad || len(r.b) > 0 {
+		return ErrForm
+	}
+	if err := check(); err != nil {
+		return err
+	}
+	// Whatever the reader passed over, what is accepted is what is written.
+	if !bytes.Equal(write(make([]byte, 0, len(b)), members), b) {
+		return ErrForm
+	}
+	return nil
+}

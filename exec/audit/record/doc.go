@@ -1,0 +1,20 @@
+// Package record says what is kept of a call: what is known before it begins, and what became of it.
+//
+// Both are JSON objects in canonical form (JCS), in the lines of the audit log and in receipts:
+//
+//	{"chain":[{"digest":"blake3:…","ref":"tool:rye/python","signers":["builtin"]}],"deadline":"2026-11-20T12:01:00.000Z",
+//	 "digest":"blake3:…","grants":"blake3:…","limits":{"memory":1073741824,"wall_ms":60000},"lock":"blake3:…","params":"blake3:…",
+//	 "parent":"c-1","policy":["blake3:…"],"principal":"ann","ref":"tool:demo/hi","risk":"read","sandbox":"landlock+seccomp",
+//	 "set":"blake3:…","signers":["6c31…"],"tenant":"acme","toolchain":[{"name":"python3","path":"/usr/bin/python3","version":"3.12.3"}],
+//	 "tree":"blake3:…"}
+//
+//	{"code":"TIMEOUT","duration_ns":1500000000,"exit":-1,"result":"blake3:…","sandbox":"landlock+seccomp","signal":"killed",
+//	 "status":"timeout","usage":{"cpu_ms":12}}
+//
+// A member that says nothing, as an empty text, a zero, a zero digest or an empty list, is left out. Of a call, ref and
+// digest must be there; of an outcome, status. Text is one line that can be shown as it is, of at most 1,000 bytes; ids of
+// calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256 entries;
+// numbers lie between 0 and 2^53. Check refuses everything else, and what is read is what is written, byte by byte.
+//
+// The item's programs that the lock doesn't pin stand in toolchain without "pinned".
+package record

@@ -1,0 +1,502 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// twoSegments makes a log of two closed segments with two calls each.
+func twoSegments(t testing.TB) string {
+	dir := filepath.Join(t.TempDir(), "audit")
+	for i := range 2 {
+		l := newLog(t, dir, func(o *Options) { o.Now = ticking() })
+		run(t, l, fmt.Sprintf("a%d", i), fmt.Sprintf("b%d", i))
+		must(t, l.Close(t.Context()))
+	}
+	return dir
+}
+
+func lines(b []byte) [][]byte { return slices.Collect(bytes.Lines(b)) }
+
+// problemOf returns the problem of a file, or nil.
+func problemOf(r *Report, file string) *journal.Problem {
+	for _, p := range r.Problems {
+		if p.File == file {
+			return p
+		}
+	}
+	return nil
+}
+
+// Each byte of the journals, changed, is found in its line.
+func TestEveryByte(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := newLog(t, dir, nil)
+	run(t, l, "a")
+	must(t, l.Close(t.Context()))
+	segment := segmentsOf(t, dir)[0]
+	for _, path := range []string{headPath(dir), segment} {
+		file := headName
+		if path == segment {
+			file = strings.TrimSuffix(filepath.Base(segment), ".jsonl")
+		}
+		good := read(t, path)
+		for i := 0; i < len(good); i += 7 {
+			line := int64(bytes.Count(good[:i], []byte("\n"))) + 1
+			b := bytes.Clone(good)
+			b[i] ^= 1 << (i % 7)
+			write(t, path, b)
+			r := verify(t, dir)
+			p := problemOf(r, file)
+			if p == nil || p.Line != line {
+				t.Errorf("%s, byte %d of line %d: %v", file, i, line, p)
+			}
+		}
+		// The LF of the last line alone is what a process leaves that dies: of the head that costs the line, which nobody
+		// was told about.
+		write(t, path, good[:len(good)-1])
+		r := verify(t, dir)
+		if p := problemOf(r, file); path == segment && (p == nil || p.Line != 3) || path != segment && (p != nil || r.Torn != 1 || r.Tail != 2) {
+			t.Errorf("%s without its last LF: %+v", file, r)
+		}
+		write(t, path, good)
+	}
+	sound(t, dir)
+}
+
+// Lines that are taken away, doubled, put elsewhere or added are found where that begins.
+func TestLinesChanged(t *testing.T) {
+	dir := twoSegments(t)
+	segments := segmentsOf(t, dir)
+	for _, path := range append([]string{headPath(dir)}, segments...) {
+		file := headName
+		if path != headPath(dir) {
+			file = strings.TrimSuffix(filepath.Base(path), ".jsonl")
+		}
+		good := read(t, path)
+		all := lines(good)
+		try := func(what string, at int, changed [][]byte) {
+			t.Helper()
+			write(t, path, bytes.Join(changed, nil))
+			p := problemOf(verify(t, dir), file)
+			if p == nil || p.Line != int64(at) {
+				t.Errorf("%s: %s at %d: %v", file, what, at, p)
+			}
+		}
+		for i := range all {
+			if i < len(all)-1 || path != headPath(dir) {
+				try("without a line", i+1, slices.Delete(slices.Clone(all), i, i+1))
+			}
+			try("with a line twice", i+2, slices.Insert(slices.Clone(all), i, all[i]))
+			if i > 0 {
+				changed := slices.Clone(all)
+				changed[i-1], changed[i] = changed[i], changed[i-1]
+				try("with lines swapped", i, changed)
+			}
+		}
+		try("with a stranger's line", len(all)+1, append(slices.Clone(all), []byte("{}\n")))
+		write(t, path, good)
+	}
+	// A segment that is gone, and one in place of another.
+	good := read(t, segments[0])
+	must(t, os.Remove(segments[0]))
+	r := verify(t, dir)
+	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "the segment is gone" {
+		t.Errorf("%v", r.Problems)
+	}
+	write(t, segments[0], read(t, segments[1]))
+	r = verify(t, dir)
+	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "this isn't the segment that was opened by this name" {
+		t.Errorf("%v", r.Problems)
+	}
+	write(t, segments[0], good)
+	// Files that are none of ours, a segment nobody opened, and what a process left that died before it opened one.
+	name := "20261120T120000Z-0123456789abcdef"
+	write(t, filepath.Join(dir, "segments", "note.txt"), []byte("x"))
+	write(t, filepath.Join(filepath.Dir(segments[0]), "note.txt"), []byte("x"))
+	write(t, segmentPath(dir, name), lines(good)[0])
+	sound(t, dir)
+	write(t, segmentPath(dir, name), good)
+	if p := problemOf(verify(t, dir), name); p == nil || p.Reason != "the head doesn't know of this segment" {
+		t.Error(p)
+	}
+}
+
+// The end of the head, cut off with everything after it, is found by who remembers a later position.
+func TestSeen(t *testing.T) {
+	dir := twoSegments(t)
+	r := sound(t, dir)
+	receipt := list(t, dir, Filter{})[3].Position
+	if r := verify(t, dir, r.Head, receipt, record.Position{Line: 1, Sum: lineSum(t, lines(read(t, headPath(dir)))[0])}); len(r.Problems) > 0 {
+		t.Errorf("%v", r.Problems)
+	}
+	fork := twoSegments(t) // the same but for random names
+	other := sound(t, fork).Head
+	for _, c := range []struct {
+		name, want string
+		seen       record.Position
+	}{
+		{"another line", "head, line 6: another line was here once, " + other.Sum.Short(), other},
+		{"a later line", "head, line 7: line 9 was there once", record.Position{Line: 9}},
+		{"no line", "head, line 0: another line was here once, 000000000000", record.Position{}},
+		{"another segment", "20261120T120000Z-0123456789abcdef, line 1: the segment was there once, and the head doesn't know of it", record.Position{Segment: "20261120T120000Z-0123456789abcdef", Line: 1}},
+		{"another call", receipt.Segment + ", line 2: another line was here once, " + receipt.Sum.Short(), record.Position{Segment: receipt.Segment, Line: 2, Sum: receipt.Sum}},
+		{"a later call", receipt.Segment + ", line 6: lines are missing: line 8 was there once", record.Position{Segment: receipt.Segment, Line: 8, Sum: receipt.Sum}},
+	} {
+		if r := verify(t, dir, c.seen); len(r.Problems) != 1 || r.Problems[0].Error() != c.want {
+			t.Errorf("%s: %v", c.name, r.Problems)
+		}
+	}
+	head := read(t, headPath(dir))
+	write(t, headPath(dir), bytes.Join(lines(head)[:4], nil))
+	must(t, os.Remove(segmentPath(dir, receipt.Segment)))
+	if r := verify(t, dir); len(r.Problems) != 0 {
+		t.Errorf("the end isn't promised: %v", r.Problems)
+	}
+	if r := verify(t, dir, r.Head); len(r.Problems) != 1 || r.Problems[0].Error() != "head, line 5: line 6 was there once" {
+		t.Errorf("%v", r.Problems)
+	}
+}
+
+func lineSum(t testing.TB, b []byte) cas.Digest {
+	var l journal.Line
+	if !l.Scan(bytes.TrimSuffix(b, []byte("\n"))) {
+		t.Fatalf("%s", b)
+	}
+	return l.Sum
+}
+
+// rechain writes lines anew after edit has changed some, with sums that fit.
+func rechain(t testing.TB, path string, edit func(i int, l *journal.Line)) {
+	t.Helper()
+	var out []byte
+	var prev cas.Digest
+	for i, b := range lines(read(t, path)) {
+		var l journal.Line
+		if !l.Scan(bytes.TrimSuffix(b, []byte("\n"))) {
+			t.Fatalf("%s", b)
+		}
+		l.Body = bytes.Clone(l.Body)
+		l.Prev = prev
+		edit(i, &l)
+		out = l.Append(out)
+		prev = l.Sum
+	}
+	write(t, path, out)
+}
+
+// Who can write the journals and make all sums fit, and lacks the machine's key, is found.
+func TestForged(t *testing.T) {
+	thief := testKey("thief")
+	thiefsVoucher, err := machine.Vouch(thief.Public(), "build-7", thief, noon)
+	must(t, err)
+	resign := func(p key.Private, l *journal.Line) {
+		var m markBody
+		must(t, decode(l.Body, &m))
+		m.Sig = ""
+		l.Body = encode(&m)
+		s, err := sign.New(cas.Sum(l.AppendOpen(nil)), claimOf(m.Segment), p, noon)
+		must(t, err)
+		m.Sig = s.String()
+		l.Body = encode(&m)
+	}
+	for _, c := range []struct {
+		name, want string
+		edit       func(l *journal.Line)
+	}{
+		{"the voucher taken away", "head, line 4: the signature of this checkpoint doesn't hold", func(l *journal.Line) {
+			if l.Kind == kindMachine {
+				l.Body = encode(&machineBody{machineKey.Public(), nil})
+			}
+		}},
+		{"another machine", "head, line 4: this checkpoint is signed by a key that wasn't told", func(l *journal.Line) {
+			if l.Kind == kindMachine {
+				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
+			}
+		}},
+		{"another machine signs", "head, line 4: this checkpoint is signed by the machine " + thief.Public().Fingerprint().Short() + ", for which none of the keys vouches", func(l *journal.Line) {
+			switch l.Kind {
+			case kindMachine:
+				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
+			case kindCheckpoint:
+				resign(thief, l)
+			}
+		}},
+		{"another machine signs, with the true one's voucher", "head, line 4: this checkpoint is signed by the machine " + thief.Public().Fingerprint().Short() + ", for which none of the keys vouches", func(l *journal.Line) {
+			switch l.Kind {
+			case kindMachine:
+				l.Body = encode(&machineBody{thief.Public(), testVoucher()})
+			case kindCheckpoint:
+				resign(thief, l)
+			}
+		}},
+		{"a checkpoint made a mark", "head, line 4: it isn't as such a line is written", func(l *journal.Line) {
+			if l.Kind == kindCheckpoint {
+				l.Kind = kindMark
+			}
+		}},
+		{"an unsigned checkpoint", "head, line 4: it isn't as such a line is written", func(l *journal.Line) {
+			if l.Kind == kindCheckpoint {
+				var m markBody
+				must(t, decode(l.Body, &m))
+				m.Sig = ""
+				l.Body = encode(&m)
+			}
+		}},
+		{"a bad signature line", "head, line 4: " + sign.ErrLine.Error(), func(l *journal.Line) {
+			if l.Kind == kindCheckpoint {
+				var m markBody
+				must(t, decode(l.Body, &m))
+				m.Sig = "rye"
+				l.Body = encode(&m)
+			}
+		}},
+		{"another time", "head, line 4: the signature of this checkpoint doesn't hold", func(l *journal.Line) {
+			l.At = l.At.AddDate(0, 0, 1)
+		}},
+		{"another kind", `head, line 2: a line of kind "note" has no place here`, func(l *journal.Line) {
+			if l.Kind == kindMachine {
+				l.Kind = "note"
+			}
+		}},
+		{"more in a body", `head, line 3: it isn't as such a line is written`, func(l *journal.Line) {
+			if l.Kind == kindOpen {
+				l.Body = append([]byte(`{"a":1,`), l.Body[1:]...)
+			}
+		}},
+		{"no body", `head, line 3: it isn't as such a line is written`, func(l *journal.Line) {
+			if l.Kind == kindOpen {
+				l.Body = []byte(`{]}`)
+			}
+		}},
+		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" isn't the name of a segment`, func(l *journal.Line) {
+			if l.Kind == kindOpen {
+				l.Body = encode(&openBody{cas.Digest{}, "../../../../../../../etc/passwd-12"})
+			}
+		}},
+		{"a first line of another kind", `head, line 1: the first line isn't that of a head`, func(l *journal.Line) {
+			if l.Kind == kindHead {
+				l.Kind = kindMachine
+			}
+		}},
+	} {
+		dir := filepath.Join(t.TempDir(), "audit")
+		l := newLog(t, dir, nil)
+		run(t, l, "a", "b")
+		must(t, l.Close(t.Context()))
+		rechain(t, headPath(dir), func(_ int, l *journal.Line) { c.edit(l) })
+		if p := problemOf(verify(t, dir), headName); p == nil || p.Error() != c.want {
+			t.Errorf("%s: %v", c.name, p)
+		}
+	}
+}
+
+// Marks that contradict each other, and segments that contradict them.
+func TestContradictions(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		edit       func(i int, l *journal.Line, m *markBody)
+	}{
+		{"goes back", "head, line 5: the segment S goes back to line 2", func(i int, l *journal.Line, m *markBody) {
+			if i == 4 {
+				m.Lines = 2
+			}
+		}},
+		{"another line", "head, line 5: the segment S goes back to line 3", func(i int, l *journal.Line, m *markBody) {
+			if i == 4 {
+				m.Lines = 3
+			}
+		}},
+		{"of no segment", "head, line 4: the segment 20261120T120000Z-0123456789abcdef wasn't opened", func(i int, l *journal.Line, m *markBody) {
+			if i == 3 {
+				m.Segment = "20261120T120000Z-0123456789abcdef"
+			}
+		}},
+		{"of no lines", "head, line 4: a segment of 0 lines", func(i int, l *journal.Line, m *markBody) {
+			if i == 3 {
+				m.Lines = 0
+			}
+		}},
+		{"another sum", "S, line 3: this isn't the line that the head knows", func(i int, l *journal.Line, m *markBody) {
+			if i == 3 {
+				m.Last[0]++
+			}
+		}},
+		{"another last sum", "S, line 5: this isn't the line that the head knows", func(i int, l *journal.Line, m *markBody) {
+			if i >= 4 {
+				m.Last[31]++
+			}
+		}},
+		{"more lines", "S, line 6: lines are missing: line 5 of the head knows of 7", func(i int, l *journal.Line, m *markBody) {
+			if i == 4 {
+				m.Lines = 7
+			}
+		}},
+	} {
+		dir := filepath.Join(t.TempDir(), "audit")
+		l := newLog(t, dir, nil)
+		run(t, l, "a")
+		must(t, l.commit(t.Context(), 3))
+		run(t, l, "b")
+		must(t, l.commit(t.Context(), 5))
+		rechain(t, headPath(dir), func(i int, l *journal.Line) {
+			if l.Kind == kindMark {
+				var m markBody
+				must(t, decode(l.Body, &m))
+				c.edit(i, l, &m)
+				l.Body = encode(&m)
+			}
+		})
+		r := verify(t, dir)
+		if len(r.Problems) == 0 || strings.ReplaceAll(r.Problems[len(r.Problems)-1].Error(), l.segment, "S") != c.want && strings.ReplaceAll(r.Problems[0].Error(), l.segment, "S") != c.want {
+			t.Errorf("%s: %v", c.name, r.Problems)
+		}
+	}
+}
+
+// A segment whose lines follow each other and make no sense.
+func TestSegmentSense(t *testing.T) {
+	for _, c := range []struct {
+		name, want string
+		edit       func(i int, l *journal.Line)
+	}{
+		{"twice", `line 3: the call "a" begins twice`, func(i int, l *journal.Line) {
+			if i == 2 {
+				l.Kind = kindBegin
+			}
+		}},
+		{"no begin", `line 2: the call "a" ends, and didn't begin`, func(i int, l *journal.Line) {
+			if i == 1 {
+				l.Kind = kindEnd
+			}
+		}},
+		{"another kind", `line 2: a line of kind "note" has no place here`, func(i int, l *journal.Line) {
+			if i == 1 {
+				l.Kind = "note"
+			}
+		}},
+	} {
+		dir := filepath.Join(t.TempDir(), "audit")
+		l := newLog(t, dir, nil)
+		run(t, l, "a")
+		rechain(t, segmentsOf(t, dir)[0], c.edit)
+		r := verify(t, dir)
+		if len(r.Problems) != 1 || r.Problems[0].Error() != l.segment+", "+c.want {
+			t.Errorf("%s: %v", c.name, r.Problems)
+		}
+		var found error
+		for _, err := range List(t.Context(), dir, Filter{}) {
+			found = errors.Join(found, err)
+		}
+		if found == nil {
+			t.Errorf("%s: listed", c.name)
+		}
+	}
+	// What a call says is read by who lists it.
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := newLog(t, dir, nil)
+	run(t, l, "a")
+	rechain(t, segmentsOf(t, dir)[0], func(i int, l *journal.Line) {
+		if i == 1 {
+			l.Body = []byte(`{"ref":"tool:demo/hi"}`)
+		}
+	})
+	for _, err := range List(t.Context(), dir, Filter{}) {
+		if want := l.segment + ", line 2: audit: digest is missing"; err == nil || err.Error() != want {
+			t.Error(err)
+		}
+	}
+	if _, err := Stats(t.Context(), dir, Filter{}); err == nil {
+		t.Error("counted")
+	}
+	if err := Export(t.Context(), dir, Filter{}, &bytes.Buffer{}); err == nil {
+		t.Error("exported")
+	}
+}
+
+// Keys that count: the machine's own, a user's that vouches, any; none says only that the journals agree.
+func TestKeys(t *testing.T) {
+	dir := twoSegments(t)
+	stranger := testKey("stranger").Public()
+	for _, c := range []struct {
+		name string
+		keys []key.Public
+		by   key.Public
+		ok   bool
+	}{
+		{"the machine", []key.Public{machineKey.Public()}, machineKey.Public(), true},
+		{"the user", []key.Public{stranger, userKey.Public()}, userKey.Public(), true},
+		{"a stranger", []key.Public{stranger}, key.Public{}, false},
+		{"nobody", nil, key.Public{}, true},
+	} {
+		r, err := Verify(t.Context(), dir, c.keys)
+		must(t, err)
+		if len(r.Machines) != 1 || r.Machines[0].By != c.by || (len(r.Problems) == 0) != c.ok {
+			t.Errorf("%s: %+v %v", c.name, r, r.Problems)
+		}
+	}
+	// Who vouches later vouches for what was before.
+	dir = filepath.Join(t.TempDir(), "audit")
+	l := newLog(t, dir, func(o *Options) { o.Voucher = nil })
+	run(t, l, "a")
+	must(t, l.Close(t.Context()))
+	if r := verify(t, dir); len(r.Problems) != 1 {
+		t.Errorf("%v", r.Problems)
+	}
+	l = newLog(t, dir, nil)
+	run(t, l, "b")
+	must(t, l.Close(t.Context()))
+	sound(t, dir)
+}
+
+func TestVersions(t *testing.T) {
+	dir := twoSegments(t)
+	later := func(i int, l *journal.Line) {
+		if i == 0 {
+			l.Body = bytes.Replace(l.Body, []byte(format), []byte("rye audit/2"), 1)
+		}
+	}
+	segment := segmentsOf(t, dir)[0]
+	good := read(t, segment)
+	want := `the audit log has the format "rye audit/2", expected "rye audit/1"`
+	rechain(t, segment, later)
+	if _, err := Verify(t.Context(), dir, nil); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	write(t, segment, good)
+	rechain(t, headPath(dir), later)
+	if _, err := Verify(t.Context(), dir, nil); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+	if _, err := newLog(t, dir, nil).Begin(t.Context(), call("x")); err == nil || err.Error() != want {
+		t.Error(err)
+	}
+}
+
+func TestCancelled(t *testing.T) {
+	dir := twoSegments(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(nil)
+	if _, err := Verify(ctx, dir, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	for _, err := range List(ctx, dir, Filter{}) {
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package env
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxDotEnv is how long a .env may be.
+const MaxDotEnv = 64 << 10
+
+// A SyntaxError says where and why a file is no .env.
+type SyntaxError struct {
+	Line, Column int
+	Msg          string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf(".env: line %d, column %d: %s", e.Line, e.Column, e.Msg)
+}
+
+// A Variable is a line of a .env.
+type Variable struct {
+	Name, Value string
+	Line        int
+}
+
+// ParseDotEnv reads a .env. An error is a *SyntaxError.
+func ParseDotEnv(b []byte) ([]Variable, error) {
+	if len(b) > MaxDotEnv {
+		return nil, &SyntaxError{1, 1, fmt.Sprintf("the file has more than %d bytes", MaxDotEnv)}
+	}
+	var all []Variable
+	seen := map[string]int{}
+	number := 0
+	for line := range strings.Lines(string(b)) {
+		number++
+		bad := func(at int, format string, args ...any) ([]Variable, error) {
+			return nil, &SyntaxError{number, utf8.RuneCountInString(line[:at]) + 1, fmt.Sprintf(format, args...)}
+		}
+		if at := strings.IndexFunc(line, isControl); at >= 0 || !utf8.ValidString(line) {
+			return bad(max(at, 0), "a control character, or no UTF-8")
+		}
+		text := strings.TrimSpace(line)
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		text = strings.TrimSpace(strings.TrimPrefix(text, "export "))
+		at := strings.Index(line, text)
+		name, v, ok := strings.Cut(text, "=")
+		name = strings.TrimSpace(name)
+		if !ok {
+			return bad(at, "expected NAME=VALUE")
+		}
+		if err := checkName(name); err != nil {
+			return bad(at, "%v", err)
+		}
+		if first := seen[name]; first != 0 {
+			return bad(at, "%q is set in line %d too", name, first)
+		}
+		seen[name] = number
+		if v, ok = unquoted(strings.TrimSpace(v)); !ok {
+			return bad(at+strings.IndexByte(text, '=')+1, "the value begins with a quote and doesn't end with it")
+		}
+		all = append(all, Variable{name, v, number})
+	}
+	return all, nil
+}
+
+// isControl reports whether a character is one that no line has but at its end.
+func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\r' && r != '\n' || r == 0x7f }
+
+// unquoted returns what stands between quotes.
+func unquoted(v string) (string, bool) {
+	if v == "" || v[0] != '"' && v[0] != '\'' {
+		return v, true
+	}
+	inner, ok := strings.CutSuffix(v[1:], v[:1])
+	return inner, ok && !strings.Contains(inner, v[:1])
+}

@@ -1,0 +1,230 @@
+package env
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+)
+
+// A NotFoundError says that a program isn't there. It is fs.ErrNotExist.
+type NotFoundError struct {
+	What  string   // as in "venv_python", or the name that was looked for
+	Tried []string // where
+	Err   error    // why one that is there doesn't count; may be nil
+}
+
+func (e *NotFoundError) Error() string {
+	if len(e.Tried) > 0 && e.Err != nil {
+		return fmt.Sprintf("%q is not there: %v (looked for %q)", e.What, e.Err, e.Tried)
+	}
+	if e.Err != nil {
+		return fmt.Sprintf("%q is not there: %v", e.What, e.Err)
+	}
+	return fmt.Sprintf("%q is not there: looked for %q", e.What, e.Tried)
+}
+
+// Unwrap returns fs.ErrNotExist, and why one that is there doesn't count.
+func (e *NotFoundError) Unwrap() []error {
+	if e.Err != nil {
+		return []error{fs.ErrNotExist, e.Err}
+	}
+	return []error{fs.ErrNotExist}
+}
+
+// A wanted is an interpreter as a link describes it.
+type wanted struct {
+	kind, name, fallback string
+	binary               string   // of system_binary and version_manager
+	places               []string // of venv_python and node_modules, below the project
+	manager, version     string
+}
+
+// interpreter finds the interpreter of a link, unless a link nearer to the tool has one for the same variable.
+func (r *resolver) interpreter(ctx context.Context, l *Link) error {
+	v := l.EnvConfig.Get("interpreter")
+	if v.IsNull() {
+		return nil
+	}
+	w, err := readInterpreter(v)
+	if err == nil {
+		if _, nearer := r.interpreters[w.name]; nearer {
+			return nil
+		}
+		err = r.find(ctx, l.Name, w)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &Error{l.Name, "env_config.interpreter", v.At, err}
+	}
+	r.interpreters[w.name] = l.Name
+	return nil
+}
+
+// fields are what an interpreter of a type can have besides type, var and fallback.
+var fields = map[string][]string{
+	"venv_python": {"venv_path"}, "node_modules": {"search_paths"}, "system_binary": {"binary"}, "version_manager": {"manager", "version", "binary"},
+}
+
+// readInterpreter reads the description of an interpreter. What isn't understood is refused.
+func readInterpreter(v *value.Value) (*wanted, error) {
+	if v.Kind != value.Map {
+		return nil, fmt.Errorf("expected an object, got a %s", v.Kind)
+	}
+	w := &wanted{kind: v.Get("type").String(), name: v.Get("var").String(), fallback: v.Get("fallback").String(), binary: v.Get("binary").String(),
+		manager: v.Get("manager").String(), version: v.Get("version").String()}
+	known, ok := fields[w.kind]
+	if !ok {
+		return nil, fmt.Errorf("the type is %q: expected node_modules, system_binary, venv_python or version_manager", w.kind)
+	}
+	for i := range v.Map {
+		e := &v.Map[i]
+		if e.Key == "search_paths" && slices.Contains(known, e.Key) {
+			continue
+		}
+		if !slices.Contains(known, e.Key) && e.Key != "type" && e.Key != "var" && e.Key != "fallback" {
+			return nil, fmt.Errorf("%q means nothing for %s", e.Key, w.kind)
+		}
+		if e.Value.Kind != value.Text && !e.Value.IsNull() {
+			return nil, fmt.Errorf("%s is a %s, not a text", e.Key, e.Value.Kind)
+		}
+	}
+	if err := reservedForInterpreters(w.name); err != nil {
+		return nil, fmt.Errorf("var: %w", err)
+	}
+	switch w.kind {
+	case "venv_python":
+		w.places = []string{cmp.Or(v.Get("venv_path").String(), ".venv")}
+	case "node_modules":
+		paths := v.Get("search_paths")
+		if w.places = []string{"node_modules/.bin"}; !paths.IsNull() {
+			w.places = nil
+			for _, item := range paths.Items {
+				w.places = append(w.places, item.String())
+			}
+		}
+		if len(w.places) == 0 || len(w.places) > 16 {
+			return nil, errors.New("search_paths is no list of 1 to 16 paths")
+		}
+	}
+	for _, p := range w.places {
+		if !filepath.IsLocal(filepath.FromSlash(p)) {
+			return nil, fmt.Errorf("%q is no path inside of the project", p)
+		}
+	}
+	return w, w.check()
+}
+
+// check checks what names programs.
+func (w *wanted) check() error {
+	if w.kind == "system_binary" || w.kind == "version_manager" && w.binary != "" {
+		if err := checkProgram(w.binary); err != nil {
+			return fmt.Errorf("binary: %w", err)
+		}
+	}
+	if w.fallback != "" && !filepath.IsAbs(w.fallback) {
+		if err := checkProgram(w.fallback); err != nil {
+			return fmt.Errorf("fallback: %w", err)
+		}
+	}
+	if w.kind != "version_manager" {
+		return nil
+	}
+	m, ok := managers[w.manager]
+	if !ok {
+		return fmt.Errorf("the manager is %q: expected asdf, nvm, pyenv or rbenv", w.manager)
+	}
+	if w.binary = cmp.Or(w.binary, m.binary); w.binary == "" {
+		return fmt.Errorf("binary: %s has many, and none is named", w.manager)
+	}
+	if w.version == "" || len(w.version) > 64 || w.version[0] == '-' || w.version[0] == '.' || strings.ContainsFunc(w.version, func(r rune) bool { return !strings.ContainsRune(versionChars, r) }) {
+		return fmt.Errorf("%q is no version", w.version)
+	}
+	return nil
+}
+
+const versionChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+// checkProgram says what is wrong with the name of a program that is looked for in PATH.
+func checkProgram(name string) error {
+	if name == "" || len(name) > 255 || name == "." || name == ".." || name[0] == '-' || strings.ContainsAny(name, "/\\:\x00") {
+		return fmt.Errorf("%q is no name of a program: a name without a path was expected", name)
+	}
+	return nil
+}
+
+// find finds a program and sets its variable.
+func (r *resolver) find(ctx context.Context, link string, w *wanted) error {
+	p, err := r.locate(ctx, w)
+	// What is there and doesn't count is no reason to take another one in silence.
+	if missing, ok := errors.AsType[*NotFoundError](err); ok && missing.Err == nil && w.fallback != "" {
+		p, err = r.byName(w.fallback)
+		p.Fallback = true
+	}
+	if err != nil {
+		return err
+	}
+	p.Name, p.Link, p.Type = w.name, link, w.kind
+	if err := r.report(p); err != nil {
+		return err
+	}
+	return r.put(w.name, p.Path)
+}
+
+// locate finds a program in the way of its type.
+func (r *resolver) locate(ctx context.Context, w *wanted) (Program, error) {
+	switch w.kind {
+	case "venv_python":
+		p, err := r.first(w.kind, r.inProject(w.places, "bin/python", "Scripts/python.exe", "bin/python3"))
+		if err == nil {
+			p.Version = r.venvVersion(filepath.Join(r.Project, filepath.FromSlash(w.places[0]), "pyvenv.cfg"))
+		}
+		return p, err
+	case "node_modules":
+		return r.first(w.kind, r.inProject(w.places, "node", "node.exe"))
+	case "version_manager":
+		return r.managed(ctx, w)
+	}
+	return r.byName(w.binary)
+}
+
+// inProject returns paths of the project: each name in each place.
+func (r *resolver) inProject(places []string, names ...string) []string {
+	if r.Project == "" {
+		return nil
+	}
+	var all []string
+	for _, place := range places {
+		for _, name := range names {
+			if isExe := strings.HasSuffix(name, ".exe"); isExe && windows || !isExe && !windows {
+				all = append(all, filepath.Join(r.Project, filepath.FromSlash(place), filepath.FromSlash(name)))
+			}
+		}
+	}
+	return all
+}
+
+// venvVersion returns what a virtual environment says about its interpreter; "" if it says nothing.
+func (r *resolver) venvVersion(file string) string {
+	b, err := r.readSome(file, 16<<10)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(b)) {
+		key, v, _ := strings.Cut(line, "=")
+		if key = strings.TrimSpace(key); key == "version" || key == "version_info" {
+			if v = strings.TrimSpace(v); v != "" && len(v) <= 64 && !strings.ContainsFunc(v, func(r rune) bool { return !strings.ContainsRune(versionChars+"+", r) }) {
+				return v
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,159 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// A manager is a program that keeps several versions of others.
+type manager struct {
+	binary  string   // that is meant if none is named
+	version string   // the variable that chooses a version; %s is the binary
+	homes   []string // its own variables, which it gets
+}
+
+var managers = map[string]manager{
+	"pyenv": {"python", "PYENV_VERSION", []string{"PYENV_ROOT"}},
+	"rbenv": {"ruby", "RBENV_VERSION", []string{"RBENV_ROOT"}},
+	"asdf":  {"", "ASDF_%s_VERSION", []string{"ASDF_DIR", "ASDF_DATA_DIR"}},
+	"nvm":   {"node", "", []string{"NVM_DIR"}},
+}
+
+const (
+	askTime   = 5 * time.Second
+	maxAnswer = 4096
+)
+
+// managed finds a program that a version manager keeps.
+func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
+	if w.manager == "nvm" {
+		// It is a function of a shell, and can't be asked.
+		return r.nvm(w)
+	}
+	asked, err := r.byName(w.manager)
+	if err != nil {
+		return Program{}, err
+	}
+	if r.Host.Ask == nil {
+		return Program{}, fmt.Errorf("%s would have to be started and asked, which isn't allowed here", w.manager)
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	answer, err := r.Host.Ask.Run(ctx, asked.Path, []string{"which", w.binary}, r.managerEnv(w))
+	switch {
+	case ctx.Err() != nil:
+		return Program{}, fmt.Errorf("%s gives no answer: %w", w.manager, ctx.Err())
+	case err != nil:
+		return Program{}, &NotFoundError{What: w.binary + " " + w.version, Tried: []string{asked.Path + " which " + w.binary + ": " + err.Error()}}
+	}
+	path := strings.TrimSuffix(strings.TrimSuffix(string(answer), "\n"), "\r")
+	if len(path) > maxAnswer || !filepath.IsAbs(path) || strings.ContainsFunc(path, unicode.IsControl) {
+		return Program{}, fmt.Errorf("%s answers what is no absolute path", w.manager)
+	}
+	p, err := r.first(w.binary, []string{path})
+	if err != nil {
+		return p, err
+	}
+	asked.Name, asked.Type, asked.For = w.manager, "manager", p.Path
+	p.next = append(p.next, asked)
+	p.Version = w.version
+	return p, nil
+}
+
+// managerEnv returns the environment of a version manager. It keeps its files in the user's own home.
+func (r *resolver) managerEnv(w *wanted) []string {
+	m := managers[w.manager]
+	vars := map[string]string{"PATH": r.given, "HOME": r.Host.Vars["HOME"]}
+	for _, name := range m.homes {
+		if v := r.Host.Vars[name]; filepath.IsAbs(v) {
+			vars[name] = v
+		}
+	}
+	if windows {
+		for _, name := range needed {
+			vars[name] = r.Host.Vars[name]
+		}
+	}
+	name := m.version
+	if w.manager == "asdf" {
+		plugin := w.binary
+		if strings.HasPrefix(plugin, "python") {
+			plugin = "python"
+		}
+		if plugin == "node" || plugin == "npm" || plugin == "npx" {
+			plugin = "nodejs"
+		}
+		name = fmt.Sprintf(m.version, strings.ToUpper(strings.ReplaceAll(plugin, "-", "_")))
+	}
+	vars[name] = w.version
+	return (&Env{Vars: vars}).List()
+}
+
+// nvm finds a version of node in the directories of nvm: the newest that begins with the numbers of the one asked for.
+func (r *resolver) nvm(w *wanted) (Program, error) {
+	home := r.Host.Vars["NVM_DIR"]
+	if !filepath.IsAbs(home) {
+		home = filepath.Join(r.Host.Vars["HOME"], ".nvm")
+	}
+	dir := filepath.Join(home, "versions", "node")
+	missing := &NotFoundError{What: w.binary + " " + w.version, Tried: []string{dir}}
+	if !filepath.IsAbs(dir) {
+		return Program{}, missing
+	}
+	f, err := r.Files.Open(dir)
+	if err != nil {
+		missing.Err = notAbsence(err)
+		return Program{}, missing
+	}
+	defer f.Close()
+	list, ok := f.(fs.ReadDirFile)
+	if !ok {
+		return Program{}, missing
+	}
+	entries, err := list.ReadDir(10_000)
+	if err != nil && len(entries) == 0 {
+		return Program{}, missing
+	}
+	want, ok := numbers(strings.TrimPrefix(w.version, "v"))
+	if !ok {
+		return Program{}, fmt.Errorf("%q is no version of node: 1 to 3 numbers", w.version)
+	}
+	var best []int
+	for _, e := range entries {
+		have, ok := numbers(strings.TrimPrefix(e.Name(), "v"))
+		if ok && len(have) == 3 && strings.HasPrefix(e.Name(), "v") && slices.Equal(have[:len(want)], want) && slices.Compare(have, best) > 0 {
+			best = have
+		}
+	}
+	if best == nil {
+		return Program{}, missing
+	}
+	version := fmt.Sprintf("%d.%d.%d", best[0], best[1], best[2])
+	p, err := r.first(missing.What, []string{filepath.Join(dir, "v"+version, "bin", w.binary)})
+	p.Version = version
+	return p, err
+}
+
+// numbers reads 1 to 3 numbers with dots between.
+func numbers(s string) ([]int, bool) {
+	parts := strings.Split(s, ".")
+	if len(parts) > 3 {
+		return nil, false
+	}
+	list := make([]int, len(parts))
+	for i, p := range parts {
+		n, err := strconv.Atoi(p)
+		if err != nil || n < 0 || strconv.Itoa(n) != p {
+			return nil, false
+		}
+		list[i] = n
+	}
+	return list, true
+}

@@ -1,0 +1,263 @@
+package env
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A Program is one that was found on the machine. Nobody has pinned it.
+type Program struct {
+	Name     string // the variable that holds its path, or how it is called
+	Link     string // who asked for it; "" for whom another program needs
+	Type     string // as in env_config; "name", "manager", or "interpreter" of a script
+	Path     string // by which it is started
+	Real     string // the file that this leads to
+	Version  string // as its place has it; "" if that says nothing
+	Digest   cas.Digest
+	Size     int64
+	Fallback bool
+	For      string // of a manager or interpreter: the path of the program that it was found for
+
+	next []Program // that it needs
+}
+
+// maxProgram is how long a program is at most.
+const maxProgram = 2 << 30
+
+// errNoProgram says why a file that is there doesn't count.
+type errNoProgram struct{ path, why string }
+
+func (e *errNoProgram) Error() string { return fmt.Sprintf("%q %s", e.path, e.why) }
+
+// Find finds a program by its absolute path, or by its name in the PATH of an environment, together with what it needs:
+// it comes first. An error is a *NotFoundError or says what is wrong with the name.
+func Find(q Request, e *Env, name string) ([]Program, error) {
+	r := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: filepath.SplitList(e.Vars["PATH"])}
+	if !filepath.IsAbs(name) {
+		if err := checkProgram(name); err != nil {
+			return nil, err
+		}
+	}
+	p, err := r.byName(name)
+	if err != nil {
+		return nil, err
+	}
+	p.Name, p.Type = filepath.Base(name), "name"
+	if err := r.report(p); err != nil {
+		return nil, err
+	}
+	return r.env.Programs, nil
+}
+
+// byName finds a program by its absolute path, or by its name in PATH.
+func (r *resolver) byName(name string) (Program, error) {
+	if filepath.IsAbs(name) {
+		return r.first(name, []string{name})
+	}
+	var paths []string
+	for _, dir := range r.path {
+		if !windows || filepath.Ext(name) != "" {
+			paths = append(paths, filepath.Join(dir, name))
+			continue
+		}
+		for _, ext := range []string{".com", ".exe", ".bat", ".cmd"} {
+			paths = append(paths, filepath.Join(dir, name+ext))
+		}
+	}
+	return r.first(name, paths)
+}
+
+// first returns the first of some paths that is a program.
+func (r *resolver) first(what string, paths []string) (Program, error) {
+	missing := &NotFoundError{What: what, Tried: paths}
+	for _, path := range paths {
+		p, err := r.at(path, 0)
+		if err == nil {
+			return p, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) && missing.Err == nil {
+			missing.Err = err
+		}
+		if nested, ok := errors.AsType[*NotFoundError](err); ok {
+			missing.Err = fmt.Errorf("%q is a script: %w", path, nested)
+			break
+		}
+	}
+	return Program{}, missing
+}
+
+// maxScripts is how many scripts may be run by each other.
+const maxScripts = 4
+
+// at looks at the program of a path.
+func (r *resolver) at(path string, depth int) (Program, error) {
+	p := Program{Path: path}
+	real, err := r.Files.Real(path)
+	if err != nil {
+		return p, err
+	}
+	info, err := r.Files.Stat(real)
+	if err != nil {
+		return p, err
+	}
+	bad := func(why string) (Program, error) { return p, &errNoProgram{path, why} }
+	switch {
+	case !info.Mode().IsRegular():
+		return bad("is no regular file")
+	case !windows && info.Mode().Perm()&0o111 == 0:
+		return bad("may not be executed")
+	case !windows && info.Mode().Perm()&0o002 != 0:
+		return bad("may be written by everybody")
+	case isForeign(info):
+		return bad("is somebody else's")
+	case info.Size() > maxProgram:
+		return bad("is too large")
+	}
+	if p.Real = real; !filepath.IsAbs(real) {
+		return bad("leads to no absolute path")
+	}
+	head, err := r.hash(&p)
+	if err != nil {
+		return p, err
+	}
+	line, ok := bytes.CutPrefix(head, []byte("#!"))
+	if !ok {
+		return p, nil
+	}
+	if depth == maxScripts {
+		return bad("is a script of a script of a script")
+	}
+	return p, r.shebang(&p, line, depth)
+}
+
+// hash reads a program, and returns its beginning.
+func (r *resolver) hash(p *Program) ([]byte, error) {
+	f, err := r.Files.Open(p.Real)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h := cas.NewHasher()
+	head := make([]byte, headLen)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return nil, err
+	}
+	head = head[:n]
+	h.Write(head)
+	rest, err := io.CopyBuffer(h, io.LimitReader(f, maxProgram+1), make([]byte, 256<<10))
+	if err != nil {
+		return nil, err
+	}
+	if rest > maxProgram {
+		return nil, &errNoProgram{p.Path, "is too large"}
+	}
+	p.Digest, p.Size = h.Digest(), int64(n)+rest
+	return head, nil
+}
+
+// headLen is how much of a first line counts: Linux reads no more.
+const headLen = 256
+
+// shebang finds the interpreter of a script, and what env would start.
+func (r *resolver) shebang(p *Program, line []byte, depth int) error {
+	line, _, _ = bytes.Cut(line, []byte("\n"))
+	words := strings.Fields(string(line))
+	if len(words) == 0 || !filepath.IsAbs(words[0]) {
+		return &errNoProgram{p.Path, "names no interpreter by an absolute path"}
+	}
+	in, err := r.needed(p, words[0], depth)
+	if err != nil {
+		return err
+	}
+	p.next = append(p.next, in)
+	if filepath.Base(words[0]) != "env" {
+		return nil
+	}
+	words = words[1:]
+	if len(words) > 0 && words[0] == "-S" {
+		words = words[1:]
+	}
+	// Without -S it would be one word. Options and variables of env could have anything started.
+	if len(words) == 0 || checkProgram(words[0]) != nil || strings.ContainsAny(words[0], `="'\$`) {
+		return &errNoProgram{p.Path, "has env start what can't be told"}
+	}
+	if in, err = r.byNameOf(p, words[0], depth); err != nil {
+		return err
+	}
+	p.next = append(p.next, in)
+	return nil
+}
+
+// needed looks at the interpreter of a script.
+func (r *resolver) needed(p *Program, path string, depth int) (Program, error) {
+	in, err := r.at(path, depth+1)
+	if err != nil {
+		return in, &NotFoundError{What: path, Tried: []string{path}, Err: notAbsence(err)}
+	}
+	in.Name, in.Type, in.For = filepath.Base(path), "interpreter", p.Path
+	return in, nil
+}
+
+// byNameOf looks for what env starts for a script.
+func (r *resolver) byNameOf(p *Program, name string, depth int) (Program, error) {
+	missing := &NotFoundError{What: name}
+	for _, dir := range r.path {
+		path := filepath.Join(dir, name)
+		in, err := r.needed(p, path, depth)
+		if err == nil {
+			return in, nil
+		}
+		missing.Tried = append(missing.Tried, path)
+	}
+	return Program{}, missing
+}
+
+// notAbsence returns an error unless it says that something isn't there.
+func notAbsence(err error) error {
+	if _, ok := errors.AsType[*NotFoundError](err); !ok && errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// report notes a program and what it needs.
+func (r *resolver) report(p Program) error {
+	next := p.next
+	p.next = nil
+	if len(r.env.Programs) == maxPrograms {
+		return fmt.Errorf("the chain needs more than %d programs", maxPrograms)
+	}
+	r.env.Programs = append(r.env.Programs, p)
+	for _, n := range next {
+		n.Link = p.Link
+		if err := r.report(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSome reads a small file.
+func (r *resolver) readSome(file string, most int64) ([]byte, error) {
+	info, err := r.Files.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &errNoProgram{file, "is no regular file"}
+	}
+	f, err := r.Files.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}

@@ -1,0 +1,98 @@
+package env
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ModulePath is the variable that tells the launchers of runtimes where modules come from.
+const ModulePath = "RYE_MODULE_PATH"
+
+// A ReservedError says that somebody sets a variable that isn't theirs.
+type ReservedError struct{ Name, Why string }
+
+func (e *ReservedError) Error() string {
+	return fmt.Sprintf("the variable %q can't be set: %s", e.Name, e.Why)
+}
+
+// loading are the variables, and beginnings of variables, that have something load code before it begins.
+var loading = map[string]bool{
+	"BASH_ENV": true, "ENV": true, "SHELLOPTS": true, "BASHOPTS": true, "PROMPT_COMMAND": true, "PS4": true, "IFS": true, "CDPATH": true,
+	"ZDOTDIR": true, "FPATH": true,
+	"NODE_OPTIONS": true, "NODE_PATH": true, "NODE_REPL_EXTERNAL_MODULE": true,
+	"PERL5LIB": true, "PERL5OPT": true, "PERL5DB": true, "PERLLIB": true, "RUBYOPT": true, "RUBYLIB": true,
+	"GEM_HOME": true, "GEM_PATH": true, "BUNDLE_GEMFILE": true, "TCLLIBPATH": true, "TCL_LIBRARY": true,
+	"JAVA_TOOL_OPTIONS": true, "JDK_JAVA_OPTIONS": true, "_JAVA_OPTIONS": true, "CLASSPATH": true,
+	"PHPRC": true, "PHP_INI_SCAN_DIR": true, "R_PROFILE": true, "R_PROFILE_USER": true, "R_ENVIRON": true, "R_ENVIRON_USER": true, "R_LIBS": true,
+	"OPENSSL_CONF": true, "OPENSSL_MODULES": true, "OPENSSL_ENGINES": true, "GCONV_PATH": true, "LOCPATH": true, "NLSPATH": true,
+	"HOSTALIASES": true, "RESOLV_HOST_CONF": true, "GETCONF_DIR": true, "GLIBC_TUNABLES": true, "GUILE_LOAD_PATH": true, "JULIA_LOAD_PATH": true,
+	"GIT_EXEC_PATH": true, "GIT_SSH": true, "GIT_SSH_COMMAND": true, "GIT_ASKPASS": true, "SSH_ASKPASS": true, "GIT_EXTERNAL_DIFF": true,
+	"GIT_PROXY_COMMAND": true, "GIT_TEMPLATE_DIR": true, "GIT_EDITOR": true, "GIT_PAGER": true,
+}
+
+var loadingPrefixes = [...]string{"LD_", "DYLD_", "PYTHON", "LUA_", "BASH_FUNC_", "DOTNET_", "CORECLR_", "COR_", "COMPLUS_", "GIT_CONFIG", "NPM_CONFIG_",
+	"MALLOC_"}
+
+// private are the directories that a tool has for itself.
+var private = map[string]bool{"HOME": true, "TMPDIR": true, "TEMP": true, "TMP": true, "USERPROFILE": true}
+
+// reserved says why a chain may not set a variable to a value that isn't empty; nil if it may. Case doesn't count, as it
+// doesn't on Windows.
+func reserved(name string) error {
+	upper := strings.ToUpper(name)
+	switch {
+	case upper == ModulePath:
+		return nil
+	case private[upper]:
+		return &ReservedError{name, "it is a private directory"}
+	case strings.HasPrefix(upper, "RYE_") || upper == "USER_SPACE":
+		return &ReservedError{name, "it is rye's own"}
+	case loading[upper] || hasPrefix(upper, loadingPrefixes[:]):
+		return &ReservedError{name, "it has other code loaded before the tool's; modules come from " + ModulePath}
+	}
+	return nil
+}
+
+// ours are the variables that rye itself reads, and the one that has a meaning for launchers.
+var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true}
+
+// reservedForInterpreters says why the var of an interpreter can't have a name; nil if it can.
+func reservedForInterpreters(name string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	upper := strings.ToUpper(name)
+	switch {
+	case ours[upper] || upper == "PATH":
+		return &ReservedError{name, "it means something else"}
+	case strings.HasPrefix(upper, "RYE_"):
+		return nil
+	}
+	return reserved(name)
+}
+
+func hasPrefix(s string, prefixes []string) bool {
+	for _, p := range prefixes {
+		if strings.HasPrefix(s, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkName says what is wrong with the name of a variable.
+func checkName(name string) error {
+	for i := range len(name) {
+		c := name[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c < '0' || '9' < c) {
+			return fmt.Errorf("%q is no name of a variable: letters, digits and _, no digit first", name)
+		}
+	}
+	if name == "" || len(name) > maxName {
+		return fmt.Errorf("the name of a variable has 1 to %d characters, this one %d", maxName, len(name))
+	}
+	return nil
+}
+
+const maxName = 200

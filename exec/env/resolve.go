@@ -1,0 +1,297 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/exec/template"
+)
+
+const (
+	// MaxVariable is how long a variable is at most, name and value.
+	MaxVariable = 128<<10 - 2
+	// MaxTotal is how long all of them are together.
+	MaxTotal = 1 << 20
+	// maxPrograms is how many programs are looked for, so that no chain makes somebody read the whole disk.
+	maxPrograms = 64
+)
+
+// A Host is what a machine has for those who run on it.
+type Host struct {
+	Vars  map[string]string // the variables of our own process
+	Files Files
+	Ask   Runner // asks version managers; nil: they can't be asked
+}
+
+// A Runner starts a program that nobody has pinned and returns what it writes to standard output. It bounds that.
+type Runner interface {
+	Run(ctx context.Context, path string, args, env []string) ([]byte, error)
+}
+
+// A Request says for whom an environment is made.
+type Request struct {
+	Host       Host
+	Links      []Link            // of the chain, the tool first
+	Project    string            // its directory; "" where there is none
+	Home, Temp string            // private directories
+	Forbidden  []string          // directories that PATH has no entry in: spaces, store, state
+	Names      map[string]string // {name} in templates, as the kernel has it: anchor_path …
+	DotEnv     []Variable
+}
+
+// A Link is what a link of a chain says about its environment. Either value may be nil.
+type Link struct {
+	Name      string
+	EnvConfig *value.Value
+	EnvPaths  *value.Value // of its anchor, if that is active
+}
+
+// An Env is an environment.
+type Env struct {
+	Vars     map[string]string
+	Keys     []string // the names that .env and the chain have set, sorted
+	Programs []Program
+}
+
+// List returns the variables as they are handed to a process, sorted.
+func (e *Env) List() []string {
+	list := make([]string, 0, len(e.Vars))
+	for name, v := range e.Vars {
+		list = append(list, name+"="+v)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// An Error says what of which link can't be done.
+type Error struct {
+	Link  string
+	Field string // as in env_config.env.LEVEL
+	At    value.Pos
+	Err   error // a *ReservedError, *NotFoundError or one of package template, or says what is wrong
+}
+
+func (e *Error) Error() string {
+	at := ""
+	if e.At.Line > 0 {
+		at = fmt.Sprintf(", line %d", e.At.Line)
+	}
+	return fmt.Sprintf("%s of %q%s: %v", e.Field, e.Link, at, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Resolve makes the environment of a chain. An error is an *Error, or the context's.
+func Resolve(ctx context.Context, q Request) (*Env, error) {
+	if !filepath.IsAbs(q.Home) || !filepath.IsAbs(q.Temp) || q.Project != "" && !filepath.IsAbs(q.Project) {
+		return nil, fmt.Errorf("the directories %q, %q and %q have to be absolute", q.Home, q.Temp, q.Project)
+	}
+	r := &resolver{Request: q, Files: q.Host.Files, interpreters: map[string]string{}}
+	r.env = &Env{Vars: r.base()}
+	r.path = filepath.SplitList(r.env.Vars["PATH"])
+	r.given = r.env.Vars["PATH"]
+	for _, v := range q.DotEnv {
+		if err := r.set(v.Name, v.Value); err != nil {
+			return nil, &Error{Link: ".env", Field: v.Name, At: value.Pos{Line: v.Line}, Err: err}
+		}
+	}
+	// Interpreters come first: what is said about the same variable farther from the tool isn't looked for.
+	for i := range q.Links {
+		if err := r.interpreter(ctx, &q.Links[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range slices.Backward(q.Links) {
+		if err := r.link(&l); err != nil {
+			return nil, err
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(r.env.Keys)
+	r.env.Keys = slices.Compact(r.env.Keys)
+	return r.env, r.fits()
+}
+
+// A resolver is one Resolve.
+type resolver struct {
+	Request
+	Files        Files
+	env          *Env
+	path         []string          // PATH, by which programs are found
+	given        string            // the same as text
+	interpreters map[string]string // variables of interpreters, and whose they are
+}
+
+// link does what a link says.
+func (r *resolver) link(l *Link) error {
+	if vars := l.EnvConfig.Get("env"); !vars.IsNull() {
+		for i := range vars.Map {
+			e := &vars.Map[i]
+			if err := r.variable(e); err != nil {
+				return &Error{l.Name, "env_config.env." + e.Key, e.At, err}
+			}
+		}
+	}
+	if l.EnvPaths.IsNull() {
+		return nil
+	}
+	for i := range l.EnvPaths.Map {
+		e := &l.EnvPaths.Map[i]
+		if err := r.paths(e); err != nil {
+			return &Error{l.Name, "anchor.env_paths." + e.Key, e.At, err}
+		}
+	}
+	return nil
+}
+
+// variable does one entry of env.
+func (r *resolver) variable(e *value.Entry) error {
+	switch e.Value.Kind {
+	case value.Null:
+		return nil
+	case value.List, value.Map:
+		return fmt.Errorf("expected a text, got a %s", e.Value.Kind)
+	case value.Text:
+		v, err := r.expand(e.Value.Text)
+		if err != nil {
+			return err
+		}
+		return r.set(e.Key, v)
+	}
+	return r.set(e.Key, e.Value.Text)
+}
+
+func (r *resolver) expand(text string) (string, error) {
+	return template.Expand(text,
+		func(name string) (string, bool) { v, ok := r.env.Vars[name]; return v, ok },
+		func(name string) (string, bool) { v, ok := r.Names[name]; return v, ok })
+}
+
+// set sets a variable, if that is allowed.
+func (r *resolver) set(name, v string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if _, taken := r.interpreters[name]; taken {
+		return &ReservedError{name, fmt.Sprintf("it is the interpreter of %q", r.interpreters[name])}
+	}
+	// What is private may be said again.
+	if was, ok := r.env.Vars[name]; v != "" && (!ok || was != v) {
+		if err := reserved(name); err != nil {
+			return err
+		}
+	}
+	if strings.EqualFold(name, "PATH") {
+		if err := r.checkPath(name, v); err != nil {
+			return err
+		}
+	}
+	if v == "" && private[strings.ToUpper(name)] {
+		return &ReservedError{name, "it is a private directory"}
+	}
+	return r.put(name, v)
+}
+
+// put sets a variable.
+func (r *resolver) put(name, v string) error {
+	if strings.IndexByte(v, 0) >= 0 {
+		return fmt.Errorf("the value of %q has a NUL in it", name)
+	}
+	if len(name)+len(v) > MaxVariable {
+		return fmt.Errorf("the variable %q has more than %d bytes", name, MaxVariable)
+	}
+	r.env.Vars[name] = v
+	r.env.Keys = append(r.env.Keys, name)
+	return nil
+}
+
+// checkPath says what is wrong with a PATH that somebody else has made.
+func (r *resolver) checkPath(name, v string) error {
+	if name != "PATH" {
+		return &ReservedError{name, "it is called PATH"}
+	}
+	if v == r.given {
+		return nil
+	}
+	for _, dir := range filepath.SplitList(v) {
+		if why := r.mayHold(dir); why != "" && !slices.Contains(r.path, dir) {
+			return fmt.Errorf("the entry %q may not be in PATH: %s", dir, why)
+		}
+	}
+	return nil
+}
+
+// paths does one entry of env_paths.
+func (r *resolver) paths(e *value.Entry) error {
+	if e.Value.Kind != value.Map {
+		return fmt.Errorf("expected an object with prepend and append, got a %s", e.Value.Kind)
+	}
+	var list []string
+	add := func(dirs []string) {
+		for _, dir := range dirs {
+			if dir != "" && !slices.Contains(list, dir) {
+				list = append(list, dir)
+			}
+		}
+	}
+	first, err := r.directories(e.Value.Get("prepend"))
+	if err != nil {
+		return err
+	}
+	last, err := r.directories(e.Value.Get("append"))
+	if err != nil {
+		return err
+	}
+	add(first)
+	add(filepath.SplitList(r.env.Vars[e.Key]))
+	add(last)
+	return r.set(e.Key, strings.Join(list, string(filepath.ListSeparator)))
+}
+
+// directories fills the templates of a list of directories.
+func (r *resolver) directories(v *value.Value) ([]string, error) {
+	if v.IsNull() {
+		return nil, nil
+	}
+	if v.Kind != value.List {
+		return nil, fmt.Errorf("expected a list, got a %s", v.Kind)
+	}
+	dirs := make([]string, 0, len(v.Items))
+	for _, item := range v.Items {
+		if item.Kind != value.Text {
+			return nil, fmt.Errorf("expected a text, got a %s", item.Kind)
+		}
+		dir, err := r.expand(item.Text)
+		switch {
+		case err != nil:
+			return nil, err
+		case !filepath.IsAbs(dir):
+			return nil, fmt.Errorf("%q is no absolute path", dir)
+		case strings.ContainsRune(dir, filepath.ListSeparator):
+			// It would be read as two.
+			return nil, fmt.Errorf("%q has a %q in it and can't stand in a list of paths", dir, filepath.ListSeparator)
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
+}
+
+// fits checks that a process can be handed it all.
+func (r *resolver) fits() error {
+	total := 0
+	for _, name := range slices.Sorted(maps.Keys(r.env.Vars)) {
+		total += len(name) + len(r.env.Vars[name]) + 2
+	}
+	if total > MaxTotal {
+		return fmt.Errorf("the environment has %d bytes; at most %d are allowed", total, MaxTotal)
+	}
+	return nil
+}

@@ -1,0 +1,211 @@
+package materialise
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// The directories of a cache.
+const (
+	leases  = "leases"
+	copies  = "copies"
+	making  = "making"
+	scratch = "scratch"
+)
+
+// maxWait is how long a lock is waited for.
+const maxWait = 30 * time.Second
+
+// A BusyError says that a lock was not released in time.
+type BusyError struct {
+	Path string
+	Wait time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("%q is in use: waited %s for it", e.Path, e.Wait)
+}
+
+// A Cache is a directory of copies. It may be used by many goroutines, and its directory by many processes.
+type Cache struct {
+	dir string
+
+	mu     sync.Mutex
+	inHand map[string]*sync.Mutex // keys that this process works on: one makes what the others wait for
+	users  map[string]int
+}
+
+// Open opens the cache in a directory, which it makes if it isn't there. It must be the user's own.
+func Open(dir string) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	// Interpreters call files by their real paths.
+	real, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Lstat(real)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() || isForeign(info) {
+		return nil, &fs.PathError{Op: "open", Path: real, Err: errors.New("is no directory of the user's own")}
+	}
+	if err := os.Chmod(real, 0o700); err != nil {
+		return nil, err
+	}
+	for _, sub := range []string{leases, copies, making, scratch} {
+		if err := os.Mkdir(filepath.Join(real, sub), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return &Cache{dir: real, inHand: map[string]*sync.Mutex{}, users: map[string]int{}}, nil
+}
+
+func (c *Cache) at(elem ...string) string {
+	return filepath.Join(append([]string{c.dir}, elem...)...)
+}
+
+// alone waits until nobody else of this process works on a key.
+func (c *Cache) alone(key string) (done func()) {
+	c.mu.Lock()
+	m := c.inHand[key]
+	if m == nil {
+		m = &sync.Mutex{}
+		c.inHand[key] = m
+	}
+	c.users[key]++
+	c.mu.Unlock()
+	m.Lock()
+	return func() {
+		m.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.users[key]--; c.users[key] == 0 {
+			delete(c.users, key)
+			delete(c.inHand, key)
+		}
+	}
+}
+
+// locked opens a file and locks it. Closing it is releasing the lock.
+func locked(ctx context.Context, path string, exclusive bool) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	deadline := time.NewTimer(maxWait)
+	defer deadline.Stop()
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		ok, err := tryLock(f, exclusive)
+		if ok {
+			return f, nil
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		case <-deadline.C:
+			f.Close()
+			return nil, &BusyError{path, maxWait}
+		case <-time.After(pause):
+		}
+	}
+}
+
+// lease takes a shared lock on a key. While it is held nothing that the key names is removed.
+func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
+	// A lease is removed only under the lock: else the one that was opened might be no lease any more.
+	root, err := locked(ctx, c.at("lock"), false)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := locked(ctx, c.at(leases, key), false)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	if err := os.Chtimes(f.Name(), now, now); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func random() string {
+	var b [16]byte
+	rand.Read(b[:])
+	return hex.EncodeToString(b[:])
+}
+
+// A Scratch is what one run may write to.
+type Scratch struct {
+	Dir        string // holds both
+	Home, Temp string
+
+	c     *Cache
+	key   string
+	lease *os.File
+}
+
+// Scratch makes two empty directories for one run.
+func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
+	key := random()
+	lease, err := c.lease(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	dir := c.at(scratch, key)
+	s := &Scratch{Dir: dir, Home: filepath.Join(dir, "home"), Temp: filepath.Join(dir, "tmp"), c: c, key: key, lease: lease}
+	for _, d := range []string{s.Dir, s.Home, s.Temp} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
+	return s, nil
+}
+
+// Close removes the directories with all that is in them, once nothing of the run is alive.
+func (s *Scratch) Close() error {
+	err := removeAll(s.Dir)
+	if err == nil {
+		err = os.Remove(s.c.at(leases, s.key))
+	}
+	return errors.Join(err, s.lease.Close())
+}
+
+// removeAll removes a directory, whatever modes those in it have.
+func removeAll(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	// Only what can't be entered or written to is in the way; links are not followed.
+	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		if err != nil {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}

@@ -1,0 +1,155 @@
+package materialise
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Limits say how much is kept.
+type Limits struct {
+	Bytes int64         // of all copies
+	Age   time.Duration // since a copy was used
+}
+
+// A Report says what Clean did.
+type Report struct {
+	Removed, Kept, InUse int   // copies and scratch directories
+	Freed, Left          int64 // bytes of files
+}
+
+// A kept is what a key names.
+type kept struct {
+	key   string
+	dirs  []string // relative to the cache
+	used  time.Time
+	bytes int64
+	alive bool // it has a copy that may be used again
+}
+
+// Clean removes what nobody holds: what dead processes left, copies that weren't used for long, and the longest unused
+// as long as there is too much.
+func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, error) {
+	all, err := c.list()
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{}
+	for _, k := range all {
+		r.Left += k.bytes
+	}
+	var victims []string
+	for _, k := range all {
+		if ctx.Err() != nil {
+			return r, context.Cause(ctx)
+		}
+		if k.alive && now.Sub(k.used) <= l.Age && r.Left <= l.Bytes {
+			r.Kept++
+			continue
+		}
+		moved, err := c.claim(ctx, k)
+		if err != nil {
+			return r, err
+		}
+		if moved == nil {
+			r.InUse++
+			continue
+		}
+		victims = append(victims, moved...)
+		r.Removed++
+		r.Freed += k.bytes
+		r.Left -= k.bytes
+	}
+	for _, dir := range victims {
+		err = errors.Join(err, removeAll(dir))
+	}
+	return r, err
+}
+
+// list returns what there is, the longest unused first; what is dead has no time.
+func (c *Cache) list() ([]*kept, error) {
+	known := map[string]*kept{}
+	get := func(key string) *kept {
+		k := known[key]
+		if k == nil {
+			k = &kept{key: key}
+			known[key] = k
+		}
+		return k
+	}
+	for _, sub := range []string{leases, copies, making, scratch} {
+		entries, err := os.ReadDir(c.at(sub))
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			key, _, _ := strings.Cut(e.Name(), ".")
+			if !isKey(key) {
+				continue
+			}
+			k := get(key)
+			if sub != leases {
+				k.dirs = append(k.dirs, filepath.Join(sub, e.Name()))
+				k.bytes += bytesIn(c.at(sub, e.Name()))
+			}
+			k.alive = k.alive || sub == copies
+		}
+	}
+	all := make([]*kept, 0, len(known))
+	for _, k := range known {
+		if info, err := os.Lstat(c.at(leases, k.key)); err == nil && k.alive {
+			k.used = info.ModTime()
+		}
+		all = append(all, k)
+	}
+	slices.SortFunc(all, func(a, b *kept) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.key, b.key)) })
+	return all, nil
+}
+
+// bytesIn returns how many bytes the files in a directory have, as far as they can be seen.
+func bytesIn(dir string) (n int64) {
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
+
+// claim takes what a key names out of everybody's reach, and returns where it is now; nil if somebody holds it.
+func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
+	root, err := locked(ctx, c.at("lock"), true)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	lease, err := os.OpenFile(c.at(leases, k.key), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lease.Close()
+	if ok, err := tryLock(lease, true); err != nil || !ok {
+		return nil, err
+	}
+	moved := []string{}
+	for _, dir := range k.dirs {
+		to := c.at(making, k.key+"."+random())
+		switch err := os.Rename(c.at(dir), to); {
+		case err == nil:
+			moved = append(moved, to)
+		case !errors.Is(err, fs.ErrNotExist):
+			return moved, err
+		}
+	}
+	return moved, os.Remove(lease.Name())
+}

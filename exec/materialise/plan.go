@@ -1,0 +1,150 @@
+package materialise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
+)
+
+const (
+	// MaxFiles is how many files a copy has at most.
+	MaxFiles = 1 << 18
+	// MaxBytes is how many bytes they have together.
+	MaxBytes = 8 << 30
+)
+
+// A Part is a file, or a directory with all that is in it.
+type Part struct {
+	Path string   // in the copy; "" for a tree that is all of it
+	ID   cas.ID   // of a blob or a tree
+	Mode cas.Mode // of a blob
+	Size int64    // of a blob
+}
+
+// A PartError says why a part can't be put on disk.
+type PartError struct {
+	Path string
+	Err  error
+}
+
+func (e *PartError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *PartError) Unwrap() error { return e.Err }
+
+// A LimitError says that there is more than a copy may have.
+type LimitError struct {
+	What string // "files" or "bytes"
+	Max  int64
+}
+
+func (e *LimitError) Error() string {
+	return fmt.Sprintf("there are more than %d %s to be put on disk", e.Max, e.What)
+}
+
+// A plan is what a copy is to be.
+type plan struct {
+	key   string
+	files map[string]cas.Entry // by path; its Name is empty
+	dirs  map[string][]string  // the names in each directory, sorted; "" is the copy itself
+	paths []string             // of files, sorted
+	order []string             // of dirs, sorted
+	bytes int64
+}
+
+// newPlan reads the trees of parts.
+func newPlan(ctx context.Context, src cas.Getter, parts []Part) (*plan, error) {
+	p := &plan{files: map[string]cas.Entry{}, dirs: map[string][]string{}}
+	for i := range parts {
+		if err := p.part(ctx, src, &parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	if len(p.files) == 0 {
+		return nil, errors.New("there is nothing to be put on disk")
+	}
+	p.paths = slices.Sorted(maps.Keys(p.files))
+	if err := portable.CheckSet(slices.Values(p.paths)); err != nil {
+		return nil, err
+	}
+	h := cas.NewHasher()
+	fmt.Fprintln(h, "materialise/1")
+	for _, file := range p.paths {
+		e := p.files[file]
+		p.bytes += e.Size
+		fmt.Fprintln(h, file, e.Mode, e.Digest)
+		p.enter(file)
+	}
+	if p.bytes > MaxBytes {
+		return nil, &LimitError{"bytes", MaxBytes}
+	}
+	p.order = slices.Sorted(maps.Keys(p.dirs))
+	p.key = strings.TrimPrefix(h.Digest().String(), "blake3:")
+	return p, nil
+}
+
+// enter notes the name of a file in its directory, and that of the directory in the one above, and so on.
+func (p *plan) enter(file string) {
+	for at := file; at != ""; {
+		dir, name := path.Split(at)
+		dir = strings.TrimSuffix(dir, "/")
+		_, known := p.dirs[dir]
+		if names := p.dirs[dir]; len(names) == 0 || names[len(names)-1] != name {
+			p.dirs[dir] = append(names, name)
+		}
+		if known {
+			return
+		}
+		at = dir
+	}
+}
+
+func (p *plan) part(ctx context.Context, src cas.Getter, part *Part) error {
+	bad := func(err error) error { return &PartError{part.Path, err} }
+	if part.Path != "" {
+		if err := portable.Check(part.Path); err != nil {
+			return bad(err)
+		}
+	}
+	switch part.ID.Kind {
+	case cas.Blob:
+		if part.Mode != cas.File && part.Mode != cas.Exec || part.Size < 0 || part.Path == "" {
+			return bad(errors.New("is no file with a path, a mode and a size"))
+		}
+		return p.add(part.Path, cas.Entry{Mode: part.Mode, Digest: part.ID.Digest, Size: part.Size})
+	case cas.TreeKind:
+		err := cas.Walk(ctx, src, part.ID, func(in string, e cas.Entry) error {
+			if e.Mode == cas.Dir {
+				return nil
+			}
+			e.Name = ""
+			return p.add(path.Join(part.Path, in), e)
+		})
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			return bad(err)
+		}
+		return nil
+	}
+	return bad(fmt.Errorf("%s is neither a file nor a directory", part.ID))
+}
+
+// add adds a file. The same one may come again.
+func (p *plan) add(file string, e cas.Entry) error {
+	if was, twice := p.files[file]; twice && was != e {
+		return &PartError{file, errors.New("is there twice, and not the same")}
+	}
+	if p.files[file] = e; len(p.files) > MaxFiles {
+		return &LimitError{"files", MaxFiles}
+	}
+	return nil
+}

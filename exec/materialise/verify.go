@@ -1,0 +1,145 @@
+package materialise
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A DamageError says how a copy is not what it was.
+type DamageError struct {
+	Path string // in the copy
+	Msg  string
+	Err  error // may be nil
+}
+
+func (e *DamageError) Error() string {
+	if e.Err != nil {
+		return fmt.Sprintf("the copy of pinned files: %+q %s: %v", e.Path, e.Msg, e.Err)
+	}
+	return fmt.Sprintf("the copy of pinned files: %+q %s", e.Path, e.Msg)
+}
+
+// Unwrap returns what went wrong, if that is known.
+func (e *DamageError) Unwrap() error { return e.Err }
+
+// verify compares all that is in a copy with the plan.
+func (p *plan) verify(ctx context.Context, dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return &DamageError{"", "can't be opened", err}
+	}
+	defer root.Close()
+	if err := same(root, ".", []string{scopeName, treeName}, 0o700); err != nil {
+		return err
+	}
+	scope := cas.Entry{Mode: cas.File, Size: int64(len(scopeText)), Digest: cas.Sum([]byte(scopeText))}
+	if err := compare(ctx, root, scopeName, scope); err != nil {
+		return err
+	}
+	for _, dir := range p.order {
+		if err := same(root, path.Join(treeName, dir), p.dirs[dir], 0o500); err != nil {
+			return err
+		}
+	}
+	return p.compareAll(ctx, root)
+}
+
+// compareAll compares the files, several at a time.
+func (p *plan) compareAll(ctx context.Context, root *os.Root) error {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	var once sync.Once
+	var first error
+	for range min(runtime.GOMAXPROCS(0), len(p.paths)) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(p.paths) {
+					return
+				}
+				if err := compare(ctx, root, path.Join(treeName, p.paths[i]), p.files[p.paths[i]]); err != nil {
+					once.Do(func() { first = err })
+					next.Store(int64(len(p.paths)))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return first
+}
+
+// same compares a directory with the names that it has to have, which are sorted.
+func same(root *os.Root, dir string, names []string, m fs.FileMode) error {
+	info, err := root.Lstat(dir)
+	if err != nil {
+		return &DamageError{dir, "can't be read", err}
+	}
+	if !info.IsDir() || !hasMode(info, m) {
+		return &DamageError{dir, "has become " + info.Mode().String(), nil}
+	}
+	f, err := root.Open(dir)
+	if err != nil {
+		return &DamageError{dir, "can't be read", err}
+	}
+	defer f.Close()
+	found, err := f.Readdirnames(len(names) + 1)
+	if err != nil && err != io.EOF {
+		return &DamageError{dir, "can't be read", err}
+	}
+	slices.Sort(found)
+	if !slices.Equal(found, names) {
+		return &DamageError{dir, "has other names in it", nil}
+	}
+	return nil
+}
+
+// compare compares a file with what it has to be.
+func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) error {
+	info, err := root.Lstat(file)
+	if err != nil {
+		return &DamageError{file, "can't be read", err}
+	}
+	if !info.Mode().IsRegular() || !hasMode(info, mode(want.Mode)) || info.Size() != want.Size {
+		return &DamageError{file, fmt.Sprintf("has become %s with %d bytes", info.Mode(), info.Size()), nil}
+	}
+	f, err := root.Open(file)
+	if err != nil {
+		return &DamageError{file, "can't be read", err}
+	}
+	defer f.Close()
+	// What was looked at has to be what is read.
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+		return &DamageError{file, "was replaced while it was read", err}
+	}
+	err = verified(ctx, io.Discard, f, cas.ID{Kind: cas.Blob, Digest: want.Digest}, want.Size)
+	if _, damaged := errors.AsType[*cas.DamagedError](err); damaged {
+		return &DamageError{file, "has other bytes", err}
+	}
+	return err
+}
+
+// hasMode reports whether a file has these permissions and no other bits. Windows doesn't keep them.
+func hasMode(info fs.FileInfo, m fs.FileMode) bool {
+	return runtime.GOOS == "windows" || info.Mode()&^fs.ModeDir == m
+}
+
+// isKey reports whether a name is that of a lease.
+func isKey(name string) bool {
+	return (len(name) == 32 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
+}

@@ -1,0 +1,335 @@
+package materialise
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+)
+
+const (
+	treeName  = "tree"
+	scopeName = "package.json"
+	scopeText = "{}\n"
+)
+
+// A Copy is a directory of pinned files. It stays as it is until it is closed.
+type Copy struct {
+	Dir    string // of the files
+	Root   string // what a run has to be able to read: Dir, and what stands in for the directories above
+	Key    string
+	Files  int
+	Bytes  int64
+	Reused bool
+	Damage error // what was wrong with the copy that was there; nil if nothing was
+
+	lease *os.File
+	own   bool // nobody else uses it
+}
+
+// Close ends the use of a copy.
+func (c *Copy) Close() error {
+	var err error
+	if c.own {
+		err = removeAll(c.Root)
+	}
+	if c.lease != nil {
+		err = errors.Join(err, c.lease.Close())
+	}
+	return err
+}
+
+// Copy returns a copy of parts, whose bytes come from src. Whoever gets one closes it.
+func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
+	p, err := newPlan(ctx, src, parts)
+	if err != nil {
+		return nil, err
+	}
+	out := &Copy{Root: c.at(copies, p.key), Key: p.key, Files: len(p.files), Bytes: p.bytes, Reused: true}
+	out.Dir = filepath.Join(out.Root, treeName)
+	if out.lease, err = c.lease(ctx, p.key); err != nil {
+		return nil, err
+	}
+	if p.verify(ctx, out.Root) == nil {
+		return out, nil
+	}
+	if err := c.bring(ctx, src, p, out); err != nil {
+		return nil, errors.Join(err, out.Close())
+	}
+	return out, nil
+}
+
+// bring makes a copy unless somebody else of this process did so meanwhile.
+func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) error {
+	done := c.alone(p.key)
+	defer done()
+	damage := p.verify(ctx, out.Root)
+	switch {
+	case damage == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case !isAbsent(out.Root):
+		out.Damage = damage
+	}
+	out.Reused = false
+	dir := c.at(making, p.key+"."+random())
+	if err := p.write(ctx, src, dir); err != nil {
+		return errors.Join(err, removeAll(dir))
+	}
+	if err := c.publish(ctx, p, out, dir); err != nil {
+		return errors.Join(err, removeAll(dir))
+	}
+	return nil
+}
+
+func isAbsent(path string) bool {
+	_, err := os.Lstat(path)
+	return errors.Is(err, os.ErrNotExist)
+}
+
+// publish gives a copy its name, or lets this run alone have it.
+func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) error {
+	if out.Damage != nil {
+		if err := c.discard(ctx, p.key, out); err != nil {
+			return err
+		}
+	}
+	if isAbsent(out.Root) && os.Rename(dir, out.Root) == nil {
+		return nil
+	}
+	if p.verify(ctx, out.Root) == nil {
+		// Another process was first.
+		return removeAll(dir)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	out.Root, out.own = dir, true
+	out.Dir = filepath.Join(dir, treeName)
+	return nil
+}
+
+// discard removes a damaged copy, unless others run from it.
+func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
+	// A lock can't be made exclusive without being lost for a moment. Meanwhile nobody may take one.
+	root, err := locked(ctx, c.at("lock"), true)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	name := out.lease.Name()
+	out.lease.Close()
+	lease, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	alone, err := tryLock(lease, true)
+	old := c.at(making, key+"."+random())
+	if alone {
+		err = os.Rename(out.Root, old)
+	}
+	lease.Close()
+	if out.lease, err = again(ctx, name, err); err != nil || !alone {
+		return err
+	}
+	return removeAll(old)
+}
+
+// again takes a lease once more, and keeps the error that there is.
+func again(ctx context.Context, name string, err error) (*os.File, error) {
+	f, err2 := locked(ctx, name, false)
+	return f, errors.Join(err, err2)
+}
+
+// write makes the files of a plan in a new directory.
+func (p *plan) write(ctx context.Context, src cas.Getter, dir string) error {
+	w := &writer{ctx: ctx, src: src, plan: p, tree: filepath.Join(dir, treeName), same: map[cas.Digest][]string{}}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	// Whatever the umask and the directory above add or take.
+	if err := os.Chmod(dir, 0o700); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(dir, scopeName), 0o400, []byte(scopeText)); err != nil {
+		return err
+	}
+	for _, d := range p.order {
+		if err := os.Mkdir(w.at(d), 0o700); err != nil {
+			return err
+		}
+	}
+	var ids []cas.ID
+	for _, file := range p.paths {
+		d := p.files[file].Digest
+		if w.same[d] == nil {
+			ids = append(ids, cas.ID{Kind: cas.Blob, Digest: d})
+		}
+		w.same[d] = append(w.same[d], file)
+	}
+	if err := w.all(ids); err != nil {
+		return err
+	}
+	for _, d := range slices.Backward(p.order) {
+		if err := os.Chmod(w.at(d), 0o500); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A writer writes the files of one copy.
+type writer struct {
+	ctx  context.Context
+	src  cas.Getter
+	plan *plan
+	tree string
+	same map[cas.Digest][]string // the paths of each blob
+}
+
+func (w *writer) at(p string) string { return filepath.Join(w.tree, filepath.FromSlash(p)) }
+
+// all writes all blobs, in the order of the source if it has one.
+func (w *writer) all(ids []cas.ID) error {
+	if v, ok := w.src.(cas.Visitor); ok {
+		return v.Visit(w.ctx, ids, func(i int, o cas.Object) error { return w.blob(ids[i], o) })
+	}
+	for _, id := range ids {
+		if err := w.get(id, func(o cas.Object) error { return w.blob(id, o) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) get(id cas.ID, do func(cas.Object) error) error {
+	if w.ctx.Err() != nil {
+		return context.Cause(w.ctx)
+	}
+	o, err := w.src.Get(w.ctx, id)
+	if err != nil {
+		return &PartError{w.same[id.Digest][0], err}
+	}
+	defer o.Close()
+	return do(o)
+}
+
+// inMemory is up to which size blobs are read before they are written.
+const inMemory = 256 << 10
+
+// blob writes the files that have the bytes of an object.
+func (w *writer) blob(id cas.ID, o cas.Object) error {
+	paths := w.same[id.Digest]
+	for _, file := range paths {
+		// Two sizes for one digest can't both be right.
+		if e := w.plan.files[file]; e.Size != w.plan.files[paths[0]].Size {
+			return &PartError{file, &cas.DamagedError{ID: id, Err: errors.New("has another size elsewhere")}}
+		}
+	}
+	size := w.plan.files[paths[0]].Size
+	if size > inMemory {
+		if err := w.long(paths[0], id, size, o); err != nil {
+			return err
+		}
+		for _, file := range paths[1:] {
+			if err := w.get(id, func(o cas.Object) error { return w.long(file, id, size, o) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	var b bytes.Buffer
+	if err := verified(w.ctx, &b, o, id, size); err != nil {
+		return &PartError{paths[0], err}
+	}
+	for _, file := range paths {
+		if err := writeFile(w.at(file), mode(w.plan.files[file].Mode), b.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// long writes one file as it is read.
+func (w *writer) long(file string, id cas.ID, size int64, r io.Reader) error {
+	f, err := os.OpenFile(w.at(file), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	err = verified(w.ctx, f, r, id, size)
+	if err != nil {
+		err = &PartError{file, err}
+	} else {
+		err = f.Chmod(mode(w.plan.files[file].Mode))
+	}
+	return errors.Join(err, f.Close())
+}
+
+func mode(m cas.Mode) os.FileMode {
+	if m == cas.Exec {
+		return 0o500
+	}
+	return 0o400
+}
+
+// writeFile makes a small file.
+func writeFile(name string, m os.FileMode, b []byte) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Chmod(m)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// A hasher is what hashing needs, to be used again: most files are small.
+type hasher struct {
+	cas.Hasher
+	buf [32 << 10]byte
+}
+
+var hashers = sync.Pool{New: func() any { return &hasher{Hasher: cas.NewHasher()} }}
+
+// verified copies a blob. Without an error all bytes were its own, and there were no others.
+func verified(ctx context.Context, to io.Writer, r io.Reader, id cas.ID, size int64) error {
+	h := hashers.Get().(*hasher)
+	defer hashers.Put(h)
+	h.Reset()
+	var n int64
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		got, err := r.Read(h.buf[:])
+		if n += int64(got); n > size {
+			return &cas.DamagedError{ID: id, Err: cas.ErrTooLong}
+		}
+		h.Write(h.buf[:got])
+		if _, err := to.Write(h.buf[:got]); err != nil {
+			return err
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if n < size {
+		return &cas.DamagedError{ID: id, Err: io.ErrUnexpectedEOF}
+	}
+	if found := h.Digest(); found != id.Digest {
+		return &cas.DamagedError{ID: id, Found: found}
+	}
+	return nil
+}

@@ -1,0 +1,355 @@
+package template
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+const (
+	// MaxFilled is how many bytes of text Fill makes at most.
+	MaxFilled = 64 << 20
+	maxNested = 32 // names that lead to names
+	maxDepth  = 64 // maps and lists in each other
+)
+
+// A Link is a link of a chain and the configuration that it has; nil for none.
+type Link struct {
+	Name   string
+	Config *value.Value
+}
+
+// A Config is the configuration of a chain, not filled in yet. It is not changed any more, and safe for use by many
+// goroutines.
+type Config struct{ entries map[string]entry }
+
+type entry struct {
+	link string
+	v    *value.Value
+}
+
+// Merge lays the configurations of links over each other, of which the first is the tool.
+func Merge(links ...Link) (*Config, error) {
+	c := &Config{entries: map[string]entry{}}
+	for _, l := range links {
+		if l.Config.IsNull() {
+			continue
+		}
+		if l.Config.Kind != value.Map {
+			return nil, &Error{Link: l.Name, At: l.Config.At, Err: fmt.Errorf("the configuration is a %s, not an object", l.Config.Kind)}
+		}
+		for i := range l.Config.Map {
+			e := &l.Config.Map[i]
+			if _, nearer := c.entries[e.Key]; !nearer && !e.Value.IsNull() {
+				c.entries[e.Key] = entry{l.Name, e.Value}
+			}
+		}
+	}
+	return c, nil
+}
+
+// Names is what templates can refer to. Values are those of JSON: nil, bool, float64, int64, string, []any and
+// map[string]any. They are shared with what is filled and not changed.
+type Names struct {
+	Variables map[string]string // the environment that the chain makes
+	Kernel    map[string]string
+	Params    map[string]any    // that were given, and defaults
+	Declares  func(string) bool // by the tool; nil: no parameter is
+}
+
+// A Filled is a configuration that has been filled in.
+type Filled struct {
+	Config map[string]any
+	// Used are the entries that others refer to, sorted. Those that the primitive doesn't know are variables of the
+	// chain, and no mistake.
+	Used []string
+}
+
+// An Error says which text of which link can't be filled in.
+type Error struct {
+	Link string // "" where no link is to blame
+	Path string // as in args[2]
+	At   value.Pos
+	Err  error // a *SyntaxError, *UnknownError or *CircleError, or says what is wrong
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("config")
+	if e.Path != "" {
+		fmt.Fprintf(&b, " %q", e.Path)
+	}
+	if e.Link != "" {
+		fmt.Fprintf(&b, " of %q", e.Link)
+	}
+	if e.At.Line > 0 {
+		fmt.Fprintf(&b, ", line %d", e.At.Line)
+	}
+	return b.String() + ": " + e.Err.Error()
+}
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+// A CircleError says that entries of a configuration stand for each other.
+type CircleError struct{ Path []string }
+
+func (e *CircleError) Error() string {
+	return fmt.Sprintf("the entries stand for each other: %s", strings.Join(e.Path, " → "))
+}
+
+// Fill fills all templates. An error is an *Error.
+func (c *Config) Fill(n Names) (*Filled, error) {
+	f := &filler{Names: n, entries: c.entries, done: map[memo]result{}, used: map[string]bool{}, left: MaxFilled}
+	out := &Filled{Config: make(map[string]any, len(c.entries))}
+	for _, key := range slices.Sorted(maps.Keys(c.entries)) {
+		r, err := f.entry(key, key == urlEntry)
+		if err != nil {
+			return nil, err
+		}
+		if r.absent == "" {
+			out.Config[key] = r.v
+		}
+	}
+	out.Used = slices.Sorted(maps.Keys(f.used))
+	return out, nil
+}
+
+// urlEntry is the entry in which parameters are percent-encoded.
+const urlEntry = "url"
+
+// A filler is one Fill.
+type filler struct {
+	Names
+	entries map[string]entry
+	done    map[memo]result
+	used    map[string]bool
+	left    int      // bytes that may still be made
+	busy    []string // entries that are being filled, each for the sake of the one before
+
+	in    entry // the last of busy
+	inURL bool
+}
+
+// A memo names a filled entry: for an address it is another one.
+type memo struct {
+	key   string
+	inURL bool
+}
+
+// A result is what a template stands for.
+type result struct {
+	v      any
+	size   int    // of v, all that is in it counted as often as it is there
+	param  bool   // it is as the caller sent it
+	absent string // the declared parameter that it consists of and that wasn't given
+}
+
+// entry fills an entry of the configuration, once.
+func (f *filler) entry(key string, inURL bool) (result, error) {
+	if r, ok := f.done[memo{key, inURL}]; ok {
+		return r, nil
+	}
+	if len(f.busy) == maxNested {
+		return result{}, fmt.Errorf("names lead to names more than %d deep", maxNested)
+	}
+	if slices.Contains(f.busy, key) {
+		return result{}, &CircleError{append(slices.Clone(f.busy), key)}
+	}
+	in, was := f.in, f.inURL
+	f.in, f.inURL = f.entries[key], inURL
+	f.busy = append(f.busy, key)
+	r, err := f.value(key, f.in.v, 0)
+	f.busy = f.busy[:len(f.busy)-1]
+	f.in, f.inURL = in, was
+	if err != nil {
+		return r, err
+	}
+	f.done[memo{key, inURL}] = r
+	return r, nil
+}
+
+// wrap says where an error is, unless that has been said.
+func (f *filler) wrap(path string, at value.Pos, err error) error {
+	if _, ok := err.(*Error); ok {
+		return err
+	}
+	return &Error{Link: f.in.link, Path: path, At: at, Err: err}
+}
+
+// value fills a value of the entry that f is in.
+func (f *filler) value(path string, v *value.Value, depth int) (r result, err error) {
+	if depth == maxDepth {
+		return result{}, f.wrap(path, v.At, fmt.Errorf("nested more than %d deep", maxDepth))
+	}
+	r.size = 1
+	if f.left--; f.left < 0 {
+		return result{}, f.wrap(path, v.At, errTooMuch)
+	}
+	switch v.Kind {
+	case value.Text:
+		r, err = f.text(v.Text)
+	case value.List:
+		list := make([]any, len(v.Items))
+		for i, item := range v.Items {
+			p := path + "[" + strconv.Itoa(i) + "]"
+			one, err := f.value(p, item, depth+1)
+			if err == nil && one.absent != "" {
+				err = &UnknownError{Name: one.absent, Column: 1, Declared: true}
+			}
+			if err != nil {
+				return result{}, f.wrap(p, item.At, err)
+			}
+			list[i] = one.v
+			r.size += one.size
+		}
+		r.v = list
+	case value.Map:
+		m := make(map[string]any, len(v.Map))
+		for i := range v.Map {
+			e := &v.Map[i]
+			one, err := f.value(path+"."+e.Key, e.Value, depth+1)
+			if err != nil {
+				return result{}, err
+			}
+			if one.absent == "" {
+				m[e.Key] = one.v
+				r.size += one.size + len(e.Key)
+			}
+		}
+		r.v = m
+	default:
+		r.v, err = v.JSON()
+	}
+	if err != nil {
+		return result{}, f.wrap(path, v.At, err)
+	}
+	return r, nil
+}
+
+var errTooMuch = fmt.Errorf("there are more than %d bytes when all is filled in", MaxFilled)
+
+// spend counts what is made. What is used twice counts twice: whoever writes it down would write it twice.
+func (f *filler) spend(n int) error {
+	if f.left -= n; f.left < 0 {
+		return errTooMuch
+	}
+	return nil
+}
+
+// text fills a template.
+func (f *filler) text(text string) (result, error) {
+	pieces, err := split(text)
+	if err != nil {
+		return result{}, err
+	}
+	if len(pieces) == 1 && pieces[0].kind == name {
+		r, err := f.name(text, &pieces[0])
+		if err == nil {
+			err = f.spend(r.size)
+		}
+		return r, err
+	}
+	var out strings.Builder
+	for i := range pieces {
+		p := &pieces[i]
+		s := p.text
+		switch p.kind {
+		case variable:
+			s, err = p.variable(text, f.variable)
+		case name:
+			s, err = f.among(text, p)
+		}
+		if err == nil {
+			err = f.spend(len(s))
+		}
+		if err != nil {
+			return result{}, err
+		}
+		out.WriteString(s)
+	}
+	return result{v: out.String(), size: out.Len() + 1}, nil
+}
+
+func (f *filler) variable(name string) (string, bool) {
+	v, ok := f.Variables[name]
+	return v, ok
+}
+
+// name returns what a name stands for.
+func (f *filler) name(text string, p *piece) (result, error) {
+	if v, ok := f.Kernel[p.text]; ok {
+		return result{v: v, size: len(v) + 1}, nil
+	}
+	if _, ok := f.entries[p.text]; ok && f.busy[len(f.busy)-1] != p.text {
+		f.used[p.text] = true
+		return f.entry(p.text, f.inURL || p.text == urlEntry)
+	}
+	if f.Declares == nil || !f.Declares(p.text) {
+		return result{}, &UnknownError{Name: p.text, Column: column(text, p.at)}
+	}
+	v, given := f.Params[p.text]
+	if !given {
+		return result{absent: p.text}, nil
+	}
+	return result{v: v, size: sizeOf(v), param: true}, nil
+}
+
+// sizeOf returns how much of the limit a value takes.
+func sizeOf(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case string:
+		n += len(v)
+	case []any:
+		for _, item := range v {
+			n += sizeOf(item)
+		}
+	case map[string]any:
+		for key, item := range v {
+			n += len(key) + sizeOf(item)
+		}
+	}
+	return n
+}
+
+// among returns what a name among text stands for, as text.
+func (f *filler) among(text string, p *piece) (string, error) {
+	r, err := f.name(text, p)
+	if err != nil {
+		return "", err
+	}
+	if r.absent != "" {
+		return "", &UnknownError{Name: r.absent, Column: column(text, p.at), Declared: true}
+	}
+	s, ok := scalar(r.v)
+	if !ok {
+		return "", fmt.Errorf("{%s} is no text, number or truth value and can't stand among text", p.text)
+	}
+	if !f.inURL || !r.param {
+		return s, nil
+	}
+	if s == "." || s == ".." {
+		return "", fmt.Errorf("the parameter %q is %q, which leads elsewhere in an address", p.text, s)
+	}
+	// A space as %20, which means a space everywhere; QueryEscape makes it a plus, which is one in a query alone.
+	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), nil
+}
+
+// scalar returns a text, a number or a truth value as text; numbers as JSON writes them.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case bool, float64, int64:
+		b, err := jcs.Append(nil, v)
+		return string(b), err == nil
+	}
+	return "", false
+}

@@ -1,0 +1,317 @@
+package params
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"regexp/syntax"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// keywords reads the keywords of one schema.
+type keywords struct {
+	c     *compiler
+	n     *node
+	m     map[string]any
+	at    string
+	depth int
+
+	exclusiveMin, exclusiveMax, nullable bool // of early drafts
+}
+
+func (k *keywords) errorf(key, format string, args ...any) error {
+	return &SchemaError{pointer(k.at, key), fmt.Sprintf(format, args...)}
+}
+
+// annotations are the keywords that demand nothing.
+var annotations = map[string]bool{
+	"title": true, "examples": true, "example": true, "format": true, "deprecated": true, "readOnly": true, "writeOnly": true,
+	"$comment": true, "$schema": true, "$id": true, "contentEncoding": true, "contentMediaType": true,
+}
+
+func (k *keywords) keyword(key string, v any) (err error) {
+	n := k.n
+	switch key {
+	case "type":
+		n.types, err = k.typeSet(v)
+	case "enum":
+		list, ok := v.([]any)
+		if !ok || len(list) == 0 {
+			return k.errorf(key, "expected a list of values")
+		}
+		if !n.isOne {
+			n.enum = list
+		}
+	case "const":
+		// Where there is an enum too, checking finds that both must hold: the enum is put into allOf.
+		if list, ok := k.m["enum"].([]any); ok {
+			both := newNode()
+			both.enum = list
+			n.all = append(n.all, both)
+		}
+		n.enum, n.isOne = []any{v}, true
+	case "nullable":
+		k.nullable, err = k.boolean(key, v)
+	case "default":
+		n.fallback, n.hasDefault = v, true
+	case "description":
+		n.description, _ = v.(string)
+	case "$defs", "definitions":
+		_, err = k.schemas(key, v)
+	case "$ref":
+		ref, ok := v.(string)
+		if !ok {
+			return k.errorf(key, "expected a string")
+		}
+		n.ref, err = k.c.resolve(pointer(k.at, key), ref, k.depth)
+	case "allOf", "anyOf", "oneOf":
+		var list []*node
+		if list, err = k.list(key, v); err == nil {
+			switch key {
+			case "allOf":
+				n.all = append(n.all, list...)
+			case "anyOf":
+				n.any = list
+			default:
+				n.one = list
+			}
+		}
+	case "not":
+		n.not, err = k.sub(key, v)
+	case "if":
+		n.when, err = k.sub(key, v)
+	case "then":
+		n.then, err = k.sub(key, v)
+	case "else":
+		n.els, err = k.sub(key, v)
+	default:
+		return k.typed(key, v)
+	}
+	return err
+}
+
+// typed reads the keywords that are about values of one type.
+func (k *keywords) typed(key string, v any) (err error) {
+	n := k.n
+	switch key {
+	case "properties":
+		n.properties, err = k.schemas(key, v)
+	case "patternProperties":
+		err = k.patterns(key, v)
+	case "additionalProperties":
+		n.additional, err = k.sub(key, v)
+	case "propertyNames":
+		n.names, err = k.sub(key, v)
+	case "required":
+		if _, early := v.(bool); early {
+			return nil // of a property, as in an early draft: it means nothing
+		}
+		n.required, err = k.strings(key, v)
+	case "dependentRequired":
+		err = k.dependent(key, v)
+	case "items":
+		if _, early := v.([]any); early {
+			n.prefix, err = k.list(key, v)
+		} else {
+			n.items, err = k.sub(key, v)
+		}
+	case "prefixItems":
+		n.prefix, err = k.list(key, v)
+	case "additionalItems":
+		if _, early := k.m["items"].([]any); early {
+			n.items, err = k.sub(key, v)
+		}
+	case "contains":
+		n.contains, err = k.sub(key, v)
+	case "uniqueItems":
+		n.unique, err = k.boolean(key, v)
+	case "pattern":
+		text, ok := v.(string)
+		if !ok {
+			return k.errorf(key, "expected a string")
+		}
+		n.pattern, err = k.compile(key, text)
+	default:
+		return k.bound(key, v)
+	}
+	return err
+}
+
+// bound reads the keywords that are numbers.
+func (k *keywords) bound(key string, v any) error {
+	n := k.n
+	if into := map[string]*int{"minProperties": &n.minProps, "maxProperties": &n.maxProps, "minItems": &n.minItems, "maxItems": &n.maxItems,
+		"minLength": &n.minLen, "maxLength": &n.maxLen, "minContains": &n.minMatch, "maxContains": &n.maxMatch}[key]; into != nil {
+		f, ok := v.(float64)
+		if !ok || typeOf(f) != tInteger || f < 0 || f > 1<<53 {
+			return k.errorf(key, "expected an integer from 0 on")
+		}
+		*into = int(min(f, 1<<31-1))
+		return nil
+	}
+	if into := map[string]**float64{"minimum": &n.min, "maximum": &n.max, "exclusiveMinimum": &n.above, "exclusiveMaximum": &n.below,
+		"multipleOf": &n.multiple}[key]; into != nil {
+		f, ok := v.(float64)
+		if early, isBool := v.(bool); isBool && key == "exclusiveMinimum" {
+			k.exclusiveMin = early
+			return nil
+		} else if isBool && key == "exclusiveMaximum" {
+			k.exclusiveMax = early
+			return nil
+		}
+		if !ok || key == "multipleOf" && f <= 0 {
+			return k.errorf(key, "expected a number")
+		}
+		*into = &f
+		return nil
+	}
+	if annotations[key] || strings.HasPrefix(key, "x-") {
+		return nil
+	}
+	return k.errorf(key, "the keyword %q is unknown, and what it forbids would be let through", key)
+}
+
+// finish puts together what several keywords say.
+func (k *keywords) finish() {
+	n := k.n
+	if k.exclusiveMin {
+		n.min, n.above = nil, n.min
+	}
+	if k.exclusiveMax {
+		n.max, n.below = nil, n.max
+	}
+	if k.nullable && n.types != 0 {
+		n.types |= tNull
+	}
+}
+
+func (k *keywords) typeSet(v any) (types, error) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	var set types
+	for _, name := range list {
+		i := slices.Index(typeNames[:], fmt.Sprint(name))
+		if _, isString := name.(string); i < 0 || !isString {
+			return 0, k.errorf("type", "expected one of %s", strings.Join(typeNames[:], ", "))
+		}
+		set |= 1 << i
+	}
+	if set == 0 {
+		return 0, k.errorf("type", "expected at least one type")
+	}
+	if set&tNumber != 0 {
+		set |= tInteger
+	}
+	return set, nil
+}
+
+func (k *keywords) boolean(key string, v any) (bool, error) {
+	b, ok := v.(bool)
+	if !ok {
+		return false, k.errorf(key, "expected true or false")
+	}
+	return b, nil
+}
+
+func (k *keywords) sub(key string, v any) (*node, error) {
+	return k.c.schema(pointer(k.at, key), v, k.depth)
+}
+
+func (k *keywords) list(key string, v any) ([]*node, error) {
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 && key != "items" {
+		return nil, k.errorf(key, "expected a list of schemas")
+	}
+	at := pointer(k.at, key)
+	nodes := make([]*node, len(list))
+	for i := range list {
+		var err error
+		if nodes[i], err = k.c.schema(pointer(at, strconv.Itoa(i)), list[i], k.depth); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+func (k *keywords) schemas(key string, v any) (map[string]*node, error) {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, k.errorf(key, "expected an object of schemas")
+	}
+	at := pointer(k.at, key)
+	nodes := make(map[string]*node, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		var err error
+		if nodes[name], err = k.c.schema(pointer(at, name), m[name], k.depth); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
+}
+
+func (k *keywords) patterns(key string, v any) error {
+	nodes, err := k.schemas(key, v)
+	if err != nil {
+		return err
+	}
+	for _, text := range slices.Sorted(maps.Keys(nodes)) {
+		re, err := k.compile(key, text)
+		if err != nil {
+			return err
+		}
+		k.n.patterns = append(k.n.patterns, patternNode{re, nodes[text]})
+	}
+	return nil
+}
+
+func (k *keywords) compile(key, text string) (*pattern, error) {
+	if len(text) > maxPattern {
+		return nil, k.errorf(key, "a pattern of more than %d bytes", maxPattern)
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, k.errorf(key, "a pattern that can't be kept: %v", err)
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	if err != nil || len(program.Inst) > maxProgram {
+		return nil, k.errorf(key, "the pattern %q takes too long to match", text)
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, k.errorf(key, "a pattern that can't be kept: %v", err)
+	}
+	return &pattern{re, len(program.Inst)}, nil
+}
+
+func (k *keywords) strings(key string, v any) ([]string, error) {
+	list, ok := v.([]any)
+	names := make([]string, len(list))
+	for i := range list {
+		if names[i], ok = list[i].(string); !ok {
+			break
+		}
+	}
+	if !ok {
+		return nil, k.errorf(key, "expected a list of names")
+	}
+	return names, nil
+}
+
+func (k *keywords) dependent(key string, v any) error {
+	m, ok := v.(map[string]any)
+	if !ok {
+		return k.errorf(key, "expected an object of lists of names")
+	}
+	k.n.dependent = make(map[string][]string, len(m))
+	for name := range m {
+		var err error
+		if k.n.dependent[name], err = k.strings(key, m[name]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

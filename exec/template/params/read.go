@@ -1,0 +1,205 @@
+package params
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+const (
+	// MaxBytes is how long the parameters of a caller are at most.
+	MaxBytes = 16 << 20
+	// MaxPairs is how many pairs there are at most.
+	MaxPairs = 10_000
+)
+
+// A TextError says what is wrong with what a caller wrote.
+type TextError struct {
+	Source       string // as in "-p limit" or "--params"
+	Line, Column int    // of JSON; 0 where there is no place
+	Msg          string
+	Err          error // of reading; may be nil
+}
+
+func (e *TextError) Error() string {
+	if e.Line > 0 {
+		return fmt.Sprintf("%s: line %d, column %d: %s", e.Source, e.Line, e.Column, e.Msg)
+	}
+	return e.Source + ": " + e.Msg
+}
+
+// Unwrap returns what reading said.
+func (e *TextError) Unwrap() error { return e.Err }
+
+// A Caller is what a caller wrote.
+type Caller struct {
+	Pairs []string // of -p
+	Text  string   // of --params: JSON, @ and the name of a file, or -; "" for none
+	// Open opens a file, or standard input, whose name is "-".
+	Open func(name string) (io.ReadCloser, error)
+}
+
+// Read returns the parameters that a caller gives. They are not checked. An error is a *TextError.
+func (s *Schema) Read(from Caller) (map[string]any, error) {
+	values, err := s.pairs(from.Pairs)
+	if err != nil || from.Text == "" {
+		return values, err
+	}
+	b, source, err := from.text()
+	if err != nil {
+		return nil, err
+	}
+	m, err := parseObject(b, source)
+	if err != nil {
+		return nil, err
+	}
+	for name, v := range values {
+		if _, twice := m[name]; twice {
+			return nil, &TextError{Source: "-p " + printable(name), Msg: "is given by --params too"}
+		}
+		m[name] = v
+	}
+	return m, nil
+}
+
+// text returns the bytes of JSON, and where they are from.
+func (c *Caller) text() ([]byte, string, error) {
+	const flag = "--params"
+	name, isFile := strings.CutPrefix(c.Text, "@")
+	switch {
+	case c.Text == "-":
+		name = "-"
+	case !isFile && len(c.Text) > MaxBytes:
+		return nil, "", &TextError{Source: flag, Msg: tooLong}
+	case !isFile:
+		return []byte(c.Text), flag, nil
+	case name == "":
+		return nil, "", &TextError{Source: flag, Msg: `"@" is followed by the name of a file`}
+	}
+	source := flag + " " + c.Text
+	r, err := c.Open(name)
+	if err != nil {
+		return nil, "", &TextError{Source: source, Msg: err.Error(), Err: err}
+	}
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
+	if err != nil {
+		return nil, "", &TextError{Source: source, Msg: err.Error(), Err: err}
+	}
+	if len(b) > MaxBytes {
+		return nil, "", &TextError{Source: source, Msg: tooLong}
+	}
+	return b, source, nil
+}
+
+var tooLong = fmt.Sprintf("the parameters have more than %d bytes", MaxBytes)
+
+// Parse reads parameters as JSON, which must be an object. An error is a *TextError.
+func Parse(b []byte) (map[string]any, error) {
+	if len(b) > MaxBytes {
+		return nil, &TextError{Source: "the parameters", Msg: tooLong}
+	}
+	return parseObject(b, "the parameters")
+}
+
+func parseObject(b []byte, source string) (map[string]any, error) {
+	v, err := jcs.Parse(b)
+	if err != nil {
+		e := &TextError{Source: source, Msg: err.Error(), Err: err}
+		if at, ok := errors.AsType[*jcs.SyntaxError](err); ok {
+			before := b[:min(at.Offset, len(b))]
+			e.Line = bytes.Count(before, []byte("\n")) + 1
+			e.Column = utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+			e.Msg = at.Msg
+		}
+		return nil, e
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, &TextError{Source: source, Msg: fmt.Sprintf("expected an object, got %s", typeOf(v))}
+	}
+	return m, nil
+}
+
+// pairs reads NAME=VALUE.
+func (s *Schema) pairs(pairs []string) (map[string]any, error) {
+	if len(pairs) > MaxPairs {
+		return nil, &TextError{Source: "-p", Msg: fmt.Sprintf("there are more than %d", MaxPairs)}
+	}
+	values := make(map[string]any, len(pairs))
+	size := 0
+	for _, pair := range pairs {
+		name, text, ok := strings.Cut(pair, "=")
+		e := &TextError{Source: "-p " + printable(name)}
+		size += len(pair)
+		switch {
+		case !ok || name == "":
+			e.Source, e.Msg = "-p "+quoted(pair), "expected NAME=VALUE"
+		case !utf8.ValidString(pair):
+			e.Msg = "is not UTF-8"
+		case size > MaxBytes:
+			e.Msg = tooLong
+		default:
+			e.Msg = s.pair(values, name, text)
+		}
+		if e.Msg != "" {
+			return nil, e
+		}
+	}
+	return values, nil
+}
+
+// pair reads one value, and returns what is wrong with it.
+func (s *Schema) pair(values map[string]any, name, text string) string {
+	n := s.root.property(name)
+	if n == nil {
+		n = newNode()
+		// Where there may be none of that name, the check says so.
+		if s.root.additional != nil && !s.root.additional.never {
+			n = s.root.additional
+		}
+	}
+	before, twice := values[name]
+	v, ok := n.typed(text)
+	if ok && !twice {
+		values[name] = v
+		return ""
+	}
+	if n.may&tArray != 0 && n.may != tAll {
+		// One element of a list.
+		element := n.element(0)
+		if element == nil {
+			element = newNode()
+		}
+		list, isList := before.([]any)
+		if v, ok := element.typed(text); ok && (isList || !twice) {
+			values[name] = append(list, v)
+			return ""
+		}
+	}
+	if twice {
+		return "is given twice"
+	}
+	return fmt.Sprintf("expected %s", n.may)
+}
+
+// typed reads a text as a value of a type that is allowed. Where nothing is said about types it is a text.
+func (n *node) typed(text string) (any, bool) {
+	if n.may == tAll {
+		return text, true
+	}
+	if v, ok := scalarOf(n.may, text); ok {
+		return v, true
+	}
+	if n.may&(tObject|tArray) != 0 {
+		if v, err := jcs.Parse([]byte(text)); err == nil && isContainer(v) && n.may&typeOf(v) != 0 {
+			return v, true
+		}
+	}
+	return text, n.may&tString != 0
+}

@@ -1,0 +1,410 @@
+package params
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Schema says which values are valid. It is not changed any more, and safe for use by many goroutines.
+type Schema struct{ root *node }
+
+// A SchemaError says why something is no schema that can be kept.
+type SchemaError struct {
+	Pointer string // where in the schema, as a JSON pointer
+	Msg     string
+}
+
+func (e *SchemaError) Error() string {
+	if e.Pointer == "" {
+		return "the schema: " + e.Msg
+	}
+	return fmt.Sprintf("the schema at %q: %s", e.Pointer, e.Msg)
+}
+
+// types is a set of JSON's types. The zero set says nothing.
+type types uint8
+
+const (
+	tNull types = 1 << iota
+	tBool
+	tInteger
+	tNumber // and no integer, unless tInteger is there too
+	tString
+	tArray
+	tObject
+	tAll = 1<<iota - 1
+)
+
+// typeNames are in the order of the bits.
+var typeNames = [...]string{"null", "boolean", "integer", "number", "string", "array", "object"}
+
+func (t types) String() string {
+	var names []string
+	for i, name := range typeNames {
+		if t&(1<<i) != 0 && !(name == "integer" && t&tNumber != 0) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " or ")
+}
+
+// typeOf returns the type of a value; an integer has that type alone.
+func typeOf(v any) types {
+	switch v := v.(type) {
+	case nil:
+		return tNull
+	case bool:
+		return tBool
+	case float64:
+		if v == math.Trunc(v) {
+			return tInteger
+		}
+		return tNumber
+	case string:
+		return tString
+	case []any:
+		return tArray
+	}
+	return tObject
+}
+
+// A node is one schema. Numbers that aren't said are nil, counts -1.
+type node struct {
+	never bool // no value is valid
+	types types
+	enum  []any
+	isOne bool // enum is one value by const
+
+	properties           map[string]*node
+	patterns             []patternNode
+	additional, names    *node
+	required             []string
+	dependent            map[string][]string
+	minProps, maxProps   int
+	prefix               []*node
+	items, contains      *node
+	minItems, maxItems   int
+	minMatch, maxMatch   int // of contains
+	unique               bool
+	minLen, maxLen       int
+	pattern              *pattern
+	min, max             *float64
+	above, below         *float64 // exclusive
+	multiple             *float64
+	all, any, one        []*node
+	not, when, then, els *node
+	ref                  *node
+	fallback             any
+	hasDefault           bool
+	description          string
+
+	may types // of values that are valid; it may say too many
+}
+
+// newNode returns the schema that takes everything.
+func newNode() *node {
+	return &node{minProps: -1, maxProps: -1, minItems: -1, maxItems: -1, minLen: -1, maxLen: -1, minMatch: -1, maxMatch: -1, may: tAll}
+}
+
+type patternNode struct {
+	*pattern
+	n *node
+}
+
+// A pattern is a regular expression and how long its program is: matching takes so many steps for each byte at most.
+type pattern struct {
+	*regexp.Regexp
+	size int
+}
+
+const (
+	maxSchemaDepth = 64
+	maxNodes       = 1 << 16
+	maxPattern     = 1000 // bytes
+	maxProgram     = 5000 // instructions
+	maxMatched     = 64 << 10
+)
+
+// Compile makes a schema of a value, as jcs.Parse or value.Value.JSON return it; nil takes everything. An error is a
+// *SchemaError.
+func Compile(v any) (*Schema, error) {
+	if v == nil {
+		return &Schema{newNode()}, nil
+	}
+	v, err := normal(v, 0)
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{root: v, done: map[string]*node{}}
+	n, err := c.schema("", v, 0)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[*node]bool, len(c.done))
+	for _, n := range c.done {
+		n.infer(known)
+	}
+	return &Schema{n}, nil
+}
+
+// normal returns a value with all numbers as jcs.Parse has them.
+func normal(v any, depth int) (any, error) {
+	if depth > maxSchemaDepth {
+		return nil, &SchemaError{"", fmt.Sprintf("it is nested more than %d deep", maxSchemaDepth)}
+	}
+	switch v := v.(type) {
+	case nil, bool, string, float64:
+		return v, nil
+	case int64:
+		return float64(v), nil
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			var err error
+			if list[i], err = normal(v[i], depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return list, nil
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for key := range v {
+			var err error
+			if m[key], err = normal(v[key], depth+1); err != nil {
+				return nil, err
+			}
+		}
+		return m, nil
+	}
+	return nil, &SchemaError{"", fmt.Sprintf("a %T is no value of JSON", v)}
+}
+
+// A compiler makes nodes of one document. A node is made once for each place, so that references may go in circles.
+type compiler struct {
+	root any
+	done map[string]*node // by pointer
+}
+
+func (c *compiler) schema(at string, v any, depth int) (*node, error) {
+	if n, ok := c.done[at]; ok {
+		return n, nil
+	}
+	n := newNode()
+	c.done[at] = n
+	if len(c.done) > maxNodes || depth > maxSchemaDepth {
+		return nil, &SchemaError{at, "there are too many schemas, or too many in each other"}
+	}
+	m, ok := v.(map[string]any)
+	if !ok {
+		b, isBool := v.(bool)
+		if !isBool {
+			return nil, &SchemaError{at, fmt.Sprintf("expected an object, got %s", typeOf(v))}
+		}
+		n.never = !b
+		return n, nil
+	}
+	k := &keywords{c: c, n: n, m: m, at: at, depth: depth + 1}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		if err := k.keyword(key, m[key]); err != nil {
+			return nil, err
+		}
+	}
+	k.finish()
+	return n, nil
+}
+
+// pointer appends a segment to a JSON pointer.
+func pointer(at, segment string) string {
+	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
+}
+
+// resolve returns the schema that a reference leads to.
+func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
+	p, ok := strings.CutPrefix(ref, "#")
+	p, err := url.PathUnescape(p)
+	if !ok || err != nil || p != "" && p[0] != '/' {
+		return nil, &SchemaError{at, fmt.Sprintf("the reference %q leads out of the document or is no pointer", ref)}
+	}
+	v, found := c.root, true
+	for _, segment := range strings.Split(p, "/")[1:] {
+		segment = strings.NewReplacer("~1", "/", "~0", "~").Replace(segment)
+		switch in := v.(type) {
+		case map[string]any:
+			v, found = in[segment]
+		case []any:
+			i, err := strconv.Atoi(segment)
+			if found = err == nil && i >= 0 && i < len(in); found {
+				v = in[i]
+			}
+		default:
+			found = false
+		}
+		if !found {
+			return nil, &SchemaError{at, fmt.Sprintf("the reference %q leads to nothing", ref)}
+		}
+	}
+	return c.schema(p, v, depth)
+}
+
+// A Field is a property that a tool takes, to be shown.
+type Field struct {
+	Name, Type, Description string // Type as in "integer", "string or null"; "" if anything goes
+	Required                bool
+	Default                 any // in JSON's values
+	HasDefault              bool
+	Values                  []string // that are allowed, as JSON, where they are listed
+}
+
+// Fields returns the properties that are declared: the required ones first, else by name.
+func (s *Schema) Fields() []Field {
+	all := map[string]*Field{}
+	for _, n := range s.root.same() {
+		for name, p := range n.properties {
+			if all[name] == nil {
+				all[name] = p.field(name)
+			}
+		}
+	}
+	for _, n := range s.root.same() {
+		for _, name := range n.required {
+			if f := all[name]; f != nil {
+				f.Required = true
+			}
+		}
+	}
+	fields := make([]Field, 0, len(all))
+	for _, f := range all {
+		fields = append(fields, *f)
+	}
+	slices.SortFunc(fields, func(a, b Field) int {
+		if a.Required != b.Required {
+			if a.Required {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return fields
+}
+
+// field says what there is to say about a property.
+func (n *node) field(name string) *Field {
+	f := &Field{Name: name}
+	if n.may != tAll {
+		f.Type = n.may.String()
+	}
+	for _, n := range n.same() {
+		if f.Description == "" {
+			f.Description = n.description
+		}
+		if n.hasDefault && !f.HasDefault {
+			f.Default, f.HasDefault = n.fallback, true
+		}
+		if f.Values == nil {
+			f.Values = texts(n.enum)
+		}
+	}
+	return f
+}
+
+// Declares reports whether the schema has a property of that name. It is what templates may refer to.
+func (s *Schema) Declares(name string) bool { return s.root.property(name) != nil }
+
+// maxSame is how many schemas same returns at most.
+const maxSame = 256
+
+// same returns the node and those that hold wherever it does.
+func (n *node) same() []*node {
+	list := []*node{n}
+	if n.ref == nil && n.all == nil {
+		return list
+	}
+	seen := map[*node]bool{n: true}
+	add := func(n *node) {
+		if n != nil && !seen[n] && len(list) < maxSame {
+			seen[n] = true
+			list = append(list, n)
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		add(list[i].ref)
+		for _, sub := range list[i].all {
+			add(sub)
+		}
+	}
+	return list
+}
+
+// property returns the schema of a property that is declared; nil if it isn't.
+func (n *node) property(name string) *node {
+	for _, n := range n.same() {
+		if p := n.properties[name]; p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// infer finds out which types of values may be valid. While it isn't known of a node that refers to itself, all are.
+func (n *node) infer(known map[*node]bool) types {
+	if known[n] {
+		return n.may
+	}
+	known[n] = true
+	t := n.types
+	if t == 0 {
+		t = tAll
+	}
+	if n.never {
+		t = 0
+	}
+	if n.enum != nil {
+		var of types
+		for _, v := range n.enum {
+			of |= typeOf(v)
+		}
+		t &= of
+	}
+	if n.ref != nil {
+		t &= n.ref.infer(known)
+	}
+	for _, sub := range n.all {
+		t &= sub.infer(known)
+	}
+	for _, list := range [][]*node{n.any, n.one} {
+		var of types
+		for _, sub := range list {
+			of |= sub.infer(known)
+		}
+		if len(list) > 0 {
+			t &= of
+		}
+	}
+	n.may = t
+	return t
+}
+
+// texts returns values as JSON.
+func texts(values []any) []string {
+	if values == nil {
+		return nil
+	}
+	list := make([]string, len(values))
+	for i, v := range values {
+		b, err := jcs.Append(nil, v)
+		if err != nil {
+			b = []byte("…")
+		}
+		list[i] = string(b)
+	}
+	return list
+}

@@ -1,0 +1,234 @@
+package template
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// A SyntaxError says where and why a text is no template.
+type SyntaxError struct {
+	Column int // of the text, in characters from 1
+	Msg    string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("column %d of the template: %s", e.Column, e.Msg)
+}
+
+// An UnknownError says that a template has a variable or a name that nothing is known of.
+type UnknownError struct {
+	Name     string
+	Variable bool // ${Name}, else {Name}
+	Column   int
+	Declared bool // it is a parameter that the tool declares, and wasn't given
+}
+
+func (e *UnknownError) Error() string {
+	switch {
+	case e.Variable:
+		return fmt.Sprintf("column %d of the template: the variable %q is not set, and there is no default as in ${%s:-…}", e.Column, e.Name, e.Name)
+	case e.Declared:
+		return fmt.Sprintf("column %d of the template: the parameter %q was not given", e.Column, e.Name)
+	}
+	return fmt.Sprintf("column %d of the template: nothing is named %q; {{%s}} stands for the text itself", e.Column, e.Name, e.Name)
+}
+
+// A piece of a template is text, a variable or a name.
+type piece struct {
+	kind       pieceKind
+	text       string // what stands there, or what is named
+	other      string // what a variable is where it is unset or empty
+	hasDefault bool
+	at         int // in bytes
+}
+
+type pieceKind uint8
+
+const (
+	plain pieceKind = iota
+	variable
+	name
+)
+
+// split cuts a text into its pieces. A text without braces is one piece and costs nothing.
+func split(text string) ([]piece, error) {
+	s := scanner{text: text}
+	for {
+		brace := strings.IndexByte(text[s.pos:], '{')
+		if brace < 0 {
+			s.literal(len(text))
+			return s.pieces, nil
+		}
+		at := s.pos + brace
+		var err error
+		if at > s.from && text[at-1] == '$' {
+			err = s.dollar(at)
+		} else {
+			s.brace(at)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+// A scanner is in the midst of a text: what stands before from is in pieces, what stands before pos was looked at.
+type scanner struct {
+	text      string
+	from, pos int
+	pieces    []piece
+}
+
+// literal ends the text that stands for itself at a place.
+func (s *scanner) literal(end int) {
+	if end > s.from {
+		s.pieces = append(s.pieces, piece{text: s.text[s.from:end], at: s.from})
+	}
+	s.from, s.pos = end, end
+}
+
+// brace reads what begins with a brace.
+func (s *scanner) brace(at int) {
+	rest := s.text[at+1:]
+	doubled := strings.HasPrefix(rest, "{")
+	if doubled {
+		rest = rest[1:]
+	}
+	n := wordLen(rest)
+	switch {
+	case n > 0 && doubled && strings.HasPrefix(rest[n:], "}}"):
+		s.literal(at)
+		s.from = at + 1
+		s.pos = at + 2 + n
+		s.literal(s.pos + 1)
+		s.from, s.pos = s.from+1, s.pos+1
+	case n > 0 && !doubled && strings.HasPrefix(rest[n:], "}"):
+		s.literal(at)
+		s.pieces = append(s.pieces, piece{kind: name, text: rest[:n], at: at})
+		s.from = at + n + 2
+		s.pos = s.from
+	default:
+		s.pos = at + 1
+	}
+}
+
+// dollar reads what begins with a dollar and a brace.
+func (s *scanner) dollar(at int) error {
+	rest := s.text[at+1:]
+	n := variableLen(rest)
+	if n == 0 {
+		s.pos = at + 1
+		for s.pos < len(s.text) && s.text[s.pos] == '{' {
+			s.pos++
+		}
+		// The word in them is no name of ours either.
+		s.pos += wordLen(s.text[s.pos:])
+		return nil
+	}
+	if at-2 >= s.from && s.text[at-2] == '$' {
+		s.literal(at - 2)
+		s.from, s.pos = at-1, at+1
+		return nil
+	}
+	p := piece{kind: variable, text: rest[:n], at: at - 1}
+	rest = rest[n:]
+	if after, ok := strings.CutPrefix(rest, ":-"); ok {
+		end := strings.IndexAny(after, "{}")
+		if end < 0 || after[end] == '{' {
+			return s.errorf(at-1, "the default of ${%s has no end, or a brace in it", p.text)
+		}
+		p.other, p.hasDefault, rest = after[:end], true, after[end:]
+	}
+	if !strings.HasPrefix(rest, "}") {
+		return s.errorf(at-1, "${%s goes on in an unknown way: it is ${%s} or ${%s:-default}, and $${%s stands for the text itself", p.text, p.text, p.text, p.text)
+	}
+	s.literal(at - 1)
+	s.pieces = append(s.pieces, p)
+	s.from = len(s.text) - len(rest) + 1
+	s.pos = s.from
+	return nil
+}
+
+func (s *scanner) errorf(at int, format string, args ...any) error {
+	return &SyntaxError{column(s.text, at), fmt.Sprintf(format, args...)}
+}
+
+func column(text string, at int) int { return utf8.RuneCountInString(text[:at]) + 1 }
+
+// wordLen returns how many bytes of a name a text begins with.
+func wordLen(s string) int {
+	for i := range len(s) {
+		c := s[i]
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || c != '-' && (c < '0' || '9' < c)) {
+			return i
+		}
+	}
+	return len(s)
+}
+
+// variableLen returns how many bytes of a variable's name a text begins with. A word with small letters is none.
+func variableLen(s string) int {
+	n := 0
+	for n < len(s) {
+		c := s[n]
+		if 'A' <= c && c <= 'Z' || c == '_' || n > 0 && '0' <= c && c <= '9' {
+			n++
+			continue
+		}
+		if 'a' <= c && c <= 'z' {
+			return 0
+		}
+		break
+	}
+	return n
+}
+
+// Expand fills the template text with what the two functions know: the values of variables and of names. Either may be
+// nil. An error is a *SyntaxError or an *UnknownError.
+func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string, error) {
+	pieces, err := split(text)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	for i := range pieces {
+		p := &pieces[i]
+		switch p.kind {
+		case plain:
+			out.WriteString(p.text)
+		case variable:
+			v, err := p.variable(text, variableOf)
+			if err != nil {
+				return "", err
+			}
+			out.WriteString(v)
+		case name:
+			v, ok := "", false
+			if nameOf != nil {
+				v, ok = nameOf(p.text)
+			}
+			if !ok {
+				return "", &UnknownError{Name: p.text, Column: column(text, p.at)}
+			}
+			out.WriteString(v)
+		}
+	}
+	return out.String(), nil
+}
+
+// variable returns what a variable stands for.
+func (p *piece) variable(text string, of func(string) (string, bool)) (string, error) {
+	v, ok := "", false
+	if of != nil {
+		v, ok = of(p.text)
+	}
+	switch {
+	case p.hasDefault && v == "":
+		return p.other, nil
+	case !ok:
+		return "", &UnknownError{Name: p.text, Variable: true, Column: column(text, p.at)}
+	}
+	return v, nil
+}

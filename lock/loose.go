@@ -1,0 +1,86 @@
+package lock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// Files returns the files of pins from the project, or of such from the user's space, sorted by path, each with the ref
+// of a pin that it belongs to. They are refused where a set would refuse them: whoever writes them into a space writes
+// nothing but what can be files of these items. That their bytes are there is not looked at.
+func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pin) ([]manifest.File, error) {
+	p := &parts{lock: &file.Lock{Pins: pins}, places: map[model.Ref]place{}, trees: map[cas.Digest]*directory{}}
+	p.get = knowing{objects, p.neededBy}
+	if err := p.readTrees(ctx); err != nil {
+		return nil, err
+	}
+	var wrong findings
+	p.place(&library{}, &wrong)
+	if len(wrong) > 0 {
+		return nil, wrong.refused()
+	}
+	files := p.loose(label, &wrong)
+	if len(wrong) > 0 {
+		return nil, wrong.refused()
+	}
+	owners := make(map[string]string, len(files))
+	own := func(name, ref string) {
+		if owners[name] == "" {
+			owners[name] = ref
+		}
+	}
+	told := map[*directory]bool{}
+	for i := range pins {
+		pin := &pins[i]
+		own(pin.Path, pin.Ref.String())
+		d := p.trees[pin.Files]
+		if d == nil || told[d] {
+			continue
+		}
+		told[d] = true
+		for j := range d.files {
+			own(d.files[j].Path, pin.Ref.String())
+		}
+	}
+	for i := range files {
+		files[i].Ref = owners[files[i].Path]
+	}
+	return files, nil
+}
+
+// refused is a *MissingError where all that is wrong is that something isn't there, else a *RefusedError.
+func (f findings) refused() error {
+	for _, err := range f {
+		if _, missing := errors.AsType[*MissingError](err); !missing {
+			return &RefusedError{f}
+		}
+	}
+	return f[0]
+}
+
+// checkPlace refuses a path at which the pinned item can't be: it stands under its id in the directory of its kind, and
+// some directories are of no kind.
+func checkPlace(pin *file.Pin) error {
+	dir, rest, _ := strings.Cut(pin.Path, "/")
+	if strings.TrimSuffix(rest, path.Ext(rest)) != pin.Ref.ID {
+		return fmt.Errorf("%q is no path of it", pin.Path)
+	}
+	reserved := model.IsAsset(dir)
+	switch portable.Fold(dir) {
+	case "auth", "bundles", "cache", "keys", "lockfiles", "logs", "outputs", "parsers", "threads", "trusted_keys", "vendor":
+		reserved = true
+	}
+	if reserved {
+		return fmt.Errorf("%q is no place for an item", pin.Path)
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+// Package schematest holds the JSON Schema of a file that people write to the reader of that file.
+//
+// Schemas are for editors: they are to accept everything that the reader accepts, and to find as much of what it
+// refuses as a schema can say. So a schema is asked what an editor would ask it: about the values that a YAML reader
+// with types sees, in which 2 and true are no texts unless they stand in quotes.
+//
+// It knows the words that our schemas use. At any other the test fails, because a word that is passed over here
+// would refuse or allow something there.
+package schematest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// A Schema is a JSON Schema that files are held against.
+type Schema struct {
+	t        testing.TB
+	root     map[string]any
+	patterns map[string]*regexp.Regexp
+}
+
+// New reads a schema. Properties are described where "additionalProperties" stands too, for that is what looks at them.
+func New(t testing.TB, text string) *Schema {
+	t.Helper()
+	s := &Schema{t: t, patterns: map[string]*regexp.Regexp{}}
+	if err := json.Unmarshal([]byte(text), &s.root); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Refuses says why the schema refuses a file; "" if it accepts it. ok is false for what is no YAML of ours: an editor
+// says so without a schema.
+func (s *Schema) Refuses(file []byte) (why string, ok bool) {
+	s.t.Helper()
+	tree, err := yamltree.Parse(file)
+	if err != nil {
+		return "", false
+	}
+	return s.check(s.root, value(tree.Root)), true
+}
+
+const puts = "xA*-./: \n"
+
+// Follows holds the schema to a file, and to what becomes of it if one byte is taken out or put in: what the
+// reader accepts the schema accepts. format is the reader; it returns the file in the layout of package yamltree. No digit
+// is put in: a text that is a number has to stand in quotes for an editor, though not for us.
+func (s *Schema) Follows(file []byte, format func([]byte) ([]byte, error)) {
+	s.t.Helper()
+	accepted := 0
+	ask := func(file []byte) {
+		if formatted, err := format(file); err != nil {
+			return
+		} else if why, _ := s.Refuses(formatted); why != "" {
+			s.t.Errorf("the reader accepts, and the schema says that %s:\n%s", why, formatted)
+		}
+		accepted++
+	}
+	ask(slices.Clone(file))
+	for i := range file {
+		if ask(slices.Delete(slices.Clone(file), i, i+1)); s.t.Failed() {
+			return
+		}
+		for k := range 3 {
+			ask(slices.Insert(slices.Clone(file), i, puts[(i+3*k)%len(puts)]))
+		}
+	}
+	if accepted < len(file)/10 {
+		s.t.Errorf("of all edits the reader accepts %d: they show nothing", accepted)
+	}
+}
+
+// Keys are the names of what a part of the schema describes, sorted: of the file itself, or of what stands in the entry
+// that the path names, whose last word may be "*" for entries of any name.
+func (s *Schema) Keys(path ...string) []string {
+	s.t.Helper()
+	at := s.root
+	for _, name := range path {
+		var next any
+		if name == "*" {
+			next = at["additionalProperties"]
+		} else if properties, ok := at["properties"].(map[string]any); ok {
+			next = properties[name]
+		}
+		var ok bool
+		if at, ok = next.(map[string]any); !ok {
+			s.t.Fatalf("the schema has no %q", path)
+		}
+	}
+	if at["additionalProperties"] != false {
+		s.t.Errorf("the schema takes any name in %q", path)
+	}
+	var keys []string
+	for key := range at["properties"].(map[string]any) {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// value is a node as a YAML reader with types has it.
+func value(n *yamltree.Node) any {
+	switch n.Shape {
+	case yamltree.Scalar:
+		if v := any(nil); n.Plain && json.Unmarshal([]byte(n.Text), &v) == nil {
+			return v
+		}
+		return n.Text
+	case yamltree.List:
+		list := []any{}
+		for _, kid := range n.Kids {
+			list = append(list, value(kid))
+		}
+		return list
+	}
+	m := map[string]any{}
+	for _, kid := range n.Kids {
+		m[kid.Key] = value(kid)
+	}
+	return m
+}
+
+// check holds a value against a part of the schema.
+func (s *Schema) check(part map[string]any, v any) string {
+	for word, arg := range part {
+		bad := false
+		switch word {
+		case "$schema", "title", "description", "$defs", "properties":
+		case "$ref":
+			name, _ := strings.CutPrefix(arg.(string), "#/$defs/")
+			if why := s.check(s.root["$defs"].(map[string]any)[name].(map[string]any), v); why != "" {
+				return why
+			}
+		case "type":
+			bad = !isOf(arg, v)
+		case "const":
+			bad = !reflect.DeepEqual(v, arg)
+		case "enum":
+			bad = !slices.ContainsFunc(arg.([]any), func(one any) bool { return reflect.DeepEqual(v, one) })
+		case "not":
+			bad = s.check(arg.(map[string]any), v) == ""
+		case "oneOf":
+			n := 0
+			for _, one := range arg.([]any) {
+				if s.check(one.(map[string]any), v) == "" {
+					n++
+				}
+			}
+			bad = n != 1
+		case "minLength", "maxLength", "pattern", "minimum":
+			bad = !s.scalar(word, arg, v)
+		case "minItems", "maxItems", "uniqueItems", "maxProperties", "required":
+			bad = !size(word, arg, v)
+		case "items", "propertyNames", "additionalProperties":
+			if why := s.inside(part, word, arg, v); why != "" {
+				return why
+			}
+		default:
+			s.t.Fatalf("schematest doesn't know the word %q", word)
+		}
+		if bad {
+			return fmt.Sprintf("%v is not %s %v", v, word, arg)
+		}
+	}
+	return ""
+}
+
+// isOf reports whether a value is of one of the types that stand after "type".
+func isOf(arg, v any) bool {
+	if all, ok := arg.([]any); ok {
+		return slices.ContainsFunc(all, func(one any) bool { return isOf(one, v) })
+	}
+	switch v := v.(type) {
+	case string:
+		return arg == "string"
+	case float64:
+		return arg == "number" || arg == "integer" && v == math.Trunc(v)
+	case bool:
+		return arg == "boolean"
+	case []any:
+		return arg == "array"
+	case map[string]any:
+		return arg == "object"
+	}
+	return false
+}
+
+// scalar holds a text or a number against a word; anything else the word is not about.
+func (s *Schema) scalar(word string, arg, v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return word != "minimum" || v >= arg.(float64)
+	case string:
+		switch word {
+		case "minLength":
+			return utf8.RuneCountInString(v) >= int(arg.(float64))
+		case "maxLength":
+			return utf8.RuneCountInString(v) <= int(arg.(float64))
+		case "pattern":
+			text := arg.(string)
+			if s.patterns[text] == nil {
+				s.patterns[text] = regexp.MustCompile(text)
+			}
+			return s.patterns[text].MatchString(v)
+		}
+	}
+	return true
+}
+
+// size holds a list or an object against a word that looks at it as a whole.
+func size(word string, arg, v any) bool {
+	switch v := v.(type) {
+	case []any:
+		switch word {
+		case "minItems":
+			return len(v) >= int(arg.(float64))
+		case "maxItems":
+			return len(v) <= int(arg.(float64))
+		case "uniqueItems":
+			for i, item := range v {
+				if slices.ContainsFunc(v[:i], func(one any) bool { return reflect.DeepEqual(one, item) }) {
+					return false
+				}
+			}
+		}
+	case map[string]any:
+		switch word {
+		case "maxProperties":
+			return len(v) <= int(arg.(float64))
+		case "required":
+			for _, key := range arg.([]any) {
+				if _, there := v[key.(string)]; !there {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// inside holds what is in a list or an object against a word.
+func (s *Schema) inside(part map[string]any, word string, arg, v any) string {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if word != "items" {
+				break
+			}
+			if why := s.check(arg.(map[string]any), item); why != "" {
+				return why
+			}
+		}
+	case map[string]any:
+		properties, _ := part["properties"].(map[string]any)
+		for key, kid := range v {
+			var why string
+			rule, known := properties[key]
+			switch {
+			case word == "propertyNames":
+				why = s.check(arg.(map[string]any), key)
+			case word == "additionalProperties" && known:
+				why = s.check(rule.(map[string]any), kid)
+			case word == "additionalProperties" && arg == false:
+				why = fmt.Sprintf("%q is unknown", key)
+			case word == "additionalProperties":
+				why = s.check(arg.(map[string]any), kid)
+			}
+			if why != "" {
+				return why
+			}
+		}
+	}
+	return ""
+}
