@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -151,10 +152,16 @@ func (b *bundles) installed(id string) (*install.Installed, error) {
 }
 
 // below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
-// are installed in a version that will do.
+// the project's lock has, or else that are installed, in a version that will do.
 func (b *bundles) below(ctx context.Context, requires []manifest.Require) ([]*ai.Space, error) {
 	all := []*ai.Space{librarySpace()}
 	for _, r := range requires {
+		if locked, err := b.lockedBelow(ctx, r); err != nil {
+			return nil, err
+		} else if locked != nil {
+			all = append(all, locked...)
+			continue
+		}
 		at, err := b.installed(r.BundleID)
 		if err != nil {
 			return nil, err
@@ -184,6 +191,67 @@ func (b *bundles) below(ctx context.Context, requires []manifest.Require) ([]*ai
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// projectLock is the project's lock; nil where there is none that can be read.
+func (b *bundles) projectLock() *locking {
+	if b.root.root == "" {
+		return nil
+	}
+	l := &locking{app: b.app, dir: b.root.root, dotAI: b.root.dotAI(), found: b}
+	if err := l.readLock(false); err != nil || l.old == nil {
+		return nil
+	}
+	return l
+}
+
+// lockedBelow are the spaces of a bundle that the project's lock has, and of all that it needs; nil if it has none in a
+// version that will do.
+func (b *bundles) lockedBelow(ctx context.Context, r manifest.Require) (spaces []*ai.Space, err error) {
+	l := b.projectLock()
+	if l == nil || l.old.Bundle(r.BundleID) == nil {
+		return nil, nil
+	}
+	allowed, err := semver.Parse(r.Version)
+	if err != nil {
+		return nil, err
+	}
+	if at := l.old.Bundle(r.BundleID).Version; !allowed.Contains(at) {
+		b.app.term.warn("it requires %q %s, and %s is locked", r.BundleID, r.Version, at)
+		return nil, nil
+	}
+	objects, err := l.objects()
+	if err != nil {
+		return nil, err
+	}
+	if l.vendor != nil {
+		b.opened = append(b.opened, l.vendor)
+	}
+	seen := map[string]bool{}
+	var add func(id string) error
+	add = func(id string) error {
+		line := l.old.Bundle(id)
+		if seen[id] || line == nil {
+			return nil
+		}
+		seen[id] = true
+		read, err := bundle.ReadStored(ctx, objects, objects, line.Manifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest}, NeededBy: "bundle:" + id + "@" + line.Version}
+		}
+		if err != nil {
+			return err
+		}
+		spaces = append(spaces, lock.BundleSpace(ctx, objects, read))
+		for _, need := range read.Requires {
+			if err := add(need.BundleID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = add(r.BundleID)
+	return spaces, err
 }
 
 // source is what looks at a bundle, with the spaces that its items may use.

@@ -317,6 +317,11 @@ func (m *making) memory() (*create.Memory, error) {
 	var under bytes.Buffer
 	fmt.Fprintf(&under, "%+v\n", thisVersion())
 	under.Write(std.Manifest())
+	if l := m.found.projectLock(); l != nil {
+		for _, line := range l.old.Bundles {
+			fmt.Fprintf(&under, "%s %s\n", line.ID, line.Manifest)
+		}
+	}
 	for _, r := range m.recipe.Requires {
 		if at, err := m.found.installed(r.BundleID); err == nil && at != nil {
 			fmt.Fprintf(&under, "%s %s\n", r.BundleID, at.ID)
