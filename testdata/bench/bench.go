@@ -126,6 +126,12 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			return err
 		}
 		return b.measureAway(ctx, r.run(), jobs, n)
+	case "lock":
+		jobs, err := b.lockJobs(ctx, r)
+		if err != nil {
+			return err
+		}
+		return b.measureAway(ctx, r.run(), jobs, n)
 	case "startup":
 		n *= 20
 	default:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -154,6 +155,11 @@ func makeCorpus(dir, letter string, quick bool) error {
 		err = assets(tmp, words, s.b, letter == "D")
 	case "I":
 		err = makeItems(tmp, words, s.a)
+	case "I100", "I1000", "I10000":
+		var n int
+		if n, err = strconv.Atoi(letter[1:]); err == nil {
+			err = makeItems(tmp, words, n)
+		}
 	case "G":
 		err = giant(filepath.Join(tmp, "giant.dat"), words, s.g)
 	default:

@@ -31,6 +31,7 @@
 //	size       of the store after an import          startup   "rye version"
 //	puts       one file each by as many processes as -puts says; then one cat, a checkout and a reimport on the
 //	           store they leave, against a store that was written by one process
+//	lock       of projects of 100, 1,000 and 10,000 items like those of I: lock.go says beside what
 //	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign and
 //	           verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in memory,
 //	           or for search without an index; sign again is of what is signed already

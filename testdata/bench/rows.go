@@ -82,6 +82,18 @@ var rows = []row{
 	{name: "bundles: verify.A", op: "bundles", on: "verify.A", tools: "b3sum", goals: []goal{{factor: 1.2, rod: "b3sum"}}},
 	{name: "bundles: verify.B", op: "bundles", on: "verify.B", tools: "b3sum", goals: []goal{{factor: 2, rod: "b3sum"}}},
 	{name: "bundles: verify.C", op: "bundles", on: "verify.C", tools: "b3sum", goals: []goal{{factor: 1.2, rod: "b3sum"}}},
+	{name: "lock: cold, 100", op: "lock", on: "cold.100", tools: "b3sum"},
+	{name: "lock: check, 100", op: "lock", on: "check.100", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
+	{name: "lock: vendor, 100", op: "lock", on: "vendor.100", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
+	{name: "lock: restore, 100", op: "lock", on: "restore.100", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
+	{name: "lock: cold, 1000", op: "lock", on: "cold.1000", tools: "b3sum"},
+	{name: "lock: check, 1000", op: "lock", on: "check.1000", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
+	{name: "lock: vendor, 1000", op: "lock", on: "vendor.1000", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
+	{name: "lock: restore, 1000", op: "lock", on: "restore.1000", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
+	{name: "lock: cold, 10000", op: "lock", on: "cold.10000", tools: "b3sum"},
+	{name: "lock: check, 10000", op: "lock", on: "check.10000", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
+	{name: "lock: vendor, 10000", op: "lock", on: "vendor.10000", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
+	{name: "lock: restore, 10000", op: "lock", on: "restore.10000", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
 }
 
 // takesPart reports whether a tool is measured in a row.
