@@ -138,14 +138,89 @@ func (w *writer) stage() error {
 	if err := w.stageAttributes(); err != nil {
 		return err
 	}
-	return parallel(len(packs)+len(large), func(i int) error {
+	err := parallel(len(large), func(i int) error {
 		if w.ctx.Err() != nil {
 			return context.Cause(w.ctx)
 		}
-		if i < len(large) {
-			return w.stageLarge(&large[i])
+		return w.stageLarge(&large[i])
+	})
+	for len(packs) > 0 && err == nil {
+		n, size := 0, int64(0)
+		for n < len(packs) && (n == 0 || size < together) {
+			for _, e := range packs[n].entries {
+				size += e.size
+			}
+			n++
 		}
-		return w.stagePack(&packs[i-len(large)])
+		err = w.stagePacks(packs[:n])
+		packs = packs[n:]
+	}
+	return err
+}
+
+// together is how many bytes of small objects are held at once. A store has them in another order than packs, and in
+// blocks of many: each block is to be uncompressed once, and not for each object.
+const together = 64 << 20
+
+// A packing is a pack that is compared with the file that is there.
+type packing struct {
+	*pack
+	have    *state
+	whole   []byte
+	missing []entry
+	rest    [][]byte
+}
+
+func (w *writer) stagePacks(packs []pack) error {
+	all := make([]packing, len(packs))
+	err := parallel(len(packs), func(i int) (err error) {
+		p := &all[i]
+		p.pack = &packs[i]
+		if p.have, err = w.files.examine(p.name); err == nil {
+			p.whole, p.missing, p.rest = p.have.lines(p.entries)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.prefetch(all)
+	return parallel(len(packs), func(i int) error {
+		if w.ctx.Err() != nil {
+			return context.Cause(w.ctx)
+		}
+		return w.stagePack(&all[i])
+	})
+}
+
+// prefetch gets what packs lack in the order that is cheapest for the source. What it can't get, get asks for again, and
+// tells why.
+func (w *writer) prefetch(packs []packing) {
+	v, ok := w.src.(cas.Visitor)
+	m, too := w.src.(cas.Misser)
+	if !ok || !too {
+		return
+	}
+	var ids []cas.ID
+	var entries []*entry
+	for i := range packs {
+		for j := range packs[i].missing {
+			if e := &packs[i].missing[j]; e.Kind != signed && e.bytes == nil {
+				ids, entries = append(ids, e.ID), append(entries, e)
+			}
+		}
+	}
+	lacking, err := m.Missing(w.ctx, ids)
+	if err != nil || len(lacking) > 0 {
+		return // which is rare, and ends in an error
+	}
+	v.Visit(w.ctx, ids, func(i int, o cas.Object) error {
+		e := entries[i]
+		b, err := readEntry(o, e)
+		if err == nil {
+			e.bytes = b
+		}
+		return err
 	})
 }
 
@@ -172,17 +247,13 @@ func (w *writer) create(s step, whole, both []byte) error {
 	return put(tempOf(s.name), whole)
 }
 
-func (w *writer) stagePack(p *pack) error {
-	have, err := w.files.examine(p.name)
-	if err != nil {
-		return err
-	}
-	whole, missing, rest := have.lines(p.entries)
-	if len(missing) == 0 && bytes.Equal(whole, have.file) {
+func (w *writer) stagePack(p *packing) (err error) {
+	whole, rest, missing := p.whole, p.rest, p.missing
+	if len(missing) == 0 && bytes.Equal(whole, p.have.file) {
 		return nil
 	}
 	if len(missing) > 0 {
-		if whole, err = w.fill(p, have, missing); whole == nil || err != nil {
+		if whole, err = w.fill(p.pack, p.have, missing); whole == nil || err != nil {
 			return err
 		}
 	}
@@ -248,6 +319,11 @@ func getFrom(ctx context.Context, src cas.Getter, e *entry) ([]byte, error) {
 		return nil, err
 	}
 	defer o.Close()
+	return readEntry(o, e)
+}
+
+// readEntry reads an object, which must be the one that was asked for.
+func readEntry(o cas.Object, e *entry) ([]byte, error) {
 	if o.Size != e.size {
 		return nil, sizeError(e, o.Size)
 	}
