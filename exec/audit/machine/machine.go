@@ -43,11 +43,11 @@ func Key(dir string) (key.Private, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return p, err
 	}
-	if p, err = key.Generate(rand.Reader); err != nil {
-		return p, err
+	if p, err = key.Generate(rand.Reader); err == nil {
+		err = d.Add(keyName, p, "")
 	}
 	// Of two processes that come here at once, both take the key of the first.
-	if err := d.Add(keyName, p, ""); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return key.Private{}, err
 	}
 	return d.Private(keyName, nil)
