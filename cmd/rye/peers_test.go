@@ -36,7 +36,7 @@ func TestBash(t *testing.T) {
 		"rye -C x completion f":    "fish",
 		"rye --store ":             "store dir|store-file",
 		"rye --store=sto":          "store dir|store-file",
-		"rye --store=s version --": "--debug --help --json --no-color --project --quiet --store --trust --verbose --yes",
+		"rye --store=s version --": "--debug --help --json --no-color --offline --project --quiet --store --trust --verbose --yes",
 		"rye schema vers":          "version/1",
 		"rye __comp":               "",
 		"rye version nope":         "",
