@@ -68,6 +68,33 @@ func Keep(ctx context.Context, s Keeper, path string, objects []Object) error {
 	return nil
 }
 
+// A Holder is a store that leaves alone what a process has pinned, until that process lets go or ends, as *disk.Store
+// does.
+type Holder interface {
+	Keeper
+	Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error)
+}
+
+// Hold keeps what a set names, all of which the store has, for as long as somebody works with the set: the lock may be
+// another one by then, or gone.
+func (s *Set) Hold(ctx context.Context, store Holder) (release func() error, err error) {
+	objects, err := s.Objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := keptTree(ctx, store, "", objects)
+	if err != nil {
+		return nil, err
+	}
+	ids := []cas.ID{tree}
+	for _, o := range objects {
+		if o.Kind == cas.Document {
+			ids = append(ids, o.ID)
+		}
+	}
+	return store.Pin(ctx, ids...)
+}
+
 // Forget lets a store no longer keep what the lock at a path named.
 func Forget(ctx context.Context, s Keeper, path string) error {
 	name := keptRef(path)

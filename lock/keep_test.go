@@ -1,0 +1,93 @@
+package lock_test
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/lock"
+)
+
+// TestKeep: gc leaves alone what the lock of a project names, and what a set names that somebody works with, until both
+// are gone.
+func TestKeep(t *testing.T) {
+	w := shop(t).build()
+	set := w.set()
+	objects, err := set.Objects(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := disk.Open(filepath.Join(t.TempDir(), "store"), disk.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	ids := make([]cas.ID, len(objects))
+	for i, o := range objects {
+		ids[i] = o.ID
+		from, err := w.Get(t.Context(), o.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := store.Put(t.Context(), o.Kind, from); err != nil {
+			t.Fatal(err)
+		}
+		from.Close()
+	}
+	lacking := func() int {
+		t.Helper()
+		for range 2 { // what one gc has seen unreachable, the next one removes
+			if _, err := store.GC(t.Context(), disk.GCOptions{Grace: time.Nanosecond}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		missing, err := store.Missing(t.Context(), ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(missing)
+	}
+	const path = "/somewhere/rye.lock"
+	if err := lock.Keep(t.Context(), store, path, objects); err != nil {
+		t.Fatal(err)
+	}
+	if n := lacking(); n > 0 {
+		t.Fatalf("%d objects of the lock are gone", n)
+	}
+	refs, err := store.Refs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, r := range refs {
+		switch at, err := lock.KeptPath(t.Context(), store, r.Name); {
+		case err != nil:
+			t.Error(err)
+		case at == path:
+			found++
+		case at != "":
+			t.Errorf("%s is of %q", r.Name, at)
+		}
+	}
+	if found != 1 {
+		t.Errorf("%d refs are of the lock", found)
+	}
+	release, err := set.Hold(t.Context(), store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Forget(t.Context(), store, path); err != nil {
+		t.Fatal(err)
+	}
+	if n := lacking(); n > 0 {
+		t.Errorf("%d objects are gone while somebody works with the set", n)
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+	if n := lacking(); n != len(ids) {
+		t.Errorf("%d of %d objects are gone, and nobody needs any", n, len(ids))
+	}
+}
