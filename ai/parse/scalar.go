@@ -127,8 +127,12 @@ func leadingZero(s, sign, digits string) scalar {
 	}
 	_, number, _ := decimal(sign + digits)
 	if number != octal.text {
-		octal.warning = clip(s) + " is octal here, " + clip(octal.text) + ", and " + clip(number) +
-			" to other readers: write " + clip(sign+"0o"+digits[1:]) + " or " + clip(number)
+		octal.warning = clip(s) + " is octal here, " + clip(octal.text) + ", and " + clip(number) + " to other readers: write "
+		if spelt := clip(sign+"0o"+digits[1:]) + " or " + clip(number); len(octal.warning)+len(spelt) <= 300 {
+			octal.warning += spelt
+		} else {
+			octal.warning += "it with 0o or without the zero"
+		}
 	}
 	return octal
 }

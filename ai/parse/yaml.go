@@ -83,11 +83,19 @@ func readDocument(r *report, text string, place func(line, column int) value.Pos
 		r.problem(nothing.At, "", "the YAML has %d bytes, more than the %d that are read", len(text), maxMeta)
 		return nothing
 	}
-	y := &yamlReader{report: r, place: place}
+	// What isn't there, as the value behind a "---" that ends the text, is placed on a line behind the last.
+	lines := 1 + strings.Count(text, "\n")
+	inside := func(line, column int) value.Pos {
+		if line > lines {
+			line, column = lines, utf8.RuneCountInString(text[strings.LastIndexByte(text, '\n')+1:])+1
+		}
+		return place(line, column)
+	}
+	y := &yamlReader{report: r, place: inside}
 	text = y.printable(text)
 	doc, second, err := decodeYAML(text)
 	if second != nil {
-		y.problem(place(second.Line, second.Column), "", "a second document begins here; a file has one")
+		y.problem(inside(second.Line, second.Column), "", "a second document begins here; a file has one")
 	}
 	if err != nil {
 		line := y.syntax(err, text)
