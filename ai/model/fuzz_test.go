@@ -4,11 +4,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/manifest"
 )
@@ -87,6 +89,9 @@ func fuzzKind(f *testing.F, name, path string) {
 		}
 		if name != "config" && manifest.CheckVersion(m.Version) != nil {
 			t.Fatalf("version %q is valid", m.Version)
+		}
+		if m.Tool != nil && slices.ContainsFunc(m.Tool.Files.Write, func(p string) bool { return !shape.Writable(p) }) {
+			t.Fatalf("writes %q", m.Tool.Files.Write)
 		}
 		if m.Tool != nil && (m.Tool.Executor == "") != m.Tool.Primitive {
 			t.Fatalf("executor %q, primitive %v", m.Tool.Executor, m.Tool.Primitive)

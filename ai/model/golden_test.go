@@ -111,7 +111,7 @@ func dump(t testing.TB, m *Model, marked bool) []byte {
 		tool := map[string]any{
 			"name": x.Name, "type": x.Type, "executor": x.Executor, "primitive": x.Primitive, "risk": x.Risk.String(), "pure": x.Pure,
 			"network": x.Network.String(), "secrets": x.Secrets, "permissions": declared.Canonical(x.Permissions), "limits": declared.Plain(x.Limits),
-			"inputs": x.Inputs, "outputs": x.Outputs,
+			"inputs": x.Inputs, "outputs": x.Outputs, "files": x.Files,
 		}
 		for name, v := range map[string]*value.Value{"config": x.Config, "env_config": x.EnvConfig, "anchor": x.Anchor, "verify_deps": x.VerifyDeps} {
 			if v != nil {

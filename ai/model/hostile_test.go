@@ -27,6 +27,7 @@ func TestNothingRepaints(t *testing.T) {
 		{"tools/a.yaml", "executor_id: null\ninput_schema: {properties: {\"" + esc + bidi + "\": {type: \"" + esc + "\", pattern: 1, \"" + esc + "\": 1}}}\n"},
 		{"tools/a.yaml", "executor_id: \"" + esc + "\"\nversion: \"" + esc + "\"\nname: \"" + bidi + "\"\nrisk: \"" + esc + "\"\neffects: [\"" + esc + "\"]\nnetwork: [\"" + esc + "\"]\n" +
 			"secrets: [\"" + esc + "\"]\npermissions: [\"" + esc + "\", \"rye.execute.tool." + bidi + "\"]\ncategory: \"" + esc + "\"\ninputs: [\"" + esc + "\"]\n"},
+		{"tools/a.yaml", "executor_id: null\nfiles: {read: [\"" + esc + bidi + "\"], write: [\".git/" + esc + "\", \".ai/" + bidi + "\", .ai/é], \"" + esc + "\": 1}\n"},
 		{"tools/a.yaml", "executor_id: null\n\x1b: [\n"},
 		{"tools/a.yaml", "executor_id: null\na: @" + bidi + "\n"},
 		{"tools/a.yaml", "executor_id: null\na: " + bidi + "1_000: b\n"},

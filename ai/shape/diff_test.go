@@ -318,6 +318,8 @@ func TestToolRules(t *testing.T) {
 	may := func(s ...string) *shape.Shape { return grants(shape.Grants{Permissions: s}) }
 	secrets := func(s ...string) *shape.Shape { return grants(shape.Grants{Secrets: s}) }
 	net := func(v any) *shape.Shape { return grants(shape.Grants{Network: v}) }
+	read := func(s ...string) *shape.Shape { return grants(shape.Grants{Files: map[string]any{"read": s}}) }
+	write := func(s ...string) *shape.Shape { return grants(shape.Grants{Files: map[string]any{"write": s}}) }
 	limits := func(v any) *shape.Shape { return grants(shape.Grants{Limits: v}) }
 	for _, row := range []struct {
 		name          string
@@ -347,6 +349,19 @@ func TestToolRules(t *testing.T) {
 		{"hosts of all", net([]string{"a"}), net("all"), "breaking network_widened /grants/network", "compatible network_narrowed /grants/network"},
 		{"odd network", net("all"), net("some"), "breaking undecided /grants/network", "breaking undecided /grants/network"},
 		{"odd host", net("all"), net([]any{1}), "breaking undecided /grants/network", "breaking undecided /grants/network"},
+		{"files", &none, read("a"), "breaking files_widened /grants/files", "compatible files_narrowed /grants/files"},
+		{"no files", &none, read(), "", ""},
+		{"files below", read("a"), read("a/b", "a/c"), "compatible files_narrowed /grants/files", "breaking files_widened /grants/files"},
+		{"all files", read("a"), read("."), "breaking files_widened /grants/files", "compatible files_narrowed /grants/files"},
+		{"files beside", read("a/b"), read("a/bc"), "breaking files_widened /grants/files", "breaking files_widened /grants/files"},
+		{"files that are said twice", read("a", "b"), read("b", "a", "a/c"), "", ""},
+		{"written files", read("a"), write("a"), "breaking files_widened /grants/files", "compatible files_narrowed /grants/files"},
+		{"files below written", write("a"), grants(shape.Grants{Files: map[string]any{"read": []any{"a/c"}, "write": []any{"a/b"}}}), "compatible files_narrowed /grants/files", "breaking files_widened /grants/files"},
+		{"what all written files leave out", write("."), read(".ai"), "breaking files_widened /grants/files", "breaking files_widened /grants/files"},
+		{"outputs", write("."), read(".ai/outputs"), "compatible files_narrowed /grants/files", "breaking files_widened /grants/files"},
+		{"all and all written files", write("."), read("."), "breaking files_widened /grants/files", "breaking files_widened /grants/files"},
+		{"odd files", read("a"), read("../a"), "breaking undecided /grants/files", "breaking undecided /grants/files"},
+		{"equal odd files", grants(shape.Grants{Files: "all"}), grants(shape.Grants{Files: "all"}), "", ""},
 		{"limit", limits(map[string]any{"turns": 4}), limits(map[string]any{"turns": 5.0}), "breaking limit_raised /grants/limits/turns", "compatible limit_lowered /grants/limits/turns"},
 		{"equal limit", limits(map[string]any{"turns": int64(4)}), limits(map[string]any{"turns": 4.0}), "", ""},
 		{"limit added", limits(nil), limits(map[string]any{"a/b": 4}), "breaking limit_added /grants/limits/a~1b", "breaking limit_removed /grants/limits/a~1b"},

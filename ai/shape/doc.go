@@ -10,8 +10,9 @@
 //
 //	{"limits":{"turns":4},"network":["api.acme.example"],"permissions":["execute:tool:acme/fetch"],"risk":"read","secrets":["acme-token"]}
 //
-// Permissions are in the canonical form of package capability, and they, secrets and hosts are sorted, each once. What is
-// empty is absent: an item without grants has the hash of {}.
+// and of an item that touches files of the project also "files":{"read":["."],"write":["docs"]}. Permissions are in the
+// canonical form of package capability, and they, secrets, hosts and paths are sorted, each once; a path below another of
+// its list is left out. What is empty is absent: an item without grants has the hash of {}.
 //
 // # Differences
 //
@@ -53,12 +54,14 @@
 //	risk_raised                                        breaking: read < write < infra < money < destructive, and
 //	                                                   what is none of these is as high as the last
 //	risk_lowered                                       warning
-//	permission_added, secret_added, network_widened    breaking
-//	permission_removed, secret_removed, network_narrowed   compatible
+//	permission_added, secret_added, network_widened, files_widened    breaking
+//	permission_removed, secret_removed, network_narrowed, files_narrowed   compatible
 //	limit_raised, limit_changed                        breaking
 //	limit_added, limit_removed                         breaking: the default is unknown here and may be lower
 //	limit_lowered                                      compatible
 //	description_changed, tags_changed, examples_changed    info
 //
-// A permission is only added if no old one covers it. Items stand in the order of their class, place and kind.
+// A permission is only added if no old one covers it. Files are wider if a path is read or written that was not, neither by
+// itself nor by a directory above it; what was written was read as well, but to write "." was not to read what Writable
+// doesn't allow. Items stand in the order of their class, place and kind.
 package shape

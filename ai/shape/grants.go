@@ -20,6 +20,7 @@ func diffGrants(before, after Grants) []Item {
 	list := diffPermissions(before.Permissions, after.Permissions)
 	list = append(list, diffSecrets(sorted(before.Secrets), sorted(after.Secrets))...)
 	list = append(list, diffNetwork(before.Network, after.Network)...)
+	list = append(list, diffFiles(before.Files, after.Files)...)
 	list = append(list, diffLimits(before.Limits, after.Limits)...)
 	if x, y := rank(before.Risk), rank(after.Risk); before.Risk != after.Risk {
 		i := Item{"risk_raised", "/grants/risk", raw(before.Risk), raw(after.Risk), Breaking}

@@ -31,11 +31,13 @@ type Grants struct {
 	Risk        string   // read, write, infra, money or destructive
 	Secrets     []string // names
 	Network     any      // nil or "none", "all", or a list of hosts
+	Files       any      // nil, or an object: read, write → list of paths below the project's root, "." for all
 }
 
 // Hash returns the grants hash. It doesn't depend on the order of lists, on what stands in them twice, or on the form in
-// which a capability is written; and nothing, an empty list and the network "none" are the same as what isn't there. A
-// permission that is no capability, and limits or a network of another form, are errors.
+// which a capability is written; nothing, an empty list and the network "none" are the same as what isn't there, and so is
+// a path below another of its list. A permission that is no capability, and limits, a network or files of another form, are
+// errors.
 func (g Grants) Hash() (cas.Digest, error) {
 	members := map[string]any{}
 	set, err := capability.ParseSet(g.Permissions)
@@ -47,6 +49,10 @@ func (g Grants) Hash() (cas.Digest, error) {
 		return cas.Digest{}, err
 	}
 	net, err := networkOf(g.Network)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	touched, err := filesOf(g.Files)
 	if err != nil {
 		return cas.Digest{}, err
 	}
@@ -64,6 +70,9 @@ func (g Grants) Hash() (cas.Digest, error) {
 	}
 	if v := net.value(); v != nil {
 		members["network"] = v
+	}
+	if v := touched.value(); v != nil {
+		members["files"] = v
 	}
 	return hash(members)
 }
@@ -103,16 +112,10 @@ func networkOf(v any) (network, error) {
 		if v == "all" || v == "none" {
 			return network{all: v == "all"}, nil
 		}
-	case []string:
-		return network{hosts: sorted(v)}, nil
-	case []any:
-		hosts := make([]string, 0, len(v))
-		for _, e := range v {
-			host, ok := e.(string)
-			if !ok {
-				return network{}, &GrantsError{"network", "a host that is no text"}
-			}
-			hosts = append(hosts, host)
+	case []string, []any:
+		hosts, ok := texts(v)
+		if !ok {
+			return network{}, &GrantsError{"network", "a host that is no text"}
 		}
 		return network{hosts: sorted(hosts)}, nil
 	}
@@ -148,6 +151,26 @@ func sorted(texts []string) []string {
 	texts = slices.Clone(texts)
 	slices.Sort(texts)
 	return slices.Compact(texts)
+}
+
+// texts returns a list of texts, nil for nothing; it isn't ok if v is anything else.
+func texts(v any) (list []string, ok bool) {
+	switch v := v.(type) {
+	case nil:
+	case []string:
+		return v, true
+	case []any:
+		for _, e := range v {
+			s, ok := e.(string)
+			if !ok {
+				return nil, false
+			}
+			list = append(list, s)
+		}
+	default:
+		return nil, false
+	}
+	return list, true
 }
 
 func values(texts []string) []any {

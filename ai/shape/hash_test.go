@@ -75,6 +75,11 @@ func TestHashVectors(t *testing.T) {
 			Risk: "infra", Secrets: []string{"b", "a", "b"}, Network: []any{"b.example", "a.example"}}),
 			`{"limits":{"spend":500000000,"turns":4},"network":["a.example","b.example"],"permissions":["execute:tool:acme/fetch","load:*:*"],"risk":"infra","secrets":["a","b"]}`},
 		{grants(shape.Grants{Network: "all"}), `{"network":"all"}`},
+		{grants(shape.Grants{Files: map[string]any{}}), `{}`},
+		{grants(shape.Grants{Files: map[string]any{"read": []any{}, "write": nil}}), `{}`},
+		{grants(shape.Grants{Files: map[string]any{"read": []any{"."}}}), `{"files":{"read":["."]}}`},
+		{grants(shape.Grants{Files: map[string]any{"read": []string{"docs/api", "src", "docs", "docs-old"}, "write": []any{"docs", ".", ".ai/outputs"}}, Risk: "write"}),
+			`{"files":{"read":["docs","docs-old","src"],"write":["."]},"risk":"write"}`},
 	} {
 		d, err := row.v.hash()
 		if err != nil || d != cas.Sum([]byte(row.text)) {
@@ -100,6 +105,12 @@ func TestHashErrors(t *testing.T) {
 		{shape.Grants{Network: "some"}, `network: expected "none", "all" or a list of hosts`},
 		{shape.Grants{Network: true}, `network: expected "none", "all" or a list of hosts`},
 		{shape.Grants{Network: []any{1}}, "network: a host that is no text"},
+		{shape.Grants{Files: []any{"."}}, "files: expected an object"},
+		{shape.Grants{Files: map[string]any{"read": "."}}, "files: expected lists of paths"},
+		{shape.Grants{Files: map[string]any{"write": []any{1}}}, "files: expected lists of paths"},
+		{shape.Grants{Files: map[string]any{"run": []any{"a"}}}, "files: expected read and write alone"},
+		{shape.Grants{Files: map[string]any{"read": []any{"../a"}}}, `files: path "../a": ".." is not a name`},
+		{shape.Grants{Files: map[string]any{"write": []string{"a", ".ai/tools"}}}, `files: ".ai/tools" is not to be written`},
 		{shape.Grants{Limits: map[string]any{"a": "\xff"}}, `json: text that is not UTF-8: "\xff"`},
 	} {
 		_, err := row.g.Hash()

@@ -499,8 +499,8 @@ func FuzzDiff(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x := &shape.Shape{Interface: shape.Interface{Input: before, Output: before}, Grants: shape.Grants{Limits: before, Network: before}, Examples: before}
-		y := &shape.Shape{Interface: shape.Interface{Input: after, Output: after}, Grants: shape.Grants{Limits: after, Network: after}, Examples: after}
+		x := &shape.Shape{Interface: shape.Interface{Input: before, Output: before}, Grants: shape.Grants{Limits: before, Network: before, Files: before}, Examples: before}
+		y := &shape.Shape{Interface: shape.Interface{Input: after, Output: after}, Grants: shape.Grants{Limits: after, Network: after, Files: after}, Examples: after}
 		if r := shape.Diff(x, x); len(r.Items) > 0 {
 			t.Fatalf("%s: %s", a, lines(r))
 		}

@@ -183,6 +183,7 @@ func TestClasses(t *testing.T) {
 		"config":       {func(p pack) { p.edit(tool, "https://api", "https://cdn") }, shape.Warning, "1 warning, 1 item changed, 1 file changed"},
 		"risk":         {func(p pack) { p.edit(tool, "risk: read", "risk: money") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
 		"less network": {func(p pack) { p.edit(tool, "network: [api.acme.example]\n", "") }, shape.Compatible, "1 item changed, 1 file changed"},
+		"more files":   {func(p pack) { p.edit(tool, "network: ", "files: {write: [docs]}\nnetwork: ") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
 		"more network": {func(p pack) { p.edit(tool, "[api.acme.example]", "all") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
 		"secret":       {func(p pack) { p.edit(tool, "[token]", "[token, key]") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},
 		"permission":   {func(p pack) { p.edit(tool, "acme.log", "acme.log2") }, shape.Breaking, "1 breaking, 1 item changed, 1 file changed"},

@@ -50,8 +50,9 @@ type showAnswer struct {
 	Risk        string          `json:"risk,omitempty"`
 	Network     string          `json:"network,omitempty"`
 	Secrets     []string        `json:"secrets"`
-	Interface   string          `json:"interface"` // hash of what it takes and gives; empty if it isn't run
-	Grants      string          `json:"grants"`    // hash of what it wants to be allowed
+	Files       *filesLine      `json:"files,omitempty"` // of a tool
+	Interface   string          `json:"interface"`       // hash of what it takes and gives; empty if it isn't run
+	Grants      string          `json:"grants"`          // hash of what it wants to be allowed
 	Chain       []chainLine     `json:"chain"`
 	ChainError  string          `json:"chain_error,omitempty"`
 	Tree        *treeLine       `json:"tree,omitempty"`
@@ -72,6 +73,12 @@ type chainLine struct {
 	Reason  string `json:"reason"`
 	words   string
 	short   string
+}
+
+// filesLine is the paths of the project that a tool touches.
+type filesLine struct {
+	Read  []string `json:"read"`
+	Write []string `json:"write"`
 }
 
 // treeLine is the other files of a tool.
@@ -206,6 +213,7 @@ func (s *showAnswer) fields(m *model.Model) {
 		permissions = m.Tool.Permissions
 		s.Risk, s.Network = m.Tool.Risk.String(), m.Tool.Network.String()
 		s.Secrets = append(s.Secrets, m.Tool.Secrets...)
+		s.Files = &filesLine{Read: append([]string{}, m.Tool.Files.Read...), Write: append([]string{}, m.Tool.Files.Write...)}
 	case m.Directive != nil:
 		permissions = m.Directive.Permissions
 	}
@@ -357,6 +365,10 @@ func (s *showAnswer) runs(rows *showRows) {
 		rows.add("risk", s.Risk)
 		rows.add("network", s.Network)
 		rows.add("secrets", strings.Join(s.Secrets, ", "))
+		if s.Files != nil {
+			rows.add("reads", strings.Join(s.Files.Read, ", "))
+			rows.add("writes", strings.Join(s.Files.Write, ", "))
+		}
 		rows.add("interface", s.Interface)
 		rows.add("grants", s.Grants)
 	}

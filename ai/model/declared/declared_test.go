@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // A found is what was read of a test's text, and what was wrong with it.
@@ -72,6 +73,11 @@ func TestLimits(t *testing.T) {
 		"{spend: [1]}":                  "line 6, column 17: Field 'limits.spend' must be a number, got list\n",
 		"{spend: 1000000.000000001}":    "line 6, column 17: Field 'limits.spend' must be <= 1000000, got 1000000.000000001\n",
 		"{turns: ''}":                   "line 6, column 17: Field 'limits.turns' must be an integer, got ''\n",
+		"{processes: 0}":                "line 6, column 21: Field 'limits.processes' must be >= 1, got 0\n",
+		"{cpu_seconds: 1.5}":            "line 6, column 23: Field 'limits.cpu_seconds' must be an integer, got 1.5\n",
+		"{memory_mib: 16777217}":        "line 6, column 22: Field 'limits.memory_mib' must be <= 16777216, got 16777217\n",
+		"{depth: -1}":                   "line 6, column 17: Field 'limits.depth' must be >= 0, got -1\n",
+		"{memory_mb: 5}":                "line 6, column 10: there is no limit 'memory_mb'; did you mean \"memory_mib\"?\n",
 		"{turn: 3}":                     "line 6, column 10: there is no limit 'turn'; did you mean \"turns\"?\n",
 		"3":                             "line 6, column 9: Field 'limits' must be an object, got int\n",
 		"{turns: 1e999}":                "line 6, column 17: Field 'limits.turns' is a number that is out of range: 1e999\n",
@@ -80,6 +86,18 @@ func TestLimits(t *testing.T) {
 		m := readTool(t, "executor_id: x\nlimits: "+text)
 		if got := m.problems; got != want {
 			t.Errorf("%s: got\n%swant\n%s", text, got, want)
+		}
+	}
+	m = readTool(t, "executor_id: x\nlimits: {written_mib: 1, processes: 1000000, max_output_mib: '1048576', open_files: 2e1, memory_mib: 16777216, cpu_seconds: 315360000, depth: 0}\n")
+	if got, want := m.problems+fmt.Sprint(Plain(m.tool.Limits)), "map[cpu_seconds:315360000 depth:0 memory_mib:16777216 open_files:20 output_mib:1048576 processes:1000000 written_mib:1]"; got != want {
+		t.Errorf("got %s", got)
+	}
+	for _, rule := range toolLimits[:len(toolLimits)-len(commonLimits)] {
+		if n, ok := Limit(m.tool.Limits, rule.name); !ok || n < 1 {
+			t.Errorf("%s: got %d", rule.name, n)
+		}
+		if got, want := readDirective(t, "version: 1.0.0\nlimits: {"+rule.name+": 3}\n").problems, "line 3, column 10: there is no limit '"+rule.name+"'\n"; !strings.HasPrefix(got, want[:len(want)-1]) {
+			t.Errorf("a directive's: %s", got)
 		}
 	}
 	if m := readTool(t, "executor_id: x\nlimits: {}\n"); m.invalid || m.tool.Limits != nil || m.tool.Grants().Limits != nil {
@@ -116,6 +134,21 @@ func TestRisk(t *testing.T) {
 	if got := readTool(t, "executor_id: null\nrisk: read\neffects: [network]\n").problems; got != "warning: line 6, column 7: the risk is declared as read, the effects as write\n" {
 		t.Errorf("got %s", got)
 	}
+	for text, want := range map[string]string{
+		"risk: read":                   "warning: line 5, column 16: the risk is read, and files are written\n",
+		"effects: [none]":              "warning: line 5, column 16: the risk is read, and files are written\n",
+		"pure: true":                   "line 5, column 16: a tool that is pure writes no files\n",
+		"pure: true\nrisk: read":       "line 5, column 16: a tool that is pure writes no files\n",
+		"risk: write":                  "",
+		"tags: [says nothing of risk]": "",
+	} {
+		if got := readTool(t, "files: {write: [docs]}\nexecutor_id: null\n"+text+"\n").problems; got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+	if got := readTool(t, "files: {read: [docs], write: []}\nexecutor_id: null\npure: true\n").problems; got != "" {
+		t.Errorf("got %s", got)
+	}
 	if got := Risk(9).String(); got != "risk 9" {
 		t.Errorf("got %s", got)
 	}
@@ -145,6 +178,70 @@ func TestNetworkAndSecrets(t *testing.T) {
 	}
 	if m := readTool(t, "executor_id: null\nsecrets: [b, a, b]\n"); fmt.Sprint(m.tool.Secrets) != "[a b]" || m.invalid {
 		t.Errorf("got %v", m.tool.Secrets)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	for text, want := range map[string]string{
+		"null":                    "[] [] null",
+		"{}":                      "[] [] null",
+		"{read: [], write: null}": "[] [] null",
+		"{read: [.]}":             `["."] [] {"read":["."]}`,
+		"{read: [b/c, ., a], write: [docs/api, a b, docs, docs-old, docs]}":             `["."] ["a b" "docs" "docs-old"] {"read":["."],"write":["a b","docs","docs-old"]}`,
+		"{read: [.ai, rye.lock, .gitattributes], write: [., .ai/outputs/x, .aii, é/ü]}": `[".ai" ".gitattributes" "rye.lock"] ["."] {"read":[".ai",".gitattributes","rye.lock"],"write":["."]}`,
+		"{write: [.ai/outputs, .ai/outputs/x, .gitignore, sub/rye.lock]}":               `[] [".ai/outputs" ".gitignore" "sub/rye.lock"] {"write":[".ai/outputs",".gitignore","sub/rye.lock"]}`,
+		"all":       "line 6, column 8: Field 'files' must be an object, got str\n",
+		"{read: .}": "line 6, column 15: Field 'files.read' must be an array, got str\n",
+		"{red: []}": "line 6, column 9: Field 'files.red' is unknown; did you mean \"read\"?\n",
+		"{read: [3, /a, a/../b, ./a, a/, '', 'a\\b', con, 'C:/x', ~/x]}": `line 6, column 16: Field 'files.read[0]' must be a string, got int
+line 6, column 19: Field 'files.read[1]' is no path below the root of the project, as in docs, docs/api.md or ".": path "/a" is absolute, expected a relative path
+line 6, column 23: Field 'files.read[2]' is no path below the root of the project, as in docs, docs/api.md or ".": path "a/../b": ".." is not a name
+line 6, column 31: Field 'files.read[3]' is no path below the root of the project, as in docs, docs/api.md or ".": path "./a": "." is not a name
+line 6, column 36: Field 'files.read[4]' is no path below the root of the project, as in docs, docs/api.md or ".": path "a/" has an empty segment
+line 6, column 40: Field 'files.read[5]' is no path below the root of the project, as in docs, docs/api.md or ".": path "" is empty
+line 6, column 44: Field 'files.read[6]' is no path below the root of the project, as in docs, docs/api.md or ".": path "a\\b" has '\\' in it, which some systems don't allow in a name
+line 6, column 51: Field 'files.read[7]' is no path below the root of the project, as in docs, docs/api.md or ".": path "con" is a device on Windows
+line 6, column 56: Field 'files.read[8]' is no path below the root of the project, as in docs, docs/api.md or ".": path "C:/x": "C:" has ':' in it, which some systems don't allow in a name
+`,
+		"{write: [.ai, .ai/tools, .ai/outputsx, .AI/outputs, .ai/Outputs, .Git, .git/config, Rye.lock, rye.yaml]}": `line 6, column 17: Field 'files.write[0]' is '.ai', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+line 6, column 22: Field 'files.write[1]' is '.ai/tools', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+line 6, column 33: Field 'files.write[2]' is '.ai/outputsx', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+line 6, column 47: Field 'files.write[3]' is '.AI/outputs', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+line 6, column 60: Field 'files.write[4]' is '.ai/Outputs', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+line 6, column 73: Field 'files.write[5]' is no path below the root of the project, as in docs, docs/api.md or ".": path ".Git" is the directory of a git repository
+line 6, column 79: Field 'files.write[6]' is no path below the root of the project, as in docs, docs/api.md or ".": path ".git/config": ".git" is the directory of a git repository
+line 6, column 92: Field 'files.write[7]' is 'Rye.lock', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+line 6, column 102: Field 'files.write[8]' is 'rye.yaml', and tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml
+`,
+	} {
+		m := readTool(t, "executor_id: null\nfiles: "+text+"\n")
+		grant, err := jcs.Append(nil, m.tool.Grants().Files)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := fmt.Sprintf("%q %q %s", m.tool.Files.Read, m.tool.Files.Write, grant)
+		if m.invalid {
+			got = m.problems
+		}
+		if got != want {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
+
+func TestManyFiles(t *testing.T) {
+	list := func(n int) string {
+		paths := make([]string, n)
+		for i := range paths {
+			paths[i] = fmt.Sprintf("d%02d", i)
+		}
+		return "executor_id: null\nfiles: {read: [" + strings.Join(paths, ", ") + "]}\n"
+	}
+	if m := readTool(t, list(64)); m.invalid || len(m.tool.Files.Read) != 64 {
+		t.Errorf("got %d paths, %s", len(m.tool.Files.Read), m.problems)
+	}
+	if m := readTool(t, list(65)); m.tool.Files.Read != nil || m.problems != "line 6, column 15: Field 'files.read' must have at most 64 entries, got 65\n" {
+		t.Errorf("got %d paths, %s", len(m.tool.Files.Read), m.problems)
 	}
 }
 
@@ -293,7 +390,7 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 	if got := fmt.Sprint(face.Output); got != "map[properties:map[yy:map[] z:map[description:Last type:string]] required:[yy z] type:object]" {
 		t.Errorf("got %s", got)
 	}
-	if got := fmt.Sprint(d.directive.Grants()); got != "{[execute:tool:a/b search:*:*] map[turns:3]  [] <nil>}" {
+	if got := fmt.Sprint(d.directive.Grants()); got != "{[execute:tool:a/b search:*:*] map[turns:3]  [] <nil> <nil>}" {
 		t.Errorf("got %s", got)
 	}
 	if face := readDirective(t, "version: 1.0.0").directive.Interface(); face.Input != nil || face.Output != nil {

@@ -45,7 +45,7 @@ func ReadDirective(r *fields.Reader) *Directive {
 	d := &reader{r}
 	x := &Directive{
 		Name: d.Text("name"), Version: d.Version(), Description: d.Text("description"), Category: d.Text("category"), Author: d.Text("author"),
-		Model: d.Object("model"), Limits: d.limits(), Permissions: d.permissions(),
+		Model: d.Object("model"), Limits: d.limits(commonLimits), Permissions: d.permissions(),
 	}
 	for i, v := range d.objects("hooks") {
 		x.Hooks = append(x.Hooks, d.hook(fmt.Sprintf("hooks[%d]", i), v))

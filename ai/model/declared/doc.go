@@ -9,12 +9,17 @@
 //	limits             turns, tokens, spawns, depth; spend in dollars with up to 9 decimals; duration_seconds with up to
 //	                   6; "max_" before any of them means the same and may not say another number; numbers may be
 //	                   texts; spend_currency is USD. Depth is at most 1000, turns, spawns and spend 10^6, tokens 10^12,
-//	                   a duration ten years
+//	                   a duration ten years. Of tools also, from 1 on: memory_mib and written_mib, at most 2^24,
+//	                   output_mib 2^20, cpu_seconds ten years, processes and open_files 10^6
 //	risk               read < write < infra < money < destructive; if absent that of the worst effect; pure alone is
 //	                   read; a tool that says nothing is destructive
 //	effects            none, pure, compute, filesystem-read are read; filesystem, filesystem-write, network, http, io
 //	                   write; system, process infra; the risks by their own names; all others are destructive
 //	network            none, all, or hosts, as in api.example.com, "*.example.com:443"
+//	files              read, write: at most 64 paths each (package portable) below the root of the project, or "." for all
+//	                   of it; that of a directory is that of everything in it. What is written may be read. Of .ai
+//	                   only .ai/outputs is written, and never .git, rye.lock or rye.yaml: "." leaves them out. A tool
+//	                   that is pure writes nothing; of one whose risk is read it is a warning
 //	secrets            names of letters, digits, . _ -
 //	input_schema, output_schema, error_schema, config_schema
 //	                   JSON Schemas: objects whose known keywords have values of the right types, at most 32 deep
@@ -26,6 +31,6 @@
 //	inputs, outputs    of a tool names; of a directive objects with name, type, required, default, description
 //	hooks              of a directive: objects with event or id; the rest is for those who run them
 //
-// An entry of anchor, verify_deps, child_constraints or limits that isn't known is a problem, not ignored: nobody would
+// An entry of anchor, verify_deps, child_constraints, limits or files that isn't known is a problem, not ignored: nobody would
 // keep what it promises. Limits are exact decimals and never go through a double; written back, each has one form.
 package declared

@@ -12,38 +12,49 @@ import (
 type limitRule struct {
 	name   string
 	places int    // decimals that it may have
+	least  string // the smallest that it may be
 	most   string // the largest that it may be
 }
 
-// limitRules are the limits, in the order of their names. What they may be at most keeps sums of many within an int64, and
-// every one of them exact as a double.
-var limitRules = [...]limitRule{
-	{"depth", 0, "1000"},
-	{"duration_seconds", 6, "315360000"}, // ten years
-	{"spawns", 0, "1000000"},
-	{"spend", 9, "1000000"},
-	{"tokens", 0, "1000000000000"},
-	{"turns", 0, "1000000"},
+// commonLimits are those of directives and tools. What limits may be at most keeps sums of many within an int64, those in
+// MiB in bytes as well, and every one of them exact as a double.
+var commonLimits = []limitRule{
+	{"depth", 0, "0", "1000"},
+	{"duration_seconds", 6, "0", "315360000"}, // ten years
+	{"spawns", 0, "0", "1000000"},
+	{"spend", 9, "0", "1000000"},
+	{"tokens", 0, "0", "1000000000000"},
+	{"turns", 0, "0", "1000000"},
 }
+
+// toolLimits are those of tools: what a process may use, and the common ones. A process that may use nothing is none.
+var toolLimits = append([]limitRule{
+	{"cpu_seconds", 0, "1", "315360000"},
+	{"memory_mib", 0, "1", "16777216"}, // 16 TiB
+	{"open_files", 0, "1", "1000000"},
+	{"output_mib", 0, "1", "1048576"}, // 1 TiB
+	{"processes", 0, "1", "1000000"},
+	{"written_mib", 0, "1", "16777216"},
+}, commonLimits...)
 
 const currencyField = "spend_currency"
 
-func limitNames() []string {
-	names := make([]string, 0, len(limitRules)+1)
-	for _, rule := range limitRules {
+func limitNames(rules []limitRule) []string {
+	names := make([]string, 0, len(rules)+1)
+	for _, rule := range rules {
 		names = append(names, rule.name)
 	}
 	return append(names, currencyField)
 }
 
-// Limit returns one of the normalised limits of a model: depth, spawns, tokens and turns as they are, spend in
-// nano-dollars, duration_seconds in microseconds. There is no limit where it isn't ok.
+// Limit returns one of the normalised limits of a model: spend in nano-dollars, duration_seconds in microseconds, all others
+// as they are. There is no limit where it isn't ok.
 func Limit(limits *value.Value, name string) (n int64, ok bool) {
 	v := limits.Get(name)
 	if v.IsNull() {
 		return 0, false
 	}
-	for _, rule := range limitRules {
+	for _, rule := range toolLimits {
 		if rule.name == name {
 			if d, good := fields.ParseDecimal(v.Text); good {
 				return d.Scaled(rule.places)
@@ -55,7 +66,7 @@ func Limit(limits *value.Value, name string) (n int64, ok bool) {
 
 // limits returns the limits under their own names, in the order of these, each written in the one way there is. "max_"
 // may stand before a name, and a number may be a text. nil means that there are none.
-func (d *reader) limits() *value.Value {
+func (d *reader) limits(rules []limitRule) *value.Value {
 	given := d.Object("limits")
 	if given == nil {
 		return nil
@@ -72,12 +83,12 @@ func (d *reader) limits() *value.Value {
 			d.currency(e.Value)
 			continue
 		}
-		at := slices.IndexFunc(limitRules[:], func(r limitRule) bool { return r.name == name })
+		at := slices.IndexFunc(rules, func(r limitRule) bool { return r.name == name })
 		if at < 0 {
-			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "there is no limit %s%s", fields.Single(e.Key), fields.Suggest(name, limitNames()))
+			d.Add(e.At, false, "limits."+fields.Clip(e.Key), "there is no limit %s%s", fields.Single(e.Key), fields.Suggest(name, limitNames(rules)))
 			continue
 		}
-		v := d.limit("limits."+e.Key, e.Value, limitRules[at])
+		v := d.limit("limits."+e.Key, e.Value, rules[at])
 		if v == nil {
 			continue
 		}
@@ -132,10 +143,11 @@ func (d *reader) limit(path string, v *value.Value, rule limitRule) *value.Value
 		d.Once(v, path, "Field '%s' must be %s, got %s", path, what, got)
 		return nil
 	}
+	least, _ := fields.ParseDecimal(rule.least)
 	most, _ := fields.ParseDecimal(rule.most)
 	switch _, exact := n.Scaled(rule.places); {
-	case n.Sign() < 0:
-		d.Once(v, path, "Field '%s' must be >= 0, got %s", path, fields.Clip(text))
+	case n.Compare(least) < 0:
+		d.Once(v, path, "Field '%s' must be >= %s, got %s", path, rule.least, fields.Clip(text))
 	case n.Compare(most) > 0:
 		d.Once(v, path, "Field '%s' must be <= %s, got %s", path, rule.most, fields.Clip(text))
 	case !exact && rule.places == 0:

@@ -33,6 +33,7 @@ type Tool struct {
 	Permissions []capability.Capability
 	Limits      *value.Value // normalised, see Limit; nil if there are none
 	Network     Network
+	Files       Files
 	Pure        bool
 	Secrets     []string // names
 	Tags        []string
@@ -129,13 +130,14 @@ func ReadTool(r *fields.Reader) *Tool {
 		Anchor: d.anchor(), VerifyDeps: d.verifyDeps(), ChildConstraints: d.Object("child_constraints"),
 		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
 		Examples: d.Fields.Get("examples"), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
-		Permissions: d.permissions(), Limits: d.limits(), Network: d.network(), Pure: d.Bool("pure", d.Fields.Get("pure")),
+		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Pure: d.Bool("pure", d.Fields.Get("pure")),
 		Secrets: d.secrets(), Tags: d.Words("tags"),
 	}
 	d.executor(t)
 	d.envConfig(t.EnvConfig)
 	t.Constraints = d.constraints(t.ChildConstraints)
 	t.Risk = d.risk(t.Pure)
+	d.writes(t)
 	return t
 }
 
@@ -335,7 +337,7 @@ func (t *Tool) Interface() shape.Interface {
 
 // Grants returns what a tool wants to be allowed.
 func (t *Tool) Grants() shape.Grants {
-	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(), Secrets: t.Secrets}
+	g := shape.Grants{Permissions: Canonical(t.Permissions), Limits: Plain(t.Limits), Risk: t.Risk.String(), Secrets: t.Secrets, Files: t.Files.grant()}
 	switch {
 	case t.Network.All:
 		g.Network = "all"

@@ -25,7 +25,9 @@ __network__ = ["example.com", "api.example.com:443"]
 __secrets__ = ["acme-token"]
 __tags__ = ("web", "fetch")
 __permissions__ = ["rye.execute.tool.acme.parse", "rye.search.tool.acme.*"]
-__limits__ = {"duration_seconds": 30, "max_spend": "1.50"}
+__limits__ = {"duration_seconds": 30, "max_spend": "1.50", "memory_mib": 512, "max_open_files": "64"}
+__files__ = {"read": ["docs", "docs/api", ".ai/knowledge"], "write": (".ai/outputs/fetch", "docs/pages")}
+FILES = 3
 _private = 1
 retries = 3
 

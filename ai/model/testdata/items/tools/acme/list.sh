@@ -6,5 +6,7 @@
 # category: acme
 # description: List files
 # pure: true
+# files: {read: [., src]}
+# limits: {processes: 4, max_written_mib: 1}
 # ---
 ls "$1"

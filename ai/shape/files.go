@@ -1,0 +1,141 @@
+package shape
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// whole is the path of everything in a project.
+const whole = "."
+
+// Writable reports whether an item may ask to write a path of a project. What rye and git go by is nobody's to write:
+// .ai apart from its outputs, .git, rye.lock and rye.yaml, in whatever case. "." is writable and means all but these.
+func Writable(path string) bool {
+	first, rest, _ := strings.Cut(path, "/")
+	switch portable.Fold(first) {
+	case ".ai":
+		below, found := strings.CutPrefix(rest, "outputs")
+		return first == ".ai" && found && (below == "" || below[0] == '/')
+	case ".git", "rye.lock", "rye.yaml":
+		return false
+	}
+	return true
+}
+
+// Outermost returns the paths that aren't below others of them, sorted, each once.
+func Outermost(paths []string) []string {
+	all := sorted(paths)
+	return slices.DeleteFunc(slices.Clone(all), func(p string) bool {
+		if i := strings.LastIndexByte(p, '/'); i >= 0 {
+			return within(all, p[:i])
+		}
+		return p != whole && within(all, whole)
+	})
+}
+
+// within reports whether one of the sorted paths is the path or has it below.
+func within(paths []string, path string) bool {
+	for {
+		if _, found := slices.BinarySearch(paths, path); found {
+			return true
+		}
+		if path == whole {
+			return false
+		}
+		path = path[:max(0, strings.LastIndexByte(path, '/'))]
+		if path == "" {
+			path = whole
+		}
+	}
+}
+
+// files is which paths of a project may be read and written, in each list the outermost.
+type files struct{ read, write []string }
+
+func filesOf(v any) (f files, err error) {
+	lists, ok := v.(map[string]any)
+	if v != nil && !ok {
+		return f, &GrantsError{"files", "expected an object"}
+	}
+	for _, name := range slices.Sorted(maps.Keys(lists)) {
+		var paths []string
+		if paths, ok = texts(lists[name]); !ok {
+			return f, &GrantsError{"files", "expected lists of paths"}
+		}
+		for _, p := range paths {
+			if err := portable.Check(p); p != whole && err != nil {
+				return f, &GrantsError{"files", err.Error()}
+			}
+		}
+		switch name {
+		case "read":
+			f.read = Outermost(paths)
+		case "write":
+			if i := slices.IndexFunc(paths, func(p string) bool { return !Writable(p) }); i >= 0 {
+				return f, &GrantsError{"files", fmt.Sprintf("%q is not to be written", paths[i])}
+			}
+			f.write = Outermost(paths)
+		default:
+			return f, &GrantsError{"files", "expected read and write alone"}
+		}
+	}
+	return f, nil
+}
+
+// value returns the files as JSON, nil for none.
+func (f files) value() any {
+	lists := map[string]any{}
+	if len(f.read) > 0 {
+		lists["read"] = values(f.read)
+	}
+	if len(f.write) > 0 {
+		lists["write"] = values(f.write)
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	return lists
+}
+
+// covers reports whether f reads everything that o reads, and writes everything that o writes. What is written is read
+// too. Paths are compared as they are written.
+func (f files) covers(o files) bool {
+	for _, p := range o.write {
+		if !within(f.write, p) {
+			return false
+		}
+	}
+	for _, p := range o.read {
+		written := p != whole && Writable(p) && within(f.write, p)
+		if !written && !within(f.read, p) {
+			return false
+		}
+	}
+	return true
+}
+
+func diffFiles(before, after any) []Item {
+	const path = "/grants/files"
+	old, err := filesOf(before)
+	if err != nil {
+		return undecided(path, before, after)
+	}
+	now, err := filesOf(after)
+	if err != nil {
+		return undecided(path, before, after)
+	}
+	i := Item{Path: path, From: raw(old.value()), To: raw(now.value())}
+	switch {
+	case !old.covers(now):
+		i.Kind, i.Class = "files_widened", Breaking
+	case !now.covers(old):
+		i.Kind, i.Class = "files_narrowed", Compatible
+	default:
+		return nil
+	}
+	return []Item{i}
+}
