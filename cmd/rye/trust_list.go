@@ -30,6 +30,7 @@ type trustListAnswer struct {
 	Revoked  []revokedLine  `json:"revoked"`
 	Lists    []listLine     `json:"lists"`
 	Override []string       `json:"override"` // globs over protected names that a project may replace
+	Inside   []string       `json:"inside"`   // hosts that may be inside the user's network wherever a project names them
 }
 
 type trustKeyLine struct {
@@ -96,7 +97,8 @@ func (*trustListRun) run(_ context.Context, a *app) (answer, error) {
 	}
 	s := au.side.Policy.Sections()
 	ans := trustListAnswer{Policy: au.path, ID: id, Origin: au.origin, Keys: []trustKeyLine{},
-		Rules: []ruleLine{}, Digests: []digestLine{}, Revoked: []revokedLine{}, Lists: []listLine{}, Override: append([]string{}, s.Override...)}
+		Rules: []ruleLine{}, Digests: []digestLine{}, Revoked: []revokedLine{}, Lists: []listLine{}, Override: append([]string{}, s.Override...),
+		Inside: append([]string{}, s.Inside...)}
 	for _, k := range s.Keys {
 		l := newTrustKeyLine(k, a.now())
 		for _, r := range s.Revoked {
@@ -189,11 +191,15 @@ func (l trustListAnswer) text(t *terminal) {
 	section("digests", digests)
 	section("revoked", revoked)
 	section("lists", lists)
-	var override [][]string
-	for _, o := range l.Override {
-		override = append(override, []string{"  " + o})
+	section("override", lines(l.Override))
+	section("inside", lines(l.Inside))
+}
+
+func lines(words []string) (rows [][]string) {
+	for _, w := range words {
+		rows = append(rows, []string{"  " + w})
 	}
-	section("override", override)
+	return rows
 }
 
 func (l listLine) row() []string {

@@ -22,7 +22,7 @@ func trustRemoveCommand() command {
 
 type trustRemoveRun struct {
 	Entry string `arg:"" help:"A key's name, or what stands in the section that --from names."`
-	From  string `enum:"keys,names,digests,revoked,lists,override,grants" default:"keys" help:"The section of the policy: ${enum}."`
+	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants" default:"keys" help:"The section of the policy: ${enum}."`
 }
 
 func (c *trustRemoveRun) complete(_ context.Context, a *app, _, _ string) []candidate {

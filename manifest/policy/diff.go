@@ -102,6 +102,9 @@ func (p *Policy) facts() map[place]string {
 	for _, g := range s.Override {
 		add("override", g, "", "may be replaced")
 	}
+	for _, h := range s.Inside {
+		add("inside", h, "", "may be asked")
+	}
 	for _, g := range s.Grants {
 		add("grants", g.Glob, "", set(g.Allow))
 	}
@@ -122,6 +125,7 @@ func (p *Policy) execFacts(add func(section, entry, field, text string)) {
 	if e.Audit {
 		add("exec", "", "audit", "required")
 	}
+	add("exec", "", "dotenv", e.DotEnv.String())
 	if p.sections.Secrets != nil {
 		add("exec", "", "secrets", "named here alone")
 	}

@@ -34,6 +34,9 @@
 //	override:
 //	  - "tool:rye/web/search"
 //
+//	inside:
+//	  - bundles.acme.example
+//
 //	grants:
 //	  "tool:acme/**": [rye.execute.tool.acme.fetch]
 //
@@ -55,6 +58,8 @@
 //	revoked    "key:" and a fingerprint, or a digest → reason, date
 //	lists      name → from, key (the name of the one that signs it), max-age (7d, 36h), stale (refuse, warn)
 //	override   globs over protected names that a project may replace; counts in the root alone
+//	inside     hosts, with a port if it isn't 443, to which addresses in projects may lead although they are on this
+//	           machine or in a private network; counts in the root alone
 //	grants     glob → permission patterns
 //	exec       what execution must hold to (package floor), and secrets (name → globs)
 //

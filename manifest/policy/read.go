@@ -20,7 +20,7 @@ const (
 )
 
 // order is the order of sections in which a new one finds its place.
-var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "grants", "exec"}
+var order = []string{"rye", "keys", "names", "digests", "revoked", "lists", "override", "inside", "grants", "exec"}
 
 // read fills p from its tree and checks it.
 func (p *Policy) read() error {
@@ -39,13 +39,13 @@ func (p *Policy) read() error {
 		read func(*yamltree.Node) error
 	}{
 		{"keys", p.readKeys}, {"names", p.readRules}, {"digests", p.readDigests}, {"revoked", p.readRevoked},
-		{"lists", p.readLists}, {"override", p.readOverride}, {"grants", p.readGrants}, {"exec", p.readExec},
+		{"lists", p.readLists}, {"override", p.readOverride}, {"inside", p.readInside}, {"grants", p.readGrants}, {"exec", p.readExec},
 	} {
 		n := root.Get(section.name)
 		if n == nil {
 			continue
 		}
-		if want := yamltree.Mapping; section.name == "override" {
+		if want := yamltree.Mapping; section.name == "override" || section.name == "inside" {
 			if n.Shape != yamltree.List {
 				return n.Errorf("expected a list under %q", section.name)
 			}
@@ -258,6 +258,18 @@ func (p *Policy) readLists(section *yamltree.Node) error {
 func (p *Policy) readOverride(section *yamltree.Node) (err error) {
 	p.sections.Override, p.override, err = globList(section)
 	return err
+}
+
+func (p *Policy) readInside(section *yamltree.Node) (err error) {
+	if p.sections.Inside, err = section.ItemWords(); err != nil {
+		return err
+	}
+	for i, h := range p.sections.Inside {
+		if strings.HasPrefix(h, "*") || !floor.IsHost(h) {
+			return section.Kids[i].Errorf("%q is not a host, as in bundles.acme.example, 10.0.0.5 or \"acme.example:8443\"", clip(h))
+		}
+	}
+	return nil
 }
 
 func (p *Policy) readGrants(section *yamltree.Node) error {

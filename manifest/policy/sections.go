@@ -18,6 +18,7 @@ type Sections struct {
 	Revoked  []Revocation
 	Lists    []Source
 	Override []string // globs over the protected names that a project may replace
+	Inside   []string // hosts, some with a port, that may be inside the user's network wherever a project names them
 	Grants   []Grant
 	Exec     floor.Exec
 	Secrets  []Secret // in the section "exec"; nil when there is no word about them

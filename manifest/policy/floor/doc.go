@@ -8,6 +8,7 @@
 //	  network: [api.acme.example, "*.acme.example:443"]
 //	  toolchain: enforce
 //	  audit: required
+//	  dotenv: project
 //
 //	floor       the least sandbox for every item: none, limits (environment, directory, resource limits), landlock
 //	            (and rules over files and system calls), namespace (and namespaces of its own); each includes those
@@ -16,6 +17,8 @@
 //	network     the most that an item may reach, whatever it was granted: all, none, or hosts
 //	toolchain   record, or enforce: what executes is pinned too
 //	audit       on, or required: no execution without a record of it
+//	dotenv      none, or project: the variables in the project's .env are those of tools, too. A project's policy can
+//	            only say none
 //
 // A host is lower-case, "*." in front covers what is below it, and a port behind it leaves the others out.
 package floor

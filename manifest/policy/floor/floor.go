@@ -16,6 +16,7 @@ type Exec struct {
 	Network   Network // the most network
 	Enforce   bool    // toolchain: enforce
 	Audit     bool    // audit: required
+	DotEnv    DotEnv  // whether the project's .env counts
 }
 
 // A Level is a level of the sandbox; a higher one includes the lower.
@@ -34,6 +35,20 @@ var levels = []string{"", "none", "limits", "landlock", "namespace"}
 
 func (l Level) String() string { return levels[l] }
 
+// A DotEnv says whether variables come from the file .env of the project.
+type DotEnv uint8
+
+// The words for it.
+const (
+	DotEnvUnset   DotEnv = iota // as DotEnvNone for a root, nothing for a project
+	DotEnvNone                  // none
+	DotEnvProject               // project
+)
+
+var dotEnvs = []string{"", "none", "project"}
+
+func (d DotEnv) String() string { return dotEnvs[d] }
+
 // A Network is the most that an item may reach, whatever it was granted. The zero Network sets no bound.
 type Network struct {
 	Bound bool
@@ -42,7 +57,7 @@ type Network struct {
 
 // Read reads the section. Fields that are named here are for somebody else to read.
 func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
-	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit"}, others...)...); err != nil {
+	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv"}, others...)...); err != nil {
 		return e, err
 	}
 	for _, f := range []struct {
@@ -63,7 +78,12 @@ func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
 	if err != nil {
 		return e, err
 	}
+	dotEnv, err := n.Choice("dotenv", dotEnvs[1:]...)
+	if err != nil {
+		return e, err
+	}
 	e.Enforce, e.Audit = toolchain == "enforce", audit == "required"
+	e.DotEnv = DotEnv(max(0, slices.Index(dotEnvs, dotEnv)))
 	if net := n.Get("network"); net != nil {
 		if e.Network, err = readNetwork(net); err != nil {
 			return e, err
@@ -88,19 +108,24 @@ func readNetwork(n *yamltree.Node) (Network, error) {
 		return Network{}, err
 	}
 	for i, h := range hosts {
-		host, port, found := strings.Cut(strings.TrimPrefix(h, "*."), ":")
-		good := host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
-		for label := range strings.SplitSeq(host, ".") {
-			good = good && label != "" && label[0] != '-'
-		}
-		if found {
-			good = good && yamltree.IsNumber(port) && len(port) <= 5 && port[0] != '0'
-		}
-		if !good {
+		if !IsHost(h) {
 			return Network{}, n.Kids[i].Errorf("%s", fmt.Sprintf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", h[:min(len(h), 100)]))
 		}
 	}
 	return Network{Bound: true, Hosts: hosts}, nil
+}
+
+// IsHost reports whether a text is a host as Network has them.
+func IsHost(h string) bool {
+	host, port, found := strings.Cut(strings.TrimPrefix(h, "*."), ":")
+	good := host != "" && strings.Trim(host, "abcdefghijklmnopqrstuvwxyz0123456789.-") == ""
+	for label := range strings.SplitSeq(host, ".") {
+		good = good && label != "" && label[0] != '-'
+	}
+	if found {
+		good = good && yamltree.IsNumber(port) && len(port) <= 5 && port[0] != '0'
+	}
+	return good
 }
 
 // Narrow returns what holds under e, a root's, and p, a project's: never less strict than e.
@@ -109,13 +134,17 @@ func (e Exec) Narrow(p Exec) Exec {
 	if p.Strangers != Unset {
 		e.Strangers = max(cmp.Or(e.Strangers, Landlock), p.Strangers)
 	}
-	e.Network = e.Network.narrow(p.Network)
+	e.Network = e.Network.Narrow(p.Network)
 	e.Enforce = e.Enforce || p.Enforce
 	e.Audit = e.Audit || p.Audit
+	if p.DotEnv == DotEnvNone {
+		e.DotEnv = DotEnvNone
+	}
 	return e
 }
 
-func (n Network) narrow(o Network) Network {
+// Narrow returns what both allow.
+func (n Network) Narrow(o Network) Network {
 	switch {
 	case !o.Bound:
 		return n

@@ -27,12 +27,14 @@ func mustRead(t testing.TB, text string) Exec {
 
 func TestRead(t *testing.T) {
 	for text, want := range map[string]Exec{
-		"{}":                                                         {},
-		"{floor: none, strangers: namespace}":                        {Floor: None, Strangers: Namespace},
-		"{floor: limits, strangers: landlock}":                       {Floor: Limits, Strangers: Landlock},
-		"{network: all, toolchain: record}":                          {},
-		"{network: none, toolchain: enforce}":                        {Network: Network{Bound: true}, Enforce: true},
-		"{network: [], audit: required}":                             {Network: Network{Bound: true, Hosts: []string{}}, Audit: true},
+		"{}":                                   {},
+		"{dotenv: none}":                       {DotEnv: DotEnvNone},
+		"{dotenv: project}":                    {DotEnv: DotEnvProject},
+		"{floor: none, strangers: namespace}":  {Floor: None, Strangers: Namespace},
+		"{floor: limits, strangers: landlock}": {Floor: Limits, Strangers: Landlock},
+		"{network: all, toolchain: record}":    {},
+		"{network: none, toolchain: enforce}":  {Network: Network{Bound: true}, Enforce: true},
+		"{network: [], audit: required}":       {Network: Network{Bound: true, Hosts: []string{}}, Audit: true},
 		`{network: [a.x, "*.x", "b.x:443"], audit: on, secrets: {}}`: {Network: Network{Bound: true, Hosts: []string{"a.x", "*.x", "b.x:443"}}},
 	} {
 		got, err := read(text)
@@ -49,6 +51,7 @@ func TestRead(t *testing.T) {
 		"{strangers: [none]}":       "strangers",
 		"{toolchain: on}":           "record",
 		"{audit: off}":              "required",
+		"{dotenv: all}":             "none, project",
 		"{network: some}":           "expected all, none or a list of hosts",
 		"{network: {a: b}}":         "expected a list",
 		"{network: [A.x]}":          `"A.x" is not a host`,
@@ -99,10 +102,22 @@ func TestNarrow(t *testing.T) {
 		{"{toolchain: record}", "{toolchain: enforce}", "{toolchain: enforce}"},
 		{"{audit: required}", "{audit: on}", "{audit: required}"},
 		{"{}", "{audit: required}", "{audit: required}"},
+		{"{dotenv: project}", "{}", "{dotenv: project}"},
+		{"{dotenv: project}", "{dotenv: none}", "{dotenv: none}"},
+		{"{}", "{dotenv: project}", "{}"},
+		{"{dotenv: none}", "{dotenv: project}", "{dotenv: none}"},
 	} {
 		got, want := mustRead(t, c.root).Narrow(mustRead(t, c.project)), mustRead(t, c.want)
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s and %s: %+v, want %+v", c.root, c.project, got, want)
+		}
+	}
+}
+
+func TestDotEnvWords(t *testing.T) {
+	for i, word := range dotEnvs[1:] {
+		if e := mustRead(t, "{dotenv: "+word+"}"); e.DotEnv.String() != word || e.DotEnv != DotEnv(i+1) {
+			t.Errorf("%s is %d, %s", word, e.DotEnv, e.DotEnv)
 		}
 	}
 }
