@@ -1,0 +1,221 @@
+package proc
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Command is a program to start.
+type Command struct {
+	Path           string    // absolute
+	Args           []string  // what comes after the program's own name
+	Env            []string  // NAME=VALUE; all of it
+	Dir            string    // absolute; empty: the one that this process is in
+	Stdin          io.Reader // nil: empty
+	Stdout, Stderr io.Writer // nil: thrown away
+	Program        *os.File  // what is executed instead of what stands at Path now (Linux)
+
+	// For programs of ours that know what to do with them.
+	Extra   []*os.File                      // its files 3, 4, …
+	Attr    func(*syscall.SysProcAttr)      // changes how it is started
+	Started func(process *os.Process) error // is called when it runs; an error ends it
+}
+
+// An Exit tells how a program ended, and what it used, with those of its children that it waited for.
+type Exit struct {
+	Code   int    // its exit status; -1 if a signal ended it
+	Signal string // as in SIGKILL
+	Wall   time.Duration
+	CPU    time.Duration
+	MaxRSS int64 // bytes
+}
+
+// An ArgumentError says what of a command can't be passed to a program.
+type ArgumentError struct {
+	What   string // as in "argument 3", "variable PATH"
+	Reason string
+}
+
+func (e *ArgumentError) Error() string { return e.What + " " + e.Reason }
+
+// What the systems have room for: Linux takes 128 KiB for a string, and for all of them a quarter of the stack.
+const (
+	MaxArgument = 128<<10 - 1
+	MaxTotal    = 2<<20 - 64<<10
+)
+
+// lastOutput is how long Run waits for output when the program has ended and something still holds the pipe: what escaped,
+// or, when many are started at once, another that was forked and hasn't come to its own program yet.
+const lastOutput = 30 * time.Second
+
+// Check reports what of a command can't be passed on, as an *ArgumentError.
+func (c *Command) Check() error {
+	total := 0
+	one := func(s, format string, a ...any) error {
+		reason := ""
+		switch total += len(s) + 9; {
+		case strings.IndexByte(s, 0) >= 0:
+			reason = "has a NUL in it"
+		case len(s) > MaxArgument:
+			reason = fmt.Sprintf("has %d bytes; %d is the most for a program", len(s), MaxArgument)
+		case total > MaxTotal:
+			reason = fmt.Sprintf("is too much: arguments and variables have more than %d bytes", MaxTotal)
+		default:
+			return nil
+		}
+		return &ArgumentError{What: fmt.Sprintf(format, a...), Reason: reason}
+	}
+	if !filepath.IsAbs(c.Path) {
+		return &ArgumentError{What: fmt.Sprintf("the program %q", c.Path), Reason: "is not an absolute path"}
+	}
+	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
+		return &ArgumentError{What: fmt.Sprintf("the directory %q", c.Dir), Reason: "is not an absolute path"}
+	}
+	if err := errors.Join(one(c.Path, "the program's path"), one(c.Dir, "the directory")); err != nil {
+		return err
+	}
+	for i, a := range c.Args {
+		if err := one(a, "argument %d", i+1); err != nil {
+			return err
+		}
+	}
+	for i, v := range c.Env {
+		name, _, found := strings.Cut(v, "=")
+		if !found || name == "" {
+			return &ArgumentError{What: fmt.Sprintf("variable %d", i+1), Reason: "is not NAME=VALUE"}
+		}
+		if err := one(v, "variable %.100q", name); err != nil {
+			return err
+		}
+	}
+	if c.Program == nil {
+		return nil
+	}
+	var magic [2]byte
+	if n, _ := c.Program.ReadAt(magic[:], 0); string(magic[:n]) == "#!" {
+		return &ArgumentError{What: fmt.Sprintf("the program %q", c.Path), Reason: "is a script, whose interpreter is to be started"}
+	}
+	return nil
+}
+
+// Run runs a program to its end. That it exits with a status other than 0, or by a signal, is no error. If the
+// context ends first, the error is the context's cause, and the exit is there too.
+func Run(ctx context.Context, c Command) (*Exit, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, context.Cause(ctx)
+	}
+	cmd := &exec.Cmd{
+		Path: c.Path, Args: append([]string{c.Path}, c.Args...), Env: c.Env, Dir: c.Dir,
+		Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr, ExtraFiles: c.Extra, WaitDelay: lastOutput,
+	}
+	if cmd.Env == nil {
+		cmd.Env = []string{} // os/exec takes nil for this process's own
+	}
+	if c.Program != nil {
+		path, done, err := byDescriptor(c.Program)
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+		cmd.Path = path
+	}
+	cmd.SysProcAttr = attributes()
+	if c.Attr != nil {
+		c.Attr(cmd.SysProcAttr)
+	}
+	// The signal at our death is of the thread that started the program, which must last as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	keepFiles()
+	start := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	tree := &tree{cmd.Process}
+	over, watched := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(watched)
+		select {
+		case <-ctx.Done():
+			tree.kill()
+		case <-over:
+		}
+	}()
+	var refused error
+	if c.Started != nil {
+		if refused = c.Started(cmd.Process); refused != nil {
+			tree.kill()
+		}
+	}
+	err := tree.wait(cmd.Wait, func() {
+		close(over)
+		<-watched
+	})
+	if cmd.ProcessState == nil {
+		return nil, err
+	}
+	exit := exitOf(cmd.ProcessState)
+	exit.Wall = time.Since(start)
+	if _, ended := errors.AsType[*exec.ExitError](err); ended {
+		err = nil
+	}
+	switch {
+	case refused != nil:
+		return exit, refused
+	case ctx.Err() != nil:
+		return exit, context.Cause(ctx)
+	}
+	return exit, err
+}
+
+// maxAnswer is the most that an Asker reads.
+const maxAnswer = 1 << 20
+
+// An Asker runs helpers of the host for what they print.
+type Asker struct{}
+
+// Run returns what a program prints, at most 1 MiB. A program that says no is an error with the first of what it
+// complains about.
+func (Asker) Run(ctx context.Context, path string, args, env []string) ([]byte, error) {
+	var out, complaint head
+	out.room, complaint.room = maxAnswer, 500
+	exit, err := Run(ctx, Command{Path: path, Args: args, Env: env, Dir: filepath.Dir(path), Stdout: &out, Stderr: &complaint})
+	switch {
+	case err != nil:
+		return nil, err
+	case out.more:
+		return nil, fmt.Errorf("%s prints more than %d bytes", path, maxAnswer)
+	case exit.Signal != "":
+		return nil, fmt.Errorf("%s was ended by %s", path, exit.Signal)
+	case exit.Code != 0:
+		return nil, fmt.Errorf("%s exits with status %d: %q", path, exit.Code, strings.TrimSpace(complaint.kept.String()))
+	}
+	return out.kept.Bytes(), nil
+}
+
+// A head keeps the beginning of what is written to it. It is no bytes.Buffer, which would read by itself.
+type head struct {
+	kept bytes.Buffer
+	room int
+	more bool
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	keep := min(len(p), h.room-h.kept.Len())
+	h.kept.Write(p[:keep])
+	h.more = h.more || keep < len(p)
+	return len(p), nil
+}

@@ -1,0 +1,32 @@
+package sandbox_test
+
+import (
+	"testing"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// What a start costs: the program does nothing, and is this binary, so "bare" has a start of Go's runtime in it, and the others
+// two.
+func BenchmarkRun(b *testing.B) {
+	m := machine(b)
+	c := proc.Command{Path: self(b), Args: []string{tryWord, "nothing"}}
+	b.Run("bare", func(b *testing.B) {
+		for b.Loop() {
+			if _, err := proc.Run(b.Context(), c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	for l := floor.None; l <= floor.Namespace; l++ {
+		b.Run(l.String(), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := m.Run(b.Context(), sandbox.Spec{Level: l}, c); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,100 @@
+package sandbox_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// What is offered is kept, and named.
+func TestOffers(t *testing.T) {
+	m := machine(t)
+	o := m.Offers()
+	if len(o.Parts) != 4 || o.Best < floor.Limits {
+		t.Fatalf("%+v", o)
+	}
+	for _, p := range o.Parts {
+		if p.Name == "" || p.Works == (p.Why != "") || p.Works != (p.Version != "") {
+			t.Errorf("%+v", p)
+		}
+	}
+	for l := floor.None; l <= floor.Namespace; l++ {
+		out, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}})
+		if l > o.Best {
+			if missing, ok := errors.AsType[*sandbox.UnavailableError](err); !ok || missing.Level != l || len(missing.Missing) == 0 {
+				t.Errorf("%s: %v", l, err)
+			}
+			continue
+		}
+		if err != nil || out.Level != l || out.Exit.Code != 0 {
+			t.Errorf("%s: %+v, %v", l, out, err)
+			continue
+		}
+		for name, from := range map[string]floor.Level{"rlimits": floor.Limits, "seccomp": floor.Landlock, "netns": floor.Namespace, "pidns": floor.Namespace} {
+			if slices.Contains(out.Enforced, name) != (l >= from) {
+				t.Errorf("%s: %q", l, out.Enforced)
+			}
+		}
+	}
+}
+
+// Without a second stage nothing runs, and one that isn't one is found out.
+func TestNoStage(t *testing.T) {
+	c := proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}}
+	for name, words := range map[string][]string{
+		"none": nil, "not there": {"/no/such/stage"}, "another program": {self(t), tryWord, "nothing"}, "one that fails": {self(t), tryWord, "exit", "3"},
+	} {
+		m := sandbox.New(sandbox.Options{Self: words})
+		if o := m.Offers(); o.Best == floor.Namespace {
+			t.Errorf("%s: %+v", name, o)
+		}
+		for l := floor.None; l <= floor.Namespace; l++ {
+			if o, err := m.Run(t.Context(), sandbox.Spec{Level: l}, c); err == nil {
+				t.Errorf("%s, %s: %+v", name, l, o)
+			}
+		}
+	}
+}
+
+// However this binary is called, and wherever it went.
+func TestSelf(t *testing.T) {
+	m := sandbox.New(sandbox.Options{Self: []string{"/proc/self/exe", stageWord, ""}})
+	for l := floor.None; l <= floor.Namespace; l++ {
+		if o, said := attempt(t, m, sandbox.Spec{Level: l}, "nothing"); o.Exit.Code != 0 {
+			t.Errorf("%s: %+v, %s", l, o, said)
+		}
+	}
+}
+
+// What can't be passed on, or done, is said and nothing is started.
+func TestRefusals(t *testing.T) {
+	m := machine(t)
+	good := proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}}
+	for l := floor.None; l <= floor.Namespace; l++ {
+		c := good
+		c.Args = []string{"a\x00b"}
+		if _, err := m.Run(t.Context(), sandbox.Spec{Level: l}, c); !isArgument(err) {
+			t.Errorf("%s: %v", l, err)
+		}
+		c = good
+		c.Dir = "/no/such/dir"
+		_, err := m.Run(t.Context(), sandbox.Spec{Level: l}, c)
+		if start, ok := errors.AsType[*sandbox.StartError](err); !ok || start.Step != "enter the directory" || !strings.Contains(err.Error(), c.Path) {
+			t.Errorf("%s: %v", l, err)
+		}
+	}
+	_, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Landlock, Read: []string{"/proc/1"}}, good)
+	if _, ok := errors.AsType[*sandbox.SpecError](err); !ok {
+		t.Error(err)
+	}
+}
+
+func isArgument(err error) bool {
+	_, ok := errors.AsType[*proc.ArgumentError](err)
+	return ok
+}

@@ -1,0 +1,182 @@
+package sandbox
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// system is what programs need to start, read the clock and check a certificate. It holds nothing of any user, and of
+// /etc nothing that is only root's.
+var system = []string{
+	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
+	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/timezone",
+	"/etc/locale.alias", "/etc/locale.conf", "/etc/terminfo", "/etc/inputrc", "/etc/magic", "/etc/mime.types", "/etc/fonts",
+	"/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf",
+	"/etc/host.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
+	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies",
+	"/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted",
+	"/dev/random", "/dev/urandom", "/sys/devices/system/cpu",
+}
+
+// systemWrite are devices that keep nothing.
+var systemWrite = []string{"/dev/null", "/dev/zero", "/dev/full"}
+
+// facts are what of the machine's /proc tells about the machine alone. In namespaces of its own a program has all of its own /proc.
+var facts = []string{
+	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
+	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/version", "/proc/sys/kernel/cap_last_cap",
+	"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count",
+}
+
+// never are places that nobody may be given, nor what is above or below them.
+var never = []string{"/proc", "/sys", "/dev"}
+
+// A view is what of the tree of files a program gets: the nearest path that is listed decides.
+type view struct {
+	modes  map[string]int // of a path
+	listed []string
+	mounts bool // there is a namespace for mounts
+	rules  []rule
+	puts   []mount
+}
+
+// newView works out rules and mounts. Paths are clean, absolute, there, and without links.
+func newView(s Spec, mounts bool) (*view, error) {
+	v := &view{modes: map[string]int{}, mounts: mounts}
+	for _, l := range []struct {
+		paths []string
+		mode  int
+	}{{s.Read, readable}, {s.Write, writable}, {s.Deny, hidden}} {
+		for _, p := range l.paths {
+			if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
+				return nil, &SpecError{Path: p, Reason: "is no clean absolute path"}
+			}
+			switch {
+			case l.mode == hidden:
+			case p == "/" || slices.ContainsFunc(never, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
+				return nil, &SpecError{Path: p, Reason: "can't be given to a program"}
+			default:
+				real, err := filepath.EvalSymlinks(p)
+				if err != nil {
+					return nil, &SpecError{Path: p, Reason: "can't be given to a program: " + err.Error()}
+				}
+				if real != p {
+					return nil, &SpecError{Path: p, Reason: "leads through a link to " + real + ", which is what has to be named"}
+				}
+			}
+			v.modes[p] = l.mode
+		}
+	}
+	for _, p := range system {
+		v.add(p, false, true)
+	}
+	for _, p := range systemWrite {
+		v.add(p, true, true)
+	}
+	if mounts {
+		v.add("/proc", false, true)
+	} else {
+		for _, p := range facts {
+			v.add(p, false, true)
+		}
+	}
+	v.listed = slices.Sorted(maps.Keys(v.modes)) // those above before those below
+	for _, p := range v.listed {
+		if err := v.place(p); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (v *view) add(path string, write, system bool) {
+	v.rules = append(v.rules, rule{Path: []byte(path), Write: write, System: system})
+}
+
+// below returns what is listed below a path and isn't as it is.
+func (v *view) below(path string) (list []string) {
+	mode := v.modes[path]
+	for _, p := range v.listed {
+		if strings.HasPrefix(p, path+"/") && v.modes[p] != mode && (mode == writable || v.modes[p] == hidden) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// place gives one listed path.
+func (v *view) place(path string) error {
+	mode := v.modes[path]
+	if mode == hidden {
+		return nil
+	}
+	inside := v.below(path)
+	if v.mounts && mode == writable {
+		v.puts = append(v.puts, mount{Path: []byte(path), How: writable})
+	}
+	if len(inside) == 0 {
+		v.add(path, mode == writable, false)
+		return nil
+	}
+	if v.mounts && v.canMount(inside) {
+		v.add(path, mode == writable, false)
+		for _, p := range inside {
+			v.puts = append(v.puts, mount{Path: []byte(p), How: v.modes[p]})
+		}
+		return nil
+	}
+	// A rule holds for all that is below: so there is one for everything in the directory but the way to what is listed.
+	if mode == writable && !slices.ContainsFunc(inside, func(p string) bool { return v.modes[p] == hidden }) {
+		v.add(path, false, false)
+	}
+	return v.split(path, mode)
+}
+
+// canMount reports whether all of them are there, to mount over, and nothing is listed below what is hidden.
+func (v *view) canMount(inside []string) bool {
+	for _, p := range inside {
+		if real, err := filepath.EvalSymlinks(p); err != nil || real != p {
+			return false
+		}
+		if v.modes[p] != hidden {
+			continue
+		}
+		for other := range v.modes {
+			if strings.HasPrefix(other, p+"/") {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// maxSplit is how many entries of directories may have rules of their own.
+const maxSplit = 4096
+
+func (v *view) split(dir string, mode int) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return &SpecError{Path: dir, Reason: "can't be read: " + err.Error()}
+	}
+	for _, e := range entries {
+		p := filepath.Join(dir, e.Name())
+		if _, listed := v.modes[p]; listed || e.Type()&os.ModeSymlink != 0 {
+			continue
+		}
+		onTheWay := slices.ContainsFunc(v.listed, func(other string) bool { return strings.HasPrefix(other, p+"/") })
+		if onTheWay {
+			if err := v.split(p, mode); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(v.rules) > maxSplit {
+			return &SpecError{Path: dir, Reason: "has too many entries for some of them to be left out"}
+		}
+		v.add(p, mode == writable, false)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+//go:build peers
+
+package sandbox_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+const nobody = 65534
+
+// private returns a directory of nobody's, with this binary in it.
+func private(t *testing.T) (dir, program string) {
+	dir, err := os.MkdirTemp("/var/tmp", "rye-sandbox-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	data, err := os.ReadFile(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(dir, "sandbox.test")
+	if err := os.WriteFile(program, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, nobody, nobody); err != nil {
+		t.Fatal("this test is root's: ", err)
+	}
+	return dir, program
+}
+
+// All tests pass as an ordinary user too.
+func TestAsUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // they do that now
+	}
+	dir, program := private(t)
+	c := exec.Command(program, "-test.v", "-test.run", "^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork)$")
+	c.Dir = dir
+	c.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := c.CombinedOutput()
+	ran := strings.Count(string(out), "\n--- PASS: Test") + strings.Count(string(out), "\n--- FAIL: Test")
+	if err != nil || ran < 12 {
+		t.Errorf("%v, %d tests\n%s", err, ran, out)
+	}
+	if testing.Verbose() {
+		t.Logf("%s", out)
+	}
+}
+
+func TestThousand(t *testing.T) { many(t, 1000) }
+
+// A program that is somebody else's when it is executed isn't, in a sandbox.
+func TestSetuid(t *testing.T) {
+	_, program := private(t)
+	if err := os.Chown(program, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(program, 0o755|os.ModeSetuid); err != nil {
+		t.Fatal(err)
+	}
+	m := machine(t)
+	for l, want := range map[floor.Level]string{floor.None: "65534", floor.Limits: "65534", floor.Landlock: "0", floor.Namespace: "0"} {
+		var out strings.Builder
+		o, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: program, Args: []string{tryWord, "whoami"}, Stdout: &out})
+		if err != nil || out.String() != want {
+			t.Errorf("%s: %+v, %v, %q", l, o, err, out.String())
+		}
+	}
+}

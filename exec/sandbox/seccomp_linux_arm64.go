@@ -1,0 +1,9 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+const auditArch = unix.AUDIT_ARCH_AARCH64
+
+func foreign(*assembler) {}
+
+var deniedHere, changersHere []uint32

@@ -1,0 +1,179 @@
+package sandbox
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// How often the watch looks: soon, since much can be had in little time, and then less often.
+const (
+	firstLook = 5 * time.Millisecond
+	lastLook  = 50 * time.Millisecond
+)
+
+// A use is what all processes of a program use.
+type use struct {
+	threads int64
+	memory  int64 // what is theirs alone, and shared memory
+	cpu     time.Duration
+	written int64 // to disk, by the living and by the dead that somebody waited for
+}
+
+// watch ends the program when all its processes together use too much. What the kernel bounds for each of them, or in
+// a control group, it bounds without us.
+func (s *stage) watch(over <-chan struct{}) {
+	if s.Level < floor.Limits {
+		<-over
+		return
+	}
+	pause := firstLook
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	in := s.memoryDirs()
+	before := size(in)
+	for n := 0; ; n++ {
+		select {
+		case <-over:
+			s.note(s.look())
+			return
+		case <-timer.C:
+		}
+		u := s.look()
+		if n%10 == 9 {
+			u.written += size(in) - before
+		}
+		s.note(u)
+		switch l := s.Limits; {
+		case u.threads > int64(l.Processes):
+			s.end("processes")
+		case u.memory > l.Memory:
+			s.end("memory")
+		case u.cpu > l.CPU:
+			s.end("cpu")
+		case u.written > l.Written:
+			s.end("written")
+		}
+		pause = min(pause*3/2, lastLook)
+		timer.Reset(pause)
+	}
+}
+
+// memoryDirs lists what may be written and is kept in memory: nobody counts what goes there.
+func (s *stage) memoryDirs() (list []string) {
+	for _, r := range s.Rules {
+		var fs unix.Statfs_t
+		if path := string(r.Path); r.Write && !r.System && unix.Statfs(path, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// maxSeen is how many files of those are looked at; more are too many, if there weren't as many before.
+const maxSeen = 20_000
+
+// size adds up what files take up.
+func size(dirs []string) (total int64) {
+	seen := 0
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+			var st unix.Stat_t
+			if seen++; seen > maxSeen {
+				total += 1 << 40
+				return filepath.SkipAll
+			}
+			if unix.Lstat(path, &st) == nil {
+				total += st.Blocks * 512
+			}
+			return nil
+		})
+	}
+	return total
+}
+
+func (s *stage) note(u use) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.peak, s.wrote = max(s.peak, u.memory), max(s.wrote, u.written)
+}
+
+// look adds up what they use now.
+func (s *stage) look() (u use) {
+	me := os.Getpid()
+	pids := proc.Below(me)
+	if s.Spaces {
+		pids = pids[:0]
+		names, _ := os.ReadDir("/proc")
+		for _, n := range names {
+			if pid, err := strconv.Atoi(n.Name()); err == nil && pid != me {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	for _, pid := range pids {
+		dir := "/proc/" + strconv.Itoa(pid)
+		stat := fields(dir + "/stat")
+		u.threads += number(stat, 19)
+		u.cpu += ticks(number(stat, 13) + number(stat, 14) + number(stat, 15) + number(stat, 16))
+		u.memory += named(dir+"/status", "RssAnon:", "RssShmem:") << 10
+		counts, _ := os.ReadFile(dir + "/io")
+		u.written += wrote(counts)
+	}
+	mine := fields("/proc/self/stat")
+	u.cpu += ticks(number(mine, 15) + number(mine, 16))
+	var dead [512]byte
+	n, _ := s.io.ReadAt(dead[:], 0)
+	u.written += wrote(dead[:n])
+	return u
+}
+
+// wrote reads the counts of bytes that had to go to a disk, less those that were removed before they did.
+func wrote(counts []byte) int64 {
+	return sum(counts, "write_bytes:") - sum(counts, "cancelled_write_bytes:")
+}
+
+// ticks are hundredths of a second, on every Linux that Go runs on.
+func ticks(n int64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
+
+// fields reads a line of /proc/PID/stat. The name, which may hold anything, ends with its last bracket.
+func fields(path string) [][]byte {
+	data, _ := os.ReadFile(path)
+	at := bytes.LastIndexByte(data, ')')
+	if at < 0 {
+		return nil
+	}
+	return append([][]byte{nil, nil}, bytes.Fields(data[at+1:])...)
+}
+
+func number(list [][]byte, at int) int64 {
+	if at >= len(list) {
+		return 0
+	}
+	n, _ := strconv.ParseInt(string(list[at]), 10, 64)
+	return n
+}
+
+// named adds up the numbers that stand behind names at the beginning of lines of a file.
+func named(path string, names ...string) int64 {
+	data, _ := os.ReadFile(path)
+	return sum(data, names...)
+}
+
+func sum(data []byte, names ...string) (total int64) {
+	for line := range bytes.Lines(data) {
+		for _, name := range names {
+			if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
+				total += number(bytes.Fields(rest), 0)
+			}
+		}
+	}
+	return total
+}
