@@ -93,9 +93,9 @@ func (v *View) Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, 
 }
 
 // mayUse reports whether items of s may use those of o: its own, those of a lower level, and of system spaces those
-// that it requires.
+// that it requires. The one that is pinned and the one on disk are the same space.
 func (s *Space) mayUse(o *Space) bool {
-	if s == o || o.Level < s.Level {
+	if s == o || s.Label == o.Label && s.Level == o.Level || o.Level < s.Level {
 		return true
 	}
 	return o.Level == System && s.Level == System && (o.Builtin || slices.Contains(s.Requires, o.Label))

@@ -54,6 +54,13 @@
 // Whether the bytes of files are there isn't looked at. Objects names everything that a set needs, to be kept, copied
 // or asked for; reading what is missing is a *MissingError that says who needs it.
 //
+// # What Make holds to
+//
+// A bundle from a repository of git stays at the commit that is locked, while its branch or tag goes on: until it is to be
+// updated, rye.yaml names another place, revision or range, or the other bundles fit no version but a newer one. Where a
+// Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of programs
+// that aren't on this machine. Set.Program finds a line.
+//
 // # Drift
 //
 // A project goes on while it is pinned. Drift compares what the working tree has with what is pinned, for some items and

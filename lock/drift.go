@@ -73,14 +73,19 @@ type DriftOptions struct {
 	Pinned  *ai.View     // that the set's View made
 	Working *ai.View     // the working tree over what else there is
 	Admit   *ai.Admitter // of Working; says which files belong to a tool. KeepTrees makes it faster
+	User    bool         // the lock is the user's own, and the user's space is the working tree
 }
 
 // Drift tells what in the working tree isn't what is pinned, as far as some pinned items are concerned: of all, if none
 // is named. The differences are sorted by path, each path once. One that isn't pinned is a *NotLockedError.
 func (s *Set) Drift(ctx context.Context, o DriftOptions, refs ...model.Ref) ([]*Difference, error) {
 	d := &drift{Set: s, DriftOptions: o, folders: map[string]folder{}, seen: map[string]bool{}}
+	level := ai.Project
+	if d.from = file.FromProject; o.User {
+		level, d.from = ai.User, file.FromUser
+	}
 	for _, space := range o.Working.Spaces() {
-		if space.Level == ai.Project {
+		if space.Level == level {
 			d.space = space
 		}
 	}
@@ -116,7 +121,8 @@ func (s *Set) Drift(ctx context.Context, o DriftOptions, refs ...model.Ref) ([]*
 type drift struct {
 	*Set
 	DriftOptions
-	space *ai.Space // of the project in the working tree; nil if there is none
+	space *ai.Space // of the project in the working tree, or the user's; nil if there is none
+	from  string    // what pins call it
 
 	found  []*Difference
 	seen   map[string]bool // paths that are told of
@@ -200,13 +206,13 @@ func (d *drift) concerned(ctx context.Context, refs []model.Ref) ([]*file.Pin, e
 // pin looks at one pin, and returns the tool that it is in the working tree.
 func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t *tool) {
 	if d.space == nil {
-		if pin.From == file.FromProject {
+		if pin.From == d.from {
 			found = append(found, &Difference{Kind: Gone, Ref: pin.Ref, Path: pin.Path, Expected: pin.Digest})
 		}
 		return found, nil
 	}
 	own := ""
-	if pin.From == file.FromProject {
+	if pin.From == d.from {
 		own = pin.Path
 		var known cas.Digest
 		if t = d.tool(ctx, pin); t != nil {
@@ -393,7 +399,7 @@ func (d *drift) config(ctx context.Context) error {
 		if f.Space != d.space {
 			continue
 		}
-		if pin := d.Pin(f.Ref); pin == nil || pin.From != file.FromProject {
+		if pin := d.Pin(f.Ref); pin == nil || pin.From != d.from {
 			d.add(&Difference{Kind: Unpinned, Ref: f.Ref, Path: f.Path})
 		}
 	}

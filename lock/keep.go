@@ -24,7 +24,8 @@ type Keeper interface {
 // KeptRefs begins the names of what stores keep for locks. Behind it stand the first 16 digits of the digest of the
 // lock's path, and for the manifest of each bundle "/" and the digits of its id:
 //
-//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"
+//	locked/PLACE        the tree of all files that the lock names, with the path in the file "path"; and in "before" the
+//	                    tree of the lock that is still there, while one is being written in its place
 //	locked/PLACE/HEX    the document
 const KeptRefs = "locked/"
 
@@ -36,12 +37,35 @@ func keptRef(path string) string {
 // Keep makes a store keep the objects of the lock at a path, all of which it has, and no longer what the lock there
 // named before: the new ones have their names before the old ones lose theirs.
 func Keep(ctx context.Context, s Keeper, path string, objects []Object) error {
-	tree, err := keptTree(ctx, s, path, objects)
+	return keep(ctx, s, path, objects, false)
+}
+
+// KeepToo makes a store keep the objects of a lock that is about to stand at a path, all of which it has, besides those
+// of the lock that is there. Keep comes when it stands there: whoever dies between has lost neither.
+func KeepToo(ctx context.Context, s Keeper, path string, objects []Object) error {
+	return keep(ctx, s, path, objects, true)
+}
+
+func keep(ctx context.Context, s Keeper, path string, objects []Object, too bool) error {
+	name := keptRef(path)
+	old, err := documents(ctx, s, name)
 	if err != nil {
 		return err
 	}
-	name := keptRef(path)
-	old, err := documents(ctx, s, name)
+	var before cas.ID
+	if too {
+		if before, err = s.Ref(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		objects = slices.Clip(objects)
+		for _, d := range old {
+			id := cas.ID{Kind: cas.Document, Digest: d}
+			if !slices.ContainsFunc(objects, func(o Object) bool { return o.ID == id }) {
+				objects = append(objects, Object{ID: id})
+			}
+		}
+	}
+	tree, err := keptTree(ctx, s, path, objects, before)
 	if err != nil {
 		return err
 	}
@@ -82,7 +106,7 @@ func (s *Set) Hold(ctx context.Context, store Holder) (release func() error, err
 	if err != nil {
 		return nil, err
 	}
-	tree, err := keptTree(ctx, store, "", objects)
+	tree, err := keptTree(ctx, store, "", objects, cas.ID{})
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +160,7 @@ func KeptPath(ctx context.Context, s Keeper, ref string) (string, error) {
 const (
 	pathFile      = "path"
 	documentsFile = "documents"
+	beforeDir     = "before"
 	maxPath       = 64 << 10
 )
 
@@ -173,8 +198,8 @@ func documents(ctx context.Context, s Keeper, name string) (all []cas.Digest, er
 }
 
 // keptTree puts the tree of all files. It has a directory for each first byte of a digest, so that a lock that changed a
-// little shares nearly all of it with the one before.
-func keptTree(ctx context.Context, s Keeper, path string, objects []Object) (cas.ID, error) {
+// little shares nearly all of it with the one before. The tree that was there before is in it too, if there is one.
+func keptTree(ctx context.Context, s Keeper, path string, objects []Object, before cas.ID) (cas.ID, error) {
 	var files [256][]cas.Entry
 	var docs strings.Builder
 	for _, o := range objects {
@@ -201,6 +226,9 @@ func keptTree(ctx context.Context, s Keeper, path string, objects []Object) (cas
 			return cas.ID{}, err
 		}
 		root = append(root, cas.Entry{Name: name, Digest: d, Mode: cas.File, Size: int64(len(text))})
+	}
+	if before.Kind == cas.TreeKind {
+		root = append(root, cas.Entry{Name: beforeDir, Digest: before.Digest, Mode: cas.Dir})
 	}
 	for i, entries := range files {
 		if len(entries) == 0 {

@@ -2,6 +2,7 @@ package lock_test
 
 import (
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,17 +26,21 @@ func TestKeep(t *testing.T) {
 	}
 	defer store.Close()
 	ids := make([]cas.ID, len(objects))
-	for i, o := range objects {
-		ids[i] = o.ID
-		from, err := w.Get(t.Context(), o.ID)
-		if err != nil {
-			t.Fatal(err)
+	put := func() {
+		t.Helper()
+		for i, o := range objects {
+			ids[i] = o.ID
+			from, err := w.Get(t.Context(), o.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := store.Put(t.Context(), o.Kind, from); err != nil {
+				t.Fatal(err)
+			}
+			from.Close()
 		}
-		if _, err := store.Put(t.Context(), o.Kind, from); err != nil {
-			t.Fatal(err)
-		}
-		from.Close()
 	}
+	put()
 	lacking := func() int {
 		t.Helper()
 		for range 2 { // what one gc has seen unreachable, the next one removes
@@ -73,6 +78,35 @@ func TestKeep(t *testing.T) {
 	}
 	if found != 1 {
 		t.Errorf("%d refs are of the lock", found)
+	}
+	// While another lock is written in its place both are kept, a second time too; then the new one alone.
+	fewer := slices.DeleteFunc(slices.Clone(objects), func(o lock.Object) bool { return o.Kind != cas.Blob })[:1]
+	for range 2 {
+		if err := lock.KeepToo(t.Context(), store, path, fewer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := lacking(); n > 0 {
+		t.Errorf("%d objects of the lock that is there are gone", n)
+	}
+	if err := lock.Keep(t.Context(), store, path, fewer); err != nil {
+		t.Fatal(err)
+	}
+	want := len(ids) - 1
+	for _, id := range ids {
+		if id.Digest == cas.Sum(nil) {
+			want-- // the list of no documents has the same bytes
+		}
+	}
+	if n := lacking(); n != want {
+		t.Errorf("%d of %d objects are gone, want %d: the new lock names one", n, len(ids), want)
+	}
+	put()
+	if err := lock.Keep(t.Context(), store, path, objects); err != nil {
+		t.Fatal(err)
+	}
+	if n := lacking(); n > 0 {
+		t.Errorf("%d objects of the lock are gone", n)
 	}
 	release, err := set.Hold(t.Context(), store)
 	if err != nil {

@@ -57,8 +57,10 @@ type Request struct {
 	// more.
 	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
 	// Store is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept.
-	Store    closure.Store
-	Progress func(items int64)
+	Store closure.Store
+	// Toolchain finds the programs that are pinned too; nil: what the old lock says of programs stays.
+	Toolchain Toolchain
+	Progress  func(items int64)
 }
 
 // A Made is a lock that was made, and how.
@@ -69,6 +71,7 @@ type Made struct {
 	Closure    *closure.Closure
 	Bundles    []*bundle.Bundle    // in the order of Lock.Bundles
 	Resolution *resolve.Resolution // nil where the versions of the old lock were as they should be
+	Unfound    []error             // programs that aren't on this machine
 }
 
 // Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can
@@ -103,9 +106,13 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	if r.User {
 		bundles = m.reached(bundles)
 	}
+	programs, err := r.toolchain(ctx, m, view)
+	if err != nil {
+		return nil, err
+	}
 	m.Lock = &file.Lock{
 		Requires: r.Project.Requires, Bundles: bundles, Pins: m.Closure.Pins,
-		Toolchain: r.Old.Toolchain, Artifacts: r.Old.Artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
+		Toolchain: programs, Artifacts: r.Old.Artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
 	}
 	if err := r.sameLibrary(m.Lock); err != nil {
 		return nil, err
@@ -120,8 +127,17 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	return m, nil
 }
 
-// Choose chooses versions of the bundles, and nothing more.
+// Choose chooses versions of the bundles, and nothing more. Of a repository both count: what is locked, and what its branch
+// or tag is now.
 func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
+	if held := r.held(); len(held) > 0 {
+		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true}
+	}
+	return r.resolve(ctx)
+}
+
+// resolve chooses versions of what the sources have.
+func (r *Request) resolve(ctx context.Context) (*resolve.Resolution, error) {
 	request := resolve.Request{Requires: map[string]semver.Range{}, Keep: map[string]string{}, UpdateAll: r.UpdateAll}
 	for _, need := range r.Project.Requires {
 		request.Requires[need.ID] = need.Range
@@ -187,7 +203,7 @@ func (r *Request) choose(ctx context.Context, m *Made) ([]file.Bundle, error) {
 			return r.Old.Bundles, err
 		}
 	}
-	res, err := Choose(ctx, *r)
+	res, err := r.chooseHeld(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +268,7 @@ func (r *Request) placed() bool {
 	}
 	return !slices.ContainsFunc(r.Old.Bundles, func(b file.Bundle) bool {
 		from, ok := named[b.ID]
-		return ok && b.Source != from || !ok && !indexes[b.Source]
+		return ok && !from.Allows(b.Source) || !ok && !indexes[b.Source]
 	})
 }
 

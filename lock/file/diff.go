@@ -19,6 +19,7 @@ const (
 	RequirementRemoved Kind = "requirement_removed"
 	RequirementChanged Kind = "requirement_changed" // the range
 	SourceChanged      Kind = "source_changed"      // of a requirement, a bundle, or both
+	RevisionChanged    Kind = "revision_changed"    // the same, within one repository
 	BundleAdded        Kind = "bundle_added"
 	BundleRemoved      Kind = "bundle_removed"
 	BundleUpgraded     Kind = "bundle_upgraded"
@@ -152,7 +153,11 @@ func (d *differ) source(name string, from, to project.Source) {
 		d.sources = map[string][2]project.Source{}
 	}
 	d.sources[name] = [2]project.Source{from, to}
-	d.add(SourceChanged, name, sourceText(from), sourceText(to))
+	kind := SourceChanged
+	if from.SamePlace(to) {
+		kind = RevisionChanged
+	}
+	d.add(kind, name, sourceText(from), sourceText(to))
 }
 
 func (d *differ) requires(a, b *Lock) {

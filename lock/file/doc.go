@@ -29,7 +29,8 @@
 // to say is absent, except the last.
 //
 //	requires     what rye.yaml requires: the range as it stands there, and from or index (package project)
-//	bundles      id → version, manifest (the id of the bundle's manifest), and from or index: where it comes from
+//	bundles      id → version, manifest (the id of the bundle's manifest), and from or index: where it comes from, a
+//	             repository of git at a commit
 //	pins         ref → version (where the item has one), digest (of the file's raw bytes), tree (where the tool has
 //	             other files), from (the label of the space: "project", "user", "system:" and a bundle), path, size and
 //	             mode (of the file in its space, where it is from the project or the user: of a bundle's files its
@@ -37,7 +38,8 @@
 //	             space, its own file and signature lines included, where it is from there and has a tree), signers
 //	             (fingerprints, sorted, none twice, at most 16), format ("v1" or "v2", of their signatures), interface
 //	             and grants (the hashes of package shape, where the item has any)
-//	toolchain    name, a space, OS "/" architecture → version, digest
+//	toolchain    name, a space, OS "/" architecture → version, digest. Several programs of one name and platform have ":"
+//	             and the beginning of their digests behind the name
 //	artifacts    name "@" version → digest, source ("sha256:" or "sha512:" and the digest that the registry names)
 //	definitions  name → digest (of the JCS form)
 //	end          the one entry "rye.lock"

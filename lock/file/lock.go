@@ -67,7 +67,8 @@ type Pin struct {
 	Grants    cas.Digest
 }
 
-// A Program is one of the toolchain on one platform.
+// A Program is one of the toolchain on one platform. Where one name stands for several there, as two versions of an
+// interpreter, each has ":" and the beginning of its digest behind the name.
 type Program struct {
 	Name     string
 	Platform string // as in linux/amd64

@@ -186,7 +186,9 @@ func (p *parser) bundle() (err error) {
 	if b.Manifest, err = p.digest(bundleManifest); err != nil {
 		return err
 	}
-	b.Source, err = p.source(bundleFrom, bundleIndex)
+	if b.Source, err = p.source(bundleFrom, bundleIndex); err == nil && !b.Source.Pinned() {
+		err = p.errorf("%+q names no commit", b.Source.Where)
+	}
 	p.lock.Bundles = append(p.lock.Bundles, b)
 	return err
 }

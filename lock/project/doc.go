@@ -12,6 +12,7 @@
 //	requires:
 //	  acme/base: {version: "^2.1", index: "https://bundles.acme.example/index.yaml"}
 //	  acme/deploy: {version: "^1.4", from: "https://bundles.acme.example/deploy-1.4.2.rye"}
+//	  acme/style: {version: "^1.0", from: "git+https://git.acme.example/style.git@main"}
 //	  # beside this repository
 //	  acme/notes: {version: "*", from: "../notes"}
 //
@@ -31,11 +32,15 @@
 //	roots      the items that are locked with everything they use: refs, and globs by package glob; without this
 //	           section all items of the project
 //
-// "from" is one bundle: a directory, or the file of an archive, or the https address of one. "index" is a list of
-// many versions of many bundles: its https address, or its directory. A path is relative to the directory of rye.yaml
+// "from" is one bundle: a directory, or the file of an archive, or the https address of one, or a repository of git.
+// "index" is a list of many versions of many bundles: its https address, or its directory. A path is relative to the directory of rye.yaml
 // and portable; it may begin with "../" or "./". An absolute path, one with "\" or "~", and any other address is
 // refused: the file is the same for everybody who works on the project. Addresses have no user and no fragment, and
 // are written as they are sent.
+//
+// A repository is "git+" and its https address, then "?dir=" and the directory of the project in it, where that isn't
+// the topmost one, then "@" and a branch, a tag, or all digits of a commit; without that it is what the repository shows
+// first. An @ of the address is written %40. What is called as an option, or with ".." or "@{" in it, is no revision.
 //
 // A bundle that is needed by a bundle is not named here. A range that allows nothing, the library that is part of rye
 // (rye/std), two ids that differ in case alone, an empty list of roots, and a root of a kind that no item has are

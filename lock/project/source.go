@@ -16,24 +16,31 @@ const (
 // A Source is where a bundle comes from. It is comparable.
 type Source struct {
 	Index bool   // a list of versions; else one bundle
-	Where string // an https address, or a path relative to the project, without "./" in front
+	Where string // an address, a repository, or a path relative to the project, without "./" in front
 }
 
-// Remote reports whether the source is an address.
-func (s Source) Remote() bool { return strings.HasPrefix(s.Where, "https://") }
+// Remote reports whether the source is an address or a repository.
+func (s Source) Remote() bool { return strings.Contains(s.Where, "://") }
 
 // A SourceError says why a text is no place that a bundle can come from.
 type SourceError struct{ Text, Reason string }
 
 func (e *SourceError) Error() string {
 	text := e.Text
+	// Somebody's password may stand where none belongs.
+	if scheme, rest, ok := strings.Cut(text, "://"); ok {
+		host, _, _ := strings.Cut(rest, "/")
+		if i := strings.LastIndexByte(host, '@'); i >= 0 {
+			text = scheme + "://...@" + rest[i+1:]
+		}
+	}
 	if len(text) > 100 {
 		text = text[:100] + "..."
 	}
 	return fmt.Sprintf("%+q is no place for a bundle: %s", text, e.Reason)
 }
 
-// ParseSource reads an address or a path. An error is a *SourceError.
+// ParseSource reads an address, a repository or a path. An error is a *SourceError.
 func ParseSource(where string, index bool) (Source, error) {
 	reason := ""
 	s := Source{index, where}
@@ -42,6 +49,10 @@ func ParseSource(where string, index bool) (Source, error) {
 		reason = "it is empty"
 	case len(where) > maxSource:
 		reason = fmt.Sprintf("it is longer than %d bytes", maxSource)
+	case strings.HasPrefix(where, gitPrefix) && index:
+		reason = "a repository is one bundle, and no index"
+	case strings.HasPrefix(where, gitPrefix):
+		_, reason = splitGit(where)
 	case strings.Contains(where, "://"):
 		reason = badAddress(where)
 	default:

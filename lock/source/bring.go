@@ -180,10 +180,14 @@ func (c *carrier) fetch(ctx context.Context, refused error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if src.Remote() && c.o.Fetch == nil {
+	place, ofGit := src.Git()
+	if src.Remote() && !ofGit && c.o.Fetch == nil || ofGit && c.o.Git == nil {
 		return c.offline(src.Where, refused)
 	}
-	if src.Index {
+	switch {
+	case ofGit:
+		return c.repository(ctx, src, place)
+	case src.Index:
 		return c.listed(ctx, refused)
 	}
 	if !src.Remote() {
@@ -295,7 +299,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// directory brings the bundle from the project that it was made in. All of it is verified there; then it is put by the
+// directory brings the bundle from the project that it was made in, or from what was read of one. All of it is verified there; then it is put by the
 // digests that were verified, so that files which change meanwhile are no harm.
 func (c *carrier) directory(ctx context.Context, dir string) error {
 	b, err := readManifest(dir, c.want.ID)

@@ -12,6 +12,7 @@
 //	from    a directory   the project that the bundle was made in: .ai/bundles/ID/manifest.yaml, and the files beside
 //	        a file        an archive (package archive)
 //	        an address    an archive, by https
+//	        a repository  a project at a commit, by package git: what its manifest lists, and nothing else
 //	index   a directory   index.yaml there (package index), and archives where that says
 //	        an address    an index, by https, and archives where that says
 //
@@ -19,6 +20,9 @@
 // One that only other bundles require comes from the indexes that rye.yaml names. If two of them list it that is an
 // *AmbiguousSourceError, whatever versions they have: otherwise whoever may publish in one of them could take the name of
 // a bundle of the other. Naming it in rye.yaml decides.
+//
+// A branch or tag of a repository becomes the commit that it is now, once for a command; with that it is the source that a
+// lock names. What was fetched is gone when the sources are closed.
 //
 // # What is believed
 //
@@ -29,19 +33,19 @@
 // nothing of it is to be found in the store. An archive may be no longer, and no shorter, than the index says.
 //
 // The journal (package rollback) remembers, under the address or the directory of an index, its issue, which never goes
-// back, and its name, which never changes there (a *RenamedError); and under the address of an index or an archive, or
-// the directory of an index, which manifest each version has that was brought from there. It is asked when a version is
-// named, and when it is brought. A directory or file of "from" is not remembered: there people make their bundles, the
+// back, and its name, which never changes there (a *RenamedError); and under the address of an index or an archive, a
+// repository at its commit, or the directory of an index, which manifest each version has that was brought from there. It
+// is asked when a version is named, and when it is brought. A directory or file of "from" is not remembered: there people make their bundles, the
 // same version many times, and rye.lock says which one it is.
 //
 // # Offline
 //
-// Without a Fetcher nothing is fetched. Of an address the last good index, and the last bundle that was brought, are kept
-// in the store, and are looked at as if they had come now: what has expired or was revoked meanwhile counts no more. They
+// Without a Fetcher nothing is fetched, and nothing of a repository without a git.Client. Of an address the last good
+// index, and the last bundle that was brought, are kept in the store, and are looked at as if they had come now: what has expired or was revoked meanwhile counts no more. They
 // are found by refs, of which HEX are the digits of the digest of the address:
 //
 //	indexes/HEX     the document of an index; its signatures stand where those of all documents do
-//	archives/HEX    the document of a bundle's manifest
+//	archives/HEX    the document of a bundle's manifest, of a repository at its commit too
 //
 // What isn't there is an *OfflineError. With a Fetcher what is kept is never used: a server that doesn't answer is an error.
 package source

@@ -230,7 +230,15 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 }
 
 func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (*bundle.Bundle, error) {
+	place, ofGit := src.Git()
 	switch {
+	case ofGit && s.o.Git != nil:
+		c, err := s.commit(ctx, src, place)
+		if err != nil {
+			return nil, err
+		}
+		b, _, err := manifestAt(ctx, c, place, id)
+		return b, err
 	case !src.Remote():
 		dir, err := isDir(s.path(src.Where))
 		if err != nil {
@@ -239,7 +247,7 @@ func (s *Sources) readHead(ctx context.Context, id string, src project.Source) (
 		if dir {
 			return readManifest(s.path(src.Where), id)
 		}
-	case s.o.Fetch == nil:
+	case s.o.Fetch == nil || ofGit:
 		at, err := s.o.Store.Ref(archiveRef(src.Where))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, &OfflineError{Address: src.Where, ID: id}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/resolve"
@@ -29,7 +31,8 @@ type Fetcher interface {
 type Options struct {
 	Dir      string // of rye.yaml, an absolute path
 	Requires []project.Requirement
-	Fetch    Fetcher // nil: offline
+	Fetch    Fetcher     // nil: offline
+	Git      *git.Client // reads repositories; nil: offline, for these
 	Store    install.Store
 	Verify   bundle.VerifyOptions // what each bundle has to pass; Below is Bring's
 	Journal  *rollback.Journal
@@ -37,13 +40,16 @@ type Options struct {
 	Progress func(bytes int64) // is told of bytes of bundles that were read, by several goroutines; nil: nobody is
 }
 
-// Sources are the sources of a project. They may be used by many goroutines at once.
+// Sources are the sources of a project. They may be used by many goroutines at once, and are closed when none uses them any
+// more.
 type Sources struct {
 	o       Options
 	named   map[string]project.Source
 	listing []string // where the indexes are, each once
 	indexes memo[string, *index.Index]
 	heads   memo[headKey, *bundle.Bundle]
+	tips    memo[string, string]      // the commits of revisions
+	commits memo[string, *git.Commit] // by the texts of their sources
 }
 
 type headKey struct{ id, where string }
@@ -58,6 +64,15 @@ func New(o Options) *Sources {
 		}
 	}
 	return s
+}
+
+// Close removes what was fetched of repositories.
+func (s *Sources) Close() error {
+	var wrong []error
+	for _, c := range s.commits.all() {
+		wrong = append(wrong, c.Close())
+	}
+	return errors.Join(wrong...)
 }
 
 // Versions implements resolve.Sources. A bundle that isn't there is an fs.ErrNotExist.
@@ -146,10 +161,10 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 	return digest, src, nil
 }
 
-// of finds the one source that a bundle may come from.
+// of finds the one source that a bundle may come from, as a lock names it.
 func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 	if src, ok := s.named[id]; ok {
-		return src, nil
+		return s.pin(ctx, id, src)
 	}
 	var found []string
 	for _, where := range s.listing {
@@ -240,6 +255,22 @@ func (m *memo[K, V]) get(ctx context.Context, key K, find func() (V, error)) (V,
 	c.value, c.err = value, err
 	close(c.known)
 	return value, err
+}
+
+// all returns what was found out.
+func (m *memo[K, V]) all() (found []V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.cells {
+		select {
+		case <-c.known:
+			if c.err == nil {
+				found = append(found, c.value)
+			}
+		default:
+		}
+	}
+	return found
 }
 
 func (m *memo[K, V]) cell(key K) *cell[V] {

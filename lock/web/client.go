@@ -12,6 +12,7 @@ import (
 	"net/http/httptrace"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -29,17 +30,19 @@ const (
 type Options struct {
 	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: by the variables that net/http reads
 	Roots *x509.CertPool                   // who may say who a server is; nil: whom the system believes
-	// Stranger says that somebody else than the user wrote the addresses: none leads inside, not the first either.
+	// Stranger says that somebody else than the user wrote the addresses: none leads inside, not the first either, but
+	// for those on the hosts in Inside, as in "acme.example" and "10.0.0.5:8443".
 	Stranger bool
+	Inside   []string
 }
 
 // A Client fetches. It may be used by several goroutines.
 type Client struct {
 	limits  limits
 	depths  depths
-	most    depth // of the addresses given
-	proxy   func(*url.URL) (*url.URL, error)
-	direct  [local + 1]*http.Transport // each dials no address further inside than its index
+	options Options
+	proxy   func(*url.URL) (*url.URL, error) // never nil
+	direct  [local + 1]*http.Transport       // each dials no address further inside than its index
 	proxied *http.Transport
 }
 
@@ -57,10 +60,7 @@ func New(o Options) *Client {
 }
 
 func newClient(o Options, l limits) *Client {
-	c := &Client{limits: l, depths: newDepths(), most: local, proxy: o.Proxy}
-	if o.Stranger {
-		c.most = public
-	}
+	c := &Client{limits: l, depths: newDepths(), options: o, proxy: o.Proxy}
 	if c.limits.depth == nil {
 		c.limits.depth = c.depths.of
 	}
@@ -132,9 +132,12 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
 	ctx, cancelCause := context.WithCancelCause(ctx)
 	cancel := func(cause error) { cancelCause(cause); stop() }
-	w := &way{at: u, most: min(private, c.most)}
-	if d, _, ok := c.depths.named(u.Hostname()); ok && d == local && c.most == local {
-		w.home, w.most = hostPort(u), local
+	w := &way{at: u}
+	if c.own(u) {
+		w.most = private
+		if d, _, ok := c.depths.named(u.Hostname()); ok && d == local {
+			w.home, w.most = hostPort(u), local
+		}
 	}
 	for {
 		resp, err := c.step(ctx, w)
@@ -147,11 +150,28 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 		}
 		if err != nil {
 			cancel(nil)
-			return nil, 0, w.error(err)
+			return nil, 0, w.error(c.unnamed(w, err))
 		}
 		b.way = w
 		return b, b.declared, nil
 	}
+}
+
+// own reports whether an address counts as the user's.
+func (c *Client) own(u *url.URL) bool {
+	return !c.options.Stranger || slices.Contains(c.options.Inside, hostPort(u)) || slices.Contains(c.options.Inside, bareHost(u))
+}
+
+// unnamed says in an error when the address would be fetched from if the user had named its host.
+func (c *Client) unnamed(w *way, err error) error {
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok || refused.Reason != Inside || w.from != nil || c.own(w.at) {
+		return err
+	}
+	if _, _, said := c.depths.named(w.at.Hostname()); said || c.limits.depth(refused.Addr) == private {
+		refused.Unnamed = bareHost(w.at)
+	}
+	return err
 }
 
 func (w *way) error(err error) error {
@@ -239,6 +259,9 @@ func isRedirect(status int) bool {
 func hostPort(u *url.URL) string {
 	return strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), "443")
 }
+
+// bareHost is hostPort without the port of https.
+func bareHost(u *url.URL) string { return strings.TrimSuffix(hostPort(u), ":443") }
 
 // unanswered says why there is no answer.
 func (c *Client) unanswered(ctx context.Context, connected bool, proxy *url.URL, err error) error {

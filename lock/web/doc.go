@@ -35,7 +35,8 @@
 //     again, or outwards.
 //
 // An address that somebody else wrote, as in a project that was cloned, is treated like a redirect from a public
-// server, if the caller says so (Options.Stranger): it never leads inside, whatever it is.
+// server, if the caller says so (Options.Stranger): it never leads inside, whatever it is. But for the hosts that the
+// user has named (Options.Inside): an address there is the user's own.
 //
 // Through a proxy the name is looked up by the proxy, and nobody here sees where it leads. So such a step counts as
 // public, and redirects to numbers that aren't are refused as well. The proxy is the user's and may be anywhere.

@@ -46,6 +46,9 @@ const (
 type RefusedError struct {
 	Reason Reason
 	Addr   netip.Addr // where it leads, if that is why
+	// Unnamed is what Options.Inside would have to have for the address to be fetched from; empty: that is no matter of
+	// names.
+	Unnamed string
 }
 
 func (e *RefusedError) Error() string {

@@ -407,27 +407,75 @@ func TestStranger(t *testing.T) {
 // TestStrangersAddress: what somebody else wrote never leads inside, whether it says so itself or a name leads there.
 func TestStrangersAddress(t *testing.T) {
 	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
-	w.most = newClient(Options{Stranger: true}, limits{}).most
+	w.options = Options{Stranger: true, Inside: []string{"127.0.0.1:8443", "10.0.0.1", "intranet.example"}} // ours have another port
 	w.names["company.example"], w.names["machine.example"], w.names["cloud.example"] = []string{"10.0.0.1"}, []string{"127.0.0.1"}, []string{"169.254.169.254"}
 	for _, host := range []string{"127.0.0.1", "localhost", "10.0.0.1", "[fd00::1]", "[::ffff:10.0.0.1]", "169.254.169.254", "company.example", "machine.example", "cloud.example"} {
 		_, _, err := w.Get(t.Context(), w.url(host, "/a"), 9)
-		if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {
+		refused := (*RefusedError)(nil)
+		if !errors.As(err, &refused) || refused.Reason != Inside {
 			t.Errorf("%s: %v", host, err)
+			continue
 		}
+		// A name that leads to this machine is refused, whoever names it.
+		if want := map[bool]string{true: strings.Trim(host, "[]") + ":" + w.port}[host != "machine.example" && host != "cloud.example"]; refused.Unnamed != want {
+			t.Errorf("%s: %q would have to be named, want %q", host, refused.Unnamed, want)
+		}
+	}
+	_, _, err := w.Get(t.Context(), "https://10.0.0.2/", 9)
+	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Unnamed != "10.0.0.2" {
+		t.Errorf("%v", err)
 	}
 	if n := len(w.requests()); n > 0 {
 		t.Errorf("%d requests", n)
 	}
 	w.proxy = func(*url.URL) (*url.URL, error) { return url.Parse("http://127.0.0.1:1") }
-	_, _, err := w.Get(t.Context(), w.url("10.0.0.1", "/a"), 9)
+	_, _, err = w.Get(t.Context(), w.url("10.0.0.1", "/a"), 9)
 	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside {
 		t.Errorf("by a proxy: %v", err)
 	}
 
 	w = newWorld(t, limits{}, send("there"))
-	w.most = public
+	w.options.Stranger = true
 	if text, _, err := w.read(t.Context(), w.url("public.example", "/a"), 9); text != "there" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestStrangersAddressNamed: the user has named the host, so the address is theirs, and no further inside than theirs are.
+func TestStrangersAddressNamed(t *testing.T) {
+	var target string
+	w := newWorld(t, limits{}, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/to" {
+			http.Redirect(rw, r, target, http.StatusFound)
+			return
+		}
+		send("there")(rw, r)
+	})
+	at := private
+	w.limits.depth = func(netip.Addr) depth { return at }
+	w.options = Options{Stranger: true, Inside: []string{"company.example:" + w.port, "machine.example:" + w.port, "localhost:" + w.port}}
+	for _, host := range []string{"company.example", "machine.example", "public.example"} {
+		w.names[host] = []string{"127.0.0.1"}
+	}
+	for _, c := range []struct {
+		host string
+		at   depth
+		good bool
+	}{
+		{"company.example", private, true}, {"COMPANY.example", private, true}, {"public.example", private, false}, {"company.example", public, true},
+		{"machine.example", local, false}, {"localhost", local, true}, {"127.0.0.1", local, false},
+	} {
+		at = c.at
+		if text, _, err := w.read(t.Context(), w.url(c.host, "/a"), 9); (err == nil && text == "there") != c.good {
+			t.Errorf("%s at depth %d: %q, %v", c.host, c.at, text, err)
+		}
+	}
+	// A public server's redirect leads to no named host inside.
+	at, target = public, w.url("127.0.0.1", "/a")
+	w.options.Inside = append(w.options.Inside, "127.0.0.1:"+w.port)
+	_, _, err := w.Get(t.Context(), w.url("company.example", "/to"), 9)
+	if refused := (*RefusedError)(nil); !errors.As(err, &refused) || refused.Reason != Inside || refused.Unnamed != "" {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -1,0 +1,293 @@
+package git
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha1"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+const (
+	// MaxTree is how many bytes a tree has.
+	MaxTree   = 16 << 20
+	maxCommit = 1 << 20
+	maxHeader = 200
+	maxDeep   = 32
+	maxKept   = 1 << 20 // entries of trees that are remembered
+)
+
+// A Commit is a commit that was fetched. Close it.
+type Commit struct {
+	ID string
+
+	dir  string
+	tree string
+	mu   sync.Mutex // the answers of git come in the order of the questions
+	ask  io.WriteCloser
+	got  *bufio.Reader
+	stop context.CancelFunc
+	done chan struct{}
+
+	failed error                       // nothing more can be asked
+	trees  map[string]map[string]entry // that were read, by their names
+	kept   int                         // entries of them
+}
+
+// open has git read objects of a repository that was fetched.
+func (c *Client) open(ctx context.Context, dir, bare, address, id string) (*Commit, error) {
+	// The commit outlives the operation that fetched it.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	in, ask := io.Pipe()
+	out, answers := io.Pipe()
+	k := &Commit{ID: id, dir: dir, ask: ask, got: bufio.NewReaderSize(out, 64<<10), done: make(chan struct{}), trees: map[string]map[string]entry{},
+		stop: func() { cancel(); ask.Close(); out.Close() }}
+	go func() {
+		defer close(k.done)
+		err := c.run(running, bare, address, in, answers, "cat-file", "--batch")
+		if err == nil {
+			err = io.ErrUnexpectedEOF
+		}
+		in.CloseWithError(err)
+		answers.CloseWithError(err)
+	}()
+	err := k.begin(ctx)
+	if err != nil {
+		k.end()
+		return nil, err
+	}
+	return k, nil
+}
+
+// begin reads the commit itself.
+func (k *Commit) begin(ctx context.Context) error {
+	var text bytes.Buffer
+	if err := k.object(ctx, k.ID, "commit", maxCommit, &text); err != nil {
+		return err
+	}
+	line, _, _ := strings.Cut(text.String(), "\n")
+	tree, ok := strings.CutPrefix(line, "tree ")
+	if !ok || !isName(tree) || len(tree) != len(k.ID) {
+		return &ObjectError{k.ID, errCommit}
+	}
+	k.tree = tree
+	return nil
+}
+
+// end ends git, and waits for it.
+func (k *Commit) end() {
+	k.stop()
+	<-k.done
+}
+
+// Close removes what was fetched.
+func (k *Commit) Close() error {
+	k.end()
+	return os.RemoveAll(k.dir)
+}
+
+// Temp makes a directory that is gone, with all that is in it, when the commit is closed at the latest.
+func (k *Commit) Temp() (string, error) { return os.MkdirTemp(k.dir, "files-") }
+
+// Copy writes the bytes of a file, and reports whether it may be executed. What was written is the file only if there is no error:
+// its hash is known at the end. What has more than most bytes is a *LimitError, and nothing of it was written.
+func (k *Commit) Copy(ctx context.Context, w io.Writer, path string, most int64) (exec bool, err error) {
+	e, err := k.find(ctx, path)
+	if err != nil {
+		return false, err
+	}
+	err = k.object(ctx, e.name, "blob", most, w)
+	if large, ok := errors.AsType[*LimitError](err); ok {
+		large.What = fmt.Sprintf("%+q", path)
+	}
+	return e.mode == modeExec, err
+}
+
+// find looks for the file of a path.
+func (k *Commit) find(ctx context.Context, path string) (entry, error) {
+	segments := strings.Split(path, "/")
+	if len(segments) > maxDeep {
+		return entry{}, &PathError{path, fmt.Sprintf("deeper than %d directories", maxDeep)}
+	}
+	at := entry{mode: modeDir, name: k.tree}
+	for i, segment := range segments {
+		if at.mode != modeDir {
+			return at, &PathError{strings.Join(segments[:i], "/"), at.what()}
+		}
+		tree, err := k.readTree(ctx, at.name)
+		if err != nil {
+			return at, err
+		}
+		var found bool
+		if at, found = tree[segment]; !found {
+			return at, &PathError{Path: path}
+		}
+	}
+	if at.mode != modeFile && at.mode != modeExec {
+		return at, &PathError{path, at.what()}
+	}
+	return at, nil
+}
+
+func (k *Commit) readTree(ctx context.Context, name string) (map[string]entry, error) {
+	k.mu.Lock()
+	tree, ok := k.trees[name]
+	k.mu.Unlock()
+	if ok {
+		return tree, nil
+	}
+	var b bytes.Buffer
+	if err := k.object(ctx, name, "tree", MaxTree, &b); err != nil {
+		return nil, err
+	}
+	tree, err := parseTree(b.Bytes(), len(name)/2)
+	if err != nil {
+		return nil, &ObjectError{name, err}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kept+len(tree) <= maxKept {
+		k.trees[name] = tree
+		k.kept += len(tree)
+	}
+	return tree, nil
+}
+
+// object asks git for an object, and writes its bytes. They are those of its name if there is no error.
+func (k *Commit) object(ctx context.Context, name, kind string, most int64, w io.Writer) (err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failed != nil {
+		return k.failed
+	}
+	// Whoever waits for git in vain has it ended.
+	release := context.AfterFunc(ctx, k.stop)
+	defer release()
+	defer func() {
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		// An answer that wasn't read to its end is followed by no other that could be read.
+		k.failed = err
+		k.stop()
+	}()
+	if _, err := io.WriteString(k.ask, name+"\n"); err != nil {
+		return err
+	}
+	line, err := k.got.ReadSlice('\n')
+	if err != nil {
+		return err
+	}
+	size, err := parseHeader(string(line), name, kind)
+	if err != nil {
+		return &ObjectError{name, err}
+	}
+	if size > most {
+		return &LimitError{What: "the object " + name + " of git", Limit: most}
+	}
+	h := newHash(name)
+	fmt.Fprintf(h, "%s %d\x00", kind, size)
+	if _, err := io.CopyN(io.MultiWriter(h, w), k.got, size); err != nil {
+		return err
+	}
+	if end, err := k.got.ReadByte(); err != nil || end != '\n' {
+		return &ObjectError{name, errAnswer}
+	}
+	if hex.EncodeToString(h.Sum(nil)) != name {
+		return &ObjectError{name, errHash}
+	}
+	return nil
+}
+
+// newHash is the hash that names have which are as long as this one.
+func newHash(name string) hash.Hash {
+	if len(name) == 64 {
+		return sha256.New()
+	}
+	return sha1.New()
+}
+
+// parseHeader reads the line before an object: its name, kind and size.
+func parseHeader(line, name, kind string) (int64, error) {
+	line, ended := strings.CutSuffix(line, "\n")
+	if len(line) > maxHeader || !ended {
+		return 0, errAnswer
+	}
+	if line == name+" missing" {
+		return 0, errMissing
+	}
+	words := strings.Split(line, " ")
+	if len(words) != 3 || words[0] != name {
+		return 0, errAnswer
+	}
+	if words[1] != kind {
+		return 0, fmt.Errorf("it is a %+q, and a %s was expected", words[1], kind)
+	}
+	size, err := strconv.ParseInt(words[2], 10, 64)
+	if err != nil || size < 0 || strconv.FormatInt(size, 10) != words[2] {
+		return 0, errAnswer
+	}
+	return size, nil
+}
+
+// The modes of the entries of a tree.
+const (
+	modeDir    = "40000"
+	modeFile   = "100644"
+	modeExec   = "100755"
+	modeLink   = "120000"
+	modeModule = "160000"
+)
+
+// An entry is what a tree has under a name.
+type entry struct{ mode, name string }
+
+func (e entry) what() string {
+	switch e.mode {
+	case modeLink:
+		return "a symbolic link"
+	case modeModule:
+		return "a submodule, and nothing of it is fetched"
+	case modeDir:
+		return "a directory"
+	}
+	return "a file"
+}
+
+// parseTree reads a tree in which the names of objects have so many bytes.
+func parseTree(b []byte, length int) (map[string]entry, error) {
+	tree := map[string]entry{}
+	for len(b) > 0 {
+		mode, rest, sp := bytes.Cut(b, []byte(" "))
+		called, rest, nul := bytes.Cut(rest, []byte{0})
+		if !sp || !nul || len(called) == 0 || len(rest) < length || bytes.IndexByte(called, '/') >= 0 {
+			return nil, errTree
+		}
+		e := entry{string(mode), hex.EncodeToString(rest[:length])}
+		switch e.mode {
+		case modeDir, modeFile, modeExec, modeLink, modeModule:
+		case "100664": // as git wrote it once
+			e.mode = modeFile
+		default:
+			return nil, errTree
+		}
+		if _, twice := tree[string(called)]; twice {
+			return nil, errTree
+		}
+		tree[string(called)] = e
+		b = rest[length:]
+	}
+	return tree, nil
+}

@@ -1,0 +1,132 @@
+package project
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/cas/portable"
+)
+
+// A Git is what a source names that is a repository of git.
+type Git struct {
+	Address  string // https, without a query
+	Dir      string // of the project in the repository; "" is all of it
+	Revision string // a commit, all its digits; a branch or tag; "" is what the repository shows first
+}
+
+const (
+	gitPrefix   = "git+"
+	gitDir      = "dir="
+	maxRevision = 200
+)
+
+// Git returns the repository that a source names; false if it names none.
+func (s Source) Git() (Git, bool) {
+	if s.Index || !strings.HasPrefix(s.Where, gitPrefix) {
+		return Git{}, false
+	}
+	g, _ := splitGit(s.Where)
+	return g, true
+}
+
+// Pinned reports whether the revision is a commit, which can't become another one.
+func (g Git) Pinned() bool { return IsCommit(g.Revision) }
+
+// At returns the source that is the same place at another revision.
+func (g Git) At(revision string) Source {
+	where := gitPrefix + g.Address
+	if g.Dir != "" {
+		where += "?" + gitDir + g.Dir
+	}
+	if revision != "" {
+		where += "@" + revision
+	}
+	return Source{Where: where}
+}
+
+// Pinned reports whether a source can stand in a lock as the place of a bundle: it is no repository, or one at a commit.
+func (s Source) Pinned() bool {
+	g, ok := s.Git()
+	return !ok || g.Pinned()
+}
+
+// Allows reports whether a bundle of a lock that comes from another source comes from this one: it is the same, or a
+// commit of the repository where this one names a branch or tag.
+func (s Source) Allows(from Source) bool {
+	return s == from || s.SamePlace(from) && !s.Pinned() && from.Pinned()
+}
+
+// SamePlace reports whether two sources are the same but for the revision.
+func (s Source) SamePlace(other Source) bool {
+	a, is := s.Git()
+	b, too := other.Git()
+	return s == other || is && too && a.At("") == b.At("")
+}
+
+// IsCommit reports whether a text is all digits of a commit, as git writes them: 40, or 64 of SHA-256.
+func IsCommit(s string) bool {
+	return (len(s) == 40 || len(s) == 64) && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// splitGit takes the text of a repository apart, and says what is wrong with it.
+func splitGit(text string) (g Git, bad string) {
+	rest := strings.TrimPrefix(text, gitPrefix)
+	scheme, after, _ := strings.Cut(rest, "://")
+	if scheme != "https" {
+		return g, "a repository is fetched by https alone: expected git+https://"
+	}
+	host, _, ok := strings.Cut(after, "/")
+	if !ok {
+		return g, "it names no repository of the host"
+	}
+	// Behind the host the first @ is the one before the revision.
+	start := len(scheme) + len("://") + len(host)
+	place, revision, revised := strings.Cut(rest[start:], "@")
+	path, query, asked := strings.Cut(place, "?")
+	g = Git{Address: rest[:start] + path, Revision: revision}
+	if strings.Trim(path, "/") == "" || strings.HasSuffix(path, "/") {
+		return g, "it names no repository of the host, without a slash behind it"
+	}
+	if bad := badAddress(g.Address); bad != "" {
+		return g, bad
+	}
+	if asked {
+		if g.Dir, ok = strings.CutPrefix(query, gitDir); !ok {
+			return g, "behind ? only dir=DIRECTORY can stand"
+		}
+		if err := portable.Check(g.Dir); err != nil {
+			return g, err.Error()
+		}
+		if strings.ContainsAny(g.Dir, "%&#+=;, ") {
+			return g, "the directory has to be plain letters, digits, . _ - and /"
+		}
+	}
+	if revised {
+		return g, badRevision(revision)
+	}
+	return g, ""
+}
+
+// badRevision says why a text names no branch, tag or commit. What git would allow and a shell, an option or a reflog
+// could read otherwise isn't needed.
+func badRevision(s string) string {
+	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+-"
+	switch {
+	case s == "":
+		return "behind @ a branch, a tag or a commit has to stand"
+	case len(s) > maxRevision:
+		return fmt.Sprintf("the revision is longer than %d bytes", maxRevision)
+	case strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(chars, r) }):
+		return "a revision is made of letters, digits, . _ / + and -"
+	case s == "HEAD":
+		return "what the repository shows first is meant without @HEAD"
+	case (len(s) == 40 || len(s) == 64) && !IsCommit(s) && strings.Trim(s, "0123456789abcdefABCDEF") == "":
+		return "a commit is written in lower case"
+	}
+	for part := range strings.SplitSeq(s, "/") {
+		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") || strings.Contains(part, "..") {
+			return "no branch and no tag can be called that"
+		}
+	}
+	return ""
+}

@@ -1,0 +1,63 @@
+package web
+
+import (
+	"context"
+	"net"
+	"net/netip"
+)
+
+// Reach returns the numbers at which a program that somebody else wrote may dial the server of an address: those that Get
+// would dial. It returns none where a proxy is asked instead, which looks the name up. A server of which every number is
+// further inside than it may be is refused as Get refuses it.
+func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error) {
+	u, err := parse(address)
+	if err != nil {
+		return nil, &Error{URL: shownRaw(address), Err: err}
+	}
+	w := &way{at: u}
+	fail := func(err error) ([]netip.Addr, error) { return nil, w.error(c.unnamed(w, err)) }
+	said, ip, saidSo := c.depths.named(u.Hostname())
+	if c.own(u) {
+		if w.most = private; saidSo && said == local {
+			w.most = local
+		}
+	}
+	if saidSo {
+		if err := within(said, w.most, ip); err != nil {
+			return fail(err)
+		}
+	}
+	proxy, err := c.proxy(u)
+	if err != nil {
+		return fail(&ConnectError{Err: errProxy})
+	}
+	if proxy != nil {
+		return nil, nil
+	}
+	resolver := c.limits.resolver
+	if resolver == nil {
+		resolver = net.DefaultResolver
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.connect, &SlowError{Connecting, c.limits.connect})
+	defer cancel()
+	all, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
+	if err != nil {
+		if ctx.Err() != nil {
+			return fail(context.Cause(ctx))
+		}
+		return fail(&ConnectError{Err: err})
+	}
+	var may []netip.Addr
+	for _, a := range all {
+		a = a.Unmap()
+		if no := within(c.limits.depth(a), w.most, a); no == nil {
+			may = append(may, a)
+		} else if err == nil {
+			err = no
+		}
+	}
+	if len(may) == 0 {
+		return fail(err)
+	}
+	return may, nil
+}
