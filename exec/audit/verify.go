@@ -39,7 +39,7 @@ type Report struct {
 // A Machine is a key that signed checkpoints.
 type Machine struct {
 	Key         key.Public `json:"key"`
-	By          key.Public `json:"by"` // the key, of those that count, that vouches for it; zero for none
+	By          key.Public `json:"by"` // the key, of those that count, that vouches for it, else itself if it is one of them; zero for none
 	Checkpoints int64      `json:"checkpoints"`
 	first       int64      // the line of its first checkpoint
 	vouchers    [][]byte
@@ -223,13 +223,13 @@ func (v *verifier) signatures() {
 func (v *verifier) unknown() *journal.Problem {
 	var first *journal.Problem
 	for _, k := range v.order {
-		if slices.Contains(v.keys, k.Key) {
-			k.By = k.Key
-		}
 		for _, b := range k.vouchers {
 			if by, err := machine.Check(b, k.Key, v.keys); err == nil && k.By.IsZero() {
 				k.By = by
 			}
+		}
+		if k.By.IsZero() && slices.Contains(v.keys, k.Key) {
+			k.By = k.Key
 		}
 		if k.Checkpoints == 0 {
 			continue

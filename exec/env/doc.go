@@ -41,6 +41,9 @@
 //	system_binary    binary, looked for in PATH
 //	version_manager  what manager (pyenv, rbenv, asdf: asked; nvm: its directories) has as binary in version
 //
+// A name in PATH that is a script is passed over here: managers of versions put them there, and what they start depends on
+// the directory.
+//
 // What isn't there is the fallback, an absolute path or a name in PATH; without one, or if that isn't there either, it is
 // a *NotFoundError, as it is if something is there and doesn't count. A version is a name of digits, letters, "." "_" and "-". A manager has five seconds. Every program
 // is a regular file that may be executed and that only its owner, root or the user, and group may write. All that were

@@ -166,7 +166,7 @@ func (r *resolver) find(ctx context.Context, link string, w *wanted) error {
 	p, err := r.locate(ctx, w)
 	// What is there and doesn't count is no reason to take another one in silence.
 	if missing, ok := errors.AsType[*NotFoundError](err); ok && missing.Err == nil && w.fallback != "" {
-		p, err = r.byName(w.fallback)
+		p, err = r.binary(w.fallback)
 		p.Fallback = true
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func (r *resolver) locate(ctx context.Context, w *wanted) (Program, error) {
 	case "version_manager":
 		return r.managed(ctx, w)
 	}
-	return r.byName(w.binary)
+	return r.binary(w.binary)
 }
 
 // inProject returns paths of the project: each name in each place.

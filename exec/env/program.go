@@ -61,6 +61,11 @@ func (r *resolver) byName(name string) (Program, error) {
 	if filepath.IsAbs(name) {
 		return r.first(name, []string{name})
 	}
+	return r.first(name, r.inPath(name))
+}
+
+// inPath returns the paths that a name may stand for.
+func (r *resolver) inPath(name string) []string {
 	var paths []string
 	for _, dir := range r.path {
 		if !windows || filepath.Ext(name) != "" {
@@ -71,7 +76,30 @@ func (r *resolver) byName(name string) (Program, error) {
 			paths = append(paths, filepath.Join(dir, name+ext))
 		}
 	}
-	return r.first(name, paths)
+	return paths
+}
+
+// binary finds an interpreter as byName does, but for scripts in PATH of its name, as managers of versions put them
+// there: which interpreter they choose depends on the directory and on files that nobody has asked about.
+func (r *resolver) binary(name string) (Program, error) {
+	if filepath.IsAbs(name) {
+		return r.first(name, []string{name})
+	}
+	missing := &NotFoundError{What: name, Tried: r.inPath(name)}
+	for _, path := range missing.Tried {
+		p, err := r.first(name, []string{path})
+		if nested, ok := errors.AsType[*NotFoundError](err); ok && nested.Err != nil && missing.Err == nil {
+			missing.Err = nested.Err
+		}
+		switch {
+		case err != nil:
+		case len(p.next) == 0:
+			return p, nil
+		case missing.Err == nil:
+			missing.Err = fmt.Errorf("%q is a script, and no interpreter", path)
+		}
+	}
+	return Program{}, missing
 }
 
 // first returns the first of some paths that is a program.

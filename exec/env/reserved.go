@@ -71,6 +71,23 @@ func reservedForInterpreters(name string) error {
 	return reserved(name)
 }
 
+// Check says why a link of a chain, or what it makes of parameters, may not set a variable beside the environment; nil
+// if it may. PATH is made by env_config alone.
+func Check(name, v string) error {
+	switch {
+	case strings.EqualFold(name, "PATH"):
+		return &ReservedError{name, "env_config sets it"}
+	case strings.IndexByte(v, 0) >= 0:
+		return fmt.Errorf("the value of %q has a NUL in it", name)
+	case len(name)+len(v) > MaxVariable:
+		return fmt.Errorf("the variable %q has more than %d bytes", name, MaxVariable)
+	}
+	if err := checkName(name); err != nil {
+		return err
+	}
+	return reserved(name)
+}
+
 func hasPrefix(s string, prefixes []string) bool {
 	for _, p := range prefixes {
 		if strings.HasPrefix(s, p) {

@@ -30,7 +30,7 @@ type Receipt struct {
 
 	// Verify sets these.
 	Machine key.Public // who signed
-	By      key.Public // the key, of those that count, that vouches for it
+	By      key.Public // the key, of those that count, that vouches for it; else the machine's own
 	Digest  cas.Digest // of the receipt's bytes
 }
 
@@ -85,15 +85,16 @@ func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 	if err != nil {
 		return nil, err
 	}
+	var unknown error
+	if voucher != nil {
+		r.By, unknown = machine.Check(voucher, r.Machine, keys)
+	}
 	switch {
+	case !r.By.IsZero():
 	case slices.Contains(keys, r.Machine):
 		r.By = r.Machine
-	case voucher == nil:
-		return nil, &UnknownError{r.Machine.Fingerprint(), nil}
 	default:
-		if r.By, err = machine.Check(voucher, r.Machine, keys); err != nil {
-			return nil, &UnknownError{r.Machine.Fingerprint(), err}
-		}
+		return nil, &UnknownError{r.Machine.Fingerprint(), unknown}
 	}
 	if _, _, _, err := e.Verify([]key.Public{r.Machine}, 1); err != nil {
 		return nil, err

@@ -120,6 +120,8 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 		c.text(n, v, path)
 	case float64:
 		c.number(n, v, path)
+	case int64:
+		c.number(n, float64(v), path)
 	case []any:
 		c.array(n, v, path, depth)
 	case map[string]any:
@@ -185,7 +187,15 @@ func (c *checker) equal(a, b any, path string) bool {
 	case []any, map[string]any:
 		return false
 	}
-	return a == b
+	return float(a) == float(b)
+}
+
+// float returns a number as JSON has them, and what is none as it is.
+func float(v any) any {
+	if n, ok := v.(int64); ok {
+		return float64(n)
+	}
+	return v
 }
 
 func (c *checker) text(n *node, s, path string) {

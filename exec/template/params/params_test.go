@@ -205,6 +205,21 @@ func TestNoSchema(t *testing.T) {
 }
 
 // Hostile schemas come to an end, and say no.
+// TestIntegers: an int64, as programs of ours make them, is the integer that it is, wherever it stands.
+func TestIntegers(t *testing.T) {
+	s := compile(t, `{"properties": {"n": {"type": "integer", "maximum": 9, "multipleOf": 2, "enum": [2, 4, 11]}, "l": {"uniqueItems": true}, "s": {"type": "string"}}}`)
+	for _, ok := range []map[string]any{{"n": int64(2)}, {"n": 4.0}, {"l": []any{int64(1), 2.0}}} {
+		if err := s.Check(ok); err != nil {
+			t.Errorf("%v: %v", ok, err)
+		}
+	}
+	for _, bad := range []map[string]any{{"n": int64(3)}, {"n": int64(11)}, {"n": int64(6)}, {"l": []any{int64(1), 1.0}}, {"l": []any{1.0, int64(1)}}, {"s": int64(1)}} {
+		if err := s.Check(bad); err == nil {
+			t.Errorf("%v is valid", bad)
+		}
+	}
+}
+
 func TestEndless(t *testing.T) {
 	branching := `{"$defs": {`
 	for i := range 30 {

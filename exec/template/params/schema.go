@@ -68,6 +68,8 @@ func typeOf(v any) types {
 			return tInteger
 		}
 		return tNumber
+	case int64:
+		return tInteger
 	case string:
 		return tString
 	case []any:

@@ -1,0 +1,264 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// programs finds what the primitive will start, and holds it against the lock where the policy says so.
+func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
+	all := slices.Clone(made.Programs)
+	p.Action.Programs = map[string]primitive.Program{}
+	if s, ok := p.primitive.(primitive.Starter); ok {
+		for _, name := range s.Starts(p.Config) {
+			if p.fromChain(name) {
+				// It is pinned; what a script of the chain is run by isn't.
+				found, err := env.Find(request, made, name)
+				if err != nil {
+					return &ConfigError{p.call.Ref, err}
+				}
+				p.Action.Programs[name] = primitive.Program{Path: name}
+				all = append(all, found[1:]...)
+				continue
+			}
+			if i := slices.IndexFunc(made.Programs, func(q env.Program) bool { return q.Path == name }); i >= 0 {
+				p.Action.Programs[name] = primitive.Program{Path: name} // looked at already, with what it needs
+				continue
+			}
+			found, err := env.Find(request, made, name)
+			if err != nil {
+				return &ConfigError{p.call.Ref, err}
+			}
+			p.Action.Programs[name] = primitive.Program{Path: found[0].Path}
+			all = append(all, found...)
+		}
+	}
+	p.found = all
+	seen := map[string]bool{}
+	for _, q := range all {
+		if seen[q.Path] {
+			continue
+		}
+		seen[q.Path] = true
+		r := record.Program{Digest: q.Digest, Name: lock.ProgramName(q.Path), Path: q.Path, Version: q.Version}
+		if b.Program != nil {
+			if pin := b.Program(r.Name, q.Digest); pin != nil {
+				r.Pinned = pin.Digest == q.Digest
+				if !r.Pinned && p.kernel.Floor().Enforce {
+					return &ToolchainError{p.call.Ref, r.Name, q.Path, pin.Digest, q.Digest}
+				}
+			}
+		}
+		if !r.Pinned && p.kernel.Floor().Enforce {
+			return &ToolchainError{Ref: p.call.Ref, Name: r.Name, Path: q.Path, Found: q.Digest}
+		}
+		p.Programs = append(p.Programs, r)
+	}
+	if !p.kernel.Floor().Enforce {
+		return nil
+	}
+	for name, q := range p.Action.Programs {
+		if p.fromChain(name) {
+			continue
+		}
+		f, err := p.open(q.Path)
+		if err != nil {
+			return err
+		}
+		q.File = f
+		p.Action.Programs[name] = q
+	}
+	return nil
+}
+
+// fromChain reports whether a program is a file of the chain, which is pinned like all of them.
+func (p *Plan) fromChain(path string) bool {
+	rel, err := filepath.Rel(p.copied.Dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// open opens a program that is pinned and hashes what it has opened: that is what will be started, whatever stands
+// under its path by then.
+func (p *Plan) open(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	h := cas.NewHasher()
+	_, err = io.Copy(h, f)
+	d := h.Digest()
+	i := slices.IndexFunc(p.Programs, func(r record.Program) bool { return r.Path == path })
+	if err == nil && (i < 0 || p.Programs[i].Digest != d) {
+		e := &ToolchainError{Ref: p.call.Ref, Name: lock.ProgramName(path), Path: path, Found: d}
+		if i >= 0 {
+			e.Want = p.Programs[i].Digest
+		}
+		err = e
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// action makes the action of what was decided.
+func (p *Plan) action() error {
+	need := p.kernel.Floor().Floor
+	if p.Stranger || p.Dev {
+		need = max(need, floor.Landlock)
+		if s := p.kernel.Floor().Strangers; s != floor.Unset {
+			need = max(p.kernel.Floor().Floor, s)
+		}
+	}
+	spec := sandbox.Spec{
+		Level: need,
+		Read:  []string{p.copied.Root},
+		Write: []string{p.scratch.Home, p.scratch.Temp},
+		Deny:  p.kernel.Secret,
+		Network: sandbox.Network{
+			All: !p.Grants.Network.Bound, Hosts: p.Grants.Network.Hosts,
+		},
+		Limits: p.limits(),
+	}
+	for _, q := range p.found {
+		spec.Read = append(spec.Read, p.kernel.around(q)...)
+	}
+	for _, at := range p.Grants.Read {
+		abs, err := p.granted(at, false)
+		if err != nil {
+			return err
+		}
+		if abs != "" {
+			spec.Read = append(spec.Read, abs)
+		}
+	}
+	for _, at := range p.Grants.Write {
+		abs, err := p.granted(at, true)
+		if err != nil {
+			return err
+		}
+		if at != "." {
+			spec.Write = append(spec.Write, abs)
+			continue
+		}
+		read, write, err := whole(abs)
+		if err != nil {
+			return &FilesError{p.call.Ref, at, err}
+		}
+		spec.Read, spec.Write = append(spec.Read, read...), append(spec.Write, write...)
+	}
+	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, p.scratch.Home
+	return nil
+}
+
+// limits are those that the tool asks for; what it doesn't speak of is the sandbox's to say.
+func (p *Plan) limits() sandbox.Limits {
+	of := func(name string) int64 { return limit(p.tool.Limits, name) }
+	l := sandbox.Limits{
+		CPU:       time.Duration(of("cpu_seconds")) * time.Second,
+		Wall:      time.Duration(of("duration_seconds")) * time.Microsecond,
+		Memory:    of("memory_mib") << 20,
+		Written:   of("written_mib") << 20,
+		Output:    of("output_mib") << 20,
+		Processes: int(of("processes")),
+		Files:     int(of("open_files")),
+	}
+	if t := p.call.Timeout; t > 0 && (l.Wall == 0 || t < l.Wall) {
+		l.Wall = t
+	}
+	return l
+}
+
+// around is what has to be readable for a program that was found outside of the system's own directories: of a virtual
+// environment its directory, of one in a bin/ what stands beside that, if nothing private does.
+func (k *Kernel) around(q env.Program) []string {
+	list := []string{q.Real}
+	if q.Type == "venv_python" && !q.Fallback {
+		list = append(list, filepath.Dir(filepath.Dir(q.Path)))
+	}
+	dir := filepath.Dir(q.Real)
+	if filepath.Base(dir) != "bin" {
+		return list
+	}
+	prefix := filepath.Dir(dir)
+	for _, private := range slices.Concat(k.Secret, k.Forbidden, []string{k.Project, k.User, k.Host.Vars["HOME"]}) {
+		if rel, err := filepath.Rel(prefix, private); private != "" && (err != nil || filepath.IsLocal(rel)) {
+			return list
+		}
+	}
+	return append(list, prefix)
+}
+
+// outputs is what calls may write of the directory of items in the project.
+const outputs = ".ai/outputs"
+
+// whole is what may be read and written of a project by who may write all of it: everything but kept. Where one of
+// those isn't there nobody may make it, and so nothing may be put beside what is there.
+func whole(project string) (read, write []string, err error) {
+	entries, err := os.ReadDir(project)
+	for _, e := range entries {
+		at := filepath.Join(project, e.Name())
+		if slices.Contains(kept, e.Name()) {
+			read = append(read, at)
+		} else if e.IsDir() || e.Type().IsRegular() {
+			write = append(write, at)
+		}
+	}
+	if len(read) == len(kept) {
+		return read, []string{project}, err
+	}
+	return append(read, project), write, err
+}
+
+// kept are the files and directories of a project that no call writes, and that it reads as far as it was granted.
+var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
+
+// granted returns where a path of the project is. It leads through no link: else whoever may write the project would
+// say what others may. What may be read and isn't there is nothing, what may be written is made in outputs, and has to
+// be there elsewhere.
+func (p *Plan) granted(at string, write bool) (string, error) {
+	fail := func(err error) (string, error) { return "", &FilesError{p.call.Ref, at, err} }
+	if p.kernel.Project == "" {
+		return fail(errors.New("there is no project"))
+	}
+	root, err := os.OpenRoot(p.kernel.Project)
+	if err != nil {
+		return fail(err)
+	}
+	defer root.Close()
+	if write && below(at, outputs) {
+		if err := root.MkdirAll(filepath.FromSlash(at), 0o777); err != nil {
+			return fail(err)
+		}
+	}
+	for dir := at; dir != "."; dir = filepath.ToSlash(filepath.Dir(filepath.FromSlash(dir))) {
+		info, err := root.Lstat(filepath.FromSlash(dir))
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && !write:
+			return "", nil
+		case errors.Is(err, fs.ErrNotExist):
+			return fail(fmt.Errorf("%q isn't there: make it first", dir))
+		case err != nil:
+			return fail(err)
+		case info.Mode()&fs.ModeSymlink != 0:
+			return fail(fmt.Errorf("%q is a symbolic link", dir))
+		case !info.IsDir() && !info.Mode().IsRegular():
+			return fail(fmt.Errorf("%q is neither a file nor a directory", dir))
+		}
+	}
+	return filepath.Join(p.kernel.Project, filepath.FromSlash(at)), nil
+}

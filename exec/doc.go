@@ -1,0 +1,57 @@
+// Package exec answers: run it, and what ran?
+//
+// A Kernel runs calls. It is given the items to take them from as a value, a Base, made of a set of pins (package lock)
+// or of spaces, and opens no lock itself. Prepare decides everything about a call and starts nothing; Run does what was
+// decided, and writes down what became of it.
+//
+//	base := &exec.Base{Resolver: set.Resolver(view), Admit: ai.NewAdmitter(resolver, set.Examiner(trust)), Set: set.ID()}
+//	plan, err := kernel.Prepare(ctx, base, &exec.Call{Ref: ref, Params: params})
+//	defer plan.Close()
+//	result, err := plan.Run(ctx, sink)
+//
+// # The way of a call
+//
+//	chain       found by package ai, from the tool to the primitive
+//	admission   of every link, by its bytes as they are read now and the policies as they are now: what was revoked a
+//	            moment ago doesn't run. One no is the end
+//	grants      what the tool declares, as far as the policies, and the call that makes this one, allow it
+//	parameters  with defaults, valid by the tool's schema
+//	files       of every link and its tree, from bytes that are hashed once more, in a copy that nobody else writes
+//	            (package materialise); what runs is that, whatever becomes of the working tree
+//	environment by package env, configuration by package template: what a caller sends is one argument, or input, and
+//	            never part of a program
+//	programs    that will be started, with their digests. With toolchain: enforce each has to be the one that the lock
+//	            pins, is opened, hashed through what was opened, and that is what starts
+//	log         the call is written into the audit log. If that can't be done it isn't made
+//	primitive   does the action in the sandbox (package sandbox)
+//	result      is held against the tool's output schema
+//	receipt     is signed, and its digest stands in the log, and in the receipt of the call that made this one
+//
+// # Whose items they are
+//
+// A chain is the user's own if each link is of the library in the binary, or signed by a key whose private half the user
+// holds. Every other is a stranger's, and so is a tool that is run with Dev, for nobody has vouched for it. A stranger's
+// chain runs in the sandbox that exec.strangers of the policy asks for, Landlock if it says nothing, or not at all; and
+// it is granted what an entry of the policy's grants says, without one nothing. The user's own runs in what the machine
+// has, as long as that isn't less than exec.floor.
+//
+// # Grants
+//
+// A tool says under files, network, permissions and secrets what it needs. What it doesn't say it doesn't get: it reads
+// its own files and the system's programs, writes a home and a directory for temporary files of its own that are gone
+// afterwards, and reaches nobody. Of the project it gets the files it names, but never, to write, .ai besides
+// .ai/outputs, .git, rye.lock and rye.yaml, and through no symbolic link. A policy's grants may hold, besides
+// capabilities,
+//
+//	files:read:PATH   files:write:PATH   network:HOST   network:*
+//
+// and only take away. A call that a call makes is allowed no more than that one.
+//
+// # Names in templates
+//
+//	tool_path, tool_dir, tool_parent   of the tool's file, in the copy
+//	anchor_path                        the directory that a tool of several files works from
+//	runtime_lib                        what the runtime brings along
+//	project_path, user_space           the directories that they are called after
+//	params_json                        the parameters, as JCS
+package exec

@@ -1,0 +1,195 @@
+package exec
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// Grants is what a call may do. The zero Grants isn't nothing but everything as far as network goes: make one with
+// Declared, or take None.
+type Grants struct {
+	Permissions capability.Set
+	Read, Write []string // of the project: paths, "." for all of it
+	Network     floor.Network
+	Secrets     []string
+}
+
+// None is to be allowed nothing.
+func None() Grants { return Grants{Network: floor.Network{Bound: true}} }
+
+// Declared is what a tool wants to be allowed.
+func Declared(t *model.Tool) (Grants, error) {
+	g := None()
+	var err error
+	if g.Permissions, err = capability.NewSet(t.Permissions); err != nil {
+		return g, err
+	}
+	g.Read, g.Write = t.Files.Read, t.Files.Write
+	g.Network = floor.Network{Bound: !t.Network.All, Hosts: t.Network.Hosts}
+	g.Secrets = t.Secrets
+	return g, nil
+}
+
+// Within returns what both allow.
+func (g Grants) Within(o Grants) (Grants, error) {
+	set, err := g.Permissions.Intersect(o.Permissions)
+	if err != nil {
+		return None(), err
+	}
+	return Grants{
+		Permissions: set,
+		// What may be written may be read.
+		Read:    common(slices.Concat(g.Read, g.Write), slices.Concat(o.Read, o.Write)),
+		Write:   common(g.Write, o.Write),
+		Network: g.Network.Narrow(o.Network),
+		Secrets: slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool { return !slices.Contains(o.Secrets, s) }),
+	}, nil
+}
+
+// common returns the paths that both lists cover.
+func common(a, b []string) (both []string) {
+	for _, x := range a {
+		for _, y := range b {
+			switch {
+			case below(x, y):
+				both = append(both, x)
+			case below(y, x):
+				both = append(both, y)
+			}
+		}
+	}
+	slices.Sort(both)
+	return slices.Compact(both)
+}
+
+// below reports whether a path is dir, or in it.
+func below(path, dir string) bool {
+	return dir == "." || path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// grant reads the patterns that a policy allows the items of a glob: capabilities, and
+//
+//	files:read:PATH     to read a file or directory of the project, "." for all of it
+//	files:write:PATH    to write it
+//	network:HOST        to reach a host, as in a tool's network; network:* for all
+//
+// Which secrets an item may have is said in another place.
+func grant(patterns, secrets []string) (Grants, error) {
+	g := None()
+	g.Secrets = secrets
+	var set []string
+	for _, p := range patterns {
+		what, rest, _ := strings.Cut(p, ":")
+		switch what {
+		case "files":
+			how, path, _ := strings.Cut(rest, ":")
+			if path != "." {
+				if err := portable.Check(path); err != nil {
+					return None(), fmt.Errorf("%q: %w", p, err)
+				}
+			}
+			switch how {
+			case "read":
+				g.Read = append(g.Read, path)
+			case "write":
+				if !shape.Writable(path) {
+					return None(), fmt.Errorf("%q: tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml", p)
+				}
+				g.Write = append(g.Write, path)
+			default:
+				return None(), fmt.Errorf("%q: expected files:read:PATH or files:write:PATH", p)
+			}
+		case "network":
+			switch {
+			case rest == "*":
+				g.Network = floor.Network{}
+			case !floor.IsHost(rest):
+				return None(), fmt.Errorf("%q: expected network:HOST or network:*", p)
+			case g.Network.Bound:
+				g.Network.Hosts = append(g.Network.Hosts, rest)
+			}
+		default:
+			set = append(set, p)
+		}
+	}
+	var err error
+	g.Permissions, err = capability.ParseSet(set)
+	return g, err
+}
+
+// A GrantError says that what a policy allows an item can't be read.
+type GrantError struct {
+	Ref     model.Ref
+	Project bool // the project's policy, else the root's
+	Err     error
+}
+
+func (e *GrantError) Error() string {
+	whose := "the policy"
+	if e.Project {
+		whose = "the project's policy"
+	}
+	return fmt.Sprintf("what %s grants %q: %v", whose, e.Ref, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *GrantError) Unwrap() error { return e.Err }
+
+// allowed is what an item is allowed of what it declares: as far as both policies go, and its caller. Of a stranger's
+// of which the root says nothing it is nothing.
+func (k *Kernel) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
+	g, err := Declared(t)
+	if err != nil {
+		return None(), err
+	}
+	g.Secrets = slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool {
+		return k.Root == nil || !policy.MayHave(s, ref.String(), k.Root, k.ProjectPolicy)
+	})
+	for i, p := range []*policy.Policy{k.Root, k.ProjectPolicy} {
+		var patterns []string
+		found := false
+		if p != nil {
+			patterns, found = p.Grants(ref.String())
+		}
+		switch {
+		case !found && i == 0 && stranger:
+			return None(), nil
+		case !found:
+			continue
+		}
+		most, err := grant(patterns, g.Secrets)
+		if err != nil {
+			return None(), &GrantError{ref, i == 1, err}
+		}
+		if g, err = g.Within(most); err != nil {
+			return None(), &GrantError{ref, i == 1, err}
+		}
+	}
+	if caller != nil {
+		if g, err = g.Within(*caller); err != nil {
+			return None(), err
+		}
+	}
+	g.Network = g.Network.Narrow(k.Floor().Network)
+	return g, nil
+}
+
+// Floor is what has to hold under every call, by both policies.
+func (k *Kernel) Floor() floor.Exec {
+	var e floor.Exec
+	if k.Root != nil {
+		e = k.Root.Sections().Exec
+	}
+	if k.ProjectPolicy != nil {
+		e = e.Narrow(k.ProjectPolicy.Sections().Exec)
+	}
+	return e
+}

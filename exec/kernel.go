@@ -1,0 +1,116 @@
+package exec
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// A Kernel runs calls. It isn't changed once it is used, and is safe for many goroutines.
+type Kernel struct {
+	Primitives map[string]primitive.Primitive // by the ids of their items
+	Copies     *materialise.Cache
+	Host       env.Host
+	Now        func() time.Time
+
+	// Root is the policy that decides, nil where nobody is trusted; ProjectPolicy what the project adds.
+	Root, ProjectPolicy *policy.Policy
+	// Own reports whether the user of this machine holds the private half of a key.
+	Own func(key.Fingerprint) bool
+
+	Project string // the directory that calls are about
+	User    string // that of the user's space; "" for none
+	// Secret are files and directories that no call reads or writes whatever it was granted, and Forbidden those that
+	// no program is taken from.
+	Secret, Forbidden []string
+	DotEnv            []env.Variable
+
+	Log     *audit.Log
+	Machine key.Private // signs receipts
+	Voucher []byte      // for the machine; nil if there is none
+}
+
+// A Base is where the items of calls come from: a set of pins, or spaces.
+type Base struct {
+	Resolver ai.Resolver
+	Admit    *ai.Admitter
+	// Unlisted returns which other files of a tool nobody vouches for, as bundle.Listing does; nil: none.
+	Unlisted func(*ai.Admission) []string
+	Set      cas.Digest // of the lock; zero for spaces
+	// Program returns what the lock says of a program on this machine: the line with the digest, else one of that name,
+	// else nil. Names are those of lock.ProgramName.
+	Program func(name string, digest cas.Digest) *file.Program
+	// Dev is a tool that nobody needs to vouch for: whoever calls has it from the working tree and means to.
+	Dev model.Ref
+}
+
+// A Call is one execution that somebody asks for.
+type Call struct {
+	Ref               model.Ref
+	Params            func(*params.Schema) (map[string]any, error) // given once; nil for none
+	Timeout           time.Duration                                // 0: what the chain says
+	Principal, Tenant string
+	// Stranger has the library's items run as somebody else's: nobody sits in front of it.
+	Stranger bool
+}
+
+// A Caller is a call that runs, for the calls that it makes.
+type Caller struct {
+	ID     string
+	Grants Grants
+
+	mu       sync.Mutex
+	children []receipt.Child
+}
+
+func (c *Caller) did(child receipt.Child) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.children = append(c.children, child)
+}
+
+// all returns the calls that it has made so far.
+func (c *Caller) all() []receipt.Child {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.children)
+}
+
+type callerKey struct{}
+
+// CallerOf returns the call that a primitive runs for, nil outside of any. Calls made with its context are its
+// children: they may no more than it may, end with it, and stand in its receipt.
+func CallerOf(ctx context.Context) *Caller {
+	c, _ := ctx.Value(callerKey{}).(*Caller)
+	return c
+}
+
+// Close closes the primitives that want it.
+func (k *Kernel) Close() error {
+	var first error
+	for _, p := range k.Primitives {
+		if c, ok := p.(primitive.Closer); ok {
+			if err := c.Close(); err != nil && first == nil {
+				first = err
+			}
+		}
+	}
+	return first
+}
+
+// Input returns the schema of what a tool takes.
+func Input(t *model.Tool) (*params.Schema, error) { return params.Compile(t.Interface().Input) }

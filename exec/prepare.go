@@ -1,0 +1,370 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/model/declared"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/template"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// A Plan is a call for which everything has been decided and nothing been done. Whoever gets one closes it.
+type Plan struct {
+	Chain    []Link // from the tool to the primitive
+	Params   map[string]any
+	Grants   Grants
+	Stranger bool // somebody else's, so that the sandbox for strangers holds
+	Dev      bool
+	Config   map[string]any // what the primitive is told
+	Env      []string       // its variables
+	Keys     []string       // those of them that .env and the chain have set
+	Programs []record.Program
+	Action   primitive.Action
+	Damage   error // what was wrong with the copy of the files that was there, and has been replaced
+
+	kernel    *Kernel
+	call      *Call
+	id        string
+	caller    *Caller
+	set       cas.Digest
+	tool      *model.Tool
+	primitive primitive.Primitive
+	copied    *materialise.Copy
+	scratch   *materialise.Scratch
+	found     []env.Program
+}
+
+// A Link is one item of a chain, as it was admitted.
+type Link struct {
+	Item    *ai.Item
+	Tree    cas.Digest // of its other files; zero for none
+	Signers []string   // fingerprints, "builtin" or "dev"; none where the policy names the digest
+	files   []materialise.Part
+}
+
+// Prepare decides everything about a call: it finds the chain, asks the policies about each link as of now, takes and
+// checks the parameters, and puts what the chain needs where it will run from. Nothing is started.
+func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err error) {
+	chain, err := ai.Walk(ctx, b.Resolver, c.Ref)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{kernel: k, call: c, id: newID(k.Now()), caller: CallerOf(ctx), set: b.Set, tool: chain.Tool().Model.Tool, Dev: b.Dev == c.Ref, Stranger: c.Stranger}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	var known bool
+	if p.primitive, known = k.Primitives[chain.Primitive().ID]; !known {
+		return nil, &PrimitiveError{c.Ref, chain.Primitive().ID}
+	}
+	if len(chain.Links) == 1 {
+		return nil, &LoneError{c.Ref}
+	}
+	from := &files{at: map[cas.Digest]source{}}
+	for _, it := range chain.Links {
+		link, own, err := k.admit(ctx, b, it, from)
+		if err != nil {
+			return nil, err
+		}
+		p.Chain, p.Stranger = append(p.Chain, link), p.Stranger || !own
+	}
+	var parent *Grants
+	if p.caller != nil {
+		parent = &p.caller.Grants
+	}
+	if p.Grants, err = k.allowed(p.tool, c.Ref, p.Stranger && !p.Dev, parent); err != nil {
+		return nil, err
+	}
+	schema, err := Input(p.tool)
+	if err != nil {
+		return nil, &ConfigError{Ref: c.Ref, Err: err}
+	}
+	given := map[string]any{}
+	if c.Params != nil {
+		if given, err = c.Params(schema); err != nil {
+			return nil, err
+		}
+	}
+	if p.Params, err = schema.Complete(given); err != nil {
+		return nil, &InputError{c.Ref, err}
+	}
+	if p.copied, err = k.copy(ctx, p.Chain, from); err != nil {
+		return nil, err
+	}
+	p.Damage = p.copied.Damage
+	if p.scratch, err = k.Copies.Scratch(ctx); err != nil {
+		return nil, err
+	}
+	if err = p.fill(ctx, b, chain, schema); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close ends the use of what was prepared.
+func (p *Plan) Close() error {
+	var errs []error
+	for _, program := range p.Action.Programs {
+		if program.File != nil {
+			errs = append(errs, program.File.Close())
+		}
+	}
+	if p.scratch != nil {
+		errs = append(errs, p.scratch.Close())
+	}
+	if p.copied != nil {
+		errs = append(errs, p.copied.Close())
+	}
+	p.Action.Programs, p.scratch, p.copied = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// admit asks whether a link may be used, and notes its files. own says that it is the user's, or the library's.
+func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (l Link, own bool, err error) {
+	l.Item = it
+	a := &ai.Admission{}
+	if it.Ref == b.Dev {
+		// Nobody needs to vouch for it, and no lock has it; but what is revoked is let off by nobody.
+		if a, err = b.Admit.Admit(ctx, it, policy.ToUse); a == nil || a.Exam == nil {
+			return l, false, about(ctx, it, err)
+		}
+		if a.Decision.Code == policy.DigestRevoked {
+			return l, false, &ai.NotAdmittedError{Ref: it.Ref, Place: it.Path, Decision: a.Decision}
+		}
+		l.Signers = []string{"dev"}
+	} else {
+		if a, err = b.Admit.Admit(ctx, it, policy.ToUse); err != nil {
+			return l, false, about(ctx, it, err)
+		}
+		if !a.Decision.Allowed {
+			return l, false, &ai.NotAdmittedError{Ref: it.Ref, Place: it.Path, Decision: a.Decision}
+		}
+		if b.Unlisted != nil {
+			if left := b.Unlisted(a); len(left) > 0 {
+				return l, false, &UnlistedError{it.Ref, left}
+			}
+		}
+		own = a.Decision.Voucher == policy.Builtin
+		if own {
+			l.Signers = []string{"builtin"}
+		}
+		for _, v := range a.Decision.Signers {
+			if v.Code == policy.Admitted {
+				l.Signers = append(l.Signers, v.Key.String())
+				own = own || k.Own != nil && k.Own(v.Key)
+			}
+		}
+	}
+	if it.Model.Tool != nil && it.Model.Tool.Primitive {
+		return l, own, nil // the binary runs it, and needs no file for that
+	}
+	m, err := mode(it)
+	if err != nil {
+		return l, false, err
+	}
+	from.add(it.Raw, source{bytes: it.Bytes, size: int64(len(it.Bytes))})
+	l.files = append(l.files, part(it.Space, it.Path, it.Raw, m, int64(len(it.Bytes))))
+	if a.Tree == nil {
+		return l, own, nil
+	}
+	l.Tree = a.Tree.Digest
+	anchor, err := b.Admit.Anchor(ctx, it)
+	if err != nil || anchor == nil {
+		return l, own, cmp.Or(err, errMoved)
+	}
+	for i := range a.Tree.Files {
+		f := &a.Tree.Files[i]
+		at := path.Join(anchor.Dir, f.Path)
+		from.add(f.Raw, source{space: it.Space, path: at, size: f.Size})
+		l.files = append(l.files, part(it.Space, at, f.Raw, f.Mode, f.Size))
+	}
+	return l, own, nil
+}
+
+// about says which link of a chain an error is about.
+func about(ctx context.Context, it *ai.Item, err error) error {
+	if _, ok := errors.AsType[*ai.ItemError](err); ok || err == nil || ctx.Err() != nil {
+		return err
+	}
+	return &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
+}
+
+var errMoved = errors.New("what belongs to the tool changed while it was looked at")
+
+// copy puts the files of all links on disk, each once.
+func (k *Kernel) copy(ctx context.Context, chain []Link, from *files) (*materialise.Copy, error) {
+	var parts []materialise.Part
+	for i := range chain {
+		parts = append(parts, chain[i].files...)
+	}
+	slices.SortFunc(parts, func(a, b materialise.Part) int { return cmp.Compare(a.Path, b.Path) })
+	return k.Copies.Copy(ctx, from, slices.CompactFunc(parts, func(a, b materialise.Part) bool { return a == b }))
+}
+
+// fill makes the environment and the configuration of the chain.
+func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *params.Schema) error {
+	names, links, err := p.names(ctx, b, chain)
+	if err != nil {
+		return err
+	}
+	request := env.Request{
+		Host: p.kernel.Host, Links: links, Project: p.kernel.Project, Home: p.scratch.Home, Temp: p.scratch.Temp,
+		Forbidden: p.kernel.Forbidden, Names: names, DotEnv: p.kernel.DotEnv,
+	}
+	made, err := env.Resolve(ctx, request)
+	if err != nil {
+		return err
+	}
+	// Parameters are known to templates of the configuration alone.
+	text, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return &InputError{p.call.Ref, err}
+	}
+	names["params_json"] = string(text)
+	if p.Config, err = p.config(chain, schema, made, names); err != nil {
+		return err
+	}
+	p.Env, p.Keys = p.inherited(made), made.Keys
+	if err := p.programs(request, made, b); err != nil {
+		return err
+	}
+	return p.action()
+}
+
+// inherited are the variables that the action gets: what the chain made, without those that led rye to programs.
+func (p *Plan) inherited(made *env.Env) []string {
+	return slices.DeleteFunc(made.List(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return strings.HasPrefix(name, "RYE_") && name != env.ModulePath
+	})
+}
+
+// names are what templates may call by name, and what the links say about their environment.
+func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]string, []env.Link, error) {
+	tool := chain.Tool()
+	in := func(s *ai.Space, at string) string {
+		return filepath.Join(p.copied.Dir, filepath.FromSlash(path.Join(directory(s), at)))
+	}
+	names := map[string]string{
+		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
+		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": p.kernel.Project,
+	}
+	if p.kernel.User != "" {
+		names["user_space"] = p.kernel.User
+	}
+	anchor, err := b.Admit.Anchor(ctx, tool)
+	if err != nil {
+		return nil, nil, err
+	}
+	if anchor != nil {
+		names["anchor_path"] = in(tool.Space, anchor.Dir)
+	}
+	ruled := false
+	links := make([]env.Link, 0, len(chain.Links))
+	for _, it := range chain.Links {
+		t := it.Model.Tool
+		if t.Primitive {
+			break
+		}
+		link := env.Link{Name: it.Ref.String(), EnvConfig: t.EnvConfig}
+		// The anchor is by the rule of the first link that has one, and that one's paths count while it is active.
+		if !t.Anchor.IsNull() && !ruled {
+			ruled = true
+			if anchor != nil && anchor.Below == "" {
+				link.EnvPaths = t.Anchor.Get("env_paths")
+			}
+		}
+		links = append(links, link)
+		if lib := t.Anchor.Get("lib").String(); lib != "" && names["runtime_lib"] == "" {
+			names["runtime_lib"] = in(it.Space, path.Join(path.Dir(it.Path), lib))
+		}
+	}
+	return names, links, nil
+}
+
+// config merges what the links say, fills it in, and holds it against what the primitive takes.
+func (p *Plan) config(chain *ai.Chain, schema *params.Schema, made *env.Env, names map[string]string) (map[string]any, error) {
+	var links []template.Link
+	for _, it := range chain.Links {
+		links = append(links, template.Link{Name: it.Ref.String(), Config: it.Model.Tool.Config})
+	}
+	merged, err := template.Merge(links...)
+	if err != nil {
+		return nil, &ConfigError{p.call.Ref, err}
+	}
+	filled, err := merged.Fill(template.Names{Variables: made.Vars, Kernel: names, Params: p.Params, Declares: schema.Declares})
+	if err != nil {
+		return nil, &ConfigError{p.call.Ref, err}
+	}
+	takes, err := params.Compile(chain.Primitive().Model.Tool.Interface().Input)
+	if err != nil {
+		return nil, &ConfigError{chain.Primitive().Ref, err}
+	}
+	// What others refer to and the primitive doesn't know are names of the chain's own.
+	config := maps.Clone(filled.Config)
+	for _, name := range filled.Used {
+		if !takes.Declares(name) {
+			delete(config, name)
+		}
+	}
+	fitted, ok := takes.Fit(config).(map[string]any)
+	if !ok {
+		return nil, &ConfigError{p.call.Ref, fmt.Errorf("the configuration is no object")}
+	}
+	config, err = takes.Complete(fitted)
+	if err != nil {
+		return nil, &ConfigError{p.call.Ref, err}
+	}
+	return config, nil
+}
+
+// mode is that of an item's own file.
+func mode(it *ai.Item) (cas.Mode, error) {
+	info, err := fs.Stat(it.Space.FS, it.Path)
+	if err != nil {
+		return cas.File, &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
+	}
+	executable := info.Mode()&0o111 != 0
+	if it.Space.Exec != nil {
+		executable = it.Space.Exec(it.Path, info)
+	}
+	if executable {
+		return cas.Exec, nil
+	}
+	return cas.File, nil
+}
+
+// part is where a file of a space stands in the copy.
+func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) materialise.Part {
+	return materialise.Part{Path: path.Join(directory(s), at), ID: cas.ID{Kind: cas.Blob, Digest: d}, Mode: m, Size: size}
+}
+
+// directory is that of a space in the copy.
+func directory(s *ai.Space) string { return strings.ReplaceAll(s.Label, ":", "/") }
+
+// limit returns a declared limit, 0 for none.
+func limit(limits *value.Value, name string) int64 {
+	n, _ := declared.Limit(limits, name)
+	return n
+}

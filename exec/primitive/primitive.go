@@ -1,0 +1,92 @@
+// Package primitive says what the last link of a chain is: the only code that touches the world.
+//
+// By the time a Primitive runs, everything was decided: which bytes, who vouches for them, what they may, with what
+// parameters. It is handed an Action, does that and nothing else, sends what comes out of it to a Sink while it comes,
+// and says how it ended. Package primitivetest holds every implementation to this.
+//
+// What a primitive can do besides is another interface, found by assertion: it may start programs, which must be
+// known before they are started (Starter), be opened before its first action and closed after its last (Opener,
+// Closer), or say whether it could work at all (Checker).
+package primitive
+
+import (
+	"context"
+	"os"
+
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// A Primitive does actions. It may be used by many goroutines.
+type Primitive interface {
+	// Run does an action and returns how it ended. It returns when everything that it has started is gone. It stops
+	// when the context ends, which is a Result like others: something may have happened. An error says that nothing
+	// did: the action can't be done, or not as safely as it has to be. The sink may be nil.
+	Run(ctx context.Context, a *Action, to Sink) (*Result, error)
+}
+
+// An Action is what a primitive is to do.
+type Action struct {
+	Config  map[string]any // in JSON's values, valid by the primitive's config_schema
+	Env     []string       // NAME=VALUE, sorted
+	Dir     string         // where it works if Config doesn't say
+	Sandbox sandbox.Spec
+	// Programs are those that a Starter has named, found and looked at.
+	Programs map[string]Program
+}
+
+// A Program is one that may be started.
+type Program struct {
+	Path string
+	// File is the program, opened before it was hashed, where it must be this one and no other; else nil. Whoever made
+	// the action closes it.
+	File *os.File
+}
+
+// A Stream is what comes out of an action.
+type Stream uint8
+
+// The streams.
+const (
+	Stdout Stream = iota
+	Stderr
+)
+
+// A Sink is told what comes out while it comes. Emit is called by one goroutine at a time, and b is the caller's again
+// when it returns. An error ends the action, as its cancellation would.
+type Sink interface {
+	Emit(s Stream, b []byte) error
+}
+
+// A Result says how an action ended.
+type Result struct {
+	Value    any    // what came out of it, in JSON's values
+	Failure  string // why the action's own answer is no, in words that it chose; with Failed
+	Failed   bool
+	Ended    string // what ended it before its time: one of package sandbox's words; "" if nothing did
+	Exit     int    // of a process
+	Signal   string // that ended the process; "" if none did
+	Level    floor.Level
+	Enforced []string
+	Usage    map[string]int64
+}
+
+// A Starter starts programs, whose names or paths its configuration has.
+type Starter interface {
+	Starts(config map[string]any) []string
+}
+
+// An Opener is opened before its first action.
+type Opener interface {
+	Open(ctx context.Context) error
+}
+
+// A Closer is closed after its last action.
+type Closer interface {
+	Close() error
+}
+
+// A Checker says whether it could do an action now; nil if it could.
+type Checker interface {
+	Check(ctx context.Context) error
+}

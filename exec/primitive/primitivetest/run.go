@@ -1,0 +1,157 @@
+package primitivetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// A sink keeps what it is told, and notices who doesn't tell it as it is promised.
+type sink struct {
+	got    [2]bytes.Buffer
+	calls  int
+	refuse int           // from this call on it is an error; 0: never
+	slow   time.Duration // how long it takes, so that two who tell at once meet
+	busy   atomic.Bool
+	over   atomic.Bool
+	wrong  atomic.Pointer[error]
+}
+
+var errSink = errors.New("the sink has enough")
+
+func (s *sink) note(err error) { s.wrong.CompareAndSwap(nil, &err) }
+
+// Emit implements primitive.Sink.
+func (s *sink) Emit(stream primitive.Stream, b []byte) error {
+	if !s.busy.CompareAndSwap(false, true) {
+		s.note(errors.New("two told the sink something at once"))
+		return nil
+	}
+	defer s.busy.Store(false)
+	time.Sleep(s.slow)
+	s.calls++
+	switch {
+	case s.over.Load():
+		s.note(errors.New("the sink was told something after Run had returned"))
+	case stream > primitive.Stderr:
+		s.note(fmt.Errorf("the sink was told of the stream %d", stream))
+	case s.refuse > 0 && s.calls > s.refuse:
+		s.note(errors.New("the sink was told more although it had enough"))
+	default:
+		s.got[stream].Write(b)
+	}
+	if s.refuse > 0 && s.calls >= s.refuse {
+		return errSink
+	}
+	return nil
+}
+
+// size is how much was told.
+func (s *sink) size() int64 { return int64(s.got[0].Len() + s.got[1].Len()) }
+
+// What may be said to have ended an action.
+var ends = []string{"", "timeout", "cancelled", "memory", "cpu", "processes", "output", "written"}
+
+// violation says what no run may be; it tells it from errors of Run.
+type violation struct{ error }
+
+// do runs an action and holds what comes out against what holds for every run: what doesn't is a violation.
+func (s *suite) do(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	before, err := snapshot(a)
+	if err != nil {
+		return nil, violation{fmt.Errorf("the action of the test: %w", err)}
+	}
+	type end struct {
+		r   *primitive.Result
+		err error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		r, err := s.Primitive.Run(ctx, a, to)
+		ended <- end{r, err}
+	}()
+	var e end
+	select {
+	case e = <-ended:
+	case <-time.After(s.patience):
+		return nil, violation{fmt.Errorf("it doesn't end")}
+	}
+	if watched, ok := to.(*sink); ok && watched != nil {
+		watched.over.Store(true)
+	}
+	after, err := snapshot(a)
+	if err != nil || !bytes.Equal(before, after) {
+		return nil, violation{fmt.Errorf("the action was changed from\n%s to\n%s (%v)", before, after, err)}
+	}
+	if (e.r == nil) == (e.err == nil) {
+		return nil, violation{fmt.Errorf("result %+v and error %v: expected one of them", e.r, e.err)}
+	}
+	if e.err != nil {
+		return nil, e.err
+	}
+	return e.r, sound(e.r, a.Sandbox.Level)
+}
+
+// sound says what is wrong with a result by itself.
+func sound(r *primitive.Result, least floor.Level) error {
+	_, err := jcs.Append(nil, r.Value)
+	switch {
+	case err != nil:
+		return violation{fmt.Errorf("the value is no JSON: %w", err)}
+	case !slices.Contains(ends, r.Ended):
+		return violation{fmt.Errorf("it was ended by %q, which is no word for that", r.Ended)}
+	case r.Failure != "" && !r.Failed, r.Ended != "" && !r.Failed:
+		return violation{fmt.Errorf("it has not failed, and says why (%q) or what ended it (%q)", r.Failure, r.Ended)}
+	case r.Level < least:
+		return violation{fmt.Errorf("%v was enforced where %v is the least", r.Level, least)}
+	}
+	for name, n := range r.Usage {
+		if n < 0 {
+			return violation{fmt.Errorf("it used %d of %q", n, name)}
+		}
+	}
+	return nil
+}
+
+// ok runs an action that has to succeed.
+func (s *suite) ok(a *primitive.Action, to *sink) (*primitive.Result, error) {
+	r, err := s.do(s.ctx, a, to)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Failed:
+		return nil, fmt.Errorf("it failed: %q, ended by %q, status %d, signal %q", r.Failure, r.Ended, r.Exit, r.Signal)
+	case to.wrong.Load() != nil:
+		return nil, *to.wrong.Load()
+	}
+	return r, nil
+}
+
+// snapshot writes down an action, so that it can be held against what becomes of it.
+func snapshot(a *primitive.Action) ([]byte, error) {
+	config := any(a.Config)
+	if a.Config == nil {
+		config = nil
+	}
+	text, err := jcs.Append(nil, config)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(text, " %q %q %+v %+v", a.Env, a.Dir, a.Sandbox, a.Programs), nil
+}
+
+// limited returns the action with other limits.
+func limited(a *primitive.Action, change func(*sandbox.Limits)) *primitive.Action {
+	again := *a
+	change(&again.Sandbox.Limits)
+	return &again
+}

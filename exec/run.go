@@ -1,0 +1,214 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// A Result says what became of a call.
+type Result struct {
+	primitive.Result
+	ID       string
+	Status   string           // one of package record's words
+	Code     string           // of the error; "" with record.OK
+	Problems []params.Problem // what is wrong with the value, where it isn't what the tool promises
+	Began    time.Time
+	Duration time.Duration
+	Receipt  []byte
+	Digest   cas.Digest // of the receipt
+}
+
+// newID returns an id for a call. Ids sort by time.
+func newID(now time.Time) string {
+	var b [10]byte
+	rand.Read(b[:])
+	return fmt.Sprintf("%012x%020x", max(now.UnixMilli(), 0), b)
+}
+
+// ID returns what the call is called in the log.
+func (p *Plan) ID() string { return p.id }
+
+// Run does what was planned, once. What the tool made of it is in the result, whether it says yes or no; an error says
+// that nothing was done, or, where there is a result too, that it can't be proved.
+func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	call, err := p.record()
+	if err != nil {
+		return nil, err
+	}
+	entry, err := p.kernel.Log.Begin(ctx, call)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, &AuditError{p.call.Ref, err}
+	}
+	self := &Caller{ID: p.id, Grants: p.Grants}
+	r := &Result{ID: p.id, Began: p.kernel.Now()}
+	began := time.Now()
+	did, err := p.primitive.Run(context.WithValue(ctx, callerKey{}, self), &p.Action, to)
+	r.Duration = time.Since(began)
+	o := record.Outcome{Duration: r.Duration, Exit: -1}
+	if err != nil {
+		r.Status, r.Code = record.Refused, "EXECUTION_FAILED"
+		if _, ok := errors.AsType[*sandbox.UnavailableError](err); ok {
+			r.Code = "SANDBOX_UNAVAILABLE"
+		}
+		if ctx.Err() != nil {
+			r.Status, r.Code = record.Cancelled, "CANCELLED"
+		}
+	} else {
+		r.Result = *did
+		p.judge(ctx, r)
+		o.Exit, o.Signal, o.Sandbox, o.Usage = did.Exit, did.Signal, level(did), usage(did.Usage)
+		if text, err := jcs.Append(nil, r.Value); err == nil {
+			o.Result = cas.Sum(text)
+		} else {
+			r.Status, r.Code, r.Failed, r.Failure = record.Failed, "EXECUTION_FAILED", true, "what it gave is no JSON: "+err.Error()
+			r.Value, r.Problems = nil, nil
+		}
+	}
+	o.Status, o.Code = r.Status, r.Code
+	// What happened is written down although whoever called may have gone.
+	if wrong := p.prove(context.WithoutCancel(ctx), r, o, call, entry, self); wrong != nil && err == nil {
+		return r, wrong
+	}
+	return r, err
+}
+
+// judge says whether the call was a success.
+func (p *Plan) judge(ctx context.Context, r *Result) {
+	switch {
+	case ctx.Err() != nil && r.Ended != "":
+		r.Status, r.Code = record.Cancelled, "CANCELLED"
+	case r.Ended == "timeout":
+		r.Status, r.Code = record.Timeout, "TIMEOUT"
+	case r.Ended == "cancelled":
+		r.Status, r.Code = record.Cancelled, "CANCELLED"
+	case r.Ended != "":
+		r.Status, r.Code = record.Failed, "RESOURCE_EXCEEDED"
+	case r.Failed:
+		r.Status, r.Code = record.Failed, "EXECUTION_FAILED"
+	default:
+		r.Status = record.OK
+		schema, err := params.Compile(p.tool.Interface().Output)
+		if err == nil {
+			err = schema.Check(r.Value)
+		}
+		if invalid, ok := errors.AsType[*params.InvalidError](err); ok {
+			r.Problems = invalid.Problems
+		}
+		if err != nil {
+			r.Status, r.Code, r.Failed, r.Failure = record.Failed, "VALIDATION_FAILED", true, err.Error()
+		}
+	}
+}
+
+// prove makes the receipt, and ends the entry of the log.
+func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.Call, entry interface {
+	End(context.Context, record.Outcome) error
+	Position() record.Position
+}, self *Caller) error {
+	var err error
+	r.Receipt, err = receipt.New(receipt.Receipt{
+		Call: c, Outcome: o, Begin: r.Began, End: r.Began.Add(r.Duration), Children: self.all(), Log: entry.Position(),
+	}, p.kernel.Machine, p.kernel.Voucher)
+	if err == nil {
+		r.Digest = cas.Sum(r.Receipt)
+		o.Receipt = r.Digest
+		if p.caller != nil {
+			p.caller.did(receipt.Child{Call: p.id, Receipt: r.Digest})
+		}
+	}
+	return errors.Join(err, entry.End(ctx, o))
+}
+
+// record says what is known of the call.
+func (p *Plan) record() (record.Call, error) {
+	tool := p.Chain[0]
+	c := record.Call{
+		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
+		Set: p.set, Lock: p.set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
+		Toolchain: p.Programs, Limits: map[string]int64{},
+	}
+	for _, l := range p.Chain[1:] {
+		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})
+	}
+	for _, q := range []*policy.Policy{p.kernel.Root, p.kernel.ProjectPolicy} {
+		if q != nil {
+			c.Policy = append(c.Policy, q.ID())
+		}
+	}
+	if p.caller != nil {
+		c.Parent = p.caller.ID
+	}
+	l := p.Action.Sandbox.Limits
+	for name, n := range map[string]int64{
+		"wall_ms": l.Wall.Milliseconds(), "cpu_ms": l.CPU.Milliseconds(), "memory": l.Memory, "written": l.Written, "output": l.Output,
+		"processes": int64(l.Processes), "open_files": int64(l.Files),
+	} {
+		if n > 0 {
+			c.Limits[name] = n
+		}
+	}
+	if l.Wall > 0 {
+		c.Deadline = p.kernel.Now().Add(l.Wall)
+	}
+	var err error
+	if c.Grants, err = p.Grants.hash(p); err != nil {
+		return c, err
+	}
+	if c.Params, err = redact.New().Digest(p.Params); err != nil {
+		return c, &InputError{p.call.Ref, err}
+	}
+	return c, nil
+}
+
+// hash is the grants hash of what the call may, which isn't always all that the tool has declared.
+func (g Grants) hash(p *Plan) (cas.Digest, error) {
+	s := shape.Grants{Permissions: g.Permissions.Strings(), Risk: p.tool.Risk.String(), Secrets: g.Secrets, Limits: p.tool.Grants().Limits}
+	switch {
+	case !g.Network.Bound:
+		s.Network = "all"
+	case len(g.Network.Hosts) > 0:
+		s.Network = g.Network.Hosts
+	}
+	if len(g.Read)+len(g.Write) > 0 {
+		s.Files = map[string]any{"read": g.Read, "write": g.Write}
+	}
+	return s.Hash()
+}
+
+// level is what was enforced, as the log has it.
+func level(r *primitive.Result) string {
+	return cmp.Or(strings.Join(r.Enforced, " "), r.Level.String())
+}
+
+// usage is what was used, as the log has it: what it can't hold is its largest number.
+func usage(u map[string]int64) map[string]int64 {
+	out := map[string]int64{}
+	for name, n := range u {
+		if n > 0 {
+			out[name] = min(n, 1<<53-1)
+		}
+	}
+	return out
+}

@@ -1,0 +1,400 @@
+package exec_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/subprocess"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// The words by which this binary is started again: as the second stage of a sandbox, and as the program in it.
+const (
+	stageWord = "__stage"
+	childWord = "__child"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case stageWord:
+			syscall.Exit(sandbox.Stage(os.Args[2:]))
+		case childWord:
+			syscall.Exit(child(os.Args[2:]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// Alice is who runs things here. Bob is trusted, and somebody else. Eve is nobody.
+var alice, bob, eve, machine = testKey(1), testKey(2), testKey(3), testKey(4)
+
+func testKey(seed byte) key.Private {
+	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
+	if err != nil {
+		panic(err)
+	}
+	return k
+}
+
+// The primitives of the library here, and a tool of it.
+const (
+	process = "rye/core/primitives/subprocess"
+	probing = "rye/core/primitives/probe"
+	hello   = "tool:rye/core/hello"
+)
+
+// tool is one in YAML, with the name and category of its id, and more lines.
+func tool(id, executor string, more ...string) string {
+	ref := model.Ref{ID: id}
+	return fmt.Sprintf("name: %s\ncategory: %q\nversion: 1.2.3\ntool_type: test\ndescription: a test\nexecutor_id: %s\n%s\n",
+		ref.Name(), ref.Category(), executor, strings.Join(more, "\n"))
+}
+
+// A probe is a primitive that says what it was to do, and does what a test wants.
+type probe struct {
+	do     func(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error)
+	starts func(config map[string]any) []string
+	closed int
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (p *probe) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	p.mu.Lock()
+	p.calls++
+	p.mu.Unlock()
+	if p.do != nil {
+		return p.do(ctx, a, to)
+	}
+	return gives(a.Config), nil
+}
+
+// gives is a result that is a success.
+func gives(v any) *primitive.Result { return &primitive.Result{Value: v, Level: 4} }
+
+func (p *probe) Starts(config map[string]any) []string {
+	if p.starts == nil {
+		return nil
+	}
+	return p.starts(config)
+}
+
+func (p *probe) Close() error {
+	p.closed++
+	return nil
+}
+
+// A world is a project, a user who runs what is in it, and a library.
+type world struct {
+	testing.TB
+	dir, project string
+	probe        *probe
+	policy       string // more of the root's
+	mine         string // the project's; "" for none
+	kernel       *exec.Kernel
+	library      fstest.MapFS
+	user         *ai.Space
+	bundles      []*ai.Space
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{TB: t, dir: dir, project: filepath.Join(dir, "project"), probe: &probe{}}
+	if err := os.MkdirAll(filepath.Join(w.project, ".ai"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	described, err := fs.ReadFile(std.FS(), "tools/"+process+".yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.library = fstest.MapFS{
+		"tools/" + process + ".yaml": {Data: described},
+		"tools/" + probing + ".yaml": {Data: []byte(tool(probing, "null", "config_schema: {type: object, properties: {count: {type: integer}}}"))},
+		"tools/rye/core/hello.yaml":  {Data: []byte(tool("rye/core/hello", probing, "config: {greeting: hello}", "network: [api.example.com]"))},
+		"tools/rye/core/odd.yaml":    {Data: []byte(tool("rye/core/odd", "rye/core/primitives/odd"))},
+		"tools/rye/core/runtimes/r.yaml": {Data: []byte(tool("rye/core/runtimes/r", probing,
+			"config: {file: '{tool_path}', dir: '{tool_dir}', parent: '{tool_parent}', anchor: '{anchor_path}', lib: '{runtime_lib}', project: '{project_path}'}",
+			"anchor: {enabled: true, mode: auto, markers_any: [parts], root: tool_dir, lib: lib, env_paths: {RYE_MODULE_PATH: {prepend: ['{anchor_path}']}}}"))},
+		"tools/rye/core/runtimes/lib/_launch.txt": {Data: []byte("launch")},
+		"tools/rye/core/primitives/odd.yaml":      {Data: []byte(tool("rye/core/primitives/odd", "null"))},
+	}
+	t.Cleanup(func() { // copies can't be removed as they are
+		filepath.WalkDir(filepath.Join(dir, "cache"), func(path string, e fs.DirEntry, err error) error {
+			if err == nil && e.IsDir() {
+				os.Chmod(path, 0o700)
+			}
+			return nil
+		})
+	})
+	copies, err := materialise.Open(filepath.Join(dir, "cache"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.kernel = &exec.Kernel{
+		Copies:     copies,
+		Primitives: map[string]primitive.Primitive{probing: w.probe, process: &subprocess.Subprocess{Machine: sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}})}},
+		Host:       env.Host{Vars: map[string]string{"PATH": systemPath(), "SystemRoot": os.Getenv("SystemRoot"), "SECRET": "x", "LD_PRELOAD": "/evil.so"}, Files: env.Disk{}},
+		Now:        time.Now,
+		Own:        func(f key.Fingerprint) bool { return f == alice.Public().Fingerprint() },
+		Project:    w.project, User: filepath.Join(dir, "home"),
+		Secret: []string{filepath.Join(dir, "secret")}, Forbidden: []string{w.project, filepath.Join(dir, "cache")},
+		Machine: machine,
+	}
+	w.openLog(audit.Options{})
+	return w
+}
+
+func systemPath() string {
+	if runtime.GOOS == "windows" {
+		return `C:\Windows\System32`
+	}
+	return "/usr/bin:/bin"
+}
+
+func self(t testing.TB) string {
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func (w *world) logs() string { return filepath.Join(w.dir, "state", "audit") }
+
+func (w *world) openLog(o audit.Options) {
+	w.Helper()
+	if o.Dir == "" {
+		o.Dir = w.logs()
+	}
+	o.Key, o.Now, o.Program = machine, time.Now, "rye test"
+	log, err := audit.Open(o)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.kernel.Log = log
+	w.Cleanup(func() { log.Close(context.Background()) })
+}
+
+// trust reads the policies, and has the kernel go by them.
+func (w *world) trust() *exam.Trust {
+	w.Helper()
+	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n  \"two/**\": {keys: [alice, bob], threshold: 2}\n",
+		alice.Public(), bob.Public())
+	t := &exam.Trust{Root: policy.Side{Policy: w.parse(text + w.policy)}, Now: noon}
+	w.kernel.Root, w.kernel.ProjectPolicy = t.Root.Policy, nil
+	if w.mine != "" {
+		w.kernel.ProjectPolicy = w.parse(text + w.mine)
+		t.Project = &policy.Side{Policy: w.kernel.ProjectPolicy}
+	}
+	return t
+}
+
+func (w *world) parse(text string) *policy.Policy {
+	w.Helper()
+	p, err := policy.Parse([]byte(text))
+	if err != nil {
+		w.Fatal(err)
+	}
+	return p
+}
+
+// view opens the spaces as they stand.
+func (w *world) view() *ai.View {
+	w.Helper()
+	project, err := ai.OpenDir(filepath.Join(w.project, ".ai"), "project", ai.Project)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { project.Close() })
+	spaces := []*ai.Space{project}
+	if w.user != nil {
+		spaces = append(spaces, w.user)
+	}
+	spaces = append(append(spaces, w.bundles...), &ai.Space{Label: "system:rye/std", FS: w.library, Builtin: true})
+	trust := w.trust()
+	v, err := ai.NewView(w.Context(), ai.Options{Spaces: spaces, Trust: trust, MayOverride: trust.Root.Policy.MayOverride})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return v
+}
+
+// base is what the spaces have.
+func (w *world) base() *exec.Base {
+	w.Helper()
+	v := w.view()
+	return &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, w.trust())}
+}
+
+// put writes files of the project.
+func (w *world) put(files map[string]string) {
+	w.Helper()
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		path := filepath.Join(w.project, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			w.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(files[name]), 0o666); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// signed signs an item of the project where it stands, and returns its bytes.
+func (w *world) signed(ref string, keys ...key.Private) []byte {
+	w.Helper()
+	v := w.view()
+	it, err := v.Find(w.Context(), parseRef(ref))
+	if err != nil {
+		w.Fatal(err)
+	}
+	subject, _, err := ai.NewAdmitter(v, nil).Subject(w.Context(), it)
+	if err != nil {
+		w.Fatal(err)
+	}
+	text := it.Bytes
+	for _, k := range keys {
+		if text, err = sign.Sign(text, subject.Signing(), subject.Claim(), k, noon, nil); err != nil {
+			w.Fatal(err)
+		}
+	}
+	if files, ok := it.Space.FS.(fstest.MapFS); ok {
+		files[it.Path].Data = text
+		return text
+	}
+	if err := os.WriteFile(filepath.Join(w.project, ".ai", filepath.FromSlash(it.Path)), text, 0o666); err != nil {
+		w.Fatal(err)
+	}
+	return text
+}
+
+func parseRef(text string) model.Ref {
+	kind, id, _ := strings.Cut(text, ":")
+	return model.Ref{Kind: kind, ID: id}
+}
+
+// with puts a tool acme/x of Alice's into the project, with more lines.
+func (w *world) with(more ...string) *world {
+	w.Helper()
+	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, more...)})
+	w.signed(x, alice)
+	return w
+}
+
+const x = "tool:acme/x"
+
+// call asks for a tool with parameters.
+func call(ref string, given map[string]any) *exec.Call {
+	return &exec.Call{Ref: parseRef(ref), Principal: "ann", Params: func(*params.Schema) (map[string]any, error) { return given, nil }}
+}
+
+// prepare has to succeed.
+func (w *world) prepare(c *exec.Call) *exec.Plan {
+	w.Helper()
+	p, err := w.kernel.Prepare(w.Context(), w.base(), c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() { p.Close() })
+	return p
+}
+
+// refused has to fail, and nothing to be done.
+func (w *world) refused(c *exec.Call) error {
+	w.Helper()
+	p, err := w.kernel.Prepare(w.Context(), w.base(), c)
+	if err == nil {
+		p.Close()
+		w.Fatalf("%s may run", c.Ref)
+	}
+	if p != nil || w.probe.calls > 0 || len(w.records()) > 0 {
+		w.Fatalf("plan %v, %d actions, %d records with the error %v", p, w.probe.calls, len(w.records()), err)
+	}
+	return err
+}
+
+// run prepares and runs.
+func (w *world) run(c *exec.Call) (*exec.Result, error) {
+	w.Helper()
+	p := w.prepare(c)
+	defer p.Close()
+	return p.Run(w.Context(), nil)
+}
+
+// ok is run for what has to succeed.
+func (w *world) ok(c *exec.Call) *exec.Result {
+	w.Helper()
+	r, err := w.run(c)
+	if err != nil {
+		w.Fatal(err)
+	}
+	if r.Status != record.OK || r.Failed {
+		w.Fatalf("%s: %s %s: %s %v", c.Ref, r.Status, r.Code, r.Failure, r.Problems)
+	}
+	return r
+}
+
+// records is what the log says.
+func (w *world) records() (all []*audit.Record) {
+	w.Helper()
+	for r, err := range audit.List(w.Context(), w.logs(), audit.Filter{}) {
+		if err != nil {
+			w.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// proved checks a receipt with the machine's public key alone.
+func (w *world) proved(r *exec.Result) *receipt.Receipt {
+	w.Helper()
+	got, err := receipt.Verify(r.Receipt, []key.Public{machine.Public()})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if got.Digest != r.Digest || got.Call.ID != r.ID || got.Outcome.Status != r.Status || got.Outcome.Code != r.Code {
+		w.Fatalf("the receipt %s is of %s %s %s; the result is %s of %s %s %s",
+			got.Digest, got.Call.ID, got.Outcome.Status, got.Outcome.Code, r.Digest, r.ID, r.Status, r.Code)
+	}
+	return got
+}
