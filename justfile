@@ -28,7 +28,7 @@ cover:
 peers:
     .ci/run peers
 
-# the store beside other tools on the same work
+# the store, items, bundles, locks and execution beside other tools on the same work
 bench *ARGS:
     go run ./testdata/bench {{ARGS}}
 
@@ -36,7 +36,7 @@ bench *ARGS:
 gobench PACKAGES="./cas/..." *ARGS:
     go test -run '^$' -bench . -benchmem {{PACKAGES}} {{ARGS}}
 
-# the main job, end to end
+# the main job, end to end: sign, lock, run, refuse
 demo:
     go run ./cmd/rye demo
 

@@ -91,7 +91,8 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 	if err != nil || l.extra == nil {
 		return err
 	}
-	return l.extra(ctx, view.Kinds(), n.fail)
+	_, err = l.extra(ctx, view.Kinds(), n.fail)
+	return err
 }
 
 func (n *inspection) fail(f *Failure) {

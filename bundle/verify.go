@@ -127,6 +127,9 @@ type Report struct {
 	Vouched  []Vouched  // the items that hold, sorted by path
 	Evidence []Attested // the evidence that is as the manifest says, in its order, and the statements that hold
 	Failures []*Failure // sorted by path; those of the whole bundle first
+	// Never are files and directories in a directory that are of no bundle, sorted: what version control, interpreters
+	// and desktops leave behind (portable.Droppings). What is in them was not looked at.
+	Never []string
 }
 
 // OK reports whether nothing is wrong.
@@ -162,7 +165,8 @@ var ErrNoTrust = errors.New("verifying needs a policy or signers to trust")
 //     signature, which for a tool of several files covers them as well. One of the first format counts where policy
 //     accepts it and the manifest, which lists the item's digest, is itself admitted
 //   - that no file stands where a bundle never has any: .ai/policy.yaml, .ai/keys and the like (recipe.Never), .AI
-//   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand
+//   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand, but for
+//     what no bundle ever has, which the report names
 //   - the evidence: that it is as the manifest says, and of what is required that it holds; and statements beside it
 //
 // What items mean is found out from the files of the manifest alone. All that is wrong is reported, not the first of
@@ -262,7 +266,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 		return err
 	}
 	if l.extra != nil && !v.options.AllowExtra {
-		if err := l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
+		if v.report.Never, err = l.extra(ctx, items.view.Kinds(), v.fail); err != nil {
 			return err
 		}
 	}

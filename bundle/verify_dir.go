@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -240,9 +241,9 @@ func (e *lineEnds) is(d cas.Digest) bool {
 	return e.lf.Digest() == d || e.crlf.Digest() == d
 }
 
-// extra looks through the directories of the kinds and those in which the manifest has files outside .ai. What trees
-// never hold isn't looked at.
-func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) error {
+// extra looks through the directories of the kinds and those in which the manifest has files outside .ai. What no tree
+// ever holds isn't looked into, and is returned.
+func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error) {
 	roots := map[string]bool{}
 	for _, k := range kinds {
 		roots[dotAI+"/"+k.Dir] = true
@@ -255,12 +256,13 @@ func (d *dirLook) extra(ctx context.Context, kinds []*model.Kind, fail func(*Fai
 	delete(roots, ".") // which is everything, and not the bundle's
 	for root := range roots {
 		if !below(roots, root) {
-			if err := d.walk(ctx, root, fail); err != nil {
-				return err
+			if err := d.walk(ctx, root, fail, &never); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return nil
+	slices.Sort(never)
+	return never, nil
 }
 
 // below reports whether a directory is in another one.
@@ -273,7 +275,7 @@ func below(roots map[string]bool, dir string) bool {
 	return false
 }
 
-func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure)) error {
+func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure), never *[]string) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -287,9 +289,11 @@ func (d *dirLook) walk(ctx context.Context, dir string, fail func(*Failure)) err
 	for _, e := range entries {
 		p := path.Join(dir, e.Name())
 		switch _, listed := d.bundle.File(p); {
-		case portable.Droppings(e.Name()) || listed:
+		case listed:
+		case portable.Droppings(e.Name()):
+			*never = append(*never, p)
 		case e.IsDir() && len(p) <= portable.MaxPath:
-			err = d.walk(ctx, p, fail)
+			err = d.walk(ctx, p, fail, never)
 		case e.Type().IsRegular():
 			fail(&Failure{Check: CheckExtra, Path: p, Found: "a file"})
 		default:

@@ -32,8 +32,8 @@ type look struct {
 	check func(ctx context.Context, f *manifest.File, read bool) *Failure
 	// scripts has the lines that begin with "#!" by path; nil where the getter has all files.
 	scripts map[string]string
-	// extra reports what is there besides; nil where there can be nothing.
-	extra func(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) error
+	// extra reports what is there besides, and returns what no tree ever holds; nil where there can be nothing.
+	extra func(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error)
 }
 
 // maxManifest is more bytes than a manifest with its signatures has.

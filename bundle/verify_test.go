@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -157,15 +158,21 @@ func TestVerifyDirectory(t *testing.T) {
 		"extra item": {func(d string) error {
 			return errors.Join(os.MkdirAll(d+"/.ai/config/deep", 0o755), os.WriteFile(d+"/.ai/config/deep/x.yaml", nil, 0o644))
 		}, []string{`".ai/config/deep/x.yaml": extra: expected none, found a file`}},
-		"extra link":     {func(d string) error { return os.Symlink("nowhere", d+"/.ai/tools/x.py") }, []string{`".ai/tools/x.py": extra: expected none, found a symbolic link`}},
-		"droppings":      {func(d string) error { return os.Mkdir(d+"/.ai/tools/__pycache__", 0o755) }, nil},
+		"extra link": {func(d string) error { return os.Symlink("nowhere", d+"/.ai/tools/x.py") }, []string{`".ai/tools/x.py": extra: expected none, found a symbolic link`}},
+		"droppings": {func(d string) error {
+			return errors.Join(os.WriteFile(d+"/docs/.DS_Store", nil, 0o644), os.MkdirAll(d+"/.ai/tools/__pycache__/__pycache__", 0o755))
+		}, nil},
 		"empty manifest": {func(d string) error { return os.WriteFile(d+"/.ai/bundles/acme/demo/manifest.yaml", nil, 0o644) }, []string{`".ai/bundles/acme/demo/manifest.yaml": manifest: `}},
 	} {
 		dir := p.dir()
 		if err := c.change(dir); err != nil {
 			t.Fatal(err)
 		}
-		failures(t, name, verify(t, bundle.InDir(dir, "acme/demo"), p.options()), c.want...)
+		r := verify(t, bundle.InDir(dir, "acme/demo"), p.options())
+		failures(t, name, r, c.want...)
+		if want := map[string][]string{"droppings": {".ai/tools/__pycache__", "docs/.DS_Store"}}[name]; !slices.Equal(r.Never, want) {
+			t.Errorf("%s: of no bundle %q, want %q", name, r.Never, want)
+		}
 		o := p.options()
 		o.AllowExtra = true
 		if r := verify(t, bundle.InDir(dir, "acme/demo"), o); strings.HasPrefix(name, "extra") && !r.OK() {

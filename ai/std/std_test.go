@@ -312,9 +312,9 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"bundles", "chain", "ci", "coming-from", "commands", "directive-format", "errors", "extractors", "items", "keys",
-		"knowledge-format", "lock", "overview", "policy", "search-syntax", "signing", "sources", "spaces", "store", "threat-model",
-		"tool-format", "vendoring", "what-to-commit"}
+	want := []string{"audit", "bundles", "chain", "ci", "coming-from", "commands", "directive-format", "errors", "exec", "extractors", "items",
+		"keys", "knowledge-format", "lock", "overview", "policy", "runtimes", "sandbox", "search-syntax", "signing", "sources", "spaces",
+		"store", "threat-model", "tool-format", "vendoring", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}

@@ -16,8 +16,9 @@
 //	long      = where the name has more than 100 bytes: a header of type "x" (POSIX.1-2001) with the name "pax",
 //	            and the one record "LENGTH path=NAME\n" as its content; the header behind it has the first 100 bytes
 //
-// Names are UTF-8. A file has at most 8 GiB less one byte, as ustar can say no more. An archive without a signature
-// isn't written, and refused.
+// Names are UTF-8. A file has at most 8 GiB less one byte, as ustar can say no more, and the manifest at most 64 MiB,
+// which is that of some 300,000 files: a frame of 1 MiB can hold a manifest of a quarter of a GiB, and everybody can make
+// one. An archive without a signature isn't written, and refused.
 //
 // So there is one tar stream for each manifest with its signatures, and it is known, but for the contents, when both
 // were read: a reader makes each header itself and wants these very bytes. Links, devices, directories, sparse files,
@@ -49,6 +50,8 @@ import (
 const (
 	// MaxFile is the size of the largest file that fits into an archive.
 	MaxFile = 1<<33 - 1
+	// MaxManifest is the size of the largest manifest that fits into an archive.
+	MaxManifest = 64 << 20
 	// MaxWindow is the largest window of a frame that is read.
 	MaxWindow = 8 << 20
 )
@@ -149,8 +152,11 @@ func (h *Head) sign(lines []byte) (err error) {
 	return err
 }
 
-// fits reports whether every file can stand in an archive.
+// fits reports whether the manifest and every file can stand in an archive.
 func (h *Head) fits() error {
+	if len(h.Body) > MaxManifest {
+		return errLarge
+	}
 	for i := range h.entries() {
 		if e := h.entry(i); e.Size > MaxFile {
 			return fmt.Errorf("%+q has %d bytes, and a file in an archive at most %d", e.Path, e.Size, int64(MaxFile))

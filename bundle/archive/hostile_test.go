@@ -102,7 +102,7 @@ func TestHostileTar(t *testing.T) {
 		"another archive":  {append(bytes.Clone(good), good...), "more content than the manifest calls for"},
 		"content":          {edit(func(b []byte) []byte { b[at(readme)+512] = '!'; return b }), `"files/README.md": blob`},
 		"manifest":         {edit(func(b []byte) []byte { b[512+300] ^= 1; return b }), "manifest.yaml"},
-		"manifest size":    {poke("manifest.yaml", atSize, "77777777777"), "a manifest of more than 268435456 bytes"},
+		"manifest size":    {poke("manifest.yaml", atSize, "77777777777"), "a manifest of more than 67108864 bytes, which no archive holds"},
 		"manifest shorter": {poke("manifest.yaml", atSize, "00000000400"), "manifest.yaml"},
 		"no size":          {poke("manifest.yaml", atSize, "        400"), "not the header of the manifest, which comes first"},
 		"no signatures":    {edit(func(b []byte) []byte { return slices.Delete(b, at("manifest.yaml.sig"), at("manifest.yaml.sig")+1024) }), "no file of signatures, or too large a one"},
@@ -213,9 +213,41 @@ func TestEveryByte(t *testing.T) {
 	}
 }
 
+// TestLargeManifest: what few bytes unpack to is no manifest of an archive, and is refused by its size alone; nor is one
+// written.
+func TestLargeManifest(t *testing.T) {
+	l := &manifest.FileList{BundleID: "acme/large", Version: "1.0.0"}
+	var all []manifest.File
+	deep := strings.Repeat("x", 200)
+	for i := range 100_000 {
+		all = append(all, manifest.File{Path: fmt.Sprintf("%s/%s/%s/%06d", deep, deep, deep, i), Digest: cas.Sum(nil), Mode: cas.File})
+	}
+	body, l, err := manifest.AppendFileList(nil, l, all)
+	if err != nil || len(body) <= MaxManifest {
+		t.Fatalf("%d bytes, %v", len(body), err)
+	}
+	if err := l.Sign(testKey(1), noon); err != nil {
+		t.Fatal(err)
+	}
+	if err := Write(t.Context(), io.Discard, body, l.Signatures, &cas.Memory{}); !errors.Is(err, errLarge) {
+		t.Errorf("written: %v", err)
+	}
+	plain := append(appendHeader(nil, manifestName, cas.File, int64(len(body))), body...)
+	b := pack(t, append(plain, zeros[:padding(int64(len(body)))]...))
+	all, plain, body = nil, nil, nil
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	_, err = read(b)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, errLarge) || took > 16<<20 {
+		t.Errorf("%d bytes that unpack to more: %v, and %d bytes of memory", len(b), err, took)
+	}
+}
+
 // TestBombs reads what unpacks to far more than it is, and costs little.
 func TestBombs(t *testing.T) {
-	head := appendHeader(nil, manifestName, cas.File, manifest.MaxListBytes)
+	head := appendHeader(nil, manifestName, cas.File, MaxManifest)
 	w := demo(t)
 	good := unpack(t, w.write(t))
 	for name, plain := range map[string][]byte{

@@ -20,7 +20,7 @@ var (
 	errPadding = errors.New("other bytes than zeros between two entries, or at the end")
 	errSigned  = errors.New("the manifest has signature lines, which belong beside it")
 	errMore    = errors.New("more content than the manifest calls for")
-	errLarge   = fmt.Errorf("a manifest of more than %d bytes", manifest.MaxListBytes)
+	errLarge   = fmt.Errorf("a manifest of more than %d bytes, which no archive holds", MaxManifest)
 	errNoSigs  = errors.New("no file of signatures, or too large a one")
 )
 
@@ -118,11 +118,12 @@ func (p *reader) head() (*Head, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > manifest.MaxListBytes {
+	if size > MaxManifest {
 		return nil, p.fail(errLarge)
 	}
 	from := p.off
 	var body bytes.Buffer
+	body.Grow(int(min(size, 16<<20))) // the rest is declared, and perhaps not there
 	h := &Head{}
 	h.List, err = manifest.ReadFileList(io.TeeReader(io.LimitReader(p, size), &body), func(f *manifest.File) error {
 		h.Files = append(h.Files, *f)

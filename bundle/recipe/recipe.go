@@ -60,13 +60,23 @@ func Schema() string { return schema }
 
 // New returns the recipe of a directory without bundle.yaml.
 func New(id, version string) (*Recipe, error) {
-	if err := portable.CheckID(id); err != nil {
+	if err := checkID(id); err != nil {
 		return nil, err
 	}
 	if err := manifest.CheckVersion(version); err != nil {
 		return nil, err
 	}
 	return &Recipe{ID: id, Version: version}, nil
+}
+
+// library is the bundle that every rye carries: any other may use it.
+const library = "rye/std"
+
+func checkID(id string) error {
+	if id == library {
+		return fmt.Errorf("%q is part of rye: no other bundle is called so", library)
+	}
+	return portable.CheckID(id)
 }
 
 // Parse reads bundle.yaml.
@@ -114,7 +124,7 @@ func (r *Recipe) readHead(root *yamltree.Node) (err error) {
 		name  string
 		to    *string
 		check func(string) error
-	}{{"id", &r.ID, portable.CheckID}, {"version", &r.Version, manifest.CheckVersion}} {
+	}{{"id", &r.ID, checkID}, {"version", &r.Version, manifest.CheckVersion}} {
 		if root.Get(f.name) == nil {
 			return root.Errorf("there is no %q, which every bundle has", f.name)
 		}
@@ -270,8 +280,11 @@ func (r *Recipe) readRequires(root *yamltree.Node) error {
 		if err := portable.CheckID(n.Key); err != nil {
 			return n.Errorf("%v", err)
 		}
-		if n.Key == r.ID {
+		switch n.Key {
+		case r.ID:
 			return n.Errorf("%q requires itself", r.ID)
+		case library:
+			return n.Errorf("%q is part of rye and isn't required", library)
 		}
 		if _, err := semver.Parse(n.Text); err != nil {
 			return n.Errorf("%v", err)

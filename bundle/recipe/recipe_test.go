@@ -94,6 +94,8 @@ func TestRefused(t *testing.T) {
 		{head + "allow-secret: {\"..\": why}\n", ""},
 		{head + "requires: {acme/x: \"*\"}\n", `bundle.yaml: line 3, column 12: "acme/x" requires itself`},
 		{head + "requires: {acme/y: \"1.0.0\"}\n", ""},
+		{"id: rye/std\nversion: 1.0.0\n", `bundle.yaml: line 1, column 1: "rye/std" is part of rye: no other bundle is called so`},
+		{head + "requires: {rye/std: \"*\"}\n", `bundle.yaml: line 3, column 12: "rye/std" is part of rye and isn't required`},
 		{head + "requires: {\"a b\": \"*\"}\n", ""},
 		{head + "entrypoint: deploy\n", ""},
 		{head + "description: \" x\"\n", `bundle.yaml: line 3, column 1: "description" begins or ends with space`},

@@ -17,11 +17,12 @@ import (
 func addCommand() command {
 	return command{
 		path: "add", group: "lock", help: "Let the project use a bundle, and lock it.",
-		more: "A bundle comes from one place: --from names a project's directory, an archive, or an archive's https address; --index names the address or " +
+		more: "A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
+			"branch, tag or commit; --index names the address or " +
 			"directory of a list of many versions (rye bundle index makes one). Without a range the newest version that there is, and what is " +
 			"compatible with it, will do. A bundle that is in rye.yaml already gets the new range or place.\n\nExamples:\n\n" +
 			"    rye add acme/base --index https://bundles.acme.example/index.yaml\n    rye add acme/base@^2.1 --index ../bundles\n" +
-			"    rye add acme/notes --from ../notes",
+			"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main",
 		aka: []string{"require", "install --save", "get"},
 		new: func() runner { return new(addRun) }, schema: "add/1", output: &changeAnswer{},
 	}
@@ -29,7 +30,7 @@ func addCommand() command {
 
 type addRun struct {
 	Bundle string   `arg:"" help:"The id of a bundle, and with @RANGE which versions will do."`
-	From   string   `placeholder:"PLACE" complete:"file" help:"The directory, archive or address of this one bundle."`
+	From   string   `placeholder:"PLACE" complete:"file" help:"The directory, archive, address or repository (git+https:…) of this one bundle."`
 	Index  string   `placeholder:"PLACE" complete:"file" help:"The directory or address of a list of versions."`
 	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item first, which uses the bundle. May be given again."`
 	changeFlags

@@ -13,6 +13,7 @@ import (
 // refused tells all that keeps files from being a bundle, each with its place, and what helps.
 func (m *making) refused(e *create.RefusedError) (answer, error) {
 	var secrets, unsigned []string
+	empty := false
 	for i := range e.Problems {
 		p := &e.Problems[i]
 		m.problem(p)
@@ -20,6 +21,7 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 		if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
 			secrets = append(secrets, s.Path)
 		}
+		empty = empty || errors.Is(p.Err, create.ErrEmpty)
 		if p.Ref != "" && (f.code == "UNSIGNED" || f.code == "INTEGRITY_FAILED" || f.code == "UNTRUSTED_KEY") {
 			unsigned = append(unsigned, p.Ref)
 		}
@@ -36,6 +38,10 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 		}
 	}
 	f := &fault{code: same, message: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID, counted(int64(n), "problem")), err: e}
+	if empty && len(m.recipe.Include) == 0 {
+		f.why = append(f.why, fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run", m.recipe.ID, m.recipe.ID),
+			"a "+recipe.File+" says which others do:", "id: "+m.recipe.ID, "version: "+m.recipe.Version, "include: [\".ai/**\"]")
+	}
 	if slices.Sort(secrets); len(secrets) > 0 {
 		f.why = append(f.why, "if that is no secret, "+recipe.File+" says so:", "allow-secret:")
 		for _, path := range slices.Compact(secrets) {
@@ -78,6 +84,9 @@ func (m *making) problem(p *create.Problem) {
 	at.Code, at.Message = f.line().Code, f.message
 	if at.Code == codeUnknown {
 		at.Code = codeValidation
+	}
+	if errors.Is(p.Err, create.ErrEntrypoint) {
+		at.Field, at.Message = "entrypoint", fmt.Sprintf("%q, the entrypoint, is no item of the bundle", m.recipe.Entrypoint)
 	}
 	if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
 		at.Line, at.Column, at.Message = s.Line, s.Column, fmt.Sprintf("looks like a secret (%s): %s", s.Rule, s.Excerpt)

@@ -23,7 +23,7 @@ func (c *bundleVerifyRun) library(ctx context.Context, a *app, l *located) (answ
 	if err != nil && !isNobody(err) {
 		return nil, err
 	}
-	ans := &bundleReport{Bundle: l.id, Version: l.read.Version, Manifest: l.read.ID.String(), Format: sign.V2.String(), Where: l.where, Place: l.place, Trust: "builtin",
+	ans := &bundleReport{Bundle: l.id, Version: l.read.Version, Manifest: l.read.ID.String(), Format: sign.V2.String(), Where: l.where, Place: l.place, Trust: "builtin", Never: []string{},
 		Of: len(l.read.Files), Extra: c.AllowExtra, Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}}
 	failures, err := libraryFailures(ctx, l.read, t, &ans.Items)
 	if err != nil {

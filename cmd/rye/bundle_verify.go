@@ -53,6 +53,7 @@ type bundleReport struct {
 	Bytes     int64           `json:"bytes"`
 	Items     int             `json:"items"` // that hold
 	Extra     bool            `json:"extra_allowed"`
+	Never     []string        `json:"never_bundled"` // what stands beside the files and is of no bundle; nobody looked into it
 	Rule      string          `json:"rule"`
 	Count     int             `json:"count"`
 	Threshold int             `json:"threshold"`
@@ -177,7 +178,7 @@ func (c *bundleVerifyRun) answer(a *app, ans *bundleReport, failures []*bundle.F
 
 func newBundleReport(l *located, v *vouching, r *bundle.Report) *bundleReport {
 	ans := &bundleReport{Bundle: l.id, Format: sign.V2.String(), Where: l.where, Place: l.place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
-		Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}, Origin: "--signer"}
+		Signers: []signerLine{}, Vouched: []vouchedLine{}, Evidence: []evidenceLine{}, Failures: []bundleFailure{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.trust != nil {
 		root := v.trust.root
 		ans.Policy, ans.PolicyID, ans.Origin = root.path, root.side.Policy.ID().String(), root.origin
@@ -418,8 +419,14 @@ func (r *bundleReport) text(t *terminal) {
 		files += "digest, size, type and mode; others were let be"
 	default:
 		files += "digest, size, type and mode; no other"
+		if n := len(r.Never); n > 0 {
+			files += " but " + counted(int64(n), "thing") + " that no bundle holds"
+		}
 	}
 	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}...)
+	for _, name := range r.Never[:min(len(r.Never), mostTold)] {
+		rows = append(rows, []string{"  beside", name})
+	}
 	for _, s := range r.Signers {
 		rows = append(rows, []string{"  signed by", s.who()})
 	}

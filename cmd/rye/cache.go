@@ -2,12 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/exec/materialise"
 )
 
 // A statCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
@@ -59,13 +63,13 @@ type rebuildable struct {
 	name, help string
 	path       func(*app) (string, error)
 	size       func(ctx context.Context, path string) (entries, bytes int64)
-	clear      func(path string) error
+	clear      func(ctx context.Context, path string) error
 }
 
 // rebuildables lists what "rye cache" knows: everything rye can make again by itself.
 func rebuildables() []rebuildable {
 	return []rebuildable{
-		{"stat", "which files have not changed since they were hashed", (*app).statCachePath, statCacheSize, func(path string) error {
+		{"stat", "which files have not changed since they were hashed", (*app).statCachePath, statCacheSize, func(_ context.Context, path string) error {
 			return statcache.Open(path, statcache.Options{}).Clear()
 		}},
 		{"search", "which words are in which items; an entry for each place that was searched from", (*app).indexes,
@@ -77,8 +81,67 @@ func rebuildables() []rebuildable {
 				}
 				return entries, bytes
 			},
-			os.RemoveAll},
-		{"bundles", "which bundles were checked when they were made, and what of", (*app).bundleMemories, memorySize, os.RemoveAll},
+			removeAll},
+		{"bundles", "which bundles were checked when they were made, and what of", (*app).bundleMemories, memorySize, removeAll},
+		{"exec", "the files that tools run from, verified before each run", (*app).copies, copiesSize, clearCopies},
+	}
+}
+
+func removeAll(_ context.Context, path string) error { return os.RemoveAll(path) }
+
+// copiesSize counts the copies that tools run from.
+func copiesSize(_ context.Context, dir string) (entries, bytes int64) {
+	dir = filepath.Join(dir, "copies")
+	all, _ := os.ReadDir(dir)
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if fi, err := d.Info(); err == nil {
+				bytes += fi.Size()
+			}
+		}
+		return nil // what vanishes while it is counted doesn't count
+	})
+	return int64(len(all)), bytes
+}
+
+// clearCopies removes all copies but those that something runs from.
+func clearCopies(ctx context.Context, dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c, err := materialise.Open(dir)
+	if err == nil {
+		_, err = c.Clean(ctx, time.Now(), materialise.Limits{Bytes: -1})
+	}
+	return err
+}
+
+// What is kept of copies, and how often somebody looks.
+const (
+	maxCopies  = 4 << 30
+	maxCopyAge = 30 * 24 * time.Hour
+	cleanEvery = 24 * time.Hour
+)
+
+// cleanCopies removes copies that were not used for long, about once a day. A run doesn't fail for what is left behind.
+func (a *app) cleanCopies(ctx context.Context, c *materialise.Cache) {
+	dir, err := a.copies()
+	if err != nil {
+		return
+	}
+	stamp := dir + ".cleaned"
+	if fi, err := os.Lstat(stamp); err == nil && a.now().Sub(fi.ModTime()).Abs() < cleanEvery {
+		return
+	}
+	// Of many that end at once, the first cleans.
+	if os.WriteFile(stamp, nil, 0o600) != nil || os.Chtimes(stamp, a.now(), a.now()) != nil {
+		return
+	}
+	r, err := c.Clean(ctx, a.now(), materialise.Limits{Bytes: maxCopies, Age: maxCopyAge})
+	if err != nil {
+		a.term.detail("the copies that tools run from can't be cleaned: %v", err)
+	} else if r.Removed > 0 {
+		a.term.detail("removed %s that no tool has run from for long", counted(int64(r.Removed), "copy"))
 	}
 }
 
@@ -188,7 +251,7 @@ func (c *cacheClearRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, err
 		}
 		_, bytes := r.size(ctx, path)
-		if err := r.clear(path); err != nil {
+		if err := r.clear(ctx, path); err != nil {
 			return nil, err
 		}
 		ans.Bytes += bytes

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	repos "github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/index"
 	sources "github.com/rye-build/rye/lock/source"
 )
@@ -20,6 +21,12 @@ func (f *fault) ofSources() bool {
 		other     *sources.MismatchError
 		size      *sources.SizeError
 		renamed   *sources.RenamedError
+		revision  *repos.RevisionError
+		path      *repos.PathError
+		object    *repos.ObjectError
+		large     *repos.LimitError
+		old       *repos.VersionError
+		said      *repos.Error
 	)
 	switch {
 	case errors.As(f.err, &ambiguous):
@@ -51,6 +58,26 @@ func (f *fault) ofSources() bool {
 		f.code, f.details = codeItem, map[string]any{"bundle": absent.ID, "version": absent.Version, "indexes": append([]string{}, absent.Indexes...)}
 	case errors.As(f.err, &list):
 		f.code = "PARSING_ERROR"
+	case errors.As(f.err, &revision):
+		f.code, f.details = codeItem, map[string]any{"url": revision.Address, "revision": revision.Revision}
+		if revision.Both {
+			f.code, f.hint = "AMBIGUOUS", []string{"git ls-remote " + quoteArg(revision.Address)}
+			f.why = []string{"refs/heads/" + revision.Revision + " is the branch, refs/tags/" + revision.Revision + " the tag"}
+		}
+	case errors.As(f.err, &path):
+		f.code, f.details = codeItem, map[string]any{"path": path.Path}
+		if path.Reason != "" {
+			f.code, f.details["reason"] = "INTEGRITY_FAILED", "not-a-file"
+		}
+	case errors.As(f.err, &object):
+		f.code, f.details = "INTEGRITY_FAILED", map[string]any{"reason": "git-object", "object": object.Name}
+	case errors.As(f.err, &large):
+		f.code, f.details = "LIMIT_EXCEEDED", map[string]any{"limit": large.Limit}
+	case errors.As(f.err, &old):
+		f.code, f.details = "UNAVAILABLE", map[string]any{"program": "git", "found": old.Found}
+	case errors.As(f.err, &said):
+		f.code, f.details = "REGISTRY_ERROR", map[string]any{"url": said.Address, "status": said.Status}
+		f.why = []string{"only https, without a password and without redirects, is asked"}
 	default:
 		return false
 	}

@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,17 +53,28 @@ func (*demoRun) run(ctx context.Context, a *app) (ans answer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, removeLocked(dir)) }()
 	d := &demo{ctx: ctx, app: a, dir: dir, home: "you"}
 	if err := os.Mkdir(d.path("project"), 0o700); err != nil {
 		return nil, err
 	}
-	for _, scene := range []func() error{d.project, d.tree, d.bundle, d.lock, d.stranger, d.store} {
+	for _, scene := range []func() error{d.project, d.tree, d.bundle, d.stranger, d.store, d.lock, d.exec} {
 		if err := scene(); err != nil {
 			return d.answer, err
 		}
 	}
 	return d.answer, nil
+}
+
+// removeLocked removes a directory, with what is in directories that nobody may write, as tools run from.
+func removeLocked(dir string) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return err
+	})
+	return errors.Join(err, os.RemoveAll(dir))
 }
 
 // A demo is one run: each scene finds here what the ones before have left.
@@ -243,28 +256,30 @@ func (d *demo) stranger() error {
 			d.home = "you"
 			return d.rye(demoLine{title: "which is worth nothing to you", exit: exitNo, say: "by no key of the policy", show: "error:"}, "verify", "tool:acme/gift")
 		},
+		d.does(demoLine{title: "and goes", say: "removed"}, "--yes", "rm", "tool:acme/gift"),
 	)
 }
 
-// store keeps the project, and damages what is kept.
+// store keeps the project in a store that has nothing else, so that whatever is damaged is of it, and damages that.
 func (d *demo) store() error {
+	at := d.path("store")
 	return sequence(
-		d.does(demoLine{title: "the project goes into the store: one digest vouches for every byte", say: "blake3:"}, "store", "put", "--ref", "project", d.path("project", ".ai")),
-		d.does(demoLine{title: "and comes back, verified on the way"}, "store", "checkout", "project", d.path("copy")),
-		func() error { return d.happens("somebody flips one bit in the store", d.flip) },
-		d.does(demoLine{title: "refused, and nothing half-made is left", exit: exitRefused, say: "damaged", show: "error:"}, "store", "checkout", "project", d.path("again")),
+		d.does(demoLine{title: "the project goes into the store: one digest vouches for every byte", say: "blake3:"}, "--store", at, "store", "put", "--ref", "project", d.path("project", ".ai")),
+		d.does(demoLine{title: "and comes back, verified on the way"}, "--store", at, "store", "checkout", "project", d.path("copy")),
+		func() error { return d.happens("somebody changes a few bytes in the store", d.flip) },
+		d.does(demoLine{title: "refused, and nothing half-made is left", exit: exitRefused, say: "damaged", show: "error:"}, "--store", at, "store", "checkout", "project", d.path("again")),
 		func() error {
 			if _, err := os.Lstat(d.path("again")); err == nil {
 				return &fault{code: "INTEGRITY_FAILED", message: "half a directory was left behind"}
 			}
-			return d.rye(demoLine{title: "what is damaged, and who needs it", exit: exitNo, say: "needed by"}, "store", "fsck")
+			return d.rye(demoLine{title: "what is damaged, and who needs it", exit: exitNo, say: "needed by"}, "--store", at, "store", "fsck")
 		},
 	)
 }
 
-// flip changes one bit of what the store keeps.
+// flip changes some bytes of what the store keeps. One alone may be one that the compressed form doesn't need.
 func (d *demo) flip() error {
-	packs, err := filepath.Glob(d.path("you", "rye", "store", "packs", "*.pack"))
+	packs, err := filepath.Glob(d.path("store", "packs", "*.pack"))
 	if err != nil {
 		return err
 	}
@@ -273,7 +288,10 @@ func (d *demo) flip() error {
 		if err != nil {
 			return err
 		}
-		b[len(b)/8] ^= 1 // where the first block is; behind all blocks stands the index
+		at := len(b) / 8 // where the first block is; behind all blocks stands the index
+		for i := range b[at:min(len(b), at+16)] {
+			b[at+i] ^= 0xff
+		}
 		if err := os.WriteFile(pack, b, 0o600); err != nil {
 			return err
 		}
@@ -283,3 +301,56 @@ func (d *demo) flip() error {
 	}
 	return nil
 }
+
+// exec runs a tool that is pinned, lets somebody check the receipt who has a public key and nothing else, and changes
+// one letter of a file that the tool reads.
+func (d *demo) exec() error {
+	const tool, words = "tool:acme/words/words", ".ai/tools/acme/words/words.txt"
+	receipt, public := d.path("words.receipt.json"), d.path("you.pem")
+	more := func() error {
+		self, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		// A brace begins a name, and two are one. JSON's strings are YAML's.
+		command, err := json.Marshal(strings.NewReplacer("{", "{{", "}", "}}").Replace(self))
+		return errors.Join(err, d.write(".ai/tools/acme/words/words.yaml", fmt.Sprintf(demoTool, command)), d.write(words, "hello\n"))
+	}
+	return sequence(
+		func() error {
+			return d.happens("a tool that runs a program, this rye, on a file of its own, and needs no interpreter", more)
+		},
+		d.does(demoLine{title: "it is signed with that file", say: "with 1 file beside it"}, "sign", tool),
+		d.does(demoLine{title: "and pinned", say: "locked", show: "locked"}, "lock"),
+		d.does(demoLine{title: "run: the pinned bytes, in a sandbox, without a network", say: "blake3:", show: "blake3:"}, "--offline", "exec", tool, "--receipt", receipt),
+		d.does(demoLine{title: "what was run is written down", say: "ok", show: tool}, "audit", "list"),
+		d.does(demoLine{title: "your public key, for others", say: "PUBLIC KEY"}, "key", "export"),
+		func() error {
+			d.home = "anybody"
+			pem := d.answer.Steps[len(d.answer.Steps)-1].Output
+			if err := os.WriteFile(public, []byte(strings.Join(pem, "\n")+"\n"), 0o600); err != nil {
+				return err
+			}
+			return d.rye(demoLine{title: "with that key alone anybody can check the receipt of the call", say: "vouches for it"}, "audit", "verify", receipt, "--key", public)
+		},
+		func() error {
+			d.home = "you"
+			return d.happens("somebody changes one letter of the file", d.replace(words, "hello", "hallo"))
+		},
+		d.does(demoLine{title: "refused, before anything is started", exit: exitRefused, say: "isn't what the lock pins", show: "error:"}, "--offline", "exec", tool),
+		d.does(demoLine{title: "what is pinned still runs, whatever became of the file", say: "blake3:", show: "blake3:"}, "--offline", "exec", tool, "--pinned"),
+	)
+}
+
+const demoTool = `version: "1.0.0"
+tool_type: program
+executor_id: rye/core/primitives/subprocess
+category: acme/words
+description: Names its words by their digest
+
+anchor: {enabled: true, mode: always, root: tool_dir}
+
+config:
+  command: %s
+  args: [store, put, "{anchor_path}/words.txt"]
+`

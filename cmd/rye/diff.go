@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas"
@@ -187,13 +189,7 @@ func (l *locking) drift(ctx context.Context, ans *lockDiff, refs ...model.Ref) e
 	if err != nil {
 		return err
 	}
-	var system = set.Spaces()[:0:0]
-	for _, s := range set.Spaces() {
-		if s.Label != lockfile.FromProject && s.Label != lockfile.FromUser {
-			system = append(system, s)
-		}
-	}
-	working, admit, done, err := l.view(ctx, system)
+	working, admit, done, err := l.workingView(ctx, set)
 	if err != nil {
 		return err
 	}
@@ -203,19 +199,30 @@ func (l *locking) drift(ctx context.Context, ans *lockDiff, refs ...model.Ref) e
 		return err
 	}
 	for _, d := range all {
-		line := driftLine{Kind: string(d.Kind), Ref: d.Ref.String(), File: d.Path, Expected: digestText(d.Expected), Found: digestText(d.Found)}
-		switch {
-		case d.OnlyLineEndings:
-			line.Only = "line-endings"
-		case d.OnlyMode:
-			line.Only = "mode"
-		}
-		if line.File != "" {
-			line.File = markerDir + "/" + line.File
-		}
-		ans.Drift = append(ans.Drift, line)
+		ans.Drift = append(ans.Drift, driftLineOf(d))
 	}
 	return nil
+}
+
+// workingView is the working tree over the bundles of a set and the library.
+func (l *locking) workingView(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, func(), error) {
+	return l.view(ctx, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
+		return s.Label == lockfile.FromProject || s.Label == lockfile.FromUser
+	}))
+}
+
+func driftLineOf(d *lock.Difference) driftLine {
+	line := driftLine{Kind: string(d.Kind), Ref: d.Ref.String(), File: d.Path, Expected: digestText(d.Expected), Found: digestText(d.Found)}
+	switch {
+	case d.OnlyLineEndings:
+		line.Only = "line-endings"
+	case d.OnlyMode:
+		line.Only = "mode"
+	}
+	if line.File != "" {
+		line.File = markerDir + "/" + line.File
+	}
+	return line
 }
 
 func digestText(d cas.Digest) string {
@@ -228,7 +235,7 @@ func digestText(d cas.Digest) string {
 // diffItem compares one item.
 func (l *locking) diffItem(ctx context.Context, ref model.Ref, ans *lockDiff) error {
 	if l.old.Pin(ref) == nil {
-		return l.notLocked(ref.String())
+		return l.notLocked(ctx, ref.String())
 	}
 	if err := l.look(ctx); err != nil {
 		return err

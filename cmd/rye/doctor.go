@@ -61,6 +61,9 @@ func checks() []check {
 		{"bundles", checkBundles},
 		{"lock", checkLock},
 		{"vendor", checkVendor},
+		{"sandbox", checkSandbox},
+		{"interpreters", checkInterpreters},
+		{"audit", checkAudit},
 		{"terminal", checkTerminal},
 		{"clock", checkClock},
 	}

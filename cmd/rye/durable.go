@@ -99,14 +99,18 @@ func readSmall(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	large := &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("%q has more than %d bytes", path, most)}
 	var buf bytes.Buffer
-	if fi, err := f.Stat(); err == nil && fi.Size() <= most {
+	if fi, err := f.Stat(); err == nil {
+		if fi.Size() > most {
+			return nil, large
+		}
 		buf.Grow(int(fi.Size()) + bytes.MinRead)
 	}
-	_, err = buf.ReadFrom(io.LimitReader(f, most+1))
+	_, err = buf.ReadFrom(io.LimitReader(f, most+1)) // it may grow meanwhile
 	b := buf.Bytes()
 	if err == nil && int64(len(b)) > most {
-		err = &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("%q has more than %d bytes", path, most)}
+		err = large
 	}
 	return b, err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
@@ -112,4 +113,28 @@ func TestLockWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	again()
+}
+
+// TestReadSmall: what is too large is refused by its size, and not read.
+func TestReadSmall(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("twelve bytes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := readSmall(path, 12); err != nil || string(b) != "twelve bytes" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := os.Truncate(path, 1<<30); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b, err := readSmall(path, 64<<20)
+	runtime.ReadMemStats(&after)
+	if f, ok := errors.AsType[*fault](err); b != nil || !ok || f.code != "LIMIT_EXCEEDED" {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+		t.Errorf("took %d bytes of memory", took)
+	}
 }

@@ -38,6 +38,10 @@ type fetchAnswer struct {
 }
 
 func (f fetchAnswer) text(t *terminal) {
+	if f.Fetched == 0 && f.Objects == 1 {
+		t.note("the one object of the lock is in the store")
+		return
+	}
 	if f.Fetched == 0 {
 		t.note("all %s of the lock are in the store", counted(f.Objects, "object"))
 		return
@@ -76,6 +80,8 @@ func (l *locking) fetch(ctx context.Context, ans *fetchAnswer) error {
 	if err != nil {
 		return err
 	}
+	l.shown = l.app.progress("fetching", 0)
+	defer l.shown.Done()
 	var damaged error
 	if v != nil {
 		if damaged = l.takeVendored(ctx, v, ans); damaged != nil && !isDamaged(damaged) {
@@ -258,6 +264,7 @@ func (l *locking) takeVendored(ctx context.Context, v *vendor.Vendor, ans *fetch
 		default:
 			ans.Fetched++
 			ans.Bytes += size
+			l.shown.Add(size)
 		}
 	}
 	if err := batch.Commit(ctx); err != nil {

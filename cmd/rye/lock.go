@@ -266,6 +266,7 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	}
 	p := a.progress("locking", 0)
 	defer p.Done()
+	l.shown = p
 	var batch cas.Batch
 	if !c.DryRun && !c.Check {
 		var err error
@@ -323,7 +324,11 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	if err := batch.Commit(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.keep(ctx, made); err != nil {
+	objects, err := l.kept(ctx, made)
+	if err == nil && ans.Changed {
+		err = lock.KeepToo(ctx, l.store(), l.lockPath(), objects)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if c.before != nil {
@@ -335,12 +340,17 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 		return nil, err
 	}
 	ans.written = true
-	return ans, nil
+	return ans, lock.Keep(ctx, l.store(), l.lockPath(), objects)
 }
 
 // warn tells what somebody may not have meant, and of very much how much it is.
 func (l *locking) warn(made *lock.Made, ans *lockAnswer) {
 	all := made.Closure.Warnings
+	for _, err := range made.Unfound {
+		text := "not pinned: " + classify(err).message
+		ans.Warnings = append(ans.Warnings, text)
+		l.app.term.warn("%s", text)
+	}
 	told := len(all)
 	if told > mostChanges && !l.app.term.verbose {
 		told = mostChanges - 2
@@ -465,22 +475,18 @@ func (l *locking) problem(p *closure.Problem, severity string) checkProblem {
 	return line
 }
 
-// keep makes the store keep what the lock names.
-func (l *locking) keep(ctx context.Context, made *lock.Made) error {
+// kept is what the store is to keep for a lock, all of which it has.
+func (l *locking) kept(ctx context.Context, made *lock.Made) ([]lock.Object, error) {
 	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.store(), Std: librarySpace()})
 	if l.vendor != nil && isMissing(err) {
 		// Of a bundle whose source isn't there the pinned items were vendored, and that did for the new lock too.
 		if err := l.takeVendored(ctx, l.vendor, new(fetchAnswer)); err != nil {
-			return err
+			return nil, err
 		}
 		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.store(), Std: librarySpace()})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	objects, err := set.Objects(ctx)
-	if err != nil {
-		return err
-	}
-	return lock.Keep(ctx, l.store(), l.lockPath(), objects)
+	return set.Objects(ctx)
 }

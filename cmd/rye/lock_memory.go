@@ -53,7 +53,7 @@ func (l *locking) remembered(ctx context.Context) (ok bool) {
 		}
 	}
 	m, _ := l.memories()
-	if m == nil {
+	if m == nil || l.enforces() { // what programs there are on the machine isn't part of the state
 		return false
 	}
 	if l.state, ok = l.now(ctx); ok {

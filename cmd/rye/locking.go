@@ -43,6 +43,7 @@ type locking struct {
 	here      *present       // instead of sources, where nothing is to be brought
 	listed    listed         // what the manifests of its bundles list
 	vendor    *vendor.Vendor // .ai/vendor, once somebody has looked; nil where there is none
+	shown     *progress      // counts what is read of bundles; nil where nobody sees it
 }
 
 // locking opens the project with its lock. With conflict a lock in which git has left a merge unfinished is none.
@@ -106,6 +107,11 @@ func (l *locking) close() {
 	if l.vendor != nil {
 		l.vendor.Close()
 	}
+	if l.sources != nil {
+		if err := l.sources.Close(); err != nil {
+			l.app.term.detail("what was fetched of repositories: %s", classify(err).message)
+		}
+	}
 	if l.found != nil {
 		l.found.close()
 	}
@@ -122,10 +128,15 @@ func (l *locking) open() (err error) {
 	}
 	o := sources.Options{
 		Dir: l.dir, Requires: l.yaml.Requires, Store: store, Verify: bundle.VerifyOptions{Trust: l.exam()},
-		Journal: l.app.lists().journal(), Now: l.app.now,
+		Journal: l.app.lists().journal(), Now: l.app.now, Progress: func(n int64) { l.shown.Add(n) },
 	}
 	if !l.app.isOffline() {
-		o.Fetch = web.New(web.Options{})
+		// Whoever wrote the project, or an index, wrote the addresses: what they may be is for the user's policy to say.
+		client := web.New(web.Options{Stranger: true, Inside: l.trust.root.side.Policy.Sections().Inside})
+		if o.Git, err = l.git(client); err != nil {
+			return err
+		}
+		o.Fetch = client
 	}
 	l.sources = sources.New(o)
 	return nil
@@ -199,6 +210,9 @@ func (l *locking) request(ctx context.Context) lock.Request {
 		r.Sources, r.Files = bringing{l.sources, &l.listed}, l.store()
 	}
 	r.User, r.Installed = l.user, l.installed
+	if l.enforces() {
+		r.Toolchain = l.toolchain()
+	}
 	return r
 }
 

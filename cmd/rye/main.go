@@ -14,6 +14,18 @@
 // codes and statuses.
 package main
 
-import "os"
+import (
+	"os"
 
-func main() { os.Exit(run(thisHost(), commands(), os.Args[1:])) }
+	"github.com/rye-build/rye/exec/sandbox"
+)
+
+// stageArg enters the second stage of a sandbox: between rye and the program that it confines. Nobody types it.
+const stageArg = "__stage"
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == stageArg {
+		os.Exit(sandbox.Stage(os.Args[2:]))
+	}
+	os.Exit(run(thisHost(), commands(), os.Args[1:]))
+}

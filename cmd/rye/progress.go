@@ -135,14 +135,18 @@ func (p *progress) render(now time.Time, width int) string {
 		}
 		p.last, p.lastDone = now, done
 	}
-	line := escape(p.label, p.term.ascii) + "  " + byteSize(float64(done))
+	line := escape(p.label, p.term.ascii) + "  "
 	total := p.total.Load()
-	if total > 0 {
-		line += fmt.Sprintf(" of %s  %d%%", byteSize(float64(total)), min(100, done*100/total))
-	}
-	line += "  " + byteSize(p.rate) + "/s"
-	if left := total - done; total > 0 && left > 0 && p.rate >= 1 {
-		line += "  ETA " + countdown(float64(left)/p.rate)
+	switch left := total - done; {
+	case total == 0 && done == 0:
+		line += countdown(now.Sub(p.begun).Seconds()) // what takes so long has no bytes to count
+	case total == 0:
+		line += byteSize(float64(done)) + "  " + byteSize(p.rate) + "/s"
+	default:
+		line += fmt.Sprintf("%s of %s  %d%%  %s/s", byteSize(float64(done)), byteSize(float64(total)), min(100, done*100/total), byteSize(p.rate))
+		if left > 0 && p.rate >= 1 {
+			line += "  ETA " + countdown(float64(left)/p.rate)
+		}
 	}
 	if width <= 0 {
 		width = 80

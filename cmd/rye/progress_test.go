@@ -32,8 +32,12 @@ func TestProgressLine(t *testing.T) {
 		}
 	}
 	p = &progress{term: &terminal{ascii: true}, label: "ä\x1b[2J", begun: start}
-	if got := p.render(start, 80); got != `\u00e4\x1b[2J  0 B  0 B/s` {
+	if got := p.render(start.Add(90*time.Second), 80); got != `\u00e4\x1b[2J  1m30s` {
 		t.Errorf("nothing known: %q", got)
+	}
+	p.Add(1024)
+	if got := p.render(start.Add(91*time.Second), 80); got != `\u00e4\x1b[2J  1.0 KiB  128 B/s` {
+		t.Errorf("no total: %q", got)
 	}
 }
 

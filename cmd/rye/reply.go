@@ -31,7 +31,7 @@ func replyData(schema string, ans answer) ([]byte, error) {
 }
 
 // replyFault returns the line that --json prints for a fault. An answer that came with it stands in details,
-// with its schema.
+// with its schema, before what the fault says besides.
 func replyFault(f *fault, schema string, ans answer) ([]byte, error) {
 	details := map[string]any{}
 	maps.Copy(details, f.details)
@@ -47,6 +47,9 @@ func replyFault(f *fault, schema string, ans answer) ([]byte, error) {
 	}
 	if ans != nil {
 		data, err := dataOf(schema, ans)
+		if err == nil {
+			data, err = besides(data, details)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -73,6 +76,25 @@ func dataOf(schema string, ans answer) (json.RawMessage, error) {
 		data = append(data, ',')
 	}
 	return append(data, object[1:]...), nil
+}
+
+// besides adds the members to an object that it doesn't have.
+func besides(object json.RawMessage, more map[string]any) (json.RawMessage, error) {
+	var has map[string]json.RawMessage
+	if err := json.Unmarshal(object, &has); err != nil {
+		return nil, err
+	}
+	for name := range has {
+		delete(more, name)
+	}
+	if len(more) == 0 {
+		return object, nil
+	}
+	rest, err := marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(object[:len(object)-1], ','), rest[1:]...), nil
 }
 
 // marshal is json.Marshal without the escapes for HTML.

@@ -95,7 +95,7 @@ func (c *restoreRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := l.needLock(); err != nil {
 		return nil, err
 	}
-	pins, err := c.pins(l)
+	pins, err := c.pins(ctx, l)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (c *restoreRun) openDir(dir string) (*confined, error) {
 }
 
 // pins are those of the project that the arguments mean, each once.
-func (c *restoreRun) pins(l *locking) (pins []lockfile.Pin, err error) {
+func (c *restoreRun) pins(ctx context.Context, l *locking) (pins []lockfile.Pin, err error) {
 	chosen := make([]bool, len(l.old.Pins))
 	for _, text := range c.Items {
 		found := false
@@ -168,7 +168,7 @@ func (c *restoreRun) pins(l *locking) (pins []lockfile.Pin, err error) {
 			}
 		}
 		if !found {
-			return nil, l.notLocked(text)
+			return nil, l.notLocked(ctx, text)
 		}
 	}
 	for i, yes := range chosen {

@@ -21,7 +21,11 @@ func run(h host, cmds []command, args []string) int {
 		return t.finish("", nil, err)
 	}
 	if inv.help != nil {
-		return t.finish("help/1", helpOf(cmds, inv.help), nil)
+		page, err := explained(context.Background(), h, t, cmds, args, helpOf(cmds, inv.help))
+		if err != nil {
+			return t.finish("", nil, err)
+		}
+		return t.finish("help/1", page, nil)
 	}
 	g := inv.globals
 	t.json, t.quiet, t.verbose, t.debug = g.JSON, g.Quiet, g.Verbose, g.Debug

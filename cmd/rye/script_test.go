@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,15 +19,22 @@ import (
 var update = flag.Bool("update", false, "rewrite goldens")
 
 func TestMain(m *testing.M) {
+	// What tests confine in this process starts this program again, and so does a tool that runs rye.
+	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") && strings.Contains(filepath.Base(os.Args[0]), ".test") {
+		main()
+	}
 	testscript.Main(m, map[string]func(){
 		"rye":      main,
+		"probe":    probeMain,
 		"rye-wait": func() { os.Exit(run(thisHost(), append(commands(), waitCommand()), os.Args[1:])) },
 	})
 }
 
 // TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.
-func TestScript(t *testing.T) {
-	testscript.Run(t, testscript.Params{
+func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
+
+func scriptParams() testscript.Params {
+	return testscript.Params{
 		Dir:                 "../../testdata/script",
 		UpdateScripts:       *update,
 		RequireUniqueNames:  true,
@@ -40,6 +48,7 @@ func TestScript(t *testing.T) {
 			env.Setenv("XDG_STATE_HOME", filepath.Join(home, "state"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 			env.Setenv("GORACE", os.Getenv("GORACE"))
+			env.Setenv("PLATFORM", runtime.GOOS+"/"+runtime.GOARCH)
 			// Whoever measures coverage names the directory of a rye that writes what it covers to GOCOVERDIR.
 			if dir := os.Getenv("RYE_COVERED"); dir != "" {
 				env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH"))
@@ -52,8 +61,9 @@ func TestScript(t *testing.T) {
 			"status": exitStatus, "damage": damage, "truncate": truncate,
 			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
+			"calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take,
 		},
-	})
+	}
 }
 
 // damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it.

@@ -9,8 +9,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// serve is "serve DIR": an https server of DIR on this machine whose address is in WEB, and whom SSL_CERT_FILE makes
-// known. /to?URL redirects there; the other paths below are servers that fail.
+// serve is "serve DIR": an https server of DIR on this machine whose address is in WEB and WEBHOST, and whom SSL_CERT_FILE
+// makes known. /to?URL redirects there; the other paths below are servers that fail.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve DIR")
@@ -40,4 +40,5 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(roots, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	ts.Setenv("SSL_CERT_FILE", roots)
 	ts.Setenv("WEB", server.URL)
+	ts.Setenv("WEBHOST", server.Listener.Addr().String())
 }

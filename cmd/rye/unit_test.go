@@ -369,6 +369,10 @@ func TestSchemas(t *testing.T) {
 	for path, args := range bundleWords(t, home, project) {
 		words[path] = args
 	}
+	for path, args := range auditWords(t, home) {
+		words[path] = args
+	}
+	words["exec"] = execWords(t)
 	all := commands()
 	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
 	for _, c := range all {
@@ -390,6 +394,22 @@ func TestSchemas(t *testing.T) {
 			t.Errorf("%s: %s", c.path, bad)
 		}
 	}
+}
+
+// execWords are those of exec: a tool that nobody has signed, of a program that is surely here.
+func execWords(t *testing.T) []string {
+	t.Helper()
+	project := t.TempDir()
+	dir := filepath.Join(project, ".ai", "tools", "acme")
+	self, err := os.Executable()
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	const about = "version: \"1.0.0\"\ntool_type: program\nexecutor_id: rye/core/primitives/subprocess\ncategory: acme\ndescription: x\nconfig: {command: %q}\n"
+	if err = errors.Join(err, os.WriteFile(filepath.Join(dir, "hi.yaml"), fmt.Appendf(nil, about, self), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"-C", project, "tool:acme/hi", "--dev", "--dry-run"}
 }
 
 // bundleWords are those of the commands about bundles, and what they need: an archive, and two versions.
@@ -445,7 +465,9 @@ func b2i(b bool) int {
 func conforms(schema map[string]any, v any) string {
 	switch x := v.(type) {
 	case nil:
-		return "null"
+		if _, ok := schema["type"]; ok {
+			return "null"
+		}
 	case map[string]any:
 		if required, ok := schema["required"].([]string); ok {
 			for _, name := range required {

@@ -42,13 +42,21 @@ func vendoredProject(t *testing.T) (p *lockedProject, policy string) {
 		"    <category>mine</category>\n    <permissions><execute><tool>base/*</tool></execute></permissions>\n  </metadata>\n</directive>\n```\n\nGo.\n")
 	p.in("sign", "tool:mine/shop/cart", "directive:mine/go")
 	archive := p.archive("base", "1.0.0")
+	policy = filepath.Join(h.dir, ".ai", "policy.yaml")
+	text, err := os.ReadFile(policy)
+	if err == nil {
+		err = os.WriteFile(policy, fmt.Appendf(text, "\ninside: [\"%s\"]\n", server.Listener.Addr()), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.in("add", "base", "--from", server.URL+"/"+filepath.Base(archive))
 	p.in("vendor")
 	p.in("lock", "--check")
 	git(t, p.project, "init", "-q")
 	git(t, p.project, "add", "-A")
 	git(t, p.project, "commit", "-q", "-m", "all of it")
-	return p, filepath.Join(h.dir, ".ai", "policy.yaml")
+	return p, policy
 }
 
 // git runs git, with nothing of this machine's in its configuration.

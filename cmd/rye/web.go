@@ -6,8 +6,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"strconv"
 	"time"
 
+	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
 )
 
@@ -21,6 +23,9 @@ func getSmall(ctx context.Context, address string, most int64, stranger bool) ([
 	defer cancel()
 	file, _, err := web.New(web.Options{Stranger: stranger}).Get(ctx, address, most)
 	if err != nil {
+		if refused, ok := errors.AsType[*web.RefusedError](err); ok {
+			refused.Unnamed = "" // the hosts in a policy are those of bundles
+		}
 		return nil, err
 	}
 	defer file.Close()
@@ -41,6 +46,9 @@ func (f *fault) ofWeb() bool {
 		return false
 	}
 	f.details = map[string]any{"url": fetch.URL}
+	if at, ok := errors.AsType[*sources.Error](f.err); ok && at.Err == error(fetch) && at.Where == fetch.URL && at.ID == "" {
+		f.message = fetch.Error() // which names the address a second time
+	}
 	if fetch.From != "" {
 		f.details["from"] = fetch.From
 	}
@@ -52,7 +60,12 @@ func (f *fault) ofWeb() bool {
 		if fetch.From == "" && refused.Reason != web.Inside {
 			f.code = codeValidation
 		}
-		if refused.Reason == web.Inside {
+		switch {
+		case refused.Unnamed != "":
+			f.why = []string{"what a project names may not send rye to this machine or a network's inside, unless the root policy names the host:",
+				"inside: [" + strconv.Quote(refused.Unnamed) + "]"}
+			f.details["inside"], f.hint = refused.Unnamed, []string{"rye docs policy"}
+		case refused.Reason == web.Inside:
 			f.why = []string{"nobody but the address that was given itself may send rye to this machine or a network's inside"}
 		}
 	case errors.As(fetch, &connect):

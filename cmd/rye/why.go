@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
 )
 
 func whyCommand() command {
@@ -79,7 +80,7 @@ func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 	ref, err := model.ParseRef(c.Name)
 	pin := l.old.Pin(ref)
 	if err != nil || pin == nil {
-		return nil, l.notLocked(c.Name)
+		return nil, l.notLocked(ctx, c.Name)
 	}
 	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()), UsedBy: []whyLine{}}
 	ans.UsedBy = append(ans.UsedBy, g.usersOf(ref)...)
@@ -87,7 +88,7 @@ func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 }
 
 // notLocked says that the lock doesn't name something.
-func (l *locking) notLocked(name string) error {
+func (l *locking) notLocked(ctx context.Context, name string) error {
 	f := &fault{code: "NOT_LOCKED", exit: exitMissing, message: fmt.Sprintf("%q isn't in the lock", name), hint: []string{"rye tree", "rye lock"},
 		details: map[string]any{"name": name}}
 	var names []string
@@ -97,10 +98,28 @@ func (l *locking) notLocked(name string) error {
 	for _, b := range l.old.Bundles {
 		names = append(names, b.ID)
 	}
-	if meant := near(name, names); len(meant) > 0 {
+	if in := l.bundleOf(ctx, name); in != "" {
+		f.why, f.details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
+		f.hint = []string{"rye show " + quoteArg(name), "rye help lock"}
+	} else if meant := near(name, names); len(meant) > 0 {
 		f.why, f.details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
 	}
 	return f
+}
+
+// bundleOf is the bundle of the lock that has an item, "" if none has it, or nobody can say.
+func (l *locking) bundleOf(ctx context.Context, name string) string {
+	set, err := l.set(ctx)
+	if err != nil {
+		return ""
+	}
+	for i := range l.old.Bundles {
+		b := set.Bundle(l.old.Bundles[i].ID)
+		if b != nil && slices.ContainsFunc(b.Files, func(f manifest.File) bool { return f.Ref == name }) {
+			return b.BundleID
+		}
+	}
+	return ""
 }
 
 func treeCommand() command {
@@ -146,7 +165,7 @@ func (c *treeRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Ref != "" {
 		ref, err := model.ParseRef(c.Ref)
 		if err != nil || l.old.Pin(ref) == nil {
-			return nil, l.notLocked(c.Ref)
+			return nil, l.notLocked(ctx, c.Ref)
 		}
 		roots = []string{c.Ref}
 	}
@@ -215,6 +234,9 @@ func (w treeAnswer) text(t *terminal) {
 		for _, u := range uses {
 			show(u.Ref, u.Use, indent+"  ", depth-1)
 		}
+	}
+	if len(w.Roots) == 0 {
+		t.note("the lock pins no item")
 	}
 	for _, r := range w.Roots {
 		show(r, "", "", w.depth)

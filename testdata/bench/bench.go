@@ -132,6 +132,15 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			return err
 		}
 		return b.measureAway(ctx, r.run(), jobs, n)
+	case "exec":
+		jobs, err := b.execJobs(r.on)
+		if err != nil {
+			return err
+		}
+		if r.on == "warm" {
+			n *= 20
+		}
+		return b.measureAway(ctx, r.run(), jobs, n)
 	case "startup":
 		n *= 20
 	default:

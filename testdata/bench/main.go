@@ -35,6 +35,7 @@
 //	items      of I: check (parse and validate) and verify beside b3sum, which only hashes; search beside grep; sign and
 //	           verify beside as many bare Ed25519 operations on all cores. Cold is from a disk that isn't in memory,
 //	           or for search without an index; sign again is of what is signed already
+//	exec       of a pinned tool that does nothing, of sandboxes, and of the audit log: exec.go says beside what
 //	bundles    of A, B and C as they are, all of it assets: create into an empty store, and with nothing changed, beside
 //	           "store put" of the same, which neither checks nor signs; verify beside b3sum
 //
@@ -62,13 +63,15 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/rye-build/rye/exec/sandbox"
 )
 
 type options struct {
 	rye, floor, data, corpora, work, json, make string
 
-	self, ed25519 string // this program, and what to do with bare signatures
-	count         int
+	self, ed25519, part string // this program, what to do with bare signatures, and which part of rye to do
+	count               int
 
 	only, tools *regexp.Regexp
 
@@ -79,6 +82,9 @@ type options struct {
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == stageArg {
+		os.Exit(sandbox.Stage(os.Args[2:]))
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
@@ -102,6 +108,7 @@ func parse(args []string) (*options, error) {
 	f.StringVar(&o.json, "json", "", "write every number to `FILE`")
 	f.StringVar(&o.make, "make", "", "only make this corpus, in -corpora (the program starts itself so)")
 	f.StringVar(&o.ed25519, "ed25519", "", "only `sign` or verify -count times (the program starts itself so)")
+	f.StringVar(&o.part, "part", "", "only do this `part` of rye -count times (the program starts itself so)")
 	f.IntVar(&o.count, "count", 0, "how `many` times")
 	f.IntVar(&o.n, "n", 0, "`runs` of each tool in a row (default 5, with -quick 1)")
 	f.IntVar(&o.puts, "puts", 0, "`processes` in the puts rows (default 10000, with -quick 60)")
@@ -170,6 +177,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if o.ed25519 != "" {
 		return bareEd25519(o.ed25519, o.count)
+	}
+	if o.part != "" {
+		return doPart(ctx, o.part, o.self, o.data, o.count)
 	}
 	if o.make != "" {
 		return makeCorpus(o.corpora, o.make, o.quick)

@@ -86,15 +86,22 @@ func (b *bench) cell(r row, tool string) string {
 
 // ratio returns rye's number divided by a tool's: the median of what each round gives, since the two ran one
 // after the other there.
-func (b *bench) ratio(r row, u unit, tool string) (float64, bool) {
-	mine, rod := b.result(r, "rye"), b.result(r, tool)
-	if mine == nil || rod == nil {
+func (b *bench) ratio(r row, u unit, tool string) (float64, bool) { return b.ratioOver(r, u, tool, "") }
+
+// ratioOver is the ratio of what both are more than a third tool; "" for none.
+func (b *bench) ratioOver(r row, u unit, tool, over string) (float64, bool) {
+	mine, rod, third := b.result(r, "rye"), b.result(r, tool), b.result(r, over)
+	if mine == nil || rod == nil || over != "" && third == nil {
 		return 0, false
 	}
 	var x []float64
 	for i := range min(len(mine.Samples), len(rod.Samples)) {
-		if d := u.of(rod.Samples[i]); d > 0 {
-			x = append(x, u.of(mine.Samples[i])/d)
+		least := 0.0
+		if third != nil && i < len(third.Samples) {
+			least = u.of(third.Samples[i])
+		}
+		if d := u.of(rod.Samples[i]) - least; d > 0 {
+			x = append(x, (u.of(mine.Samples[i])-least)/d)
 		}
 	}
 	if len(x) == 0 {
@@ -122,7 +129,7 @@ func (b *bench) verdict(r row) verdict {
 	if !ok {
 		return verdict{text: "–"}
 	}
-	return r.judge(mine, func(tool string) (float64, bool) { return b.ratio(r, r.unit, tool) })
+	return r.judge(mine, func(rod, over string) (float64, bool) { return b.ratioOver(r, r.unit, rod, over) })
 }
 
 // report prints the table, and below it sizes, syncs and what else was noticed.

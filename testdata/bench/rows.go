@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// A goal says that rye's number is at most factor times the rod's, or at most limit where there is no rod.
+// A goal says that rye's number is at most factor times the rod's, or at most limit where there is no rod. With over, what
+// counts is how much more both are than that tool's.
 type goal struct {
-	factor float64
-	rod    string
-	limit  float64
+	factor    float64
+	rod, over string
+	limit     float64
 }
 
 // A unit is what a row's number counts.
@@ -94,6 +95,11 @@ var rows = []row{
 	{name: "lock: check, 10000", op: "lock", on: "check.10000", tools: "git-status", goals: []goal{{factor: 1, rod: "git-status"}}},
 	{name: "lock: vendor, 10000", op: "lock", on: "vendor.10000", tools: "store-put", goals: []goal{{factor: 1.5, rod: "store-put"}}},
 	{name: "lock: restore, 10000", op: "lock", on: "restore.10000", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
+	{name: "exec: warm", op: "exec", on: "warm", tools: "true bwrap", goals: []goal{{factor: 1, rod: "allowed"}}},
+	{name: "exec: sandbox, 100", op: "exec", on: "sandbox", tools: "landlock", goals: []goal{{factor: 0.5, rod: "bwrap", over: "bare"}}},
+	{name: "exec: 1000 at once", op: "exec", on: "at-once", tools: "bwrap"},
+	{name: "exec: audit, append a million lines", op: "exec", on: "append", tools: "cp"},
+	{name: "exec: audit, verify a million lines", op: "exec", on: "verify", tools: "b3sum"},
 }
 
 // takesPart reports whether a tool is measured in a row.
@@ -104,7 +110,7 @@ func (r row) takesPart(name string) bool {
 	case "floor":
 		return slices.Contains([]string{"import", "reimport", "verify", "checkout"}, r.op)
 	}
-	return slices.Contains(strings.Fields(r.tools), name) || slices.ContainsFunc(r.goals, func(g goal) bool { return g.rod == name })
+	return slices.Contains(strings.Fields(r.tools), name) || slices.ContainsFunc(r.goals, func(g goal) bool { return g.rod == name || g.over == name })
 }
 
 // A verdict is what became of a row's goals.
@@ -114,7 +120,7 @@ type verdict struct {
 }
 
 // judge compares rye's number with a row's goals; ratio returns it divided by a tool's.
-func (r row) judge(mine float64, ratio func(tool string) (float64, bool)) verdict {
+func (r row) judge(mine float64, ratio func(rod, over string) (float64, bool)) verdict {
 	if len(r.goals) == 0 {
 		return verdict{text: "–"}
 	}
@@ -128,9 +134,13 @@ func (r row) judge(mine float64, ratio func(tool string) (float64, bool)) verdic
 			}
 			continue
 		}
-		reached, ok := ratio(g.rod)
+		rod := g.rod
+		if g.over != "" {
+			rod += ", over " + g.over
+		}
+		reached, ok := ratio(g.rod, g.over)
 		if !ok {
-			parts = append(parts, fmt.Sprintf("≤ %.3g × %s: not here", g.factor, g.rod))
+			parts = append(parts, fmt.Sprintf("≤ %.3g × %s: not here", g.factor, rod))
 			if v.met == "yes" {
 				v.met = "?"
 			}
@@ -140,7 +150,7 @@ func (r row) judge(mine float64, ratio func(tool string) (float64, bool)) verdic
 		if math.Abs(reached-g.factor) < 0.005 {
 			precision = 4 // else a goal would seem to be met that isn't
 		}
-		parts = append(parts, fmt.Sprintf("≤ %.3g × %s: %.*f", g.factor, g.rod, precision, reached))
+		parts = append(parts, fmt.Sprintf("≤ %.3g × %s: %.*f", g.factor, rod, precision, reached))
 		if reached > g.factor {
 			v.met = "no"
 		}
@@ -152,7 +162,7 @@ func (r row) judge(mine float64, ratio func(tool string) (float64, bool)) verdic
 // rank says when a tool's turn comes. What a goal compares is run close together: a busy machine may be another
 // one a minute later.
 func (r row) rank(name string) int {
-	switch i := slices.IndexFunc(r.goals, func(g goal) bool { return g.rod == name }); {
+	switch i := slices.IndexFunc(r.goals, func(g goal) bool { return g.rod == name || g.over == name }); {
 	case name == "rye":
 		return 0
 	case name == "floor":

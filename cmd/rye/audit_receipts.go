@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// receiptLine is what a receipt says, and whether it holds.
+type receiptLine struct {
+	File     string       `json:"file"`
+	Holds    bool         `json:"holds"`
+	Code     code         `json:"code,omitempty"`
+	Message  string       `json:"message,omitempty"` // what is wrong
+	Digest   string       `json:"digest,omitempty"`  // of the receipt
+	Machine  string       `json:"machine,omitempty"` // the fingerprint of who signed
+	By       string       `json:"by,omitempty"`      // that of who vouches for it
+	Call     *auditRecord `json:"call,omitempty"`
+	Children int          `json:"children"` // calls that the call made
+	Verified int          `json:"verified"` // receipts, with those of all calls below it
+	Complete bool         `json:"complete"` // none is missing
+	machine  key.Public
+	by       key.Public
+}
+
+// verifyReceipts verifies those that are given, whatever is wrong with others.
+func (v *auditVerified) verifyReceipts(ctx context.Context, a *app, p auditPlaces, c *auditVerifyRun) error {
+	dir := c.Receipts
+	if dir == "" {
+		dir = p.receipts
+	} else if ok, err := isDir(dir); err != nil || !ok {
+		return &fault{code: codeFiles, exit: exitMissing, err: err, message: fmt.Sprintf("there is no directory %q", dir)}
+	}
+	var bad []*fault
+	for _, file := range c.Receipt {
+		b, err := readSmall(file, attest.MaxEnvelope)
+		if err != nil {
+			return err
+		}
+		l := receiptLine{File: file}
+		err = l.verify(ctx, b, publicKeys(v.Keys), dir, c.Receipts != "")
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			f := classify(err)
+			l.Code, l.Message = f.line().Code, f.message
+			bad = append(bad, f)
+		} else if l.Holds = true; !l.Complete {
+			a.term.warn("the receipts of calls that %s made are not all here, and were not verified: --receipts DIR says where they are", l.Call.ID)
+		}
+		v.Receipts = append(v.Receipts, l)
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	f := &fault{err: bad[0], details: map[string]any{"receipts": v.Receipts}, hint: bad[0].hint}
+	var codes []code
+	for _, l := range v.Receipts {
+		if !l.Holds {
+			codes = append(codes, l.Code)
+			f.message = fmt.Sprintf("the receipt %q doesn't hold: %s", l.File, l.Message)
+			f.why = bad[0].why
+		}
+	}
+	f.code = gravest(codes)
+	if len(bad) > 1 {
+		f.message, f.why = fmt.Sprintf("%d of %s don't hold", len(bad), counted(int64(len(v.Receipts)), "receipt")), nil
+	}
+	return f.asked()
+}
+
+// verify verifies one receipt and those below it. Where nobody has said that these are in the directory, one that is
+// missing is no error.
+func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir string, all bool) error {
+	get := func(d cas.Digest) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if dir == "" {
+			return nil, fs.ErrNotExist // no place is known
+		}
+		return readSmall(receiptPath(dir, d), attest.MaxEnvelope)
+	}
+	err := receipt.VerifyTree(b, keys, get, func(depth int, r *receipt.Receipt) error {
+		l.Verified++
+		if depth > 0 {
+			return nil
+		}
+		l.Digest, l.machine, l.by, l.Children = r.Digest.String(), r.Machine, r.By, len(r.Children)
+		l.Machine, l.By = r.Machine.Fingerprint().String(), r.By.Fingerprint().String()
+		rec, err := newAuditRecord(&audit.Record{Position: r.Log, Begin: r.Begin, Call: r.Call, End: r.End, Outcome: &r.Outcome})
+		l.Call = &rec
+		return err
+	})
+	if missing, ok := errors.AsType[*receipt.LinkError](err); ok && !all && errors.Is(missing, fs.ErrNotExist) {
+		return nil
+	}
+	l.Complete = err == nil
+	return err
+}
+
+func (l *receiptLine) text(t *terminal, v *auditVerified) {
+	if !l.Holds {
+		t.printf("%s  %s  %q: %s\n", t.stdout.paint(roleError, "refused", t.ascii), string(l.Code), l.File, l.Message)
+		return
+	}
+	c, o := &l.Call.Call, l.Call.Outcome
+	t.printf("%s  %q\n", t.stdout.paint(roleGood, "verified", t.ascii), l.File)
+	rows := [][]string{
+		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest},
+		{"  status", fmt.Sprintf("%s, began %s, took %s", l.Call.status(), l.Call.Begin, tookText(time.Duration(o.Duration)))},
+	}
+	for _, row := range [][]string{{"  params", c.Params}, {"  result", o.Result}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
+		if row[1] != "" {
+			rows = append(rows, row)
+		}
+	}
+	if l.Children > 0 {
+		below := fmt.Sprintf("%s; %s verified below it", counted(int64(l.Children), "call"), counted(int64(l.Verified-1), "receipt"))
+		if !l.Complete {
+			below += ", others are not here"
+		}
+		rows = append(rows, []string{"  made", below})
+	}
+	if l.Call.Line > 0 {
+		at := record.Position{Segment: l.Call.Segment, Line: l.Call.Line}
+		at.Sum, _ = cas.ParseDigest(l.Call.Sum)
+		rows = append(rows, []string{"  log", position(at)})
+	}
+	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(), v.voucher(l.machine, l.by))})
+	t.rows(rows)
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/record"
+)
+
+func auditShowCommand() command {
+	return command{
+		path: "audit show", group: "run", help: "Show all that is known of one call.",
+		more: "CALL is its id, the beginning of one, or SEGMENT/LINE: where it stands in the log. What the call read and wrote isn't kept; " +
+			"its parameters (without secrets) and its result are there as digests.\n\nExamples:\n\n    rye audit show 01k9\n    rye audit show 01k9 --json",
+		aka: []string{"audit cat", "audit inspect"},
+		new: func() runner { return new(auditShowRun) }, schema: "audit-show/1", output: auditShowAnswer{},
+	}
+}
+
+type auditShowRun struct {
+	Call string `arg:"" help:"An id, the beginning of one, or SEGMENT/LINE."`
+}
+
+type auditShowAnswer struct {
+	Call     auditRecord        `json:"call"`
+	Children []auditRecord      `json:"children"` // calls that it made, the first of them
+	Made     int64              `json:"made"`     // how many it made
+	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+}
+
+// mostChildren is how many of the calls that a call made are shown.
+const mostChildren = 1000
+
+// complete offers the last calls.
+func (c *auditShowRun) complete(ctx context.Context, a *app, _, prefix string) (out []candidate) {
+	p, err := a.auditPlaces()
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	begins := func(r *audit.Record) bool { return strings.HasPrefix(r.Call.ID, prefix) }
+	for r, err := range audit.List(ctx, p.log, audit.Filter{Match: begins, Last: 50}) {
+		if err == nil {
+			out = append(out, candidate{r.Call.ID, r.Begin.Format(time.RFC3339) + " " + r.Call.Ref})
+		}
+	}
+	return out
+}
+
+func (c *auditShowRun) run(ctx context.Context, a *app) (answer, error) {
+	p, err := a.auditPlaces()
+	if err != nil {
+		return nil, err
+	}
+	found, problems, err := c.find(ctx, p.log)
+	if err != nil {
+		return nil, err
+	}
+	ans := auditShowAnswer{Children: []auditRecord{}, Problems: problems}
+	if ans.Call, err = newAuditRecord(found); err != nil {
+		return nil, err
+	}
+	made := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool { return r.Call.Parent == found.Call.ID }}
+	if found.Outcome != nil {
+		made.Until = found.End.Add(time.Millisecond)
+	}
+	if _, err = eachCall(ctx, p.log, made, func(r *audit.Record) error {
+		if ans.Made++; ans.Made > mostChildren {
+			return nil
+		}
+		rec, err := newAuditRecord(r)
+		ans.Children = append(ans.Children, rec)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(ans.Children, auditRecord.compare)
+	return ans, damaged(problems)
+}
+
+// find looks for the call. Ids are their makers' choice, so that one may be there twice.
+func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*journal.Problem, error) {
+	segment, line, placed := strings.Cut(c.Call, "/")
+	line, _, _ = strings.Cut(line, "/")
+	number, err := strconv.ParseInt(line, 10, 64)
+	if placed && err != nil {
+		return nil, nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call), hint: []string{"rye audit list"}}
+	}
+	var exact, begins []*audit.Record
+	var all int
+	match := func(r *audit.Record) bool {
+		if placed {
+			return r.Position.Segment == segment && r.Position.Line == number
+		}
+		return strings.HasPrefix(r.Call.ID, c.Call)
+	}
+	problems, err := eachCall(ctx, dir, audit.Filter{Match: match}, func(r *audit.Record) error {
+		all++
+		list := &begins
+		if placed || r.Call.ID == c.Call {
+			list = &exact
+		}
+		if len(*list) <= mostNamed {
+			*list = append(*list, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	found := exact
+	if len(found) == 0 {
+		found = begins
+	}
+	switch len(found) {
+	case 1:
+		return found[0], problems, nil
+	case 0:
+		if err := damaged(problems); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, &fault{code: codeItem, message: fmt.Sprintf("the audit log has no call %q", c.Call), hint: []string{"rye audit list"},
+			details: map[string]any{"call": c.Call}}
+	}
+	f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%q stands for more than one call", c.Call), details: map[string]any{"call": c.Call, "calls": all}}
+	for _, r := range found[:min(len(found), mostNamed)] {
+		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
+		f.why = append(f.why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
+		if len(exact) == 0 {
+			at = quoteArg(r.Call.ID)
+		}
+		if len(f.hint) == 0 {
+			f.hint = []string{"rye audit show " + at}
+		}
+	}
+	return nil, nil, f
+}
+
+func (s auditShowAnswer) text(t *terminal) {
+	r, c := &s.Call, &s.Call.Call
+	rows := [][]string{{"call", r.ID}, {"item", c.Ref}, {"digest", c.Digest}}
+	add := func(name string, values ...string) {
+		if text := strings.Join(values, " "); text != "" {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	add("tree", c.Tree)
+	add("signed by", shortAll(c.Signers)...)
+	for _, l := range c.Chain {
+		add("runs by", l.Ref, l.Digest, strings.Join(shortAll(l.Signers), " "))
+	}
+	add("principal", c.Principal)
+	add("tenant", c.Tenant)
+	add("called by", c.Parent)
+	add("approval", c.Approval)
+	add("risk", c.Risk)
+	add("status", r.status())
+	add("began", r.Begin)
+	if o := r.Outcome; o != nil {
+		add("ended", r.End, "after", tookText(time.Duration(o.Duration)))
+		if o.Exit != 0 || o.Signal != "" {
+			add("exit", strconv.Itoa(o.Exit), o.Signal)
+		}
+		add("used", numbers(o.Usage)...)
+	}
+	add("deadline", c.Deadline)
+	add("limits", numbers(c.Limits)...)
+	add("sandbox", c.Sandbox)
+	if o := r.Outcome; o != nil && o.Sandbox != c.Sandbox {
+		add("enforced", o.Sandbox)
+	}
+	for _, p := range c.Toolchain {
+		pin := "not pinned"
+		if p.Pinned {
+			pin = "pinned"
+		}
+		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, p.Digest}, func(s string) bool { return s == "" }), " "))
+	}
+	add("policy", c.Policy...)
+	add("grants", c.Grants)
+	add("lock", c.Lock)
+	add("set", c.Set)
+	add("params", c.Params)
+	if o := r.Outcome; o != nil {
+		add("result", o.Result)
+		add("receipt", o.Receipt)
+	}
+	add("log", fmt.Sprintf("%s/%d/%s", r.Segment, r.Line, r.Sum))
+	t.rows(rows)
+	if s.Made == 0 {
+		return
+	}
+	t.printf("it made %s:\n", counted(s.Made, "call"))
+	rows = nil
+	for i := range s.Children {
+		row := s.Children[i].row()
+		row[0] = "  " + row[0]
+		rows = append(rows, row)
+	}
+	t.rows(rows)
+}
+
+// shortAll cuts fingerprints to what people are shown; "builtin" and "dev" are no longer than that.
+func shortAll(signers []string) (out []string) {
+	for _, s := range signers {
+		out = append(out, short(s))
+	}
+	return out
+}
+
+// numbers writes named numbers in the order of their names.
+func numbers(m map[string]int64) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, fmt.Sprintf("%s=%d", name, m[name]))
+	}
+	return out
+}
+
+// parsePosition reads what position writes.
+func parsePosition(text string) (p record.Position, ok bool) {
+	file, rest, ok := strings.Cut(text, "/")
+	line, sum, ok2 := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(line, 10, 64)
+	if !ok || !ok2 || err != nil || n < 1 || p.Sum.UnmarshalText([]byte(sum)) != nil {
+		return record.Position{}, false
+	}
+	if file != headOfLog {
+		p.Segment = file
+	}
+	p.Line = n
+	return p, position(p) == text
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+func auditVerifyCommand() command {
+	return command{
+		path: "audit verify", group: "run", help: "Say whether the log of calls, or a receipt, is as it was written, and by whose word.",
+		more: "Without RECEIPT it reads the whole log: each line must follow the one before, each segment must be there, and each checkpoint must be " +
+			"signed by a machine that counts. For each file the first bad line is told. What no reader can see is that the end of the log was taken " +
+			"away: of a segment behind its last mark, or of the head with all that it says. So keep the head position that is printed, elsewhere, " +
+			"and give it back another time: --seen takes it, or a file that --json has written, or a receipt.\n\n" +
+			"A RECEIPT is verified with nothing but public keys: it must be signed by a machine that is one of them, or that one of them vouches " +
+			"for. The receipts of the calls that the call made are looked for by their digests in DIR.\n\n" +
+			"The keys are your own and this machine's, or those of --key alone. If anything is wrong, the exit status is 1.\n\nExamples:\n\n" +
+			"    rye audit verify\n    rye audit verify --json > seen.json\n    rye audit verify --seen seen.json\n" +
+			"    rye audit verify receipt.json --key alice.pem --receipts ./receipts",
+		aka: []string{"audit check", "receipt verify"},
+		new: func() runner { return new(auditVerifyRun) }, schema: "audit-verify/1", output: &auditVerified{},
+	}
+}
+
+type auditVerifyRun struct {
+	Receipt  []string `arg:"" optional:"" complete:"file" help:"Receipts; the log when left out."`
+	Seen     []string `placeholder:"POSITION" sep:"none" complete:"file" help:"What the log had once and must still have: a position, or a file that says one. May be given again."`
+	Key      []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Believe this key instead of your own: 43 characters, a PEM file, or the name of a kept key. May be given again."`
+	Receipts string   `placeholder:"DIR" complete:"dir" help:"Where the receipts of calls are that a call made; those kept here when left out."`
+}
+
+// auditVerified is what was verified: the log, or receipts.
+type auditVerified struct {
+	Keys     []auditKeyLine `json:"keys"` // whose word counts
+	Log      *auditReport   `json:"log,omitempty"`
+	Receipts []receiptLine  `json:"receipts"`
+}
+
+type auditKeyLine struct {
+	Key         key.Public `json:"key"`
+	Fingerprint string     `json:"fingerprint"`
+	Name        string     `json:"name"` // that it has here; empty if it has none
+}
+
+type auditReport struct {
+	Dir  string            `json:"dir"`
+	Seen []record.Position `json:"seen"` // what had to be there
+	audit.Report
+}
+
+// auditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
+func (a *app) auditKeys(ctx context.Context, p auditPlaces, given []string) (lines []auditKeyLine, err error) {
+	add := func(k key.Public, name string) {
+		for _, l := range lines {
+			if l.Key == k {
+				return
+			}
+		}
+		if !k.IsZero() {
+			lines = append(lines, auditKeyLine{k, k.Fingerprint().String(), name})
+		}
+	}
+	for _, arg := range given {
+		k, err := a.signerKey(ctx, arg)
+		if err != nil {
+			return nil, err
+		}
+		if arg == k.String() {
+			arg = ""
+		}
+		add(k, arg)
+	}
+	if len(given) > 0 {
+		return lines, nil
+	}
+	if dir, err := a.keysDir(); err == nil {
+		kept, err := dir.List()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range kept {
+			add(e.Public, e.Name)
+		}
+	}
+	if a.env(envKey) != "" {
+		if k, err := a.keyAtHand(); err == nil {
+			add(k.Public(), envKey)
+		}
+	}
+	kept, err := key.OpenDir(p.machine).List()
+	for _, e := range kept {
+		add(e.Public, "this machine")
+	}
+	return lines, err
+}
+
+func publicKeys(lines []auditKeyLine) (keys []key.Public) {
+	for _, l := range lines {
+		keys = append(keys, l.Key)
+	}
+	return keys
+}
+
+func (c *auditVerifyRun) run(ctx context.Context, a *app) (answer, error) {
+	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
+		return nil, &fault{code: codeValidation, message: "--seen is about the log, and receipts are given, which are verified without it",
+			hint: []string{"rye audit verify " + quoteArg(c.Receipt[0]), "rye audit verify --seen " + quoteArg(c.Receipt[0])}}
+	}
+	p, err := a.auditPlaces()
+	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
+		return nil, err // a receipt and a key need no place
+	}
+	ans := &auditVerified{Receipts: []receiptLine{}}
+	if ans.Keys, err = a.auditKeys(ctx, p, c.Key); err != nil {
+		return nil, err
+	}
+	if len(c.Receipt) > 0 {
+		return ans, ans.verifyReceipts(ctx, a, p, c)
+	}
+	ans.Log = &auditReport{Dir: p.log, Seen: []record.Position{}}
+	for _, arg := range c.Seen {
+		at, err := a.seenPosition(ctx, arg, publicKeys(ans.Keys))
+		if err != nil {
+			return nil, err
+		}
+		ans.Log.Seen = append(ans.Log.Seen, at)
+	}
+	found, err := audit.Verify(ctx, p.log, publicKeys(ans.Keys), ans.Log.Seen...)
+	if err != nil {
+		return nil, err
+	}
+	ans.Log.Report = *found
+	if err := damaged(found.Problems); err != nil {
+		return ans, err
+	}
+	for _, m := range found.Machines {
+		if m.By == m.Key && len(c.Key) == 0 {
+			a.term.note("nobody vouches for the machine %s, so that others can't verify what it signs by your key: rye audit vouch", m.Key.Fingerprint().Short())
+		}
+	}
+	switch {
+	case found.Head.Line == 0:
+		a.term.note("there is no audit log yet")
+	case len(ans.Keys) == 0:
+		a.term.warn("there are no keys to believe: who signed the log is not verified")
+	default:
+		a.term.note("keep this elsewhere, to find out another time if the end was taken away: rye audit verify --seen %s", position(found.Head))
+	}
+	return ans, nil
+}
+
+// seenPosition reads a position, or a file that says one: a receipt, or what this command has written.
+func (a *app) seenPosition(ctx context.Context, arg string, keys []key.Public) (record.Position, error) {
+	if at, ok := parsePosition(arg); ok {
+		return at, nil
+	}
+	b, err := readSmall(arg, attest.MaxEnvelope)
+	if errors.Is(err, fs.ErrNotExist) {
+		return record.Position{}, &fault{code: codeValidation, err: err, message: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
+			why: []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"}, hint: []string{"rye audit verify"}}
+	}
+	if err != nil {
+		return record.Position{}, err
+	}
+	var file struct {
+		Envelope string `json:"payloadType"`
+		Data     struct {
+			Log *struct {
+				Head record.Position `json:"head"`
+			} `json:"log"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return record.Position{}, &fault{code: "PARSING_ERROR", err: err, message: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
+	}
+	at := record.Position{}
+	if file.Data.Log != nil {
+		at = file.Data.Log.Head
+	}
+	if file.Envelope != "" {
+		r, err := receipt.Verify(b, keys)
+		if err != nil {
+			return record.Position{}, fmt.Errorf("%q: %w", arg, err)
+		}
+		at = r.Log
+	}
+	if at.Line < 1 {
+		return record.Position{}, &fault{code: codeValidation, message: fmt.Sprintf("%q says no position in the log", arg)}
+	}
+	return at, nil
+}
+
+func (v *auditVerified) text(t *terminal) {
+	for _, r := range v.Receipts {
+		r.text(t, v)
+	}
+	if v.Log == nil {
+		return
+	}
+	l := v.Log
+	if len(l.Problems) > 0 {
+		for _, p := range l.Problems {
+			t.printf("%s  %s\n", t.stdout.paint(roleError, "bad", t.ascii), problemText(p))
+		}
+		return
+	}
+	t.printf("%s  the audit log in %s\n", t.stdout.paint(roleGood, "verified", t.ascii), l.Dir)
+	calls := counted(l.Calls, "call")
+	if l.Unfinished > 0 {
+		calls += fmt.Sprintf(", %d of them unfinished", l.Unfinished)
+	}
+	rows := [][]string{{"  calls", calls}, {"  lines", fmt.Sprintf("%d in %s", l.Lines, counted(l.Segments, "segment"))}}
+	for _, m := range l.Machines {
+		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(), counted(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
+	}
+	if len(l.Seen) > 0 {
+		rows = append(rows, []string{"  seen", counted(int64(len(l.Seen)), "position") + ", still there"})
+	}
+	if l.Tail > 0 {
+		rows = append(rows, []string{"  tail", counted(l.Tail, "line") + " behind the last mark: if they were taken away, nobody would find out"})
+	}
+	if l.Torn > 0 {
+		rows = append(rows, []string{"  torn", counted(l.Torn, "file") + " of a process that died while it wrote: no damage"})
+	}
+	if l.Head.Line > 0 {
+		rows = append(rows, []string{"  head", position(l.Head)})
+	}
+	t.rows(rows)
+}
+
+// voucher says by whose word a machine counts.
+func (v *auditVerified) voucher(machine, by key.Public) string {
+	if by.IsZero() {
+		return "nobody was asked to vouch for it"
+	}
+	who := ""
+	for _, l := range v.Keys {
+		if l.Key == by {
+			who = l.Name
+		}
+	}
+	if by == machine {
+		return cmp.Or(who, "the key that was given")
+	}
+	return fmt.Sprintf("%q %s vouches for it", who, by.Fingerprint().Short())
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/template"
+	"github.com/rye-build/rye/exec/template/params"
+)
+
+// ofCalls recognises what the room exec says.
+func (f *fault) ofCalls() bool {
+	var (
+		none        *exec.PrimitiveError
+		lone        *exec.LoneError
+		unlisted    *exec.UnlistedError
+		input       *exec.InputError
+		config      *exec.ConfigError
+		files       *exec.FilesError
+		granted     *exec.GrantError
+		toolchain   *exec.ToolchainError
+		unwritten   *exec.AuditError
+		text        *params.TextError
+		invalid     *params.InvalidError
+		schema      *params.SchemaError
+		filling     *template.Error
+		environment *env.Error
+		program     *env.NotFoundError
+		argument    *proc.ArgumentError
+		unavailable *sandbox.UnavailableError
+		busy        *materialise.BusyError
+		limit       *materialise.LimitError
+		broken      *audit.BrokenError
+	)
+	switch {
+	case errors.As(f.err, &unavailable):
+		f.code, f.details = "SANDBOX_UNAVAILABLE", map[string]any{"need": unavailable.Level.String()}
+		f.hint = []string{"rye doctor"}
+		f.why = append(f.why, "a policy may allow less for other people's items: exec: {strangers: limits}, in policy.yaml of the user")
+	case errors.As(f.err, &none):
+		f.code, f.details = "EXECUTOR_NOT_FOUND", map[string]any{"ref": none.Ref.String(), "primitive": none.Primitive}
+	case errors.As(f.err, &lone):
+		f.code, f.details = codeValidation, map[string]any{"ref": lone.Ref.String()}
+		f.hint = []string{"rye docs tool-format"}
+	case errors.As(f.err, &unlisted):
+		f.code, f.details = "POLICY_DENIED", map[string]any{"ref": unlisted.Ref.String(), "reason": "evidence-only"}
+		f.hint = []string{"rye sign --upgrade " + quoteArg(unlisted.Ref.String())}
+	case errors.As(f.err, &input):
+		f.code, f.details = codeValidation, map[string]any{"ref": input.Ref.String()}
+		f.hint = []string{"rye exec " + quoteArg(input.Ref.String()) + " --help"}
+		if errors.As(f.err, &invalid) {
+			f.message = fmt.Sprintf("the parameters aren't what %q takes", input.Ref)
+			f.problems(invalid.Problems)
+		}
+	case errors.As(f.err, &text):
+		f.code, f.details = codeValidation, map[string]any{"argument": text.Source}
+	case errors.As(f.err, &config):
+		f.code, f.details = codeValidation, map[string]any{"ref": config.Ref.String()}
+		f.hint = []string{"rye show " + quoteArg(config.Ref.String())}
+		switch {
+		case errors.As(f.err, &invalid):
+			f.message = fmt.Sprintf("the configuration that the chain of %q makes isn't what its primitive takes", config.Ref)
+			f.problems(invalid.Problems)
+		case errors.As(f.err, &schema):
+			f.details["pointer"] = schema.Pointer
+		case errors.As(f.err, &program):
+			f.code = "EXECUTION_FAILED"
+			f.notFound(program)
+		}
+	case errors.As(f.err, &filling):
+		f.code, f.details = codeValidation, map[string]any{"ref": filling.Link, "path": filling.Path}
+	case errors.As(f.err, &environment):
+		f.code, f.details = codeValidation, map[string]any{"ref": environment.Link, "field": environment.Field}
+		if errors.As(f.err, &program) {
+			f.code = "EXECUTION_FAILED"
+			f.notFound(program)
+		}
+	case errors.As(f.err, &files):
+		f.code, f.details = codeDenied, map[string]any{"ref": files.Ref.String(), "path": files.Path}
+	case errors.As(f.err, &granted):
+		f.code, f.details = codeConfig, map[string]any{"ref": granted.Ref.String()}
+		f.hint = []string{"rye docs policy"}
+	case errors.As(f.err, &toolchain):
+		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
+		f.details = map[string]any{"ref": toolchain.Ref.String(), "program": toolchain.Name, "path": toolchain.Path,
+			"expected": digestText(toolchain.Want), "found": digestText(toolchain.Found)}
+		if toolchain.Want.IsZero() {
+			f.code = "NOT_LOCKED"
+			f.why = append(f.why, "the policy says toolchain: enforce, so what executes is pinned too")
+			break
+		}
+		f.why = append(f.why, "expected  "+toolchain.Want.String(), "found     "+toolchain.Found.String())
+	case errors.As(f.err, &unwritten):
+		f.code, f.hint = codeFiles, []string{"rye audit verify"}
+		f.details = map[string]any{"ref": unwritten.Ref.String(), "reason": "audit"}
+	case errors.As(f.err, &argument):
+		f.code, f.details = codeValidation, map[string]any{"argument": argument.What}
+	case errors.As(f.err, &busy):
+		f.code = "BUSY"
+	case errors.As(f.err, &limit):
+		f.code = "LIMIT_EXCEEDED"
+	case errors.As(f.err, &broken):
+		f.code = codeFiles
+	default:
+		return false
+	}
+	return true
+}
+
+// problems tells what is wrong with a value.
+func (f *fault) problems(all []params.Problem) {
+	for i, p := range all {
+		if i == mostTold {
+			f.why = append(f.why, fmt.Sprintf("and %d more", len(all)-i))
+			break
+		}
+		f.why = append(f.why, p.String())
+	}
+	f.details["problems"] = all
+}
+
+// notFound tells where a program was looked for.
+func (f *fault) notFound(e *env.NotFoundError) {
+	f.hint = []string{"rye doctor"}
+	for i, place := range e.Tried {
+		if i == mostTold {
+			f.why = append(f.why, fmt.Sprintf("and %d more places", len(e.Tried)-i))
+			break
+		}
+		f.why = append(f.why, "looked in "+place)
+	}
+}

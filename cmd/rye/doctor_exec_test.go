@@ -1,0 +1,37 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// What a machine lacks is said, with what doesn't run because of it.
+func TestOffered(t *testing.T) {
+	all := sandbox.Offers{Best: floor.Namespace, Hosts: true, Parts: []sandbox.Part{{Name: "landlock", Works: true, Version: "7"}, {Name: "seccomp", Works: true}}}
+	few := sandbox.Offers{Best: floor.Limits, Parts: []sandbox.Part{{Name: "landlock", Why: "Linux alone has it"}}}
+	for _, c := range []struct {
+		name   string
+		offers sandbox.Offers
+		asked  floor.Exec
+		status status
+		say    string
+	}{
+		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, statusOK, "namespace, by landlock 7, seccomp"},
+		{"little", few, floor.Exec{}, statusWarn, "limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
+		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, statusOK, "without landlock"},
+		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock}, statusFail, "Everything needs landlock, so nothing is run here"},
+		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, statusWarn, "Tools of others need namespace"},
+		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, statusFail, "Everything needs none, so nothing is run here"},
+	} {
+		f := offered(c.offers, c.asked)
+		if f.Status != c.status || !strings.Contains(f.Detail, c.say) {
+			t.Errorf("%s: %s %q, want %s with %q", c.name, f.Status, f.Detail, c.status, c.say)
+		}
+		if (f.Hint == "") != (f.Status == statusOK) {
+			t.Errorf("%s: %s with the hint %q", c.name, f.Status, f.Hint)
+		}
+	}
+}

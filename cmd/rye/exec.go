@@ -1,0 +1,430 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+func execCommand() command {
+	return command{
+		path: "exec", group: "run", help: "Run a tool: the bytes that are pinned, in a sandbox, and nothing else.",
+		more: "With a lock, what it pins is run, and a working tree that differs is refused: rye diff shows how, " +
+			"--pinned runs what is pinned, --dev runs this one tool from the working tree as a stranger's. " +
+			"Without a rye.yaml the tool runs from the spaces.\n\n" +
+			"Parameters are checked by the tool's schema, which rye exec REF --help shows. What the tool writes is passed on as it comes. " +
+			"Every call is written down: rye audit list.\n\n" +
+			"Examples:\n\n    rye exec tool:acme/fetch -p url=https://example.com -p retries=3\n" +
+			"    rye exec tool:acme/fetch --params @call.json --timeout 30s\n    rye exec tool:acme/fetch --help\n" +
+			"    rye exec tool:acme/fetch --dry-run\n    rye exec tool:acme/fetch --receipt call.receipt.json",
+		aka: []string{"execute", "x", "call", "start"},
+		new: func() runner { return new(execRun) }, schema: "exec/1", output: execAnswer{},
+	}
+}
+
+type execRun struct {
+	Ref     string        `arg:"" complete:"ref" help:"The tool."`
+	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" help:"A parameter, read as the tool's schema has it. May be given again."`
+	Params  string        `placeholder:"JSON" help:"Parameters as a JSON object, @FILE to read it from a file, - from standard input."`
+	DryRun  bool          `help:"Decide everything, show it, and start nothing."`
+	Timeout time.Duration `placeholder:"TIME" help:"Stop the tool after this long, as in 30s. It can only shorten what the tool allows itself."`
+	Receipt string        `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
+	execBase
+}
+
+type execAnswer struct {
+	Call       string           `json:"call"`
+	Ref        string           `json:"ref"`
+	Digest     string           `json:"digest"`
+	Status     string           `json:"status"` // "ok", "failed", "timeout", "cancelled", "refused"; "planned" with --dry-run
+	Result     json.RawMessage  `json:"result"`
+	Exit       int              `json:"exit"`
+	Chain      []execLink       `json:"chain"`
+	Lock       string           `json:"lock,omitempty"`
+	Dev        bool             `json:"dev,omitempty"`
+	Stranger   bool             `json:"stranger"`
+	Grants     execGrants       `json:"grants"`
+	Sandbox    execSandbox      `json:"sandbox"`
+	Unpinned   []execProgram    `json:"unpinned"`
+	Pinned     []execProgram    `json:"pinned"`
+	DurationMS int64            `json:"duration_ms"`
+	Usage      map[string]int64 `json:"usage,omitempty"`
+	Receipt    string           `json:"receipt,omitempty"` // its digest
+	Problems   []params.Problem `json:"problems,omitempty"`
+	Plan       *execPlan        `json:"plan,omitempty"`
+	shown      bool             // what the tool wrote was passed on while it ran
+}
+
+type execLink struct {
+	Ref     string   `json:"ref"`
+	Space   string   `json:"space"`
+	Digest  string   `json:"digest"`
+	Tree    string   `json:"tree,omitempty"`
+	Signers []string `json:"signers"`
+}
+
+type execGrants struct {
+	Permissions []string `json:"permissions"`
+	Read        []string `json:"read"`
+	Write       []string `json:"write"`
+	Network     []string `json:"network"` // hosts, "*" for all
+	Secrets     []string `json:"secrets"`
+}
+
+type execSandbox struct {
+	Need     string   `json:"need"`
+	Level    string   `json:"level,omitempty"`
+	Enforced []string `json:"enforced"`
+}
+
+type execProgram struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Version string `json:"version,omitempty"`
+	Digest  string `json:"digest"`
+}
+
+// execPlan is what --dry-run shows besides.
+type execPlan struct {
+	Params json.RawMessage `json:"params"`
+	Config json.RawMessage `json:"config"`
+	Set    []string        `json:"set"` // variables that .env and the chain set
+	Read   []string        `json:"read"`
+	Write  []string        `json:"write"`
+}
+
+func (c *execRun) run(ctx context.Context, a *app) (answer, error) {
+	ref, err := c.ref(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(a); err != nil {
+		return nil, err
+	}
+	b, err := c.open(ctx, a, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	k, err := a.kernel(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Principal: principal(), Params: c.given(a)}
+	p, err := k.Prepare(ctx, b.base, call)
+	if text, ok := errors.AsType[*params.TextError](err); ok {
+		f := classify(text)
+		f.hint = []string{"rye exec " + quoteArg(ref.String()) + " --help"}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if p.Damage != nil {
+		a.term.warn("a copy of the tool's files was changed by somebody, and made again: %s", p.Damage)
+	}
+	ans := c.answer(b, p)
+	if c.DryRun {
+		ans.Status = "planned"
+		return ans, ans.plan(p)
+	}
+	defer a.cleanCopies(ctx, k.Copies)
+	return c.call(ctx, a, k, p, ans)
+}
+
+// check refuses what would fail when the tool has run already.
+func (c *execRun) check(a *app) error {
+	if c.Timeout < 0 {
+		return &fault{code: codeValidation, message: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
+	}
+	if c.Receipt == "" {
+		return nil
+	}
+	at := a.absolute(setting{value: c.Receipt})
+	if at.err != nil {
+		return at.err
+	}
+	c.Receipt = at.value
+	if _, err := os.Lstat(c.Receipt); err == nil {
+		return &fault{code: "CONFLICT", message: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
+			hint: []string{"rye audit verify " + quoteArg(c.Receipt)}, err: fs.ErrExist, details: map[string]any{"path": c.Receipt}}
+	}
+	if info, err := os.Stat(filepath.Dir(c.Receipt)); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return &fs.PathError{Op: "open", Path: c.Receipt, Err: syscall.ENOTDIR}
+	}
+	return nil
+}
+
+// call runs what was prepared.
+func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan, ans *execAnswer) (answer, error) {
+	sink := a.sink()
+	ans.shown = !a.term.json
+	r, err := p.Run(ctx, sink)
+	sink.flush()
+	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
+		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Err: logged}
+	}
+	if r == nil {
+		return nil, err
+	}
+	ans.result(r)
+	if c.Receipt != "" && r.Receipt != nil {
+		if err := writeFile(c.Receipt, 0o666, true, bytesOf(r.Receipt)); err != nil {
+			return ans, err
+		}
+	}
+	if err != nil {
+		return ans, err
+	}
+	a.weaker(p, r)
+	return ans, c.refused(a, p, r)
+}
+
+// ref reads the argument.
+func (c *execRun) ref(ctx context.Context, a *app) (model.Ref, error) {
+	ref, err := model.ParseRef(c.Ref)
+	if err != nil {
+		// A path, or a word: whoever looks at items knows what is meant.
+		v, err := a.items(ctx)
+		if err != nil {
+			return ref, err
+		}
+		defer v.close()
+		it, err := v.find(ctx, c.Ref)
+		if err != nil {
+			return ref, err
+		}
+		ref = it.Ref
+	}
+	switch ref.Kind {
+	case "tool":
+		return ref, nil
+	case "directive":
+		return ref, &fault{code: codeValidation, message: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
+			hint: []string{"rye show " + quoteArg(ref.String())}, details: map[string]any{"ref": ref.String()}}
+	}
+	return ref, &fault{code: codeValidation, message: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
+		hint: []string{"rye show " + quoteArg(ref.String()), "rye ls tool"}, details: map[string]any{"ref": ref.String()}}
+}
+
+// given reads the parameters of the command line.
+func (c *execRun) given(a *app) func(*params.Schema) (map[string]any, error) {
+	return func(s *params.Schema) (map[string]any, error) {
+		return s.Read(params.Caller{Pairs: c.Param, Text: c.Params, Open: func(name string) (io.ReadCloser, error) {
+			if name == "-" {
+				return io.NopCloser(a.stdin), nil
+			}
+			at := a.absolute(setting{value: name})
+			if at.err != nil {
+				return nil, at.err
+			}
+			return os.Open(at.value)
+		}})
+	}
+}
+
+// answer tells what was decided.
+func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
+	tool := p.Chain[0]
+	ans := &execAnswer{
+		Call: p.ID(), Ref: tool.Item.Ref.String(), Digest: tool.Item.Raw.String(), Dev: p.Dev, Stranger: p.Stranger, Result: json.RawMessage("null"),
+		Chain: []execLink{}, Unpinned: []execProgram{}, Pinned: []execProgram{},
+		Grants: execGrants{
+			Permissions: orNone(p.Grants.Permissions.Strings()), Read: orNone(p.Grants.Read), Write: orNone(p.Grants.Write),
+			Network: orNone(p.Grants.Network.Hosts), Secrets: orNone(p.Grants.Secrets),
+		},
+		Sandbox: execSandbox{Need: max(p.Action.Sandbox.Level, floor.None).String(), Enforced: []string{}},
+		Lock:    digestText(b.base.Set),
+	}
+	if !p.Grants.Network.Bound {
+		ans.Grants.Network = []string{"*"}
+	}
+	for _, l := range p.Chain {
+		ans.Chain = append(ans.Chain, execLink{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw.String(), digestText(l.Tree), orNone(l.Signers)})
+	}
+	for _, q := range p.Programs {
+		line := execProgram{q.Name, q.Path, q.Version, q.Digest.String()}
+		if q.Pinned {
+			ans.Pinned = append(ans.Pinned, line)
+		} else {
+			ans.Unpinned = append(ans.Unpinned, line)
+		}
+	}
+	return ans
+}
+
+func orNone(list []string) []string { return append([]string{}, list...) }
+
+// plan adds what --dry-run shows.
+func (x *execAnswer) plan(p *exec.Plan) error {
+	given, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return err
+	}
+	config, err := jcs.Append(nil, p.Config)
+	if err != nil {
+		return err
+	}
+	x.Plan = &execPlan{Params: given, Config: config, Set: orNone(p.Keys), Read: orNone(p.Action.Sandbox.Read), Write: orNone(p.Action.Sandbox.Write)}
+	return nil
+}
+
+// result adds what became of it.
+func (x *execAnswer) result(r *exec.Result) {
+	x.Status, x.Exit, x.DurationMS, x.Usage, x.Problems = r.Status, r.Exit, r.Duration.Milliseconds(), r.Usage, r.Problems
+	x.Sandbox.Level, x.Sandbox.Enforced = r.Level.String(), orNone(r.Enforced)
+	if r.Digest.IsZero() {
+		x.Receipt = ""
+	} else {
+		x.Receipt = r.Digest.String()
+	}
+	if text, err := jcs.Append(nil, r.Value); err == nil {
+		x.Result = text
+	}
+}
+
+// refused says why a call that was made is no success; nil if it is one.
+func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) error {
+	if r.Status == record.OK {
+		return nil
+	}
+	ref := p.Chain[0].Item.Ref.String()
+	f := &fault{code: code(r.Code), details: map[string]any{"ref": ref, "call": r.ID}}
+	switch r.Code {
+	case "TIMEOUT":
+		f.message = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
+		if c.Timeout == 0 {
+			f.hint = []string{"rye show " + quoteArg(ref)}
+		}
+	case "CANCELLED":
+		f.message = fmt.Sprintf("%q was interrupted", ref)
+	case "RESOURCE_EXCEEDED":
+		f.message = fmt.Sprintf("%q was stopped: it used more than it may: %s", ref, r.Ended)
+		f.details["limit"] = r.Ended
+		f.hint = []string{"rye show " + quoteArg(ref)}
+	case "VALIDATION_FAILED":
+		f.message, f.exit = fmt.Sprintf("%q gave what its output schema doesn't allow", ref), exitNo
+		for _, problem := range r.Problems {
+			f.why = append(f.why, problem.String())
+		}
+	default:
+		f.message = fmt.Sprintf("%q failed", ref)
+		switch {
+		case r.Signal != "":
+			f.message += " with the signal " + r.Signal
+		case r.Exit != 0:
+			f.message += fmt.Sprintf(" with the status %d", r.Exit)
+		}
+	}
+	if r.Failure != "" && r.Code != "VALIDATION_FAILED" {
+		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
+		f.details["reason"] = r.Failure
+		if a.term.json || answered(r.Value) {
+			f.why = append(f.why, lines[max(0, len(lines)-mostTold):]...)
+		}
+		f.why = append(f.why, denied(p, r.Failure)...)
+	}
+	return f
+}
+
+// answered reports whether a tool gives a reason in its answer. Any other stands on standard error, and was seen there.
+func answered(v any) bool {
+	object, _ := v.(map[string]any)
+	success, ok := object["success"].(bool)
+	return ok && !success
+}
+
+// denied are the likely causes where a tool complains that it isn't let.
+func denied(p *exec.Plan, text string) (why []string) {
+	text = strings.ToLower(text)
+	is := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	refused := is("permission denied", "eacces", "operation not permitted", "eperm")
+	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport") ||
+		refused && is("network", "resol", "socket", "connect", "dial ")
+	g := p.Grants
+	switch {
+	case net && g.Network.Bound && len(g.Network.Hosts) == 0:
+		why = append(why, "it may use no network: network: in the tool says whom it needs")
+	case net && g.Network.Bound:
+		why = append(why, "of the network it may reach "+strings.Join(g.Network.Hosts, ", "))
+	case net || !refused && !is("read-only file system", "erofs"):
+	case len(g.Read)+len(g.Write) == 0:
+		why = append(why, "it may use no file of the project: files: in the tool says which it needs")
+	default:
+		why = append(why, fmt.Sprintf("of the project it may read %s and write %s", cmp.Or(strings.Join(g.Read, ", "), "nothing"), cmp.Or(strings.Join(g.Write, ", "), "nothing")))
+	}
+	if is("out of memory", "cannot allocate memory", "memoryerror", "enomem") {
+		memory := cmp.Or(p.Action.Sandbox.Limits.Memory, sandbox.DefaultLimits().Memory)
+		why = append(why, fmt.Sprintf("it may use %s of memory: limits: memory_mib in the tool says how much it needs", byteSize(float64(memory))))
+	}
+	if len(why) > 0 && p.Stranger {
+		why = append(why, "and of what it declares it gets what grants: in the policy says: rye docs policy")
+	}
+	return why
+}
+
+// shortDigest is a digest as people compare it.
+func shortDigest(digest string) string {
+	scheme, hex, _ := strings.Cut(digest, ":")
+	return scheme + ":" + short(hex)
+}
+
+func (x execAnswer) text(t *terminal) {
+	if x.Plan == nil {
+		if !x.shown {
+			t.printf("%s\n", string(x.Result))
+		}
+		return
+	}
+	t.printf("%s  %s\n", x.Ref, shortDigest(x.Digest))
+	rows := [][]string{}
+	for i, l := range x.Chain {
+		rows = append(rows, []string{strings.Repeat("  ", i) + l.Ref, l.Space, shortDigest(l.Digest), strings.Join(shortAll(l.Signers), ", ")})
+	}
+	t.rows(rows)
+	list := func(name string, items []string) {
+		t.printf("%-12s %s\n", name, cmp.Or(strings.Join(items, ", "), "nothing"))
+	}
+	t.printf("\n%-12s %s\n%-12s %s\n", "parameters", string(x.Plan.Params), "config", string(x.Plan.Config))
+	list("sets", x.Plan.Set)
+	need := "what this machine has"
+	if x.Sandbox.Need != floor.None.String() {
+		need = "at least " + x.Sandbox.Need
+	}
+	t.printf("%-12s %s\n", "sandbox", need)
+	list("reads", x.Plan.Read)
+	list("writes", x.Plan.Write)
+	list("network", x.Grants.Network)
+	list("may", x.Grants.Permissions)
+	for _, q := range x.Unpinned {
+		t.printf("%-12s %s  %s\n", "unpinned", q.Path, shortDigest(q.Digest))
+	}
+	for _, q := range x.Pinned {
+		t.printf("%-12s %s  %s\n", "pinned", q.Path, shortDigest(q.Digest))
+	}
+	t.note("nothing was started")
+}

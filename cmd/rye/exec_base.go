@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+// execBase says what is run: what the lock pins, unless a flag says otherwise.
+type execBase struct {
+	Pinned   bool `help:"Run what the lock pins although the working tree differs."`
+	Dev      bool `help:"Run this one tool from the working tree though nobody has signed or locked it, as a stranger's."`
+	Unlocked bool `help:"Run from the spaces though the project has no lock yet. Not in CI."`
+	Locked   bool `help:"Refuse where there is no lock, or one that rye.yaml has left behind."`
+	Frozen   bool `help:"As --locked and --offline together."`
+}
+
+// opened is what one execution works with.
+type opened struct {
+	base  *exec.Base
+	trust *trust  // nil: there is no policy, and only the library runs
+	root  project // zero outside of projects
+	done  []func()
+}
+
+func (o *opened) close() {
+	for _, f := range slices.Backward(o.done) {
+		f()
+	}
+}
+
+// open finds out what is to be run.
+func (c *execBase) open(ctx context.Context, a *app, ref model.Ref) (_ *opened, err error) {
+	if c.Frozen {
+		c.Locked, a.globals.Offline = true, true
+	}
+	if err := c.check(a); err != nil {
+		return nil, err
+	}
+	o := new(opened)
+	defer func() {
+		if err != nil {
+			o.close()
+		}
+	}()
+	l, err := c.locking(a)
+	if err != nil {
+		return nil, err
+	}
+	o.root = l.found.root
+	o.done = append(o.done, l.close)
+	if l.old != nil {
+		return o, c.pinned(ctx, l, o, ref)
+	}
+	if err := c.mayUnlocked(a, l); err != nil {
+		return nil, err
+	}
+	return o, c.spaces(ctx, a, o, ref)
+}
+
+// check refuses flags that say two things.
+func (c *execBase) check(a *app) error {
+	both := func(x, y string) error {
+		return &fault{code: codeValidation, message: fmt.Sprintf("%s and %s exclude each other", x, y)}
+	}
+	switch {
+	case c.Dev && c.Pinned:
+		return both("--dev", "--pinned")
+	case c.Dev && c.Locked:
+		return both("--dev", "--locked")
+	case c.Unlocked && c.Locked:
+		return both("--unlocked", "--locked")
+	case c.Unlocked && c.Pinned:
+		return both("--unlocked", "--pinned")
+	case c.Dev && a.env("CI") != "":
+		return &fault{code: "NOT_LOCKED", message: "--dev is not for CI: what runs there is locked", hint: []string{"rye lock"}}
+	}
+	return nil
+}
+
+// locking opens the lock of the project or, outside of any, the user's.
+func (c *execBase) locking(a *app) (*locking, error) {
+	l, err := a.locking(false)
+	if !errors.Is(err, errNoProject) {
+		return l, err
+	}
+	if l, err = a.userLocking(false); err != nil {
+		// No home: there is the library.
+		return &locking{app: a, found: &bundles{app: a}, user: true}, nil
+	}
+	return l, nil
+}
+
+// mayUnlocked refuses what isn't locked where it has to be.
+func (c *execBase) mayUnlocked(a *app, l *locking) error {
+	var f *fault
+	switch {
+	case c.Locked || c.Pinned:
+		return l.needLock()
+	case a.env("CI") != "":
+		f = &fault{code: "NOT_LOCKED", message: "there is no lock, and in CI nothing runs without"}
+	case l.found.root.marker == markerFile && !c.Unlocked && !c.Dev:
+		f = &fault{code: "NOT_LOCKED", message: fmt.Sprintf("there is a rye.yaml and no %q in %q", lockfile.Name, l.dir)}
+	default:
+		return nil
+	}
+	f.hint, f.err = []string{l.lockCommand()}, fs.ErrNotExist
+	if a.env("CI") == "" {
+		f.hint = append(f.hint, "rye "+joinArgs(a.args)+" --unlocked")
+	}
+	return f
+}
+
+// spaces runs what the spaces have.
+func (c *execBase) spaces(ctx context.Context, a *app, o *opened, ref model.Ref) error {
+	v, err := a.items(ctx)
+	if err != nil {
+		return err
+	}
+	o.done = append(o.done, v.close)
+	o.trust = v.trust
+	if _, err := v.Find(ctx, ref); err != nil {
+		return err // and with it what else may be meant
+	}
+	o.base = &exec.Base{Resolver: v.View, Admit: v.admit, Unlisted: v.asked.Unlisted}
+	if c.Dev {
+		return c.dev(ctx, a, o, v.View, ref)
+	}
+	return nil
+}
+
+// pinned runs what the lock pins.
+func (c *execBase) pinned(ctx context.Context, l *locking, o *opened, ref model.Ref) (err error) {
+	if c.Unlocked {
+		return &fault{code: codeValidation, message: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.lockPath()),
+			hint: []string{"rye lock", "rye " + joinArgs(without(l.app.args, "--unlocked")) + " --dev"}}
+	}
+	if c.Locked {
+		if changes := l.requirementChanges(); len(changes) > 0 {
+			f := &fault{code: "LOCK_MISMATCH", message: "the lock isn't that of rye.yaml any more", hint: []string{"rye lock"}}
+			for _, ch := range changes {
+				f.why = append(f.why, fmt.Sprintf("%s %s", ch.Kind, ch.Name))
+			}
+			return f
+		}
+	}
+	if l.trust, err = l.app.trust(); err != nil {
+		return err
+	}
+	o.trust = l.trust
+	set, err := l.set(ctx)
+	if err != nil {
+		return err
+	}
+	if s, err := l.found.store(false); err == nil {
+		release, err := set.Hold(ctx, s)
+		if err == nil {
+			o.done = append(o.done, func() { release() })
+		} else {
+			l.app.term.detail("the store keeps nothing for this run: %s", classify(err).message)
+		}
+	}
+	for i := range l.old.Bundles {
+		l.listed.addAdmitted(l.trust, set.Bundle(l.old.Bundles[i].ID))
+	}
+	asked := l.asked(ctx, l.dir)
+	view, err := set.View(ctx, asked, l.trust.root.side.Policy.MayOverride)
+	if err != nil {
+		return err
+	}
+	resolver := set.Resolver(view)
+	platform := runtime.GOOS + "/" + runtime.GOARCH
+	o.base = &exec.Base{Resolver: resolver, Admit: ai.NewAdmitter(resolver, set.Examiner(asked)), Unlisted: asked.Unlisted, Set: set.ID(),
+		Program: func(name string, digest cas.Digest) *lockfile.Program { return set.Program(name, platform, digest) }}
+	if c.Pinned {
+		return nil
+	}
+	working, admit, done, err := l.workingView(ctx, set)
+	if err != nil {
+		return err
+	}
+	o.done = append(o.done, done)
+	if c.Dev {
+		return c.devLocked(ctx, l.app, o, set, asked, working, ref)
+	}
+	return c.drift(ctx, l, set, lock.DriftOptions{Pinned: view, Working: working, Admit: admit, User: l.user}, ref)
+}
+
+// drift refuses where what is pinned of a tool isn't what the working tree has.
+func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.DriftOptions, ref model.Ref) error {
+	found, err := set.Drift(ctx, o, ref)
+	if err != nil {
+		if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
+			if _, err := o.Working.Find(ctx, ref); err != nil {
+				return err // a name that nothing has is rather a slip than something to be locked
+			}
+			f := classify(err)
+			f.hint = []string{l.lockCommand(), "rye " + joinArgs(l.app.args) + " --dev", "rye ls"}
+			return f
+		}
+		return err
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("the working tree isn't what the lock pins for %q", ref),
+		hint:    append(c.adopt(l, found), "rye "+joinArgs(l.app.args)+" --pinned"),
+		details: map[string]any{"ref": ref.String(), "reason": "drift"}}
+	if !l.user {
+		f.hint = append([]string{"rye diff " + quoteArg(ref.String())}, f.hint...)
+	}
+	var files []map[string]string
+	for i, d := range found {
+		line := driftLineOf(d)
+		files = append(files, map[string]string{"kind": line.Kind, "file": line.File, "ref": line.Ref, "expected": line.Expected, "found": line.Found})
+		switch {
+		case i < mostTold:
+			f.why = append(f.why, fmt.Sprintf("%s  %s  %s", line.Kind, line.File, line.Ref))
+		case i == mostTold:
+			f.why = append(f.why, fmt.Sprintf("and %d more", len(found)-i))
+		}
+	}
+	f.details["drift"] = files
+	return f
+}
+
+// adopt are the commands by which what the working tree has becomes what is locked or, of an item that is gone, by which
+// it comes back.
+func (c *execBase) adopt(l *locking, found []*lock.Difference) []string {
+	var sign []string
+	for _, d := range found {
+		ref := quoteArg(d.Ref.String())
+		switch {
+		case d.Kind == lock.Gone && d.Ref.Kind != "" && !l.user:
+			return []string{"rye restore " + ref}
+		case d.Kind == lock.Gone || d.Ref.Kind == "" || slices.Contains(sign, ref):
+		default:
+			sign = append(sign, ref)
+		}
+	}
+	switch {
+	case len(sign) == 0:
+		return []string{l.lockCommand()}
+	case l.user:
+		return []string{"rye sign " + strings.Join(sign, " "), l.lockCommand()}
+	}
+	return []string{l.lockCommand() + " --sign " + strings.Join(sign, " ")}
+}
+
+// without returns arguments but for a flag.
+func without(args []string, flag string) []string {
+	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == flag })
+}
+
+// dev admits one tool of the working tree for this call.
+func (c *execBase) dev(ctx context.Context, a *app, o *opened, v *ai.View, ref model.Ref) error {
+	it, err := v.Find(ctx, ref)
+	if err != nil {
+		return err
+	}
+	if it.Space.Level == ai.System {
+		return &fault{code: codeValidation, message: fmt.Sprintf("%q is from %s and not from the working tree: --dev is for what you work on", ref, it.Space.Label),
+			hint: []string{"rye " + joinArgs(without(a.args, "--dev"))}}
+	}
+	o.base.Dev = ref
+	return nil
+}
+
+// devLocked takes one tool from the working tree, and what runs it from the lock.
+func (c *execBase) devLocked(ctx context.Context, a *app, o *opened, set *lock.Set, asked *bundle.Listing, working *ai.View, ref model.Ref) error {
+	if err := c.dev(ctx, a, o, working, ref); err != nil {
+		return err
+	}
+	r := devResolver{ref: ref, working: working, pinned: o.base.Resolver}
+	o.base.Resolver, o.base.Admit = r, ai.NewAdmitter(r, set.Examiner(asked))
+	return nil
+}
+
+// A devResolver finds one tool in the working tree, and all else among what is pinned.
+type devResolver struct {
+	ref     model.Ref
+	working *ai.View
+	pinned  ai.Resolver
+}
+
+// Resolve implements ai.Resolver. From the working tree everything that is pinned is in reach.
+func (r devResolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai.Item, error) {
+	if ref == r.ref {
+		return r.working.Find(ctx, ref)
+	}
+	if from != nil && slices.Contains(r.working.Spaces(), from) && from.Level != ai.System {
+		from = nil
+	}
+	return r.pinned.Resolve(ctx, ref, from)
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/subprocess"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// primitives lists the last links of chains.
+func (a *app) primitives() map[string]primitive.Primitive {
+	return map[string]primitive.Primitive{
+		"rye/core/primitives/subprocess": &subprocess.Subprocess{Machine: a.machine()},
+	}
+}
+
+// kernel makes what runs calls.
+func (a *app) kernel(_ context.Context, o *opened) (*exec.Kernel, error) {
+	k := &exec.Kernel{Primitives: a.primitives(), Now: a.now, Own: a.owns()}
+	if o.trust != nil {
+		k.Root = o.trust.root.side.Policy
+		if o.trust.project != nil {
+			k.ProjectPolicy = o.trust.project.side.Policy
+		}
+	}
+	var err error
+	if k.Log, k.Machine, k.Voucher, err = a.openAudit(k.Floor().Audit); err != nil {
+		return nil, err
+	}
+	copies, err := a.copies()
+	if err != nil {
+		return nil, err
+	}
+	if k.Copies, err = materialise.Open(copies); err != nil {
+		return nil, err
+	}
+	k.Host = a.machineHost()
+	if k.Project = o.root.root; k.Project == "" {
+		if k.Project, err = a.getwd(); err != nil {
+			return nil, err
+		}
+	}
+	a.protect(k)
+	if o.root.root != "" && k.Floor().DotEnv == floor.DotEnvProject {
+		k.DotEnv, err = dotEnv(filepath.Join(o.root.root, ".env"))
+	}
+	return k, err
+}
+
+// dotEnv reads the variables of a project; a file that isn't there has none.
+func dotEnv(path string) ([]env.Variable, error) {
+	b, err := readSmall(path, env.MaxDotEnv)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	all, err := env.ParseDotEnv(b)
+	if err != nil {
+		return nil, &env.Error{Link: ".env", Field: "line", Err: err}
+	}
+	return all, nil
+}
+
+// protect keeps calls from what rye itself goes by: whoever writes there decides what runs.
+func (a *app) protect(k *exec.Kernel) {
+	if s := userSpace(a.userBase()); s.err == nil {
+		k.User = filepath.Dir(s.value)
+		k.Secret = append(k.Secret, s.value)
+	}
+	for _, s := range []setting{a.dir(statePlace), a.store(), a.dir(cachePlace)} {
+		if s.err == nil && s.value != "" {
+			k.Secret = append(k.Secret, s.value)
+		}
+	}
+	k.Forbidden = append(k.Forbidden, k.Secret...)
+	k.Forbidden = append(k.Forbidden, k.Project)
+}
+
+// owns reports which keys are this user's: the kept ones, and that of the environment.
+func (a *app) owns() func(key.Fingerprint) bool {
+	own := sync.OnceValue(func() map[key.Fingerprint]bool {
+		own := map[key.Fingerprint]bool{}
+		if dir, err := a.keysDir(); err == nil {
+			if entries, err := dir.List(); err == nil {
+				for _, e := range entries {
+					if e.Err == nil {
+						own[e.Public.Fingerprint()] = true
+					}
+				}
+			}
+		}
+		if a.env(envKey) != "" {
+			if p, err := a.keyAtHand(); err == nil {
+				own[p.Public().Fingerprint()] = true
+			}
+		}
+		return own
+	})
+	return func(f key.Fingerprint) bool { return own()[f] }
+}
+
+// copies is the cache of what chains run from.
+func (a *app) copies() (string, error) {
+	s := a.dir(cachePlace)
+	return filepath.Join(s.value, "exec"), s.err
+}
+
+// principal is who calls, for the record.
+func principal() string {
+	u, err := user.Current()
+	if err != nil || record.CheckText("principal", u.Username) != nil {
+		return ""
+	}
+	return u.Username
+}
+
+// A passing hands on what a tool writes while it runs: to a file or a pipe as it is, to a terminal a line at a time and
+// without what a terminal obeys. With --json standard output isn't the tool's.
+type passing struct {
+	app   *app
+	lines [2]bytes.Buffer
+}
+
+func (a *app) sink() *passing { return &passing{app: a} }
+
+// most is how long a line may become before it is shown.
+const mostLine = 1 << 16
+
+// Emit implements primitive.Sink.
+func (p *passing) Emit(s primitive.Stream, b []byte) error {
+	t := p.app.term
+	to := t.stderr
+	if s == primitive.Stdout {
+		if t.json {
+			return nil
+		}
+		to = t.stdout
+	}
+	if !to.tty {
+		return p.write(to, b)
+	}
+	line := &p.lines[s&1]
+	for {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 && line.Len()+len(b) < mostLine {
+			line.Write(b)
+			return nil
+		}
+		end := i + 1
+		if i < 0 {
+			end = len(b)
+		}
+		line.Write(b[:end])
+		if err := p.show(s, to); err != nil {
+			return err
+		}
+		if b = b[end:]; len(b) == 0 {
+			return nil
+		}
+	}
+}
+
+// show writes the line that is there.
+func (p *passing) show(s primitive.Stream, to stream) error {
+	line := p.lines[s&1].String()
+	p.lines[s&1].Reset()
+	text, ended := strings.CutSuffix(line, "\n")
+	text = strings.TrimSuffix(text, "\r")
+	var out strings.Builder
+	for i, cell := range strings.Split(text, "\t") {
+		if i > 0 {
+			out.WriteByte('\t')
+		}
+		out.WriteString(escape(cell, p.app.term.ascii))
+	}
+	if ended {
+		out.WriteByte('\n')
+	}
+	return p.write(to, []byte(out.String()))
+}
+
+func (p *passing) write(to stream, b []byte) error {
+	p.app.term.mu.Lock()
+	defer p.app.term.mu.Unlock()
+	if old := p.app.term.erase(); old != "" {
+		io.WriteString(p.app.term.stderr, old)
+		p.app.term.line = ""
+	}
+	_, err := to.Write(b)
+	return err
+}
+
+// flush shows what has no end of line.
+func (p *passing) flush() {
+	for s, to := range map[primitive.Stream]stream{primitive.Stdout: p.app.term.stdout, primitive.Stderr: p.app.term.stderr} {
+		if p.lines[s&1].Len() > 0 {
+			p.show(s, to)
+		}
+	}
+}
+
+// weaker says what holds less than it could where the user's own item runs.
+func (a *app) weaker(p *exec.Plan, r *exec.Result) {
+	if r.Level < floor.Landlock {
+		a.term.warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor", p.Chain[0].Item.Ref)
+	}
+	for _, q := range p.Programs {
+		if !q.Pinned {
+			a.term.detail("unpinned: %s %s (%s)", q.Name, q.Path, q.Digest.Short())
+		}
+	}
+	a.term.detail("%s: %s", r.ID, strings.Join(r.Enforced, ", "))
+}
+
+// machine confines what runs. Its second stage is this program, entered through an argument of its own.
+func (a *app) machine() *sandbox.Machine {
+	self, err := os.Executable()
+	if err != nil {
+		return sandbox.New(sandbox.Options{}) // says that there is none
+	}
+	return sandbox.New(sandbox.Options{Self: []string{self, stageArg}})
+}

@@ -1,0 +1,6 @@
+package main
+
+import "os/exec"
+
+// away starts a command.
+func away(c *exec.Cmd) error { return c.Start() }

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/audit"
+	keys "github.com/rye-build/rye/exec/audit/machine"
+	kept "github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// execJobs compares what execution costs with what does the like:
+//
+//	warm      rye exec of a pinned tool that is the program "true"     "true" bare; bwrap, which starts it with namespaces of
+//	                                                                   its own; allowed: two times "rye version", and bwrap
+//	sandbox   "true" in our sandbox, 100 times in one process          bare, bwrap, and landlock alone, by the same process
+//	at-once   1,000 times rye exec, all at once                        bwrap 1,000 times at once
+//	append    500,000 calls into an empty audit log                    cp of the log that this makes
+//	verify    rye audit verify of them, a million lines                b3sum, which only hashes them
+func (b *bench) execJobs(what string) ([]job, error) {
+	runs, together, calls := "100", "1000", "500000"
+	if b.quick {
+		runs, together, calls = "5", "20", "1000"
+	}
+	at := filepath.Join(b.dir, "exec-"+what)
+	home, project := at+"-home", at+"-project"
+	state := filepath.Join(home, "state", "rye")
+	rye := func(args ...string) command {
+		c := cmd(append([]string{b.rye}, args...)...).in(project)
+		return c.with("HOME="+home, "XDG_CACHE_HOME="+filepath.Join(home, "cache"), "XDG_STATE_HOME="+filepath.Join(home, "state"), "XDG_DATA_HOME="+filepath.Join(home, "data"))
+	}
+	part := func(name, count string, more ...string) command {
+		return cmd(append([]string{b.self, "-part", name, "-count", count}, more...)...)
+	}
+	_, err := exec.LookPath("bwrap")
+	bwrap := err == nil
+	bare := []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
+	const tool = `mkdir -p .ai/tools/acme && printf '%s\n' 'version: "1.0.0"' 'tool_type: program' 'category: acme' 'description: Does nothing' ` +
+		`'executor_id: rye/core/primitives/subprocess' 'config: {command: "true"}' >.ai/tools/acme/nothing.yaml`
+	call := []string{"exec", "tool:acme/nothing"}
+	j := job{tool: "rye", onceFresh: []string{home, project}}
+	ready := []command{cmd("mkdir", home, project), cmd("sh", "-c", tool).in(project), rye("init"), rye("sign", "--all", "-q"), rye("lock", "-q"), rye(call...)}
+	switch what {
+	case "warm":
+		j.once, j.run = ready, []command{rye(call...)}
+		version := cmd(b.rye, "version")
+		jobs := []job{j, {tool: "true", run: []command{cmd("true")}}}
+		if bwrap {
+			jobs = append(jobs, job{tool: "bwrap", run: []command{cmd(bare...)}}, job{tool: "allowed", run: []command{version, version, cmd(bare...)}})
+		}
+		return jobs, nil
+	case "sandbox":
+		jobs := []job{{tool: "rye", run: []command{part("namespace", runs)}}, {tool: "landlock", run: []command{part("landlock", runs)}}, {tool: "bare", run: []command{part("bare", runs)}}}
+		if bwrap {
+			jobs = append(jobs, job{tool: "bwrap", run: []command{part("bwrap", runs)}})
+		}
+		return jobs, nil
+	case "at-once":
+		many := func(c command) command {
+			return c.through("sh", "-c", `n=$1; shift; seq "$n" | xargs -P "$n" -I_ "$@"`, "sh", together)
+		}
+		j.once, j.run = ready, []command{many(rye(call...))}
+		jobs := []job{j}
+		if bwrap {
+			jobs = append(jobs, job{tool: "bwrap", run: []command{many(cmd(bare...))}})
+		}
+		return jobs, nil
+	case "append":
+		log := filepath.Join(state, "audit")
+		j.onceFresh, j.fresh, j.before, j.run = nil, []string{home}, []command{cmd("mkdir", "-p", state)}, []command{part("append", calls, "-data", state)}
+		return []job{j, {tool: "cp", fresh: []string{at + "-copy"}, run: []command{cmd("cp", "-r", log, at+"-copy"), cmd("sync", at+"-copy")}}}, nil
+	case "verify":
+		j.once = []command{cmd("mkdir", "-p", project, state), part("append", calls, "-data", state)}
+		j.run = []command{rye("audit", "verify")}
+		return []job{j, {tool: "b3sum", run: []command{cmd("sh", "-c", "find . -type f -print0 | xargs -0 b3sum").in(filepath.Join(state, "audit"))}}}, nil
+	}
+	return nil, fmt.Errorf("nothing is measured as %q", what)
+}
+
+// stageArg enters the second stage of a sandbox, which is this program started again.
+const stageArg = "__stage"
+
+// doPart does something of rye n times, in this process.
+func doPart(ctx context.Context, what, self, dir string, n int) error {
+	if what == "append" {
+		return appendCalls(ctx, dir, n)
+	}
+	name, args := "true", []string(nil)
+	if what == "bwrap" {
+		name, args = "bwrap", []string{"--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
+	}
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return err
+	}
+	c := proc.Command{Path: path, Args: args, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH")}}
+	levels := map[string]floor.Level{"landlock": floor.Landlock, "namespace": floor.Namespace}
+	m := sandbox.New(sandbox.Options{Self: []string{self, stageArg}})
+	for range n {
+		var exit *proc.Exit
+		if level, ok := levels[what]; ok {
+			var o *sandbox.Outcome
+			if o, err = m.Run(ctx, sandbox.Spec{Level: level}, c); err == nil {
+				exit = &o.Exit
+			}
+		} else {
+			exit, err = proc.Run(ctx, c)
+		}
+		if err == nil && exit.Code != 0 {
+			err = fmt.Errorf("%s: status %d", what, exit.Code)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendCalls writes the beginnings and ends of n calls into the audit log of a state directory.
+func appendCalls(ctx context.Context, dir string, n int) error {
+	own, err := keys.Key(filepath.Join(dir, "machine"))
+	if err != nil {
+		return err
+	}
+	l, err := audit.Open(audit.Options{Dir: filepath.Join(dir, "audit"), Key: own, Program: "bench", Now: time.Now})
+	if err != nil {
+		return err
+	}
+	d := cas.Sum([]byte("bench"))
+	c := kept.Call{Ref: "tool:acme/nothing", Digest: d, Params: d, Principal: "bench", Lock: d, Signers: []string{"builtin"},
+		Chain: []kept.Link{{Digest: d, Ref: "tool:rye/core/primitives/subprocess", Signers: []string{"builtin"}}}, Sandbox: "landlock"}
+	for i := range n {
+		c.ID = strconv.Itoa(i)
+		e, err := l.Begin(ctx, c)
+		if err != nil {
+			return err
+		}
+		if err := e.End(ctx, kept.Outcome{Status: kept.OK, Result: d, Sandbox: "landlock"}); err != nil {
+			return err
+		}
+	}
+	return l.Close(ctx)
+}
