@@ -241,15 +241,14 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 	}
 	defer root.Close()
 	if write && below(at, outputs) {
-		if err := root.MkdirAll(filepath.FromSlash(at), 0o777); err != nil {
-			return fail(err)
-		}
+		p.outputs = append(p.outputs, at)
 	}
 	for dir := at; dir != "."; dir = filepath.ToSlash(filepath.Dir(filepath.FromSlash(dir))) {
 		info, err := root.Lstat(filepath.FromSlash(dir))
 		switch {
 		case errors.Is(err, fs.ErrNotExist) && !write:
 			return "", nil
+		case errors.Is(err, fs.ErrNotExist) && below(at, outputs):
 		case errors.Is(err, fs.ErrNotExist):
 			return fail(fmt.Errorf("%q isn't there: make it first", dir))
 		case err != nil:
@@ -261,4 +260,23 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 		}
 	}
 	return filepath.Join(p.kernel.Project, filepath.FromSlash(at)), nil
+}
+
+// make makes the directories of outputs that the call may write. Where a link was put in their way meanwhile the sandbox
+// refuses them.
+func (p *Plan) make() error {
+	if len(p.outputs) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(p.kernel.Project)
+	if err != nil {
+		return &FilesError{p.call.Ref, outputs, err}
+	}
+	defer root.Close()
+	for _, at := range p.outputs {
+		if err := root.MkdirAll(filepath.FromSlash(at), 0o777); err != nil {
+			return &FilesError{p.call.Ref, at, err}
+		}
+	}
+	return nil
 }

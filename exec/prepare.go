@@ -51,6 +51,8 @@ type Plan struct {
 	copied    *materialise.Copy
 	scratch   *materialise.Scratch
 	found     []env.Program
+	outputs   []string // of the project, to be made
+	ran       bool
 }
 
 // A Link is one item of a chain, as it was admitted.
@@ -82,18 +84,20 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 		return nil, &LoneError{c.Ref}
 	}
 	from := &files{at: map[cas.Digest]source{}}
+	others := p.Stranger // somebody else's, apart from the tool that the caller means to run as it is
 	for _, it := range chain.Links {
 		link, own, err := k.admit(ctx, b, it, from)
 		if err != nil {
 			return nil, err
 		}
 		p.Chain, p.Stranger = append(p.Chain, link), p.Stranger || !own
+		others = others || !own && it.Ref != b.Dev
 	}
 	var parent *Grants
 	if p.caller != nil {
 		parent = &p.caller.Grants
 	}
-	if p.Grants, err = k.allowed(p.tool, c.Ref, p.Stranger && !p.Dev, parent); err != nil {
+	if p.Grants, err = k.allowed(p.tool, c.Ref, others, parent); err != nil {
 		return nil, err
 	}
 	schema, err := Input(p.tool)
@@ -268,7 +272,7 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 	}
 	names := map[string]string{
 		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
-		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": p.kernel.Project,
+		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.kernel.Project, p.scratch.Home),
 	}
 	if p.kernel.User != "" {
 		names["user_space"] = p.kernel.User

@@ -44,12 +44,16 @@ func newID(now time.Time) string {
 // ID returns what the call is called in the log.
 func (p *Plan) ID() string { return p.id }
 
-// Run does what was planned, once. What the tool made of it is in the result, whether it says yes or no; an error says
-// that nothing was done, or, where there is a result too, that it can't be proved.
+// Run does what was planned, once. What the tool made of it is in the result, whether it says yes or no. With an error
+// there was none: nothing was done, or, where the status in a result isn't record.Refused, what was done can't be proved.
 func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	if p.ran {
+		return nil, errors.New("a plan is run once")
+	}
+	p.ran = true
 	call, err := p.record()
 	if err != nil {
 		return nil, err
@@ -64,7 +68,10 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	self := &Caller{ID: p.id, Grants: p.Grants}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
-	did, err := p.primitive.Run(context.WithValue(ctx, callerKey{}, self), &p.Action, to)
+	var did *primitive.Result
+	if err = p.make(); err == nil {
+		did, err = p.primitive.Run(context.WithValue(ctx, callerKey{}, self), &p.Action, to)
+	}
 	r.Duration = time.Since(began)
 	o := record.Outcome{Duration: r.Duration, Exit: -1}
 	if err != nil {
@@ -88,10 +95,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	}
 	o.Status, o.Code = r.Status, r.Code
 	// What happened is written down although whoever called may have gone.
-	if wrong := p.prove(context.WithoutCancel(ctx), r, o, call, entry, self); wrong != nil && err == nil {
-		return r, wrong
-	}
-	return r, err
+	return r, errors.Join(err, p.prove(context.WithoutCancel(ctx), r, o, call, entry, self))
 }
 
 // judge says whether the call was a success.

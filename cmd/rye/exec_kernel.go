@@ -47,14 +47,13 @@ func (a *app) kernel(_ context.Context, o *opened) (*exec.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.Copies, err = materialise.Open(copies); err != nil {
+	// The sandbox knows files by the names that they have without links.
+	if k.Copies, err = materialise.Open(unlinked(copies)); err != nil {
 		return nil, err
 	}
 	k.Host = a.machineHost()
-	if k.Project = o.root.root; k.Project == "" {
-		if k.Project, err = a.getwd(); err != nil {
-			return nil, err
-		}
+	if o.root.root != "" {
+		k.Project = unlinked(o.root.root)
 	}
 	a.protect(k)
 	if o.root.root != "" && k.Floor().DotEnv == floor.DotEnvProject {
@@ -90,8 +89,25 @@ func (a *app) protect(k *exec.Kernel) {
 			k.Secret = append(k.Secret, s.value)
 		}
 	}
+	for i := range k.Secret {
+		k.Secret[i] = unlinked(k.Secret[i])
+	}
 	k.Forbidden = append(k.Forbidden, k.Secret...)
-	k.Forbidden = append(k.Forbidden, k.Project)
+	if k.Project != "" {
+		k.Forbidden = append(k.Forbidden, k.Project)
+	}
+}
+
+// unlinked is where a path leads, as far as it is there.
+func unlinked(path string) string {
+	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+	}
 }
 
 // owns reports which keys are this user's: the kept ones, and that of the environment.
