@@ -139,7 +139,7 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 	// The signal at our death is of the thread that started the program, which must last as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	keepFiles()
+	KeepFiles()
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		return nil, err

@@ -14,9 +14,9 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// keepFiles sees to it that no file from 3 on gets to a program. Go opens its own so; this is about those that were
+// KeepFiles sees to it that no file from 3 on gets to a program. Go opens its own so; this is about those that were
 // inherited.
-func keepFiles() {
+func KeepFiles() {
 	if unix.CloseRange(3, 1<<31-1, unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return
 	}

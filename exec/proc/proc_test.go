@@ -120,10 +120,13 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A tell is called for each line.
 type tell func()
 
 func (f tell) Write(p []byte) (int, error) {
-	f()
+	for range bytes.Count(p, []byte("\n")) {
+		f()
+	}
 	return len(p), nil
 }
 

@@ -13,8 +13,8 @@ import (
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// keepFiles sees to it that no file from 3 on gets to a program.
-func keepFiles() {
+// KeepFiles sees to it that no file from 3 on gets to a program.
+func KeepFiles() {
 	names, _ := os.ReadDir("/dev/fd")
 	for _, n := range names {
 		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > 2 {

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -41,7 +42,7 @@ func newGroup(l Limits) (*group, error) {
 	if err1 == nil {
 		return g, nil
 	}
-	return nil, errors.Join(err, err1)
+	return nil, fmt.Errorf("%w; %w", err, err1)
 }
 
 // newGroup2 makes a group of version 2. A group that has processes in it can't share its controllers out, so it may have
@@ -105,9 +106,10 @@ func newGroup1(root string, own map[string]string, l Limits) (*group, error) {
 
 // add makes a directory below one and writes its files; one with a ? need not be there.
 func (g *group) add(parent string, files [][2]string) error {
-	dir, err := os.MkdirTemp(parent, "rye-")
+	sweep(parent)
+	dir, err := os.MkdirTemp(parent, groupName+strconv.Itoa(os.Getpid())+"-")
 	if err != nil {
-		return err
+		return fmt.Errorf("no group can be made in %s: %w", parent, cause(err))
 	}
 	g.dirs = append(g.dirs, dir)
 	for _, f := range files {
@@ -117,19 +119,59 @@ func (g *group) add(parent string, files [][2]string) error {
 			continue
 		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", file, cause(err))
 		}
 		_, err = h.WriteString(f[1])
-		if err = errors.Join(err, h.Close()); err != nil {
-			return err
+		if err = cmp.Or(err, h.Close()); err != nil {
+			return fmt.Errorf("%s: %w", file, cause(err))
 		}
 	}
 	list, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
 	if err != nil {
-		return err
+		return fmt.Errorf("cgroup.procs: %w", cause(err))
 	}
 	g.lists = append(g.lists, list)
 	return nil
+}
+
+// cause is an error without the path, which has another name each time.
+func cause(err error) error {
+	if at, ok := errors.AsType[*os.PathError](err); ok {
+		return at.Err
+	}
+	return err
+}
+
+const (
+	// groupName begins the names of groups; the number of the process that made one follows.
+	groupName = "rye-"
+	// maxSwept is how many entries of a directory are looked at for what was left.
+	maxSwept = 1000
+	// sweptAfter is the age at which a group may be swept. A process in another container, whose number means nothing
+	// here, has long put its program into its group by then.
+	sweptAfter = time.Minute
+)
+
+// sweep removes the groups of those who were killed before they could. The kernel removes none with processes in it.
+func sweep(parent string) {
+	dir, err := os.Open(parent)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxSwept)
+	for _, name := range names {
+		rest, ours := strings.CutPrefix(name, groupName)
+		number, _, _ := strings.Cut(rest, "-")
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || pid <= 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		path := filepath.Join(parent, name)
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > sweptAfter {
+			_ = unix.Rmdir(path)
+		}
+	}
 }
 
 // used tells what was used. A nil group tells nothing.

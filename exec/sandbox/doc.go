@@ -6,12 +6,17 @@
 // A Spec names a level, and that level is what is enforced, or Run refuses with an *UnavailableError that names what is
 // missing: never something less. An Outcome lists the means.
 //
-//	none       its own session, files 0 to 2 alone, umask 077, no core dumps; everything it started ends with it
+//	none       its own session, files 0 to 2 alone, umask 022, no core dumps; everything it started ends with it
 //	limits     and Limits
 //	landlock   and rules over files and system calls
 //	namespace  and its own processes, mounts, network, IPC; as an ordinary user in a user namespace
 //
-// Offers tells what the machine has, by trying it. A list of hosts asks for namespace, whatever the level.
+// With Most it is the highest level that works, and at least that one. It is tried from above with the program itself: a
+// place that can't be made is found out before the program is started or its input read, and remembered for the next run.
+// Offers tells what the machine has, by trying it all.
+//
+// A list of hosts is kept at namespace alone: at landlock asking for one asks for namespace, and Most goes from there to
+// limits. Below landlock nothing is kept from the network.
 //
 // # Files
 //

@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 			status := sandbox.Stage(nil)
 			covered(m, os.Args[2])
 			syscall.Exit(status)
+		case lameWord:
+			status := lameStage(os.Args[3])
+			covered(m, os.Args[2])
+			syscall.Exit(status)
 		case tryWord:
 			// Without what tests print at an exit.
 			syscall.Exit(try(os.Args[2:]))
@@ -49,11 +53,15 @@ func self(t testing.TB) string {
 }
 
 func machine(t testing.TB) *sandbox.Machine {
-	dir := ""
+	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord, coverDir()}})
+}
+
+// coverDir is where whoever measures wants to be told what is covered; empty: nobody does.
+func coverDir() string {
 	if f := flag.Lookup("test.gocoverdir"); f != nil {
-		dir = f.Value.String()
+		return f.Value.String()
 	}
-	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord, dir}})
+	return ""
 }
 
 // covered tells whoever measures what a second stage has covered, by a test run without tests.
@@ -224,6 +232,8 @@ var escapes = []struct {
 	{always, "write {given}/.ai/new"},
 	{always, "write {given}/.ai/tools/new"},
 	{always, "rename {given}/data {given}/.ai/tools/tool.py"},
+	{always, "link {given}/data {given}/.ai/tools/hard"},
+	{always, "link {given}/.ai/tools/tool.py {given}/hard"},
 	{always, "rename {given}/.ai {given}/gone"},
 	{always, "append {given}/rye.lock"},
 	{always, "remove {given}/rye.lock"},

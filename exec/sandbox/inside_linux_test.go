@@ -1,8 +1,11 @@
 package sandbox
 
 import (
+	"bufio"
+	"bytes"
 	"errors"
 	"io"
+	"net/textproto"
 	"os"
 	"strings"
 	"testing"
@@ -32,7 +35,7 @@ func TestTalk(t *testing.T) {
 		_ = send(a, news{Done: &done{Code: 3}}, nil)
 		_, _ = a.Write([]byte{0, 0, 0, 2, '{', 'x'})
 		_, _ = a.Write([]byte{255, 0, 0, 0})
-		_, _ = a.Write([]byte{0, 0})
+		_, _ = a.Write([]byte{0, 0, 0, 9, '{'})
 		a.Close()
 	}()
 	var p plan
@@ -55,10 +58,77 @@ func TestTalk(t *testing.T) {
 	if f, err := receive(b, &n); err != nil || f != nil || n.Done == nil || n.Done.exit().Code != 3 {
 		t.Errorf("%v, %v, %+v", f, err, n)
 	}
-	for _, want := range []string{"invalid character", "too long", io.ErrUnexpectedEOF.Error(), io.EOF.Error()} {
+	for _, want := range []string{"invalid character", "too long", io.ErrUnexpectedEOF.Error(), io.EOF.Error()} { // the third is cut short
 		if _, err := receive(b, &n); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// Over a socket that is closed, or with what isn't JSON, nothing is said.
+func TestNoTalk(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := send(w, func() {}, nil); err == nil {
+		t.Error("a function was sent")
+	}
+	if err := send(w, news{}, r); !errors.Is(err, unix.ENOTSOCK) {
+		t.Error(err)
+	}
+	w.Close()
+	if err := send(w, news{}, r); err == nil {
+		t.Error(err)
+	}
+	if err := send(w, news{}, nil); !errors.Is(err, os.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := receive(w, &news{}); err == nil {
+		t.Error(err)
+	}
+	if _, err := receive(r, &news{}); !errors.Is(err, unix.ENOTSOCK) {
+		t.Error(err)
+	}
+}
+
+// Input waits for a place.
+func TestGate(t *testing.T) {
+	for _, placed := range []bool{false, true} {
+		g := &gate{Reader: strings.NewReader("x"), placed: make(chan struct{}), over: make(chan struct{})}
+		if placed {
+			close(g.placed)
+		} else {
+			close(g.over)
+		}
+		if data, err := io.ReadAll(g); err != nil || (string(data) == "x") != placed {
+			t.Errorf("%v: %q, %v", placed, data, err)
+		}
+	}
+}
+
+// What is short only for now isn't remembered as missing, and what is missing is for one kind of network.
+func TestLack(t *testing.T) {
+	m := New(Options{})
+	hosts := Spec{Level: floor.Namespace, Network: Network{Hosts: []string{"a"}}}
+	err := m.lack(hosts, "namespaces", &os.SyscallError{Syscall: "clone", Err: unix.EAGAIN})
+	if _, lacks := errors.AsType[*UnavailableError](err); lacks || !errors.Is(err, unix.EAGAIN) || m.lacks[2].Load() != nil {
+		t.Error(err)
+	}
+	err = m.lack(hosts, "namespaces", unix.EPERM)
+	e, lacks := errors.AsType[*UnavailableError](err)
+	if !lacks || m.lacks[2].Load() != e || m.lacks[0].Load() != nil || m.lacks[1].Load() != nil || e.Missing[0] != "namespaces: operation not permitted" {
+		t.Error(err)
+	}
+}
+
+// A program is told of our proxy and no other.
+func TestProxyVariables(t *testing.T) {
+	got := string(bytes.Join(proxyVariables([][]byte{[]byte("A=1"), []byte("No_Proxy=*"), []byte("ftp_proxy=x"), []byte("B=_proxy")}, 80), []byte(" ")))
+	const at = "=http://127.0.0.1:80"
+	if want := "A=1 B=_proxy http_proxy" + at + " https_proxy" + at + " HTTP_PROXY" + at + " HTTPS_PROXY" + at; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }
 
@@ -108,6 +178,15 @@ func TestHandled(t *testing.T) {
 	if _, err := newRuleset(now, []rule{{Path: []byte(dir + "/none")}}, nil, false, 0); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if _, err := newRuleset(now, nil, r, false, 0); err == nil || !strings.Contains(err.Error(), "for the program") {
+		t.Error(err)
+	}
 	if err := os.Symlink("f", dir+"/link"); err != nil {
 		t.Fatal(err)
 	}
@@ -128,6 +207,10 @@ func TestCounts(t *testing.T) {
 	}
 	if n := size([]string{dir}) - before; n < 1<<20 || n > 2<<20 {
 		t.Error(n)
+	}
+	// Where files in memory are, those are counted, and what is in another directory once.
+	if in := (&stage{plan: plan{Write: [][]byte{[]byte(dir + "/none"), []byte("/dev/shm/a"), []byte("/dev/shm")}}}).memoryDirs(); len(in) > 1 || len(in) == 1 && in[0] != "/dev/shm" {
+		t.Errorf("%q", in)
 	}
 	f := fields("/proc/self/stat")
 	if len(f) < 40 || number(f, 3) != int64(os.Getppid()) || number(f, 19) < 1 || number(f, 1000) != 0 || fields("/no/such") != nil {
@@ -153,5 +236,28 @@ func TestErrors(t *testing.T) {
 	}
 	if hasCapabilities(63) {
 		t.Error("a capability that isn't there")
+	}
+}
+
+// What can't be mounted, or can't be hidden, is an error; what isn't there need not be hidden.
+func TestPut(t *testing.T) {
+	dir := tree(t, "file")
+	for how, path := range map[int]string{writable: dir + "/none", readable: dir + "/none/a", hidden: dir + "/file/below"} {
+		err := mount{Path: []byte(path), How: how}.put()
+		if at, ok := errors.AsType[*os.PathError](err); !ok || at.Path != path {
+			t.Errorf("%d: %v", how, err)
+		}
+	}
+	if err := hide(dir + "/none"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What is asked of a proxy and is no request has an answer.
+func TestNoRequest(t *testing.T) {
+	for _, ask := range []string{"", "GET / HTTP/2\r\n\r\n", "GET http://a/ HTTP/1.1\r\nno header\r\n\r\n", "GET http://[fe80::1%25lo]/ HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"} {
+		if q, err := readRequest(textproto.NewReader(bufio.NewReader(strings.NewReader(ask)))); err == nil {
+			t.Errorf("%q: %+v", ask, q)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"errors"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ func TestOffers(t *testing.T) {
 		t.Fatalf("%+v", o)
 	}
 	for _, p := range o.Parts {
-		if p.Name == "" || p.Works == (p.Why != "") || p.Works != (p.Version != "") {
+		if strings.Contains(p.Why, "\n") || p.Name == "" || p.Works == (p.Why != "") || p.Works != (p.Version != "") {
 			t.Errorf("%+v", p)
 		}
 	}
@@ -58,6 +59,19 @@ func TestNoStage(t *testing.T) {
 				t.Errorf("%s, %s: %+v", name, l, o)
 			}
 		}
+		// More than a socket takes that nobody reads.
+		long := c
+		for range 20 {
+			long.Env = append(long.Env, "X="+strings.Repeat("x", 100<<10))
+		}
+		if o, err := m.Run(t.Context(), sandbox.Spec{Most: true}, long); err == nil {
+			t.Errorf("%s: %+v", name, o)
+		}
+	}
+	// And a stage without somebody over it does nothing.
+	alone := exec.Command(self(t), stageWord, coverDir())
+	if err := alone.Run(); alone.ProcessState.ExitCode() != 2 {
+		t.Error(err)
 	}
 }
 

@@ -17,7 +17,7 @@ var system = []string{
 	"/etc/os-release", "/etc/lsb-release", "/etc/debian_version", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf",
 	"/etc/host.conf", "/etc/hosts", "/etc/resolv.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
 	"/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/ca-certificates", "/etc/ca-certificates.conf", "/etc/crypto-policies",
-	"/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted",
+	"/etc/gitconfig", "/etc/pki/tls/certs", "/etc/pki/tls/openssl.cnf", "/etc/pki/ca-trust/extracted",
 	"/dev/random", "/dev/urandom", "/sys/devices/system/cpu",
 }
 
@@ -33,6 +33,9 @@ var facts = []string{
 
 // never are places that nobody may be given, nor what is above or below them.
 var never = []string{"/proc", "/sys", "/dev"}
+
+// memory is where files in memory are, which are files like others.
+const memory = "/dev/shm/"
 
 // A view is what of the tree of files a program gets: the nearest path that is listed decides.
 type view struct {
@@ -56,7 +59,7 @@ func newView(s Spec, mounts bool) (*view, error) {
 			}
 			switch {
 			case l.mode == hidden:
-			case p == "/" || slices.ContainsFunc(never, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
+			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(never, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
 				return nil, &SpecError{Path: p, Reason: "can't be given to a program"}
 			default:
 				real, err := filepath.EvalSymlinks(p)

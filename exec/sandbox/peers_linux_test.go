@@ -44,7 +44,7 @@ func TestAsUser(t *testing.T) {
 		return // they do that now
 	}
 	dir, program := private(t)
-	c := exec.Command(program, "-test.v", "-test.run", "^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork)$")
+	c := exec.Command(program, "-test.v", "-test.run", "^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork|Most|Nested|DeniedFile)$")
 	c.Dir = dir
 	c.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
 	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
@@ -78,6 +78,28 @@ func TestSetuid(t *testing.T) {
 		o, err := m.Run(t.Context(), sandbox.Spec{Level: l}, proc.Command{Path: program, Args: []string{tryWord, "whoami"}, Stdout: &out})
 		if err != nil || out.String() != want {
 			t.Errorf("%s: %+v, %v, %q", l, o, err, out.String())
+		}
+	}
+}
+
+// Programs that read the machine's own settings find them: git ends if it may not.
+func TestGit(t *testing.T) {
+	path, err := exec.LookPath("git")
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, dir := machine(t), realDir(t)
+	for l := floor.None; l <= floor.Namespace; l++ {
+		var out strings.Builder
+		s := sandbox.Spec{Level: l, Write: []string{dir}}
+		o, err := m.Run(t.Context(), s, proc.Command{
+			Path: path, Args: []string{"config", "--list"}, Dir: dir, Env: []string{"HOME=" + dir}, Stdout: &out, Stderr: &out,
+		})
+		if err != nil || o.Exit.Code != 0 {
+			t.Errorf("%s: %+v, %v, %s", l, o, err, out.String())
 		}
 	}
 }

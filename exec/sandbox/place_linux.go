@@ -22,9 +22,9 @@ const (
 	hidden
 )
 
-// makePlace makes the tree of files that the program sees: its own /proc, and nothing to be changed but what it may write.
-// Landlock, which comes on top, doesn't see changes of mode, owner and time.
-func (s *stage) makePlace() error {
+// makePlace makes the tree of files that any program sees: its own /proc, and nothing to be changed. What this one may
+// write is mounted over it. Landlock, which comes on top, doesn't see changes of mode, owner and time.
+func makePlace() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
@@ -33,11 +33,6 @@ func (s *stage) makePlace() error {
 	}
 	if err := attributes("/", unix.AT_RECURSIVE, unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID, 0); err != nil {
 		return fmt.Errorf("mount all read-only: %w", err)
-	}
-	for _, m := range s.Mounts {
-		if err := m.put(); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -207,27 +207,9 @@ func checkHost(q *request) error {
 	return nil
 }
 
-// grants reports whether a host is granted on a port.
-func (p *proxy) grants(host, port string) bool {
-	for _, h := range p.hosts {
-		name, only := h, ""
-		if at := strings.LastIndexByte(h, ':'); at >= 0 {
-			name, only = h[:at], h[at+1:]
-		}
-		if only == "" && port != "80" && port != "443" || only != "" && only != port {
-			continue
-		}
-		below, star := strings.CutPrefix(name, "*")
-		if name == host || star && strings.HasPrefix(below, ".") && len(host) > len(below) && strings.HasSuffix(host, below) {
-			return true
-		}
-	}
-	return false
-}
-
 // reach connects to a host that is granted.
 func (p *proxy) reach(host, port string) (net.Conn, error) {
-	if !p.grants(host, port) {
+	if !(Network{Hosts: p.hosts}).Grants(host, port) {
 		p.mu.Lock()
 		if len(p.refused) < maxRefused {
 			p.refused = append(p.refused, net.JoinHostPort(host, port))

@@ -11,23 +11,6 @@ import (
 	"testing"
 )
 
-func TestGrants(t *testing.T) {
-	p := newProxy([]string{"a.example", "*.b.example", "c.example:8443", "192.0.2.7:80"})
-	defer p.close()
-	for _, at := range []string{"a.example:80", "a.example:443", "x.b.example:443", "x.y.b.example:80", "c.example:8443", "192.0.2.7:80"} {
-		host, port, _ := net.SplitHostPort(at)
-		if !p.grants(host, port) {
-			t.Errorf("%s is refused", at)
-		}
-	}
-	for _, at := range []string{"a.example:22", "x.a.example:443", "b.example:443", ".b.example:443", "xb.example:443", "c.example:443", "192.0.2.8:80", ":443"} {
-		host, port, _ := net.SplitHostPort(at)
-		if p.grants(host, port) {
-			t.Errorf("%s is granted", at)
-		}
-	}
-}
-
 // A granted name that leads to this machine or its link reaches nothing.
 func TestRebinding(t *testing.T) {
 	p := newProxy([]string{"a.example"})

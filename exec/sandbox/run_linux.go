@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,15 +49,22 @@ func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.E
 	defer theirs.Close()
 
 	heard := make(chan error, 1)
+	input := &gate{placed: make(chan struct{}), over: make(chan struct{})}
+	open := sync.OnceFunc(func() { close(input.placed) })
 	var wait sync.WaitGroup
 	wait.Go(func() {
+		defer close(input.over)
 		for {
 			var n news
 			file, err := receive(ours, &n)
 			if err == nil && file != nil && t.proxy != nil {
 				err = t.proxy(file)
 			}
-			if err != nil || file == nil {
+			switch {
+			case err == nil && file != nil:
+			case err == nil && n.Placed:
+				open()
+			default:
 				last = n
 				heard <- err
 				return
@@ -63,7 +72,10 @@ func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.E
 		}
 	})
 	c := t.command
-	c.Path, c.Args, c.Env, c.Dir, c.Program = m.self[0], m.self[1:], stageEnv, "/", nil
+	if _, passed := c.Stdin.(*os.File); c.Stdin != nil && !passed {
+		input.Reader, c.Stdin = c.Stdin, input
+	}
+	c.Path, c.Args, c.Env, c.Dir, c.Program = m.self[0], m.self[1:], slices.Concat(stageEnv, m.env), "/", nil
 	c.Extra = append([]*os.File{theirs}, t.files...)
 	c.Attr = func(a *syscall.SysProcAttr) {
 		a.Cloneflags = t.spaces
@@ -107,6 +119,22 @@ func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.E
 	return last, exit, err
 }
 
+// A gate is standard input that nobody reads before there is a place for the program: if there comes to be none, it is
+// wanted whole for the next try.
+type gate struct {
+	io.Reader
+	placed, over chan struct{}
+}
+
+func (g *gate) Read(p []byte) (int, error) {
+	select {
+	case <-g.placed:
+		return g.Reader.Read(p)
+	case <-g.over:
+		return 0, io.EOF
+	}
+}
+
 func ending(e *proc.Exit) string {
 	if e.Signal != "" {
 		return e.Signal
@@ -128,17 +156,66 @@ func missing(l floor.Level) (list []string) {
 	return list
 }
 
+// run runs at the level that is asked for, or at the highest that works. An *UnavailableError means that the program was
+// not started, and nothing but that leads to another try.
 func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
-	if len(s.Network.Hosts) > 0 && s.Level >= floor.Landlock {
+	hosts := len(s.Network.Hosts) > 0
+	if hosts && s.Level >= floor.Landlock {
 		// A list of hosts is kept by a network in which there is nothing else.
 		s.Level = floor.Namespace
 	}
+	least := s.Level
+	if s.Most {
+		s.Level = floor.Namespace
+	}
+	for {
+		out, err := m.runAt(ctx, s, c)
+		if _, lacks := errors.AsType[*UnavailableError](err); !lacks || s.Level == least {
+			return out, err
+		}
+		s.Level--
+		if hosts {
+			s.Level = floor.Limits // landlock, without its network, would be less than it says
+		}
+	}
+}
+
+// lack is the error of a machine on which namespaces can't be made, and remembers it. What is only short for the moment
+// isn't missing.
+func (m *Machine) lack(s Spec, step string, err error) error {
+	errno, _ := errors.AsType[unix.Errno](err)
+	switch errno {
+	case unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.EINTR:
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	e := &UnavailableError{Level: s.Level, Missing: []string{step + ": " + err.Error()}}
+	m.lacks[s.Network.kind()].Store(e)
+	return e
+}
+
+func (n Network) kind() int {
+	switch {
+	case len(n.Hosts) > 0:
+		return 2
+	case n.All:
+		return 1
+	}
+	return 0
+}
+
+// runAt runs at one level.
+func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
 	if list := missing(s.Level); len(list) > 0 {
 		return nil, &UnavailableError{Level: s.Level, Missing: list}
 	}
+	if s.Most && s.Level >= floor.Namespace {
+		if e := m.lacks[s.Network.kind()].Load(); e != nil {
+			return nil, e
+		}
+	}
 	p := plan{
 		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil,
-		Level: s.Level, Limits: s.Limits,
+		Write: raw(s.Write), Level: s.Level, Limits: s.Limits,
 	}
 	t := talk{command: proc.Command{Stdin: c.Stdin}}
 	if c.Program != nil {
@@ -218,11 +295,11 @@ func (m *Machine) finish(ctx context.Context, s Spec, c proc.Command, t talk, p 
 		// The stage went with the rest.
 		last.Done = &done{Code: -1, Signal: "SIGKILL", Ended: ended}
 	case err != nil && exit == nil && p.Spaces:
-		return nil, &UnavailableError{Level: s.Level, Missing: []string{"namespaces: " + err.Error()}}
+		return nil, m.lack(s, "namespaces", err)
 	case err != nil:
 		return nil, err
 	case last.NoPlace:
-		return nil, &UnavailableError{Level: s.Level, Missing: []string{"namespaces: " + last.Failed + ": " + last.Err}}
+		return nil, m.lack(s, "namespaces: "+last.Failed, last.cause())
 	case last.Failed != "":
 		return nil, last.failure(c.Path)
 	case last.Done == nil:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rye-build/rye/exec/proc"
@@ -59,6 +60,7 @@ func positive[T cmp.Ordered](v, otherwise T) T {
 // A Spec is what holds for one run.
 type Spec struct {
 	Level   floor.Level // what is enforced; Unset is None
+	Most    bool        // and as much more as this machine has; the Outcome says what
 	Read    []string    // absolute files and directories that may be read and executed
 	Write   []string    // and those that may be written too
 	Deny    []string    // what may not be touched though a Read or a Write is above it
@@ -69,17 +71,21 @@ type Spec struct {
 // A Machine runs programs in sandboxes, many at once.
 type Machine struct {
 	self   []string
+	env    []string
 	offers func() Offers
+	// What was missing when namespaces were last tried, for each kind of network: with nothing, with all, with hosts.
+	lacks [3]atomic.Pointer[UnavailableError]
 }
 
 // Options tell what a Machine needs.
 type Options struct {
 	Self []string // an absolute path and arguments that start this binary so that it calls Stage
+	Env  []string // what that is given besides its own, as NAME=VALUE: nothing, unless how it was built asks for it
 }
 
 // New returns a Machine.
 func New(o Options) *Machine {
-	m := &Machine{self: o.Self}
+	m := &Machine{self: o.Self, env: o.Env}
 	m.offers = sync.OnceValue(m.probe)
 	return m
 }

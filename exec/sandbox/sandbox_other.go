@@ -20,6 +20,9 @@ func (m *Machine) probe() Offers {
 
 // run keeps what can be kept from outside: time and output.
 func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+	if s.Most {
+		s.Level = max(s.Level, floor.Limits)
+	}
 	if s.Level > floor.Limits {
 		return nil, &UnavailableError{Level: s.Level, Missing: []string{"landlock: Linux alone has it"}}
 	}

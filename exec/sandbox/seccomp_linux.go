@@ -38,12 +38,38 @@ var denied = []uint32{
 	unix.SYS_LSM_SET_SELF_ATTR,
 }
 
-// changers change what a path names though it can't be opened for writing. Landlock doesn't see them; where nothing is
-// mounted read-only they are refused. On an open file the same can be done, if it may be opened.
+// changers change what a path or an open file is, though it can't be opened for writing. Landlock doesn't see them; where
+// nothing is mounted read-only they are refused.
 var changers = []uint32{
-	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHOWNAT, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
-	unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT, unix.SYS_FILE_SETATTR,
+	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
+	unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
+	unix.SYS_FILE_SETATTR,
 }
+
+// shared are means to leave something for others, or to reach what they have, that only a namespace keeps apart.
+var shared = []uint32{
+	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
+	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
+}
+
+// A mode is where a call has the mode of a file that it makes or changes, and its flags if the mode counts with some
+// of them alone.
+type mode struct{ call, mode, flags uint32 }
+
+const noFlags = 99
+
+var modes = []mode{
+	{unix.SYS_FCHMOD, 1, noFlags}, {unix.SYS_FCHMODAT, 2, noFlags}, {unix.SYS_FCHMODAT2, 2, noFlags}, {unix.SYS_MKNODAT, 2, noFlags},
+	{unix.SYS_OPENAT, 3, 2},
+}
+
+const (
+	// setID are the bits that give a program the rights of whoever owns its file: outside of the sandbox those of
+	// the user are more than the ones that the file was made with.
+	setID = 0o6000
+	// makes are the flags with which opening makes a file; the second is that of files without a name.
+	makes = unix.O_CREAT | 0o20000000
+)
 
 // A policy is what a filter depends on.
 type policy struct {
@@ -138,6 +164,29 @@ func filter(p policy) []unix.SockFilter {
 		}
 		a.ret(allow)
 	})
+	for _, m := range slices.Concat(modes, modesHere) {
+		a.when(unix.BPF_JEQ, m.call, func() {
+			check := func() {
+				a.load(atArg(m.mode))
+				a.when(unix.BPF_JSET, setID, func() { a.ret(eperm) })
+			}
+			if m.flags == noFlags {
+				check()
+			} else {
+				a.load(atArg(m.flags))
+				a.when(unix.BPF_JSET, makes, check)
+			}
+			a.load(atNumber)
+		})
+	}
+	// Its mode is behind a pointer. Programs take openat instead.
+	a.when(unix.BPF_JEQ, unix.SYS_OPENAT2, func() { a.ret(enosys) })
+	// The limits of others: whoever takes those of the process over it outlives it.
+	a.when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, func() {
+		a.load(atArg(0))
+		a.unless(0, func() { a.ret(eperm) })
+		a.ret(allow)
+	})
 	// Asking is allowed, and to be as one is.
 	a.when(unix.BPF_JEQ, unix.SYS_PERSONALITY, func() {
 		a.load(atArg(0))
@@ -148,7 +197,7 @@ func filter(p policy) []unix.SockFilter {
 	})
 	calls := slices.Concat(denied, deniedHere)
 	if !p.mounts {
-		calls = slices.Concat(calls, changers, changersHere)
+		calls = slices.Concat(calls, changers, changersHere, shared)
 		// With no path it is about an open file.
 		a.when(unix.BPF_JEQ, unix.SYS_UTIMENSAT, func() {
 			a.load(atArg(1))

@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -26,23 +25,21 @@ const (
 // leaves nothing behind.
 type stage struct {
 	plan
-	conn    *os.File
-	program int      // the process
-	placed  bool     // the place is made
-	io      *os.File // what the dead have written
-	start   time.Time
+	conn   *os.File
+	placed bool     // the place is made
+	io     *os.File // what the dead have written
+	start  time.Time
 
-	mu    sync.Mutex
-	ended string // by what limit
-	peak  int64  // of memory
-	wrote int64
+	mu      sync.Mutex
+	program int    // the process, until it has ended
+	ended   string // by what limit
+	peak    int64  // of memory
+	wrote   int64
 }
 
 // Stage is the main function of the second stage. It returns an exit status.
 func Stage([]string) int {
-	for _, fd := range openFiles() {
-		unix.CloseOnExec(fd)
-	}
+	proc.KeepFiles()
 	// It can't be opened any more when nobody may look into us.
 	inout, err := os.Open("/proc/self/io")
 	if err == nil {
@@ -69,21 +66,10 @@ func Stage([]string) int {
 	return 0
 }
 
-// openFiles lists what is open beyond the standard ones.
-func openFiles() (list []int) {
-	names, _ := os.ReadDir("/proc/self/fd")
-	for _, n := range names {
-		if fd, err := strconv.Atoi(n.Name()); err == nil && fd > 2 {
-			list = append(list, fd)
-		}
-	}
-	return list
-}
-
 func (s *stage) run() (*done, error) {
 	var port uint16
 	if s.Spaces {
-		if err := s.makePlace(); err != nil {
+		if err := makePlace(); err != nil {
 			return nil, err
 		}
 		if s.Hosts {
@@ -98,6 +84,14 @@ func (s *stage) run() (*done, error) {
 	s.placed = true
 	if s.Probe {
 		return &done{}, nil
+	}
+	if err := send(s.conn, news{Placed: true}, nil); err != nil {
+		return nil, err
+	}
+	for _, m := range s.Mounts {
+		if err := m.put(); err != nil {
+			return nil, err
+		}
 	}
 	l, err := s.prepare(port)
 	if err != nil {
@@ -228,6 +222,13 @@ func (s *stage) killAll() {
 	for _, pid := range proc.Below(os.Getpid()) {
 		_ = unix.Kill(pid, unix.SIGKILL)
 	}
+	// Where /proc isn't to be seen, since we are in a sandbox ourselves, there is still its session.
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.program != 0 {
+		_ = unix.Kill(-s.program, unix.SIGKILL)
+		_ = unix.Kill(s.program, unix.SIGKILL)
+	}
 }
 
 // reap waits for the program, kills what it left, and waits for that too.
@@ -244,6 +245,9 @@ func (s *stage) reap() (status unix.WaitStatus, usage unix.Rusage) {
 			return status, usage
 		case pid == s.program:
 			status, gone = w, true
+			s.mu.Lock()
+			s.program = 0 // the number may soon be another's
+			s.mu.Unlock()
 		}
 		if gone {
 			s.killAll()

@@ -25,6 +25,7 @@ type plan struct {
 	Level     floor.Level
 	Landlock  int // version
 	Rules     []rule
+	Write     [][]byte // what may be written
 	Mounts    []mount
 	Spaces    bool // it is the first in namespaces of its own
 	Inet      bool // may have sockets of the internet
@@ -37,6 +38,7 @@ type plan struct {
 // A news is what the second stage says, one or more times.
 type news struct {
 	Port    int    `json:",omitempty"` // of the proxy, whose socket comes along
+	Placed  bool   `json:",omitempty"` // there is a place for the program
 	Failed  string `json:",omitempty"` // what could not be done
 	Err     string `json:",omitempty"` // and why
 	Errno   int    `json:",omitempty"` // the same, if the system said it
@@ -46,13 +48,17 @@ type news struct {
 
 // failure returns what a stage failed in, or nil.
 func (n *news) failure(path string) error {
-	switch {
-	case n.Failed == "":
+	if n.Failed == "" {
 		return nil
-	case n.Errno != 0:
-		return &StartError{Path: path, Step: n.Failed, Err: unix.Errno(n.Errno)}
 	}
-	return &StartError{Path: path, Step: n.Failed, Err: errors.New(n.Err)}
+	return &StartError{Path: path, Step: n.Failed, Err: n.cause()}
+}
+
+func (n *news) cause() error {
+	if n.Errno != 0 {
+		return unix.Errno(n.Errno)
+	}
+	return errors.New(n.Err)
 }
 
 // failed is the news of an error.

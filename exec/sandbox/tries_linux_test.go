@@ -144,6 +144,15 @@ var tries = map[string]func(a []string) error{
 	},
 	"terminal": func([]string) error { f, err := os.Open("/dev/tty"); f.Close(); return err },
 	"file-9":   func([]string) error { _, err := unix.FcntlInt(9, unix.F_GETFD, 0); return err },
+	"capabilities": func([]string) error {
+		header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+		var data [2]unix.CapUserData
+		err := unix.Capget(&header, &data[0])
+		fmt.Printf("%x", data)
+		return err
+	},
+	"file-3": func([]string) error { _, err := unix.FcntlInt(3, unix.F_GETFD, 0); return err },
+	"file-4": func([]string) error { _, err := unix.FcntlInt(4, unix.F_GETFD, 0); return err },
 	"core": func([]string) error {
 		var l unix.Rlimit
 		if err := unix.Getrlimit(unix.RLIMIT_CORE, &l); err != nil || l.Max != 0 {
@@ -167,8 +176,23 @@ var tries = map[string]func(a []string) error{
 		}
 		return nil
 	},
-	"children":     func([]string) error { return exec.Command("/proc/self/exe", tryWord, "nothing").Run() },
-	"umask":        func([]string) error { return wantNumber(unix.Umask(0), 0o022) },
+	"children": func([]string) error { return exec.Command("/proc/self/exe", tryWord, "nothing").Run() },
+	"umask":    func([]string) error { return wantNumber(unix.Umask(0), 0o022) },
+	"show": func(a []string) error {
+		data, err := os.ReadFile(a[0])
+		fmt.Printf("%s", data)
+		return err
+	},
+	"consume": func(a []string) error {
+		f, err := os.OpenFile(a[0], os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString("x")
+		_, input := io.Copy(os.Stdout, os.Stdin)
+		return errors.Join(err, f.Close(), input)
+	},
+	"nested":       nested,
 	"exit":         func(a []string) error { n, _ := strconv.Atoi(a[0]); syscall.Exit(n); return nil },
 	"die":          func([]string) error { return die() },
 	"write-all":    func(a []string) error { return writeAll(a[0]) },

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -177,15 +180,38 @@ func TestFilter(t *testing.T) {
 		if p.mounts {
 			changed = allow
 		}
-		for _, c := range slices.Concat(changers, changersHere) {
+		for _, c := range slices.Concat(changers, changersHere, shared) {
 			want(changed, int(c))
 		}
+		// No file gets bits by which others run it as whoever owns it, however it is made or changed.
+		for _, m := range slices.Concat(modes, modesHere) {
+			for _, bits := range []uint64{0o4755, 0o2755, 0o6000, 1<<32 | 0o4000} {
+				args := make([]uint64, 6)
+				if args[m.mode] = bits; m.flags != noFlags {
+					want(allow, int(m.call), args...) // nothing is made, and the mode means nothing
+					args[m.flags] = unix.O_CREAT | unix.O_WRONLY
+					want(eperm, int(m.call), args...)
+					args[m.flags] = unix.O_TMPFILE
+				}
+				want(eperm, int(m.call), args...)
+			}
+			args := make([]uint64, 6)
+			args[m.mode] = 0o755
+			if !slices.Contains(slices.Concat(changers, changersHere), m.call) {
+				want(allow, int(m.call), args...)
+			} else {
+				want(changed, int(m.call), args...)
+			}
+		}
+		want(enosys, unix.SYS_OPENAT2)
+		want(allow, unix.SYS_PRLIMIT64, 0, unix.RLIMIT_DATA)
+		want(eperm, unix.SYS_PRLIMIT64, 1, unix.RLIMIT_DATA)
 		want(changed, unix.SYS_UTIMENSAT, 0, 1)
 		want(changed, unix.SYS_UTIMENSAT, 0, 1<<32)
 		want(allow, unix.SYS_UTIMENSAT, 3, 0)
 		want(map[bool]uint32{false: eperm, true: allow}[p.truncate], unix.SYS_TRUNCATE)
 		for _, c := range []int{unix.SYS_READ, unix.SYS_WRITE, unix.SYS_OPENAT, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_MMAP, unix.SYS_FUTEX,
-			unix.SYS_FCHMOD, unix.SYS_FTRUNCATE, unix.SYS_PRCTL, unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_MEMFD_CREATE, unix.SYS_RSEQ} {
+			unix.SYS_FTRUNCATE, unix.SYS_PRCTL, unix.SYS_SECCOMP, unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_MEMFD_CREATE, unix.SYS_RSEQ} {
 			want(allow, c)
 		}
 		want(allow, unix.SYS_CLONE, unix.CLONE_VM|unix.CLONE_THREAD)
@@ -251,7 +277,72 @@ func TestGroups(t *testing.T) {
 	if g, err := newGroup1(t.TempDir(), nil, Limits{}); err == nil || !strings.Contains(err.Error(), "memory: not mounted") {
 		t.Errorf("%+v, %v", g, err)
 	}
+	if _, err := newGroup1(t.TempDir(), map[string]string{"memory": "/none"}, Limits{}); err == nil || strings.Contains(err.Error(), groupName) {
+		t.Error(err) // it would be another one each time
+	}
 	if (*group)(nil).used() != (groupUse{}) {
 		t.Error("no group was used")
+	}
+}
+
+// Groups that nobody owns any more are removed, and no others.
+func TestSweep(t *testing.T) {
+	const gone = "4194305" // more than there can be
+	mine := strconv.Itoa(os.Getpid())
+	parent := tree(t, "rye-"+gone+"-1/", "rye-"+gone+"-2/", "rye-"+gone+"-young/", "rye-"+gone+"-busy/x", "rye-"+mine+"-3/", "rye-x-4/", "rye-0-5/", "rye--6/", "other/")
+	entries, err := os.ReadDir(parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-2 * sweptAfter)
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), "young") {
+			if err := os.Chtimes(filepath.Join(parent, e.Name()), long, long); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sweep(parent)
+	left, err := filepath.Glob(parent + "/*")
+	if err != nil || len(left) != len(entries)-2 {
+		t.Errorf("%q, %v", left, err)
+	}
+	for _, path := range left {
+		if strings.HasSuffix(path, "-1") || strings.HasSuffix(path, "-2") {
+			t.Errorf("%s is there", path)
+		}
+	}
+	sweep(parent + "/none")
+}
+
+// What is still in a group when it is closed is ended.
+func TestGroupClose(t *testing.T) {
+	g, err := newGroup(Limits{}.orDefaults())
+	if err != nil {
+		// Nobody delegated one to us: then it says so in a line.
+		if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "version 1") {
+			t.Error(err)
+		}
+		return
+	}
+	c := exec.Command("/proc/self/exe", "__try", "linger")
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range g.dirs {
+		if err := os.WriteFile(dir+"/cgroup.procs", []byte(strconv.Itoa(c.Process.Pid)), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	g.close()
+	if err := <-ended; err == nil || err.Error() != "signal: killed" {
+		t.Error(err)
+	}
+	for _, dir := range g.dirs {
+		if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %v", dir, err)
+		}
 	}
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -68,9 +70,11 @@ func (s *stage) watch(over <-chan struct{}) {
 
 // memoryDirs lists what may be written and is kept in memory: nobody counts what goes there.
 func (s *stage) memoryDirs() (list []string) {
-	for _, r := range s.Rules {
+	for _, p := range s.Write {
 		var fs unix.Statfs_t
-		if path := string(r.Path); r.Write && !r.System && unix.Statfs(path, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
+		path := string(p)
+		below := func(other []byte) bool { return strings.HasPrefix(path, string(other)+"/") }
+		if !slices.ContainsFunc(s.Write, below) && unix.Statfs(path, &fs) == nil && fs.Type == unix.TMPFS_MAGIC {
 			list = append(list, path)
 		}
 	}

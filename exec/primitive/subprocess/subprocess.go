@@ -75,7 +75,7 @@ func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.
 		}
 	}
 	// What is more than asked for costs little, and the result says it.
-	spec.Level = max(spec.Level, s.Machine.Offers().Best)
+	spec.Most = true
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	l := &listener{to: to, stop: stop}
