@@ -33,8 +33,7 @@ func TestChildren(t *testing.T) {
 	}
 	kept := map[cas.Digest][]byte{}
 	granted := map[string]exec.Grants{}
-	var run func(ctx context.Context, ref string) (*exec.Result, error)
-	run = func(ctx context.Context, ref string) (*exec.Result, error) {
+	run := func(ctx context.Context, ref string) (*exec.Result, error) {
 		p, err := w.kernel.Prepare(ctx, b, call(ref, nil))
 		if err != nil {
 			return nil, err

@@ -88,14 +88,14 @@ func TestMakePinned(t *testing.T) {
 	w := shop(t)
 	w.requires[base] = w.requires[base][:1] // nobody makes a bundle any more that requires the library
 	w.build()
-	old, b := w.made()
+	old, _ := w.made()
 	for i := range old.Bundles {
 		old.Bundles[i].Source = shelf
 	}
 	for i := range old.Requires {
 		old.Requires[i].Source = shelf
 	}
-	old, b = w.written(old)
+	old, b := w.written(old)
 	pinned := w.setOf(old, cas.Sum(b))
 	other := shop(t)
 	other.files[base]["knowledge/acme/idle.md"] += "More.\n"

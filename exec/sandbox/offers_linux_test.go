@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -100,6 +102,12 @@ func TestRefusals(t *testing.T) {
 		_, err := m.Run(t.Context(), sandbox.Spec{Level: l}, c)
 		if start, ok := errors.AsType[*sandbox.StartError](err); !ok || start.Step != "enter the directory" || !strings.Contains(err.Error(), c.Path) {
 			t.Errorf("%s: %v", l, err)
+		}
+	}
+	// Nor does naming a directory as the program show what is in it.
+	for path, want := range map[string]error{t.TempDir(): unix.EACCES, "/no/such/program": unix.ENOENT} {
+		if _, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Landlock}, proc.Command{Path: path}); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
 		}
 	}
 	_, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Landlock, Read: []string{"/proc/1"}}, good)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // system is what programs need to start, read the clock and check a certificate. It holds nothing of any user, and of
@@ -182,4 +184,20 @@ func (v *view) split(dir string, mode int) error {
 		v.add(p, mode == writable, false)
 	}
 	return nil
+}
+
+// regular returns where the file really is that a path names: a rule for a directory would give all that is in it.
+func regular(path string) (string, error) {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return "", &StartError{path, "find", cause(err)}
+	}
+	info, err := os.Stat(real)
+	if err == nil && !info.Mode().IsRegular() {
+		err = unix.EACCES
+	}
+	if err != nil {
+		return "", &StartError{path, "execute", cause(err)}
+	}
+	return real, nil
 }

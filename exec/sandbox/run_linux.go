@@ -232,7 +232,11 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 			return nil, err
 		}
 		if c.Program == nil {
-			v.add(c.Path, false, true)
+			real, err := regular(c.Path)
+			if err != nil {
+				return nil, err
+			}
+			v.add(real, false, false)
 		}
 		p.Rules, p.Mounts = v.rules, v.puts
 		p.Powerless = os.Geteuid() == 0 || p.Spaces

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -198,7 +199,7 @@ var tries = map[string]func(a []string) error{
 	"write-all":    func(a []string) error { return writeAll(a[0]) },
 	"print":        func([]string) error { return printAll() },
 	"stubborn":     func([]string) error { return stubborn() },
-	"spin":         func([]string) error { return spin() },
+	"spin":         func([]string) error { spin(); return nil },
 	"spin-many":    func([]string) error { return spinMany() },
 	"allocate":     func([]string) error { return allocate() },
 	"share":        func([]string) error { return share() },
@@ -307,9 +308,11 @@ func stubborn() error {
 	return nil
 }
 
-func spin() error {
-	for i := 0; ; i++ {
-		_ = i
+var spun atomic.Int64
+
+func spin() {
+	for {
+		spun.Add(1)
 	}
 }
 

@@ -261,7 +261,7 @@ func (s *suite) tries() error {
 func (s *suite) optional() error {
 	if c, ok := s.Primitive.(primitive.Checker); ok {
 		if err := c.Check(s.ctx); err != nil {
-			return fmt.Errorf("Check: %w", err)
+			return fmt.Errorf("check: %w", err)
 		}
 	}
 	starter, ok := s.Primitive.(primitive.Starter)
@@ -277,7 +277,7 @@ func (s *suite) optional() error {
 	}
 	after, err := snapshot(a)
 	if again := starter.Starts(a.Config); err != nil || !bytes.Equal(before, after) || !slices.Equal(first, again) {
-		return fmt.Errorf("Starts says %q, then %q, and makes %s of %s (%v)", first, again, after, before, err)
+		return fmt.Errorf("it starts %q, then %q, and makes %s of %s (%v)", first, again, after, before, err)
 	}
 	for _, name := range first {
 		if _, ok := a.Programs[name]; !ok {

@@ -144,7 +144,7 @@ func using(t testing.TB) use {
 func (s *suite) leaks(before use) error {
 	if c, ok := s.Primitive.(primitive.Closer); ok {
 		if err := c.Close(); err != nil {
-			return fmt.Errorf("Close: %w", err)
+			return fmt.Errorf("close: %w", err)
 		}
 	}
 	// This is asked in a test of its own, which is a goroutine more, or not.

@@ -238,7 +238,6 @@ func plain(v any) any {
 // A counter counts what it is told.
 type counter struct {
 	bytes [2]int64
-	after func()
 }
 
 func (c *counter) Emit(s primitive.Stream, b []byte) error {
