@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,9 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	p.found = all
 	seen := map[string]bool{}
 	for _, q := range all {
+		if err := p.unfit(q); err != nil {
+			return &ConfigError{p.call.Ref, err}
+		}
 		if seen[q.Path] {
 			continue
 		}
@@ -85,11 +89,37 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	return nil
 }
 
-// fromChain reports whether a program is a file of the chain, which is pinned like all of them.
-func (p *Plan) fromChain(path string) bool {
-	rel, err := filepath.Rel(p.copied.Dir, path)
-	return err == nil && filepath.IsLocal(rel)
+// unfit says why a program may not be started, nor be read for that. None is of where others write or what is rye's own, but
+// what a link asks of the project as an environment of packages. A stranger's chain has the system's, and what the user has
+// put into PATH: else it would be told by its path whatever file may be executed.
+func (p *Plan) unfit(q env.Program) error {
+	if !q.Fallback && slices.Contains([]string{"venv_python", "node_modules", "version_manager"}, q.Type) {
+		return nil
+	}
+	for _, dir := range p.kernel.Forbidden {
+		if inside(q.Path, dir) || inside(q.Real, dir) {
+			return fmt.Errorf("the program %q is in %q, where no program is taken from", q.Path, dir)
+		}
+	}
+	vars := p.kernel.Host.Vars
+	known := slices.Concat(system, filepath.SplitList(cmp.Or(vars["PATH"], vars["Path"])))
+	if p.Stranger && !p.Dev && !slices.ContainsFunc(known, func(dir string) bool { return inside(q.Path, dir) }) {
+		return fmt.Errorf("the program %q is not in PATH, and somebody else's tool starts no others", q.Path)
+	}
+	return nil
 }
+
+// system is where a machine has its programs.
+var system = []string{"/usr", "/bin", "/sbin", "/nix/store", "/gnu/store"}
+
+// inside reports whether a path is in a directory.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return dir != "" && err == nil && filepath.IsLocal(rel)
+}
+
+// fromChain reports whether a program is a file of the chain, which is pinned like all of them.
+func (p *Plan) fromChain(path string) bool { return inside(path, p.copied.Dir) }
 
 // open opens a program that is pinned and hashes what it has opened: that is what will be started, whatever stands
 // under its path by then.
@@ -183,24 +213,38 @@ func (p *Plan) limits() sandbox.Limits {
 	return l
 }
 
-// around is what has to be readable for a program that was found outside of the system's own directories: of a virtual
-// environment its directory, of one in a bin/ what stands beside that, if nothing private does.
+// installed are the names by which what a program was installed with stands beside its bin/. Of a directory that has a bin/
+// nothing else is shown: it may as well be somebody's project, or hold a tool's passwords.
+var installed = []string{"bin", "conf", "jmods", "lib", "lib64", "libexec", "pyvenv.cfg", "share"}
+
+// around is what has to be readable for a program that was found outside of the system's own directories: if it, or the
+// virtual environment that leads to it, is in a bin/, what was installed beside that, unless something private is there.
 func (k *Kernel) around(q env.Program) []string {
-	list := []string{q.Real}
+	list, dirs := []string{q.Real}, []string{filepath.Dir(q.Real)}
 	if q.Type == "venv_python" && !q.Fallback {
-		list = append(list, filepath.Dir(filepath.Dir(q.Path)))
+		dirs = append(dirs, filepath.Dir(q.Path))
 	}
-	dir := filepath.Dir(q.Real)
-	if filepath.Base(dir) != "bin" {
-		return list
-	}
-	prefix := filepath.Dir(dir)
-	for _, private := range slices.Concat(k.Secret, k.Forbidden, []string{k.Project, k.User, k.Host.Vars["HOME"]}) {
-		if rel, err := filepath.Rel(prefix, private); private != "" && (err != nil || filepath.IsLocal(rel)) {
-			return list
+	for _, dir := range dirs {
+		prefix := filepath.Dir(dir)
+		if filepath.Base(dir) != "bin" || k.private(prefix) {
+			continue
+		}
+		for _, name := range installed {
+			at := filepath.Join(prefix, name)
+			// A link there leads to what stands beside it, or elsewhere.
+			if info, err := os.Lstat(at); err == nil && (info.IsDir() || info.Mode().IsRegular()) {
+				list = append(list, at)
+			}
 		}
 	}
-	return append(list, prefix)
+	return list
+}
+
+// private reports whether something that is nobody's to read stands in a directory, or is it.
+func (k *Kernel) private(dir string) bool {
+	return slices.ContainsFunc(slices.Concat(k.Secret, k.Forbidden, []string{k.Project, k.User, k.Host.Vars["HOME"]}), func(private string) bool {
+		return private != "" && inside(private, dir)
+	})
 }
 
 // outputs is what calls may write of the directory of items in the project.

@@ -34,6 +34,7 @@ func (w *world) starts(by key.Private, config string, more ...string) *world {
 	w.Helper()
 	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, append(more, fmt.Sprintf("config: {command: %q, %s}", self(w), config))...)})
 	w.signed(x, by)
+	w.kernel.Host.Vars["PATH"] += ":" + filepath.Dir(self(w)) // else it is none that somebody else's tool may start
 	return w
 }
 

@@ -62,21 +62,97 @@ func TestAround(t *testing.T) {
 		if c.secret != "" {
 			w.kernel.Secret = []string{filepath.Join(w.dir, filepath.FromSlash(c.secret))}
 		}
+		w.program("opt/x/lib/python3/module.py", "")
+		w.program("opt/x/credentials", "")
 		path := w.program("opt/x/bin/program", "good")
-		read := w.prepare(call(x, nil)).Action.Sandbox.Read
-		if !slices.Contains(read, path) || slices.Contains(read, filepath.Join(w.dir, "opt/x")) != c.extra {
-			t.Errorf("%s: %q", name, read)
+		if err := os.Symlink("lib", filepath.Join(w.dir, "opt/x/lib64")); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{path}
+		if c.extra {
+			want = append(want, filepath.Join(w.dir, "opt/x/bin"), filepath.Join(w.dir, "opt/x/lib"))
+		}
+		if read := w.prepare(call(x, nil)).Action.Sandbox.Read; !slices.Equal(read[1:], want) {
+			t.Errorf("%s: %q, want %q", name, read[1:], want)
 		}
 	}
-	// Of a virtual environment all of it.
-	w := newWorld(t).with("env_config: {interpreter: {type: venv_python, venv_path: .venv, var: RYE_PYTHON}}", "config: {command: '${RYE_PYTHON}'}")
-	w.program("project/.venv/bin/python", "python")
-	w.probe.starts = func(config map[string]any) []string { return []string{config["command"].(string)} }
-	p := w.prepare(call(x, nil))
-	if venv := filepath.Join(w.project, ".venv"); !slices.Contains(p.Action.Sandbox.Read, venv) || len(p.Programs) != 1 || p.Programs[0].Name != "python" {
-		t.Errorf("reads %q, programs %+v", p.Action.Sandbox.Read, p.Programs)
+}
+
+// TestEnvironment: of a virtual environment the tool reads what is installed there, whatever directory a link calls one.
+func TestEnvironment(t *testing.T) {
+	for place, more := range map[string][]string{".venv": {".venv/pyvenv.cfg", ".venv/lib"}, "data": {"data/lib"}, ".": nil} {
+		w := newWorld(t).with("env_config: {interpreter: {type: venv_python, venv_path: '"+place+"', var: RYE_PYTHON}}", "config: {command: '${RYE_PYTHON}'}")
+		w.put(map[string]string{".venv/pyvenv.cfg": "", ".venv/lib/x": "", "data/lib/x": "", "data/secret": "", "lib/x": "", ".env": ""})
+		path := w.program(filepath.Join("project", place, "bin/python"), "python")
+		w.probe.starts = func(config map[string]any) []string { return []string{config["command"].(string)} }
+		p := w.prepare(call(x, nil))
+		want := []string{path}
+		if more != nil {
+			want = append(want, filepath.Dir(path))
+		}
+		for _, m := range more {
+			want = append(want, filepath.Join(w.project, filepath.FromSlash(m)))
+		}
+		read := slices.Compact(slices.Sorted(slices.Values(p.Action.Sandbox.Read[1:])))
+		if slices.Sort(want); !slices.Equal(read, want) || len(p.Programs) != 1 || p.Programs[0].Name != "python" {
+			t.Errorf("%s: reads %q, want %q; programs %+v", place, read, want, p.Programs)
+		}
+		if slices.ContainsFunc(p.Env, func(v string) bool { return len(v) > 4 && v[:4] == "RYE_" }) {
+			t.Errorf("the program gets %q", p.Env)
+		}
 	}
-	if slices.ContainsFunc(p.Env, func(v string) bool { return len(v) > 4 && v[:4] == "RYE_" }) {
-		t.Errorf("the program gets %q", p.Env)
+}
+
+// TestUnfit: no program is taken from where others write or what is rye's own, and somebody else's tool has those of the
+// system and of PATH alone: what may be executed is read.
+func TestUnfit(t *testing.T) {
+	for name, c := range map[string]struct {
+		path     string
+		own, all bool // may the user's own tool start it, may any
+	}{
+		"in the project":           {"project/bin/x", false, false},
+		"in what is rye's":         {"cache/x", false, false},
+		"a link into the project":  {"links/x", false, false},
+		"of another project":       {"other/bin/x", true, false},
+		"in PATH":                  {"path/x", true, true},
+		"a script for the project": {"path/script", false, false},
+		"a script for another":     {"path/other", true, false},
+	} {
+		for _, own := range []bool{true, false} {
+			for _, fallback := range []bool{false, true} {
+				w := newWorld(t)
+				w.policy = "\ngrants:\n  \"tool:acme/**\": []\n"
+				for _, program := range []string{"project/bin/x", "cache/x", "other/bin/x", "path/x"} {
+					w.program(program, "good")
+				}
+				w.program("path/script", "#!"+filepath.Join(w.dir, "project/bin/x")+"\n")
+				w.program("path/other", "#!"+filepath.Join(w.dir, "other/bin/x")+"\n")
+				path := filepath.Join(w.dir, filepath.FromSlash(c.path))
+				if err := errors.Join(os.Mkdir(filepath.Join(w.dir, "links"), 0o755), os.Symlink(filepath.Join(w.project, "bin/x"), filepath.Join(w.dir, "links/x"))); err != nil {
+					t.Fatal(err)
+				}
+				w.kernel.Host.Vars["PATH"] = filepath.Join(w.dir, "path") + ":" + filepath.Join(w.dir, "links")
+				w.probe.starts = func(map[string]any) []string { return []string{path} }
+				more := ""
+				if fallback {
+					w.probe.starts = nil
+					more = "env_config: {interpreter: {type: system_binary, binary: nothing, var: RYE_X, fallback: '" + path + "'}}"
+				}
+				w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, more)})
+				who := bob
+				if own {
+					who = alice
+				}
+				w.signed(x, who)
+				want := c.all || own && c.own
+				if p, err := w.kernel.Prepare(t.Context(), w.base(), call(x, nil)); (err == nil) != want {
+					t.Errorf("%s: own %v, fallback %v: %v", name, own, fallback, err)
+				} else if err == nil {
+					p.Close()
+				} else if _, ok := errors.AsType[*exec.ConfigError](err); !ok && !fallback {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		}
 	}
 }

@@ -53,6 +53,9 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *app, p auditPlace
 		}
 		if err != nil {
 			f := classify(err)
+			if _, ok := errors.AsType[*receipt.UnknownError](err); ok {
+				f.hint = []string{"rye audit verify " + quoteArg(file) + " --key PUBKEY"}
+			}
 			l.Code, l.Message = f.line().Code, f.message
 			bad = append(bad, f)
 		} else if l.Holds = true; !l.Complete {

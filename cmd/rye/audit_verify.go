@@ -72,6 +72,10 @@ func (a *app) auditKeys(ctx context.Context, p auditPlaces, given []string) (lin
 	}
 	for _, arg := range given {
 		k, err := a.signerKey(ctx, arg)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &fault{code: codeItem, err: err, message: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
+				hint: []string{"rye key list"}}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -140,8 +144,9 @@ func (c *auditVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	ans.Log.Report = *found
-	if err := damaged(found.Problems); err != nil {
-		return ans, err
+	if f, ok := errors.AsType[*fault](damaged(found.Problems)); ok {
+		f.why, f.hint = append(f.why, "the calls of other lines can still be listed; keep a copy of the directory as it is"), []string{"rye audit list", "rye docs audit"}
+		return ans, f
 	}
 	for _, m := range found.Machines {
 		if m.By == m.Key && len(c.Key) == 0 {

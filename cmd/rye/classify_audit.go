@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io/fs"
+	"strings"
 
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
@@ -52,6 +53,9 @@ func (f *fault) ofAudit() bool {
 	case errors.As(f.err, &unknown):
 		f.code, f.details = "UNTRUSTED_KEY", map[string]any{"reason": "unknown-machine", "machine": unknown.Machine.String()}
 		f.hint = []string{"rye audit verify RECEIPT --key PUBKEY"}
+		if unknown.Err != nil && !errors.As(unknown.Err, &voucher) {
+			f.message = strings.TrimSuffix(f.message, ": "+unknown.Err.Error()) // that it is another key's, which is said already
+		}
 	case errors.As(f.err, &form), errors.As(f.err, &voucher), errors.As(f.err, &envelope):
 		f.code = "PARSING_ERROR"
 	default:

@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/template"
@@ -33,6 +35,9 @@ func (f *fault) ofCalls() bool {
 		environment *env.Error
 		program     *env.NotFoundError
 		argument    *proc.ArgumentError
+		host        *httpclient.GrantError
+		inside      *httpclient.InsideError
+		request     *httpclient.RequestError
 		unavailable *sandbox.UnavailableError
 		busy        *materialise.BusyError
 		limit       *materialise.LimitError
@@ -45,6 +50,7 @@ func (f *fault) ofCalls() bool {
 		f.why = append(f.why, "a policy may allow less for other people's items: exec: {strangers: limits}, in policy.yaml of the user")
 	case errors.As(f.err, &none):
 		f.code, f.details = "EXECUTOR_NOT_FOUND", map[string]any{"ref": none.Ref.String(), "primitive": none.Primitive}
+		f.hint = []string{"rye docs runtimes"}
 	case errors.As(f.err, &lone):
 		f.code, f.details = codeValidation, map[string]any{"ref": lone.Ref.String()}
 		f.hint = []string{"rye docs tool-format"}
@@ -85,7 +91,8 @@ func (f *fault) ofCalls() bool {
 		f.code, f.details = codeDenied, map[string]any{"ref": files.Ref.String(), "path": files.Path}
 	case errors.As(f.err, &granted):
 		f.code, f.details = codeConfig, map[string]any{"ref": granted.Ref.String()}
-		f.hint = []string{"rye docs policy"}
+		f.why = append(f.why, "grants: has files:read:PATH, files:write:PATH, network:HOST, and capabilities as rye.execute.tool.acme.fetch")
+		f.hint = []string{"rye docs sandbox"}
 	case errors.As(f.err, &toolchain):
 		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
 		f.details = map[string]any{"ref": toolchain.Ref.String(), "program": toolchain.Name, "path": toolchain.Path,
@@ -101,6 +108,14 @@ func (f *fault) ofCalls() bool {
 		f.details = map[string]any{"ref": unwritten.Ref.String(), "reason": "audit"}
 	case errors.As(f.err, &argument):
 		f.code, f.details = codeValidation, map[string]any{"argument": argument.What}
+	case errors.As(f.err, &host):
+		f.code, f.details = codeDenied, map[string]any{"host": host.Host}
+		f.why, f.hint = append(f.why, "network: in the tool says whom it needs"), []string{"rye docs sandbox"}
+	case errors.As(f.err, &inside):
+		f.code, f.details = codeDenied, map[string]any{"host": inside.Host, "address": inside.Addr.String()}
+		f.why, f.hint = append(f.why, "network: in the tool says whom it needs, inside by the number"), []string{"rye docs sandbox"}
+	case errors.As(f.err, &request):
+		f.code = codeValidation
 	case errors.As(f.err, &busy):
 		f.code = "BUSY"
 	case errors.As(f.err, &limit):
@@ -128,6 +143,11 @@ func (f *fault) problems(all []params.Problem) {
 // notFound tells where a program was looked for.
 func (f *fault) notFound(e *env.NotFoundError) {
 	f.hint = []string{"rye doctor"}
+	short := fmt.Sprintf("%q is not there", e.What)
+	if e.Err != nil {
+		short += ": " + e.Err.Error()
+	}
+	f.message = strings.Replace(f.message, e.Error(), short, 1) // the places have lines of their own
 	for i, place := range e.Tried {
 		if i == mostTold {
 			f.why = append(f.why, fmt.Sprintf("and %d more places", len(e.Tried)-i))

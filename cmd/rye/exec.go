@@ -9,8 +9,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -179,6 +181,11 @@ func (c *execRun) check(a *app) error {
 
 // call runs what was prepared.
 func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan, ans *execAnswer) (answer, error) {
+	// Whoever reads what the tool writes may go: the next write then fails and ends the tool. It must not end rye, before
+	// it is written down how the call ended.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	defer signal.Stop(unread)
 	sink := a.sink()
 	ans.shown = !a.term.json
 	r, err := p.Run(ctx, sink)
@@ -199,7 +206,14 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 		return ans, err
 	}
 	a.weaker(p, r)
-	return ans, c.refused(a, p, r)
+	f := c.refused(a, p, r)
+	if f == nil {
+		return ans, nil
+	}
+	if f.code == codeCancelled && len(unread) > 0 {
+		f.message = fmt.Sprintf("%q was stopped: nobody reads what it writes any more", ans.Ref)
+	}
+	return ans, f
 }
 
 // ref reads the argument.
@@ -226,7 +240,7 @@ func (c *execRun) ref(ctx context.Context, a *app) (model.Ref, error) {
 			hint: []string{"rye show " + quoteArg(ref.String())}, details: map[string]any{"ref": ref.String()}}
 	}
 	return ref, &fault{code: codeValidation, message: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
-		hint: []string{"rye show " + quoteArg(ref.String()), "rye ls tool"}, details: map[string]any{"ref": ref.String()}}
+		hint: []string{"rye show " + quoteArg(ref.String()), "rye ls 'tool:**'"}, details: map[string]any{"ref": ref.String()}}
 }
 
 // given reads the parameters of the command line.
@@ -306,7 +320,7 @@ func (x *execAnswer) result(r *exec.Result) {
 }
 
 // refused says why a call that was made is no success; nil if it is one.
-func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) error {
+func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) *fault {
 	if r.Status == record.OK {
 		return nil
 	}
@@ -315,14 +329,15 @@ func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) error {
 	switch r.Code {
 	case "TIMEOUT":
 		f.message = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
-		if c.Timeout == 0 {
-			f.hint = []string{"rye show " + quoteArg(ref)}
+		if c.Timeout == 0 || r.Duration < c.Timeout {
+			f.why, f.hint = []string{most(p, r.Ended)}, []string{"rye show " + quoteArg(ref)}
 		}
 	case "CANCELLED":
 		f.message = fmt.Sprintf("%q was interrupted", ref)
 	case "RESOURCE_EXCEEDED":
 		f.message = fmt.Sprintf("%q was stopped: it used more than it may: %s", ref, r.Ended)
 		f.details["limit"] = r.Ended
+		f.why = append(f.why, most(p, r.Ended))
 		f.hint = []string{"rye show " + quoteArg(ref)}
 	case "VALIDATION_FAILED":
 		f.message, f.exit = fmt.Sprintf("%q gave what its output schema doesn't allow", ref), exitNo
@@ -341,7 +356,8 @@ func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) error {
 	if r.Failure != "" && r.Code != "VALIDATION_FAILED" {
 		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
 		f.details["reason"] = r.Failure
-		if a.term.json || answered(r.Value) {
+		// What has no status of a process has written nothing either.
+		if a.term.json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
 			f.why = append(f.why, lines[max(0, len(lines)-mostTold):]...)
 		}
 		f.why = append(f.why, denied(p, r.Failure)...)
@@ -363,7 +379,7 @@ func denied(p *exec.Plan, text string) (why []string) {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
 	refused := is("permission denied", "eacces", "operation not permitted", "eperm")
-	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport") ||
+	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport", "tunnel failed", "proxy") ||
 		refused && is("network", "resol", "socket", "connect", "dial ")
 	g := p.Grants
 	switch {
@@ -374,17 +390,44 @@ func denied(p *exec.Plan, text string) (why []string) {
 	case net || !refused && !is("read-only file system", "erofs"):
 	case len(g.Read)+len(g.Write) == 0:
 		why = append(why, "it may use no file of the project: files: in the tool says which it needs")
+	case len(g.Read) == 0:
+		why = append(why, "of the project it may read and write "+strings.Join(g.Write, ", "))
 	default:
-		why = append(why, fmt.Sprintf("of the project it may read %s and write %s", cmp.Or(strings.Join(g.Read, ", "), "nothing"), cmp.Or(strings.Join(g.Write, ", "), "nothing")))
+		why = append(why, fmt.Sprintf("of the project it may read %s and write %s", strings.Join(g.Read, ", "), cmp.Or(strings.Join(g.Write, ", "), "nothing")))
+	}
+	if slices.Contains(g.Write, ".") && !net && (refused || is("read-only file system", "erofs")) {
+		why = append(why, "nothing is written in .ai outside of .ai/outputs, in .git, nor rye.lock and rye.yaml")
 	}
 	if is("out of memory", "cannot allocate memory", "memoryerror", "enomem") {
-		memory := cmp.Or(p.Action.Sandbox.Limits.Memory, sandbox.DefaultLimits().Memory)
-		why = append(why, fmt.Sprintf("it may use %s of memory: limits: memory_mib in the tool says how much it needs", byteSize(float64(memory))))
+		why = append(why, most(p, "memory"))
 	}
 	if len(why) > 0 && p.Stranger {
 		why = append(why, "and of what it declares it gets what grants: in the policy says: rye docs policy")
 	}
 	return why
+}
+
+// most says how much a tool may use of what it was stopped for, and which line of it says so.
+func most(p *exec.Plan, of string) string {
+	l, d := p.Action.Sandbox.Limits, sandbox.DefaultLimits()
+	size := func(n, or int64) string { return byteSize(float64(cmp.Or(n, or))) }
+	switch of {
+	case "timeout":
+		// A runtime has a time of its own for what it runs, and the shorter one holds.
+		if t, err := strconv.ParseFloat(fmt.Sprint(p.Config["timeout"]), 64); err == nil && (l.Wall == 0 || t < l.Wall.Seconds()) {
+			return fmt.Sprintf("it may take %v s: timeout: in the config of the tool, or of what runs it, says how long it needs", t)
+		}
+		return fmt.Sprintf("it may take %s: limits: duration_seconds in the tool says how long it needs", cmp.Or(l.Wall, d.Wall))
+	case "cpu":
+		return fmt.Sprintf("it may compute for %s: limits: cpu_seconds in the tool says how long it needs", cmp.Or(l.CPU, d.CPU))
+	case "processes":
+		return fmt.Sprintf("it may have %d processes at one time: limits: processes in the tool says how many it needs", cmp.Or(l.Processes, d.Processes))
+	case "output":
+		return fmt.Sprintf("it may print %s: limits: output_mib in the tool says how much it needs", size(l.Output, d.Output))
+	case "written":
+		return fmt.Sprintf("it may write %s: limits: written_mib in the tool says how much it needs", size(l.Written, d.Written))
+	}
+	return fmt.Sprintf("it may use %s of memory: limits: memory_mib in the tool says how much it needs", size(l.Memory, d.Memory))
 }
 
 // shortDigest is a digest as people compare it.

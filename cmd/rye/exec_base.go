@@ -203,11 +203,16 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 	found, err := set.Drift(ctx, o, ref)
 	if err != nil {
 		if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
-			if _, err := o.Working.Find(ctx, ref); err != nil {
-				return err // a name that nothing has is rather a slip than something to be locked
+			it, missing := o.Working.Find(ctx, ref)
+			if missing != nil {
+				return missing // a name that nothing has is rather a slip than something to be locked
 			}
 			f := classify(err)
 			f.hint = []string{l.lockCommand(), "rye " + joinArgs(l.app.args) + " --dev", "rye ls"}
+			if it.Space.Level == ai.System {
+				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses", it.Space.Label))
+				f.hint = f.hint[2:]
+			}
 			return f
 		}
 		return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,12 +12,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/key"
@@ -26,7 +29,8 @@ import (
 // primitives lists the last links of chains.
 func (a *app) primitives() map[string]primitive.Primitive {
 	return map[string]primitive.Primitive{
-		"rye/core/primitives/subprocess": &subprocess.Subprocess{Machine: a.machine()},
+		"rye/core/primitives/http_client": &httpclient.Client{},
+		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: a.machine()},
 	}
 }
 
@@ -57,17 +61,35 @@ func (a *app) kernel(_ context.Context, o *opened) (*exec.Kernel, error) {
 	}
 	a.protect(k)
 	if o.root.root != "" && k.Floor().DotEnv == floor.DotEnvProject {
-		k.DotEnv, err = dotEnv(filepath.Join(o.root.root, ".env"))
+		k.DotEnv, err = dotEnv(o.root.root)
 	}
 	return k, err
 }
 
-// dotEnv reads the variables of a project; a file that isn't there has none.
-func dotEnv(path string) ([]env.Variable, error) {
-	b, err := readSmall(path, env.MaxDotEnv)
+// dotEnv reads the variables of a project; a file that isn't there has none. It is the project's own: a link that leaves the
+// project would hand the tools of whoever made it what stands in another file of the user's.
+func dotEnv(project string) ([]env.Variable, error) {
+	root, err := os.OpenRoot(project)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(".env", os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fault{code: codeFiles, message: fmt.Sprintf("%q is no regular file", f.Name())}
+	}
+	if err != nil {
+		return nil, err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, env.MaxDotEnv+1)) // more than that is refused
 	if err != nil {
 		return nil, err
 	}
@@ -246,11 +268,19 @@ func (a *app) weaker(p *exec.Plan, r *exec.Result) {
 	a.term.detail("%s: %s", r.ID, strings.Join(r.Enforced, ", "))
 }
 
+// stageArg enters the second stage of a sandbox: between rye and the program that it confines. Nobody types it.
+const stageArg = "__stage"
+
 // machine confines what runs. Its second stage is this program, entered through an argument of its own.
 func (a *app) machine() *sandbox.Machine {
 	self, err := os.Executable()
 	if err != nil {
 		return sandbox.New(sandbox.Options{}) // says that there is none
 	}
-	return sandbox.New(sandbox.Options{Self: []string{self, stageArg}})
+	o := sandbox.Options{Self: []string{self, stageArg}}
+	// A rye that was built to tell what of it is reached asks for this, and complains without.
+	if dir := a.env("GOCOVERDIR"); dir != "" {
+		o.Env = []string{"GOCOVERDIR=" + dir}
+	}
+	return sandbox.New(o)
 }

@@ -16,16 +16,14 @@ package main
 
 import (
 	"os"
+	"syscall"
 
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// stageArg enters the second stage of a sandbox: between rye and the program that it confines. Nobody types it.
-const stageArg = "__stage"
-
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == stageArg {
-		os.Exit(sandbox.Stage(os.Args[2:]))
+		syscall.Exit(sandbox.Stage(os.Args[2:])) // at once: nothing may be written from there on
 	}
 	os.Exit(run(thisHost(), commands(), os.Args[1:]))
 }

@@ -369,6 +369,12 @@ func (s *showAnswer) runs(rows *showRows) {
 			rows.add("reads", strings.Join(s.Files.Read, ", "))
 			rows.add("writes", strings.Join(s.Files.Write, ", "))
 		}
+		var said struct {
+			Limits json.RawMessage `json:"limits"`
+		}
+		if json.Unmarshal(s.Fields, &said) == nil {
+			rows.add("limits", string(said.Limits))
+		}
 		rows.add("interface", s.Interface)
 		rows.add("grants", s.Grants)
 	}

@@ -26,6 +26,10 @@ func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
 		f.details = map[string]any{"argument": word}
 		if len(node.Children) == 0 {
 			f.message = fmt.Sprintf("%q is one argument too many for %q", word, name)
+			if strings.Contains(word, "=") && slices.Contains(flagNames(node), "--param") {
+				f.why = []string{"each parameter stands behind a -p of its own"}
+				f.hint = []string{"rye " + joinArgs(withParams(args, word))}
+			}
 			return f
 		}
 		f.message = fmt.Sprintf("%q has no command %q", name, word)
@@ -82,6 +86,8 @@ func (f *fault) badValue(args []string, text string) bool {
 	switch i := slices.Index(args, flag); {
 	case strings.HasPrefix(kind, "int ") || strings.HasSuffix(kind, " int"):
 		f.message = fmt.Sprintf("%s needs a whole number that isn't negative, not %q", flag, value)
+	case kind == "duration":
+		f.message = fmt.Sprintf("%s needs a time as in 30s or 5m, not %q", flag, value)
 	case !strings.HasSuffix(rest, "?"):
 		return false
 	default:
@@ -118,6 +124,18 @@ func (f *fault) minus(args []string, name, word string) {
 	case !flags && len(args) > len(command) && slices.Equal(args[:len(command)], command):
 		f.hint = []string{name + " -- " + joinArgs(args[len(command):])}
 	}
+}
+
+// withParams puts -p before word, and before what looks like another parameter behind it.
+func withParams(args []string, word string) (out []string) {
+	from := max(slices.Index(args, word), 0)
+	for i, arg := range args {
+		if i >= from && strings.Contains(arg, "=") && !strings.HasPrefix(arg, "-") && (i == from || !strings.HasPrefix(args[i-1], "-")) {
+			out = append(out, "-p")
+		}
+		out = append(out, arg)
+	}
+	return out
 }
 
 // offender returns the word that kong's message is about; kong's own suggestion is cut off.

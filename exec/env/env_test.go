@@ -104,6 +104,7 @@ func TestHostVariables(t *testing.T) {
 		"LANG": "de_DE.UTF-8", "LC_ALL": "C", "LC_TIME": "../../evil", "LC_": "/x", "LANGUAGE": "de:en", "TZ": "Europe/Berlin", "TERM": "xterm-256color",
 		"NO_COLOR": "1", "USER": "x", "SSH_AUTH_SOCK": "/x", "AWS_SECRET_ACCESS_KEY": "s", "RYE_KEY": "k", "RYE_KEY_PASSPHRASE": "p", "LD_PRELOAD": "/x.so",
 		"LD_LIBRARY_PATH": "/x", "PYTHONPATH": "/x", "PYTHONSTARTUP": "/x", "NODE_OPTIONS": "-r x", "BASH_ENV": "/x", "ENV": "/x", "GIT_SSH_COMMAND": "x",
+		"NODE_COMPILE_CACHE": "/x", "XDG_CONFIG_HOME": "/x", "GIT_DIR": "/x", "R_LIBS_USER": "/x", "TCL8_6_TM_PATH": "/x", "__PYVENV_LAUNCHER__": "/x",
 		"BASH_FUNC_ls%%": "() { evil; }", "HTTP_PROXY": "http://x", "DISPLAY": ":0", "CI": "1", "": "x", "TMPDIR": "/tmp", "VIRTUAL_ENV": "/x",
 	} {
 		w.Host.Vars[name] = v
@@ -198,6 +199,9 @@ func TestLinkErrors(t *testing.T) {
 		{`env_config: {env: {LD_PRELOAD: x}}`, `env_config.env.LD_PRELOAD of "l", line 1: the variable "LD_PRELOAD" can't be set: ` + loads},
 		{`env_config: {env: {ld_preload: x}}`, `env_config.env.ld_preload of "l", line 1: the variable "ld_preload" can't be set: ` + loads},
 		{`env_config: {env: {BASH_ENV: x}}`, `env_config.env.BASH_ENV of "l", line 1: the variable "BASH_ENV" can't be set: ` + loads},
+		{`env_config: {env: {NODE_COMPILE_CACHE: x}}`, `env_config.env.NODE_COMPILE_CACHE of "l", line 1: the variable "NODE_COMPILE_CACHE" can't be set: ` + loads},
+		{`env_config: {env: {XDG_CONFIG_HOME: x}}`, `env_config.env.XDG_CONFIG_HOME of "l", line 1: the variable "XDG_CONFIG_HOME" can't be set: ` + loads},
+		{`env_config: {env: {TCL8_6_TM_PATH: x}}`, `env_config.env.TCL8_6_TM_PATH of "l", line 1: the variable "TCL8_6_TM_PATH" can't be set: ` + loads},
 		{`env_paths: {PYTHONPATH: {prepend: [/x]}}`, `anchor.env_paths.PYTHONPATH of "l", line 1: the variable "PYTHONPATH" can't be set: ` + loads},
 		{`env_config: {env: {RYE_TRUST: x}}`, `env_config.env.RYE_TRUST of "l", line 1: the variable "RYE_TRUST" can't be set: it is rye's own`},
 		{`env_config: {env: {RYE_PYTHON: x}}`, `env_config.env.RYE_PYTHON of "l", line 1: the variable "RYE_PYTHON" can't be set: it is rye's own`},

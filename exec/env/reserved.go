@@ -18,20 +18,22 @@ func (e *ReservedError) Error() string {
 // loading are the variables, and beginnings of variables, that have something load code before it begins.
 var loading = map[string]bool{
 	"BASH_ENV": true, "ENV": true, "SHELLOPTS": true, "BASHOPTS": true, "PROMPT_COMMAND": true, "PS4": true, "IFS": true, "CDPATH": true,
-	"ZDOTDIR": true, "FPATH": true,
-	"NODE_OPTIONS": true, "NODE_PATH": true, "NODE_REPL_EXTERNAL_MODULE": true,
+	"ZDOTDIR": true, "FPATH": true, "BASH_LOADABLES_PATH": true,
+	"NODE_OPTIONS": true, "NODE_PATH": true, "NODE_REPL_EXTERNAL_MODULE": true, "NODE_COMPILE_CACHE": true,
 	"PERL5LIB": true, "PERL5OPT": true, "PERL5DB": true, "PERLLIB": true, "RUBYOPT": true, "RUBYLIB": true,
 	"GEM_HOME": true, "GEM_PATH": true, "BUNDLE_GEMFILE": true, "TCLLIBPATH": true, "TCL_LIBRARY": true,
 	"JAVA_TOOL_OPTIONS": true, "JDK_JAVA_OPTIONS": true, "_JAVA_OPTIONS": true, "CLASSPATH": true,
 	"PHPRC": true, "PHP_INI_SCAN_DIR": true, "R_PROFILE": true, "R_PROFILE_USER": true, "R_ENVIRON": true, "R_ENVIRON_USER": true, "R_LIBS": true,
+	"R_LIBS_USER": true, "R_LIBS_SITE": true, "R_HOME": true, "JULIA_DEPOT_PATH": true, "JULIA_PROJECT": true, "GUILE_LOAD_COMPILED_PATH": true,
 	"OPENSSL_CONF": true, "OPENSSL_MODULES": true, "OPENSSL_ENGINES": true, "GCONV_PATH": true, "LOCPATH": true, "NLSPATH": true,
 	"HOSTALIASES": true, "RESOLV_HOST_CONF": true, "GETCONF_DIR": true, "GLIBC_TUNABLES": true, "GUILE_LOAD_PATH": true, "JULIA_LOAD_PATH": true,
 	"GIT_EXEC_PATH": true, "GIT_SSH": true, "GIT_SSH_COMMAND": true, "GIT_ASKPASS": true, "SSH_ASKPASS": true, "GIT_EXTERNAL_DIFF": true,
+	"GIT_DIR": true, "GIT_COMMON_DIR": true, "XDG_CONFIG_HOME": true, "XDG_CONFIG_DIRS": true, // where git finds its configuration
 	"GIT_PROXY_COMMAND": true, "GIT_TEMPLATE_DIR": true, "GIT_EDITOR": true, "GIT_PAGER": true,
 }
 
 var loadingPrefixes = [...]string{"LD_", "DYLD_", "PYTHON", "LUA_", "BASH_FUNC_", "DOTNET_", "CORECLR_", "COR_", "COMPLUS_", "GIT_CONFIG", "NPM_CONFIG_",
-	"MALLOC_"}
+	"MALLOC_", "ERL_", "TCL8_", "TCL9_", "__PYVENV_"}
 
 // private are the directories that a tool has for itself.
 var private = map[string]bool{"HOME": true, "TMPDIR": true, "TEMP": true, "TMP": true, "USERPROFILE": true}

@@ -1,0 +1,65 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const floodTool = `version: 1.0.0
+tool_type: script
+executor_id: rye/core/primitives/subprocess
+category: acme
+description: Prints for longer than anybody reads
+risk: read
+config: {command: probe, args: [flood, "10000000"]}
+`
+
+// Whoever reads what a tool writes may go, as head does: the tool is ended, and the log says how.
+func TestUnread(t *testing.T) {
+	home, project := t.TempDir(), t.TempDir()
+	tool := filepath.Join(project, ".ai/tools/acme/flood.yaml")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755), os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	rye := func(args ...string) *exec.Cmd {
+		cmd := exec.Command("rye", args...)
+		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home}
+		return cmd
+	}
+	for _, args := range [][]string{{"key", "new", "--owner", "Ann"}, {"sign", "--all", "-q"}} {
+		if out, err := rye(args...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v: %s", args, err, out)
+		}
+	}
+	cmd, said := rye("exec", "tool:acme/flood"), new(bytes.Buffer)
+	cmd.Stderr = said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := out.Read(make([]byte, 16)); err != nil {
+		t.Error(err)
+	}
+	out.Close()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+		t.Errorf("got %v, want exit status 130", err)
+	}
+	if want := "error: \"tool:acme/flood\" was stopped: nobody reads what it writes any more\n"; said.String() != want {
+		t.Errorf("got %q, want %q", said, want)
+	}
+	list, err := rye("audit", "list").Output()
+	if err != nil || strings.Count(string(list), "\n") != 1 || !strings.Contains(string(list), "tool:acme/flood  cancelled") {
+		t.Errorf("%v: %s", err, list)
+	}
+}

@@ -1,0 +1,358 @@
+package httpclient
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+const (
+	// MaxBody is how much of a body that isn't streamed is taken.
+	MaxBody = 16 << 20
+	// MaxEvent is how long an event may be.
+	MaxEvent = 1 << 20
+	// MaxEvents and MaxKept are how many events, and how many bytes of them, are kept for the value.
+	MaxEvents = 10_000
+	MaxKept   = 4 << 20
+	// MaxAttempts is how often a request is tried, whatever the configuration says.
+	MaxAttempts = 10
+
+	maxSteps  = 5
+	maxHeader = 64 << 10
+	maxReason = 2000
+	connect   = 15 * time.Second
+)
+
+// A Client is the primitive.
+type Client struct {
+	Roots *x509.CertPool // who may say who a server is; nil: whom the system believes
+
+	// What tests set.
+	resolver *net.Resolver
+	depth    func(netip.Addr) web.Depth
+	sleep    func(context.Context, time.Duration) error
+}
+
+var errTime = errors.New("the time is over")
+
+// Run implements primitive.Primitive.
+func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	q, err := newRequest(a)
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	inner, stop := context.WithTimeoutCause(ctx, q.time, errTime)
+	defer stop()
+	x := &exchange{client: c, request: q, to: to, left: q.most, depth: c.depth}
+	if x.depth == nil {
+		x.depth = web.Depths()
+	}
+	tries, err := x.try(inner)
+	if err != nil && x.requests == 0 {
+		// Where it leads was looked up; nobody there was asked.
+		if inside, ok := errors.AsType[*InsideError](err); ok {
+			return nil, inside
+		}
+	}
+	if err == nil && x.good() && len(x.raw) > 0 && to != nil {
+		if no := to.Emit(primitive.Stdout, x.raw); no != nil {
+			err = &sinkError{no}
+		}
+	}
+	r := &primitive.Result{
+		Value: x.value(), Level: floor.Namespace, Enforced: []string{"in-process", "network:hosts"},
+		Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds(), "requests": x.requests, "received": x.received},
+	}
+	if q.network.All {
+		r.Enforced[1] = "network:public"
+	}
+	x.judge(ctx, inner, r, tries, err)
+	return r, nil
+}
+
+// judge says whether the answer is a success, and what ended the action.
+func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, tries int, err error) {
+	size, sink := (*sizeError)(nil), (*sinkError)(nil)
+	switch {
+	case err == nil:
+		if x.good() {
+			return
+		}
+		r.Failure = x.reason()
+	case errors.As(err, &sink):
+		r.Ended, r.Failure = "cancelled", sink.Error()
+	case errors.As(err, &size):
+		r.Ended, r.Failure = "output", size.Error()
+	case ctx.Err() != nil:
+		r.Ended, r.Failure = "cancelled", "cancelled"
+	case inner.Err() != nil:
+		r.Ended, r.Failure = "timeout", fmt.Sprintf("no whole answer within %s", x.time)
+	default:
+		r.Failure = err.Error()
+	}
+	r.Failed = true
+	if tries > 1 {
+		r.Failure = fmt.Sprintf("after %d tries: %s", tries, r.Failure)
+	}
+}
+
+// An exchange is one action: the tries, and what came of the last.
+type exchange struct {
+	*request
+	client *Client
+	to     primitive.Sink // nil: nobody listens
+	depth  func(netip.Addr) web.Depth
+
+	requests, received int64 // that may have arrived, and bytes of bodies
+	left               int64 // bytes that the sink may still get
+
+	status int // 0: there is no answer
+	header http.Header
+	raw    []byte // the body, if it isn't a stream
+	body   any    // what that says
+	events int
+	kept   []any // the first of them; not nil: the answer is a stream
+	size   int   // of those kept
+}
+
+// good reports whether the answer is a yes.
+func (x *exchange) good() bool { return x.status >= 200 && x.status < 400 }
+
+// try sends the request until there is an answer that is one, or it may not be tried again.
+func (x *exchange) try(ctx context.Context) (tries int, err error) {
+	for {
+		tries++
+		err = x.attempt(ctx)
+		wait, again := x.pause(tries, err)
+		end, _ := ctx.Deadline()
+		if !again || ctx.Err() != nil || time.Until(end) <= wait {
+			return tries, err
+		}
+		sleep := x.client.sleep
+		if sleep == nil {
+			sleep = rest
+		}
+		if ended := sleep(ctx, wait); ended != nil {
+			return tries, ended
+		}
+	}
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pause says whether to try again after the try n, and after how long.
+func (x *exchange) pause(n int, err error) (time.Duration, bool) {
+	if n >= x.attempts || x.events > 0 {
+		return 0, false
+	}
+	if err != nil {
+		f, ok := errors.AsType[*failure](err)
+		return x.backoff(n), ok && !f.final && (!f.sent || x.again())
+	}
+	wait := web.RetryAfter(x.header)
+	if wait == 0 {
+		wait = x.backoff(n)
+	}
+	switch x.status {
+	case http.StatusTooManyRequests:
+		return wait, true
+	case http.StatusServiceUnavailable:
+		return wait, x.again() || x.header.Get("Retry-After") != ""
+	case http.StatusBadGateway, http.StatusGatewayTimeout:
+		return wait, x.again()
+	}
+	return 0, false
+}
+
+// attempt sends the request once, follows where it is sent to, and reads the answer.
+func (x *exchange) attempt(ctx context.Context) error {
+	x.status, x.header, x.raw, x.body, x.kept = 0, nil, nil, nil, nil
+	// Where it has been: never further inside than there.
+	most := web.DepthLocal
+	for w := x.way; ; {
+		resp, reached, err := x.step(ctx, &w, most)
+		if err != nil {
+			return err
+		}
+		x.status, x.header = resp.StatusCode, resp.Header
+		most = min(most, reached)
+		next, err := w.follow(resp)
+		if err == nil && next != nil {
+			if err = check(x.network, next.url); err != nil {
+				err = fmt.Errorf("the server redirects elsewhere: %w", err)
+			}
+		}
+		if err != nil || next != nil {
+			resp.Body.Close()
+		}
+		if err != nil {
+			return err
+		}
+		if next == nil {
+			defer resp.Body.Close()
+			return x.read(ctx, &w, resp)
+		}
+		w = *next
+	}
+}
+
+// step asks once, and says how far inside the server was.
+func (x *exchange) step(ctx context.Context, w *way, most web.Depth) (*http.Response, web.Depth, error) {
+	sent, reached := false, web.DepthLocal
+	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		sent = true
+		x.requests++
+		if to, err := netip.ParseAddrPort(info.Conn.RemoteAddr().String()); err == nil {
+			reached = x.depth(to.Addr())
+		}
+	}}
+	req := (&http.Request{Method: w.method, URL: w.url, Host: shownHost(w.url), Header: w.header}).WithContext(httptrace.WithClientTrace(ctx, trace))
+	if w.body != nil {
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(w.body)), int64(len(w.body))
+	}
+	resp, err := x.transport(w, most).RoundTrip(req)
+	if err == nil {
+		return resp, reached, nil
+	}
+	if inside, ok := errors.AsType[*InsideError](err); ok {
+		return nil, 0, inside
+	}
+	f := &failure{host: w.url.Host, sent: sent, err: err}
+	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		f.err, f.final = untrusted, true
+	}
+	return nil, 0, f
+}
+
+// transport makes one connection for a step.
+func (x *exchange) transport(w *way, most web.Depth) *http.Transport {
+	dialer := net.Dialer{Timeout: connect, Resolver: x.client.resolver, Control: func(_, to string, _ syscall.RawConn) error {
+		return x.mayDial(w, to, most)
+	}}
+	one := new(http.Protocols)
+	one.SetHTTP1(true)
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: x.client.Roots},
+		TLSHandshakeTimeout:    connect,
+		MaxResponseHeaderBytes: maxHeader,
+		DisableKeepAlives:      true,
+		DisableCompression:     true,
+		Protocols:              one,
+	}
+}
+
+// mayDial refuses an address that is about to be dialled and may not be.
+func (x *exchange) mayDial(w *way, address string, most web.Depth) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	ip := to.Addr().Unmap()
+	d, host := x.depth(ip), w.url.Hostname()
+	e := &InsideError{Host: w.url.Host, Addr: ip, Depth: d}
+	named := sandbox.Network{Hosts: x.network.Hosts} // what all stands for names nobody
+	switch {
+	case d == web.DepthPublic:
+		return nil
+	case d == web.DepthNowhere:
+		return e
+	case d > most:
+		e.Redirect = true
+		return e
+	case named.Grants(ip.String(), w.url.Port()):
+		return nil
+	case d == web.DepthLocal && host == "localhost" && named.Grants(host, w.url.Port()):
+		return nil
+	case d == web.DepthPrivate && w.url.Scheme == "https" && named.Grants(host, w.url.Port()):
+		return nil
+	}
+	return e
+}
+
+// follow returns where an answer redirects; nil: it doesn't.
+func (w *way) follow(resp *http.Response) (*way, error) {
+	location := resp.Header.Get("Location")
+	switch resp.StatusCode {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+	default:
+		return nil, nil
+	}
+	if location == "" {
+		return nil, nil
+	}
+	next := *w
+	if next.steps++; next.steps > maxSteps {
+		return nil, redirectError(fmt.Sprintf("more than %d times", maxSteps))
+	}
+	u, err := w.url.Parse(escaped(location))
+	if err == nil {
+		next.url, err = address(u.String())
+	}
+	if err != nil {
+		return nil, redirectError("to what is no address to follow: " + err.Error())
+	}
+	if w.url.Scheme == "https" && next.url.Scheme == "http" {
+		return nil, redirectError(fmt.Sprintf("from https to http, to %q", next.url.Host))
+	}
+	code := resp.StatusCode
+	if code == http.StatusSeeOther && w.method != http.MethodHead || code < http.StatusSeeOther && w.method == http.MethodPost {
+		next.method, next.body = http.MethodGet, nil
+		next.header = next.header.Clone()
+		next.header.Del("Content-Type")
+	}
+	if next.url.Scheme == w.url.Scheme && next.url.Host == w.url.Host {
+		return &next, nil
+	}
+	if !slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, next.method) {
+		return nil, redirectError(fmt.Sprintf("a %s to another host, %q", next.method, next.url.Host))
+	}
+	// Any other line may be a credential.
+	public := http.Header{}
+	for _, name := range []string{"Accept", "Accept-Encoding", "Accept-Language", "User-Agent"} {
+		if v, ok := next.header[name]; ok {
+			public[name] = v
+		}
+	}
+	next.header = public
+	return &next, nil
+}
+
+// shownHost is the host as a server is told it: without the port that goes without saying.
+func shownHost(u *url.URL) string {
+	if u.Scheme == "https" {
+		return strings.TrimSuffix(u.Host, ":443")
+	}
+	return strings.TrimSuffix(u.Host, ":80")
+}

@@ -1,0 +1,70 @@
+// Package httpclient is the primitive that sends one HTTP request and gives the answer.
+//
+//	url       where to, http or https; what follows "#" isn't sent
+//	method    GET if nothing is said
+//	headers   the header lines, but for those that say how a message is carried
+//	body      sent as JSON with POST, PUT and PATCH
+//	timeout   seconds for everything, tries and the waits between them included
+//	mode      sync: the answer is one body; stream: it is a stream of events, if the server sends one
+//	auth      {type: bearer, token}, or {type: api_key, key, header}
+//	retry     {max_attempts, backoff}
+//
+// # What comes out of it
+//
+//	{"status_code": 200, "headers": {"content-type": "application/json"}, "body": {"a": 1}}
+//
+// Names of header lines are in lower case, lines of one name are joined with ", ". The body is what its JSON says, if it
+// is JSON as package jcs reads it, else text, with what isn't UTF-8 as U+FFFD. A status of 400 and above is a failure, and
+// its reason what the body gives as "error", "message" or "detail", or the beginning of its text. An answer that
+// never came has the status 0. The sink gets the bytes of a body, as they are, when it is whole and no failure.
+//
+// Of a stream, each event goes to the sink when it is whole, as one line of JSON. "event" and "id" stand in it if the
+// server has said them, and data is what its JSON says, or text:
+//
+//	{"data":{"n":1},"event":"step","id":"7"}
+//
+// The body is then the list of the first MaxEvents of them that have MaxKept bytes together; "stream_events_count" says
+// how many there were. Events are read as browsers read them: several lines of data are one text, an event that isn't
+// ended by an empty line is none. An answer that isn't text/event-stream is one body in this mode, too.
+//
+// # Where it may go
+//
+// To hosts that were granted, on the ports that were: a host without a port is granted on 80 and 443. Whether an address
+// is everybody's is seen when it is dialled, after the last question to the name service, by the ranges of package web:
+//
+//   - A public address is where any granted host may lead. With all of the network granted, nothing else is.
+//   - An address of a private network is dialled if it was granted itself, as a number, or for a granted name over
+//     https: the certificate has to be for the name, so a stranger's name can't borrow a server inside.
+//   - An address of this machine or its link (127.0.0.1, 169.254.169.254) is dialled if it was granted itself, or for
+//     localhost where that was. What a name leads there is refused, whoever answers for it.
+//
+// At most 5 redirects are followed, each to a granted host, never from https to http, and never further inside than a
+// step before it was. To another scheme, host or port, no header line goes along but Accept, Accept-Language and
+// User-Agent; and a request that isn't a GET, HEAD or OPTIONS by then isn't sent there at all. A 303, and a 301 or 302 after a POST, is
+// followed with a GET.
+//
+// No proxy is asked, whatever the environment says. There are no cookies, no credentials but those of the
+// configuration, HTTP/1.1 alone, TLS 1.2 at least, and one connection for each request.
+//
+// # Tries
+//
+// Up to max_attempts, 1 if nothing is said, and never more than MaxAttempts:
+//
+//	no connection                          is tried again; a server that can't show who it is isn't
+//	no whole answer, 502, 503, 504         if doing it twice is as good as once: GET, HEAD, OPTIONS, PUT, DELETE, or with
+//	                                       a header line Idempotency-Key
+//	429, and 503 with Retry-After          always: the server says that it did nothing
+//
+// Between two tries it waits as long as Retry-After says, else 1, 2, 4 … seconds (exponential), or 1 second (linear).
+// A wait that the time doesn't allow isn't begun: the last answer is the answer. Once an event was passed on nothing
+// is tried again.
+//
+// # Limits
+//
+// Time is that of the configuration or of the action, whichever is less. The body, or the stream, and what is told the
+// sink, may each have as many bytes as the action's output, a body that isn't streamed MaxBody at most, and an event
+// MaxEvent. What has more ends the action. Header lines have 64 KiB; 15 s to connect, and as many for TLS. An encoded body (gzip) isn't
+// asked for, and is refused, since few of its bytes can be many.
+//
+// No program runs and no file is touched, so whatever level of the sandbox is asked for holds.
+package httpclient

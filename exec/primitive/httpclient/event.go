@@ -1,0 +1,81 @@
+package httpclient
+
+import (
+	"bytes"
+	"strings"
+)
+
+// An event is one of a stream.
+type event struct{ name, id, data string }
+
+// A parser reads events from the bytes of a stream as they come, as the HTML standard says (server-sent events). The
+// bytes may be cut anywhere.
+type parser struct {
+	line  []byte // of which the end hasn't come
+	data  []byte // lines of the event, each with its end
+	name  string
+	id    string // stays for the events that follow
+	begun bool   // the first line was read
+	cr    bool   // the byte before was a carriage return, which may be half an end of line
+}
+
+// feed reads on, and tells the events that are whole.
+func (p *parser) feed(b []byte, tell func(event) error) error {
+	for len(b) > 0 {
+		if p.cr && b[0] == '\n' {
+			b = b[1:]
+		}
+		p.cr = false
+		end := bytes.IndexAny(b, "\r\n")
+		part := b
+		if end >= 0 {
+			part, p.cr = b[:end], b[end] == '\r'
+		}
+		if len(p.line)+len(part)+len(p.data) > MaxEvent {
+			return &sizeError{"an event", MaxEvent}
+		}
+		p.line = append(p.line, part...)
+		if end < 0 {
+			return nil
+		}
+		b = b[end+1:]
+		e, whole := p.take()
+		p.line = p.line[:0]
+		if !whole {
+			continue
+		}
+		if err := tell(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take reads a line, and returns the event that it ends.
+func (p *parser) take() (event, bool) {
+	line := p.line
+	if !p.begun {
+		p.begun = true
+		line = bytes.TrimPrefix(line, []byte("\uFEFF"))
+	}
+	if len(line) == 0 {
+		e := event{p.name, p.id, strings.TrimSuffix(string(p.data), "\n")}
+		whole := len(p.data) > 0
+		p.name, p.data = "", p.data[:0]
+		return e, whole
+	}
+	// A line that begins with a colon is a comment: the field without a name.
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimPrefix(value, []byte(" "))
+	switch string(field) {
+	case "data":
+		p.data = append(append(p.data, value...), '\n')
+	case "event":
+		p.name = string(value)
+	case "id":
+		if !bytes.Contains(value, []byte{0}) {
+			p.id = string(value)
+		}
+	}
+	return event{}, false
+}

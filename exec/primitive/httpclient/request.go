@@ -1,0 +1,266 @@
+package httpclient
+
+import (
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A request is what a configuration asks for.
+type request struct {
+	way
+	time     time.Duration // for everything
+	most     int64         // bytes of output
+	stream   bool
+	attempts int
+	backoff  func(n int) time.Duration // after the try n
+	network  sandbox.Network
+}
+
+// A way is where a request goes, and as what.
+type way struct {
+	url    *url.URL
+	method string
+	header http.Header
+	body   []byte
+	steps  int
+}
+
+func wrong(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
+
+var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
+
+// newRequest reads an action. The configuration needn't be valid: what can't be sent is an error.
+func newRequest(a *primitive.Action) (*request, error) {
+	c := a.Config
+	raw, _ := c["url"].(string)
+	u, err := address(raw)
+	if err != nil {
+		return nil, err
+	}
+	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}}, network: a.Sandbox.Network, attempts: 1}
+	if !slices.Contains(methods, q.method) {
+		return nil, wrong("the method %q is none of %s", q.method, strings.Join(methods, ", "))
+	}
+	switch mode := text(c["mode"], "sync"); mode {
+	case "sync":
+	case "stream":
+		q.stream = true
+	default:
+		return nil, wrong("the mode %q is neither sync nor stream", mode)
+	}
+	if err := q.lines(c); err != nil {
+		return nil, err
+	}
+	if err := q.content(c["body"]); err != nil {
+		return nil, err
+	}
+	q.limits(c, a.Sandbox.Limits)
+	return q, check(q.network, u)
+}
+
+// lines makes the header lines.
+func (q *request) lines(c map[string]any) error {
+	headers, _ := c["headers"].(map[string]any)
+	for name, v := range headers {
+		value, ok := v.(string)
+		if !ok {
+			return wrong("the header line %q is a text, and %T is none", name, v)
+		}
+		if err := q.set(name, value); err != nil {
+			return err
+		}
+	}
+	if auth, ok := c["auth"].(map[string]any); ok {
+		var err error
+		switch kind := text(auth["type"], ""); kind {
+		case "bearer":
+			err = q.credential("Authorization", "Bearer ", auth["token"])
+		case "api_key":
+			err = q.credential(text(auth["header"], "X-API-Key"), "", auth["key"])
+		default:
+			err = wrong("auth of the type %q is neither bearer nor api_key", kind)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	accept := "*/*"
+	if q.stream {
+		accept = "text/event-stream"
+	}
+	for name, value := range map[string]string{"Accept": accept, "User-Agent": "rye"} {
+		if q.header.Get(name) == "" {
+			q.header.Set(name, value)
+		}
+	}
+	// Without it net/http asks for gzip.
+	q.header.Set("Accept-Encoding", "identity")
+	return nil
+}
+
+// credential sets a line of what mustn't be missing, and whose value isn't told in an error.
+func (q *request) credential(name, before string, v any) error {
+	secret, _ := v.(string)
+	if secret == "" {
+		return wrong("auth has no token or key")
+	}
+	return q.set(name, before+secret)
+}
+
+// carried are the lines that say how a message is carried, or where to. They are ours.
+var carried = []string{
+	"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Expect", "Host", "Http2-Settings", "Keep-Alive",
+	"Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+func (q *request) set(name, value string) error {
+	key := http.CanonicalHeaderKey(name)
+	switch {
+	case name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	}):
+		return wrong("%q is no name of a header line", clip(name))
+	case slices.Contains(carried, key) || strings.HasPrefix(key, "Proxy-"):
+		return wrong("the header line %q says how a message is carried, which isn't said here", name)
+	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return wrong("the header line %q has a control character", name)
+	case q.header[key] != nil:
+		return wrong("the header line %q is there twice", name)
+	}
+	q.header[key] = []string{value}
+	return nil
+}
+
+// content makes the body.
+func (q *request) content(v any) error {
+	if v == nil || q.method != "POST" && q.method != "PUT" && q.method != "PATCH" {
+		return nil
+	}
+	var err error
+	if q.body, err = jcs.Append(nil, v); err != nil {
+		return wrong("the body: %v", err)
+	}
+	if q.header.Get("Content-Type") == "" {
+		q.header.Set("Content-Type", "application/json")
+	}
+	return nil
+}
+
+func (q *request) limits(c map[string]any, l sandbox.Limits) {
+	d := sandbox.DefaultLimits()
+	if q.time = l.Wall; q.time <= 0 {
+		q.time = d.Wall
+	}
+	if q.most = l.Output; q.most <= 0 {
+		q.most = d.Output
+	}
+	// What doesn't fit is longer than anything else that holds.
+	if seconds := number(c["timeout"], 30) * float64(time.Second); seconds < math.MaxInt64/2 {
+		q.time = min(q.time, max(time.Duration(seconds), time.Millisecond))
+	}
+	retry, _ := c["retry"].(map[string]any)
+	q.attempts = int(min(max(number(retry["max_attempts"], 1), 1), MaxAttempts))
+	q.backoff = func(n int) time.Duration { return time.Second << min(n-1, MaxAttempts) }
+	if retry["backoff"] == "linear" {
+		q.backoff = func(int) time.Duration { return time.Second }
+	}
+}
+
+// again reports whether the request may be sent twice.
+func (q *request) again() bool {
+	return q.method != "POST" && q.method != "PATCH" || q.header.Get("Idempotency-Key") != ""
+}
+
+func text(v any, otherwise string) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return otherwise
+}
+
+func number(v any, otherwise float64) float64 {
+	switch n := v.(type) {
+	case float64:
+		return n
+	case int64:
+		return float64(n)
+	}
+	return otherwise
+}
+
+const maxAddress = 8192
+
+// address reads where a request goes. The host is written as it is granted: in lower case and without a dot at the end.
+// No error says more of it than the host: the rest may be secret.
+func address(raw string) (*url.URL, error) {
+	u, err := url.Parse(escaped(raw))
+	if err != nil || len(raw) > maxAddress || u.Opaque != "" {
+		return nil, wrong("the url is no address")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, wrong("the url isn't one of http or https")
+	}
+	if u.User != nil {
+		return nil, wrong("the url has a name or password in it: that is what auth is for")
+	}
+	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
+	if port == "" && !strings.HasSuffix(u.Host, ":") {
+		port = "443"
+		if u.Scheme == "http" {
+			port = "80"
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' || !isHost(host) {
+		return nil, wrong("the url has no host and port")
+	}
+	u.Host, u.Fragment, u.RawFragment = net.JoinHostPort(host, port), "", ""
+	return u, nil
+}
+
+// escaped returns an address in which what an address can't have is escaped: else net/url would take all escapes out of
+// such a path, and "a%2Fb" would lead elsewhere.
+func escaped(raw string) string {
+	var b strings.Builder
+	for _, c := range []byte(raw) {
+		if c >= 0x80 || strings.IndexByte(" \"<>\\^`{|}", c) >= 0 {
+			fmt.Fprintf(&b, "%%%02X", c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// isHost reports whether a host is the number of one, without a zone, or a name in ASCII.
+func isHost(host string) bool {
+	if strings.Contains(host, ":") {
+		ip, err := netip.ParseAddr(host)
+		return err == nil && ip.Zone() == ""
+	}
+	for _, c := range []byte(host) {
+		if c != '-' && c != '.' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return len(host) > 0 && len(host) <= 253 && host[0] != '.' && !strings.Contains(host, "..")
+}
+
+// check refuses a host that isn't granted.
+func check(n sandbox.Network, u *url.URL) error {
+	if n.Grants(u.Hostname(), u.Port()) {
+		return nil
+	}
+	return &GrantError{Host: u.Host, None: len(n.Hosts) == 0}
+}

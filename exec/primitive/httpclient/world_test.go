@@ -1,0 +1,255 @@
+package httpclient
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// A world is a server on this machine that speaks http on one port and https on another, a name service that says where
+// names lead, and a client that believes both. The server's own address counts as public, unless a test says otherwise.
+type world struct {
+	*Client
+	http, https string // ports
+	// hosts are those that are granted beside the names in example; all is all of the network.
+	hosts []string
+	all   bool
+	depth web.Depth // of the server
+
+	mu     sync.Mutex
+	names  map[string][]string // name → where it leads, one answer after the other; the last stays
+	asked  []string            // requests, as METHOD HOST PATH
+	open   int                 // requests that are being answered
+	waited []time.Duration     // between tries
+}
+
+func newWorld(t testing.TB, handle http.HandlerFunc) *world {
+	t.Helper()
+	w := &world{names: map[string][]string{"public.example": {"127.0.0.1"}, "other.example": {"127.0.0.1"}}}
+	serve := http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w.mu.Lock()
+		host, _, _ := strings.Cut(r.Host, ":")
+		w.asked = append(w.asked, r.Method+" "+host+" "+r.URL.Path)
+		w.open++
+		w.mu.Unlock()
+		defer func() {
+			w.mu.Lock()
+			w.open--
+			w.mu.Unlock()
+		}()
+		handle(rw, r)
+	})
+	plain, secure := httptest.NewUnstartedServer(serve), httptest.NewUnstartedServer(serve)
+	cert, roots := certificate(t)
+	secure.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	plain.Start()
+	secure.StartTLS()
+	t.Cleanup(plain.Close)
+	t.Cleanup(secure.Close)
+	_, w.http, _ = net.SplitHostPort(plain.Listener.Addr().String())
+	_, w.https, _ = net.SplitHostPort(secure.Listener.Addr().String())
+	ranges := web.Depths()
+	w.Client = &Client{
+		Roots:    roots,
+		resolver: &net.Resolver{PreferGo: true, Dial: w.nameService},
+		depth: func(ip netip.Addr) web.Depth {
+			if ip.Unmap() == netip.MustParseAddr("127.0.0.1") {
+				return w.depth
+			}
+			return ranges(ip)
+		},
+		sleep: func(ctx context.Context, d time.Duration) error {
+			w.waited = append(w.waited, d)
+			return ctx.Err()
+		},
+	}
+	for _, port := range []string{w.http, w.https} {
+		w.hosts = append(w.hosts, "public.example:"+port)
+	}
+	return w
+}
+
+// url is the address of a path at a name that leads to the server.
+func (w *world) url(scheme, host, path string) string {
+	port := w.https
+	if scheme == "http" {
+		port = w.http
+	}
+	return scheme + "://" + host + ":" + port + path
+}
+
+func (w *world) requests() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
+}
+
+// left lists the requests that are still being answered.
+func (w *world) left() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Repeat([]string{"a request"}, w.open)
+}
+
+// config is a configuration: names and values, one after the other.
+func config(list ...any) map[string]any {
+	c := map[string]any{}
+	for i := 0; i < len(list); i += 2 {
+		c[list[i].(string)] = list[i+1]
+	}
+	return c
+}
+
+func (w *world) action(c map[string]any) *primitive.Action {
+	return &primitive.Action{Config: c, Sandbox: sandbox.Spec{Level: floor.Namespace, Network: sandbox.Network{Hosts: w.hosts, All: w.all}}}
+}
+
+// get runs an action at a path of public.example, by https.
+func (w *world) get(t testing.TB, path string, list ...any) *primitive.Result {
+	t.Helper()
+	return w.run(t, w.url("https", "public.example", path), list...)
+}
+
+func (w *world) run(t testing.TB, url string, list ...any) *primitive.Result {
+	t.Helper()
+	c := config(list...)
+	c["url"] = url
+	r, err := w.Run(t.Context(), w.action(c), nil)
+	if err != nil {
+		t.Fatalf("%s: %v", url, err)
+	}
+	return r
+}
+
+// body returns what a result has as the body.
+func body(r *primitive.Result) any { return r.Value.(map[string]any)["body"] }
+
+func status(r *primitive.Result) int64 { return r.Value.(map[string]any)["status_code"].(int64) }
+
+// A sink keeps what it is told, and has enough after a number of calls, if that isn't 0.
+type sink struct {
+	lines  []string
+	enough int
+}
+
+var errEnough = fmt.Errorf("enough")
+
+func (s *sink) Emit(_ primitive.Stream, b []byte) error {
+	s.lines = append(s.lines, string(b))
+	if len(s.lines) == s.enough {
+		return errEnough
+	}
+	return nil
+}
+
+func certificate(t testing.TB) (tls.Certificate, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Unix(0, 0), NotAfter: time.Now().Add(time.Hour),
+		DNSNames: []string{"*.example", "localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(parsed)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, roots
+}
+
+// nameService is the far end of a connection to a name server: questions with their length before them.
+func (w *world) nameService(context.Context, string, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	go func() {
+		defer far.Close()
+		for {
+			var length [2]byte
+			if _, err := io.ReadFull(far, length[:]); err != nil {
+				return
+			}
+			question := make([]byte, binary.BigEndian.Uint16(length[:]))
+			if _, err := io.ReadFull(far, question); err != nil {
+				return
+			}
+			answer := w.resolve(question)
+			if _, err := far.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(answer))), answer...)); err != nil {
+				return
+			}
+		}
+	}()
+	return near, nil
+}
+
+func (w *world) resolve(question []byte) []byte {
+	const header = 12
+	name, at := "", header
+	for question[at] != 0 {
+		n := int(question[at])
+		name += "." + string(question[at+1:at+1+n])
+		at += 1 + n
+	}
+	kind := binary.BigEndian.Uint16(question[at+1:])
+	at += 5
+	name = strings.ToLower(strings.TrimPrefix(name, "."))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	leads := w.names[name]
+	answer := append([]byte{}, question[:at]...)
+	copy(answer[2:], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0})
+	if len(leads) == 0 {
+		answer[3] = 0x83 // there is no such name
+		return answer
+	}
+	ip := netip.MustParseAddr(leads[0])
+	if kind == 1 && ip.Is4() || kind == 28 && ip.Is6() {
+		answer[7] = 1
+		answer = append(answer, 0xc0, header, 0, byte(kind), 0, 1, 0, 0, 0, 0, 0, byte(len(ip.AsSlice())))
+		answer = append(answer, ip.AsSlice()...)
+		if len(leads) > 1 {
+			w.names[name] = leads[1:]
+		}
+	}
+	return answer
+}
+
+// raw answers with bytes of its own on the connection, and leaves it then, or only when the client is gone.
+func raw(t testing.TB, rw http.ResponseWriter, answer string, leave bool) {
+	conn, _, err := rw.(http.Hijacker).Hijack()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, answer); err == nil && !leave {
+		io.Copy(io.Discard, conn)
+	}
+}
