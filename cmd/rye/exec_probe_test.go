@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -19,15 +20,17 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// probeMain is a program for tools of tests: "probe WHAT …" does what its name says, inside whatever confines it.
+// probeMain is a program for tools of tests: "probe WHAT …" does what its name says, inside whatever confines it. It ends
+// at once: where coverage is measured, what runs at exit would write, or complain that it can't.
 func probeMain() {
 	if len(os.Args) < 2 {
-		os.Exit(2)
+		syscall.Exit(2)
 	}
 	if err := probed(os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, "probe:", err)
-		os.Exit(1)
+		syscall.Exit(1)
 	}
+	syscall.Exit(0)
 }
 
 func probed(what string, args []string) error {
@@ -67,7 +70,7 @@ func probed(what string, args []string) error {
 			return err
 		}
 		fmt.Fprintln(os.Stderr, arg(1))
-		os.Exit(status)
+		syscall.Exit(status)
 	case "read":
 		b, err := os.ReadFile(arg(0))
 		os.Stdout.Write(b)

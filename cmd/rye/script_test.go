@@ -49,11 +49,8 @@ func scriptParams() testscript.Params {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("PLATFORM", runtime.GOOS+"/"+runtime.GOARCH)
-			// Whoever measures coverage names the directory of a rye that writes what it covers to GOCOVERDIR.
-			if dir := os.Getenv("RYE_COVERED"); dir != "" {
-				env.Setenv("PATH", dir+string(os.PathListSeparator)+env.Getenv("PATH"))
-				env.Setenv("GOCOVERDIR", os.Getenv("GOCOVERDIR"))
-			}
+			// Where a rye that measures coverage writes what it has reached.
+			env.Setenv("GOCOVERDIR", flag.Lookup("test.gocoverdir").Value.String())
 			// The search for a project ends here, whatever lies above.
 			return os.MkdirAll(filepath.Join(env.WorkDir, ".git"), 0o755)
 		},
