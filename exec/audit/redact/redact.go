@@ -1,23 +1,29 @@
 // Package redact takes secrets out of what is to be kept or shown.
 //
-// A secret is found by its value, as it is or in base64 (without the padding), hexadecimal digits or the escapes of URLs,
-// anywhere in a text; one of fewer than 6 bytes only where it is the whole text, since it would be found in everything. In
-// JSON, text is also taken out by its name: in a member whose name holds, in any case, one of
+// A secret is found by its value anywhere in a text, and by what programs make of it:
+//
+//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins
+//	hexadecimal     digits, in capitals or not
+//	escapes         of URLs, as queries and paths have them or one for every byte; of JSON, for HTML and in ASCII too
+//	lines           of Line bytes and more, of a secret that has several
+//
+// At both ends of a text, parts of a secret of Shortest bytes and more are taken out as well: what is too long to be kept is
+// cut somewhere. A secret of fewer than Shortest bytes is taken out only where it is the whole text, since it would be found
+// in everything; nobody gets such a one from rye. What overlaps is taken out together.
+//
+// In JSON, text is also taken out by its name: in a member whose name holds, in any case, one of
 //
 //	secret token password passwd api_key apikey api-key authorization access_key private_key credential
 //
-// and in everything below it. Numbers stay. What was there is replaced by ***REDACTED***, so that the digest of
-// parameters (Digest) is the same for all secrets, and nobody can try which one it was.
+// and in everything below it. Numbers stay, unless their digits are a secret. What was there is replaced by
+// ***REDACTED***, so that the digest of parameters (Digest) is the same for all secrets, and nobody can try which one it
+// was. A Stream does the same to bytes that come piece by piece.
 //
 // This is a net, and no proof: a tool that turns a secret around gets it through.
 package redact
 
 import (
-	"cmp"
-	"encoding/base64"
-	"encoding/hex"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -25,49 +31,35 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Mask stands where a secret was.
-const Mask = "***REDACTED***"
+const (
+	// Mask stands where a secret was.
+	Mask = "***REDACTED***"
+	// Shortest is how many bytes a secret has that is looked for within text. Shorter ones are found in everything.
+	Shortest = 6
+	// Line is how many bytes a line of a secret has that is looked for by itself.
+	Line = 16
+)
 
 // secretNames are parts of names of members that hold a secret, whatever it is.
 var secretNames = []string{"secret", "token", "password", "passwd", "api_key", "apikey", "api-key", "authorization", "access_key", "private_key", "credential"}
 
-// shortest is the length from which a secret is also looked for within text. Shorter ones are found in everything.
-const shortest = 6
-
-// A Redactor takes secrets out of text and values.
+// A Redactor takes secrets out of text and values. It isn't changed, and is safe for many goroutines.
 type Redactor struct {
-	within *strings.Replacer
-	whole  map[string]bool
+	forms forms
+	whole map[string]bool
 }
 
-// New returns a Redactor for these secrets, as they are and in base64, hexadecimal digits and URLs.
+// New returns a Redactor for these secrets.
 func New(secrets ...string) *Redactor {
 	r := &Redactor{whole: map[string]bool{}}
-	forms := map[string]bool{}
+	found := map[string]bool{}
 	for _, s := range secrets {
-		if s == "" {
-			continue
-		}
-		r.whole[s] = true
-		if len(s) < shortest {
-			continue
-		}
-		b := []byte(s)
-		for _, f := range []string{
-			s, url.QueryEscape(s), url.PathEscape(s), hex.EncodeToString(b), strings.ToUpper(hex.EncodeToString(b)),
-			base64.RawStdEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
-		} {
-			forms[f] = true
+		if s != "" {
+			r.whole[s] = true
+			spell(found, s)
 		}
 	}
-	// Where two begin at one place, the longer one counts.
-	var pairs []string
-	for _, f := range slices.SortedFunc(maps.Keys(forms), func(a, b string) int {
-		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
-	}) {
-		pairs = append(pairs, f, Mask)
-	}
-	r.within = strings.NewReplacer(pairs...)
+	r.forms = compile(slices.Collect(maps.Keys(found)))
 	return r
 }
 
@@ -76,14 +68,23 @@ func (r *Redactor) Text(s string) string {
 	if r.whole[s] {
 		return Mask
 	}
-	return r.within.Replace(s)
+	if len(r.forms.sorted) == 0 {
+		return s
+	}
+	var out strings.Builder
+	m := masker{forms: &r.forms, cut: true, emit: func(b string) error { out.WriteString(b); return nil }}
+	m.write(s, true)
+	return out.String()
 }
 
 // Value returns a copy of v, a value as package jcs has it, without secrets. Text in a member whose name says that it
 // is secret is taken out, too.
-func (r *Redactor) Value(v any) any { return r.value(v, false, 0) }
+func (r *Redactor) Value(v any) any { return r.value(v, true, false, 0) }
 
-func (r *Redactor) value(v any, secret bool, depth int) any {
+// Result is Value for what a tool gives: nothing is taken out by its name, since to give a token may be what it is for.
+func (r *Redactor) Result(v any) any { return r.value(v, false, false, 0) }
+
+func (r *Redactor) value(v any, named, secret bool, depth int) any {
 	if depth > jcs.MaxDepth {
 		return Mask // jcs refuses what is so deep
 	}
@@ -93,16 +94,20 @@ func (r *Redactor) value(v any, secret bool, depth int) any {
 			return Mask
 		}
 		return r.Text(v)
+	case int64, float64:
+		if digits, err := jcs.Append(nil, v); err == nil && r.Text(string(digits)) != string(digits) {
+			return Mask
+		}
 	case []any:
 		out := make([]any, len(v))
 		for i := range v {
-			out[i] = r.value(v[i], secret, depth+1)
+			out[i] = r.value(v[i], named, secret, depth+1)
 		}
 		return out
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			out[r.Text(k)] = r.value(v[k], secret || isSecretName(k), depth+1)
+			out[r.Text(k)] = r.value(v[k], named, secret || named && isSecretName(k), depth+1)
 		}
 		return out
 	}

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -29,9 +30,105 @@ func TestText(t *testing.T) {
 			t.Errorf("%q becomes %q, want %q", c.in, got, c.want)
 		}
 	}
+	for form, want := range map[string]string{ // of a"b/c+d<é
+		"a\"b/c+d<é": Mask, `a\"b/c+d<é`: Mask, `a\"b\/c+d<é`: Mask, `a\"b/c+d\u003cé`: Mask, `a\"b/c+d<\u00e9`: Mask, `a\"b/c+d\u003c\u00e9`: Mask,
+		"YSJiL2MrZDzDqQ==": Mask + "==", "YSJiL2MrZDzDqQ": Mask, "eGEiYi9jK2Q8w6l4": "eG" + Mask + "l4", "eHhhImIvYytkPMOpeHg=": "eHh" + Mask + "eHg=",
+		"a%22b/c+d%3C%C3%A9": "a%22b/c+d%3C%C3%A9", "a%22b%2Fc%2Bd%3C%C3%A9": Mask, "%61%22%62%2f%63%2b%64%3c%c3%a9": Mask, "%61%22%62%2F%63%2B%64%3C%C3%A9": Mask,
+	} {
+		if got := New("a\"b/c+d<é").Text(form); got != want {
+			t.Errorf("%q becomes %q, want %q", form, got, want)
+		}
+	}
 	if got := New().Text("anything"); got != "anything" {
 		t.Error(got)
 	}
+}
+
+// TestTogether: what overlaps or touches is one, and what is cut off at an end is found.
+func TestTogether(t *testing.T) {
+	r := New("abcdefgh", "efghijkl", "0123456789", "multi-line-line-one\nshort\nmulti-line-line-two\n")
+	for in, want := range map[string]string{
+		"-abcdefghijkl-": "-" + Mask + "-", "abcdefghabcdefgh": Mask, "abcdefgh abcdefgh": Mask + " " + Mask,
+		"3456789 and 0123456": Mask + " and " + Mask, "…\ufffd3456789, 012345…": Mask + ", " + Mask + "…", "456789": Mask, "56789 and 01234": "56789 and 01234",
+		"a 3456789 b": "a 3456789 b", "multi-line-line-one\r\nshort\r\n  multi-line-line-two": Mask + "\r\nshort\r\n  " + Mask,
+		`multi-line-line-one\nshort\nmulti-line-line-two\n`: Mask,
+	} {
+		if got := r.Text(in); got != want {
+			t.Errorf("%q becomes %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestStream: nothing is kept back that can't become a secret, and pieces are as good as the whole.
+func TestStream(t *testing.T) {
+	r := New("abcdefgh", "abcdefXYZ", "0123456789")
+	for _, c := range []struct {
+		in   []string
+		want string // what is handed on at once, "|" between the calls, and behind the last what is only at the end
+	}{
+		{[]string{"plain", " text"}, "plain| text|"},
+		{[]string{"x abc", "def", "gh y"}, "x ||" + Mask + " y|"},
+		{[]string{"x abc", "dez"}, "x |abcdez|"},
+		{[]string{"abcdef"}, "|" + Mask},
+		{[]string{"abcde"}, "|abcde"},
+		{[]string{"abcdefgh", "abcdefXYZ", "!"}, Mask + "||!|"},
+	} {
+		var got strings.Builder
+		s := r.Stream(func(b []byte) error { got.Write(b); return nil })
+		for _, piece := range c.in {
+			if n, err := s.Write([]byte(piece)); err != nil || n != len(piece) {
+				t.Error(n, err)
+			}
+			got.WriteByte('|')
+		}
+		if err := s.Flush(); err != nil || got.String() != c.want {
+			t.Errorf("%q: %q, %v; want %q", c.in, got.String(), err, c.want)
+		}
+	}
+	full := errors.New("full")
+	s := r.Stream(func([]byte) error { return full })
+	if _, err := s.Write([]byte("x abcdefgh")); err != full {
+		t.Error(err)
+	}
+	if _, err := s.Write([]byte("x")); err != full {
+		t.Error(err)
+	}
+}
+
+// What comes in pieces is handed on as it would be in one, and no secret with it.
+func FuzzStream(f *testing.F) {
+	f.Add("secret-value", "before secret-value, secret-valsecret-value and c2VjcmV0LXZhbHVl", uint8(3))
+	f.Add("aaaaaa", "aaaaaaaaabaaaaaaaaaaaaaa", uint8(1))
+	f.Add("abcabcabd", "abcabcabcabdabcabcab", uint8(2))
+	f.Fuzz(func(t *testing.T, secret, text string, step uint8) {
+		if len(secret) < Shortest || strings.Contains(Mask, secret) {
+			return
+		}
+		r := New(secret)
+		all := func(step int) string {
+			var out strings.Builder
+			s := r.Stream(func(b []byte) error { out.Write(b); return nil })
+			for rest := text; rest != ""; {
+				n := min(step, len(rest))
+				s.Write([]byte(rest[:n]))
+				rest = rest[n:]
+				if len(s.m.held) >= r.forms.longest {
+					t.Fatalf("%d bytes are kept back", len(s.m.held))
+				}
+			}
+			s.Flush()
+			return out.String()
+		}
+		one := all(len(text) + 1)
+		if pieces := all(int(step) + 1); pieces != one {
+			t.Errorf("in pieces %q, in one %q", pieces, one)
+		}
+		for part := range strings.SplitSeq(one, Mask) {
+			if strings.Contains(part, secret) {
+				t.Errorf("%q is in %q", secret, one)
+			}
+		}
+	})
 }
 
 func TestValue(t *testing.T) {
@@ -42,6 +139,14 @@ func TestValue(t *testing.T) {
 	got, err := jcs.Append(nil, New("hunter22").Value(v))
 	const want = `{"***REDACTED***":"key","API_KEY":"***REDACTED***","a":["***REDACTED***",1,true,null,{"x":"***REDACTED*** y"}],"auth":{"Token":["***REDACTED***",7,{"z":"***REDACTED***"}]},"max_tokens":5,"n":"plain"}`
 	if err != nil || string(got) != want {
+		t.Errorf("%s, %v", got, err)
+	}
+	v, err = jcs.Parse([]byte(`{"n":[123456789,1234,12345678.5,1e300],"token":"plain hunter22"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err = jcs.Append(nil, New("hunter22", "12345678").Result(v))
+	if want := `{"n":["***REDACTED***",1234,"***REDACTED***",1e+300],"token":"plain ***REDACTED***"}`; err != nil || string(got) != want {
 		t.Errorf("%s, %v", got, err)
 	}
 	again, _ := jcs.Parse([]byte(`{"n":"hunter22"}`))
@@ -84,7 +189,7 @@ func FuzzText(f *testing.F) {
 	f.Add("***REDACTED***", "*", "*")
 	f.Add("aaaaaa", "a", "aaaaaaa")
 	f.Fuzz(func(t *testing.T, secret, before, after string) {
-		if len(secret) < shortest || strings.Contains(Mask, secret) {
+		if len(secret) < Shortest || strings.Contains(Mask, secret) {
 			return
 		}
 		// A mask that stands within a secret keeps it from being one.

@@ -1,0 +1,151 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// spell adds what a secret may look like.
+func spell(found map[string]bool, s string) {
+	if len(s) < Shortest {
+		return
+	}
+	b := []byte(s)
+	digits := hex.EncodeToString(b)
+	escaped := escapes(s, false)
+	for _, f := range []string{
+		s, digits, strings.ToUpper(digits),
+		url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), percent(digits), percent(strings.ToUpper(digits)),
+		escaped, strings.ReplaceAll(escaped, "/", `\/`), escapes(s, true), ascii(escaped), ascii(escapes(s, true)),
+		base64.RawStdEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
+	} {
+		found[f] = true
+	}
+	// Where other bytes are encoded before it, those of its characters that it alone decides.
+	for before := range 3 {
+		from, to := (8*before+5)/6, 8*(before+len(b))/6
+		shifted := append(make([]byte, before), b...)
+		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+			found[e.EncodeToString(shifted)[from:to]] = true
+		}
+	}
+	if !strings.Contains(s, "\n") {
+		return
+	}
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); len(line) >= Line {
+			spell(found, line)
+		}
+	}
+}
+
+// percent is an escape for each byte, of their hexadecimal digits.
+func percent(digits string) string {
+	var out strings.Builder
+	for i := 0; i < len(digits); i += 2 {
+		out.WriteString("%" + digits[i:i+2])
+	}
+	return out.String()
+}
+
+// escapes is s as it stands in JSON.
+func escapes(s string, html bool) string {
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(html)
+	if e.Encode(s) != nil {
+		return s // it is text, and always has a form
+	}
+	return strings.TrimSuffix(out.String(), "\"\n")[1:]
+}
+
+// ascii has escapes of JSON for everything else.
+func ascii(s string) string {
+	var out strings.Builder
+	for _, c := range s {
+		switch {
+		case c < utf8.RuneSelf:
+			out.WriteRune(c)
+		case c > 0xffff:
+			high, low := utf16.EncodeRune(c)
+			fmt.Fprintf(&out, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, c)
+		}
+	}
+	return out.String()
+}
+
+// forms are texts to look for, none of them shorter than Shortest.
+type forms struct {
+	sorted  []string
+	first   [256]bool                   // bytes that one begins with
+	begin   map[[Shortest]byte][]string // by how they begin, the longest first
+	longest int
+}
+
+func compile(all []string) forms {
+	slices.Sort(all)
+	f := forms{sorted: all, begin: map[[Shortest]byte][]string{}}
+	for _, s := range slices.Backward(all) { // of two that begin alike, the longer one comes first
+		f.first[s[0]] = true
+		key := [Shortest]byte([]byte(s[:Shortest]))
+		f.begin[key] = append(f.begin[key], s)
+		f.longest = max(f.longest, len(s))
+	}
+	return f
+}
+
+// at returns how long the longest form is that stands at the beginning of s; 0 for none.
+func (f *forms) at(s string) int {
+	if len(s) < Shortest || !f.first[s[0]] {
+		return 0
+	}
+	longest := 0
+	for _, form := range f.begin[[Shortest]byte([]byte(s[:Shortest]))] {
+		if len(form) > longest && strings.HasPrefix(s, form) {
+			longest = len(form)
+		}
+	}
+	return longest
+}
+
+// begins reports whether a form that is longer than s begins with it.
+func (f *forms) begins(s string) bool {
+	if s == "" || len(s) >= f.longest || !f.first[s[0]] {
+		return false
+	}
+	i, found := slices.BinarySearch(f.sorted, s)
+	if found {
+		i++
+	}
+	return i < len(f.sorted) && strings.HasPrefix(f.sorted[i], s)
+}
+
+// ended returns how long the longest end of a form is that stands at the beginning of s, and has Shortest bytes.
+func (f *forms) ended(s string) int {
+	longest := 0
+	if len(s) < Shortest {
+		return 0
+	}
+	for _, form := range f.sorted {
+		for from := 1; ; from++ {
+			i := strings.Index(form[from:], s[:Shortest])
+			if from += i; i < 0 || len(form)-from <= longest {
+				break
+			}
+			if strings.HasPrefix(s, form[from:]) {
+				longest = len(form) - from
+				break
+			}
+		}
+	}
+	return longest
+}
