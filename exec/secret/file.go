@@ -1,0 +1,341 @@
+package secret
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// The files, and how the names of those begin that are being written.
+const (
+	fileName     = "secrets.age"
+	identityName = "identity"
+	lockName     = "lock"
+	unfinished   = ".new-"
+)
+
+const (
+	format = "rye-secrets/1"
+	// maxFile holds MaxSecrets short values, and a good number of long ones.
+	maxFile = 16 << 20
+)
+
+// A DamagedError says that what is kept can't be read.
+type DamagedError struct {
+	Path string
+	Err  error
+}
+
+func (e *DamagedError) Error() string { return fmt.Sprintf("%q can't be read: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// A ModeError refuses a file or directory for what others may do with it, or for what it is.
+type ModeError struct{ Path, Reason string }
+
+func (e *ModeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
+
+// A BusyError says that other processes didn't release the secrets in time.
+type BusyError struct {
+	Path string
+	Wait time.Duration
+}
+
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the secrets are in use, by who holds %q: waited %s", e.Path, e.Wait)
+}
+
+// A document is what the file says.
+type document struct{ secrets []entry }
+
+type entry struct {
+	Secret
+	value string // "" where the keyring has it
+}
+
+func (d *document) find(name string) *entry {
+	for i := range d.secrets {
+		if d.secrets[i].Name == name {
+			return &d.secrets[i]
+		}
+	}
+	return nil
+}
+
+// line is an entry in JSON.
+type line struct {
+	Expires string `json:"expires"`
+	From    string `json:"from"`
+	Keyring bool   `json:"keyring"`
+	Name    string `json:"name"`
+	Set     string `json:"set"`
+	Value   string `json:"value"`
+}
+
+// append writes the document.
+func (d *document) append() ([]byte, error) {
+	list := []any{}
+	for _, e := range d.secrets {
+		m := map[string]any{"name": e.Name, "set": e.Set.Format(time.RFC3339), "from": e.From}
+		if !e.Expires.IsZero() {
+			m["expires"] = e.Expires.Format(time.RFC3339)
+		}
+		if e.Keyring {
+			m["keyring"] = true
+		} else {
+			m["value"] = e.value
+		}
+		list = append(list, m)
+	}
+	return jcs.Append(nil, map[string]any{"format": format, "secrets": list})
+}
+
+// parse reads what append writes, and nothing else.
+func parse(b []byte) (*document, error) {
+	var read struct {
+		Format  string `json:"format"`
+		Secrets []line `json:"secrets"`
+	}
+	if err := json.Unmarshal(b, &read); err != nil {
+		return nil, errors.New("it is no JSON of secrets") // the error could repeat a value
+	}
+	if read.Format != format {
+		return nil, fmt.Errorf("its format is %.40q, and this rye reads %s", read.Format, format)
+	}
+	d := new(document)
+	for _, l := range read.Secrets {
+		e := entry{Secret{Name: l.Name, From: l.From, Keyring: l.Keyring}, l.Value}
+		_, err := Variable(l.Name)
+		if err == nil {
+			err = record.CheckText("from", l.From)
+		}
+		if err == nil {
+			e.Set, err = time.Parse(time.RFC3339, l.Set)
+		}
+		if err == nil && l.Expires != "" {
+			e.Expires, err = time.Parse(time.RFC3339, l.Expires)
+		}
+		if err == nil && !l.Keyring {
+			err = Check(l.Name, l.Value)
+		}
+		if n := len(d.secrets); err == nil && n > 0 && d.secrets[n-1].Name >= l.Name {
+			err = errors.New("the names aren't sorted")
+		}
+		if err != nil {
+			return nil, err
+		}
+		d.secrets = append(d.secrets, e)
+	}
+	if again, err := d.append(); err != nil || !bytes.Equal(again, b) || len(d.secrets) > MaxSecrets {
+		return nil, errors.New("it isn't written as it has to be")
+	}
+	return d, nil
+}
+
+// read returns what is kept; where there is nothing, an empty document.
+func (s *Store) read() (*document, error) {
+	if err := checkDir(s.Dir); errors.Is(err, fs.ErrNotExist) {
+		return new(document), nil
+	} else if err != nil {
+		return nil, err
+	}
+	path := filepath.Join(s.Dir, fileName)
+	locked, err := readOwn(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return new(document), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	identity, err := s.identity()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &DamagedError{path, fmt.Errorf("the key to it, %q, is gone", filepath.Join(s.Dir, identityName))}
+	}
+	if err != nil {
+		return nil, err
+	}
+	plain, err := age.Decrypt(bytes.NewReader(locked), identity)
+	var b []byte
+	if err == nil {
+		b, err = io.ReadAll(plain)
+	}
+	var d *document
+	if err == nil {
+		d, err = parse(b)
+	}
+	if err != nil {
+		return nil, &DamagedError{path, err}
+	}
+	return d, nil
+}
+
+// identity reads the key to the file.
+func (s *Store) identity() (*age.X25519Identity, error) {
+	path := filepath.Join(s.Dir, identityName)
+	b, err := readOwn(path)
+	if err != nil {
+		return nil, err
+	}
+	i, err := age.ParseX25519Identity(strings.TrimSpace(string(b)))
+	if err != nil {
+		return nil, &DamagedError{path, errors.New("it is no identity of age")}
+	}
+	return i, nil
+}
+
+// change has edit change what is kept, and writes it, while no other process does that.
+func (s *Store) change(ctx context.Context, edit func(*document) error) error {
+	if err := makeDir(s.Dir); err != nil {
+		return err
+	}
+	lock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	d, err := s.read()
+	if err != nil {
+		return err
+	}
+	if err := edit(d); err != nil {
+		return err
+	}
+	return s.write(d)
+}
+
+// makeDir makes the directory for this user alone, so that it lasts.
+func makeDir(dir string) error {
+	if err := checkDir(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := syncDir(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	return checkDir(dir)
+}
+
+// lock waits for the other processes. The system drops it with the file, however the process ends.
+func (s *Store) lock(ctx context.Context) (*os.File, error) {
+	path := filepath.Join(s.Dir, lockName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	over := time.After(s.Wait)
+	for {
+		ok, err := tryLock(f)
+		if ok {
+			return f, nil
+		}
+		if err == nil {
+			select {
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			case <-over:
+				err = &BusyError{path, s.Wait}
+			case <-time.After(10 * time.Millisecond):
+				continue
+			}
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+}
+
+// sweep removes what a process that died was writing.
+func (s *Store) sweep() error {
+	entries, err := os.ReadDir(s.Dir)
+	for _, e := range entries {
+		if err == nil && strings.HasPrefix(e.Name(), unfinished) {
+			err = os.Remove(filepath.Join(s.Dir, e.Name()))
+		}
+	}
+	return err
+}
+
+// write puts a document in place of the one that is there. The key to it is made before.
+func (s *Store) write(d *document) error {
+	b, err := d.append()
+	if err != nil {
+		return err
+	}
+	identity, err := s.identity()
+	if errors.Is(err, fs.ErrNotExist) {
+		if identity, err = age.GenerateX25519Identity(); err == nil {
+			err = s.put(identityName, []byte(identity.String()+"\n"))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	var out bytes.Buffer
+	w, err := age.Encrypt(&out, identity.Recipient())
+	if err == nil {
+		_, err = w.Write(b)
+	}
+	if err == nil {
+		err = w.Close()
+	}
+	if err == nil && out.Len() > maxFile {
+		err = fmt.Errorf("the secrets have more than %d MiB together", maxFile>>20)
+	}
+	if err != nil {
+		return err
+	}
+	return s.put(fileName, out.Bytes())
+}
+
+// put writes a file, whole and durable.
+func (s *Store) put(name string, b []byte) error {
+	f, err := os.CreateTemp(s.Dir, unfinished+"*") // of mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err = f.Write(b); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), filepath.Join(s.Dir, name)); err != nil {
+		return err
+	}
+	return syncDir(s.Dir)
+}
+
+// readOwn reads a file of the user's that nobody else can.
+func readOwn(path string) ([]byte, error) {
+	f, err := openOwn(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = &DamagedError{path, fmt.Errorf("it has more than %d MiB", maxFile>>20)}
+	}
+	return b, err
+}

@@ -1,0 +1,81 @@
+//go:build unix
+
+package secret
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkDir refuses a directory that others could read from or write to.
+func checkDir(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	return checkOwn(path, info, info.IsDir())
+}
+
+// openOwn opens a file of the user's that nobody else can read.
+func openOwn(path string) (*os.File, error) {
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		if info, err2 := os.Lstat(path); err2 == nil && info.Mode()&fs.ModeSymlink != 0 {
+			err = checkOwn(path, info, true)
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkOwn(path, info, info.Mode().IsRegular())
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func checkOwn(path string, info fs.FileInfo, kind bool) error {
+	owner, mode := int(info.Sys().(*syscall.Stat_t).Uid), info.Mode()
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return &ModeError{path, "is a symbolic link"}
+	case !kind:
+		return &ModeError{path, "is neither a file nor a directory, or the wrong one of them"}
+	case owner != os.Geteuid():
+		return &ModeError{path, fmt.Sprintf("belongs to the user %d, not to %d who asks", owner, os.Geteuid())}
+	case mode.Perm()&0o077 != 0:
+		return &ModeError{path, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode.Perm(), mode.Perm()&^0o077)}
+	}
+	return nil
+}
+
+// tryLock locks an open file for this process alone, without waiting.
+func tryLock(f *os.File) (bool, error) {
+	for {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
+		case nil:
+			return true, nil
+		case unix.EWOULDBLOCK:
+			return false, nil
+		case unix.EINTR:
+		default:
+			return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+		}
+	}
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

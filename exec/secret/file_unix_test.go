@@ -1,0 +1,67 @@
+//go:build unix
+
+package secret
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestModes: what others may read is refused before it is read.
+func TestModes(t *testing.T) {
+	for name, c := range map[string]struct {
+		harm func(s *Store) error
+		want string
+	}{
+		"the directory":   {func(s *Store) error { return os.Chmod(s.Dir, 0o750) }, "has mode 0750"},
+		"the file":        {func(s *Store) error { return os.Chmod(filepath.Join(s.Dir, fileName), 0o640) }, "has mode 0640"},
+		"the identity":    {func(s *Store) error { return os.Chmod(filepath.Join(s.Dir, identityName), 0o604) }, "has mode 0604"},
+		"a link":          {func(s *Store) error { return link(filepath.Join(s.Dir, fileName)) }, "is a symbolic link"},
+		"a link to all":   {func(s *Store) error { return link(s.Dir) }, "is a symbolic link"},
+		"a pipe":          {func(s *Store) error { return pipe(filepath.Join(s.Dir, identityName)) }, "the wrong one"},
+		"no directory":    {func(s *Store) error { return pipe(s.Dir) }, "the wrong one"},
+		"somebody else's": {func(s *Store) error { return os.Chown(filepath.Join(s.Dir, fileName), 1, -1) }, "belongs to the user 1"},
+	} {
+		if name == "somebody else's" && os.Geteuid() != 0 {
+			continue // who isn't root can't give files away
+		}
+		s := newStore(t)
+		s.must(t, "name", "the value")
+		if err := c.harm(s); err != nil {
+			t.Fatal(err)
+		}
+		_, err := s.Get(t.Context(), "name")
+		var mode *ModeError
+		if !errors.As(err, &mode) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); !errors.As(err, &mode) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := newStore(t)
+	s.must(t, "name", "the value")
+	for name, want := range map[string]os.FileMode{".": 0o700, fileName: 0o600, identityName: 0o600, lockName: 0o600} {
+		if info, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	// Where it can't be made.
+	s.Dir = filepath.Join(s.Dir, fileName, "x", "auth")
+	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); !errors.Is(err, syscall.ENOTDIR) {
+		t.Error(err)
+	}
+}
+
+// link moves something, and has a link in its place.
+func link(path string) error {
+	return errors.Join(os.Rename(path, path+".moved"), os.Symlink(path+".moved", path))
+}
+
+func pipe(path string) error {
+	return errors.Join(os.RemoveAll(path), syscall.Mkfifo(path, 0o600))
+}

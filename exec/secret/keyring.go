@@ -1,0 +1,96 @@
+package secret
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// A Keyring is where a system keeps passwords for its users.
+type Keyring interface {
+	// Get returns a value, or ErrNotFound.
+	Get(name string) (string, error)
+	// Set keeps a value. Where that can't be, now and later, it is ErrNoKeyring.
+	Set(name, value string) error
+	// Delete takes a value out; one that isn't there is ErrNotFound.
+	Delete(name string) error
+}
+
+var (
+	// ErrNotFound says that a keyring has no value of a name.
+	ErrNotFound = errors.New("the keyring doesn't have it")
+	// ErrNoKeyring says that there is no keyring, or none that takes a value like this.
+	ErrNoKeyring = errors.New("there is no keyring for it")
+)
+
+// A KeyringError says that the keyring doesn't do what it is asked.
+type KeyringError struct {
+	Name string
+	Err  error
+}
+
+func (e *KeyringError) Error() string {
+	return fmt.Sprintf("the keyring doesn't do what it is asked for the secret %q: %v", e.Name, e.Err)
+}
+
+// Unwrap returns what the keyring says.
+func (e *KeyringError) Unwrap() error { return e.Err }
+
+// asked asks the keyring, as long as the store may wait: somebody may have to open it, and may not be there. Who asked and
+// has gone leaves the question behind.
+func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (string, error)) (string, error) {
+	if s.Keyring == nil {
+		return "", &KeyringError{name, ErrNoKeyring}
+	}
+	type answer struct {
+		value string
+		err   error
+	}
+	said := make(chan answer, 1)
+	go func() {
+		v, err := ask(s.Keyring)
+		said <- answer{v, err}
+	}()
+	select {
+	case a := <-said:
+		if a.err != nil {
+			return "", &KeyringError{name, a.err}
+		}
+		return a.value, nil
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	case <-time.After(s.Wait):
+		return "", &KeyringError{name, fmt.Errorf("nothing for %s", s.Wait)}
+	}
+}
+
+// System is the keyring of this machine: Keychain, the Credential Manager, or the Secret Service that the session's D-Bus
+// leads to.
+type System struct{}
+
+const service = "rye"
+
+// Get implements Keyring.
+func (System) Get(name string) (string, error) {
+	v, err := keyring.Get(service, name)
+	return v, inWords(err)
+}
+
+// Set implements Keyring.
+func (System) Set(name, value string) error { return inWords(keyring.Set(service, name, value)) }
+
+// Delete implements Keyring.
+func (System) Delete(name string) error { return inWords(keyring.Delete(service, name)) }
+
+func inWords(err error) error {
+	switch {
+	case errors.Is(err, keyring.ErrNotFound):
+		return ErrNotFound
+	case errors.Is(err, keyring.ErrUnsupportedPlatform), errors.Is(err, keyring.ErrSetDataTooBig), nobodyThere(err):
+		return fmt.Errorf("%w: %w", ErrNoKeyring, err)
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/zalando/go-keyring"
+)
+
+// TestKeyring goes through the library's own keyring in memory. The real one is another test's.
+func TestKeyring(t *testing.T) {
+	keyring.MockInit()
+	s := newStore(t)
+	s.Keyring = System{}
+	s.must(t, "name", "the value")
+	if v, err := keyring.Get("rye", "name"); v != "the value" || err != nil {
+		t.Error(v, err)
+	}
+	s.want(t, "name", "the value", "")
+	d, err := s.read()
+	if err != nil || !d.secrets[0].Keyring || d.secrets[0].value != "" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	// Where it is gone from there, it isn't set; without a keyring nobody knows.
+	if err := keyring.Delete("rye", "name"); err != nil {
+		t.Fatal(err)
+	}
+	s.want(t, "name", "", `the secret "name" isn't set`)
+	s.Keyring = nil
+	s.want(t, "name", "", `the keyring doesn't do what it is asked for the secret "name": there is no keyring`)
+	s.Keyring = System{}
+	if err := s.Remove(t.Context(), "name"); err != nil {
+		t.Error(err)
+	}
+	// From the keyring to the file: nothing stays there.
+	s.must(t, "name", "the value")
+	if e, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "in the file", true); e.Keyring || err != nil {
+		t.Error(e, err)
+	}
+	if v, err := keyring.Get("rye", "name"); !errors.Is(err, keyring.ErrNotFound) {
+		t.Error(v, err)
+	}
+	s.want(t, "name", "in the file", "")
+	s.must(t, "name", "and back")
+	if err := s.Remove(t.Context(), "name"); err != nil {
+		t.Error(err)
+	}
+	if v, err := keyring.Get("rye", "name"); !errors.Is(err, keyring.ErrNotFound) {
+		t.Error(v, err)
+	}
+	if _, err := keyring.Get("rye", "never"); inWords(err) != ErrNotFound {
+		t.Error(err)
+	}
+}
+
+// TestNoKeyring: without one, or with one that can't take it, there is the file; one that says no is an error.
+func TestNoKeyring(t *testing.T) {
+	s := newStore(t)
+	s.Keyring = System{}
+	for _, err := range []error{keyring.ErrUnsupportedPlatform, fmt.Errorf("x: %w", keyring.ErrSetDataTooBig)} {
+		keyring.MockInitWithError(err)
+		s.must(t, "name", "the value")
+		s.want(t, "name", "the value", "")
+	}
+	keyring.MockInitWithError(errors.New("dismissed"))
+	var e *KeyringError
+	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); !errors.As(err, &e) || e.Name != "name" || !strings.Contains(err.Error(), "dismissed") {
+		t.Error(err)
+	}
+	s.want(t, "name", "the value", "")
+	keyring.MockInit()
+	s.must(t, "kept", "the value")
+	keyring.MockInitWithError(errors.New("dismissed"))
+	s.want(t, "kept", "", "the keyring doesn't do what it is asked")
+	if err := s.Remove(t.Context(), "kept"); !errors.As(err, &e) {
+		t.Error(err)
+	}
+	if _, err := s.Set(t.Context(), Secret{Name: "kept", From: "x"}, "new value", true); !errors.As(err, &e) {
+		t.Error(err)
+	}
+}
+
+// A sleeper is a keyring that somebody would have to open.
+type sleeper struct{ System }
+
+func (sleeper) Get(string) (string, error) { select {} }
+
+// TestAsleep: nobody waits longer than they may, or want to.
+func TestAsleep(t *testing.T) {
+	keyring.MockInit()
+	s := newStore(t)
+	s.Keyring = sleeper{}
+	s.must(t, "name", "the value")
+	s.Wait = 10 * time.Millisecond
+	s.want(t, "name", "", `the keyring doesn't do what it is asked for the secret "name": nothing for 10ms`)
+}
