@@ -22,6 +22,7 @@
 //	            never part of a program
 //	programs    that will be started, with their digests. With toolchain: enforce each has to be the one that the lock
 //	            pins, is opened, hashed through what was opened, and that is what starts
+//	secrets     that it was granted are fetched, and taken out of everything that it says from here on
 //	log         the call is written into the audit log. If that can't be done it isn't made
 //	primitive   does the action in the sandbox (package sandbox)
 //	result      is held against the tool's output schema
@@ -46,6 +47,16 @@
 //	files:read:PATH   files:write:PATH   network:HOST   network:*
 //
 // and only take away. A call that a call makes is allowed no more than that one.
+//
+// # Secrets
+//
+// A secret that a tool declares, and that exec.secrets of the policies names for it, is a variable of the process (package
+// secret says of which name), and ${NAME} in the configuration of the chain; not in env_config. It reaches nothing else: a plan
+// shows ${NAME}, and the action that has the value is gone with the call. One that is declared and not granted, not set or
+// expired is an error when the call is run. A call that a call makes gets those that both declare.
+//
+// The values of a call, and of the calls that led to it, are taken out of what the primitive tells the sink, of its result,
+// its errors and the digests in the log and the receipt (package redact). What a tool writes into files is its own affair.
 //
 // # Names in templates
 //

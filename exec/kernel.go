@@ -38,6 +38,8 @@ type Kernel struct {
 	// no program is taken from.
 	Secret, Forbidden []string
 	DotEnv            []env.Variable
+	// Secrets returns the value of a secret, as secret.Store does; nil: there are none.
+	Secrets func(ctx context.Context, name string) (string, error)
 
 	Log     *audit.Log
 	Machine key.Private // signs receipts
@@ -73,6 +75,7 @@ type Caller struct {
 	ID     string
 	Grants Grants
 
+	secrets  []string // values: they stand in nothing that its children say either
 	mu       sync.Mutex
 	children []receipt.Child
 }

@@ -34,8 +34,8 @@ type Plan struct {
 	Grants   Grants
 	Stranger bool // somebody else's, so that the sandbox for strangers holds
 	Dev      bool
-	Config   map[string]any // what the primitive is told
-	Env      []string       // its variables
+	Config   map[string]any // what the primitive is told; where a secret will stand, ${NAME}
+	Env      []string       // its variables, without secrets
 	Keys     []string       // those of them that .env and the chain have set
 	Programs []record.Program
 	Action   primitive.Action
@@ -52,6 +52,7 @@ type Plan struct {
 	scratch   *materialise.Scratch
 	found     []env.Program
 	outputs   []string // of the project, to be made
+	configure func(secrets map[string]string) (map[string]any, error)
 	ran       bool
 }
 
@@ -246,7 +247,16 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 		return &InputError{p.call.Ref, err}
 	}
 	names["params_json"] = string(text)
-	if p.Config, err = p.config(chain, schema, made, names); err != nil {
+	p.configure = func(secrets map[string]string) (map[string]any, error) {
+		vars := maps.Clone(made.Vars)
+		maps.Copy(vars, secrets)
+		return p.config(chain, schema, vars, names)
+	}
+	shown, err := p.placeholders()
+	if err != nil {
+		return err
+	}
+	if p.Config, err = p.configure(shown); err != nil {
 		return err
 	}
 	p.Env, p.Keys = p.inherited(made), made.Keys
@@ -308,7 +318,7 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 }
 
 // config merges what the links say, fills it in, and holds it against what the primitive takes.
-func (p *Plan) config(chain *ai.Chain, schema *params.Schema, made *env.Env, names map[string]string) (map[string]any, error) {
+func (p *Plan) config(chain *ai.Chain, schema *params.Schema, vars, names map[string]string) (map[string]any, error) {
 	var links []template.Link
 	for _, it := range chain.Links {
 		links = append(links, template.Link{Name: it.Ref.String(), Config: it.Model.Tool.Config})
@@ -317,7 +327,7 @@ func (p *Plan) config(chain *ai.Chain, schema *params.Schema, made *env.Env, nam
 	if err != nil {
 		return nil, &ConfigError{p.call.Ref, err}
 	}
-	filled, err := merged.Fill(template.Names{Variables: made.Vars, Kernel: names, Params: p.Params, Declares: schema.Declares})
+	filled, err := merged.Fill(template.Names{Variables: vars, Kernel: names, Params: p.Params, Declares: schema.Declares})
 	if err != nil {
 		return nil, &ConfigError{p.call.Ref, err}
 	}

@@ -54,7 +54,16 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		return nil, errors.New("a plan is run once")
 	}
 	p.ran = true
-	call, err := p.record()
+	vars, values, err := p.secrets(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hide := redact.New(values...)
+	action, err := p.disclosed(vars, hide)
+	if err != nil {
+		return nil, err
+	}
+	call, err := p.record(hide)
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +74,12 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 		return nil, &AuditError{p.call.Ref, err}
 	}
-	self := &Caller{ID: p.id, Grants: p.Grants}
+	self := &Caller{ID: p.id, Grants: p.Grants, secrets: values}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result
 	if err = p.make(); err == nil {
-		did, err = p.primitive.Run(context.WithValue(ctx, callerKey{}, self), &p.Action, to)
+		did, err = p.act(context.WithValue(ctx, callerKey{}, self), action, to, values, hide)
 	}
 	r.Duration = time.Since(began)
 	o := record.Outcome{Duration: r.Duration, Exit: -1}
@@ -82,6 +91,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		if ctx.Err() != nil {
 			r.Status, r.Code = record.Cancelled, "CANCELLED"
 		}
+		err = p.redacted(hide, err)
 	} else {
 		r.Result = *did
 		p.judge(ctx, r)
@@ -96,6 +106,30 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	o.Status, o.Code = r.Status, r.Code
 	// What happened is written down although whoever called may have gone.
 	return r, errors.Join(err, p.prove(context.WithoutCancel(ctx), r, o, call, entry, self))
+}
+
+// act has the primitive do the action. What it says and gives is without secrets.
+func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, values []string, hide *redact.Redactor) (*primitive.Result, error) {
+	if len(values) == 0 {
+		return p.primitive.Run(ctx, a, to)
+	}
+	var over *veil
+	if to != nil {
+		over = newVeil(hide, to)
+		to = over
+	}
+	did, err := p.primitive.Run(ctx, a, to)
+	if did == nil {
+		return nil, err
+	}
+	r := *did
+	r.Value, r.Failure = hide.Result(r.Value), hide.Text(r.Failure)
+	if over != nil {
+		if lost := over.flush(); lost != nil && r.Ended == "" {
+			r.Failed, r.Ended, r.Failure = true, "cancelled", "what it writes can't be passed on: "+lost.Error()
+		}
+	}
+	return &r, err
 }
 
 // judge says whether the call was a success.
@@ -146,7 +180,7 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.
 }
 
 // record says what is known of the call.
-func (p *Plan) record() (record.Call, error) {
+func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	c := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
@@ -180,7 +214,7 @@ func (p *Plan) record() (record.Call, error) {
 	if c.Grants, err = p.Grants.hash(p); err != nil {
 		return c, err
 	}
-	if c.Params, err = redact.New().Digest(p.Params); err != nil {
+	if c.Params, err = hide.Digest(p.Params); err != nil {
 		return c, &InputError{p.call.Ref, err}
 	}
 	return c, nil
