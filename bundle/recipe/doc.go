@@ -20,6 +20,12 @@
 //	  ".ai/tools/acme/testdata/key.pem": made for the tests, opens nothing
 //	requires:
 //	  acme/base: "^2.0.0"
+//	build:
+//	  app:
+//	    tool: "tool:acme/minify"
+//	    inputs: ["src/**/*.js"]
+//	    outputs: [dist/app.js]
+//	    params: {level: "3"}
 //
 // It is YAML read strictly, as package yamltree says; an *yamltree.Error has the line and the column. Only id and
 // version must be there.
@@ -35,6 +41,7 @@
 //	executable    which files may be executed, where the file system doesn't know
 //	allow-secret  in which files something that looks like a secret may be, and why
 //	requires      bundles that this one uses, with a range of versions (package semver)
+//	build         steps that make files of files
 //
 // # Globs
 //
@@ -47,4 +54,17 @@
 //
 // Some of what is in .ai is never bundled, and a glob that can only mean it is refused: bundles, vendor, threads,
 // outputs, keys, policy.yaml, and what other directories there are that hold no items (see Never).
+//
+// # Steps
+//
+// A step has a name and
+//
+//	tool      the ref of a tool that is pure
+//	inputs    globs of files of the project and of what other steps make: all that the tool sees
+//	outputs   paths of what it makes, files or directories
+//	params    parameters of the tool, as texts
+//
+// Only outputs must be there, and the tool. A step whose inputs cover an output of another, or something in it, is made after that one.
+// Refused are circles, a step that covers its own outputs, an output that is another one or in it, in .ai, or what
+// rye goes by. A file below an output is never a source. Whatever a step makes belongs to the bundle unless exclude says otherwise.
 package recipe

@@ -33,6 +33,7 @@ type Recipe struct {
 	Executable           []Glob
 	AllowSecret          []Allowed
 	Requires             []manifest.Require // in the order of the file
+	Build                []Step             // in the order of the file
 }
 
 // An Allowed says in which files something that looks like a secret may be.
@@ -49,7 +50,8 @@ type Pattern struct {
 }
 
 // order is the order of the fields.
-var order = []string{"id", "version", "description", "license", "entrypoint", "expires", "include", "exclude", "assets", "executable", "allow-secret", "requires"}
+var order = []string{"id", "version", "description", "license", "entrypoint", "expires", "include", "exclude", "assets", "executable", "allow-secret", "requires",
+	"build"}
 
 //go:embed schema.json
 var schema string
@@ -111,7 +113,7 @@ func (r *Recipe) read(root *yamltree.Node) error {
 	if err := root.Fields(order...); err != nil {
 		return err
 	}
-	for _, read := range []func(*yamltree.Node) error{r.readHead, r.readText, r.readFiles, r.readSecrets, r.readRequires} {
+	for _, read := range []func(*yamltree.Node) error{r.readHead, r.readText, r.readFiles, r.readSecrets, r.readRequires, r.readBuild} {
 		if err := read(root); err != nil {
 			return err
 		}

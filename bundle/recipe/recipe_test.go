@@ -26,6 +26,12 @@ executable: [".ai/tools/acme/**/*.sh"]
 allow-secret:
   ".ai/tools/acme/testdata/key.pem": made for the tests, opens nothing
 requires: {acme/base: "^2.0.0"}
+build:
+  pack:
+    tool: "tool:acme/pack"
+    inputs: ["dist/**/*.js", LICENSE]
+    outputs: [app.pack]
+  minify: {tool: "tool:acme/minify", inputs: ["src/**/*.js"], outputs: [dist/min, dist/map.json], params: {level: "3", safe: yes}}
 `
 
 func TestParse(t *testing.T) {
@@ -203,6 +209,8 @@ assets: ["docs/**"]
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte("id: a\nversion: 1.0.0\nassets: [\"**/*.*.x\"]\n"))
+	f.Add([]byte("id: a\nversion: 1.0.0\nbuild:\n  a: {tool: \"tool:x\", inputs: [b], outputs: [a]}\n  b: {tool: \"tool:x\", inputs: [a], outputs: [b]}\n"))
+	f.Add([]byte("id: a\nversion: 1.0.0\nbuild: {a: {tool: \"tool:x\", inputs: [\"**\"], outputs: [A/b, a/B]}}\n"))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		r, err := Parse(file)
 		if err != nil {

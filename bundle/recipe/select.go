@@ -14,7 +14,7 @@ func (r *Recipe) Includes(file string) bool {
 		return false
 	}
 	if !inAI(file) {
-		return matchAny(r.Assets, file)
+		return matchAny(r.Assets, file) || r.Makes(file)
 	}
 	dir, rest, ok := strings.Cut(file[len(".ai/"):], "/")
 	if !ok || Never(dir) {
@@ -54,7 +54,10 @@ func (r *Recipe) Allows(file string) string {
 
 // Below reports whether something below a directory outside of .ai may belong to the bundle.
 func (r *Recipe) Below(dir string) bool {
-	return slices.ContainsFunc(r.Assets, func(g Glob) bool { return g.Below(dir) })
+	return slices.ContainsFunc(r.Assets, func(g Glob) bool { return g.Below(dir) }) ||
+		slices.ContainsFunc(r.Build, func(s Step) bool {
+			return slices.ContainsFunc(s.Outputs, func(out string) bool { return within(out, dir) || within(dir, out) })
+		})
 }
 
 func matchAny(globs []Glob, file string) bool {

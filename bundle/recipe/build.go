@@ -1,0 +1,212 @@
+package recipe
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// A Step makes files of files with a tool.
+type Step struct {
+	Name    string
+	Tool    model.Ref
+	Inputs  []Glob   // of files of the project and of what other steps make
+	Outputs []string // files and directories that it makes, sorted
+	Params  []Param  // in the order of the file
+	Needs   []string // the steps whose outputs are among its inputs, sorted
+}
+
+// A Param is a parameter of a step. Its text is read as the tool's schema has it.
+type Param struct{ Name, Text string }
+
+// Takes reports whether a file is an input of a step.
+func (s *Step) Takes(file string) bool { return matchAny(s.Inputs, file) }
+
+// Makes reports whether a path is an output of a step, or in one.
+func (s *Step) Makes(file string) bool {
+	return slices.ContainsFunc(s.Outputs, func(out string) bool { return within(file, out) })
+}
+
+func within(file, dir string) bool { return file == dir || strings.HasPrefix(file, dir+"/") }
+
+// Step returns the step of a name, or nil.
+func (r *Recipe) Step(name string) *Step {
+	for i := range r.Build {
+		if r.Build[i].Name == name {
+			return &r.Build[i]
+		}
+	}
+	return nil
+}
+
+// Makes reports whether a path is an output of one of the steps, or in one.
+func (r *Recipe) Makes(file string) bool {
+	return slices.ContainsFunc(r.Build, func(s Step) bool { return s.Makes(file) })
+}
+
+func (r *Recipe) readBuild(root *yamltree.Node) error {
+	list := root.Get("build")
+	if list == nil {
+		return nil
+	}
+	if list.Shape != yamltree.Mapping {
+		return list.Errorf("expected entries under %q", list.Key)
+	}
+	if len(list.Kids) > maxEntries {
+		return list.Errorf("%q has more than %d entries", list.Key, maxEntries)
+	}
+	for _, n := range list.Kids {
+		s, err := readStep(n)
+		if err != nil {
+			return err
+		}
+		r.Build = append(r.Build, s)
+	}
+	if err := r.apart(list.Kids); err != nil {
+		return err
+	}
+	return r.order(list.Kids)
+}
+
+func readStep(n *yamltree.Node) (s Step, err error) {
+	s.Name = n.Key
+	if err := n.CheckWord(n.Key, "the name of a step"); err != nil {
+		return s, err
+	}
+	if n.Shape != yamltree.Mapping {
+		return s, n.Errorf("expected tool, inputs, outputs and params in %q", n.Key)
+	}
+	if err := n.Fields("tool", "inputs", "outputs", "params"); err != nil {
+		return s, err
+	}
+	tool, err := n.Need("tool")
+	if err != nil {
+		return s, err
+	}
+	if s.Tool, err = model.ParseRef(tool); err == nil && s.Tool.Kind != "tool" {
+		err = fmt.Errorf("%q is no tool", s.Tool)
+	}
+	if err != nil {
+		return s, n.Get("tool").Errorf("%v", err)
+	}
+	err = eachText(n, "inputs", func(n *yamltree.Node, text string) error {
+		g, err := ParseGlob(text)
+		if first, _, _ := strings.Cut(strings.TrimPrefix(text, ".ai/"), "/"); err == nil && inAI(text) && Never(first) {
+			err = fmt.Errorf("%+q is no source: it never belongs to a bundle", ".ai/"+first)
+		}
+		if err != nil {
+			return n.Errorf("%v", err)
+		}
+		s.Inputs = append(s.Inputs, g)
+		return nil
+	})
+	if err != nil {
+		return s, err
+	}
+	err = eachText(n, "outputs", func(n *yamltree.Node, text string) error {
+		if err := checkOutput(text); err != nil {
+			return n.Errorf("%v", err)
+		}
+		s.Outputs = append(s.Outputs, text)
+		return nil
+	})
+	if err == nil && len(s.Outputs) == 0 {
+		err = n.Errorf("the step %q has no \"outputs\": what it makes", s.Name)
+	}
+	if err != nil {
+		return s, err
+	}
+	slices.Sort(s.Outputs)
+	return s, s.readParams(n)
+}
+
+func (s *Step) readParams(n *yamltree.Node) error {
+	return eachEntry(n, "params", "a text", func(n *yamltree.Node) error {
+		s.Params = append(s.Params, Param{n.Key, n.Text})
+		return nil
+	})
+}
+
+// checkOutput says why nothing is made at a path; nil if something may be.
+func checkOutput(path string) error {
+	if err := portable.Check(path); err != nil {
+		return err
+	}
+	switch first, _, _ := strings.Cut(portable.Fold(path), "/"); first {
+	case ".ai", File, "rye.yaml", "rye.lock":
+		return fmt.Errorf("%+q is nothing that a step makes: what rye goes by is signed, or written by people", clip(path))
+	}
+	return nil
+}
+
+// apart refuses outputs of which one is, or is in, another.
+func (r *Recipe) apart(nodes []*yamltree.Node) error {
+	type output struct {
+		folded, step string
+		line         int
+	}
+	var all []output
+	for i := range r.Build {
+		for _, n := range nodes[i].Get("outputs").Kids {
+			all = append(all, output{portable.Fold(n.Text), r.Build[i].Name, i})
+			for _, o := range all[:len(all)-1] {
+				if mine := all[len(all)-1].folded; within(mine, o.folded) || within(o.folded, mine) {
+					return n.Errorf("%+q is made by the step %q already, or holds or is in what that makes", clip(n.Text), o.step)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// order finds which steps need which, and refuses those that need themselves.
+func (r *Recipe) order(nodes []*yamltree.Node) error {
+	for i := range r.Build {
+		s := &r.Build[i]
+		for j, g := range s.Inputs {
+			for _, other := range r.Build {
+				takes := func(out string) bool { return g.Match(out) || g.Below(out) }
+				switch {
+				case !slices.ContainsFunc(other.Outputs, takes):
+				case other.Name == s.Name:
+					return nodes[i].Get("inputs").Kids[j].Errorf("%+q covers what the step %q itself makes", clip(g.String()), s.Name)
+				case !slices.Contains(s.Needs, other.Name):
+					s.Needs = append(s.Needs, other.Name)
+				}
+			}
+		}
+		slices.Sort(s.Needs)
+	}
+	// Whoever is left when those that need none of the rest are taken away, again and again, is in a circle or behind one.
+	done := map[string]bool{}
+	for len(done) < len(r.Build) {
+		before := len(done)
+		for i := range r.Build {
+			if s := &r.Build[i]; !slices.ContainsFunc(s.Needs, func(n string) bool { return !done[n] }) {
+				done[s.Name] = true
+			}
+		}
+		if len(done) == before {
+			return r.circle(nodes, done)
+		}
+	}
+	return nil
+}
+
+// circle names the steps of one circle.
+func (r *Recipe) circle(nodes []*yamltree.Node, done map[string]bool) error {
+	var way []string
+	next := r.Build[slices.IndexFunc(r.Build, func(s Step) bool { return !done[s.Name] })].Name
+	for !slices.Contains(way, next) {
+		way = append(way, next)
+		needs := r.Step(next).Needs
+		next = needs[slices.IndexFunc(needs, func(n string) bool { return !done[n] })]
+	}
+	way = append(way[slices.Index(way, next):], next)
+	i := slices.IndexFunc(r.Build, func(s Step) bool { return s.Name == next })
+	return nodes[i].Errorf("the steps need each other: %s", strings.Join(way, " needs "))
+}
