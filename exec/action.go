@@ -191,7 +191,10 @@ func (p *Plan) action() error {
 		}
 		spec.Read, spec.Write = append(spec.Read, read...), append(spec.Write, write...)
 	}
-	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, p.scratch.Home
+	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
+	if p.Work != "" {
+		p.Action.Sandbox.Write = append(p.Action.Sandbox.Write, p.Work)
+	}
 	return nil
 }
 

@@ -24,6 +24,13 @@ func (e *LoneError) Error() string {
 	return fmt.Sprintf("%q is a primitive: it does what a tool says, and is none itself", e.Ref)
 }
 
+// A PureError says that a tool whose result may depend on anything is to make something that depends on its inputs alone.
+type PureError struct{ Ref model.Ref }
+
+func (e *PureError) Error() string {
+	return fmt.Sprintf("%q isn't pure, and what a build makes depends on nothing but its inputs", e.Ref)
+}
+
 // An UnlistedError says that nobody vouches for other files of a tool.
 type UnlistedError struct {
 	Ref   model.Ref

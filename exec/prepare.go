@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -39,7 +40,8 @@ type Plan struct {
 	Keys     []string       // those of them that .env and the chain have set
 	Programs []record.Program
 	Action   primitive.Action
-	Damage   error // what was wrong with the copy of the files that was there, and has been replaced
+	Work     string // of a step of a build: the directory that it works in, empty yet, and gone with the plan
+	Damage   error  // what was wrong with the copy of the files that was there, and has been replaced
 
 	kernel    *Kernel
 	call      *Call
@@ -84,6 +86,9 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if len(chain.Links) == 1 {
 		return nil, &LoneError{c.Ref}
 	}
+	if c.Build && !p.tool.Pure {
+		return nil, &PureError{c.Ref}
+	}
 	from := &files{at: map[cas.Digest]source{}}
 	others := p.Stranger // somebody else's, apart from the tool that the caller means to run as it is
 	for _, it := range chain.Links {
@@ -100,6 +105,9 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	}
 	if p.Grants, err = k.allowed(p.tool, c.Ref, others, parent); err != nil {
 		return nil, err
+	}
+	if c.Build {
+		p.Grants = None()
 	}
 	schema, err := Input(p.tool)
 	if err != nil {
@@ -120,6 +128,12 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	p.Damage = p.copied.Damage
 	if p.scratch, err = k.Copies.Scratch(ctx); err != nil {
 		return nil, err
+	}
+	if c.Build {
+		p.Work = filepath.Join(p.scratch.Dir, "work")
+		if err = os.Mkdir(p.Work, 0o700); err != nil {
+			return nil, err
+		}
 	}
 	if err = p.fill(ctx, b, chain, schema); err != nil {
 		return nil, err
@@ -233,10 +247,10 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if err != nil {
 		return err
 	}
-	request := env.Request{
+	request := p.alone(env.Request{
 		Host: p.kernel.Host, Links: links, Project: p.kernel.Project, Home: p.scratch.Home, Temp: p.scratch.Temp,
 		Forbidden: p.kernel.Forbidden, Names: names, DotEnv: p.kernel.DotEnv,
-	}
+	})
 	made, err := env.Resolve(ctx, request)
 	if err != nil {
 		return err
@@ -259,7 +273,7 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if p.Config, err = p.configure(shown); err != nil {
 		return err
 	}
-	p.Env, p.Keys = p.inherited(made), made.Keys
+	p.Env, p.Keys = p.fixed(p.inherited(made), made.Keys), made.Keys
 	if err := p.programs(request, made, b); err != nil {
 		return err
 	}
@@ -282,9 +296,9 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 	}
 	names := map[string]string{
 		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
-		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.kernel.Project, p.scratch.Home),
+		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.Work, p.kernel.Project, p.scratch.Home),
 	}
-	if p.kernel.User != "" {
+	if p.kernel.User != "" && !p.call.Build {
 		names["user_space"] = p.kernel.User
 	}
 	anchor, err := b.Admit.Anchor(ctx, tool)

@@ -1,0 +1,62 @@
+package exec
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/exec/env"
+)
+
+// BuildEnv are the variables that a step of a build has besides those of its chain and its private directories: the same
+// for everybody. SOURCE_DATE_EPOCH is the first second that the archives of PKZIP know.
+func BuildEnv() []string {
+	return []string{"LANG=C.UTF-8", "SOURCE_DATE_EPOCH=315532800", "TZ=UTC"}
+}
+
+// buildPath is the PATH of a step. Programs that the chain names are found by the host's, and are part of the action.
+const buildPath = "/usr/local/bin:/usr/bin:/bin"
+
+// alone takes from a request what a step of a build isn't told of the machine and the project.
+func (p *Plan) alone(q env.Request) env.Request {
+	if !p.call.Build {
+		return q
+	}
+	vars := map[string]string{}
+	for name, v := range q.Host.Vars {
+		if !fromUser(name) {
+			vars[name] = v
+		}
+	}
+	q.Host.Vars, q.DotEnv = vars, nil
+	if q.Project != "" {
+		// Nothing in the project is a program of the machine, and none of it is pinned.
+		q.Forbidden = append(slices.Clone(q.Forbidden), q.Project)
+		q.Project = ""
+	}
+	return q
+}
+
+// fromUser reports whether a variable says how somebody likes it.
+func fromUser(name string) bool {
+	return slices.Contains([]string{"LANG", "LANGUAGE", "TERM", "NO_COLOR", "TZ"}, name) || strings.HasPrefix(name, "LC_")
+}
+
+// fixed adds what is the same for every step of a build to its variables, as far as the chain doesn't say otherwise.
+func (p *Plan) fixed(vars, keys []string) []string {
+	if !p.call.Build {
+		return vars
+	}
+	named := func(list []string, name string) int {
+		return slices.IndexFunc(list, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	}
+	for _, v := range BuildEnv() {
+		if name, _, _ := strings.Cut(v, "="); named(vars, name) < 0 {
+			vars = append(vars, v)
+		}
+	}
+	if i := named(vars, "PATH"); i >= 0 && !slices.Contains(keys, "PATH") && strings.HasPrefix(vars[i], "PATH=/") {
+		vars[i] = "PATH=" + buildPath
+	}
+	slices.Sort(vars)
+	return vars
+}
