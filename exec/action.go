@@ -192,6 +192,7 @@ func (p *Plan) action() error {
 		spec.Read, spec.Write = append(spec.Read, read...), append(spec.Write, write...)
 	}
 	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
+	p.Action.Own, p.Action.Pure = p.copied.Root, p.tool.Pure
 	if p.Work != "" {
 		p.Action.Sandbox.Write = append(p.Action.Sandbox.Write, p.Work)
 	}

@@ -11,7 +11,10 @@ package primitive
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"os"
+	"time"
 
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -33,6 +36,45 @@ type Action struct {
 	Sandbox sandbox.Spec
 	// Programs are those that a Starter has named, found and looked at.
 	Programs map[string]Program
+	// Own is the directory of the chain's own files: they are pinned, and nobody writes there.
+	Own string
+	// Pure says that the tool promises the same value for the same parameters, so what has a clock or chance to offer
+	// doesn't.
+	Pure bool
+}
+
+// Wall is how long the action may take: what is shorter of its limit and of "timeout", in seconds, in its configuration;
+// 0 if neither says.
+func (a *Action) Wall() time.Duration {
+	wall := a.Sandbox.Limits.Wall
+	var seconds float64
+	switch n := a.Config["timeout"].(type) {
+	case float64:
+		seconds = n
+	case int64:
+		seconds = float64(n)
+	default:
+		return wall
+	}
+	// What doesn't fit is longer than anything else that holds.
+	if t := seconds * float64(time.Second); t < math.MaxInt64/2 && (wall == 0 || time.Duration(t) < wall) {
+		return max(time.Duration(t), time.Millisecond)
+	}
+	return wall
+}
+
+// Args are the texts under "args" in its configuration.
+func (a *Action) Args() ([]string, error) {
+	list, _ := a.Config["args"].([]any)
+	args := make([]string, len(list))
+	for i, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("an argument is a text, and %v is none", v)
+		}
+		args[i] = text
+	}
+	return args, nil
 }
 
 // A Program is one that may be started.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/answer"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/proc"
@@ -256,7 +257,7 @@ func TestMuch(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	value, _ := r.Value.(map[string]any)
 	out, _ := value["stdout"].(string)
-	if r.Failed || to.bytes != [2]int64{1 << 30, 1 << 10} || len(out) != subprocess.MaxText || !reflect.DeepEqual(value["truncated"], []any{"stdout"}) {
+	if r.Failed || to.bytes != [2]int64{1 << 30, 1 << 10} || len(out) != answer.MaxText || !reflect.DeepEqual(value["truncated"], []any{"stdout"}) {
 		t.Errorf("failed %v, ended %q, the sink got %d bytes, %d are kept, truncated: %v", r.Failed, r.Ended, to.bytes, len(out), value["truncated"])
 	}
 	if made := after.TotalAlloc - before.TotalAlloc; made > 128<<20 {
@@ -280,7 +281,7 @@ func TestTooMuch(t *testing.T) {
 // A value that is larger than MaxValue is a text.
 func TestLargeValue(t *testing.T) {
 	for extra, want := range map[int]string{0: "string", 1: "map[string]interface {}"} {
-		a := saying(t, script{Out: []byte(`"` + strings.Repeat("v", subprocess.MaxValue-2+extra) + `"`)})
+		a := saying(t, script{Out: []byte(`"` + strings.Repeat("v", answer.MaxValue-2+extra) + `"`)})
 		a.Sandbox.Limits.Output = 1 << 30
 		if r := run(t, a, nil); fmt.Sprintf("%T", r.Value) != want || r.Failed {
 			t.Errorf("%d bytes more than MaxValue: a %T; want %s", extra, r.Value, want)
