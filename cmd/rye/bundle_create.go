@@ -203,6 +203,9 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 // make makes the bundle.
 func (m *making) make(ctx context.Context) (answer, error) {
 	a, c := m.app, m.run
+	if err := m.current(ctx); err != nil {
+		return nil, err
+	}
 	below, err := m.found.below(ctx, m.recipe.Requires)
 	if err != nil {
 		return nil, err

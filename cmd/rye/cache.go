@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/materialise"
 )
 
@@ -83,6 +84,9 @@ func rebuildables() []rebuildable {
 			},
 			removeAll},
 		{"bundles", "which bundles were checked when they were made, and what of", (*app).bundleMemories, memorySize, removeAll},
+		{"build", "what steps of builds have made of what", (*app).buildCachePath, buildCacheSize, func(_ context.Context, path string) error {
+			return build.OpenCache(path, nil).Clear()
+		}},
 		{"exec", "the files that tools run from, verified before each run", (*app).copies, copiesSize, clearCopies},
 	}
 }

@@ -92,6 +92,7 @@ func commands() []command {
 		fetchCommand(),
 		restoreCommand(),
 		execCommand(),
+		buildCommand(),
 		auditGroup(),
 		auditListCommand(),
 		auditShowCommand(),

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -41,7 +42,7 @@ func probed(what string, args []string) error {
 		return ""
 	}
 	switch what {
-	case "say": // everything it was given, as JSON
+	case "say", "seen": // everything it was given, as JSON; FILE to write it to
 		in, err := io.ReadAll(os.Stdin)
 		if err != nil {
 			return err
@@ -55,7 +56,12 @@ func probed(what string, args []string) error {
 			name, value, _ := strings.Cut(v, "=")
 			env[name] = value
 		}
-		return json.NewEncoder(os.Stdout).Encode(map[string]any{"args": args, "stdin": string(in), "dir": dir, "env": env})
+		seen := map[string]any{"args": args, "stdin": string(in), "dir": dir, "env": env}
+		if what == "seen" {
+			b, err := json.Marshal(seen)
+			return errors.Join(err, os.WriteFile(arg(0), b, 0o666))
+		}
+		return json.NewEncoder(os.Stdout).Encode(seen)
 	case "print": // texts with \xNN and the like
 		for _, a := range args {
 			text, err := strconv.Unquote(`"` + a + `"`)
@@ -83,6 +89,34 @@ func probed(what string, args []string) error {
 		return err
 	case "write": // FILE TEXT
 		return os.WriteFile(arg(0), []byte(arg(1)), 0o600)
+	case "concat": // OUT FILE…: all of them, in a directory all that are in it, each after its name and age
+		var out bytes.Buffer
+		for _, at := range args[1:] {
+			err := filepath.WalkDir(at, func(path string, d os.DirEntry, err error) error {
+				if err != nil || d.IsDir() {
+					return err
+				}
+				info, err := d.Info()
+				if err != nil {
+					return err
+				}
+				b, err := os.ReadFile(path)
+				fmt.Fprintf(&out, "%s %d\n%s", path, info.ModTime().Unix(), b)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return errors.Join(os.MkdirAll(filepath.Dir(arg(0)), 0o777), os.WriteFile(arg(0), out.Bytes(), 0o666))
+	case "clock": // FILE: what time it is
+		return os.WriteFile(arg(0), []byte(time.Now().String()), 0o666)
+	case "link": // TARGET LINK
+		return os.Symlink(arg(0), arg(1))
+	case "mkdir":
+		return os.MkdirAll(arg(0), 0o777)
+	case "script": // FILE, which may be executed
+		return errors.Join(os.MkdirAll(filepath.Dir(arg(0)), 0o777), os.WriteFile(arg(0), []byte("#!/bin/sh\n"), 0o777))
 	case "dial":
 		c, err := net.DialTimeout("tcp", arg(0), 5*time.Second)
 		if err == nil {

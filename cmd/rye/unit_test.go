@@ -372,7 +372,7 @@ func TestSchemas(t *testing.T) {
 	for path, args := range auditWords(t, home) {
 		words[path] = args
 	}
-	words["exec"] = execWords(t)
+	words["exec"], words["build"] = execWords(t), buildWords(t, home)
 	all := commands()
 	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
 	for _, c := range all {

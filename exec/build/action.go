@@ -1,0 +1,85 @@
+package build
+
+import (
+	"cmp"
+	"encoding/json"
+	"runtime"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// MediaType is the type of an action.
+const MediaType = "application/vnd.rye.action.v2"
+
+// An Action is all that a result depends on.
+type Action struct {
+	Chain     []Link         `json:"chain"`
+	Env       []string       `json:"env"`
+	Grants    cas.Digest     `json:"grants"`
+	Inputs    cas.Digest     `json:"inputs"`
+	MediaType string         `json:"media_type"`
+	Outputs   []string       `json:"outputs"`
+	Params    map[string]any `json:"params"`
+	Platform  string         `json:"platform"`
+	Toolchain []Program      `json:"toolchain"`
+}
+
+// A Link is one item of a chain.
+type Link struct {
+	Digest cas.Digest `json:"digest"`
+	Ref    string     `json:"ref"`
+	Tree   cas.Digest `json:"tree,omitzero"`
+}
+
+// A Program is one that is started.
+type Program struct {
+	Digest  cas.Digest `json:"digest"`
+	Name    string     `json:"name"`
+	Version string     `json:"version,omitempty"`
+}
+
+// ActionOf returns the action of a call that was prepared.
+func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
+	a := &Action{
+		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs,
+		Params: p.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
+	}
+	if a.Params == nil {
+		a.Params = map[string]any{}
+	}
+	for _, l := range p.Chain {
+		a.Chain = append(a.Chain, Link{l.Item.Raw, l.Item.Ref.String(), l.Tree})
+	}
+	for _, q := range p.Programs {
+		a.Toolchain = append(a.Toolchain, Program{q.Digest, q.Name, q.Version})
+	}
+	slices.SortFunc(a.Toolchain, func(a, b Program) int { return cmp.Or(cmp.Compare(a.Name, b.Name), a.Digest.Compare(b.Digest)) })
+	a.Toolchain = slices.Compact(a.Toolchain)
+	var err error
+	a.Grants, err = p.Chain[0].Item.Model.Grants().Hash()
+	return a, err
+}
+
+// Append appends the record to dst.
+func (a *Action) Append(dst []byte) ([]byte, error) {
+	b, err := json.Marshal(a)
+	if err != nil {
+		return nil, err
+	}
+	return jcs.Canonical(dst, b)
+}
+
+// parseAction reads what Append wrote; nil if it is something else.
+func parseAction(b []byte) *Action {
+	a := new(Action)
+	if err := json.Unmarshal(b, a); err != nil {
+		return nil
+	}
+	if again, err := a.Append(nil); err != nil || string(again) != string(b) {
+		return nil
+	}
+	return a
+}

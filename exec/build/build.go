@@ -1,0 +1,486 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/exec"
+)
+
+// Options say what is built, and how.
+type Options struct {
+	Dir    string // of the project
+	Recipe *recipe.Recipe
+	Steps  []string // and those that they need; none: all
+	Store  Store
+	Stat   *statcache.Cache // remembers digests of files; nil: all are read
+	Cache  *Cache
+	// Prepare decides everything about the call of a step. Whoever gets a plan closes it.
+	Prepare func(ctx context.Context, s *recipe.Step) (*exec.Plan, error)
+	Runner  Runner
+	Jobs    int // how many steps run at one time, at least 1
+
+	Check     bool // run each step twice, whatever is remembered, and compare
+	KeepGoing bool // make what can be made after a step has failed
+	DryRun    bool // find out what would be done, and do nothing
+	// Told is told of each step when it is over, one at a time; nil: nobody is.
+	Told func(*Report)
+}
+
+// A State is what became of a step.
+type State string
+
+// The states.
+const (
+	Unchanged State = "unchanged" // what it makes is there
+	Cached    State = "cached"    // it was made before, and put in its place
+	Ran       State = "ran"
+	Failed    State = "failed"
+	Skipped   State = "skipped" // something that it needs isn't there
+	Stale     State = "stale"   // with DryRun: it would run, or put what was made before in its place
+)
+
+// A Report says what became of a step.
+type Report struct {
+	Step     string
+	State    State
+	Action   cas.Digest // zero where it isn't known
+	Outputs  cas.Digest // the tree of what it makes; zero where there is none
+	Why      []string   // what changed since its result was put here last; of what is skipped, because of which step
+	Note     string     // why a result that is remembered was not taken; "" where none was or it was
+	Err      error      // with Failed
+	Duration time.Duration
+}
+
+// A Result is what became of all.
+type Result struct {
+	Steps []*Report // in the order of the file
+	Files int64     // of the project that were looked at
+	Read  int64     // those of them that were read
+}
+
+// OK reports whether everything that was asked for is there.
+func (r *Result) OK() bool {
+	return !slices.ContainsFunc(r.Steps, func(s *Report) bool { return s.State == Failed || s.State == Skipped || s.State == Stale })
+}
+
+// A StepError says that there is no step of a name.
+type StepError struct {
+	Step  string
+	Known []string
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("%q is no step of %s", e.Step, recipe.File) }
+
+// An InputError says that what a step is to take isn't there.
+type InputError struct{ Step, Glob string }
+
+func (e *InputError) Error() string {
+	return fmt.Sprintf("the step %q takes %q, and there is no such file", e.Step, e.Glob)
+}
+
+// A DifferError says that a tool makes something else each time, though it says that it is pure.
+type DifferError struct {
+	Step  string
+	Tool  string
+	Files []string // which, and how
+}
+
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("%q isn't pure: the step %q made something else the second time", e.Tool, e.Step)
+}
+
+// Build makes what has to be made again. What became of each step is in the result, also that one failed; an error is
+// about all of it.
+func Build(ctx context.Context, o Options) (*Result, error) {
+	b := &build{Options: o, result: &Result{}, done: map[string]*step{}, slots: make(chan struct{}, max(o.Jobs, 1))}
+	if err := b.choose(); err != nil {
+		return nil, err
+	}
+	if err := b.scan(ctx); err != nil {
+		return nil, err
+	}
+	var wait sync.WaitGroup
+	for _, s := range b.steps {
+		wait.Go(func() {
+			defer close(s.over)
+			b.step(ctx, s)
+		})
+	}
+	wait.Wait()
+	for _, s := range b.steps {
+		b.result.Steps = append(b.result.Steps, s.report)
+	}
+	if ctx.Err() != nil {
+		return b.result, context.Cause(ctx)
+	}
+	return b.result, nil
+}
+
+// A build is one Build.
+type build struct {
+	Options
+	result  *Result
+	steps   []*step
+	done    map[string]*step // by name
+	slots   chan struct{}
+	sources Files
+	found   Files // what is in the project where steps put their outputs
+
+	mu     sync.Mutex
+	failed string // the first step that did
+}
+
+// A step is one of those to be done.
+type step struct {
+	*recipe.Step
+	report *Report
+	over   chan struct{} // closed when report and made are there
+	made   Files
+}
+
+// choose finds the steps that are asked for, and what they need.
+func (b *build) choose() error {
+	want := map[string]bool{}
+	var add func(name string)
+	add = func(name string) {
+		if !want[name] {
+			want[name] = true
+			for _, need := range b.Recipe.Step(name).Needs {
+				add(need)
+			}
+		}
+	}
+	for _, name := range b.Steps {
+		if b.Recipe.Step(name) == nil {
+			e := &StepError{Step: name}
+			for i := range b.Recipe.Build {
+				e.Known = append(e.Known, b.Recipe.Build[i].Name)
+			}
+			return e
+		}
+		add(name)
+	}
+	for i := range b.Recipe.Build {
+		s := &b.Recipe.Build[i]
+		if len(b.Steps) > 0 && !want[s.Name] {
+			continue
+		}
+		b.steps = append(b.steps, &step{Step: s, report: &Report{Step: s.Name}, over: make(chan struct{})})
+		b.done[s.Name] = b.steps[len(b.steps)-1]
+	}
+	return nil
+}
+
+// scan puts what steps take into the store, and looks at what is where they put what they make.
+func (b *build) scan(ctx context.Context) error {
+	b.sources, b.found = Files{}, Files{}
+	batch, err := b.Store.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	var mu sync.Mutex
+	r, err := worktree.Import(ctx, batch, b.Dir, worktree.Options{Cache: b.Stat, Skip: b.skip, File: func(path string, e cas.Entry) {
+		mu.Lock()
+		defer mu.Unlock()
+		if b.Recipe.Makes(path) {
+			b.found[path] = e
+		} else {
+			b.sources[path] = e
+		}
+	}})
+	if err != nil {
+		return err
+	}
+	b.result.Files, b.result.Read = r.Files, r.Read
+	return batch.Commit(ctx)
+}
+
+// skip says what no step takes or makes.
+func (b *build) skip(path string, dir bool) bool {
+	if in, ok := strings.CutPrefix(path, ".ai/"); ok {
+		if first, _, _ := strings.Cut(in, "/"); recipe.Never(first) {
+			return true
+		}
+	}
+	mine := b.Recipe.Makes(path)
+	return !slices.ContainsFunc(b.steps, func(s *step) bool {
+		switch {
+		case mine || dir && slices.ContainsFunc(s.Outputs, func(out string) bool { return within(out, path) }):
+			return s.Makes(path) || dir && !mine
+		case dir:
+			return slices.ContainsFunc(s.Inputs, func(g recipe.Glob) bool { return g.Below(path) })
+		}
+		return s.Takes(path)
+	})
+}
+
+// step does one step when those that it needs are over.
+func (b *build) step(ctx context.Context, s *step) {
+	for _, name := range s.Needs {
+		need := b.done[name]
+		select {
+		case <-need.over:
+		case <-ctx.Done():
+			return
+		}
+		switch need.report.State {
+		case Unchanged, Cached, Ran:
+		case Stale:
+			s.report.State, s.report.Why = Stale, []string{"the step " + name + " would run"}
+			b.tell(s)
+			return
+		default:
+			s.report.State, s.report.Why = Skipped, []string{"the step " + name + " " + string(need.report.State)}
+			b.tell(s)
+			return
+		}
+	}
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+		return
+	}
+	if first := b.first(); first != "" && !b.KeepGoing {
+		s.report.State, s.report.Why = Skipped, []string{"the step " + first + " failed"}
+		b.tell(s)
+		return
+	}
+	begin := time.Now()
+	err := b.do(ctx, s)
+	s.report.Duration = time.Since(begin)
+	if ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		s.report.State, s.report.Err = Failed, err
+	}
+	b.tell(s)
+}
+
+func (b *build) first() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+func (b *build) tell(s *step) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s.report.State == Failed && b.failed == "" {
+		b.failed = s.Name
+	}
+	if b.Told != nil {
+		b.Told(s.report)
+	}
+}
+
+// inputs are the files that a step takes: of the project, and of what it needs.
+func (b *build) inputs(s *step) (Files, error) {
+	in := Files{}
+	for _, g := range s.Inputs {
+		any := false
+		take := func(files Files) {
+			for path, e := range files {
+				if g.Match(path) {
+					in[path], any = e, true
+				}
+			}
+		}
+		take(b.sources)
+		for _, need := range s.Needs {
+			take(b.done[need].made)
+		}
+		if !any {
+			return nil, &InputError{s.Name, g.String()}
+		}
+	}
+	return in, nil
+}
+
+// do finds out whether a step has to run, and has it run.
+func (b *build) do(ctx context.Context, s *step) error {
+	in, err := b.inputs(s)
+	if err != nil {
+		return err
+	}
+	root, err := in.tree(nil)
+	if err != nil {
+		return err
+	}
+	plan, err := b.Prepare(ctx, s.Step)
+	if err != nil {
+		return err
+	}
+	defer func() { plan.Close() }()
+	a, err := ActionOf(plan, root, s.Outputs)
+	if err != nil {
+		return err
+	}
+	record, err := a.Append(nil)
+	if err != nil {
+		return err
+	}
+	s.report.Action = cas.Sum(record)
+	last, lastTree := b.Cache.Last(ctx, b.Dir, s.Name)
+	found := b.found.below(s.Outputs)
+	s.report.Why = changes(ctx, b.Store, last, a, in)
+
+	if !b.Check {
+		if over, err := b.recall(ctx, s, a, found, last != nil, lastTree); over || err != nil {
+			return err
+		}
+	}
+	if b.DryRun {
+		s.report.State = Stale
+		return nil
+	}
+	if err := b.putTrees(ctx, in); err != nil {
+		return err
+	}
+	store := b.Store
+	if s.report.Note != "" {
+		// What is damaged isn't put again: the store has it, by its name. So this result is kept beside it until it is placed.
+		fresh := &beside{Store: b.Store, fresh: &cas.Memory{}}
+		store = fresh
+		defer func() { fresh.copy(ctx, s.report.Outputs) }()
+	}
+	job := &Job{Step: s.Step, Action: a, Plan: plan, Store: store}
+	made, err := b.Runner.Run(ctx, job)
+	if err != nil {
+		return err
+	}
+	if b.Check {
+		if err := b.again(ctx, job, made); err != nil {
+			return err
+		}
+	}
+	s.report.State, s.report.Outputs = Ran, made
+	b.Cache.Keep(ctx, s.report.Action, made)
+	if s.made, err = readFiles(ctx, store, made); err != nil {
+		return err
+	}
+	return b.place(ctx, s, a, store, found, last != nil, lastTree)
+}
+
+// recall takes what is remembered of an action, if that is all there.
+func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, known bool, lastTree cas.Digest) (over bool, err error) {
+	outputs, ok := b.Cache.Result(ctx, s.report.Action)
+	if !ok {
+		return false, nil
+	}
+	s.report.Outputs = outputs
+	if is, err := found.tree(nil); err == nil && is == outputs {
+		s.report.State, s.made = Unchanged, found
+		b.Cache.SetLast(ctx, b.Dir, s.Name, a, outputs)
+		return true, nil
+	}
+	if s.made, err = readFiles(ctx, b.Store, outputs); err == nil && !b.DryRun {
+		err = b.whole(ctx, s.made)
+	}
+	if ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	if err != nil {
+		s.report.Outputs = cas.Digest{}
+		s.report.Note = "what it made before isn't in the store any more, as it was: " + err.Error()
+		return false, nil
+	}
+	if len(s.report.Why) == 0 {
+		s.report.Why = differences("output", s.made, found)
+	}
+	if b.DryRun {
+		s.report.State = Stale
+		return true, nil
+	}
+	s.report.State = Cached
+	return true, b.place(ctx, s, a, b.Store, found, known, lastTree)
+}
+
+// whole reads all files, which compares them with their digests: half a result is none.
+func (b *build) whole(ctx context.Context, files Files) error {
+	for _, e := range files {
+		o, err := b.Store.Get(ctx, e.ID())
+		if err == nil {
+			_, err = io.Copy(io.Discard, o)
+			err = errors.Join(err, o.Close())
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// place puts what a step has made into the project, and remembers that.
+func (b *build) place(ctx context.Context, s *step, a *Action, src cas.Getter, found Files, known bool, lastTree cas.Digest) error {
+	last := Files{}
+	if known {
+		// What isn't in the store any more was not made by anybody, as far as can be said.
+		if f, err := readFiles(ctx, b.Store, lastTree); err == nil {
+			last = f
+		}
+	}
+	gone, err := strays(s.Name, found, s.made, last)
+	if err != nil {
+		return err
+	}
+	if err := place(ctx, b.Dir, src, found, s.made, gone); err != nil {
+		return err
+	}
+	b.Cache.SetLast(ctx, b.Dir, s.Name, a, s.report.Outputs)
+	return nil
+}
+
+// putTrees puts the trees of inputs into the store, whose files are there.
+func (b *build) putTrees(ctx context.Context, in Files) error {
+	batch, err := b.Store.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	_, err = in.tree(func(tree []byte) error {
+		_, err := batch.PutBytes(ctx, cas.TreeKind, tree)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return batch.Commit(ctx)
+}
+
+// again runs a job once more, and compares.
+func (b *build) again(ctx context.Context, j *Job, first cas.Digest) error {
+	plan, err := b.Prepare(ctx, j.Step)
+	if err != nil {
+		return err
+	}
+	defer plan.Close()
+	twice := *j
+	twice.Plan = plan
+	second, err := b.Runner.Run(ctx, &twice)
+	if err != nil || second == first {
+		return err
+	}
+	one, err := readFiles(ctx, j.Store, first)
+	if err != nil {
+		return err
+	}
+	two, err := readFiles(ctx, j.Store, second)
+	if err != nil {
+		return err
+	}
+	return &DifferError{j.Step.Name, j.Step.Tool.String(), differences("output", one, two)}
+}

@@ -1,0 +1,153 @@
+package build
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/sealed"
+)
+
+// format names what is in the file; another format is another file.
+const format = "rye build 1"
+
+const macSize = sha256.Size
+
+// A Cache remembers results. Nothing that befalls its file is an error: at worst nothing is remembered.
+type Cache struct {
+	kept *sealed.Cache
+	key  []byte
+}
+
+// OpenCache returns the cache in a file, whose entries are vouched for by a key (see Key).
+func OpenCache(path string, key []byte) *Cache {
+	return &Cache{kept: sealed.OpenCache(path, format, sealed.CacheOptions{}), key: key}
+}
+
+// Close writes what is new.
+func (c *Cache) Close(ctx context.Context) { c.kept.Close(ctx) }
+
+// Stats tells about the cache as it is on disk.
+func (c *Cache) Stats(ctx context.Context) sealed.CacheStats { return c.kept.Stats(ctx) }
+
+// Clear forgets everything.
+func (c *Cache) Clear() error { return c.kept.Clear() }
+
+func (c *Cache) mac(key, value []byte) []byte {
+	h := hmac.New(sha256.New, c.key)
+	h.Write([]byte{byte(len(key))})
+	h.Write(key)
+	h.Write(value)
+	return h.Sum(nil)
+}
+
+// get returns what this user has put under a key.
+func (c *Cache) get(ctx context.Context, key []byte) []byte {
+	b := c.kept.Get(ctx, key)
+	if len(b) < macSize+cas.Size || !hmac.Equal(b[:macSize], c.mac(key, b[macSize:])) {
+		return nil
+	}
+	return b[macSize:]
+}
+
+func (c *Cache) put(ctx context.Context, key, value []byte) {
+	c.kept.Put(ctx, key, append(c.mac(key, value), value...))
+}
+
+func actionKey(action cas.Digest) []byte { return append([]byte("action"), action[:]...) }
+
+// Result returns the tree of what an action has made.
+func (c *Cache) Result(ctx context.Context, action cas.Digest) (outputs cas.Digest, ok bool) {
+	b := c.get(ctx, actionKey(action))
+	if len(b) != cas.Size {
+		return outputs, false
+	}
+	return cas.Digest(b), true
+}
+
+// Keep remembers what an action has made.
+func (c *Cache) Keep(ctx context.Context, action, outputs cas.Digest) {
+	c.put(ctx, actionKey(action), outputs[:])
+}
+
+func lastKey(project, step string) []byte {
+	d := cas.Sum([]byte(project + "\x00" + step))
+	return append([]byte("last"), d[:]...)
+}
+
+// Last returns the action whose result was put into a project last, and the tree of that; nil if that isn't known.
+func (c *Cache) Last(ctx context.Context, project, step string) (*Action, cas.Digest) {
+	b := c.get(ctx, lastKey(project, step))
+	if b == nil {
+		return nil, cas.Digest{}
+	}
+	return parseAction(b[cas.Size:]), cas.Digest(b[:cas.Size])
+}
+
+// SetLast remembers it, unless that is what is remembered.
+func (c *Cache) SetLast(ctx context.Context, project, step string, a *Action, outputs cas.Digest) {
+	b, err := a.Append(outputs[:])
+	if key := lastKey(project, step); err == nil && string(c.get(ctx, key)) != string(b) {
+		c.put(ctx, key, b)
+	}
+}
+
+// Key returns the key in a file that only its owner may read, and makes it if there is none. A file that is something
+// else, or that others may read, vouches for nothing and is replaced.
+func Key(path string) ([]byte, error) {
+	for range 3 { // others may be making it, or be replacing it
+		b, err := readKey(path)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
+		if err := makeKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%q is made and removed again all the time", path)
+}
+
+const keySize = 32
+
+func readKey(path string) ([]byte, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && info.Size() == keySize && (runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0) {
+		b, err := os.ReadFile(path)
+		if err != nil || len(b) == keySize {
+			return b, err
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		return nil, err
+	}
+	return nil, fs.ErrNotExist
+}
+
+func makeKey(path string) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".rye-tmp-key-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	key := make([]byte, keySize)
+	rand.Read(key)
+	_, err = f.Write(key)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path) // which replaces nobody's
+}

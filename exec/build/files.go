@@ -1,0 +1,117 @@
+package build
+
+import (
+	"context"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// Files are files by their paths.
+type Files map[string]cas.Entry
+
+// same reports whether a path has the same bytes and mode in both.
+func (f Files) same(o Files, path string) bool {
+	a, inA := f[path]
+	b, inB := o[path]
+	return inA && inB && a.Digest == b.Digest && a.Mode == b.Mode
+}
+
+// tree returns the digest of the tree of the files. put, which may be nil, is given each tree in it, those within before
+// those that name them.
+func (f Files) tree(put func(b []byte) error) (cas.Digest, error) {
+	return treeOf(f, slices.Sorted(maps.Keys(f)), 0, put)
+}
+
+// treeOf makes the tree of sorted paths that have their first n bytes in common.
+func treeOf(f Files, paths []string, n int, put func(b []byte) error) (d cas.Digest, err error) {
+	var entries []cas.Entry
+	for len(paths) > 0 {
+		name, _, below := strings.Cut(paths[0][n:], "/")
+		if !below {
+			e := f[paths[0]]
+			e.Name = name
+			entries, paths = append(entries, e), paths[1:]
+			continue
+		}
+		dir := paths[0][:n+len(name)+1]
+		end := slices.IndexFunc(paths, func(p string) bool { return !strings.HasPrefix(p, dir) })
+		if end < 0 {
+			end = len(paths)
+		}
+		e := cas.Entry{Name: name, Mode: cas.Dir}
+		if e.Digest, err = treeOf(f, paths[:end], len(dir), put); err != nil {
+			return d, err
+		}
+		entries, paths = append(entries, e), paths[end:]
+	}
+	// Paths are sorted with their "/", before which come "-" and ".".
+	slices.SortFunc(entries, func(a, b cas.Entry) int { return strings.Compare(a.Name, b.Name) })
+	b, err := cas.AppendTree(nil, entries)
+	if err == nil && put != nil {
+		err = put(b)
+	}
+	return cas.Sum(b), err
+}
+
+// readFiles lists the files of a tree.
+func readFiles(ctx context.Context, src cas.Getter, root cas.Digest) (Files, error) {
+	f := Files{}
+	err := cas.Walk(ctx, src, cas.ID{Kind: cas.TreeKind, Digest: root}, func(path string, e cas.Entry) error {
+		if e.Mode != cas.Dir {
+			f[path] = e
+		}
+		return nil
+	})
+	return f, err
+}
+
+// below returns those of the files that are at one of the paths, or below.
+func (f Files) below(paths []string) Files {
+	out := Files{}
+	for path, e := range f {
+		if slices.ContainsFunc(paths, func(p string) bool { return within(path, p) }) {
+			out[path] = e
+		}
+	}
+	return out
+}
+
+func within(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
+
+// A beside is a store that keeps what is put into it beside another one.
+type beside struct {
+	Store
+	fresh *cas.Memory
+}
+
+// Get implements cas.Getter: what was put comes first.
+func (b *beside) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	if o, err := b.fresh.Get(ctx, id); err == nil {
+		return o, nil
+	}
+	return b.Store.Get(ctx, id)
+}
+
+// Put implements cas.Putter.
+func (b *beside) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, error) {
+	return b.fresh.Put(ctx, kind, r)
+}
+
+// Missing implements cas.Misser: of what the other one has nothing is known.
+func (b *beside) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
+	return b.fresh.Missing(ctx, ids)
+}
+
+// Batch implements cas.Batcher.
+func (b *beside) Batch(ctx context.Context) (cas.Batch, error) { return b.fresh.Batch(ctx) }
+
+// copy puts a tree into the other one, as far as that lacks it. If it can't be put it is made again another time.
+func (b *beside) copy(ctx context.Context, tree cas.Digest) {
+	if !tree.IsZero() {
+		_, _ = cas.Copy(ctx, b.Store, b.fresh, cas.ID{Kind: cas.TreeKind, Digest: tree})
+	}
+}

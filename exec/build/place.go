@@ -1,0 +1,115 @@
+package build
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// A StrayError says that files are where a step puts its outputs that it has never made, and that nobody could make
+// again.
+type StrayError struct {
+	Step  string
+	Files []string // sorted
+}
+
+func (e *StrayError) Error() string {
+	return fmt.Sprintf("the step %q makes all that is in its outputs, and %q isn't of it", e.Step, e.Files[0])
+}
+
+// strays are the files in the outputs of a step that neither the new result has nor the last one had.
+func strays(step string, found, next, last Files) (gone []string, err error) {
+	var strange []string
+	for _, path := range slices.Sorted(maps.Keys(found)) {
+		if _, ok := next[path]; ok {
+			continue
+		}
+		if found.same(last, path) {
+			gone = append(gone, path)
+		} else {
+			strange = append(strange, path)
+		}
+	}
+	if strange != nil {
+		return nil, &StrayError{step, strange}
+	}
+	return gone, nil
+}
+
+// temporary begins the names of files that are being written, which no tree takes in.
+const temporary = ".rye-tmp-build-"
+
+// place makes the outputs in a project what a result has, and takes away what is gone. Each file is as it was, or
+// whole.
+func place(ctx context.Context, project string, src cas.Getter, found, next Files, gone []string) error {
+	root, err := os.OpenRoot(project)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, path := range gone {
+		if err := root.Remove(filepath.FromSlash(path)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removeEmpty(root, path)
+	}
+	for _, path := range slices.Sorted(maps.Keys(next)) {
+		if found.same(next, path) {
+			continue
+		}
+		if err := put(ctx, root, src, path, next[path]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeEmpty removes the directories above a file that is gone, as far as nothing is in them.
+func removeEmpty(root *os.Root, path string) {
+	for i := strings.LastIndexByte(path, '/'); i > 0; i = strings.LastIndexByte(path[:i], '/') {
+		if root.Remove(filepath.FromSlash(path[:i])) != nil {
+			return
+		}
+	}
+}
+
+// put writes one file. Its bytes are hashed on the way, and it gets its name when they were right.
+func put(ctx context.Context, root *os.Root, src cas.Getter, path string, e cas.Entry) (err error) {
+	name := filepath.FromSlash(path)
+	dir := filepath.Dir(name)
+	if err := root.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	o, err := src.Get(ctx, e.ID())
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	mode := fs.FileMode(0o666)
+	if e.Mode == cas.Exec {
+		mode = 0o777
+	}
+	temp := filepath.Join(dir, temporary+rand.Text())
+	f, err := root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, o)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = root.Rename(temp, name)
+	}
+	if err != nil {
+		root.Remove(temp)
+	}
+	return err
+}

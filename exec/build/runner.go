@@ -1,0 +1,163 @@
+package build
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/primitive"
+)
+
+// A Runner does actions: here, or on other machines. It may be used by many goroutines.
+type Runner interface {
+	// Run does an action. Its inputs are in the store, and there its outputs are when it returns the tree of them. That
+	// the tool says no, or doesn't make what it should, is a *FailedError or an *OutputError.
+	Run(ctx context.Context, j *Job) (outputs cas.Digest, err error)
+}
+
+// A Job is an action to be done, and what it is done with.
+type Job struct {
+	Step   *recipe.Step
+	Action *Action
+	Plan   *exec.Plan // for this once; whoever made the job closes it
+	Store  Store
+}
+
+// A Store keeps inputs and outputs.
+type Store interface {
+	cas.Store
+	cas.Batcher
+}
+
+// A FailedError says that the tool of a step has failed.
+type FailedError struct {
+	Step   string
+	Plan   *exec.Plan
+	Result *exec.Result
+}
+
+func (e *FailedError) Error() string {
+	return fmt.Sprintf("the tool of the step %q ended with %s: %s", e.Step, e.Result.Code, e.Result.Failure)
+}
+
+// An OutputError says that a step hasn't made what it should, or that it can't be part of a tree.
+type OutputError struct {
+	Step, Path string
+	Err        error
+}
+
+func (e *OutputError) Error() string {
+	return fmt.Sprintf("the step %q has not made %q: %v", e.Step, e.Path, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *OutputError) Unwrap() error { return e.Err }
+
+// Local does actions on this machine, by the kernel that has prepared them.
+type Local struct {
+	// Sink returns who is told what the tool of a step writes; nil for nobody.
+	Sink func(step string) primitive.Sink
+}
+
+// Run implements Runner.
+func (l *Local) Run(ctx context.Context, j *Job) (cas.Digest, error) {
+	if err := l.fill(ctx, j); err != nil {
+		return cas.Digest{}, err
+	}
+	var to primitive.Sink
+	if l.Sink != nil {
+		to = l.Sink(j.Step.Name)
+	}
+	r, err := j.Plan.Run(ctx, to)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	if r.Status != record.OK {
+		return cas.Digest{}, &FailedError{j.Step.Name, j.Plan, r}
+	}
+	return collect(ctx, j)
+}
+
+// fill puts the inputs into the directory that the tool works in, and makes those that its outputs will be in.
+func (l *Local) fill(ctx context.Context, j *Job) error {
+	root := cas.ID{Kind: cas.TreeKind, Digest: j.Action.Inputs}
+	if _, err := worktree.Checkout(ctx, j.Store, root, j.Plan.Work, worktree.CheckoutOptions{}); err != nil {
+		return err
+	}
+	for _, out := range j.Step.Outputs {
+		if err := os.MkdirAll(filepath.Join(j.Plan.Work, filepath.FromSlash(out), ".."), 0o777); err != nil {
+			return err
+		}
+	}
+	// Archives keep the age of what is in them.
+	return filepath.WalkDir(j.Plan.Work, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, epoch(), epoch())
+	})
+}
+
+// epoch is the moment that every step takes for now, if it asks its environment.
+func epoch() time.Time {
+	for _, v := range exec.BuildEnv() {
+		if text, ok := strings.CutPrefix(v, "SOURCE_DATE_EPOCH="); ok {
+			n, _ := strconv.ParseInt(text, 10, 64)
+			return time.Unix(n, 0)
+		}
+	}
+	return time.Unix(0, 0)
+}
+
+// collect puts what was made into the store.
+func collect(ctx context.Context, j *Job) (cas.Digest, error) {
+	batch, err := j.Store.Batch(ctx)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	defer batch.Close()
+	outs := j.Step.Outputs
+	for _, out := range outs {
+		if _, err := os.Lstat(filepath.Join(j.Plan.Work, filepath.FromSlash(out))); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fs.ErrNotExist
+			}
+			return cas.Digest{}, &OutputError{j.Step.Name, out, err}
+		}
+	}
+	made, err := worktree.Import(ctx, batch, j.Plan.Work, worktree.Options{Skip: func(path string, _ bool) bool {
+		return !slices.ContainsFunc(outs, func(out string) bool { return within(path, out) || within(out, path) })
+	}})
+	if refused, ok := errors.AsType[*worktree.RefusedError](err); ok {
+		p := refused.Problems[0]
+		return cas.Digest{}, &OutputError{j.Step.Name, p.Path, p.Err}
+	}
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return cas.Digest{}, err
+	}
+	files, err := readFiles(ctx, j.Store, made.ID.Digest)
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	for _, out := range outs {
+		if len(files.below([]string{out})) == 0 {
+			return cas.Digest{}, &OutputError{j.Step.Name, out, errors.New("there is no file in it")}
+		}
+	}
+	return made.ID.Digest, nil
+}

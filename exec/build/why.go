@@ -1,0 +1,110 @@
+package build
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// mostChanges is how many changed files are named.
+const mostChanges = 20
+
+// changes says in what an action differs from the last one, each in a line. inputs are the files of the new one; those
+// of the last one are looked up.
+func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files) (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if last == nil {
+		return []string{"it was not made here before"}
+	}
+	if last.Inputs != a.Inputs {
+		if old, err := readFiles(ctx, src, last.Inputs); err != nil {
+			say("its inputs are others")
+		} else {
+			list = append(list, differences("input", old, inputs)...)
+		}
+	}
+	links := func(a *Action) map[string]Link {
+		m := map[string]Link{}
+		for _, l := range a.Chain {
+			m[l.Ref] = l
+		}
+		return m
+	}
+	is, was := links(a), links(last)
+	for _, ref := range keys(is, was) {
+		switch before, there := was[ref]; {
+		case !there:
+			say("%s is in its chain", ref)
+		case is[ref].Ref == "":
+			say("%s isn't in its chain any more", ref)
+		case before != is[ref]:
+			say("%s changed", ref)
+		}
+	}
+	programs := func(a *Action) map[string]string {
+		m := map[string]string{}
+		for _, p := range a.Toolchain {
+			m[p.Name] += p.Version + " " + p.Digest.Short() + " "
+		}
+		return m
+	}
+	for _, name := range keys(programs(a), programs(last)) {
+		if programs(a)[name] != programs(last)[name] {
+			say("the program %s is another one", name)
+		}
+	}
+	for _, name := range keys(a.Params, last.Params) {
+		if before, after := last.Params[name], a.Params[name]; !reflect.DeepEqual(text(before), text(after)) {
+			say("the parameter %s is %s, and was %s", name, text(after), text(before))
+		}
+	}
+	if !slices.Equal(last.Outputs, a.Outputs) {
+		say("its outputs are others")
+	}
+	if last.Platform != a.Platform || !slices.Equal(last.Env, a.Env) || last.Grants != a.Grants && len(list) == 0 {
+		say("where or how it runs is another")
+	}
+	return list
+}
+
+func keys[V any](a, b map[string]V) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}
+
+func text(v any) string {
+	b, _ := jcs.Append(nil, v)
+	return string(b)
+}
+
+// differences says which files are others.
+func differences(what string, old, next Files) (list []string) {
+	for _, path := range keys(old, next) {
+		line := ""
+		_, was := old[path]
+		switch _, is := next[path]; {
+		case !was:
+			line = "is new"
+		case !is:
+			line = "is gone"
+		case !old.same(next, path):
+			line = "changed"
+		default:
+			continue
+		}
+		if len(list) == mostChanges {
+			return append(list, "and more")
+		}
+		list = append(list, fmt.Sprintf("the %s %s %s", what, path, line))
+	}
+	return list
+}
