@@ -147,6 +147,11 @@ func probed(what string, args []string) error {
 	case "wait": // MARK, for ever, after saying so
 		fmt.Println("waiting")
 		select {}
+	case "half": // MARK FILE: writes it, and waits like a family
+		if err := os.WriteFile(arg(1), []byte("half"), 0o666); err != nil {
+			return err
+		}
+		return probed("family", args)
 	case "family": // MARK: a child and its child wait for ever, and so does it
 		for _, what := range []string{"orphan", "wait"} {
 			if err := myself(what, arg(0)).Start(); err != nil {

@@ -115,6 +115,9 @@ func Build(ctx context.Context, o Options) (*Result, error) {
 		wait.Go(func() {
 			defer close(s.over)
 			b.step(ctx, s)
+			if s.report.State == "" {
+				s.report.State = Skipped // interrupted, which the error says
+			}
 		})
 	}
 	wait.Wait()
