@@ -96,7 +96,7 @@ func (p *Plan) unfit(q env.Program) error {
 	if !q.Fallback && slices.Contains([]string{"venv_python", "node_modules", "version_manager"}, q.Type) {
 		return nil
 	}
-	for _, dir := range p.kernel.Forbidden {
+	for _, dir := range append([]string{p.call.Project}, p.kernel.Forbidden...) {
 		if inside(q.Path, dir) || inside(q.Real, dir) {
 			return fmt.Errorf("the program %q is in %q, where no program is taken from", q.Path, dir)
 		}
@@ -280,10 +280,10 @@ var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
 // be there elsewhere.
 func (p *Plan) granted(at string, write bool) (string, error) {
 	fail := func(err error) (string, error) { return "", &FilesError{p.call.Ref, at, err} }
-	if p.kernel.Project == "" {
+	if p.project == "" {
 		return fail(errors.New("there is no project"))
 	}
-	root, err := os.OpenRoot(p.kernel.Project)
+	root, err := os.OpenRoot(p.project)
 	if err != nil {
 		return fail(err)
 	}
@@ -307,7 +307,7 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 			return fail(fmt.Errorf("%q is neither a file nor a directory", dir))
 		}
 	}
-	return filepath.Join(p.kernel.Project, filepath.FromSlash(at)), nil
+	return filepath.Join(p.project, filepath.FromSlash(at)), nil
 }
 
 // make makes the directories of outputs that the call may write. Where a link was put in their way meanwhile the sandbox
@@ -316,7 +316,7 @@ func (p *Plan) make() error {
 	if len(p.outputs) == 0 {
 		return nil
 	}
-	root, err := os.OpenRoot(p.kernel.Project)
+	root, err := os.OpenRoot(p.project)
 	if err != nil {
 		return &FilesError{p.call.Ref, outputs, err}
 	}

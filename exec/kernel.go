@@ -62,9 +62,12 @@ type Base struct {
 
 // A Call is one execution that somebody asks for.
 type Call struct {
-	Ref               model.Ref
-	Params            func(*params.Schema) (map[string]any, error) // given once; nil for none
-	Timeout           time.Duration                                // 0: what the chain says
+	Ref     model.Ref
+	Params  func(*params.Schema) (map[string]any, error) // given once; nil for none
+	Timeout time.Duration                                // 0: what the chain says
+	// Project is a directory that the call is about in place of the kernel's, where nothing is yet that somebody could miss.
+	// Environments of packages are those of the kernel's all the same.
+	Project           string
 	Principal, Tenant string
 	// Stranger has the library's items run as somebody else's: nobody sits in front of it.
 	Stranger bool

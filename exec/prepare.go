@@ -46,6 +46,7 @@ type Plan struct {
 	kernel    *Kernel
 	call      *Call
 	id        string
+	project   string
 	caller    *Caller
 	set       cas.Digest
 	tool      *model.Tool
@@ -73,7 +74,8 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{kernel: k, call: c, id: newID(k.Now()), caller: CallerOf(ctx), set: b.Set, tool: chain.Tool().Model.Tool, Dev: b.Dev == c.Ref, Stranger: c.Stranger}
+	p := &Plan{kernel: k, call: c, id: newID(k.Now()), caller: CallerOf(ctx), set: b.Set, tool: chain.Tool().Model.Tool, Dev: b.Dev == c.Ref, Stranger: c.Stranger,
+		project: cmp.Or(c.Project, k.Project)}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -296,7 +298,7 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 	}
 	names := map[string]string{
 		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
-		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.Work, p.kernel.Project, p.scratch.Home),
+		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.Work, p.project, p.scratch.Home),
 	}
 	if p.kernel.User != "" && !p.call.Build {
 		names["user_space"] = p.kernel.User

@@ -156,3 +156,23 @@ func TestUnfit(t *testing.T) {
 		}
 	}
 }
+
+// TestOtherProject: a call that is about another directory works there, and takes no program from it.
+func TestOtherProject(t *testing.T) {
+	w := newWorld(t).with("config: {project: '{project_path}'}", "files: {read: [in], write: [out]}")
+	other := filepath.Join(w.dir, "other")
+	if err := os.MkdirAll(filepath.Join(other, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := call(x, nil)
+	c.Project = other
+	p := w.prepare(c)
+	if p.Config["project"] != other || !slices.Contains(p.Action.Sandbox.Write, filepath.Join(other, "out")) || slices.Contains(p.Action.Sandbox.Write, filepath.Join(w.project, "out")) {
+		t.Errorf("%v, %v", p.Config, p.Action.Sandbox.Write)
+	}
+	prog := w.program("other/out/prog", "good")
+	w.probe.starts = func(map[string]any) []string { return []string{prog} }
+	if _, ok := errors.AsType[*exec.ConfigError](w.refused(c)); !ok {
+		t.Error("a program of the other project is started")
+	}
+}

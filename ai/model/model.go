@@ -15,6 +15,7 @@ type (
 	Tool       = declared.Tool
 	Directive  = declared.Directive
 	Constraint = declared.Constraint
+	Example    = declared.Example
 )
 
 // A Model is what one item says. It is not changed after Read, and safe for use by many goroutines.

@@ -169,8 +169,10 @@ func (x *Item) compare(a, b *ai.Item) {
 
 func shapeOf(m *model.Model) shape.Shape {
 	s := shape.Shape{Interface: m.Interface(), Grants: m.Grants(), Description: m.Description, Tags: m.Tags}
-	if m.Tool != nil && m.Tool.Examples != nil {
-		s.Examples = plain(m.Tool.Examples)
+	if m.Tool != nil {
+		if v := m.Fields.Get("examples"); v != nil {
+			s.Examples = plain(v)
+		}
 	}
 	return s
 }

@@ -93,6 +93,7 @@ func commands() []command {
 		restoreCommand(),
 		execCommand(),
 		buildCommand(),
+		testCommand(),
 		auditGroup(),
 		auditListCommand(),
 		auditShowCommand(),

@@ -232,14 +232,19 @@ func (c *execRun) ref(ctx context.Context, a *app) (model.Ref, error) {
 		}
 		ref = it.Ref
 	}
+	return ref, onlyTool(ref)
+}
+
+// onlyTool refuses what can't be executed.
+func onlyTool(ref model.Ref) error {
 	switch ref.Kind {
 	case "tool":
-		return ref, nil
+		return nil
 	case "directive":
-		return ref, &fault{code: codeValidation, message: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
+		return &fault{code: codeValidation, message: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
 			hint: []string{"rye show " + quoteArg(ref.String())}, details: map[string]any{"ref": ref.String()}}
 	}
-	return ref, &fault{code: codeValidation, message: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
+	return &fault{code: codeValidation, message: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
 		hint: []string{"rye show " + quoteArg(ref.String()), "rye ls 'tool:**'"}, details: map[string]any{"ref": ref.String()}}
 }
 

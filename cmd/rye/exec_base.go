@@ -27,12 +27,14 @@ type execBase struct {
 	Frozen   bool `help:"As --locked and --offline together."`
 }
 
-// opened is what one execution works with.
+// opened is what executions work with.
 type opened struct {
-	base  *exec.Base
-	trust *trust  // nil: there is no policy, and only the library runs
-	root  project // zero outside of projects
+	base  *exec.Base // of the one that is asked for
+	trust *trust     // nil: there is no policy, and only the library runs
+	root  project    // zero outside of projects
 	done  []func()
+	// of returns what one tool is run from, or why it may not be run.
+	of func(context.Context, model.Ref) (*exec.Base, error)
 }
 
 func (o *opened) close() {
@@ -42,7 +44,20 @@ func (o *opened) close() {
 }
 
 // open finds out what is to be run.
-func (c *execBase) open(ctx context.Context, a *app, ref model.Ref) (_ *opened, err error) {
+func (c *execBase) open(ctx context.Context, a *app, ref model.Ref) (*opened, error) {
+	o, err := c.openAll(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if o.base, err = o.of(ctx, ref); err != nil {
+		o.close()
+		return nil, err
+	}
+	return o, nil
+}
+
+// openAll finds out what tools are run from.
+func (c *execBase) openAll(ctx context.Context, a *app) (_ *opened, err error) {
 	if c.Frozen {
 		c.Locked, a.globals.Offline = true, true
 	}
@@ -62,12 +77,12 @@ func (c *execBase) open(ctx context.Context, a *app, ref model.Ref) (_ *opened, 
 	o.root = l.found.root
 	o.done = append(o.done, l.close)
 	if l.old != nil {
-		return o, c.pinned(ctx, l, o, ref)
+		return o, c.pinned(ctx, l, o)
 	}
 	if err := c.mayUnlocked(a, l); err != nil {
 		return nil, err
 	}
-	return o, c.spaces(ctx, a, o, ref)
+	return o, c.spaces(ctx, a, o)
 }
 
 // check refuses flags that say two things.
@@ -124,25 +139,28 @@ func (c *execBase) mayUnlocked(a *app, l *locking) error {
 }
 
 // spaces runs what the spaces have.
-func (c *execBase) spaces(ctx context.Context, a *app, o *opened, ref model.Ref) error {
+func (c *execBase) spaces(ctx context.Context, a *app, o *opened) error {
 	v, err := a.items(ctx)
 	if err != nil {
 		return err
 	}
 	o.done = append(o.done, v.close)
 	o.trust = v.trust
-	if _, err := v.Find(ctx, ref); err != nil {
-		return err // and with it what else may be meant
-	}
-	o.base = &exec.Base{Resolver: v.View, Admit: v.admit, Unlisted: v.asked.Unlisted}
-	if c.Dev {
-		return c.dev(ctx, a, o, v.View, ref)
+	o.of = func(ctx context.Context, ref model.Ref) (*exec.Base, error) {
+		if _, err := v.Find(ctx, ref); err != nil {
+			return nil, err // and with it what else may be meant
+		}
+		b := &exec.Base{Resolver: v.View, Admit: v.admit, Unlisted: v.asked.Unlisted}
+		if c.Dev {
+			return b, c.dev(ctx, a, b, v.View, ref)
+		}
+		return b, nil
 	}
 	return nil
 }
 
 // pinned runs what the lock pins.
-func (c *execBase) pinned(ctx context.Context, l *locking, o *opened, ref model.Ref) (err error) {
+func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error) {
 	if c.Unlocked {
 		return &fault{code: codeValidation, message: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.lockPath()),
 			hint: []string{"rye lock", "rye " + joinArgs(without(l.app.args, "--unlocked")) + " --dev"}}
@@ -182,9 +200,10 @@ func (c *execBase) pinned(ctx context.Context, l *locking, o *opened, ref model.
 	}
 	resolver := set.Resolver(view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
-	o.base = &exec.Base{Resolver: resolver, Admit: ai.NewAdmitter(resolver, set.Examiner(asked)), Unlisted: asked.Unlisted, Set: set.ID(),
+	base := exec.Base{Resolver: resolver, Admit: ai.NewAdmitter(resolver, set.Examiner(asked)), Unlisted: asked.Unlisted, Set: set.ID(),
 		Program: func(name string, digest cas.Digest) *lockfile.Program { return set.Program(name, platform, digest) }}
 	if c.Pinned {
+		o.of = func(context.Context, model.Ref) (*exec.Base, error) { return &base, nil }
 		return nil
 	}
 	working, admit, done, err := l.workingView(ctx, set)
@@ -192,10 +211,14 @@ func (c *execBase) pinned(ctx context.Context, l *locking, o *opened, ref model.
 		return err
 	}
 	o.done = append(o.done, done)
-	if c.Dev {
-		return c.devLocked(ctx, l.app, o, set, asked, working, ref)
+	o.of = func(ctx context.Context, ref model.Ref) (*exec.Base, error) {
+		b := base
+		if c.Dev {
+			return &b, c.devLocked(ctx, l.app, &b, set, asked, working, ref)
+		}
+		return &b, c.drift(ctx, l, set, lock.DriftOptions{Pinned: view, Working: working, Admit: admit, User: l.user}, ref)
 	}
-	return c.drift(ctx, l, set, lock.DriftOptions{Pinned: view, Working: working, Admit: admit, User: l.user}, ref)
+	return nil
 }
 
 // drift refuses where what is pinned of a tool isn't what the working tree has.
@@ -270,7 +293,7 @@ func without(args []string, flag string) []string {
 }
 
 // dev admits one tool of the working tree for this call.
-func (c *execBase) dev(ctx context.Context, a *app, o *opened, v *ai.View, ref model.Ref) error {
+func (c *execBase) dev(ctx context.Context, a *app, b *exec.Base, v *ai.View, ref model.Ref) error {
 	it, err := v.Find(ctx, ref)
 	if err != nil {
 		return err
@@ -279,17 +302,17 @@ func (c *execBase) dev(ctx context.Context, a *app, o *opened, v *ai.View, ref m
 		return &fault{code: codeValidation, message: fmt.Sprintf("%q is from %s and not from the working tree: --dev is for what you work on", ref, it.Space.Label),
 			hint: []string{"rye " + joinArgs(without(a.args, "--dev"))}}
 	}
-	o.base.Dev = ref
+	b.Dev = ref
 	return nil
 }
 
 // devLocked takes one tool from the working tree, and what runs it from the lock.
-func (c *execBase) devLocked(ctx context.Context, a *app, o *opened, set *lock.Set, asked *bundle.Listing, working *ai.View, ref model.Ref) error {
-	if err := c.dev(ctx, a, o, working, ref); err != nil {
+func (c *execBase) devLocked(ctx context.Context, a *app, b *exec.Base, set *lock.Set, asked *bundle.Listing, working *ai.View, ref model.Ref) error {
+	if err := c.dev(ctx, a, b, working, ref); err != nil {
 		return err
 	}
-	r := devResolver{ref: ref, working: working, pinned: o.base.Resolver}
-	o.base.Resolver, o.base.Admit = r, ai.NewAdmitter(r, set.Examiner(asked))
+	r := devResolver{ref: ref, working: working, pinned: b.Resolver}
+	b.Resolver, b.Admit = r, ai.NewAdmitter(r, set.Examiner(asked))
 	return nil
 }
 

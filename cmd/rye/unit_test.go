@@ -373,6 +373,7 @@ func TestSchemas(t *testing.T) {
 		words[path] = args
 	}
 	words["exec"], words["build"] = execWords(t), buildWords(t, home)
+	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	all := commands()
 	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
 	for _, c := range all {

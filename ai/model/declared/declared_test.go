@@ -425,3 +425,82 @@ hooks: [{id: x, params: ""}, {event: e, when: {path: a}}]
 		}
 	}
 }
+
+func TestExamples(t *testing.T) {
+	m := readTool(t, `executor_id: x
+examples:
+  - {name: all, params: {a: [1, null]}, files: {a/b.txt: x}, result: null, error: TIMEOUT, exit: 0, expect_files: {c: "", d: null}}
+  - {name: status, exit: 3}
+  - {name: plain}
+`)
+	if m.problems != "" {
+		t.Fatal(m.problems)
+	}
+	list := m.tool.Examples
+	if len(list) != 3 {
+		t.Fatalf("got %+v", list)
+	}
+	for _, e := range list {
+		if e.Wrong != nil {
+			t.Errorf("%s: %v", e.Name, e.Wrong)
+		}
+	}
+	all := list[0]
+	if got := fmt.Sprintf("%v %v %v %v %s %d %d %q %v", all.Params, all.Files, all.Result, all.Gives, all.Error, all.Exit, len(all.After), *all.After["c"], all.After["d"] == nil); got !=
+		"map[a:[1 <nil>]] map[a/b.txt:x] <nil> true TIMEOUT 0 2 \"\" true" {
+		t.Errorf("got %s", got)
+	}
+	if e := list[1]; e.Exit != 3 || e.Error != "EXECUTION_FAILED" || e.Gives {
+		t.Errorf("got %+v", e)
+	}
+	if e := list[2]; e.Exit != -1 || e.Error != "" || e.Gives || e.After != nil {
+		t.Errorf("got %+v", e)
+	}
+	if got := readTool(t, "executor_id: x\nexamples: null\n").tool.Examples; got != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestExamplesWrong(t *testing.T) {
+	many := func(n int, of string) string { return strings.TrimSuffix(strings.Repeat(of+", ", n), ", ") }
+	files := ""
+	for i := range 257 {
+		files += fmt.Sprintf("f%d: x, ", i)
+	}
+	for text, want := range map[string]string{
+		"3":                                    "examples: Field 'examples' must be an array, got int",
+		"[" + many(257, "{name: a}") + "]":     "examples: Field 'examples' must have at most 256 entries, got 257",
+		"[x]":                                  "examples[0]: Field 'examples[0]' must be an object, got str",
+		"[{}]":                                 "examples[0].name: Missing required field: examples[0].name",
+		"[{name: ''}]":                         "examples[0].name: Missing required field: examples[0].name",
+		"[{name: 1}]":                          "examples[0].name: Field 'examples[0].name' must be a string, got int",
+		"[{name: a, paramz: {}}]":              "examples[0].paramz: Field 'examples[0].paramz' is unknown; did you mean \"params\"?",
+		"[{name: a, params: []}]":              "examples[0].params: Field 'examples[0].params' must be an object, got list",
+		"[{name: a, error: 1}]":                "examples[0].error: Field 'examples[0].error' must be the code of an error, got int",
+		"[{name: a, error: timeout}]":          "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got 'timeout'",
+		"[{name: a, error: _A}]":               "examples[0].error: Field 'examples[0].error' must be the code of an error, as in EXECUTION_FAILED, got '_A'",
+		"[{name: a, exit: x}]":                 "examples[0].exit: Field 'examples[0].exit' must be an integer, got str",
+		"[{name: a, exit: 256}]":               "examples[0].exit: Field 'examples[0].exit' must be from 0 to 255, got 256",
+		"[{name: a, files: x}]":                "examples[0].files: Field 'examples[0].files' must be an object, got str",
+		"[{name: a, files: {a: null}}]":        "examples[0].files.a: Field 'examples[0].files.a' must be a string, got NoneType",
+		"[{name: a, expect_files: {a: 1}}]":    "examples[0].expect_files.a: Field 'examples[0].expect_files.a' must be a string, got int",
+		"[{name: a, files: {../a: x}}]":        "examples[0].files.../a: Field 'examples[0].files.../a' is no path below the root of the project, as in docs/api.md: ",
+		"[{name: a, files: {" + files + "}}]":  "examples[0].files: Field 'examples[0].files' must have at most 256 entries, got 257",
+		"[{name: a}, {name: a}]":               "examples[1].name: two examples have the name 'a'",
+		"[{name: a, exit: 999, error: wrong}]": "examples[0].error: ",
+	} {
+		m := readTool(t, "executor_id: x\nexamples: "+text+"\n")
+		var wrong *value.Problem
+		for _, e := range m.tool.Examples {
+			if wrong == nil {
+				wrong = e.Wrong
+			}
+		}
+		switch {
+		case m.invalid || !strings.HasPrefix(m.problems, "warning: "):
+			t.Errorf("%s: got\n%s", text, m.problems)
+		case wrong == nil || !wrong.Warning || wrong.At.Line == 0 || !strings.HasPrefix(wrong.Field+": "+wrong.Message, want):
+			t.Errorf("%s: got %+v, want %s", text, wrong, want)
+		}
+	}
+}

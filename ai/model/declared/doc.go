@@ -29,6 +29,8 @@
 //	child_constraints  id → min_version, max_version (both allowed themselves), range (package semver)
 //	env_config         interpreter (type, var, fallback and what its type needs), env: {NAME: text}
 //	inputs, outputs    of a tool names; of a directive objects with name, type, required, default, description
+//	examples           at most 256 objects: name, params, files (path → text), result, error (a code), exit, expect_files (path →
+//	                   text, or null for none). What is wrong with them is a warning, and no such example passes
 //	hooks              of a directive: objects with event or id; the rest is for those who run them
 //
 // An entry of anchor, verify_deps, child_constraints, limits or files that isn't known is a problem, not ignored: nobody would

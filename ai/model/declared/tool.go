@@ -25,7 +25,7 @@ type Tool struct {
 	// Objects, nil where nothing is said.
 	Config, ConfigSchema, EnvConfig, Anchor, VerifyDeps, ChildConstraints, Input, Output, Error *value.Value
 
-	Examples    *value.Value // any value
+	Examples    []Example
 	Constraints []Constraint // what ChildConstraints says
 	Inputs      []string     // what a link needs of the one below it, by name
 	Outputs     []string
@@ -129,7 +129,7 @@ func ReadTool(r *fields.Reader) *Tool {
 		Config: d.Object("config"), ConfigSchema: d.schema("config_schema"), EnvConfig: d.Object("env_config"),
 		Anchor: d.anchor(), VerifyDeps: d.verifyDeps(), ChildConstraints: d.Object("child_constraints"),
 		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
-		Examples: d.Fields.Get("examples"), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
+		Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
 		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Pure: d.Bool("pure", d.Fields.Get("pure")),
 		Secrets: d.secrets(), Tags: d.Words("tags"),
 	}
