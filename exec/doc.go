@@ -53,7 +53,7 @@
 // A secret that a tool declares, and that exec.secrets of the policies names for it, is a variable of the process (package
 // secret says of which name), and ${NAME} in the configuration of the chain; not in env_config. It reaches nothing else: a plan
 // shows ${NAME}, and the action that has the value is gone with the call. One that is declared and not granted, not set or
-// expired is an error when the call is run. A call that a call makes gets those that both declare.
+// expired is an error when the call is run, and so is every one with Dev. A call that a call makes gets those that both declare.
 //
 // The values of a call, and of the calls that led to it, are taken out of what the primitive tells the sink, of its result,
 // its errors and the digests in the log and the receipt (package redact). What a tool writes into files is its own affair.

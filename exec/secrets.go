@@ -34,6 +34,7 @@ const (
 	ByPolicy Withholder = "policy" // exec.secrets of the root doesn't name the tool, or that of the project, if it says anything
 	ByGrants Withholder = "grants" // it is a stranger's, and no entry of grants is for it
 	ByCaller Withholder = "caller" // the call that makes this one doesn't have it
+	ByDev    Withholder = "dev"    // nobody vouches for the tool, which is run with Dev
 )
 
 // A WithheldError says that a tool needs a secret that it may not have.
@@ -50,6 +51,8 @@ func (e *WithheldError) Error() string {
 		why = "it is somebody else's, and the policy grants it nothing"
 	case ByCaller:
 		why = "the call that makes this one doesn't have it"
+	case ByDev:
+		why = "it is run as nobody has signed it"
 	}
 	return fmt.Sprintf("%q needs the secret %q and may not have it: %s", e.Ref, e.Name, why)
 }
@@ -122,6 +125,8 @@ func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []strin
 func (p *Plan) withheld(name string) error {
 	by := ByGrants
 	switch {
+	case p.Dev:
+		by = ByDev
 	case p.kernel.Root == nil || !policy.MayHave(name, p.call.Ref.String(), p.kernel.Root, p.kernel.ProjectPolicy):
 		by = ByPolicy
 	case p.caller != nil && !slices.Contains(p.caller.Grants.Secrets, name):

@@ -154,7 +154,7 @@ func (d deaf) Emit(primitive.Stream, []byte) error { return d.error }
 
 // TestNoSecret: who needs one and doesn't get it isn't run; to look at the plan is free.
 func TestNoSecret(t *testing.T) {
-	const all = "\ngrants:\n  \"tool:acme/**\": [\"network:*\"]\n"
+	const all = "\ngrants:\n  \"tool:acme/**\": []\n"
 	for name, c := range map[string]struct {
 		bobs         bool
 		secrets      string
@@ -210,6 +210,22 @@ func TestNoSecret(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+	// Nobody vouches for what is run with Dev.
+	dev := newWorld(t)
+	dev.policy = allowing
+	dev.with("secrets: [acme-token]")
+	dev.secrets()
+	b := dev.base()
+	b.Dev = parseRef(x)
+	p, err := dev.kernel.Prepare(t.Context(), b, call(x, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	_, err = p.Run(t.Context(), nil)
+	if e, ok := errors.AsType[*exec.WithheldError](err); !ok || e.By != exec.ByDev || !strings.HasSuffix(e.Error(), "it is run as nobody has signed it") {
+		t.Error(err)
 	}
 	// One whose name is no variable's, or another one's variable, and more than fits.
 	for lines, want := range map[string]string{"secrets: [path]": "env_config sets it", "secrets: [acme-token, acme.token]": "is ACME_TOKEN as well"} {

@@ -28,7 +28,8 @@ func classify(err error) *fault {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
 		f.code = codeTimeout
 	default:
-		if !f.ofPlaces() && !f.ofAudit() && !f.ofBuilds() && !f.ofCalls() && !f.ofLocks() && !f.ofSources() && !f.ofBundles() && !f.ofWeb() && !f.ofItems() && !f.ofStore() && !f.ofTrust() && !f.ofDocuments() {
+		if !f.ofPlaces() && !f.ofAudit() && !f.ofSecrets() && !f.ofBuilds() && !f.ofCalls() && !f.ofLocks() && !f.ofSources() && !f.ofBundles() && !f.ofWeb() &&
+			!f.ofItems() && !f.ofStore() && !f.ofTrust() && !f.ofDocuments() {
 			f.system()
 		}
 	}

@@ -26,6 +26,7 @@ func (f *fault) ofCalls() bool {
 		config      *exec.ConfigError
 		files       *exec.FilesError
 		granted     *exec.GrantError
+		said        *exec.ActionError
 		toolchain   *exec.ToolchainError
 		unwritten   *exec.AuditError
 		text        *params.TextError
@@ -93,6 +94,8 @@ func (f *fault) ofCalls() bool {
 		f.code, f.details = codeConfig, map[string]any{"ref": granted.Ref.String()}
 		f.why = append(f.why, "grants: has files:read:PATH, files:write:PATH, network:HOST, and capabilities as rye.execute.tool.acme.fetch")
 		f.hint = []string{"rye docs sandbox"}
+	case errors.As(f.err, &said):
+		f.code, f.details = "EXECUTION_FAILED", map[string]any{"ref": said.Ref.String()}
 	case errors.As(f.err, &toolchain):
 		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
 		f.details = map[string]any{"ref": toolchain.Ref.String(), "program": toolchain.Name, "path": toolchain.Path,

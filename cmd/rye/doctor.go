@@ -64,6 +64,7 @@ func checks() []check {
 		{"sandbox", checkSandbox},
 		{"interpreters", checkInterpreters},
 		{"audit", checkAudit},
+		{"secrets", checkSecrets},
 		{"terminal", checkTerminal},
 		{"clock", checkClock},
 	}

@@ -87,8 +87,9 @@ type execGrants struct {
 	Permissions []string `json:"permissions"`
 	Read        []string `json:"read"`
 	Write       []string `json:"write"`
-	Network     []string `json:"network"` // hosts, "*" for all
-	Secrets     []string `json:"secrets"`
+	Network     []string `json:"network"`            // hosts, "*" for all
+	Secrets     []string `json:"secrets"`            // by name
+	Withheld    []string `json:"withheld,omitempty"` // secrets that it declares and may not have
 }
 
 type execSandbox struct {
@@ -272,7 +273,7 @@ func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
 		Chain: []execLink{}, Unpinned: []execProgram{}, Pinned: []execProgram{},
 		Grants: execGrants{
 			Permissions: orNone(p.Grants.Permissions.Strings()), Read: orNone(p.Grants.Read), Write: orNone(p.Grants.Write),
-			Network: orNone(p.Grants.Network.Hosts), Secrets: orNone(p.Grants.Secrets),
+			Network: orNone(p.Grants.Network.Hosts), Secrets: orNone(p.Grants.Secrets), Withheld: p.Withheld(),
 		},
 		Sandbox: execSandbox{Need: max(p.Action.Sandbox.Level, floor.None).String(), Enforced: []string{}},
 		Lock:    digestText(b.base.Set),
@@ -468,6 +469,10 @@ func (x execAnswer) text(t *terminal) {
 	list("writes", x.Plan.Write)
 	list("network", x.Grants.Network)
 	list("may", x.Grants.Permissions)
+	list("secrets", x.Grants.Secrets)
+	if len(x.Grants.Withheld) > 0 {
+		list("withheld", x.Grants.Withheld)
+	}
 	for _, q := range x.Unpinned {
 		t.printf("%-12s %s  %s\n", "unpinned", q.Path, shortDigest(q.Digest))
 	}

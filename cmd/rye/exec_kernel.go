@@ -55,6 +55,11 @@ func (a *app) kernel(_ context.Context, o *opened) (*exec.Kernel, error) {
 	if k.Copies, err = materialise.Open(unlinked(copies)); err != nil {
 		return nil, err
 	}
+	secrets, err := a.secrets()
+	if err != nil {
+		return nil, err
+	}
+	k.Secrets = secrets.Get
 	k.Host = a.machineHost()
 	if o.root.root != "" {
 		k.Project = unlinked(o.root.root)

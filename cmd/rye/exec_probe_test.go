@@ -150,6 +150,8 @@ func probed(what string, args []string) error {
 		}
 		fmt.Println(len(held))
 		return err
+	case "leak": // HOW NAME: a variable in every form
+		return leak(arg(0), os.Getenv(arg(1)))
 	case "spin":
 		for n := uint64(0); ; n++ {
 		}

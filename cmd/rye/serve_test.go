@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/rye-build/rye/cas"
 )
 
 // serve is "serve DIR": an https server of DIR on this machine whose address is in WEB and WEBHOST, and whom SSL_CERT_FILE
@@ -20,6 +22,11 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	mux.HandleFunc("/to", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", r.URL.RawQuery)
 		w.WriteHeader(http.StatusFound)
+	})
+	mux.HandleFunc("/who", func(w http.ResponseWriter, r *http.Request) {
+		who := r.Header.Get("Authorization")
+		w.Header().Set("X-Who", who)
+		w.Write([]byte(cas.Sum([]byte(who)).String() + " " + who))
 	})
 	mux.HandleFunc("/busy", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "120")

@@ -374,6 +374,7 @@ func TestSchemas(t *testing.T) {
 	}
 	words["exec"], words["build"] = execWords(t), buildWords(t, home)
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
+	words["auth set"], words["auth rm"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	all := commands()
 	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
 	for _, c := range all {

@@ -19,14 +19,16 @@ func spell(found map[string]bool, s string) {
 	}
 	b := []byte(s)
 	digits := hex.EncodeToString(b)
-	escaped := escapes(s, false)
+	escaped, html := escapes(s, false), escapes(s, true)
 	for _, f := range []string{
 		s, digits, strings.ToUpper(digits),
 		url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), percent(digits), percent(strings.ToUpper(digits)),
-		escaped, strings.ReplaceAll(escaped, "/", `\/`), escapes(s, true), ascii(escaped), ascii(escapes(s, true)),
 		base64.RawStdEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
 	} {
 		found[f] = true
+	}
+	for _, f := range []string{escaped, html, strings.ReplaceAll(escaped, "/", `\/`), ascii(escaped), ascii(html)} {
+		found[f], found[escapes(f, false)] = true, true
 	}
 	// Where other bytes are encoded before it, those of its characters that it alone decides.
 	for before := range 3 {

@@ -32,7 +32,8 @@ func TestText(t *testing.T) {
 	}
 	for form, want := range map[string]string{ // of a"b/c+d<é
 		"a\"b/c+d<é": Mask, `a\"b/c+d<é`: Mask, `a\"b\/c+d<é`: Mask, `a\"b/c+d\u003cé`: Mask, `a\"b/c+d<\u00e9`: Mask, `a\"b/c+d\u003c\u00e9`: Mask,
-		"YSJiL2MrZDzDqQ==": Mask + "==", "YSJiL2MrZDzDqQ": Mask, "eGEiYi9jK2Q8w6l4": "eG" + Mask + "l4", "eHhhImIvYytkPMOpeHg=": "eHh" + Mask + "eHg=",
+		`{"a":"{\"b\":\"a\\\"b/c+d<é\"}"}`: `{"a":"{\"b\":\"` + Mask + `\"}"}`,
+		"YSJiL2MrZDzDqQ==":                 Mask + "==", "YSJiL2MrZDzDqQ": Mask, "eGEiYi9jK2Q8w6l4": "eG" + Mask + "l4", "eHhhImIvYytkPMOpeHg=": "eHh" + Mask + "eHg=",
 		"a%22b/c+d%3C%C3%A9": "a%22b/c+d%3C%C3%A9", "a%22b%2Fc%2Bd%3C%C3%A9": Mask, "%61%22%62%2f%63%2b%64%3c%c3%a9": Mask, "%61%22%62%2F%63%2B%64%3C%C3%A9": Mask,
 	} {
 		if got := New("a\"b/c+d<é").Text(form); got != want {

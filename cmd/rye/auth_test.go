@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/secret"
+)
+
+// TestAuthPrompt: on a terminal the value is asked for, and not shown; where nobody sees the question there is none.
+func TestAuthPrompt(t *testing.T) {
+	home := t.TempDir()
+	set := func(typed string, failure error, seen bool) (status int, said string) {
+		h, stdout, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home, "XDG_STATE_HOME="+home)
+		h.hidden = func(context.Context) (string, error) { return typed, failure }
+		h.stderr.tty = seen
+		status = run(h, commands(), []string{"auth", "set", "a-token", "--file", "--no-color"})
+		return status, stdout.String() + stderr.String()
+	}
+	if status, said := set("typed value", nil, true); status != exitDone || !strings.HasPrefix(said, "value of a-token: \n") || strings.Contains(said, "typed") {
+		t.Errorf("%d, %q", status, said)
+	}
+	h, _, _ := testHost("HOME="+home, "LOCALAPPDATA="+home, "XDG_STATE_HOME="+home)
+	a, err := newApp(h, h.terminal(true), globals{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := a.secrets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := store.Get(t.Context(), "a-token"); v != "typed value" || err != nil {
+		t.Errorf("%q, %v", v, err)
+	}
+	if list, err := store.List(); err != nil || len(list) != 1 || list[0].From != "terminal" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if status, said := set("typed value", nil, false); status != exitRefused || !strings.Contains(said, "hint: rye auth set a-token --from-file FILE") {
+		t.Errorf("%d, %q", status, said)
+	}
+	if status, _ := set("", errors.New("the terminal is gone"), true); status != exitNo {
+		t.Errorf("%d", status)
+	}
+}
+
+// TestClassifySecrets: what keeps a secret from a tool has its code, and what to do about it.
+func TestClassifySecrets(t *testing.T) {
+	ref := model.Ref{Kind: "tool", ID: "acme/x"}
+	of := func(err error) error { return &exec.SecretError{Ref: ref, Err: err} }
+	for _, c := range []struct {
+		err  error
+		code code
+		hint string
+		why  string
+	}{
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByPolicy}, "POLICY_DENIED", "rye docs secrets", `exec: {secrets: {n: ["tool:acme/x"]}}`},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByGrants}, "POLICY_DENIED", "rye docs secrets", `grants: {"tool:acme/x": []}`},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByCaller}, codeDenied, "rye docs secrets", ""},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByDev}, "UNSIGNED", "rye sign tool:acme/x", ""},
+		{of(&secret.NotSetError{Name: "a-b"}), "AUTH_REQUIRED", "rye auth set a-b", "A_B"},
+		{of(&secret.ExpiredError{Name: "n"}), "SESSION_EXPIRED", "rye auth set n", ""},
+		{of(&secret.ValueError{Name: "n", Reason: "r"}), codeConfig, "rye docs secrets", ""},
+		{&secret.ValueError{Name: "n", Reason: "r"}, codeValidation, "rye docs secrets", ""},
+		{of(&secret.NameError{Name: "n", Reason: "r"}), codeValidation, "rye docs secrets", ""},
+		{of(&secret.KeyringError{Name: "n", Err: errors.New("x")}), "UNAVAILABLE", "rye auth set n --file", "opened by somebody"},
+		{of(&secret.BusyError{Path: "p"}), "BUSY", "", ""},
+		{of(&secret.DamagedError{Path: "p", Err: errors.New("x")}), "PARSING_ERROR", "mv p p.bad", "lost"},
+		{of(&secret.ModeError{Path: "p", Reason: "is open"}), codeDenied, "chmod go= p", ""},
+		{of(errors.New("more than fits")), "LIMIT_EXCEEDED", "", ""},
+		{&exec.ActionError{Ref: ref, Text: "x"}, "EXECUTION_FAILED", "", ""},
+	} {
+		f := classify(fmt.Errorf("around: %w", c.err))
+		if f.code != c.code || !strings.HasPrefix(strings.Join(f.hint, "\n"), c.hint) || !strings.Contains(strings.Join(f.why, "\n"), c.why) {
+			t.Errorf("%v: %s, %q, %q", c.err, f.code, f.hint, f.why)
+		}
+	}
+}
