@@ -167,13 +167,14 @@ func (p *Plan) action() error {
 	for _, q := range p.found {
 		spec.Read = append(spec.Read, p.kernel.around(q)...)
 	}
+	files := primitive.Files{Project: p.project}
 	for _, at := range p.Grants.Read {
 		abs, err := p.granted(at, false)
 		if err != nil {
 			return err
 		}
 		if abs != "" {
-			spec.Read = append(spec.Read, abs)
+			files.Read = append(files.Read, abs)
 		}
 	}
 	for _, at := range p.Grants.Write {
@@ -182,20 +183,25 @@ func (p *Plan) action() error {
 			return err
 		}
 		if at != "." {
-			spec.Write = append(spec.Write, abs)
+			files.Write = append(files.Write, abs)
 			continue
 		}
 		read, write, err := whole(abs)
 		if err != nil {
 			return &FilesError{p.call.Ref, at, err}
 		}
-		spec.Read, spec.Write = append(spec.Read, read...), append(spec.Write, write...)
+		files.Read, files.Write = append(files.Read, read...), append(files.Write, write...)
+	}
+	spec.Read, spec.Write = append(spec.Read, files.Read...), append(spec.Write, files.Write...)
+	switch {
+	case p.Work != "":
+		spec.Write = append(spec.Write, p.Work)
+		files = primitive.Files{Project: p.Work, Write: []string{p.Work}}
+	case p.tool.Pure:
+		files = primitive.Files{}
 	}
 	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
-	p.Action.Own, p.Action.Pure = p.copied.Root, p.tool.Pure
-	if p.Work != "" {
-		p.Action.Sandbox.Write = append(p.Action.Sandbox.Write, p.Work)
-	}
+	p.Action.Files, p.Action.Own, p.Action.Pure = files, p.copied.Root, p.tool.Pure
 	return nil
 }
 

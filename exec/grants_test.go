@@ -164,9 +164,15 @@ func TestFiles(t *testing.T) {
 			}
 			continue
 		}
-		s := w.prepare(call(x, nil)).Action.Sandbox
-		if read, write := under(w, s.Read), under(w, s.Write); !slices.Equal(read, c.read) || !slices.Equal(write, c.write) {
-			t.Errorf("%s: reads %q, writes %q; want %q, %q", name, read, write, c.read, c.write)
+		a := w.prepare(call(x, nil)).Action
+		s, f := a.Sandbox, a.Files
+		for _, got := range [][2][]string{{s.Read, s.Write}, {f.Read, f.Write}} {
+			if read, write := under(w, got[0]), under(w, got[1]); !slices.Equal(read, c.read) || !slices.Equal(write, c.write) {
+				t.Errorf("%s: reads %q, writes %q; want %q, %q", name, read, write, c.read, c.write)
+			}
+		}
+		if f.Project != w.project || len(f.Read)+len(f.Write) != len(c.read)+len(c.write) {
+			t.Errorf("%s: the files of the project are %+v", name, f)
 		}
 		if !reflect.DeepEqual(s.Deny, w.kernel.Secret) || len(s.Write) < 2 {
 			t.Errorf("%s: %+v", name, s)

@@ -22,7 +22,8 @@
 //
 // # Runtimes
 //
-// A runtime is a tool whose executor is the primitive rye/core/primitives/subprocess, with
+// A runtime is a tool whose executor is a primitive: rye/core/primitives/starlark, with a config alone, or
+// rye/core/primitives/subprocess, with
 //
 //	env_config     interpreter: type, var and fallback, and where to look by type (venv_python: venv_path,
 //	               node_modules: search_paths, system_binary: binary); env: variables to set

@@ -210,12 +210,12 @@ func TestExecutors(t *testing.T) {
 			m = next
 		}
 	}
-	if primitives != 2+4 { // extractors have no executor either
+	if primitives != 3+4 { // extractors have no executor either
 		t.Errorf("%d primitives", primitives)
 	}
 	for _, id := range []string{
 		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
-		"runtimes/node_runtime", "runtimes/bash_runtime",
+		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
 			t.Errorf("rye/core/%s, which existing tools name, isn't there", id)
@@ -229,12 +229,12 @@ var filledIn = []string{"{tool_path}", "{project_path}", "{params_json}", "{anch
 // TestRuntimes holds runtimes to what their primitive takes, and to what the package comment says of them.
 func TestRuntimes(t *testing.T) {
 	found := items(t)
-	takes := found["tool:rye/core/primitives/subprocess"].Tool.ConfigSchema.Get("properties")
 	place := regexp.MustCompile(`\$?\{[^}]*\}`)
 	for ref, m := range found {
 		if m.Tool == nil || m.Tool.Type != "runtime" {
 			continue
 		}
+		takes := found["tool:"+m.Tool.Executor].Tool.ConfigSchema.Get("properties")
 		for _, e := range m.Tool.Config.Map {
 			if takes.Get(e.Key) == nil {
 				t.Errorf("%s: the primitive takes no %s", ref, e.Key)
@@ -314,7 +314,7 @@ func TestKnowledge(t *testing.T) {
 	slices.Sort(topics)
 	want := []string{"audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "directive-format", "errors", "exec", "extractors", "items",
 		"keys", "knowledge-format", "lock", "overview", "policy", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
-		"store", "threat-model", "tool-format", "vendoring", "what-to-commit"}
+		"starlark", "store", "threat-model", "tool-format", "vendoring", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}

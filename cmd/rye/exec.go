@@ -428,6 +428,9 @@ func most(p *exec.Plan, of string) string {
 		return fmt.Sprintf("it may compute for %s: limits: cpu_seconds in the tool says how long it needs", cmp.Or(l.CPU, d.CPU))
 	case "processes":
 		return fmt.Sprintf("it may have %d processes at one time: limits: processes in the tool says how many it needs", cmp.Or(l.Processes, d.Processes))
+	case "steps":
+		n, _ := strconv.ParseFloat(fmt.Sprint(p.Config["steps"]), 64)
+		return fmt.Sprintf("it may take %.0f steps: steps: in the config of the tool says how many it needs", n)
 	case "output":
 		return fmt.Sprintf("it may print %s: limits: output_mib in the tool says how much it needs", size(l.Output, d.Output))
 	case "written":

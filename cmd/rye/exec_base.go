@@ -233,7 +233,7 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 			f := classify(err)
 			f.hint = []string{l.lockCommand(), "rye " + joinArgs(l.app.args) + " --dev", "rye ls"}
 			if it.Space.Level == ai.System {
-				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses", it.Space.Label))
+				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses, and what roots: in rye.yaml names", it.Space.Label))
 				f.hint = f.hint[2:]
 			}
 			return f

@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
+	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/key"
@@ -30,6 +31,7 @@ import (
 func (a *app) primitives() map[string]primitive.Primitive {
 	return map[string]primitive.Primitive{
 		"rye/core/primitives/http_client": &httpclient.Client{},
+		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: a.machine(), Self: guestSelf("starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: a.machine()},
 	}
 }

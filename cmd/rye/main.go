@@ -17,13 +17,11 @@ package main
 import (
 	"os"
 	"syscall"
-
-	"github.com/rye-build/rye/exec/sandbox"
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == stageArg {
-		syscall.Exit(sandbox.Stage(os.Args[2:])) // at once: nothing may be written from there on
+	if len(os.Args) > 1 && within[os.Args[1]] != nil {
+		syscall.Exit(within[os.Args[1]](os.Args[2:])) // at once: nothing may be written from there on
 	}
 	os.Exit(run(thisHost(), commands(), os.Args[1:]))
 }

@@ -36,7 +36,7 @@ type newRun struct {
 	Kind        string `arg:"" complete:"kind" help:"What it is."`
 	ID          string `arg:"" name:"id" help:"What it is called, as in acme/fetch."`
 	From        string `placeholder:"FILE" complete:"file" xor:"words,template" help:"Take this file instead of a template."`
-	Ext         string `placeholder:"EXT" xor:"template" help:"The language of a template, by its extension: py, yaml, sh, js."`
+	Ext         string `placeholder:"EXT" xor:"template" help:"The language of a template, by its extension: py, yaml, sh, js, star."`
 	Description string `placeholder:"TEXT" xor:"words" help:"What it is for, in one line, for the template."`
 	NoSign      bool   `help:"Don't sign it."`
 	DryRun      bool   `help:"Say what would be written, and write nothing."`

@@ -34,6 +34,7 @@ type Action struct {
 	Env     []string       // NAME=VALUE, sorted
 	Dir     string         // where it works if Config doesn't say
 	Sandbox sandbox.Spec
+	Files   Files
 	// Programs are those that a Starter has named, found and looked at.
 	Programs map[string]Program
 	// Own is the directory of the chain's own files: they are pinned, and nobody writes there.
@@ -77,6 +78,13 @@ func (a *Action) Args() ([]string, error) {
 	return args, nil
 }
 
+// Files are what of the project an action may read and write, for a primitive that opens them itself. All of it stands in the
+// Sandbox as well, where nothing says which paths are the project's. A pure tool has none but those of a build's step.
+type Files struct {
+	Project     string   // absolute
+	Read, Write []string // absolute; the nearest one above a file decides, and Sandbox.Deny
+}
+
 // A Program is one that may be started.
 type Program struct {
 	Path string
@@ -105,7 +113,7 @@ type Result struct {
 	Value    any    // what came out of it, in JSON's values
 	Failure  string // why the action's own answer is no, in words that it chose; with Failed
 	Failed   bool
-	Ended    string // what ended it before its time: one of package sandbox's words; "" if nothing did
+	Ended    string // what ended it before its time: one of package sandbox's words, or steps; "" if nothing did
 	Exit     int    // of a process
 	Signal   string // that ended the process; "" if none did
 	Level    floor.Level

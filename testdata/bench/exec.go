@@ -22,6 +22,7 @@ import (
 //
 //	warm      rye exec of a pinned tool that is the program "true"     "true" bare; bwrap, which starts it with namespaces of
 //	                                                                   its own; allowed: two times "rye version", and bwrap
+//	starlark  rye exec of a pinned tool in Starlark                program: that of the program "true"; python3, which does nothing
 //	sandbox   "true" in our sandbox, 100 times in one process          bare, bwrap, and landlock alone, by the same process
 //	at-once   1,000 times rye exec, all at once                        bwrap 1,000 times at once
 //	append    500,000 calls into an empty audit log                    cp of the log that this makes
@@ -46,9 +47,11 @@ func (b *bench) execJobs(what string) ([]job, error) {
 	bare := []string{"bwrap", "--unshare-all", "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"}
 	const tool = `mkdir -p .ai/tools/acme && printf '%s\n' 'version: "1.0.0"' 'tool_type: program' 'category: acme' 'description: Does nothing' ` +
 		`'executor_id: rye/core/primitives/subprocess' 'config: {command: "true"}' >.ai/tools/acme/nothing.yaml`
+	const script = `printf '%s\n' '# ---' '# version: "1.0.0"' '# tool_type: starlark' '# category: acme' '# description: Does nothing' ` +
+		`'# executor_id: rye/core/runtimes/starlark_runtime' '# ---' 'def main(params):' '    return params' >.ai/tools/acme/script.star`
 	call := []string{"exec", "tool:acme/nothing"}
 	j := job{tool: "rye", onceFresh: []string{home, project}}
-	ready := []command{cmd("mkdir", home, project), cmd("sh", "-c", tool).in(project), rye("init"), rye("sign", "--all", "-q"), rye("lock", "-q"), rye(call...)}
+	ready := []command{cmd("mkdir", home, project), cmd("sh", "-c", tool+" && "+script).in(project), rye("init"), rye("sign", "--all", "-q"), rye("lock", "-q"), rye(call...)}
 	switch what {
 	case "warm":
 		j.once, j.run = ready, []command{rye(call...)}
@@ -58,6 +61,9 @@ func (b *bench) execJobs(what string) ([]job, error) {
 			jobs = append(jobs, job{tool: "bwrap", run: []command{cmd(bare...)}}, job{tool: "allowed", run: []command{version, version, cmd(bare...)}})
 		}
 		return jobs, nil
+	case "starlark":
+		j.once, j.run = ready, []command{rye("exec", "tool:acme/script")}
+		return []job{j, {tool: "program", run: []command{rye(call...)}}, {tool: "python3", run: []command{cmd("python3", "-I", "-S", "-c", "pass")}}}, nil
 	case "sandbox":
 		jobs := []job{{tool: "rye", run: []command{part("namespace", runs)}}, {tool: "landlock", run: []command{part("landlock", runs)}}, {tool: "bare", run: []command{part("bare", runs)}}}
 		if bwrap {

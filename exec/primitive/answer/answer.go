@@ -73,10 +73,8 @@ func (a *Answer) Result(ended *sandbox.Outcome) *primitive.Result {
 
 // read makes the value of what came out.
 func read(r *primitive.Result, out, errs *capture) {
-	var object map[string]any
 	if v, ok := parse(out); ok {
 		r.Value = v
-		object, _ = v.(map[string]any)
 	} else {
 		value := map[string]any{"stdout": out.text(), "stderr": errs.text(), "return_code": int64(r.Exit)}
 		var cut []any
@@ -91,17 +89,21 @@ func read(r *primitive.Result, out, errs *capture) {
 		}
 		r.Value = value
 	}
-	if success, ok := object["success"].(bool); ok && !success {
-		r.Failed = true
-		for _, name := range []string{"error", "stderr"} {
-			if text := reason(object[name]); text != "" && r.Failure == "" {
-				r.Failure = text
-			}
-		}
+	if no, why := No(r.Value); no {
+		r.Failed, r.Failure = true, why
 	}
 	if r.Failed && r.Failure == "" {
 		r.Failure = strings.TrimSpace(valid(errs.end))
 	}
+}
+
+// No reports whether a value is an answer that is no, and the reason that it gives.
+func No(v any) (no bool, why string) {
+	object, _ := v.(map[string]any)
+	if success, ok := object["success"].(bool); !ok || success {
+		return false, ""
+	}
+	return true, cmp.Or(reason(object["error"]), reason(object["stderr"]))
 }
 
 // reason is what an answer gives as its reason: a text, or an object with a message.

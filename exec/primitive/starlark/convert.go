@@ -1,0 +1,138 @@
+package starlark
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"unicode/utf8"
+
+	star "go.starlark.net/starlark"
+	"go.starlark.net/starlarkstruct"
+
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// What a result may be: it stands in an envelope that package jcs reads.
+const (
+	maxDepth  = jcs.MaxDepth - 4
+	maxValues = 1<<18 - 100
+	maxWhole  = 1<<53 - 1
+)
+
+// given makes a value of one of JSON's.
+func given(v any) (star.Value, error) {
+	switch v := v.(type) {
+	case nil:
+		return star.None, nil
+	case bool:
+		return star.Bool(v), nil
+	case int64:
+		return star.MakeInt64(v), nil
+	case float64:
+		// JSON has one kind of numbers: what is whole is to count and to index with.
+		if v == math.Trunc(v) && math.Abs(v) <= maxWhole {
+			return star.MakeInt64(int64(v)), nil
+		}
+		return star.Float(v), nil
+	case string:
+		return star.String(v), nil
+	case []any:
+		list := make([]star.Value, len(v))
+		for i := range v {
+			var err error
+			if list[i], err = given(v[i]); err != nil {
+				return nil, err
+			}
+		}
+		return star.NewList(list), nil
+	case map[string]any:
+		dict := star.NewDict(len(v))
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			e, err := given(v[k])
+			if err == nil {
+				err = dict.SetKey(star.String(k), e)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		return dict, nil
+	}
+	return nil, fmt.Errorf("%T is none of JSON's values", v)
+}
+
+// A reckoning is how much of a result there is.
+type reckoning struct{ values int }
+
+// result makes one of JSON's values.
+func (r *reckoning) result(v star.Value, depth int) (any, error) {
+	r.values++
+	switch {
+	case depth > maxDepth:
+		return nil, fmt.Errorf("the result is nested more than %d deep", maxDepth)
+	case r.values > maxValues:
+		return nil, fmt.Errorf("the result has more than %d values", maxValues)
+	}
+	switch v := v.(type) {
+	case star.NoneType:
+		return nil, nil
+	case star.Bool:
+		return bool(v), nil
+	case star.Int:
+		if n, ok := v.Int64(); ok && n <= maxWhole && n >= -maxWhole {
+			return n, nil
+		}
+		return nil, fmt.Errorf("the result has a whole number beyond 2^53 in it, which JSON doesn't keep: make a text of it")
+	case star.Float:
+		if f := float64(v); !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return f, nil
+		}
+		return nil, fmt.Errorf("the result has %v in it, which is no number in JSON", v)
+	case star.String:
+		if !utf8.ValidString(string(v)) {
+			return nil, fmt.Errorf("the result has a text in it that isn't UTF-8")
+		}
+		return string(v), nil
+	case *star.Dict:
+		return r.object(v.Items(), depth)
+	case *starlarkstruct.Struct:
+		var items []star.Tuple
+		for _, name := range v.AttrNames() {
+			e, err := v.Attr(name)
+			if err != nil {
+				return nil, err
+			}
+			items = append(items, star.Tuple{star.String(name), e})
+		}
+		return r.object(items, depth)
+	case *star.List, star.Tuple:
+		all := v.(star.Indexable)
+		list := make([]any, 0, min(all.Len(), 1024))
+		for i := range all.Len() {
+			e, err := r.result(all.Index(i), depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, e)
+		}
+		return list, nil
+	}
+	return nil, fmt.Errorf("the result has a %s in it, which is none of JSON's values", v.Type())
+}
+
+func (r *reckoning) object(items []star.Tuple, depth int) (any, error) {
+	object := make(map[string]any, len(items))
+	for _, item := range items {
+		name, ok := item[0].(star.String)
+		if !ok || !utf8.ValidString(string(name)) {
+			return nil, fmt.Errorf("the result has the key %s in it, and keys are texts", item[0].Type())
+		}
+		e, err := r.result(item[1], depth+1)
+		if err != nil {
+			return nil, err
+		}
+		object[string(name)] = e
+	}
+	return object, nil
+}

@@ -1,0 +1,159 @@
+package starlark
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A pattern is which paths are meant, as in "**/*.go":
+//
+//   - any characters of one segment, ? one of them, [a-z] one of these, [!a-z] one of the others
+//     **      as a whole segment any number of segments, also none
+//     {a,b}   either
+//
+// A pattern without "/" is about the last segment alone, wherever that is.
+type pattern struct{ expression *regexp.Regexp }
+
+var (
+	errPattern  = &failure{"the pattern is no path inside of a directory"}
+	errBrackets = &failure{`the pattern has a "[" or "{" that nothing ends`}
+)
+
+func newPattern(text string) (*pattern, error) {
+	if text == "" || strings.HasPrefix(text, "/") || slices.Contains(strings.Split(text, "/"), "..") {
+		return nil, errPattern
+	}
+	if !strings.Contains(text, "/") {
+		text = "**/" + text
+	}
+	var out strings.Builder
+	out.WriteString("^")
+	braces := 0
+	for len(text) > 0 {
+		switch c := text[0]; {
+		case strings.HasPrefix(text, "**/") && (out.Len() == 1 || strings.HasSuffix(out.String(), "/")):
+			out.WriteString("(?:[^/]+/)*")
+			text = text[3:]
+			// Two of them are one.
+			for strings.HasPrefix(text, "**/") {
+				text = text[3:]
+			}
+			continue
+		case text == "**" && strings.HasSuffix(out.String(), "/"):
+			out.WriteString(".+")
+			text = text[1:]
+		case c == '*':
+			out.WriteString("[^/]*")
+		case c == '?':
+			out.WriteString("[^/]")
+		case c == '[':
+			n, ok := class(&out, text)
+			if !ok {
+				return nil, errBrackets
+			}
+			text = text[n:]
+			continue
+		case c == '{':
+			braces++
+			out.WriteString("(?:")
+		case c == '}' && braces > 0:
+			braces--
+			out.WriteString(")")
+		case c == ',' && braces > 0:
+			out.WriteString("|")
+		default:
+			// Up to the next character that means something.
+			n := 1
+			for n < len(text) && !strings.ContainsRune("*?[{},/", rune(text[n])) {
+				n++
+			}
+			out.WriteString(regexp.QuoteMeta(text[:n]))
+			text = text[n:]
+			continue
+		}
+		text = text[1:]
+	}
+	if braces > 0 {
+		return nil, errBrackets
+	}
+	e, err := regexp.Compile(out.String() + "$")
+	if err != nil {
+		return nil, &failure{"the pattern has characters in brackets that are no set"}
+	}
+	return &pattern{e}, nil
+}
+
+// class writes a set of characters, and returns how much of the text it was.
+func class(out *strings.Builder, text string) (int, bool) {
+	set, not := strings.CutPrefix(text[1:], "!")
+	// A bracket that stands first is one of them.
+	end := strings.IndexByte(set[min(1, len(set)):], ']') + 1
+	if end == 0 {
+		return 0, false
+	}
+	n := len(text) - len(set) + end + 1
+	set = set[:end]
+	out.WriteString("[")
+	if not {
+		out.WriteString("^/")
+	}
+	out.WriteString(strings.NewReplacer(`\`, `\\`, "[", `\[`, "]", `\]`, "^", `\^`, "&", `\&`).Replace(set))
+	out.WriteString("]")
+	return n, true
+}
+
+func (p *pattern) matches(at string) bool { return p.expression.MatchString(at) }
+
+// A found is an entry that a walk came by.
+type found struct {
+	path  string // relative to the project
+	below string // relative to where the walk began
+	entry fs.DirEntry
+}
+
+// walk returns what is in a directory and everything below it that may be read, sorted by path within each directory, without what
+// has one of the names to pass over: these are patterns of one segment. Links are told and not followed.
+func (p *place) walk(at string, skip []string, each func(found) error) error {
+	var over []*pattern
+	for _, s := range skip {
+		o, err := newPattern(s)
+		if err != nil {
+			return err
+		}
+		over = append(over, o)
+	}
+	at, err := p.clean(at)
+	if err != nil {
+		return err
+	}
+	total := 0
+	var visit func(at, below string) error
+	visit = func(at, below string) error {
+		entries, _, err := p.list(at)
+		if err != nil {
+			return err
+		}
+		if total += len(entries); total > MaxEntries {
+			return &fileError{at, "and what is beside it has more than 100,000 entries: begin further down, or skip some"}
+		}
+		for _, e := range entries {
+			if slices.ContainsFunc(over, func(o *pattern) bool { return o.matches(e.Name()) }) {
+				continue
+			}
+			f := found{path.Join(at, e.Name()), path.Join(below, e.Name()), e}
+			if err := each(f); err != nil {
+				return err
+			}
+			if e.IsDir() {
+				if err := visit(f.path, f.below); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	return visit(at, ".")
+}

@@ -1,0 +1,17 @@
+//go:build unix
+
+package starlark_test
+
+import (
+	"errors"
+	"io/fs"
+	"syscall"
+)
+
+// pipe makes a file that waits for whoever opens it.
+func pipe(at string) error {
+	if err := syscall.Mkfifo(at, 0o600); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
