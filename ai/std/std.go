@@ -9,6 +9,7 @@
 //	tools/rye/core/runtimes/NAME.yaml                    the links before them: which interpreter, and how
 //	tools/rye/core/runtimes/lib/LANGUAGE/_launch.*       what a runtime has its interpreter start
 //	tools/rye/core/templates/_KIND.EXT                   what a new item begins as
+//	tools/rye/file-system/NAME.star                      tools for the files of a project
 //	knowledge/rye/TOPIC.md                               the documentation
 //
 // Names that begin with "_" are assets, as in every space. Nothing here is executable: interpreters are given files.
