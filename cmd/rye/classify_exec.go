@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/exec/template/params"
 )
@@ -43,6 +44,11 @@ func (f *fault) ofCalls() bool {
 		busy        *materialise.BusyError
 		limit       *materialise.LimitError
 		broken      *audit.BrokenError
+		target      *sink.TargetError
+		written     *sink.BusyError
+		torn        *sink.TornError
+		line        *sink.LineError
+		server      *sink.ServerError
 	)
 	switch {
 	case errors.As(f.err, &unavailable):
@@ -125,6 +131,18 @@ func (f *fault) ofCalls() bool {
 		f.code = "LIMIT_EXCEEDED"
 	case errors.As(f.err, &broken):
 		f.code = codeFiles
+	case errors.As(f.err, &target):
+		f.code, f.hint = codeValidation, []string{"rye help exec"}
+		f.details = map[string]any{"argument": "--sink"}
+	case errors.As(f.err, &written):
+		f.code, f.details = "BUSY", map[string]any{"path": written.Path}
+	case errors.As(f.err, &torn):
+		f.code, f.hint = "PARSING_ERROR", []string{fmt.Sprintf("truncate -s %d %s", torn.Size, quoteArg(torn.Path))}
+		f.details = map[string]any{"path": torn.Path, "size": torn.Size}
+	case errors.As(f.err, &line):
+		f.code, f.message = "RESOURCE_EXCEEDED", "what the tool wrote can't be passed on: "+line.Error()
+	case errors.As(f.err, &server):
+		f.code, f.details = "UNAVAILABLE", map[string]any{"host": server.Host, "lost": server.Lost}
 	default:
 		return false
 	}

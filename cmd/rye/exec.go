@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -36,7 +37,8 @@ func execCommand() command {
 			"Every call is written down: rye audit list.\n\n" +
 			"Examples:\n\n    rye exec tool:acme/fetch -p url=https://example.com -p retries=3\n" +
 			"    rye exec tool:acme/fetch --params @call.json --timeout 30s\n    rye exec tool:acme/fetch --help\n" +
-			"    rye exec tool:acme/fetch --dry-run\n    rye exec tool:acme/fetch --receipt call.receipt.json",
+			"    rye exec tool:acme/fetch --dry-run\n    rye exec tool:acme/fetch --receipt call.receipt.json\n" +
+			"    rye exec tool:acme/watch --sink jsonl:events.jsonl",
 		aka: []string{"execute", "x", "call", "start"},
 		new: func() runner { return new(execRun) }, schema: "exec/1", output: execAnswer{},
 	}
@@ -49,7 +51,10 @@ type execRun struct {
 	DryRun  bool          `help:"Decide everything, show it, and start nothing."`
 	Timeout time.Duration `placeholder:"TIME" help:"Stop the tool after this long, as in 30s. It can only shorten what the tool allows itself."`
 	Receipt string        `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
+	Sink    string        `placeholder:"WHERE" help:"Send what the tool writes to standard output to raw:PATH, jsonl:PATH, null, ws://HOST/PATH or wss://HOST/PATH while it comes."`
 	execBase
+
+	to sink.Target
 }
 
 type execAnswer struct {
@@ -160,8 +165,8 @@ func (c *execRun) check(a *app) error {
 	if c.Timeout < 0 {
 		return &fault{code: codeValidation, message: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
 	}
-	if c.Receipt == "" {
-		return nil
+	if err := c.target(a); err != nil || c.Receipt == "" {
+		return err
 	}
 	at := a.absolute(setting{value: c.Receipt})
 	if at.err != nil {
@@ -180,6 +185,22 @@ func (c *execRun) check(a *app) error {
 	return nil
 }
 
+// target reads where the output goes.
+func (c *execRun) target(a *app) (err error) {
+	if c.to, err = sink.Parse(c.Sink); err != nil {
+		return err
+	}
+	switch {
+	case c.to.Kind == sink.Server && a.isOffline():
+		return &fault{code: "OFFLINE", message: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.offline().origin),
+			hint: []string{"rye help exec"}, details: map[string]any{"host": c.to.URL.Host}}
+	case c.to.Path != "":
+		at := a.absolute(setting{value: c.to.Path})
+		c.to.Path, err = at.value, at.err
+	}
+	return err
+}
+
 // call runs what was prepared.
 func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan, ans *execAnswer) (answer, error) {
 	// Whoever reads what the tool writes may go: the next write then fails and ends the tool. It must not end rye, before
@@ -187,10 +208,19 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)
-	sink := a.sink()
+	out := a.sink()
 	ans.shown = !a.term.json
-	r, err := p.Run(ctx, sink)
-	sink.flush()
+	other, err := sink.Opener{}.Open(ctx, c.to)
+	if err != nil {
+		return nil, err
+	}
+	out.other = other
+	r, err := p.Run(ctx, out)
+	out.flush()
+	var lost error
+	if other != nil {
+		lost = other.Close()
+	}
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
 		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Err: logged}
 	}
@@ -207,6 +237,9 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 		return ans, err
 	}
 	a.weaker(p, r)
+	if lost != nil && (r.Status == record.OK || r.Ended == "cancelled" && ctx.Err() == nil) {
+		return ans, lost
+	}
 	f := c.refused(a, p, r)
 	if f == nil {
 		return ans, nil

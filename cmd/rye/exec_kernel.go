@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -178,9 +179,10 @@ func principal() string {
 }
 
 // A passing hands on what a tool writes while it runs: to a file or a pipe as it is, to a terminal a line at a time and
-// without what a terminal obeys. With --json standard output isn't the tool's.
+// without what a terminal obeys. With --json standard output isn't the tool's, and with another sink it goes there.
 type passing struct {
 	app   *app
+	other sink.Sink // nil: there is none
 	lines [2]bytes.Buffer
 }
 
@@ -194,6 +196,9 @@ func (p *passing) Emit(s primitive.Stream, b []byte) error {
 	t := p.app.term
 	to := t.stderr
 	if s == primitive.Stdout {
+		if p.other != nil {
+			return p.other.Emit(s, b)
+		}
 		if t.json {
 			return nil
 		}

@@ -138,6 +138,12 @@ func probed(what string, args []string) error {
 			_, err = os.Stdout.Write(block[:min(left, len(block))])
 		}
 		return err
+	case "grow": // BYTES, on one line
+		n, err := strconv.Atoi(arg(0))
+		if err == nil {
+			_, err = os.Stdout.Write(bytes.Repeat([]byte("x"), n))
+		}
+		return err
 	case "grab": // MIB, and touches each page
 		mib, err := strconv.Atoi(arg(0))
 		var held [][]byte

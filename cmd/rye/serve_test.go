@@ -6,13 +6,14 @@ import (
 	"net/http/httptest"
 	"os"
 
+	"github.com/coder/websocket"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas"
 )
 
 // serve is "serve DIR": an https server of DIR on this machine whose address is in WEB and WEBHOST, and whom SSL_CERT_FILE
-// makes known. /to?URL redirects there; the other paths below are servers that fail.
+// makes known. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there; the other paths below are servers that fail.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve DIR")
@@ -41,6 +42,25 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "100000000") })
 	mux.HandleFunc("/packed", func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Encoding", "gzip") })
+	mux.HandleFunc("/listen/", func(w http.ResponseWriter, r *http.Request) {
+		c, err := websocket.Accept(w, r, nil)
+		if err != nil {
+			return
+		}
+		defer c.CloseNow()
+		f, err := os.OpenFile(ts.MkAbs(r.URL.Path[len("/listen/"):]), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return
+		}
+		defer f.Close()
+		for {
+			_, b, err := c.Read(r.Context())
+			if err != nil {
+				return
+			}
+			f.Write(append(b, '\n'))
+		}
+	})
 	server := httptest.NewTLSServer(mux)
 	ts.Defer(server.Close)
 	roots := ts.MkAbs("roots.pem")

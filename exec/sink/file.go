@@ -1,0 +1,118 @@
+package sink
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A BusyError says that another call writes a file.
+type BusyError struct{ Path string }
+
+func (e *BusyError) Error() string { return fmt.Sprintf("another call writes %q", e.Path) }
+
+// A TornError says that the last line of a file isn't whole.
+type TornError struct {
+	Path string
+	Size int64 // up to which the lines are whole
+}
+
+func (e *TornError) Error() string { return fmt.Sprintf("the last line of %q isn't whole", e.Path) }
+
+// A file takes bytes, or lines, at its end.
+type file struct {
+	f     *os.File
+	to    io.Writer // f, but for tests
+	lines *splitter // nil: bytes
+	err   error     // nothing is written after it
+}
+
+func openFile(t Target) (_ *file, err error) {
+	f, err := os.OpenFile(t.Path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &os.PathError{Op: "open", Path: t.Path, Err: errors.New("is no regular file")}
+	}
+	switch free, err := tryLock(f); {
+	case err != nil:
+		return nil, err
+	case !free:
+		return nil, &BusyError{t.Path}
+	}
+	s := &file{f: f, to: f}
+	if t.Kind == Lines {
+		s.lines = new(splitter)
+		return s, s.whole()
+	}
+	return s, nil
+}
+
+// whole sees to it that the file ends with a line's end. A last line that lacks nothing else gets it.
+func (s *file) whole() error {
+	size, err := s.f.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return err
+	}
+	tail := make([]byte, min(size, MaxLine+1))
+	if _, err := s.f.ReadAt(tail, size-int64(len(tail))); err != nil {
+		return err
+	}
+	if tail[len(tail)-1] == '\n' {
+		return nil
+	}
+	last := tail[bytes.LastIndexByte(tail, '\n')+1:]
+	if _, err := jcs.Parse(last); err != nil || len(last) > MaxLine {
+		return &TornError{s.f.Name(), size - int64(len(last))}
+	}
+	return s.line(nil)
+}
+
+// Emit implements primitive.Sink.
+func (s *file) Emit(stream primitive.Stream, b []byte) error {
+	if stream != primitive.Stdout || s.err != nil {
+		return s.err
+	}
+	if s.lines == nil {
+		_, s.err = s.to.Write(b)
+	} else {
+		s.err = s.lines.feed(b, s.line)
+	}
+	return s.err
+}
+
+// line writes a line, or nothing.
+func (s *file) line(b []byte) error {
+	n, err := s.to.Write(append(b, '\n'))
+	if err == nil || n == 0 {
+		return err
+	}
+	size, at := s.f.Seek(0, io.SeekEnd)
+	if at == nil {
+		at = s.f.Truncate(size - int64(n))
+	}
+	return errors.Join(err, at)
+}
+
+// Close implements Sink.
+func (s *file) Close() error {
+	if s.lines != nil && s.err == nil {
+		s.err = s.lines.end(s.line)
+	}
+	return errors.Join(s.err, s.f.Sync(), s.f.Close())
+}

@@ -1,0 +1,189 @@
+package sink
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/rye-build/rye/exec/primitive"
+)
+
+// A ServerError says that a server can't be reached, or not any more.
+type ServerError struct {
+	Host string
+	Lost int // messages of which it isn't known whether they arrived
+	Err  error
+}
+
+func (e *ServerError) Error() string {
+	if e.Lost > 0 {
+		return fmt.Sprintf("%q can't be reached any more, and may not have got %d messages: %v", e.Host, e.Lost, e.Err)
+	}
+	return fmt.Sprintf("%q can't be reached: %v", e.Host, e.Err)
+}
+
+// Unwrap returns why.
+func (e *ServerError) Unwrap() error { return e.Err }
+
+// stall is how long nothing may move.
+const stall = 30 * time.Second
+
+// A server takes lines as messages.
+type server struct {
+	Opener
+	ctx   context.Context
+	url   *url.URL
+	conn  *websocket.Conn
+	lines splitter
+
+	pending [][]byte // written, and not known to have arrived
+	size    int      // of these
+	err     error    // nothing is sent after it
+}
+
+func (o Opener) connect(ctx context.Context, u *url.URL) (*server, error) {
+	if o.stall == 0 {
+		o.stall = stall
+	}
+	if o.sleep == nil {
+		o.sleep = rest
+	}
+	s := &server{Opener: o, ctx: ctx, url: u}
+	if err := s.dial(); err != nil {
+		return nil, s.failed(err)
+	}
+	return s, nil
+}
+
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *server) failed(err error) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	return &ServerError{s.url.Host, len(s.pending), err}
+}
+
+// dial makes a connection.
+func (s *server) dial() error {
+	ctx, stop := context.WithTimeout(s.ctx, s.stall)
+	defer stop()
+	one := new(http.Protocols)
+	one.SetHTTP1(true)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.Roots}, Protocols: one}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	conn, _, err := websocket.Dial(ctx, s.url.String(), &websocket.DialOptions{HTTPClient: client})
+	if err != nil {
+		return err
+	}
+	s.conn = conn
+	// Somebody has to read, for pongs come among what is sent. Where nothing can be read, no pong is waited for.
+	go func() {
+		defer conn.CloseNow()
+		for {
+			if _, _, err := conn.Read(s.ctx); err != nil {
+				return
+			}
+		}
+	}()
+	return nil
+}
+
+// Emit implements primitive.Sink.
+func (s *server) Emit(stream primitive.Stream, b []byte) error {
+	if stream != primitive.Stdout || s.err != nil {
+		return s.err
+	}
+	s.err = s.lines.feed(b, s.send)
+	return s.err
+}
+
+// send writes a message, and sees to it that there is room for one more.
+func (s *server) send(line []byte) error {
+	s.pending, s.size = append(s.pending, line), s.size+len(line)
+	return s.again(func() error {
+		if err := s.write(line); err != nil {
+			return err
+		}
+		if len(s.pending) < MaxPending && s.size < MaxPendingBytes {
+			return nil
+		}
+		return s.arrive()
+	})
+}
+
+// again does something, and if the connection breaks, once more on a new one after all that is pending.
+func (s *server) again(do func() error) error {
+	err := do()
+	for n := 0; err != nil && n < MaxReconnects && s.ctx.Err() == nil; n++ {
+		s.conn.CloseNow()
+		if no := s.sleep(s.ctx, time.Second/2<<n); no != nil {
+			break
+		}
+		if err = s.dial(); err == nil {
+			err = s.resend()
+		}
+	}
+	if err != nil {
+		return s.failed(err)
+	}
+	return nil
+}
+
+// resend writes what is pending, and waits until it has arrived.
+func (s *server) resend() error {
+	for _, line := range s.pending {
+		if err := s.write(line); err != nil {
+			return err
+		}
+	}
+	return s.arrive()
+}
+
+func (s *server) write(line []byte) error {
+	ctx, stop := context.WithTimeout(s.ctx, s.stall)
+	defer stop()
+	return s.conn.Write(ctx, websocket.MessageText, line)
+}
+
+// arrive waits until the server has read what was written.
+func (s *server) arrive() error {
+	ctx, stop := context.WithTimeout(s.ctx, s.stall)
+	defer stop()
+	if err := s.conn.Ping(ctx); err != nil {
+		return err
+	}
+	s.pending, s.size = nil, 0
+	return nil
+}
+
+// Close implements Sink.
+func (s *server) Close() error {
+	if s.err == nil {
+		s.err = s.lines.end(s.send)
+	}
+	if s.err == nil && len(s.pending) > 0 {
+		s.err = s.again(s.arrive)
+	}
+	if s.err != nil {
+		s.conn.CloseNow()
+		return s.err
+	}
+	// It has everything. Whether it says goodbye is its own affair.
+	s.conn.Close(websocket.StatusNormalClosure, "")
+	return nil
+}
