@@ -2,15 +2,20 @@ package exec
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rye-build/rye/exec/env"
 )
 
+// BuildEpoch is the time that a step of a build takes for now if it asks its environment: the first second that the
+// archives of PKZIP know.
+const BuildEpoch = 315532800
+
 // BuildEnv are the variables that a step of a build has besides those of its chain and its private directories: the same
-// for everybody. SOURCE_DATE_EPOCH is the first second that the archives of PKZIP know.
+// for everybody.
 func BuildEnv() []string {
-	return []string{"LANG=C.UTF-8", "SOURCE_DATE_EPOCH=315532800", "TZ=UTC"}
+	return []string{"LANG=C.UTF-8", "SOURCE_DATE_EPOCH=" + strconv.Itoa(BuildEpoch), "TZ=UTC"}
 }
 
 // buildPath is the PATH of a step. Programs that the chain names are found by the host's, and are part of the action.

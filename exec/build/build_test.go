@@ -3,6 +3,7 @@ package build_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -103,6 +104,44 @@ func TestWhy(t *testing.T) {
 		return map[string]string{"out/left": "x", "out/more": "y"}, nil
 	}
 	why("its outputs are others")
+	w.text["programs"] = "python3 cc cc"
+	why("the program cc is another one", "the program python3 is another one")
+	w.text["programs"] = "cc python3"
+	why() // in which order they were found is nothing
+	w.text["programs"] = "cc+ python3"
+	why("the program cc is another one")
+	w.recipe = strings.Replace(w.recipe, `["src/a"]`, `["src/**"]`, 1)
+	for i := range 25 {
+		w.put(fmt.Sprintf("src/x%02d", i), "x")
+	}
+	r, err := w.build("left")
+	if err != nil || len(r.Steps[0].Why) != 21 || r.Steps[0].Why[0] != "the input src/x00 is new" || r.Steps[0].Why[20] != "and more" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// What is never bundled is no source either, whatever a glob covers.
+func TestNever(t *testing.T) {
+	w := newWorld(t, "  one: {tool: \"tool:one\", inputs: [\".ai/**\"], outputs: [out/one]}\n")
+	w.put(".ai/tools/x.yaml", "x")
+	w.put(".ai/keys/me.pem", "secret")
+	w.put(".ai/policy.yaml", "p")
+	w.put(".ai/outputs/log", "l")
+	w.want("one ran")
+	if got := w.read("out/one"); got != "one: .ai/tools/x.yaml=x" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A project that isn't there is nobody's failed step.
+func TestNoProject(t *testing.T) {
+	w := newWorld(t, diamond)
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.build(); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
 }
 
 // Steps that don't need each other run at one time: each waits until the other one has begun.

@@ -8,8 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/bundle/recipe"
@@ -102,23 +100,13 @@ func (l *Local) fill(ctx context.Context, j *Job) error {
 		}
 	}
 	// Archives keep the age of what is in them.
+	then := time.Unix(exec.BuildEpoch, 0)
 	return filepath.WalkDir(j.Plan.Work, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		return os.Chtimes(path, epoch(), epoch())
+		return os.Chtimes(path, then, then)
 	})
-}
-
-// epoch is the moment that every step takes for now, if it asks its environment.
-func epoch() time.Time {
-	for _, v := range exec.BuildEnv() {
-		if text, ok := strings.CutPrefix(v, "SOURCE_DATE_EPOCH="); ok {
-			n, _ := strconv.ParseInt(text, 10, 64)
-			return time.Unix(n, 0)
-		}
-	}
-	return time.Unix(0, 0)
 }
 
 // collect puts what was made into the store.

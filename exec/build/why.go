@@ -74,9 +74,6 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 
 func keys[V any](a, b map[string]V) []string {
 	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]V{}
-	}
 	maps.Copy(all, b)
 	return slices.Sorted(maps.Keys(all))
 }

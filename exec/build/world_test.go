@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/build"
 )
 
@@ -99,6 +100,9 @@ func (w *world) prepare(_ context.Context, s *recipe.Step) (*exec.Plan, error) {
 	p := &exec.Plan{Params: map[string]any{}}
 	for _, param := range s.Params {
 		p.Params[param.Name] = param.Text
+	}
+	for _, name := range strings.Fields(w.text["programs"]) {
+		p.Programs = append(p.Programs, record.Program{Name: strings.TrimRight(name, "+"), Digest: cas.Sum([]byte(name)), Path: "/somewhere/" + name})
 	}
 	it := &ai.Item{Raw: cas.Sum([]byte(text)), Model: &model.Model{}}
 	it.Ref = s.Tool

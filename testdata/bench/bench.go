@@ -141,6 +141,12 @@ func (b *bench) rows(ctx context.Context, same []row) error {
 			n *= 20
 		}
 		return b.measureAway(ctx, r.run(), jobs, n)
+	case "build":
+		jobs, err := b.buildJobs(r.on)
+		if err != nil {
+			return err
+		}
+		return b.measureAway(ctx, r.run(), jobs, n)
 	case "startup":
 		n *= 20
 	default:

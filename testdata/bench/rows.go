@@ -101,6 +101,8 @@ var rows = []row{
 	{name: "exec: 1000 at once", op: "exec", on: "at-once", tools: "bwrap"},
 	{name: "exec: audit, append a million lines", op: "exec", on: "append", tools: "cp"},
 	{name: "exec: audit, verify a million lines", op: "exec", on: "verify", tools: "b3sum"},
+	{name: "build: nothing changed", op: "build", on: "unchanged", tools: "make"},
+	{name: "build: hit", op: "build", on: "hit", tools: "cp"},
 }
 
 // takesPart reports whether a tool is measured in a row.
