@@ -33,7 +33,7 @@
 //	verify_deps    which of its files have to be vouched for
 //
 // Who runs it fills in ${NAME}, a variable of the environment that env_config makes, and {name}: of these are used
-// here tool_path (the tool's file), project_path, params_json (the parameters as a JSON object), anchor_path (the
+// here tool_path (the tool's file), tool_dir, project_path, params_json (the parameters as a JSON object), anchor_path (the
 // anchor's root), and runtime_lib (the runtime's directory and the anchor's lib, whether or not the anchor is
 // active). What is filled in stays one argument, or the input, and is not looked at again.
 //

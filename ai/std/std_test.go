@@ -215,7 +215,7 @@ func TestExecutors(t *testing.T) {
 	}
 	for _, id := range []string{
 		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
-		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime",
+		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
 			t.Errorf("rye/core/%s, which existing tools name, isn't there", id)
@@ -224,7 +224,7 @@ func TestExecutors(t *testing.T) {
 }
 
 // filledIn is what the package comment promises to whoever runs a runtime.
-var filledIn = []string{"{tool_path}", "{project_path}", "{params_json}", "{anchor_path}", "{runtime_lib}"}
+var filledIn = []string{"{tool_path}", "{tool_dir}", "{project_path}", "{params_json}", "{anchor_path}", "{runtime_lib}"}
 
 // TestRuntimes holds runtimes to what their primitive takes, and to what the package comment says of them.
 func TestRuntimes(t *testing.T) {
@@ -314,7 +314,7 @@ func TestKnowledge(t *testing.T) {
 	slices.Sort(topics)
 	want := []string{"audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "directive-format", "errors", "exec", "extractors", "items",
 		"keys", "knowledge-format", "lock", "overview", "policy", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
-		"starlark", "store", "threat-model", "tool-format", "vendoring", "what-to-commit"}
+		"starlark", "store", "threat-model", "tool-format", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive/wasm"
 )
 
 // A statCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
@@ -88,6 +89,10 @@ func rebuildables() []rebuildable {
 			return build.OpenCache(path, nil).Clear()
 		}},
 		{"exec", "the files that tools run from, verified before each run", (*app).copies, copiesSize, clearCopies},
+		{"wasm", "what modules were compiled to", func(a *app) (string, error) {
+			s := a.dir(cachePlace)
+			return filepath.Join(s.value, "wasm"), s.err
+		}, modulesSize, removeAll},
 	}
 }
 
@@ -106,6 +111,12 @@ func copiesSize(_ context.Context, dir string) (entries, bytes int64) {
 		return nil // what vanishes while it is counted doesn't count
 	})
 	return int64(len(all)), bytes
+}
+
+// modulesSize counts the modules that are kept compiled.
+func modulesSize(_ context.Context, dir string) (entries, bytes int64) {
+	all, _ := os.ReadDir(dir)
+	return int64(len(all)), wasm.Kept(dir)
 }
 
 // clearCopies removes all copies but those that something runs from.

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
+	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/manifest/key"
@@ -34,6 +35,7 @@ func (a *app) primitives() map[string]primitive.Primitive {
 		"rye/core/primitives/http_client": &httpclient.Client{},
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: a.machine(), Self: guestSelf("starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: a.machine()},
+		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: a.machine(), Self: guestSelf("wasm"), Cache: a.modules()},
 	}
 }
 
@@ -167,6 +169,15 @@ func (a *app) owns() func(key.Fingerprint) bool {
 func (a *app) copies() (string, error) {
 	s := a.dir(cachePlace)
 	return filepath.Join(s.value, "exec"), s.err
+}
+
+// modules is the cache of what modules were compiled to; "" without a place for it.
+func (a *app) modules() string {
+	s := a.dir(cachePlace)
+	if s.err != nil || s.value == "" {
+		return ""
+	}
+	return filepath.Join(unlinked(s.value), "wasm")
 }
 
 // principal is who calls, for the record.

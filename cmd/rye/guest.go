@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/rye-build/rye/exec/primitive/starlark"
+	"github.com/rye-build/rye/exec/primitive/wasm"
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
@@ -17,6 +18,7 @@ var within = map[string]func(args []string) int{stageArg: sandbox.Stage, guestAr
 // guests are what it can be, by the argument that follows. Each gets the arguments behind that, and returns the status.
 var guests = map[string]func(args []string) int{
 	"starlark": func([]string) int { return starlark.Guest(os.Stdin, os.Stdout, os.Stderr) },
+	"wasm":     func([]string) int { return wasm.Guest(os.Stdin, os.Stdout) },
 }
 
 // guest is one of them.

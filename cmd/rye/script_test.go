@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/base64"
 	"flag"
 	"os"
 	"path/filepath"
@@ -59,7 +60,7 @@ func scriptParams() testscript.Params {
 			"replace": replace, "crlf": crlf, "setid": setID, "addlist": addList, "restore": restore, "stamp": stamp, "admit": admit, "serve": serve,
 			"flip": flip, "bundleid": bundleID, "repin": repin, "copydir": copyDir,
 			"calls": calls, "relines": relines, "gone": gone, "there": there, "digest": digest, "take": take, "absent": absent,
-			"ran": ran,
+			"ran": ran, "debase64": debase64,
 		},
 	}
 }
@@ -81,6 +82,16 @@ func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if done != 1 {
 		ts.Fatalf("%d files hold %q", done, args[1])
 	}
+}
+
+// debase64 is "debase64 TEXT FILE": the file has the bytes that the text stands for.
+func debase64(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: debase64 TEXT FILE")
+	}
+	b, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(ts.ReadFile(args[0])), ""))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o644))
 }
 
 // flip is "flip FILE COPY": in the copy one bit in the middle is another one.

@@ -23,6 +23,8 @@ import (
 //	warm      rye exec of a pinned tool that is the program "true"     "true" bare; bwrap, which starts it with namespaces of
 //	                                                                   its own; allowed: two times "rye version", and bwrap
 //	starlark  rye exec of a pinned tool in Starlark                program: that of the program "true"; python3, which does nothing
+//	wasm      rye exec of a pinned module of 2 MiB that does nothing,  "true" bare
+//	          compiled before
 //	sandbox   "true" in our sandbox, 100 times in one process          bare, bwrap, and landlock alone, by the same process
 //	at-once   1,000 times rye exec, all at once                        bwrap 1,000 times at once
 //	append    500,000 calls into an empty audit log                    cp of the log that this makes
@@ -64,6 +66,15 @@ func (b *bench) execJobs(what string) ([]job, error) {
 	case "starlark":
 		j.once, j.run = ready, []command{rye("exec", "tool:acme/script")}
 		return []job{j, {tool: "program", run: []command{rye(call...)}}, {tool: "python3", run: []command{cmd("python3", "-I", "-S", "-c", "pass")}}}, nil
+	case "wasm":
+		const module = `mkdir -p .ai/tools/acme/module go && printf '%s\n' 'version: "1.0.0"' 'tool_type: wasm' 'category: acme/module' ` +
+			`'description: Does nothing' 'executor_id: rye/core/runtimes/wasm_runtime' >.ai/tools/acme/module/module.yaml && ` +
+			`printf '%s\n' 'package main' 'import "fmt"' 'func main() { fmt.Println("{}") }' >go/main.go && ` +
+			`GOOS=wasip1 GOARCH=wasm go build -trimpath -ldflags='-s -w' -o .ai/tools/acme/module/_module.wasm go/main.go`
+		run := rye("exec", "tool:acme/module/module")
+		sign := []command{rye("init"), rye("sign", "--all", "-q"), rye("lock", "-q"), run}
+		j.once, j.run = append([]command{cmd("mkdir", home, project), cmd("sh", "-c", module).in(project)}, sign...), []command{run}
+		return []job{j, {tool: "true", run: []command{cmd("true")}}}, nil
 	case "sandbox":
 		jobs := []job{{tool: "rye", run: []command{part("namespace", runs)}}, {tool: "landlock", run: []command{part("landlock", runs)}}, {tool: "bare", run: []command{part("bare", runs)}}}
 		if bwrap {

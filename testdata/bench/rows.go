@@ -97,6 +97,7 @@ var rows = []row{
 	{name: "lock: restore, 10000", op: "lock", on: "restore.10000", tools: "store-checkout pnpm", goals: []goal{{factor: 1.5, rod: "store-checkout"}, {factor: 0.2, rod: "pnpm"}}},
 	{name: "exec: warm", op: "exec", on: "warm", tools: "true bwrap", goals: []goal{{factor: 1, rod: "allowed"}}},
 	{name: "exec: starlark", op: "exec", on: "starlark", tools: "program python3"},
+	{name: "exec: wasm, warm", op: "exec", on: "wasm", tools: "true"},
 	{name: "exec: sandbox, 100", op: "exec", on: "sandbox", tools: "landlock", goals: []goal{{factor: 0.5, rod: "bwrap", over: "bare"}}},
 	{name: "exec: 1000 at once", op: "exec", on: "at-once", tools: "bwrap"},
 	{name: "exec: audit, append a million lines", op: "exec", on: "append", tools: "cp"},

@@ -1,0 +1,54 @@
+// Package wasm is the primitive that runs a WebAssembly module, as WASI preview 1 has it, in a process of its own.
+//
+//	module      the file, one of the chain's own: what runs is pinned
+//	args        its arguments, after its name
+//	input_data  what it reads from standard input, which is empty without
+//	env         its variables, and there are no others
+//	root        the directory below which what it was granted is found, as / in the module
+//	timeout     seconds, the compiler's included
+//
+// # In a child
+//
+// The module is compiled and run by this same binary, started again so that it calls Guest, in the sandbox that the
+// action asks for: whoever breaks out of the module is where any other program would be. The child is told the plan at
+// the beginning of its standard input, as a 4-byte big-endian length and JSON; behind it is what the module reads. It
+// answers on its standard output in frames,
+//
+//	1 byte   kind: 'o' and 'e' what the module writes to its standard streams, 'x' its exit status (4 bytes),
+//	         't' what trapped it, 'n' why it can't be run: nothing has happened
+//	4 bytes  length, big-endian, at most MaxFrame
+//	…        that many bytes
+//
+// of which one of the last three kinds is the last. Its standard error is the binary's own. What comes out is made a
+// value of as package answer says.
+//
+// # What a module has
+//
+// Imports of wasi_snapshot_preview1 and no others, a function _start, features of WebAssembly 2.0. Of the project it
+// has, under / and under their names in it, the files and directories that were granted, to read or to write.
+// Directories above these can be listed, and show nothing else. No symbolic link is followed or made, no file linked to;
+// a name is found by opening one directory after the other and looking whether it is the one that stood there, so that
+// nobody who plants a link meanwhile leads elsewhere. This holds also where the system has no sandbox. Nothing is
+// renamed out of its directory. It reaches no network.
+//
+// A clock and chance are the machine's. For a tool that is pure the clock begins at 1970-01-01 and goes on by a
+// millisecond with each look, sleeping takes no time, and chance is the same in each run.
+//
+// # Limits
+//
+// memory is that of the module, in pages of 64 KiB, and Overhead more for the whole child, compiler included: the system
+// keeps that. A module that asks for more is told no, as the standard has it. Time, processor time and what is written
+// are limited as of every program, output is counted without frames. A module has at most MaxModule bytes.
+//
+// # Compiled once
+//
+// To compile a module of some MiB takes seconds, so what comes of it is kept, if there is a directory for it:
+//
+//	DIR/KEY/…       what wazero keeps, by its own names
+//	DIR/RANDOM.new  in the making
+//
+// KEY is the BLAKE3 in hex of the line "wasm/1 ENGINE SYSTEM/PROCESSOR" and of the module. It is made by a child that
+// does that alone: it reads the module, writes that directory, and is gone before the module runs in another, which only
+// reads it. A module that breaks the compiler so reaches no other module's. What is damaged, or of another processor,
+// isn't used. When something is kept, what was not used for longest goes, as long as there are more than MaxKept bytes.
+package wasm

@@ -1,0 +1,154 @@
+package wasm
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// The words by which this binary is started again: as the second stage of a sandbox, and as the child in it.
+const (
+	stageWord  = "__stage"
+	guestWord  = "__guest"
+	brokenWord = "__broken"
+)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case stageWord:
+			syscall.Exit(sandbox.Stage(os.Args[2:]))
+		case guestWord:
+			syscall.Exit(Guest(os.Stdin, os.Stdout))
+		case brokenWord: // a child of whom nothing is heard
+			os.Stdout.WriteString(os.Args[3])
+			os.Stderr.WriteString(os.Args[2] + "\n\nand a stack")
+			syscall.Exit(2)
+		}
+	}
+	dir, err := os.MkdirTemp("", "rye-wasm")
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		panic(err)
+	}
+	scratch = dir
+	status := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(status)
+}
+
+// scratch is a directory of all tests: what was built for one is there for the others.
+var scratch string
+
+// module builds the guest, once.
+var module = sync.OnceValues(func() (string, error) {
+	at := filepath.Join(scratch, "own", "guest.wasm")
+	c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", at, "./testdata/guest")
+	c.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "GOFLAGS=")
+	c.Stderr = os.Stderr
+	return at, c.Run()
+})
+
+func guest(t testing.TB) string {
+	t.Helper()
+	at, err := module()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+func self(t testing.TB) string {
+	path, err := os.Executable()
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func machine(t testing.TB) *sandbox.Machine {
+	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord}})
+}
+
+func subject(t testing.TB) *Wasm {
+	return &Wasm{Machine: machine(t), Self: []string{self(t), guestWord}, Cache: filepath.Join(scratch, "cache")}
+}
+
+// action starts the guest with arguments and what it reads.
+func action(t testing.TB, input string, args ...string) *primitive.Action {
+	list := []any{}
+	for _, a := range args {
+		list = append(list, a)
+	}
+	config := map[string]any{"module": guest(t), "args": list, "timeout": int64(300)}
+	if input != "" {
+		config["input_data"] = input
+	}
+	return &primitive.Action{Config: config, Dir: realDir(t), Own: filepath.Dir(guest(t)), Sandbox: sandbox.Spec{Level: floor.Limits}}
+}
+
+// realDir returns a new directory without links in its path.
+func realDir(t testing.TB) string {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// put writes files below a directory; a name with a slash at its end is a directory.
+func put(t testing.TB, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		at := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "/") {
+			if err := os.MkdirAll(at, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// run runs an action that can be done.
+func run(t testing.TB, a *primitive.Action, to primitive.Sink) *primitive.Result {
+	t.Helper()
+	r, err := subject(t).Run(t.Context(), a, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// said is what a text's result has on standard output and error, and its status.
+func said(r *primitive.Result) (out, errs string, code int64) {
+	v, _ := r.Value.(map[string]any)
+	out, _ = v["stdout"].(string)
+	errs, _ = v["stderr"].(string)
+	code, _ = v["return_code"].(int64)
+	return out, errs, code
+}

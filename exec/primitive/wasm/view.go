@@ -1,0 +1,440 @@
+package wasm
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	experimentalsys "github.com/tetratelabs/wazero/experimental/sys"
+	"github.com/tetratelabs/wazero/sys"
+)
+
+// A mode is what a rule says of a path and what is below it.
+type mode uint8
+
+const (
+	denied mode = iota
+	readable
+	writable
+)
+
+// A rule is a path that was granted or denied, by its name below the root.
+type rule struct {
+	mode mode
+	path string      // on the machine
+	info fs.FileInfo // nil: it wasn't there
+	root *os.Root    // of a directory that was granted
+}
+
+// A view is what a module sees of the machine's files.
+type view struct {
+	experimentalsys.UnimplementedFS
+	rules map[string]*rule
+}
+
+// newView opens what was granted. What can't be opened is as if it weren't.
+func newView(p *plan) *view {
+	v := &view{rules: map[string]*rule{}}
+	if p.Root == "" {
+		return v
+	}
+	var above *rule // the nearest that is said of what the root is in
+	length := 0
+	for _, l := range []struct {
+		mode  mode
+		paths []string
+	}{{readable, p.Read}, {writable, p.Write}, {denied, p.Deny}} {
+		for _, at := range l.paths {
+			if rel, err := filepath.Rel(p.Root, at); err == nil && filepath.IsLocal(rel) {
+				v.rules[filepath.ToSlash(rel)] = &rule{mode: l.mode, path: at}
+			} else if rel, err := filepath.Rel(at, p.Root); err == nil && filepath.IsLocal(rel) && len(at) >= length {
+				above, length = &rule{mode: l.mode, path: p.Root}, len(at)
+			}
+		}
+	}
+	if v.rules["."] == nil && above != nil {
+		v.rules["."] = above
+	}
+	for _, r := range v.rules {
+		r.open()
+	}
+	return v
+}
+
+func (r *rule) open() {
+	info, err := os.Lstat(r.path)
+	if err != nil {
+		return
+	}
+	if r.info = info; r.mode == denied || !info.IsDir() {
+		return
+	}
+	if root, err := os.OpenRoot(r.path); err == nil {
+		if now, err := root.Stat("."); err != nil || !os.SameFile(info, now) {
+			root.Close()
+			return
+		}
+		r.root = root
+	}
+}
+
+func (v *view) close() {
+	for _, r := range v.rules {
+		if r.root != nil {
+			r.root.Close()
+		}
+	}
+}
+
+// rule returns what holds for a valid name: the nearest that is said above it, and its name below that.
+func (v *view) rule(name string) (r *rule, rest string) {
+	for at := name; ; at = path.Dir(at) {
+		if r := v.rules[at]; r != nil {
+			return r, strings.TrimPrefix(strings.TrimPrefix(name, at), "/")
+		}
+		if at == "." {
+			return &rule{}, ""
+		}
+	}
+}
+
+// leads reports whether something is granted, or denied, below a name.
+func (v *view) leads(name string) bool {
+	for at := range v.rules {
+		if at != name && (name == "." || strings.HasPrefix(at, name+"/")) {
+			return true
+		}
+	}
+	return false
+}
+
+// ruled reports whether a file has a rule of its own, by whatever name one has come to it: where capitals are the same as small
+// letters a name has others.
+func (v *view) ruled(info fs.FileInfo) bool {
+	for _, r := range v.rules {
+		if r.info != nil && os.SameFile(r.info, info) {
+			return true
+		}
+	}
+	return false
+}
+
+// A place is where a name leads: in a directory that is open, or to what was granted itself.
+type place struct {
+	dir  *os.Root
+	name string // in it; "." is itself
+	rule *rule
+	done func()
+}
+
+func nothing() {}
+
+var errLink = errors.New("a symbolic link")
+
+// find opens the directories to a name one by one. None of them is a link, nor has another rule.
+func (v *view) find(name string) (place, experimentalsys.Errno) {
+	foreign := filepath.Separator != '/' && strings.ContainsAny(name, `\:`)
+	if foreign || !fs.ValidPath(name) || !filepath.IsLocal(filepath.FromSlash(name)) {
+		return place{}, experimentalsys.EPERM
+	}
+	r, rest := v.rule(name)
+	switch {
+	case r.mode == denied && r.path == "":
+		return place{}, experimentalsys.ENOENT
+	case r.mode == denied:
+		return place{}, experimentalsys.EACCES
+	case r.info == nil:
+		return place{}, experimentalsys.ENOENT
+	case r.root == nil && rest == "" && r.info.Mode().IsRegular():
+		return place{name: ".", rule: r, done: nothing}, 0
+	case r.root == nil:
+		return place{}, experimentalsys.EACCES
+	}
+	at := place{dir: r.root, name: cmp.Or(path.Base(rest), "."), rule: r, done: nothing}
+	for _, step := range strings.Split(path.Dir(cmp.Or(rest, ".")), "/") {
+		if step == "." {
+			break
+		}
+		next, err := v.enter(at.dir, step)
+		at.done()
+		if err != nil {
+			return place{}, errno(err)
+		}
+		at.dir, at.done = next, func() { next.Close() }
+	}
+	return at, 0
+}
+
+// enter opens a directory in another.
+func (v *view) enter(dir *os.Root, name string) (*os.Root, error) {
+	info, err := dir.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, errLink
+	case !info.IsDir():
+		return nil, experimentalsys.ENOTDIR
+	case v.ruled(info):
+		return nil, fs.ErrPermission
+	}
+	next, err := dir.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	now, err := next.Stat(".")
+	if err == nil && !os.SameFile(info, now) {
+		err = errLink
+	}
+	if err != nil {
+		next.Close()
+		return nil, err
+	}
+	return next, nil
+}
+
+// errno is what a module is told.
+func errno(err error) experimentalsys.Errno {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errLink):
+		return experimentalsys.ELOOP
+	case errors.Is(err, fs.ErrPermission):
+		return experimentalsys.EACCES
+	case errors.Is(err, fs.ErrNotExist):
+		return experimentalsys.ENOENT
+	case errors.Is(err, fs.ErrExist):
+		return experimentalsys.EEXIST
+	}
+	if no, ok := errors.AsType[experimentalsys.Errno](err); ok {
+		return no
+	}
+	if no := experimentalsys.UnwrapOSError(err); no != 0 {
+		return no
+	}
+	return experimentalsys.EIO
+}
+
+// look returns what stands at a place.
+func (v *view) look(at place) (fs.FileInfo, error) {
+	if at.dir == nil {
+		info, err := os.Lstat(at.rule.path)
+		if err == nil && !os.SameFile(info, at.rule.info) {
+			err = fs.ErrNotExist
+		}
+		return info, err
+	}
+	info, err := at.dir.Lstat(at.name)
+	if err == nil && at.name != "." && v.ruled(info) {
+		err = fs.ErrPermission
+	}
+	return info, err
+}
+
+// Lstat implements experimentalsys.FS.
+func (v *view) Lstat(name string) (sys.Stat_t, experimentalsys.Errno) {
+	at, no := v.find(name)
+	if no != 0 {
+		if v.above(name) {
+			return sys.NewStat_t(leading{path.Base(name), fs.ModeDir}), 0
+		}
+		return sys.Stat_t{}, no
+	}
+	defer at.done()
+	info, err := v.look(at)
+	if err != nil {
+		return sys.Stat_t{}, errno(err)
+	}
+	return sys.NewStat_t(info), 0
+}
+
+// above reports whether a name is a directory that only leads to what was granted.
+func (v *view) above(name string) bool {
+	if !fs.ValidPath(name) {
+		return false
+	}
+	r, _ := v.rule(name)
+	return r.mode == denied && r.path == "" && len(v.below(name)) > 0
+}
+
+// below returns the names in a directory that lead to what was granted.
+func (v *view) below(name string) map[string]fs.FileMode {
+	names := map[string]fs.FileMode{}
+	for at, r := range v.rules {
+		if name != "." {
+			var ok bool
+			if at, ok = strings.CutPrefix(at, name+"/"); !ok {
+				continue
+			}
+		}
+		if first, _, deeper := strings.Cut(at, "/"); at != "." && r.mode != denied && r.info != nil {
+			if names[first] = r.info.Mode().Type(); deeper {
+				names[first] = fs.ModeDir
+			}
+		}
+	}
+	return names
+}
+
+// Stat implements experimentalsys.FS.
+func (v *view) Stat(name string) (sys.Stat_t, experimentalsys.Errno) {
+	st, no := v.Lstat(name)
+	if no == 0 && st.Mode&fs.ModeSymlink != 0 {
+		no = experimentalsys.ELOOP
+	}
+	return st, no
+}
+
+// change finds a name in a directory that may be written to.
+func (v *view) change(name string) (place, experimentalsys.Errno) {
+	at, no := v.find(name)
+	switch {
+	case no != 0:
+		return at, no
+	case at.rule.mode != writable || at.name == "." || v.leads(name):
+		at.done()
+		return at, experimentalsys.EACCES
+	}
+	if _, err := v.look(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		at.done()
+		return at, errno(err)
+	}
+	return at, 0
+}
+
+// Mkdir implements experimentalsys.FS.
+func (v *view) Mkdir(name string, perm fs.FileMode) experimentalsys.Errno {
+	at, no := v.change(name)
+	if no != 0 {
+		return no
+	}
+	defer at.done()
+	return errno(at.dir.Mkdir(at.name, perm.Perm()))
+}
+
+// Rename implements experimentalsys.FS.
+func (v *view) Rename(from, to string) experimentalsys.Errno {
+	at, no := v.change(from)
+	if no != 0 {
+		return no
+	}
+	defer at.done()
+	other, no := v.change(to)
+	if no != 0 {
+		return no
+	}
+	defer other.done()
+	if path.Dir(from) != path.Dir(to) {
+		return experimentalsys.ENOTSUP
+	}
+	return errno(at.dir.Rename(at.name, other.name))
+}
+
+// Rmdir implements experimentalsys.FS.
+func (v *view) Rmdir(name string) experimentalsys.Errno { return v.remove(name, true) }
+
+// Unlink implements experimentalsys.FS.
+func (v *view) Unlink(name string) experimentalsys.Errno { return v.remove(name, false) }
+
+func (v *view) remove(name string, dir bool) experimentalsys.Errno {
+	at, no := v.change(name)
+	if no != 0 {
+		return no
+	}
+	defer at.done()
+	info, err := v.look(at)
+	switch {
+	case err != nil:
+		return errno(err)
+	case dir && !info.IsDir():
+		return experimentalsys.ENOTDIR
+	case !dir && info.IsDir():
+		return experimentalsys.EISDIR
+	}
+	return errno(at.dir.Remove(at.name))
+}
+
+// OpenFile implements experimentalsys.FS.
+func (v *view) OpenFile(name string, flag experimentalsys.Oflag, perm fs.FileMode) (experimentalsys.File, experimentalsys.Errno) {
+	const changing = experimentalsys.O_RDWR | experimentalsys.O_WRONLY | experimentalsys.O_CREAT | experimentalsys.O_TRUNC |
+		experimentalsys.O_APPEND
+	const making = experimentalsys.O_CREAT | experimentalsys.O_DIRECTORY
+	writes := flag&changing != 0
+	at, no := v.find(name)
+	if no != 0 && v.above(name) {
+		if writes {
+			return nil, experimentalsys.EISDIR
+		}
+		return v.folder(name)
+	}
+	if no != 0 {
+		return nil, no
+	}
+	defer at.done()
+	info, err := v.look(at)
+	absent := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case absent && flag&making == experimentalsys.O_CREAT && at.rule.mode == writable && at.dir != nil:
+		return opened(at.dir.OpenFile(at.name, access(flag)|os.O_CREATE|os.O_EXCL, perm.Perm()))
+	case absent && flag&experimentalsys.O_CREAT != 0:
+		return nil, experimentalsys.EACCES
+	case err != nil:
+		return nil, errno(err)
+	case flag&experimentalsys.O_EXCL != 0 && flag&experimentalsys.O_CREAT != 0:
+		return nil, experimentalsys.EEXIST
+	case info.Mode()&fs.ModeSymlink != 0:
+		return nil, experimentalsys.ELOOP
+	case info.IsDir() && flag&(experimentalsys.O_RDWR|experimentalsys.O_WRONLY|experimentalsys.O_TRUNC) != 0:
+		return nil, experimentalsys.EISDIR
+	case info.IsDir():
+		return v.folder(name)
+	case !info.Mode().IsRegular():
+		return nil, experimentalsys.EACCES // opening a pipe may wait for ever
+	case flag&experimentalsys.O_DIRECTORY != 0:
+		return nil, experimentalsys.ENOTDIR
+	case writes && at.rule.mode != writable:
+		return nil, experimentalsys.EACCES
+	}
+	var f *os.File
+	if at.dir == nil {
+		f, err = os.OpenFile(at.rule.path, access(flag), 0)
+	} else {
+		f, err = at.dir.OpenFile(at.name, access(flag), 0)
+	}
+	if err != nil {
+		return nil, errno(err)
+	}
+	// What was opened is what stood there, and no other that a link has led to; only then is it emptied.
+	now, err := f.Stat()
+	if err == nil && !os.SameFile(info, now) {
+		err = errLink
+	}
+	if err == nil && flag&experimentalsys.O_TRUNC != 0 {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		f.Close()
+		return nil, errno(err)
+	}
+	return opened(f, nil)
+}
+
+// access are the flags of the system that have no effect by themselves.
+func access(flag experimentalsys.Oflag) int {
+	var n int
+	switch {
+	case flag&experimentalsys.O_RDWR != 0:
+		n = os.O_RDWR
+	case flag&experimentalsys.O_WRONLY != 0:
+		n = os.O_WRONLY
+	}
+	if flag&experimentalsys.O_APPEND != 0 {
+		n |= os.O_APPEND
+	}
+	return n
+}
