@@ -60,8 +60,8 @@
 //
 //	steps    those of the interpreter, counted exactly; ends with "steps"
 //	memory   that of the action, 2 GiB if nothing is said. The child looks at its heap every 2 milliseconds and ends itself with
-//	         "memory"; what one operation takes at once is refused by the system, which is "memory", too. x * n has 2^30 characters or elements at
-//	         most, and a stack 64 MiB
+//	         "memory"; what one operation takes at once is refused by the system, which is "memory", too. x * n has 2^30
+//	         characters or elements at most, and a stack 64 MiB
 //	value    16 MiB of JSON, 2^18 values, nested 60 deep
 //	files    MaxRead at once, MaxEntries in a directory or a walk
 //

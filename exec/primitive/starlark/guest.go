@@ -238,7 +238,7 @@ func (p *program) failed(err error) *end {
 	switch {
 	case p.over:
 		a.ended, a.reason = "steps", ""
-	case strings.Contains(a.reason, "excessive repeat") || strings.HasSuffix(a.reason, " too large") && strings.Contains(a.reason, "repeat count"):
+	case strings.Contains(a.reason, "excessive repeat"), strings.Contains(a.reason, "repeat count") && strings.HasSuffix(a.reason, " too large"):
 		a.ended, a.reason = "memory", ""
 	case chosen:
 		a.reason = said.reason

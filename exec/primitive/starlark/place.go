@@ -151,7 +151,8 @@ func (p *place) may(at string, need right) (grant, error) {
 		return g, &fileError{at, "isn't granted: files: in the tool says which files of the project it needs"}
 	case path.Dir(at) == "." && slices.ContainsFunc(p.grants, func(g grant) bool { return g.right == writing && path.Dir(g.path) == "." }):
 		// What isn't there yet can't be kept from being made while something beside it may be.
-		return g, &fileError{at, "can't be made in the project's own directory before .ai, .git, rye.lock and rye.yaml are there: put it into a directory"}
+		return g, &fileError{at, "can't be made in the project's own directory before .ai, .git, rye.lock and rye.yaml are there: " +
+			"put it into a directory"}
 	}
 	return g, &fileError{at, "may be read and not be written"}
 }

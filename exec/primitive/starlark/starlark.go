@@ -172,7 +172,7 @@ func read(r *primitive.Result) {
 
 // broken reports whether these are the last words of a process that was refused memory, or of one whose stack is too high.
 func broken(errs string) bool {
-	for _, words := range []string{"runtime: out of memory", "cannot allocate memory", "out of memory", "goroutine stack exceeds", "stack overflow"} {
+	for _, words := range []string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow"} {
 		if strings.Contains(errs, words) {
 			return true
 		}
