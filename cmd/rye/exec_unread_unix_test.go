@@ -30,7 +30,7 @@ func TestUnread(t *testing.T) {
 	}
 	rye := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("rye", args...)
-		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home}
+		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "GOCOVERDIR=" + coverDir()}
 		return cmd
 	}
 	for _, args := range [][]string{{"key", "new", "--owner", "Ann"}, {"sign", "--all", "-q"}} {

@@ -34,6 +34,10 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.
 func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
 
+// coverDir is where a rye that measures coverage writes what it has reached, as whoever runs the tests wants it; empty: nobody
+// does.
+func coverDir() string { return flag.Lookup("test.gocoverdir").Value.String() }
+
 func scriptParams() testscript.Params {
 	return testscript.Params{
 		Dir:                 "../../testdata/script",
@@ -50,8 +54,7 @@ func scriptParams() testscript.Params {
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(home, "cache"))
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			env.Setenv("PLATFORM", runtime.GOOS+"/"+runtime.GOARCH)
-			// Where a rye that measures coverage writes what it has reached.
-			env.Setenv("GOCOVERDIR", flag.Lookup("test.gocoverdir").Value.String())
+			env.Setenv("GOCOVERDIR", coverDir())
 			// The search for a project ends here, whatever lies above.
 			return os.MkdirAll(filepath.Join(env.WorkDir, ".git"), 0o755)
 		},
