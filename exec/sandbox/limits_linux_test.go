@@ -71,7 +71,8 @@ func TestAllocate(t *testing.T) {
 		if o.Exit.Code == 0 || o.Ended == "" && !strings.Contains(said, "out of memory") && !strings.Contains(said, "cannot allocate") {
 			t.Errorf("%s: %+v, %.300q", l, o, said)
 		}
-		if o.Usage["max_rss"] > 160<<20 {
+		// Of 10 GiB. The kernel's figure has pages of files too, and what the process was forked from.
+		if o.Usage["max_rss"] > 256<<20 {
 			t.Errorf("%s: %d bytes", l, o.Usage["max_rss"])
 		}
 	}
