@@ -68,7 +68,7 @@ type Endless struct {
 type Try func(t testing.TB, granted bool) (a *primitive.Action, done func() bool)
 
 // patience is for machines that do much else.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // A check is one thing that is asked. It returns what it found wrong.
 type check struct {
