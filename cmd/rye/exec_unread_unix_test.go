@@ -24,6 +24,14 @@ config: {command: probe, args: [flood, "10000000"]}
 // Whoever reads what a tool writes may go, as head does: the tool is ended, and the log says how.
 func TestUnread(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
+	t.Cleanup(func() { // what tools run from can't be written, not even to be removed
+		filepath.WalkDir(home, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				err = os.Chmod(path, 0o700)
+			}
+			return err
+		})
+	})
 	tool := filepath.Join(project, ".ai/tools/acme/flood.yaml")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755), os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
 		t.Fatal(err)
