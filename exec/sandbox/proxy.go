@@ -201,7 +201,7 @@ func readRequest(r *textproto.Reader) (q request, err error) {
 
 func checkHost(q *request) error {
 	q.host = strings.TrimSuffix(strings.ToLower(q.host), ".")
-	if q.host == "" || strings.ContainsAny(q.host, "%/\\@ \t") || strings.Trim(q.port, "0123456789") != "" || q.port == "" {
+	if q.host == "" || strings.ContainsFunc(q.host, func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("%/\\@", r) }) || strings.Trim(q.port, "0123456789") != "" || q.port == "" {
 		return errors.New("no host and port")
 	}
 	return nil

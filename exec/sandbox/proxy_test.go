@@ -45,7 +45,7 @@ func TestRebinding(t *testing.T) {
 func FuzzReadRequest(f *testing.F) {
 	for _, s := range []string{
 		"CONNECT a.example:443 HTTP/1.1\r\n\r\n", "GET http://a.example/ HTTP/1.1\r\nHost: b\r\nX: y\r\n z\r\n\r\n", "GET / HTTP/1.1\r\n\r\n",
-		"GET http://a@b/ HTTP/1.1\r\n\r\n", "GET http://a.example:81/%0d%0a?x HTTP/1.0\r\n\r\n", "CONNECT A.:1 HTTP/1.1\n\n", "x", "G\tT http://a/ HTTP/1.1\r\n\r\n",
+		"GET http://a@b/ HTTP/1.1\r\n\r\n", "GET http://a.example:81/%0d%0a?x HTTP/1.0\r\n\r\n", "CONNECT A.:1 HTTP/1.1\n\n", "CONNECT a\x161\rexample:443 HTTP/1.1\r\n\r\n", "x", "G\tT http://a/ HTTP/1.1\r\n\r\n",
 	} {
 		f.Add(s)
 	}
