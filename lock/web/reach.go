@@ -41,10 +41,11 @@ func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.connect, &SlowError{Connecting, c.limits.connect})
 	defer cancel()
 	all, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
+	// The resolver may know the answer before it sees that nobody waits for one.
+	if ctx.Err() != nil {
+		return fail(context.Cause(ctx))
+	}
 	if err != nil {
-		if ctx.Err() != nil {
-			return fail(context.Cause(ctx))
-		}
 		return fail(&ConnectError{Err: err})
 	}
 	var may []netip.Addr
