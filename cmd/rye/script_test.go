@@ -35,8 +35,16 @@ func TestMain(m *testing.M) {
 func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
 
 // coverDir is where a rye that measures coverage writes what it has reached, as whoever runs the tests wants it; empty: nobody
-// does.
-func coverDir() string { return flag.Lookup("test.gocoverdir").Value.String() }
+// does. A test reads again all that lies in its own directory when it ends, so rye's is another.
+func coverDir() string {
+	dir := flag.Lookup("test.gocoverdir").Value.String()
+	if dir == "" {
+		return ""
+	}
+	dir = filepath.Join(dir, "children")
+	_ = os.MkdirAll(dir, 0o700)
+	return dir
+}
 
 func scriptParams() testscript.Params {
 	return testscript.Params{

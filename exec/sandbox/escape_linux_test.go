@@ -29,13 +29,9 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case stageWord:
-			status := sandbox.Stage(nil)
-			covered(m, os.Args[2])
-			syscall.Exit(status)
+			exit(sandbox.Stage(nil), os.Args[2])
 		case lameWord:
-			status := lameStage(os.Args[3])
-			covered(m, os.Args[2])
-			syscall.Exit(status)
+			exit(lameStage(os.Args[3]), os.Args[2])
 		case tryWord:
 			// Without what tests print at an exit.
 			syscall.Exit(try(os.Args[2:]))
@@ -56,25 +52,26 @@ func machine(t testing.TB) *sandbox.Machine {
 	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord, coverDir()}})
 }
 
-// coverDir is where whoever measures wants to be told what is covered; empty: nobody does.
+// coverDir is where whoever measures wants to be told what a child has covered; empty: nobody does. A test reads again all that
+// lies in its own directory when it ends, so theirs is another.
 func coverDir() string {
-	if f := flag.Lookup("test.gocoverdir"); f != nil {
-		return f.Value.String()
+	f := flag.Lookup("test.gocoverdir")
+	if f == nil || f.Value.String() == "" {
+		return ""
 	}
-	return ""
+	dir := filepath.Join(f.Value.String(), "children")
+	_ = os.MkdirAll(dir, 0o700)
+	return dir
 }
 
-// covered tells whoever measures what a second stage has covered, by a test run without tests.
-func covered(m *testing.M, dir string) {
+// exit ends a second stage. A binary that measures tells at its end what it has covered, where the environment then says.
+func exit(status int, dir string) {
 	if dir == "" {
-		return
+		syscall.Exit(status)
 	}
 	_ = unix.MountSetattr(unix.AT_FDCWD, "/", unix.AT_RECURSIVE, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
-	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
-		os.Stdout, os.Stderr = null, null
-	}
-	os.Args = []string{os.Args[0], "-test.run=^$", "-test.gocoverdir=" + dir}
-	m.Run()
+	os.Setenv("GOCOVERDIR", dir)
+	os.Exit(status)
 }
 
 // attempt runs a try in a sandbox.
