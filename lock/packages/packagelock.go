@@ -1,0 +1,230 @@
+package packages
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+const (
+	maxNested = 32
+	maxKey    = 1000
+	modules   = "node_modules/"
+)
+
+// PackageLock reads a package-lock.json of npm. An *Error names the entry.
+func PackageLock(r io.Reader) ([]Package, error) {
+	b, err := contents(r)
+	if err != nil {
+		return nil, err
+	}
+	text, err := jcs.Parse(b)
+	if err != nil {
+		return nil, &Error{Reason: err.Error()}
+	}
+	whole, _ := text.(map[string]any)
+	entries, ok := whole["packages"].(map[string]any)
+	if format, _ := whole["lockfileVersion"].(float64); !ok || format != 2 && format != 3 {
+		return nil, &Error{Reason: "is no package-lock.json of lockfileVersion 2 or 3", Hint: "npm install --package-lock-only --lockfile-version 3"}
+	}
+	if len(entries) > maxPackages {
+		return nil, &Error{Reason: fmt.Sprintf("has more than %d packages", maxPackages)}
+	}
+	list := make([]Package, 0, len(entries))
+	// In order, so that of several that are wrong it is always the same that is told.
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		if key == "" {
+			continue
+		}
+		p, wanted, err := lockEntry(key, entries[key])
+		if err != nil {
+			return nil, err
+		}
+		if wanted {
+			list = append(list, p)
+		}
+	}
+	return sorted(list), nil
+}
+
+// lockEntry reads one entry, and tells whether it is to be pinned.
+func lockEntry(key string, value any) (p Package, wanted bool, err error) {
+	fail := func(hint, format string, args ...any) (Package, bool, error) {
+		return p, false, &Error{Package: clip(key), Reason: fmt.Sprintf(format, args...), Hint: hint}
+	}
+	e, ok := value.(map[string]any)
+	if !ok {
+		return fail("", "is no object")
+	}
+	name, reason := moduleName(key)
+	if yes, _ := e["link"].(bool); yes {
+		return fail("", "is a link to another directory, and no package of a registry")
+	}
+	if reason != "" {
+		return fail("", "%s", reason)
+	}
+	for _, why := range []string{"dev", "inBundle"} {
+		if yes, _ := e[why].(bool); yes {
+			return p, false, nil
+		}
+	}
+	p = Package{Ecosystem: NPM, Name: name, At: key}
+	if alias, ok := e["name"]; ok {
+		if p.Name, ok = alias.(string); !ok || !isNodeName(p.Name) {
+			return fail("", "has a name that no package has")
+		}
+	}
+	p.Optional, _ = e["optional"].(bool)
+	if either, _ := e["devOptional"].(bool); either {
+		p.Optional = true
+	}
+	if p.Version, _ = e["version"].(string); manifest.CheckVersion(p.Version) != nil {
+		return fail("", "has no version, or one that isn't semver: %q", clip(p.Version))
+	}
+	for field, to := range map[string]*[]string{"os": &p.OS, "cpu": &p.CPU, "libc": &p.Libc} {
+		if *to, ok = words(e[field]); !ok {
+			return fail("", "says of %s what is no list of names", field)
+		}
+	}
+	if p.Optional && !p.anywhere() {
+		return p, false, nil
+	}
+	if yes, _ := e["hasInstallScript"].(bool); yes {
+		if p.Optional {
+			return p, false, nil
+		}
+		return fail("use a version or another package that needs none", "runs a program when it is installed, and no such program ever runs")
+	}
+	f := File{}
+	f.URL, _ = e["resolved"].(string)
+	if f.Name, err = tarballName(f.URL); err != nil {
+		return fail("", "doesn't come from a registry: %v", err)
+	}
+	integrity, _ := e["integrity"].(string)
+	if f.Source, err = sha512Of(integrity); err != nil {
+		return fail("npm install --package-lock-only, after the entry was removed from the file", "%v", err)
+	}
+	p.Files = []File{f}
+	return p, true, nil
+}
+
+// anywhere reports whether a package is for a platform that rye runs on.
+func (p *Package) anywhere() bool {
+	for _, os := range []string{"linux", "darwin", "win32"} {
+		for _, cpu := range []string{"x64", "arm64"} {
+			if allows(p.OS, os) && allows(p.CPU, cpu) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// moduleName returns the name of the package that lies at a key, or why none does.
+func moduleName(key string) (name, reason string) {
+	if len(key) > maxKey {
+		return "", fmt.Sprintf("is longer than %d bytes", maxKey)
+	}
+	below, ok := strings.CutPrefix(key, modules)
+	if !ok {
+		return "", "is a directory of the project, and no package of a registry"
+	}
+	parts := strings.Split(below, "/"+modules)
+	for _, name = range parts {
+		if !isNodeName(name) {
+			return "", "is no place of a package"
+		}
+	}
+	if len(parts) > maxNested {
+		return "", fmt.Sprintf("lies in more than %d others", maxNested)
+	}
+	return name, ""
+}
+
+// isNodeName allows what npm has ever allowed, but for what no file can be called everywhere.
+func isNodeName(s string) bool {
+	bare := s
+	if scope, ok := strings.CutPrefix(s, "@"); ok {
+		scope, bare, ok = strings.Cut(scope, "/")
+		if !ok || !isNodeWord(scope) {
+			return false
+		}
+	}
+	return len(s) <= 214 && isNodeWord(bare) && bare != "node_modules"
+}
+
+func isNodeWord(s string) bool {
+	return s != "" && s[0] != '.' && strings.IndexFunc(s, func(r rune) bool {
+		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune("-_.~", r)
+	}) < 0
+}
+
+// words reads a list of short names, nil if there is none.
+func words(v any) ([]string, bool) {
+	if one, ok := v.(string); ok {
+		v = []any{one}
+	}
+	list, ok := v.([]any)
+	var out []string
+	for _, one := range list {
+		w, isText := one.(string)
+		if !isText || !isNodeWord(strings.TrimPrefix(w, "!")) || len(list) > 64 {
+			return nil, false
+		}
+		out = append(out, w)
+	}
+	return out, ok || v == nil
+}
+
+// tarballName returns what a file is called that stands at an address.
+func tarballName(address string) (string, error) {
+	u, err := url.Parse(address)
+	switch {
+	case address == "":
+		return "", errors.New("it has no address")
+	case err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || len(address) > 2000:
+		return "", fmt.Errorf("%q is no https address of a tarball", clip(address))
+	}
+	name := path.Base(u.Path)
+	if !strings.HasSuffix(name, ".tgz") && !strings.HasSuffix(name, ".tar.gz") {
+		return "", fmt.Errorf("%q is no https address of a tarball", clip(address))
+	}
+	return name, nil
+}
+
+// sha512Of returns the sha512 of an integrity text, which has exactly one.
+func sha512Of(integrity string) (string, error) {
+	found := ""
+	for word := range strings.FieldsSeq(integrity) {
+		code, ok := strings.CutPrefix(word, "sha512-")
+		if !ok {
+			continue
+		}
+		code, _, _ = strings.Cut(code, "?")
+		sum, err := base64.StdEncoding.Strict().DecodeString(code)
+		if err != nil || len(sum) != 64 {
+			return "", fmt.Errorf("has a sha512 that is none: %q", clip(word))
+		}
+		if found != "" {
+			return "", errors.New("has two digests by sha512, and nobody can say which one counts")
+		}
+		found = "sha512:" + hex.EncodeToString(sum)
+	}
+	switch {
+	case found != "":
+		return found, nil
+	case strings.Contains(integrity, "sha1-"):
+		return "", errors.New("has a sha1 alone, which anybody can make a second file for")
+	}
+	return "", errors.New("has no sha512")
+}

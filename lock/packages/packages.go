@@ -1,0 +1,181 @@
+package packages
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"io"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The ecosystems.
+const (
+	PyPI = "pypi"
+	NPM  = "npm"
+)
+
+const (
+	maxBytes    = 16 << 20
+	maxPackages = 10_000
+	maxFiles    = 100_000
+)
+
+// A Package is one version of one package that a list names.
+type Package struct {
+	Ecosystem string // PyPI or NPM
+	Name      string
+	Version   string
+	At        string // of npm: where it lies, as in "node_modules/a/node_modules/b"
+	Line      int    // of requirements: where it stands
+	Files     []File
+
+	// Where it is wanted, see Wanted.
+	Optional      bool     // of npm: whoever needs it can do without
+	OS, CPU, Libc []string // of npm: as Node names them, "!" in front of those that won't do; empty: all
+	marker        *marker  // of requirements; nil: everywhere
+}
+
+// A File is one file of a package that the list allows.
+type File struct {
+	Name   string // of a tarball, as its address has it; requirements don't say any
+	URL    string // of a tarball
+	Source string // the registry's digest, "sha256:" or "sha512:" and lower-case hex digits
+}
+
+// String returns what a lock calls the package: "pypi:requests@2.32.3".
+func (p *Package) String() string { return p.Key() + "@" + p.Version }
+
+// Key returns the ecosystem and the name, "pypi:requests".
+func (p *Package) Key() string { return p.Ecosystem + ":" + p.Name }
+
+// Has reports whether the list allows the file with this digest of the registry.
+func (p *Package) Has(source string) bool {
+	return slices.ContainsFunc(p.Files, func(f File) bool { return f.Source == source })
+}
+
+// A Reader reads a list.
+type Reader func(r io.Reader) ([]Package, error)
+
+// For returns what reads a file of this name, and its ecosystem; nil if no list is called so.
+func For(name string) (ecosystem string, read Reader) {
+	switch name = strings.TrimPrefix(path.Base(name), "_"); {
+	case strings.HasSuffix(name, "requirements.txt"):
+		return PyPI, Requirements
+	case name == "package-lock.json":
+		return NPM, PackageLock
+	}
+	return "", nil
+}
+
+// An Error says what no list may say.
+type Error struct {
+	Line    int    // of requirements; 0 when the file as a whole is meant
+	Package string // of package-lock: the key of the entry; "" when the file as a whole is meant
+	Reason  string
+	Hint    string // what to do about it; may be empty
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Line > 0:
+		return fmt.Sprintf("line %d: %s", e.Line, e.Reason)
+	case e.Package != "":
+		return fmt.Sprintf("%q %s", e.Package, e.Reason)
+	}
+	return e.Reason
+}
+
+// contents reads a list, which isn't longer than one may be.
+func contents(r io.Reader) ([]byte, error) {
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(r, maxBytes+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case n > maxBytes:
+		return nil, &Error{Reason: fmt.Sprintf("has more than %d MiB", maxBytes>>20)}
+	}
+	return b.Bytes(), nil
+}
+
+// sorted puts packages into the order in which they are told: by name, version and place.
+func sorted(list []Package) []Package {
+	slices.SortFunc(list, func(a, b Package) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Version, b.Version), cmp.Compare(a.At, b.At))
+	})
+	return list
+}
+
+// An Environment is where a tool is run, as its interpreter says it.
+type Environment struct {
+	// Markers are the variables of Python's markers and their values.
+	Markers map[string]string
+	// OS, CPU are process.platform and process.arch of Node; Libc is "glibc", "musl", or "" where nobody knows: then both
+	// will do.
+	OS, CPU, Libc string
+}
+
+// Wanted reports whether a package is wanted there. An error says that the environment doesn't tell what has to be known,
+// or that a package that nobody can do without isn't for this machine.
+func (p *Package) Wanted(e Environment) (bool, error) {
+	if p.Ecosystem == PyPI {
+		if p.marker == nil {
+			return true, nil
+		}
+		return p.marker.holds(e.Markers)
+	}
+	fits := allows(p.OS, e.OS) && allows(p.CPU, e.CPU) && (e.Libc == "" || allows(p.Libc, e.Libc))
+	if !fits && !p.Optional {
+		return false, &Error{Package: p.At, Reason: fmt.Sprintf("isn't for %s %s: it is for os %s, cpu %s", e.OS, e.CPU, all(p.OS), all(p.CPU))}
+	}
+	return fits, nil
+}
+
+// Choose returns the packages of a list that are wanted there. Two versions of one that are both wanted in one place are
+// an error.
+func Choose(list []Package, e Environment) ([]Package, error) {
+	var out []Package
+	seen := map[[2]string]*Package{}
+	for i := range list {
+		p := &list[i]
+		wanted, err := p.Wanted(e)
+		if err != nil {
+			return nil, err
+		}
+		if !wanted {
+			continue
+		}
+		where := [2]string{p.Name, p.At}
+		if twin := seen[where]; twin != nil {
+			return nil, &Error{Line: p.Line, Reason: fmt.Sprintf("%s and %s are both wanted here", twin, p)}
+		}
+		seen[where] = p
+		out = append(out, *p)
+	}
+	return out, nil
+}
+
+// allows reads a list of Node's: one with "!" excludes, and if there are others it has to be among them.
+func allows(list []string, have string) bool {
+	among, some := false, false
+	for _, w := range list {
+		if not, ok := strings.CutPrefix(w, "!"); ok {
+			if not == have {
+				return false
+			}
+			continue
+		}
+		some = true
+		among = among || w == have || w == "any"
+	}
+	return among || !some
+}
+
+func all(list []string) string {
+	if len(list) == 0 {
+		return "any"
+	}
+	return strings.Join(list, ", ")
+}

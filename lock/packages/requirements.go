@@ -1,0 +1,255 @@
+package packages
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	maxLine    = 256 << 10
+	maxVersion = 60
+	maxName    = 100
+)
+
+// Requirements reads a requirements file of pip in which everything has its hashes. An *Error has the line.
+func Requirements(r io.Reader) ([]Package, error) {
+	b, err := contents(r)
+	if err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(b) {
+		return nil, &Error{Reason: "is no text in UTF-8"}
+	}
+	var list []Package
+	files := 0
+	first := map[string][]int{} // name → where it is in the list
+	err = eachLine(string(b), func(line int, text string) error {
+		if strings.HasPrefix(text, "-") {
+			return option(line, text)
+		}
+		p, err := requirement(line, text)
+		if err != nil {
+			return err
+		}
+		if files += len(p.Files); len(list) == maxPackages || files > maxFiles {
+			return &Error{Line: line, Reason: fmt.Sprintf("the list has more than %d packages or %d files", maxPackages, maxFiles)}
+		}
+		for _, i := range first[p.Name] {
+			if twin := &list[i]; twin.Version == p.Version || twin.marker == nil || p.marker == nil {
+				return &Error{Line: line, Reason: fmt.Sprintf("%s is named again: line %d has %s", p.Name, twin.Line, twin.Version)}
+			}
+		}
+		first[p.Name] = append(first[p.Name], len(list))
+		list = append(list, p)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sorted(list), nil
+}
+
+// eachLine calls f with the lines, joined and without comments, that say something, and where each begins.
+func eachLine(text string, f func(line int, text string) error) error {
+	var joined strings.Builder
+	start, n := 0, 0
+	flush := func() error {
+		line := strings.TrimSpace(joined.String())
+		joined.Reset()
+		if i := comment(line); i >= 0 {
+			line = strings.TrimSpace(line[:i])
+		}
+		at := start
+		start = 0
+		if line == "" {
+			return nil
+		}
+		return f(at, line)
+	}
+	for one := range strings.Lines(text) {
+		n++
+		one = strings.TrimSuffix(strings.TrimSuffix(one, "\n"), "\r")
+		if start == 0 {
+			start = n
+		}
+		whole := comment(one) < 0 || strings.TrimSpace(one[:comment(one)]) != ""
+		more, goes := strings.CutSuffix(one, `\`)
+		if !whole {
+			more, goes = " "+one, false // a comment ends what goes on
+		}
+		if joined.Len()+len(more) > maxLine {
+			return &Error{Line: start, Reason: fmt.Sprintf("is longer than %d KiB", maxLine>>10)}
+		}
+		joined.WriteString(more)
+		if goes {
+			joined.WriteString(" ")
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+	}
+	return flush()
+}
+
+// comment returns where the comment of a line begins, -1 if it has none.
+func comment(line string) int {
+	for i := range len(line) {
+		if line[i] == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			return i
+		}
+	}
+	return -1
+}
+
+const elsewhere = `say in rye.yaml under "packages" where packages come from`
+
+// option accepts the options that say what holds anyway.
+func option(line int, text string) error {
+	word, rest, _ := strings.Cut(strings.ReplaceAll(text, "=", " "), " ")
+	switch word {
+	case "--require-hashes":
+		if rest == "" {
+			return nil
+		}
+	case "--only-binary":
+		if strings.TrimSpace(rest) == ":all:" {
+			return nil
+		}
+	case "-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--trusted-host":
+		return &Error{Line: line, Reason: word + " isn't followed", Hint: elsewhere}
+	case "-r", "--requirement", "-c", "--constraint":
+		return &Error{Line: line, Reason: "another file isn't read: all packages have to stand in this one"}
+	case "-e", "--editable":
+		return &Error{Line: line, Reason: "what is on this machine alone can't be pinned"}
+	}
+	return &Error{Line: line, Reason: fmt.Sprintf("the option %q isn't known", clip(word))}
+}
+
+// requirement reads one package.
+func requirement(line int, text string) (Package, error) {
+	fail := func(format string, args ...any) (Package, error) {
+		return Package{}, &Error{Line: line, Reason: fmt.Sprintf(format, args...)}
+	}
+	p := Package{Ecosystem: PyPI, Line: line}
+	words, hashes, found := strings.Cut(text, " --")
+	var err error
+	if found {
+		if p.Files, err = hashed(line, "--"+hashes); err != nil {
+			return p, err
+		}
+	}
+	words, condition, marked := strings.Cut(words, ";")
+	words = strings.TrimSpace(words)
+	if marked {
+		if p.marker, err = parseMarker(condition); err != nil {
+			return fail("the marker %q: %v", clip(strings.TrimSpace(condition)), err)
+		}
+	}
+	if strings.ContainsAny(words, "@/") || strings.Contains(words, "\\") {
+		return fail("%q is an address or a path, and no package of a registry", clip(words))
+	}
+	end := strings.IndexAny(words, "=<>!~[( \t,")
+	if end < 0 {
+		end = len(words)
+	}
+	name, rest := words[:end], strings.TrimSpace(words[end:])
+	if !isPyName(name) {
+		return fail("%q is no name of a package", clip(name))
+	}
+	p.Name = Normal(name)
+	if strings.HasPrefix(rest, "[") {
+		extras, after, ok := strings.Cut(rest[1:], "]")
+		for e := range strings.SplitSeq(extras, ",") {
+			if ok = ok && isPyName(strings.TrimSpace(e)); !ok {
+				return fail("%q are no extras", clip(rest))
+			}
+		}
+		rest = strings.TrimSpace(after)
+	}
+	version, ok := strings.CutPrefix(rest, "==")
+	version = strings.TrimSpace(version)
+	switch {
+	case !ok || strings.ContainsAny(version, "=*,<>"):
+		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s isn't at one version: expected %s==VERSION, got %q", p.Name, p.Name, clip(words)),
+			Hint: "let pip-compile --generate-hashes or uv pip compile --generate-hashes choose the versions"}
+	case !isPyVersion(version):
+		return fail("%q is no version", clip(version))
+	case len(p.Files) == 0:
+		return Package{}, &Error{Line: line, Reason: fmt.Sprintf("%s==%s has no hash", p.Name, version),
+			Hint: "make the list with pip-compile --generate-hashes or uv pip compile --generate-hashes"}
+	}
+	p.Version = strings.ToLower(version)
+	return p, nil
+}
+
+// hashed reads the hashes behind a package.
+func hashed(line int, text string) ([]File, error) {
+	var files []File
+	for word := range strings.FieldsSeq(text) {
+		digest, ok := strings.CutPrefix(word, "--hash=")
+		if !ok {
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q is no hash: expected --hash=sha256:…", clip(word))}
+		}
+		algorithm, digits, _ := strings.Cut(digest, ":")
+		if algorithm != "sha256" {
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("a hash is by %q: registries find files by sha256", clip(algorithm))}
+		}
+		if len(digits) != 64 || strings.Trim(digits, "0123456789abcdef") != "" {
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%q has not 64 lower-case hex digits", clip(digest))}
+		}
+		f := File{Source: digest}
+		if slices.Contains(files, f) {
+			return nil, &Error{Line: line, Reason: fmt.Sprintf("%s is there twice", digest)}
+		}
+		files = append(files, f)
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Source, b.Source) })
+	return files, nil
+}
+
+// Normal returns the name of a Python package as registries compare it.
+func Normal(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '-' || c == '_' || c == '.':
+			if i > 0 && strings.IndexByte("-_.", name[i-1]) >= 0 {
+				continue
+			}
+			b.WriteByte('-')
+		case 'A' <= c && c <= 'Z':
+			b.WriteByte(c | 0x20)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+func isPyName(s string) bool {
+	return s != "" && len(s) <= maxName && alnum(s[0]) && alnum(s[len(s)-1]) && strings.IndexFunc(s, func(r rune) bool {
+		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune("-_.", r)
+	}) < 0
+}
+
+// isPyVersion allows what versions of Python are written with. Which one is newer is nobody's question here.
+func isPyVersion(s string) bool {
+	return s != "" && len(s) <= maxVersion && alnum(s[0]) && strings.IndexFunc(s, func(r rune) bool {
+		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune(".+!-_", r)
+	}) < 0
+}
+
+func alnum(c byte) bool { return '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z' }
+
+// clip keeps what is shown of a list short.
+func clip(s string) string {
+	const most = 80
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}
