@@ -57,7 +57,7 @@
 //
 // What an extractor can't do: change the parser or the comments of an extension that the kernel has in the table above or
 // knows in package sign (a scalar parser and signature_format are for the other extensions); say by a rule where
-// executor_id, permissions, capabilities, effects, files, limits, risk, secrets, network, pure, or the marker of
+// executor_id, permissions, packages, capabilities, effects, files, limits, risk, secrets, network, pure, or the marker of
 // knowledge come from; find these, or anything of a tool or directive, by a pattern; switch off package declared.
 // JSON and TOML files are no items: these extensions are left out with a warning. A rule that says what
 // holds anyway (executor_id from __executor_id__) is fine. An extractor that demands nothing leaves the schema that is

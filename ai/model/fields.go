@@ -13,7 +13,7 @@ import (
 var toolFields = []string{
 	"anchor", "category", "child_constraints", "config", "config_schema", "description", "effects", "env_config",
 	"error_schema", "examples", "executor_id", "files", "input_schema", "inputs", "limits", "name", "network", "output_schema",
-	"outputs", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
+	"outputs", "packages", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
 }
 
 // A rule is one of an extractor's extraction rules: which standard field is filled from where if it isn't there.
@@ -27,7 +27,7 @@ type rule struct {
 // may do, and what is an item at all.
 func kept(kind, field string) bool {
 	switch field {
-	case "capabilities", "effects", "executor_id", "files", "limits", "network", "permissions", "pure", "risk", "secrets":
+	case "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions", "pure", "risk", "secrets":
 		return true
 	case "id", "title", "entry_type":
 		return kind == knowledgeKind

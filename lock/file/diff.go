@@ -1,6 +1,7 @@
 package file
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/rye-build/rye/cas"
@@ -301,7 +302,7 @@ func (d *differ) artifact(a, b *Artifact) {
 	case b == nil:
 		d.add(ArtifactRemoved, name, a.Digest.String(), "")
 	default:
-		d.compare(ArtifactReplaced, name, a.Digest.String()+" "+a.Source, b.Digest.String()+" "+b.Source)
+		d.compare(ArtifactReplaced, name, fmt.Sprint(a.Digest, " ", a.Source, " ", a.Size), fmt.Sprint(b.Digest, " ", b.Source, " ", b.Size))
 	}
 }
 

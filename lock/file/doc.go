@@ -19,7 +19,8 @@
 //	toolchain:
 //	  "python linux/amd64": {version: "3.13.1", digest: "blake3:b8d1…"}
 //	artifacts:
-//	  "pypi:requests@2.32.3": {digest: "blake3:3c07…", source: "sha256:7075…"}
+//	  "npm:left-pad@1.3.0": {digest: "blake3:90b2…", source: "sha512:5cf8…", size: 3619}
+//	  "pypi:requests@2.32.3:py3-none-any": {digest: "blake3:3c07…", source: "sha256:7075…", size: 64928}
 //	definitions:
 //	  "mcp:files/read": {digest: "blake3:d41f…"}
 //	end:
@@ -40,7 +41,9 @@
 //	             and grants (the hashes of package shape, where the item has any)
 //	toolchain    name, a space, OS "/" architecture → version, digest. Several programs of one name and platform have ":"
 //	             and the beginning of their digests behind the name
-//	artifacts    name "@" version → digest, source ("sha256:" or "sha512:" and the digest that the registry names)
+//	artifacts    "npm:" or "pypi:", name "@" version → digest (of the tarball or wheel), source ("sha256:" or "sha512:" and
+//	             the digest that the registry names, which was asked for once), size. One version of a Python package has many
+//	             wheels: behind the version stand ":" and what its file's name has between the version and ".whl"
 //	definitions  name → digest (of the JCS form)
 //	end          the one entry "rye.lock"
 //

@@ -72,8 +72,8 @@ func sample(t testing.TB) *Lock {
 			{"python", "linux/arm64", "3.13.1", sum("p1")}, {"node", "linux/amd64", "v22.1.0", sum("n")}, {"python", "linux/amd64", "3.13.1", sum("p2")},
 		},
 		Artifacts: []Artifact{
-			{"pypi:requests", "2.32.3", sum("requests"), "sha256:" + strings.Repeat("7a", 32)},
-			{"npm:@acme/x", "1.0.0", sum("x"), "sha512:" + strings.Repeat("0f", 64)},
+			{"pypi:requests", "2.32.3:py3-none-any", sum("requests"), "sha256:" + strings.Repeat("7a", 32), 64928},
+			{"npm:@acme/x", "1.0.0", sum("x"), "sha512:" + strings.Repeat("0f", 64), 0},
 		},
 		Definitions: []Definition{{"mcp:files/write", sum("write")}, {"mcp:files/read", sum("read")}},
 	}
@@ -311,7 +311,7 @@ func TestAppendRefuses(t *testing.T) {
 		"must stand before":          func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },
 		"names no item":              func(l *Lock) { l.Pins[0].Ref.Kind = "bundle" },
 		"is no space":                func(l *Lock) { l.Pins[0].From = "" },
-		`the version "1@2" of "npm"`: func(l *Lock) { l.Artifacts[0] = Artifact{"npm", "1@2", sum("a"), l.Artifacts[0].Source} },
+		`the version "1@2" of "npm"`: func(l *Lock) { l.Artifacts[0] = Artifact{"npm", "1@2", sum("a"), l.Artifacts[0].Source, 1} },
 		"is no program":              func(l *Lock) { l.Toolchain[0].Name = "python 3" },
 		"isn't required":             func(l *Lock) { l.Requires[0].ID = "rye/std" },
 		"isn't locked as a bundle":   func(l *Lock) { l.Bundles[0].ID = "rye/std" },
@@ -491,5 +491,32 @@ func BenchmarkDiff(b *testing.B) {
 		if len(Diff(l, &m)) != 100 {
 			b.Fatal("?")
 		}
+	}
+}
+
+func TestArtifactsOf(t *testing.T) {
+	var l Lock
+	for _, name := range []string{"npm:a@1.0.0", "npm:a@1.0.0-rc.1", "pypi:a@1.0.0:cp312-abi3-linux_x86_64", "pypi:a@1.0.0:py3-none-any", "pypi:a@1.0.01:py3-none-any", "pypi:ab@1.0.0:py3-none-any"} {
+		of, version, _ := strings.Cut(name, "@")
+		l.Artifacts = append(l.Artifacts, Artifact{of, version, sum(name), "sha256:" + strings.Repeat("0f", 32), 1})
+	}
+	read, err := Parse(encode(t, &l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, version, want string }{
+		{"npm:a", "1.0.0", "npm:a@1.0.0"}, {"npm:a", "1.0", ""}, {"npm:b", "1.0.0", ""}, {"pypi:ab", "1.0.0", "pypi:ab@1.0.0:py3-none-any"},
+		{"pypi:a", "1.0.0", "pypi:a@1.0.0:cp312-abi3-linux_x86_64 pypi:a@1.0.0:py3-none-any"},
+	} {
+		var got []string
+		for _, a := range read.ArtifactsOf(test.name, test.version) {
+			got = append(got, a.String())
+		}
+		if strings.Join(got, " ") != test.want {
+			t.Errorf("%s@%s: got %q", test.name, test.version, got)
+		}
+	}
+	if version, tags := read.Artifacts[3].Tags(); version != "1.0.0" || tags != "cp312-abi3-linux_x86_64" {
+		t.Errorf("got %q, %q", version, tags)
 	}
 }

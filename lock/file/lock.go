@@ -79,9 +79,10 @@ type Program struct {
 // An Artifact is a package of somebody else's registry.
 type Artifact struct {
 	Name    string // as in pypi:requests
-	Version string
+	Version string // with ":" and the rest of a wheel's name behind it
 	Digest  cas.Digest
 	Source  string // the registry's own digest, as in sha256:7075…
+	Size    int64
 }
 
 // A Definition is what somebody else's tool says of itself.
@@ -92,6 +93,16 @@ type Definition struct {
 
 func (p Program) name() string  { return p.Name + " " + p.Platform }
 func (a Artifact) name() string { return a.Name + "@" + a.Version }
+
+// String returns what the lock calls the artifact: "pypi:requests@2.32.3:py3-none-any".
+func (a Artifact) String() string { return a.name() }
+
+// Tags returns what stands behind the version in the name of a wheel, "py3-none-any", and the version without it. Of others
+// there is none.
+func (a Artifact) Tags() (version, tags string) {
+	version, tags, _ = strings.Cut(a.Version, ":")
+	return version, tags
+}
 
 // Pin returns the pin of an item, nil if there is none. The pins must be sorted.
 func (l *Lock) Pin(ref model.Ref) *Pin {
@@ -109,6 +120,21 @@ func (l *Lock) Bundle(id string) *Bundle {
 		return nil
 	}
 	return &l.Bundles[i]
+}
+
+// ArtifactsOf returns the artifacts of one version of a package, as in "pypi:requests" and "2.32.3". They must be sorted.
+func (l *Lock) ArtifactsOf(name, version string) []Artifact {
+	begin, _ := slices.BinarySearchFunc(l.Artifacts, name+"@"+version, func(a Artifact, text string) int { return strings.Compare(a.name(), text) })
+	var out []Artifact
+	for _, a := range l.Artifacts[begin:] {
+		if !strings.HasPrefix(a.name(), name+"@"+version) {
+			break
+		}
+		if of, _ := a.Tags(); a.Name == name && of == version {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 // The orders of the sections: that of the bytes of the names.
@@ -180,7 +206,7 @@ var lockSpec = canon.Spec{
 			{Name: "grants", Optional: true, Max: maxDigest},
 		}},
 		{Name: "toolchain", Fields: []canon.Field{{Name: "version", Max: maxVersion}, {Name: "digest", Max: maxDigest}}},
-		{Name: "artifacts", Fields: []canon.Field{{Name: "digest", Max: maxDigest}, {Name: "source", Max: 200}}},
+		{Name: "artifacts", Fields: []canon.Field{{Name: "digest", Max: maxDigest}, {Name: "source", Max: 200}, {Name: "size", Type: canon.Int}}},
 		{Name: "definitions", Fields: []canon.Field{{Name: "digest", Max: maxDigest}}},
 		{Name: "end"},
 	},
@@ -199,11 +225,12 @@ const (
 const (
 	inRequires, inBundles, inPins, inToolchain, inArtifacts, inDefinitions, inEnd = 0, 1, 2, 3, 4, 5, 6
 
-	requireVersion, requireFrom, requireIndex               = 0, 1, 2
-	bundleVersion, bundleManifest, bundleFrom, bundleIndex  = 0, 1, 2, 3
-	pinVersion, pinDigest, pinTree, pinFrom                 = 0, 1, 2, 3
-	pinPath, pinSize, pinMode, pinFiles                     = 4, 5, 6, 7
-	pinSigners, pinFormat, pinInterface, pinGrants          = 8, 9, 10, 11
-	toolVersion, toolDigest, artifactDigest, artifactSource = 0, 1, 0, 1
-	definitionDigest                                        = 0
+	requireVersion, requireFrom, requireIndex              = 0, 1, 2
+	bundleVersion, bundleManifest, bundleFrom, bundleIndex = 0, 1, 2, 3
+	pinVersion, pinDigest, pinTree, pinFrom                = 0, 1, 2, 3
+	pinPath, pinSize, pinMode, pinFiles                    = 4, 5, 6, 7
+	pinSigners, pinFormat, pinInterface, pinGrants         = 8, 9, 10, 11
+	toolVersion, toolDigest                                = 0, 1
+	artifactDigest, artifactSource, artifactSize           = 0, 1, 2
+	definitionDigest                                       = 0
 )

@@ -330,7 +330,7 @@ func (p *parser) artifact() (err error) {
 	if at < 0 || !word(name[:at]) || !word(name[at+1:]) {
 		return p.errorf("%+q is no package and version, such as \"pypi:requests@2.32.3\"", name)
 	}
-	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.keep(p.Str(artifactSource))}
+	a := Artifact{Name: name[:at], Version: name[at+1:], Source: p.keep(p.Str(artifactSource)), Size: p.Int(artifactSize)}
 	if !registryDigest(a.Source) {
 		return p.errorf("%+q is no digest of a registry: expected \"sha256:\" or \"sha512:\" and lower-case hex digits", a.Source)
 	}

@@ -89,6 +89,7 @@ func (e *encoder) write(l *Lock) {
 		e.Begin(inArtifacts, a.name())
 		e.digest(artifactDigest, a.Digest)
 		e.Str(artifactSource, a.Source)
+		e.Int(artifactSize, a.Size)
 		e.End()
 	}
 	for _, d := range sorted(l.Definitions, compareDefinitions) {

@@ -173,6 +173,15 @@ func TestNetworkAndSecrets(t *testing.T) {
 			t.Errorf("%s: got %s", text, got)
 		}
 	}
+	if got := readTool(t, "executor_id: null\npackages: [a]\n").problems; got != "line 6, column 11: Field 'packages' must be a string, got list\n" {
+		t.Error(got)
+	}
+	if got := readTool(t, "executor_id: null\npackages: ../a\n").problems; !strings.HasPrefix(got, "line 6, column 11: Field 'packages' is no path from the tool's directory") {
+		t.Error(got)
+	}
+	if m := readTool(t, "executor_id: null\npackages: lib/_requirements.txt\n"); m.tool.Packages != "lib/_requirements.txt" || m.invalid {
+		t.Errorf("got %q", m.tool.Packages)
+	}
 	if got := readTool(t, "executor_id: null\nsecrets: token\n").problems; got != "line 6, column 10: Field 'secrets' must be an array, got str\n" {
 		t.Errorf("got %s", got)
 	}

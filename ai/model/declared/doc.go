@@ -20,6 +20,8 @@
 //	                   of it; that of a directory is that of everything in it. What is written may be read. Of .ai
 //	                   only .ai/outputs is written, and never .git, rye.lock or rye.yaml: "." leaves them out. A tool
 //	                   that is pure writes nothing; of one whose risk is read it is a warning
+//	packages           the list of packages of a registry that the tool needs, which is a file of its tree: its path from the
+//	                   directory of the tool's own file, as in _requirements.txt
 //	secrets            names of letters, digits, . _ -
 //	input_schema, output_schema, error_schema, config_schema
 //	                   JSON Schemas: objects whose known keywords have values of the right types, at most 32 deep

@@ -34,6 +34,7 @@ type Tool struct {
 	Limits      *value.Value // normalised, see Limit; nil if there are none
 	Network     Network
 	Files       Files
+	Packages    string // the list of packages of a registry that it needs: a path from its directory, "" if there is none
 	Pure        bool
 	Secrets     []string // names
 	Tags        []string
@@ -130,7 +131,8 @@ func ReadTool(r *fields.Reader) *Tool {
 		Anchor: d.anchor(), VerifyDeps: d.verifyDeps(), ChildConstraints: d.Object("child_constraints"),
 		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
 		Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
-		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Pure: d.Bool("pure", d.Fields.Get("pure")),
+		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Packages: d.packages(),
+		Pure: d.Bool("pure", d.Fields.Get("pure")),
 		Secrets: d.secrets(), Tags: d.Words("tags"),
 	}
 	d.executor(t)
@@ -233,6 +235,23 @@ func isHost(s string) bool {
 		}
 	}
 	return true
+}
+
+// packages reads the path of a list. Which names a list may have is for those to say who read it.
+func (d *reader) packages() string {
+	v := d.Fields.Get("packages")
+	switch {
+	case v.IsNull():
+		return ""
+	case v.Kind != value.Text:
+		d.Once(v, "packages", "Field 'packages' must be a string, got %s", fields.TypeName(v))
+		return ""
+	}
+	if err := portable.Check(v.Text); err != nil {
+		d.Bad(v, "packages", "Field 'packages' is no path from the tool's directory, as in _requirements.txt: %v", err)
+		return ""
+	}
+	return v.Text
 }
 
 // secrets reads the names of what the tool is handed.
