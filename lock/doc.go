@@ -61,6 +61,9 @@
 // Toolchain is given its programs are pinned for this platform; the lines of others stay, and so do those of programs
 // that aren't on this machine. Set.Program finds a line.
 //
+// Of the packages that tools list, what the old lock has stays as long as the list does. What isn't listed any more goes.
+// Two tools may list two versions of a package, but not two files for one name.
+//
 // # Drift
 //
 // A project goes on while it is pinned. Drift compares what the working tree has with what is pinned, for some items and

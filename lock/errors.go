@@ -151,4 +151,31 @@ func (e *KindError) Error() string {
 // Unwrap returns what is wrong.
 func (e *KindError) Unwrap() error { return e.Err }
 
+// A ListedError says why a package of a tool's list can't be pinned.
+type ListedError struct {
+	Tool model.Ref
+	Err  error
+}
+
+func (e *ListedError) Error() string { return fmt.Sprintf("%q needs a package: %v", e.Tool, e.Err) }
+
+// Unwrap returns why.
+func (e *ListedError) Unwrap() error { return e.Err }
+
+// An UnpinnedError says that a package that a list names isn't in the lock.
+type UnpinnedError struct{ Package string }
+
+func (e *UnpinnedError) Error() string { return fmt.Sprintf("%s isn't in the lock", e.Package) }
+
+// A TwoFilesError says that the lists of two tools name different files by one name, of which a lock has one.
+type TwoFilesError struct {
+	Name    string
+	Sources [2]string
+	Tools   [2]model.Ref
+}
+
+func (e *TwoFilesError) Error() string {
+	return fmt.Sprintf("%s is %s for %q and %s for %q", e.Name, e.Sources[0], e.Tools[0], e.Sources[1], e.Tools[1])
+}
+
 func bundleName(id, version string) string { return "bundle:" + id + "@" + version }

@@ -58,6 +58,9 @@ type Request struct {
 	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
 	// Store is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept.
 	Store closure.Store
+	// Packages has what lists of packages name. Where it is nil nothing is looked for: what isn't in Old then is an
+	// *UnpinnedError.
+	Packages Packages
 	// Toolchain finds the programs that are pinned too; nil: what the old lock says of programs stays.
 	Toolchain Toolchain
 	Progress  func(items int64)
@@ -110,9 +113,13 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	if err != nil {
 		return nil, err
 	}
+	artifacts, err := r.artifacts(ctx, m)
+	if err != nil {
+		return nil, err
+	}
 	m.Lock = &file.Lock{
 		Requires: r.Project.Requires, Bundles: bundles, Pins: m.Closure.Pins,
-		Toolchain: programs, Artifacts: r.Old.Artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
+		Toolchain: programs, Artifacts: artifacts, Definitions: definitions(r.Old.Definitions, m.Closure.Definitions),
 	}
 	if err := r.sameLibrary(m.Lock); err != nil {
 		return nil, err

@@ -45,6 +45,9 @@ func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 			}
 		}
 	}
+	for _, a := range s.lock.Artifacts {
+		all = append(all, Object{ID: cas.ID{Kind: cas.Blob, Digest: a.Digest}, Size: a.Size, NeededBy: a.String()})
+	}
 	slices.SortStableFunc(all, func(a, b Object) int {
 		return cmp.Or(cmp.Compare(a.Kind, b.Kind), a.Digest.Compare(b.Digest))
 	})
@@ -102,6 +105,11 @@ func (p *parts) neededBy(id cas.ID) (who string) {
 			}
 			return who == ""
 		})
+		for i := range p.lock.Artifacts {
+			if a := &p.lock.Artifacts[i]; a.Digest == id.Digest && who == "" {
+				who = a.String()
+			}
+		}
 	}
 	if who == "" {
 		who = file.Name // a tree, of which the pin is told, or signatures

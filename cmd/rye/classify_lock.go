@@ -42,6 +42,9 @@ func (f *fault) ofLocks() bool {
 		gone      *vendor.MissingError
 		damaged   *vendor.Error
 	)
+	if f.ofPackages() {
+		return true
+	}
 	switch {
 	case errors.As(f.err, &closed):
 		f.closure(closed)

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/registry"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 )
@@ -114,6 +115,8 @@ func (l *locking) needed(ctx context.Context, err error) error {
 		return l.gone(gone)
 	}
 	_, offline := errors.AsType[*sources.OfflineError](err)
+	_, unfetched := errors.AsType[*registry.OfflineError](err)
+	offline = offline || unfetched
 	at, known := errors.AsType[*sources.Error](err)
 	if !offline && !(known && errors.Is(err, fs.ErrNotExist)) {
 		return err
@@ -193,11 +196,32 @@ func (l *locking) bring(ctx context.Context, ans *fetchAnswer) ([]lock.Object, e
 	if err := l.takeProject(ctx); err != nil {
 		return nil, err
 	}
+	if err := l.bringPackages(ctx, ans); err != nil {
+		return nil, err
+	}
 	objects, missing, err := l.missing(ctx)
 	if err == nil && len(missing) > 0 {
 		err = missing[0]
 	}
 	return objects, err
+}
+
+// bringPackages gets the files of packages that are neither vendored nor in the store.
+func (l *locking) bringPackages(ctx context.Context, ans *fetchAnswer) error {
+	var lacking []lockfile.Artifact
+	for _, a := range l.old.Artifacts {
+		missing, err := l.store().Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			lacking = append(lacking, a)
+			ans.Fetched++
+			ans.Bytes += a.Size
+		}
+	}
+	_, err := l.registry.Bring(ctx, lacking)
+	return err
 }
 
 // isMissing reports whether something isn't there that the lock names.
@@ -294,6 +318,7 @@ func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (
 // told later.
 func (l *locking) takeProject(ctx context.Context) error {
 	r := l.request(ctx)
+	r.Packages = nil
 	batch, err := l.store().Batch(ctx)
 	if err != nil {
 		return err

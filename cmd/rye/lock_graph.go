@@ -63,6 +63,7 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 		g.uses[from] = append(g.uses[from], whyLine{to, string(u.Why)})
 		g.users[to] = append(g.users[to], whyLine{from, string(u.Why)})
 	}
+	g.addPackages(c.Lists)
 	for pattern, u := range g.cover {
 		for i := range l.old.Pins {
 			if ref := l.old.Pins[i].Ref; u.Covers(ref) {

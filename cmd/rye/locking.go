@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/registry"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/lock/web"
@@ -40,6 +41,7 @@ type locking struct {
 	trust     *trust
 	found     *bundles
 	sources   *sources.Sources
+	registry  *registry.Registry
 	here      *present       // instead of sources, where nothing is to be brought
 	listed    listed         // what the manifests of its bundles list
 	vendor    *vendor.Vendor // .ai/vendor, once somebody has looked; nil where there is none
@@ -139,7 +141,16 @@ func (l *locking) open() (err error) {
 		o.Fetch = client
 	}
 	l.sources = sources.New(o)
-	return nil
+	from := registry.Options{Dir: l.dir, From: l.yaml.Packages, Store: store, Progress: o.Progress}
+	if o.Fetch != nil {
+		from.Fetch = o.Fetch
+	}
+	v, err := l.vendored()
+	if v != nil {
+		from.Vendored = v
+	}
+	l.registry = registry.New(from)
+	return err
 }
 
 func (l *locking) exam() *exam.Trust { return l.trust.exam() }
@@ -207,7 +218,7 @@ func (l *locking) request(ctx context.Context) lock.Request {
 	if l.here != nil {
 		r.Sources, r.Files = l.here, l.here.objects
 	} else {
-		r.Sources, r.Files = bringing{l.sources, &l.listed}, l.store()
+		r.Sources, r.Files, r.Packages = bringing{l.sources, &l.listed}, l.store(), l.registry
 	}
 	r.User, r.Installed = l.user, l.installed
 	if l.enforces() {

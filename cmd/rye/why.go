@@ -15,16 +15,16 @@ import (
 
 func whyCommand() command {
 	return command{
-		path: "why", group: "lock", help: "Show why an item or a bundle is in the lock.",
+		path: "why", group: "lock", help: "Show why an item, a bundle or a package is in the lock.",
 		more: "It shows a shortest way from a root of the project, and every item that uses it directly.\n\nExamples:\n\n    rye why tool:rye/core/primitives/subprocess\n" +
-			"    rye why acme/base",
+			"    rye why acme/base\n    rye why pypi:requests@2.32.3",
 		aka: []string{"explain"},
 		new: func() runner { return new(whyRun) }, schema: "why/1", output: whyAnswer{},
 	}
 }
 
 type whyRun struct {
-	Name string `arg:"" complete:"locked" help:"The ref of an item, or the id of a bundle."`
+	Name string `arg:"" complete:"locked" help:"The ref of an item, the id of a bundle, or a package with its version."`
 }
 
 type whyAnswer struct {
@@ -77,6 +77,9 @@ func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 	if b := l.old.Bundle(c.Name); b != nil {
 		return g.whyBundle(b), nil
 	}
+	if ans, ok := g.whyPackage(c.Name); ok {
+		return ans, nil
+	}
 	ref, err := model.ParseRef(c.Name)
 	pin := l.old.Pin(ref)
 	if err != nil || pin == nil {
@@ -97,6 +100,9 @@ func (l *locking) notLocked(ctx context.Context, name string) error {
 	}
 	for _, b := range l.old.Bundles {
 		names = append(names, b.ID)
+	}
+	for _, a := range l.old.Artifacts {
+		names = append(names, packageName(a))
 	}
 	if in := l.bundleOf(ctx, name); in != "" {
 		f.why, f.details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
@@ -191,6 +197,9 @@ func (g *lockGraph) item(node string) treeItem {
 			it.Version, it.Digest, it.From = p.Version, p.Digest.String(), p.From
 		}
 	}
+	if all := g.artifacts(node); len(all) > 0 {
+		it.Digest, it.From = all[0].Digest.String(), all[0].Source
+	}
 	return it
 }
 
@@ -213,7 +222,7 @@ func (w treeAnswer) text(t *terminal) {
 		if use != "" && use != coveredBy {
 			line += "  " + use
 		}
-		if it.From != lockfile.FromProject && it.From != "" {
+		if it.From != lockfile.FromProject && it.From != "" && use != usedAsPackage {
 			line += "  (" + it.From + ")"
 		}
 		var uses []whyLine

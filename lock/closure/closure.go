@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/packages"
 	"github.com/rye-build/rye/lock/project"
 )
 
@@ -42,8 +43,16 @@ type Options struct {
 type Closure struct {
 	Pins        []file.Pin        // sorted by ref
 	Definitions []file.Definition // sorted by name
+	Lists       []List            // sorted by tool
 	Uses        []Use             // sorted by From, To, Pattern and Why, each once
 	Warnings    []*Problem        // sorted by place
+}
+
+// A List is what a tool needs of the registries of others.
+type List struct {
+	Tool     model.Ref
+	Path     string // of the file, in the tool's space
+	Packages []packages.Package
 }
 
 // A Use says why an item is in the closure.
@@ -170,6 +179,7 @@ type node struct {
 	path       string
 	pin        file.Pin
 	definition cas.Digest // of config
+	list       *List      // of a tool that names one
 	patterns   []pattern
 	edges      []edge
 	problems   []*Problem
@@ -300,6 +310,9 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 			c.warnings = append(c.warnings, n.about(value.Pos{}, "", &InFrontError{over}))
 		}
 		out.Pins = append(out.Pins, n.pin)
+		if n.list != nil {
+			out.Lists = append(out.Lists, *n.list)
+		}
 		if !n.definition.IsZero() {
 			out.Definitions = append(out.Definitions, file.Definition{Name: n.ref.String(), Digest: n.definition})
 		}

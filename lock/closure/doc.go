@@ -74,6 +74,12 @@
 // the same. Files are read again for that, and must be what the signature was held against: one that changed in between
 // is a problem and gives no pin. Nothing is put for items with problems. Without a store the pins are the same.
 //
+// # Packages
+//
+// A tool that names a list of packages (package packages) must have it among the files that come with it, and it must be
+// such a list: what is wrong with it is a problem at its line. What lists name is told; whether it can be had isn't
+// asked.
+//
 // # What comes out
 //
 // The same spaces and policies give the same pins, definitions, uses, warnings and problems, in the same order, whatever

@@ -146,6 +146,9 @@ func (c *closer) pin(ctx context.Context, n *node, it *ai.Item, a *ai.Admission)
 			return
 		}
 	}
+	if !c.packages(ctx, n, it, a) {
+		return
+	}
 	if loose(it) {
 		if err := c.place(ctx, &p, it, a); err != nil {
 			n.problem(value.Pos{}, "", err)

@@ -16,8 +16,10 @@ const (
 	NPM  = "npm"
 )
 
+// MaxBytes is how long a list may be.
+const MaxBytes = 16 << 20
+
 const (
-	maxBytes    = 16 << 20
 	maxPackages = 10_000
 	maxFiles    = 100_000
 )
@@ -90,12 +92,12 @@ func (e *Error) Error() string {
 // contents reads a list, which isn't longer than one may be.
 func contents(r io.Reader) ([]byte, error) {
 	var b bytes.Buffer
-	n, err := io.Copy(&b, io.LimitReader(r, maxBytes+1))
+	n, err := io.Copy(&b, io.LimitReader(r, MaxBytes+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case n > maxBytes:
-		return nil, &Error{Reason: fmt.Sprintf("has more than %d MiB", maxBytes>>20)}
+	case n > MaxBytes:
+		return nil, &Error{Reason: fmt.Sprintf("has more than %d MiB", MaxBytes>>20)}
 	}
 	return b.Bytes(), nil
 }

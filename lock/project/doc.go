@@ -16,6 +16,10 @@
 //	  # beside this repository
 //	  acme/notes: {version: "*", from: "../notes"}
 //
+//	packages:
+//	  npm: "https://npm.acme.example"
+//	  pypi: "../wheels"
+//
 //	roots:
 //	  - "directive:acme/shop/release"
 //	  - "tool:acme/shop/**"
@@ -29,6 +33,8 @@
 //	rye        the oldest rye that may work on it
 //	requires   the id of a bundle → version (a range by package semver, always there) and where it comes from: from
 //	           or index, one of them
+//	packages   where packages of npm and PyPI come from, for tools that name some: the address of a registry, without a query,
+//	           or a directory with files; without it the public one
 //	roots      the items that are locked with everything they use: refs, and globs by package glob; without this
 //	           section all items of the project
 //

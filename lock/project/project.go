@@ -24,7 +24,7 @@ const (
 
 // The keys of the file and of a requirement, in the order in which a new one finds its place.
 var (
-	order       = []string{"name", "version", "rye", "requires", "roots"}
+	order       = []string{"name", "version", "rye", "requires", "packages", "roots"}
 	requireKeys = []string{"version", "from", "index"}
 )
 
@@ -41,11 +41,15 @@ type Project struct {
 	Version  string
 	Rye      string // the oldest rye that may work on it
 	Requires []Requirement
+	Packages Registries
 	Roots    []Root // empty: all items of the project
 
 	tree    yamltree.Tree
 	running string
 }
+
+// Registries say where packages of others come from: an address or a directory. Empty is the public one.
+type Registries struct{ NPM, PyPI Source }
 
 // A Requirement is a bundle that the project uses.
 type Requirement struct {
@@ -152,6 +156,11 @@ func (p *Project) read() (err error) {
 			return err
 		}
 	}
+	if n := root.Get("packages"); n != nil {
+		if err := p.readRegistries(n); err != nil {
+			return err
+		}
+	}
 	if n := root.Get("roots"); n != nil {
 		return p.readRoots(n)
 	}
@@ -188,6 +197,31 @@ func (p *Project) readRequires(section *yamltree.Node) error {
 		}
 		folded[fold] = r.ID
 		p.Requires = append(p.Requires, r)
+	}
+	return nil
+}
+
+func (p *Project) readRegistries(section *yamltree.Node) error {
+	if section.Shape != yamltree.Mapping {
+		return section.Errorf("expected a place for each registry under %q, as in npm: \"https://npm.acme.example\"", section.Key)
+	}
+	if err := section.Fields("npm", "pypi"); err != nil {
+		return err
+	}
+	for field, to := range map[string]*Source{"npm": &p.Packages.NPM, "pypi": &p.Packages.PyPI} {
+		text, err := section.TextOf(field)
+		if err != nil {
+			return err
+		}
+		if section.Get(field) == nil {
+			continue
+		}
+		if *to, err = ParseSource(text, true); err == nil && to.Remote() && strings.Contains(text, "?") {
+			err = &SourceError{text, "the address of a registry has no query"}
+		}
+		if err != nil {
+			return section.Get(field).Errorf("%s", err)
+		}
 	}
 	return nil
 }

@@ -42,10 +42,11 @@ type meaning struct {
 	Name, Version, Rye string
 	Requires           []string
 	Roots              []string
+	NPM, PyPI          string `json:",omitempty"`
 }
 
 func meant(p *Project) meaning {
-	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye}
+	m := meaning{Name: p.Name, Version: p.Version, Rye: p.Rye, NPM: p.Packages.NPM.Where, PyPI: p.Packages.PyPI.Where}
 	for _, r := range p.Requires {
 		m.Requires = append(m.Requires, fmt.Sprintf("%s %s (%s) index=%t remote=%t %s", r.ID, r.Text, r.Range, r.Source.Index, r.Source.Remote(), r.Source.Where))
 	}

@@ -1,0 +1,142 @@
+package lock
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/packages"
+)
+
+// Packages has files of packages, as *registry.Registry does.
+type Packages interface {
+	// Find returns the files of a package that can be pinned, without digests and sizes.
+	Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error)
+	// Bring brings files to where all bytes of the lock are, and returns them with digests and sizes. One that has a digest
+	// is brought if it is missing, and has to have that one.
+	Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error)
+}
+
+// A wanted package is one that a list names, and the tool that has the list.
+type wanted struct {
+	tool model.Ref
+	pkg  *packages.Package
+}
+
+// artifacts pins what the lists of the closure name. Files of the old lock stay, of which nobody is asked where the list hasn't
+// changed; those that no list names any more go.
+func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, error) {
+	all := r.wanted(m.Closure.Lists)
+	found := make([][]file.Artifact, len(all))
+	errs := make([]error, len(all))
+	if err := spread(ctx, len(all), func(i int) {
+		found[i], errs[i] = r.find(ctx, m, &all[i])
+	}); err != nil {
+		return nil, err
+	}
+	pinned := map[string]file.Artifact{}
+	by := map[string]model.Ref{}
+	for i, w := range all {
+		if errs[i] != nil {
+			return nil, &ListedError{w.tool, errs[i]}
+		}
+		for _, a := range found[i] {
+			name := a.String()
+			if other, ok := pinned[name]; ok && other.Source != a.Source {
+				return nil, &TwoFilesError{Name: name, Sources: [2]string{other.Source, a.Source}, Tools: [2]model.Ref{by[name], w.tool}}
+			}
+			pinned[name], by[name] = a, w.tool
+		}
+	}
+	out := make([]file.Artifact, 0, len(pinned))
+	for _, a := range pinned {
+		out = append(out, a)
+	}
+	slices.SortFunc(out, func(a, b file.Artifact) int { return strings.Compare(a.String(), b.String()) })
+	if r.Packages == nil || len(out) == 0 {
+		return out, nil
+	}
+	return r.Packages.Bring(ctx, out)
+}
+
+// wanted returns what lists name, what is named alike once.
+func (r *Request) wanted(lists []closure.List) (all []wanted) {
+	seen := map[string][]*packages.Package{}
+	for i := range lists {
+		for j := range lists[i].Packages {
+			p := &lists[i].Packages[j]
+			same := func(o *packages.Package) bool { return slices.EqualFunc(o.Files, p.Files, sameSource) }
+			if slices.ContainsFunc(seen[p.String()], same) {
+				continue
+			}
+			seen[p.String()] = append(seen[p.String()], p)
+			all = append(all, wanted{tool: lists[i].Tool, pkg: p})
+		}
+	}
+	return all
+}
+
+func sameSource(a, b packages.File) bool { return a.Source == b.Source }
+
+// find returns the files of a package, with the digests that the old lock has.
+func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact, error) {
+	var old []file.Artifact
+	for _, a := range r.Old.ArtifactsOf(w.pkg.Key(), w.pkg.Version) {
+		if w.pkg.Has(a.Source) {
+			old = append(old, a)
+		}
+	}
+	// A list allows files that nobody pins, as those that are no wheels. Whether there are others now is asked when the list
+	// is another one.
+	same := len(old) > 0 && !r.UpdateAll && r.sameTree(m, w.tool)
+	if same || len(old) == len(w.pkg.Files) {
+		return old, nil
+	}
+	if r.Packages == nil {
+		return nil, &UnpinnedError{w.pkg.String()}
+	}
+	found, err := r.Packages.Find(ctx, w.pkg)
+	for i := range found {
+		for _, a := range old {
+			if a.Name == found[i].Name && a.Version == found[i].Version && a.Source == found[i].Source {
+				found[i] = a
+			}
+		}
+	}
+	return found, err
+}
+
+// sameTree reports whether a tool has the files that it had in the old lock.
+func (r *Request) sameTree(m *Made, tool model.Ref) bool {
+	old := r.Old.Pin(tool)
+	i := slices.IndexFunc(m.Closure.Pins, func(p file.Pin) bool { return p.Ref == tool })
+	return old != nil && i >= 0 && old.Tree == m.Closure.Pins[i].Tree
+}
+
+// spread calls f with 0 to n-1, eight at a time: most of the time is waiting for others.
+func spread(ctx context.Context, n int, f func(i int)) error {
+	turns := make(chan int)
+	var wait sync.WaitGroup
+	for range min(8, n) {
+		wait.Go(func() {
+			for i := range turns {
+				if ctx.Err() == nil {
+					f(i)
+				}
+			}
+		})
+	}
+	for i := range n {
+		turns <- i
+	}
+	close(turns)
+	wait.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package registry
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+)
+
+// together is how many files are fetched at one time.
+const together = 8
+
+// Bring makes sure that the store has the files of artifacts, and returns them with digests and sizes. One that has a digest
+// already is brought if it has that one.
+func (r *Registry) Bring(ctx context.Context, all []file.Artifact) ([]file.Artifact, error) {
+	out := make([]file.Artifact, len(all))
+	copy(out, all)
+	lacking, err := r.lacking(ctx, all)
+	if err != nil || len(lacking) == 0 {
+		return out, err
+	}
+	batch, err := r.o.Store.Batch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer batch.Close()
+	fetch, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	turns := make(chan int)
+	var wait sync.WaitGroup
+	for range min(together, len(lacking)) {
+		wait.Go(func() {
+			for i := range turns {
+				if err := r.bring(fetch, &out[i], batch); err != nil {
+					stop(err)
+				}
+			}
+		})
+	}
+	for _, i := range lacking {
+		turns <- i
+	}
+	close(turns)
+	wait.Wait()
+	// Another one's failure takes nothing from what came whole.
+	err = batch.Commit(context.WithoutCancel(ctx))
+	if failed := context.Cause(fetch); failed != nil {
+		return nil, failed
+	}
+	return out, err
+}
+
+// lacking returns which artifacts the store doesn't have.
+func (r *Registry) lacking(ctx context.Context, all []file.Artifact) (which []int, err error) {
+	var ids []cas.ID
+	for _, a := range all {
+		if !a.Digest.IsZero() {
+			ids = append(ids, blob(a))
+		}
+	}
+	missing, err := r.o.Store.Missing(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	gone := map[cas.ID]bool{}
+	for _, id := range missing {
+		gone[id] = true
+	}
+	for i, a := range all {
+		if a.Digest.IsZero() || gone[blob(a)] {
+			which = append(which, i)
+		}
+	}
+	return which, nil
+}
+
+func blob(a file.Artifact) cas.ID { return cas.ID{Kind: cas.Blob, Digest: a.Digest} }
+
+// bring puts one file into the store.
+func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) error {
+	if ctx.Err() != nil {
+		return nil // somebody else has told why
+	}
+	if done, err := r.vendored(ctx, a, to); done || err != nil {
+		return err
+	}
+	body, where, err := r.open(ctx, *a)
+	if err != nil {
+		return about(a.String(), where, err)
+	}
+	defer body.Close()
+	algorithm, _, _ := strings.Cut(a.Source, ":")
+	c := &checked{r: &contextReader{ctx, body}, hash: newHash(algorithm), want: *a, where: where, progress: r.o.Progress}
+	info, err := to.Put(ctx, cas.Blob, c)
+	switch {
+	case c.err != nil:
+		return about(a.String(), where, c.err)
+	case err != nil:
+		return err
+	case !a.Digest.IsZero() && info.Digest != a.Digest:
+		return &DigestError{a.String(), where, a.Digest.String(), info.Digest.String()}
+	}
+	a.Digest, a.Size = info.Digest, info.Size
+	return nil
+}
+
+// vendored takes a file that is vendored. What is damaged there may be whole in the registry.
+func (r *Registry) vendored(ctx context.Context, a *file.Artifact, to cas.Batch) (bool, error) {
+	if r.o.Vendored == nil || a.Digest.IsZero() {
+		return false, nil
+	}
+	o, err := r.o.Vendored.Get(ctx, blob(*a))
+	if err != nil {
+		return false, nil
+	}
+	defer o.Close()
+	_, err = to.Put(ctx, cas.Blob, o)
+	if _, damaged := errors.AsType[*cas.DamagedError](err); damaged {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// A checked file ends well only if it has the digest of the registry, so that a store that is given another one keeps
+// nothing.
+type checked struct {
+	r        io.Reader
+	hash     hash.Hash
+	want     file.Artifact
+	where    string
+	progress func(int64)
+	read     int64
+	err      error // what every further Read returns, if it isn't the end
+}
+
+// Read implements io.Reader.
+func (c *checked) Read(b []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	n, err := c.r.Read(b)
+	c.hash.Write(b[:n])
+	c.read += int64(n)
+	if n > 0 && c.progress != nil {
+		c.progress(int64(n))
+	}
+	switch {
+	case err == io.EOF:
+		algorithm, _, _ := strings.Cut(c.want.Source, ":")
+		if found := algorithm + ":" + hex.EncodeToString(c.hash.Sum(nil)); found != c.want.Source {
+			c.err = &DigestError{c.want.String(), c.where, c.want.Source, found}
+			return n, c.err
+		}
+	case err == nil && c.read > maxFile:
+		err = errLarge
+		fallthrough
+	case err != nil:
+		c.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,109 @@
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+const maxFiles = 100_000
+
+// directory returns the files of a directory whose names end so, by the digest that a registry of such files names.
+func (r *Registry) directory(ctx context.Context, where, extension string) (map[string]place, error) {
+	return r.once(where+"\x00"+extension, func() (map[string]place, error) {
+		root, err := os.OpenRoot(r.path(where))
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		dir, err := root.Open(".")
+		if err != nil {
+			return nil, err
+		}
+		defer dir.Close()
+		entries, err := dir.ReadDir(maxFiles + 1)
+		if err != nil && err != io.EOF {
+			return nil, err
+		}
+		if len(entries) > maxFiles {
+			return nil, fmt.Errorf("has more than %d files", maxFiles)
+		}
+		found := map[string]place{}
+		for _, e := range entries {
+			if !strings.HasSuffix(e.Name(), extension) || !e.Type().IsRegular() {
+				continue
+			}
+			algorithm := "sha512"
+			if extension == ".whl" {
+				algorithm = "sha256"
+			}
+			sum, err := r.sumFile(ctx, root, e.Name(), algorithm)
+			if err != nil {
+				return nil, err
+			}
+			found[sum] = place{e.Name(), e.Name()}
+		}
+		return found, nil
+	})
+}
+
+func (r *Registry) sumFile(ctx context.Context, root *os.Root, name, algorithm string) (string, error) {
+	f, err := regular(root, name)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	h := newHash(algorithm)
+	_, err = io.Copy(h, &contextReader{ctx, io.LimitReader(f, maxFile)})
+	return algorithm + ":" + hex.EncodeToString(h.Sum(nil)), err
+}
+
+// openFile opens a file of a directory.
+func (r *Registry) openFile(where, name string) (io.ReadCloser, error) {
+	root, err := os.OpenRoot(r.path(where))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return regular(root, name)
+}
+
+// regular opens a regular file, and nothing that would wait for somebody to write.
+func regular(root *os.Root, name string) (*os.File, error) {
+	info, err := root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("no regular file")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return root.Open(name)
+}
+
+func newHash(algorithm string) hash.Hash {
+	if algorithm == "sha256" {
+		return sha256.New()
+	}
+	return sha512.New()
+}
+
+// A contextReader ends when its context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+// Read implements io.Reader.
+func (c *contextReader) Read(b []byte) (int, error) {
+	if c.ctx.Err() != nil {
+		return 0, context.Cause(c.ctx)
+	}
+	return c.r.Read(b)
+}

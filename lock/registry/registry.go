@@ -1,0 +1,210 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/packages"
+	"github.com/rye-build/rye/lock/project"
+)
+
+// The public registries.
+const (
+	publicNPM  = "https://registry.npmjs.org"
+	publicPyPI = "https://pypi.org/simple"
+)
+
+const (
+	maxFile = 2 << 30
+	maxPage = 64 << 20
+)
+
+// A Fetcher gets what stands at an https address, and how many bytes that are said to be (-1: nobody says), as
+// *web.Client does. More than limit are an error.
+type Fetcher interface {
+	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
+}
+
+// A Store is where files are brought to.
+type Store interface {
+	cas.Store
+	cas.Batcher
+}
+
+// Options say which registries there are. Dir and Store must be there.
+type Options struct {
+	Dir      string // of rye.yaml, an absolute path
+	From     project.Registries
+	Fetch    Fetcher // nil: offline
+	Store    Store
+	Vendored cas.Getter        // has files too; nil: nothing is vendored
+	Progress func(bytes int64) // is told of bytes that were read, by several goroutines; nil: nobody is
+}
+
+// A Registry is what the registries have, as far as it was asked for. It may be used by many goroutines.
+type Registry struct {
+	o Options
+
+	mu    sync.Mutex
+	known map[string]func() (map[string]place, error) // by the address of a page, or a directory and an extension
+}
+
+// A place is where a file is.
+type place struct {
+	name string // of the file
+	at   string // its address, or its path
+}
+
+// New returns the registries that the options say. It reads nothing.
+func New(o Options) *Registry {
+	return &Registry{o: o, known: map[string]func() (map[string]place, error){}}
+}
+
+// once returns what find finds, which is asked once for a key.
+func (r *Registry) once(key string, find func() (map[string]place, error)) (map[string]place, error) {
+	r.mu.Lock()
+	get, ok := r.known[key]
+	if !ok {
+		get = sync.OnceValues(find)
+		r.known[key] = get
+	}
+	r.mu.Unlock()
+	return get()
+}
+
+// Find returns the files of a package that can be pinned, without digests and sizes: of npm the one, of PyPI all wheels that the
+// list allows and the registry has.
+func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifact, error) {
+	if p.Ecosystem == packages.NPM {
+		return []file.Artifact{{Name: p.Key(), Version: p.Version, Source: p.Files[0].Source}}, nil
+	}
+	places, where, err := r.wheels(ctx, p.Name, p.String())
+	if err != nil {
+		return nil, err
+	}
+	var found []file.Artifact
+	names := map[string]string{}
+	others := 0
+	for _, f := range p.Files {
+		at, ok := places[f.Source]
+		tags := wheelTags(p.Name, at.name)
+		switch {
+		case !ok:
+			continue
+		case tags == "":
+			others++
+			continue
+		case names[tags] != "":
+			return nil, &Error{p.String(), where, fmt.Errorf("%q and %q are wheels for the same", names[tags], at.name)}
+		}
+		names[tags] = at.name
+		found = append(found, file.Artifact{Name: p.Key(), Version: p.Version + ":" + tags, Source: f.Source})
+	}
+	if len(found) == 0 {
+		return nil, &NotFoundError{p.String(), where, others}
+	}
+	return found, nil
+}
+
+// wheels returns the files of a Python package by their digests, and where they were looked for.
+func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[string]place, where string, err error) {
+	if from := r.o.From.PyPI; from.Where != "" && !from.Remote() {
+		places, err = r.directory(ctx, from.Where, ".whl")
+		return places, from.Where, about(wanted, from.Where, err)
+	}
+	where = base(r.o.From.PyPI, publicPyPI) + "/" + name + "/"
+	if r.o.Fetch == nil {
+		return nil, where, &OfflineError{wanted, where}
+	}
+	places, err = r.once(where, func() (map[string]place, error) {
+		body, _, err := r.o.Fetch.Get(ctx, where, maxPage)
+		if err != nil {
+			return nil, err
+		}
+		defer body.Close()
+		text, err := io.ReadAll(body)
+		if err != nil {
+			return nil, err
+		}
+		return links(string(text), where), nil
+	})
+	return places, where, about(wanted, where, err)
+}
+
+// base is the address of a registry.
+func base(from project.Source, public string) string {
+	if from.Where == "" {
+		return public
+	}
+	return strings.TrimRight(from.Where, "/")
+}
+
+// open opens the file of an artifact where the registry has it, and says where that is.
+func (r *Registry) open(ctx context.Context, a file.Artifact) (body io.ReadCloser, where string, err error) {
+	ecosystem, name, _ := strings.Cut(a.Name, ":")
+	version, _ := a.Tags()
+	var places map[string]place
+	switch from := r.o.From.NPM; {
+	case ecosystem == packages.NPM && (from.Where == "" || from.Remote()):
+		where = base(from, publicNPM) + "/" + name + "/-/" + path.Base(name) + "-" + version + ".tgz"
+		body, err = r.get(ctx, a, where)
+		return body, where, err
+	case ecosystem == packages.NPM:
+		where = from.Where
+		places, err = r.directory(ctx, where, ".tgz")
+	case ecosystem == packages.PyPI:
+		places, where, err = r.wheels(ctx, name, a.String())
+	default:
+		err = errors.New("nobody knows this registry")
+	}
+	if err != nil {
+		return nil, where, err
+	}
+	at, ok := places[a.Source]
+	if !ok {
+		return nil, where, &NotFoundError{Package: a.String(), Where: where}
+	}
+	if strings.Contains(at.at, "://") {
+		body, err = r.get(ctx, a, at.at)
+		return body, at.at, err
+	}
+	body, err = r.openFile(where, at.at)
+	return body, path.Join(where, at.name), err
+}
+
+func (r *Registry) get(ctx context.Context, a file.Artifact, address string) (io.ReadCloser, error) {
+	if r.o.Fetch == nil {
+		return nil, &OfflineError{a.String(), address}
+	}
+	body, _, err := r.o.Fetch.Get(ctx, address, maxFile)
+	return body, err
+}
+
+// path is where a directory of rye.yaml is.
+func (r *Registry) path(where string) string {
+	return filepath.Join(r.o.Dir, filepath.FromSlash(where))
+}
+
+// wheelTags returns what the name of a wheel has between the version and ".whl", "" if it is no name of a wheel of this package.
+func wheelTags(name, wheel string) string {
+	stem, ok := strings.CutSuffix(wheel, ".whl")
+	parts := strings.Split(stem, "-")
+	if !ok || len(parts) < 5 || len(parts) > 6 || packages.Normal(parts[0]) != name {
+		return ""
+	}
+	tags := strings.Join(parts[2:], "-")
+	if len(tags) > 120 || strings.ContainsFunc(tags, func(c rune) bool {
+		return (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune("._-", c)
+	}) || strings.Contains("-"+tags+"-", "--") {
+		return ""
+	}
+	return tags
+}
