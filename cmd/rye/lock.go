@@ -59,6 +59,7 @@ type lockAnswer struct {
 	Checked    bool              `json:"checked"`
 	Bundles    int               `json:"bundles"`
 	Pins       int               `json:"pins"`
+	Artifacts  int               `json:"artifacts"` // files of packages
 	Changes    []lockfile.Change `json:"changes"`
 	Weakenings []weakeningLine   `json:"weakenings"`
 	Problems   []checkProblem    `json:"problems"`
@@ -101,8 +102,13 @@ func (c *lockAnswer) text(t *terminal) {
 		verb = "locked"
 	}
 	what := counted(int64(c.Pins), "item")
-	if c.Bundles > 0 {
+	switch {
+	case c.Bundles > 0 && c.Artifacts > 0:
+		what += ", " + counted(int64(c.Bundles), "bundle") + " and " + counted(int64(c.Artifacts), "file") + " of packages"
+	case c.Bundles > 0:
 		what += " and " + counted(int64(c.Bundles), "bundle")
+	case c.Artifacts > 0:
+		what += " and " + counted(int64(c.Artifacts), "file") + " of packages"
 	}
 	t.printf("%s  %s  %s\n", t.stdout.paint(roleGood, verb, t.ascii), what, c.ID)
 }
@@ -417,7 +423,7 @@ func (l *locking) pinnedBytes(ctx context.Context, it *ai.Item) []byte {
 // describe says what a lock holds.
 func (l *locking) describe(ans *lockAnswer, lf *lockfile.Lock, b []byte) {
 	ans.File, ans.ID = l.lockPath(), cas.Sum(b).String()
-	ans.Bundles, ans.Pins = len(lf.Bundles), len(lf.Pins)
+	ans.Bundles, ans.Pins, ans.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
 }
 
 // lockFault says what is wrong with a lock. Only a merge heals: whatever else is half a lock could have forgotten pins.
