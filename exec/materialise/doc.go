@@ -6,7 +6,8 @@
 // A copy is a directory with files at the paths that its parts have: blobs, and trees with all that is in them. Its key
 // is the BLAKE3 of a line "materialise/1" and then, sorted by path, a line for each file: its path, mode and digest,
 // with one space between. Paths are portable, as a set, so that no file is below __pycache__ or node_modules. Two parts
-// may have the same file at the same path.
+// may have the same file at the same path. Packages of other people's registries, which no tree has in it, have copies
+// of their own, and there files may be below node_modules.
 //
 // Files have mode 0400, those that may be executed 0500, directories 0500; root, who isn't held by this, is held by the
 // sandbox. Bytes are hashed as they are written, by us and not by the store, and a copy gets its name when all of them

@@ -486,3 +486,40 @@ func TestCancelled(t *testing.T) {
 		cancel()
 	}
 }
+
+// TestPackages: what Node looks for is in a copy of packages, with the rules that hold elsewhere.
+func TestPackages(t *testing.T) {
+	src, cache := new(cas.Memory), open(t)
+	parts := []Part{file(src, "node_modules/a/index.js", "a", cas.File), file(src, "node_modules/a/node_modules/b/run", "b", cas.Exec)}
+	for _, reused := range []bool{false, true} {
+		cp, err := cache.Packages(t.Context(), src, parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(filepath.Join(cp.Dir, "node_modules", "a", "node_modules", "b", "run"))
+		if err != nil || string(b) != "b" || cp.Reused != reused {
+			t.Errorf("%q, reused %v: %v", b, cp.Reused, err)
+		}
+		if err := cp.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, path := range []string{"node_modules", "Node_Modules/x", "node_modules/.git/x", "node_modules/../x", "node_modules/__pycache__/x"} {
+		_, err := cache.Packages(t.Context(), src, []Part{file(src, path, "x", cas.File)})
+		if path == "node_modules" {
+			if err != nil {
+				t.Errorf("a file of that name alone: %v", err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("%q is taken", path)
+		}
+	}
+	// Two that are one where case doesn't count, below it and beside it.
+	for _, other := range []string{"node_modules/A/index.js", "node_modules/a/INDEX.js"} {
+		if _, err := cache.Packages(t.Context(), src, append(parts, file(src, other, "x", cas.File))); err == nil {
+			t.Errorf("%q is taken beside %q", other, parts[0].Path)
+		}
+	}
+}

@@ -57,11 +57,12 @@ type plan struct {
 	paths []string             // of files, sorted
 	order []string             // of dirs, sorted
 	bytes int64
+	check func(paths []string) error
 }
 
-// newPlan reads the trees of parts.
-func newPlan(ctx context.Context, src cas.Getter, parts []Part) (*plan, error) {
-	p := &plan{files: map[string]cas.Entry{}, dirs: map[string][]string{}}
+// newPlan reads the trees of parts. check says whether files, sorted, can have these paths.
+func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths []string) error) (*plan, error) {
+	p := &plan{files: map[string]cas.Entry{}, dirs: map[string][]string{}, check: check}
 	for i := range parts {
 		if err := p.part(ctx, src, &parts[i]); err != nil {
 			return nil, err
@@ -71,7 +72,7 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part) (*plan, error) {
 		return nil, errors.New("there is nothing to be put on disk")
 	}
 	p.paths = slices.Sorted(maps.Keys(p.files))
-	if err := portable.CheckSet(slices.Values(p.paths)); err != nil {
+	if err := check(p.paths); err != nil {
 		return nil, err
 	}
 	h := cas.NewHasher()
@@ -88,6 +89,31 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part) (*plan, error) {
 	p.order = slices.Sorted(maps.Keys(p.dirs))
 	p.key = strings.TrimPrefix(h.Digest().String(), "blake3:")
 	return p, nil
+}
+
+// checkSet asks for portable paths.
+func checkSet(paths []string) error { return portable.CheckSet(slices.Values(paths)) }
+
+// Modules is the directory in which Node looks for packages. It is never part of a tree, and always of packages.
+const Modules = "node_modules"
+
+// CheckPackages says whether files can have these paths in a copy of packages: portable ones, as a set, but for Modules. They
+// may be in any order.
+func CheckPackages(paths []string) error {
+	// Another name in place of that one is all it takes to ask the rules for trees.
+	const stand = "node_modules!"
+	shown := make([]string, len(paths))
+	for i, path := range paths {
+		segments := strings.Split(path, "/")
+		for j, s := range segments {
+			if s == Modules {
+				segments[j] = stand
+			}
+		}
+		shown[i] = strings.Join(segments, "/")
+	}
+	slices.Sort(shown)
+	return checkSet(shown)
 }
 
 // enter notes the name of a file in its directory, and that of the directory in the one above, and so on.
@@ -109,7 +135,7 @@ func (p *plan) enter(file string) {
 func (p *plan) part(ctx context.Context, src cas.Getter, part *Part) error {
 	bad := func(err error) error { return &PartError{part.Path, err} }
 	if part.Path != "" {
-		if err := portable.Check(part.Path); err != nil {
+		if err := p.check([]string{part.Path}); err != nil {
 			return bad(err)
 		}
 	}

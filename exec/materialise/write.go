@@ -47,7 +47,16 @@ func (c *Copy) Close() error {
 
 // Copy returns a copy of parts, whose bytes come from src. Whoever gets one closes it.
 func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
-	p, err := newPlan(ctx, src, parts)
+	return c.copy(ctx, src, parts, checkSet)
+}
+
+// Packages is Copy for packages of other people's registries, whose files may be in Modules.
+func (c *Cache) Packages(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
+	return c.copy(ctx, src, parts, CheckPackages)
+}
+
+func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check func([]string) error) (*Copy, error) {
+	p, err := newPlan(ctx, src, parts, check)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,206 @@
+package unpack
+
+import (
+	"archive/tar"
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// Tarball reads a tarball of npm of a file of this name.
+func Tarball(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archive, error) {
+	t := &tarball{name: name, file: r, size: size}
+	a, err := read(ctx, name, t, budget(size), nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.Files {
+		if a.Files[i].Path == "package.json" {
+			return a, nil
+		}
+	}
+	return nil, &FormatError{name, "", errors.New("has no package.json, and so is no package of npm")}
+}
+
+type tarball struct {
+	name string
+	file io.ReaderAt
+	size int64
+}
+
+// An unzipped is the tar archive in a tarball.
+type unzipped struct {
+	*tar.Reader
+	packed *bufio.Reader
+	zip    *gzip.Reader
+	plain  *io.LimitedReader // one byte more than may be there
+	files  int
+	top    string
+}
+
+func (t *tarball) start() (*unzipped, error) {
+	u := &unzipped{packed: bufio.NewReaderSize(io.NewSectionReader(t.file, 0, t.size), 64<<10)}
+	var err error
+	if u.zip, err = gzip.NewReader(u.packed); err != nil {
+		return nil, t.bad("", err)
+	}
+	u.zip.Multistream(false)
+	// Headers and what fills the blocks aren't files.
+	u.plain = &io.LimitedReader{R: u.zip, N: budget(t.size) + MaxFiles*512 + 1}
+	u.Reader = tar.NewReader(u.plain)
+	return u, nil
+}
+
+func (t *tarball) bad(path string, err error) error { return &FormatError{t.name, path, err} }
+
+// next returns the next file that stands on disk in the end, io.EOF behind the last.
+func (t *tarball) next(u *unzipped) (*File, error) {
+	for {
+		h, err := u.Next()
+		if u.plain.N <= 0 {
+			return nil, &LimitError{t.name, "bytes", budget(t.size)}
+		}
+		if err == io.EOF {
+			return nil, t.end(u)
+		}
+		if err != nil {
+			return nil, t.bad("", err)
+		}
+		if u.files++; u.files > MaxFiles {
+			return nil, &LimitError{t.name, "files", MaxFiles}
+		}
+		f, err := t.fileOf(u, h)
+		if err != nil {
+			return nil, t.bad(h.Name, err)
+		}
+		if f != nil {
+			return f, nil
+		}
+	}
+}
+
+// fileOf is the file that a header is about; nil if it is about none, or one that is left out.
+func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
+	switch h.Typeflag {
+	case tar.TypeXGlobalHeader:
+		return nil, nil // what is said of all files, as the commit that they are from
+	case tar.TypeReg, tar.TypeDir:
+	default:
+		return nil, errNotRegular
+	}
+	for key := range h.PAXRecords {
+		if strings.HasPrefix(key, "GNU.sparse.") {
+			return nil, errNotRegular
+		}
+	}
+	top, rest, below := strings.Cut(strings.TrimSuffix(h.Name, "/"), "/")
+	switch {
+	case top == "" || top == "." || top == "..":
+		return nil, errors.New("is in no directory of the archive's own")
+	case u.top == "":
+		u.top = top
+	case u.top != top:
+		return nil, fmt.Errorf("is not in %+q, where all before it are", u.top)
+	}
+	if h.Typeflag == tar.TypeDir {
+		return nil, nil
+	}
+	if !below || strings.HasSuffix(h.Name, "/") {
+		return nil, errors.New("is no file in a directory, which packages of npm have")
+	}
+	keep, err := kept(rest)
+	if !keep || err != nil {
+		return nil, err
+	}
+	f := &File{Path: rest, Mode: cas.File, Size: h.Size, entry: h.Name}
+	if h.Mode&0o111 != 0 {
+		f.Mode = cas.Exec
+	}
+	return f, nil
+}
+
+// end returns io.EOF where nothing follows the archive.
+func (t *tarball) end(u *unzipped) error {
+	var block [4096]byte
+	for {
+		n, err := u.plain.Read(block[:])
+		if u.plain.N <= 0 {
+			return &LimitError{t.name, "bytes", budget(t.size)}
+		}
+		for _, b := range block[:n] {
+			if b != 0 {
+				return t.bad("", errors.New("there is something behind the end of the archive"))
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return t.bad("", err)
+		}
+	}
+	if _, err := u.packed.ReadByte(); err != io.EOF {
+		return t.bad("", errors.New("there is something behind the end of the archive"))
+	}
+	return io.EOF
+}
+
+// each implements reader.
+func (t *tarball) each(visit func(*File, func() (io.Reader, error)) error) error {
+	u, err := t.start()
+	if err != nil {
+		return err
+	}
+	for {
+		f, err := t.next(u)
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := visit(f, func() (io.Reader, error) { return &contents{t, f.Path, u}, nil }); err != nil {
+			return err
+		}
+	}
+}
+
+// Contents are those of one file, with errors that say whose.
+type contents struct {
+	t    *tarball
+	path string
+	u    *unzipped
+}
+
+func (c *contents) Read(p []byte) (int, error) {
+	n, err := c.u.Read(p)
+	if err != nil && err != io.EOF {
+		if c.u.plain.N <= 0 {
+			return n, &LimitError{c.t.name, "bytes", budget(c.t.size)}
+		}
+		err = c.t.bad(c.path, err)
+	}
+	return n, err
+}
+
+// open implements reader.
+func (t *tarball) open(path string) (io.ReadCloser, error) {
+	u, err := t.start()
+	for err == nil {
+		var f *File
+		if f, err = t.next(u); err == nil && f.Path == path {
+			return io.NopCloser(&contents{t, path, u}), nil
+		}
+	}
+	if err == io.EOF {
+		err = &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+	}
+	return nil, err
+}

@@ -1,0 +1,342 @@
+package unpack
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+)
+
+// Wheel reads a wheel of a file of this name.
+func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archive, error) {
+	n, err := ParseWheel(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := whole(name, r, size); err != nil {
+		return nil, err
+	}
+	z, err := zip.NewReader(r, size)
+	if err != nil {
+		return nil, &FormatError{name, "", err}
+	}
+	w := &wheel{name: name, zip: z}
+	if err := w.look(n); err != nil {
+		return nil, err
+	}
+	a, err := read(ctx, name, w, budget(size), w.recorded)
+	if err != nil {
+		return nil, err
+	}
+	for path := range w.record {
+		if !w.seen[path] {
+			return nil, &RecordError{name, path, "is listed in RECORD and isn't there"}
+		}
+	}
+	// From here on only what stands on disk counts.
+	w.unpacked = true
+	return a, nil
+}
+
+// whole says no to a zip archive that isn't all of the file, or whose directory is larger than one needs: that is read
+// into memory, whatever it says of its length.
+func whole(name string, r io.ReaderAt, size int64) error {
+	bad := func(why string) error { return &FormatError{name, "", errors.New(why)} }
+	const endSize = 22
+	tail := make([]byte, min(size, endSize+1<<16-1))
+	if _, err := r.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
+		return err
+	}
+	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
+	if at < 0 || len(tail)-at < endSize {
+		return bad("is no zip archive")
+	}
+	end := tail[at:]
+	length, offset := int64(binary.LittleEndian.Uint32(end[12:])), int64(binary.LittleEndian.Uint32(end[16:]))
+	here := size - int64(len(end))
+	switch {
+	case binary.LittleEndian.Uint16(end[10:]) == 0xffff || length == 0xffffffff || offset == 0xffffffff:
+		return bad("is a zip archive of the 64-bit form, which no wheel here is")
+	case int(binary.LittleEndian.Uint16(end[20:])) != len(end)-endSize || offset+length != here:
+		return bad("has something in it that isn't part of the zip archive")
+	case length > MaxDirectory:
+		return &LimitError{name, "bytes of directory", MaxDirectory}
+	}
+	var first [4]byte
+	if _, err := r.ReadAt(first[:], 0); err != nil || string(first[:]) != "PK\x03\x04" {
+		return bad("doesn't begin as a zip archive does")
+	}
+	return nil
+}
+
+type wheel struct {
+	name     string
+	zip      *zip.Reader
+	info     string // the directory .dist-info, with "/"
+	data     string // the directory .data, with "/"
+	record   map[string]recorded
+	seen     map[string]bool
+	unpacked bool
+}
+
+// A recorded file is a line of RECORD.
+type recorded struct {
+	sum  string // sha256=…
+	size string // "" where it doesn't say
+}
+
+func (w *wheel) bad(path string, err error) error { return &FormatError{w.name, path, err} }
+
+// look reads what the wheel says of itself.
+func (w *wheel) look(n *WheelName) error {
+	if len(w.zip.File) > MaxFiles {
+		return &LimitError{w.name, "files", MaxFiles}
+	}
+	for _, f := range w.zip.File {
+		dir, _, below := strings.Cut(f.Name, "/")
+		if !below || !strings.HasSuffix(dir, ".dist-info") || dir+"/" == w.info {
+			continue
+		}
+		if w.info != "" {
+			return w.bad(dir, fmt.Errorf("is there beside %+q, and a wheel has one such directory", w.info))
+		}
+		w.info = dir + "/"
+	}
+	stem := strings.TrimSuffix(w.info, ".dist-info/")
+	project, _, _ := strings.Cut(stem, "-")
+	if w.info == "" || folded(project) != folded(n.Project) {
+		return w.bad("", fmt.Errorf("has no directory %s-%s.dist-info", n.Project, n.Version))
+	}
+	w.data = stem + ".data/"
+	about, err := w.text(w.info + "WHEEL")
+	if err != nil {
+		return err
+	}
+	version := ""
+	for line := range strings.Lines(about) {
+		if v, ok := strings.CutPrefix(line, "Wheel-Version:"); ok {
+			version = strings.TrimSpace(v)
+			break
+		}
+	}
+	if !strings.HasPrefix(version, "1.") {
+		return w.bad(w.info+"WHEEL", fmt.Errorf("expected Wheel-Version 1, found %+q", version))
+	}
+	return w.readRecord()
+}
+
+func (w *wheel) readRecord() error {
+	text, err := w.text(w.info + "RECORD")
+	if err != nil {
+		return err
+	}
+	lines := csv.NewReader(strings.NewReader(text))
+	lines.FieldsPerRecord, lines.ReuseRecord = 3, true
+	w.record, w.seen = map[string]recorded{}, map[string]bool{}
+	for {
+		line, err := lines.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return w.bad(w.info+"RECORD", err)
+		}
+		if w.unsigned(line[0]) {
+			continue
+		}
+		if _, twice := w.record[line[0]]; twice {
+			return &RecordError{w.name, line[0], "is listed twice in RECORD"}
+		}
+		if len(w.record) == MaxFiles {
+			return &LimitError{w.name, "files", MaxFiles}
+		}
+		w.record[strings.Clone(line[0])] = recorded{strings.Clone(line[1]), strings.Clone(line[2])}
+	}
+}
+
+// unsigned reports whether a path is of a file that RECORD can't have a digest of.
+func (w *wheel) unsigned(path string) bool {
+	return path == w.info+"RECORD" || path == w.info+"RECORD.jws" || path == w.info+"RECORD.p7s"
+}
+
+// recorded compares a file with what RECORD says of it.
+func (w *wheel) recorded(f *File) (io.Writer, func() error) {
+	path := f.entry
+	if w.unsigned(path) {
+		return nil, func() error { return nil }
+	}
+	w.seen[path] = true
+	no := func(msg string) func() error {
+		return func() error { return &RecordError{w.name, path, msg} }
+	}
+	line, listed := w.record[path]
+	if !listed {
+		return nil, no("isn't listed in RECORD")
+	}
+	name, sum, _ := strings.Cut(line.sum, "=")
+	var h hash.Hash
+	switch name {
+	case "sha256":
+		h = sha256.New()
+	case "sha384":
+		h = sha512.New384()
+	case "sha512":
+		h = sha512.New()
+	default:
+		return nil, no("has no sha256 in RECORD")
+	}
+	return h, func() error {
+		found := base64.RawURLEncoding.EncodeToString(h.Sum(nil))
+		switch {
+		case found != strings.TrimRight(sum, "="):
+			return no(fmt.Sprintf("isn't what RECORD says: expected %s=%s, found %s", name, sum, found))()
+		case line.size != "" && line.size != strconv.FormatInt(f.Size, 10):
+			return no(fmt.Sprintf("isn't what RECORD says: expected %s bytes, found %d", line.size, f.Size))()
+		}
+		return nil
+	}
+}
+
+// text reads a file as a whole.
+func (w *wheel) text(path string) (string, error) {
+	for _, f := range w.zip.File {
+		if f.Name != path {
+			continue
+		}
+		if err := w.fit(f); err != nil {
+			return "", err
+		}
+		r, err := f.Open()
+		if err != nil {
+			return "", w.bad(path, err)
+		}
+		defer r.Close()
+		b, err := io.ReadAll(io.LimitReader(r, maxText+1))
+		if err != nil {
+			return "", w.bad(path, err)
+		}
+		if len(b) > maxText {
+			return "", &LimitError{w.name, "bytes of " + path, maxText}
+		}
+		return string(b), nil
+	}
+	return "", w.bad(path, fs.ErrNotExist)
+}
+
+// fit says no to an entry that is no plain file.
+func (w *wheel) fit(f *zip.File) error {
+	switch {
+	case f.Flags&1 != 0:
+		return w.bad(f.Name, errors.New("is encrypted"))
+	case f.Method != zip.Store && f.Method != zip.Deflate:
+		return w.bad(f.Name, fmt.Errorf("is compressed by the method %d, and wheels have 0 and 8", f.Method))
+	case !f.Mode().IsRegular():
+		return w.bad(f.Name, errNotRegular)
+	}
+	return nil
+}
+
+// placed is the file that an entry becomes; with an empty path if it is left out, which it is read for all the same.
+func (w *wheel) placed(e *zip.File) (*File, error) {
+	if err := w.fit(e); err != nil {
+		return nil, err
+	}
+	f := &File{Path: e.Name, Mode: cas.File, Size: int64(min(e.UncompressedSize64, 1<<62)), entry: e.Name}
+	if e.Mode()&0o111 != 0 {
+		f.Mode = cas.Exec
+	}
+	if rest, ok := strings.CutPrefix(e.Name, w.data); ok {
+		part, path, _ := strings.Cut(rest, "/")
+		switch part {
+		case "purelib", "platlib":
+			f.Path = path
+		case "scripts", "headers", "data":
+			f.Path = ""
+			return f, nil
+		default:
+			return nil, w.bad(e.Name, fmt.Errorf("nobody knows what is in %q of a wheel", part))
+		}
+	}
+	keep, err := kept(f.Path)
+	if err != nil {
+		return nil, w.bad(e.Name, err)
+	}
+	if !keep {
+		f.Path = ""
+	}
+	return f, nil
+}
+
+// each implements reader. What is left out is visited too until the wheel is known to be what it says.
+func (w *wheel) each(visit func(*File, func() (io.Reader, error)) error) error {
+	names := make(map[string]bool, len(w.zip.File))
+	for _, e := range w.zip.File {
+		if names[e.Name] {
+			return w.bad(e.Name, errors.New("is there twice"))
+		}
+		names[e.Name] = true
+		if strings.HasSuffix(e.Name, "/") && e.UncompressedSize64 == 0 && e.Mode().IsDir() {
+			continue
+		}
+		f, err := w.placed(e)
+		if err != nil {
+			return err
+		}
+		if f.Path == "" && w.unpacked {
+			continue
+		}
+		var r io.ReadCloser
+		err = visit(f, func() (io.Reader, error) {
+			var err error
+			if r, err = e.Open(); err != nil {
+				return nil, w.bad(e.Name, err)
+			}
+			return &entry{w, e.Name, r}, nil
+		})
+		if r != nil {
+			r.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An entry is the contents of a file, with errors that say whose.
+type entry struct {
+	w    *wheel
+	path string
+	r    io.Reader
+}
+
+func (e *entry) Read(p []byte) (int, error) {
+	n, err := e.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = e.w.bad(e.path, err)
+	}
+	return n, err
+}
+
+// open implements reader.
+func (w *wheel) open(path string) (io.ReadCloser, error) {
+	for _, e := range w.zip.File {
+		if f, err := w.placed(e); err == nil && f.Path == path && !strings.HasSuffix(e.Name, "/") {
+			return e.Open()
+		}
+	}
+	return nil, &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
+}
