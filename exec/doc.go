@@ -22,6 +22,7 @@
 //	            never part of a program
 //	programs    that will be started, with their digests. With toolchain: enforce each has to be the one that the lock
 //	            pins, is opened, hashed through what was opened, and that is what starts
+//	packages    that the tool names are unpacked where it finds them
 //	secrets     that it was granted are fetched, and taken out of everything that it says from here on
 //	log         the call is written into the audit log. If that can't be done it isn't made
 //	primitive   does the action in the sandbox (package sandbox)
@@ -47,6 +48,20 @@
 //	files:read:PATH   files:write:PATH   network:HOST   network:*
 //
 // and only take away. A call that a call makes is allowed no more than that one.
+//
+// # Packages
+//
+// A tool that names a list of packages (package lock/packages), a file of its tree, has them in a copy of their own beside
+// that of the chain, which RYE_PACKAGE_PATH tells the runtime: site-packages for Python, for Node the directory that
+// node_modules is in. Only the lock says which they are: each file that the list allows is an artifact there, without a
+// lock there is none, and nothing is looked for elsewhere. The bytes are hashed once more as they come from the store,
+// the archive is looked at to its end (package unpack), and the copy is compared with all that, every time; it is made
+// once for all that name the same. No package sees those of another tool. What nobody pinned, as a virtual environment or a
+// node_modules of the project, isn't looked into by a runtime of the library that has been told a package path.
+//
+// Of the wheels of one version that fits best which the Python that will run takes, by its own word: it is asked, in the
+// sandbox and without files or network, if there is one among them that isn't for every Python, or a marker in the list.
+// That is all that is started before a call is written into the log. Commands that packages bring along aren't made.
 //
 // # Secrets
 //

@@ -44,6 +44,8 @@ type Kernel struct {
 	Log     *audit.Log
 	Machine key.Private // signs receipts
 	Voucher []byte      // for the machine; nil if there is none
+
+	pythons sync.Map // what interpreters have said of themselves, by digest and path
 }
 
 // A Base is where the items of calls come from: a set of pins, or spaces.
@@ -56,6 +58,10 @@ type Base struct {
 	// Program returns what the lock says of a program on this machine: the line with the digest, else one of that name,
 	// else nil. Names are those of lock.ProgramName.
 	Program func(name string, digest cas.Digest) *file.Program
+	// Artifacts returns what the lock pins of one version of a package of somebody else's registry, as file.Lock.ArtifactsOf
+	// does, and Objects has the bytes; nil where there is no lock: then no tool has packages.
+	Artifacts func(name, version string) []file.Artifact
+	Objects   cas.Getter
 	// Dev is a tool that nobody needs to vouch for: whoever calls has it from the working tree and means to.
 	Dev model.Ref
 }

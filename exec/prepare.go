@@ -42,6 +42,8 @@ type Plan struct {
 	Action   primitive.Action
 	Work     string // of a step of a build: the directory that it works in, empty yet, and gone with the plan
 	Damage   error  // what was wrong with the copy of the files that was there, and has been replaced
+	// Artifacts are the packages that the tool has named and finds beside it.
+	Artifacts []Artifact
 
 	kernel    *Kernel
 	call      *Call
@@ -52,6 +54,7 @@ type Plan struct {
 	tool      *model.Tool
 	primitive primitive.Primitive
 	copied    *materialise.Copy
+	modules   *materialise.Copy // of packages; nil where it names none
 	scratch   *materialise.Scratch
 	found     []env.Program
 	outputs   []string // of the project, to be made
@@ -68,7 +71,8 @@ type Link struct {
 }
 
 // Prepare decides everything about a call: it finds the chain, asks the policies about each link as of now, takes and
-// checks the parameters, and puts what the chain needs where it will run from. Nothing is started.
+// checks the parameters, and puts what the chain needs where it will run from. Nothing is started, but for a
+// Python that has to be asked which wheels it takes.
 func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err error) {
 	chain, err := ai.Walk(ctx, b.Resolver, c.Ref)
 	if err != nil {
@@ -157,10 +161,12 @@ func (p *Plan) Close() error {
 	if p.scratch != nil {
 		errs = append(errs, p.scratch.Close())
 	}
-	if p.copied != nil {
-		errs = append(errs, p.copied.Close())
+	for _, c := range []*materialise.Copy{p.copied, p.modules} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
 	}
-	p.Action.Programs, p.scratch, p.copied = nil, nil, nil
+	p.Action.Programs, p.scratch, p.copied, p.modules = nil, nil, nil, nil
 	return errors.Join(errs...)
 }
 
@@ -282,7 +288,10 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if err := p.programs(request, made, b); err != nil {
 		return err
 	}
-	return p.action()
+	if err := p.action(); err != nil {
+		return err
+	}
+	return p.addPackages(ctx, b, chain)
 }
 
 // inherited are the variables that the action gets: what the chain made, without those that led rye to programs.

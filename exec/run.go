@@ -185,7 +185,7 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	c := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
 		Set: p.set, Lock: p.set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
-		Toolchain: p.Programs, Limits: map[string]int64{},
+		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: p.Packages(),
 	}
 	for _, l := range p.Chain[1:] {
 		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})

@@ -33,6 +33,10 @@ func NewSet(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Se
 	return &Set{p}, nil
 }
 
+// Get implements cas.Getter, for what the lock names by digest, such as its artifacts. What isn't there is a *MissingError.
+// The bytes are as the sources of the set have them: whoever reads them hashes them.
+func (s *Set) Get(ctx context.Context, id cas.ID) (cas.Object, error) { return s.get.Get(ctx, id) }
+
 // ID returns the digest of the lock's bytes.
 func (s *Set) ID() cas.Digest { return s.id }
 

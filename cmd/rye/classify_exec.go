@@ -15,6 +15,8 @@ import (
 	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/exec/unpack"
+	"github.com/rye-build/rye/lock/packages"
 )
 
 // ofCalls recognises what the room exec says.
@@ -49,6 +51,13 @@ func (f *fault) ofCalls() bool {
 		torn        *sink.TornError
 		line        *sink.LineError
 		server      *sink.ServerError
+		unpinned    *exec.UnpinnedError
+		wheel       *exec.WheelError
+		needed      *exec.PackagesError
+		list        *packages.Error
+		archive     *unpack.FormatError
+		record      *unpack.RecordError
+		bomb        *unpack.LimitError
 	)
 	switch {
 	case errors.As(f.err, &unavailable):
@@ -125,6 +134,27 @@ func (f *fault) ofCalls() bool {
 		f.why, f.hint = append(f.why, "network: in the tool says whom it needs, inside by the number"), []string{"rye docs sandbox"}
 	case errors.As(f.err, &request):
 		f.code = codeValidation
+	case errors.As(f.err, &unpinned):
+		f.code, f.hint = "NOT_LOCKED", []string{"rye lock"}
+		f.details = map[string]any{"ref": unpinned.Ref.String(), "package": unpinned.Package}
+	case errors.As(f.err, &wheel):
+		f.code, f.hint = "VERSION_MISMATCH", []string{"rye docs packages"}
+		f.details = map[string]any{"ref": wheel.Ref.String(), "package": wheel.Package, "wheels": wheel.Wheels, "python": wheel.Python}
+		for i, tags := range wheel.Wheels {
+			if i == mostTold {
+				f.why = append(f.why, fmt.Sprintf("and %d more", len(wheel.Wheels)-i))
+				break
+			}
+			f.why = append(f.why, "there is one for "+tags)
+		}
+	case errors.As(f.err, &record) && errors.As(f.err, &needed):
+		f.code = "INTEGRITY_FAILED"
+		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "path": record.Path}
+	case errors.As(f.err, &bomb):
+		f.code = "LIMIT_EXCEEDED"
+	case errors.As(f.err, &needed) && (errors.As(f.err, &archive) || errors.As(f.err, &list) || needed.Package == ""):
+		f.code, f.hint = codeValidation, []string{"rye docs packages"}
+		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package}
 	case errors.As(f.err, &busy):
 		f.code = "BUSY"
 	case errors.As(f.err, &limit):

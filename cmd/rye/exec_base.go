@@ -201,7 +201,8 @@ func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error
 	resolver := set.Resolver(view)
 	platform := runtime.GOOS + "/" + runtime.GOARCH
 	base := exec.Base{Resolver: resolver, Admit: ai.NewAdmitter(resolver, set.Examiner(asked)), Unlisted: asked.Unlisted, Set: set.ID(),
-		Program: func(name string, digest cas.Digest) *lockfile.Program { return set.Program(name, platform, digest) }}
+		Program:   func(name string, digest cas.Digest) *lockfile.Program { return set.Program(name, platform, digest) },
+		Artifacts: set.Lock().ArtifactsOf, Objects: set}
 	if c.Pinned {
 		o.of = func(context.Context, model.Ref) (*exec.Base, error) { return &base, nil }
 		return nil

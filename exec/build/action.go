@@ -22,6 +22,7 @@ type Action struct {
 	Inputs    cas.Digest     `json:"inputs"`
 	MediaType string         `json:"media_type"`
 	Outputs   []string       `json:"outputs"`
+	Packages  cas.Digest     `json:"packages,omitzero"`
 	Params    map[string]any `json:"params"`
 	Platform  string         `json:"platform"`
 	Toolchain []Program      `json:"toolchain"`
@@ -44,7 +45,7 @@ type Program struct {
 // ActionOf returns the action of a call that was prepared.
 func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
 	a := &Action{
-		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs,
+		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs, Packages: p.Packages(),
 		Params: p.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
 	}
 	if a.Params == nil {

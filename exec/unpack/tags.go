@@ -3,6 +3,7 @@ package unpack
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -53,6 +54,20 @@ type Interpreter struct {
 	Major, Minor int
 	Threads      bool     // it has no lock of the interpreter, and an ABI of its own
 	Platforms    []string // of the machine, the best first: manylinux_2_17_x86_64, linux_x86_64
+}
+
+// String names the interpreter and what it takes best: "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64".
+func (i *Interpreter) String() string {
+	s := fmt.Sprintf("%s %d.%d", i.Name, i.Major, i.Minor)
+	if i.Name != "cpython" || len(i.Platforms) == 0 {
+		return s
+	}
+	own := fmt.Sprintf("cp%d%d", i.Major, i.Minor)
+	abi := own
+	if i.Threads {
+		abi += "t"
+	}
+	return s + ", " + own + "-" + abi + "-" + i.Platforms[0]
 }
 
 // worst is the fit of a wheel that doesn't fit.

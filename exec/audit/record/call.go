@@ -24,6 +24,7 @@ type Call struct {
 	Grants    cas.Digest       // of what it may
 	Limits    map[string]int64 // as "wall_ms", "memory"
 	Lock      cas.Digest       // of rye.lock; zero for none
+	Packages  cas.Digest       // of the list of packages of other people's registries that it runs with; zero for none
 	Params    cas.Digest       // of the parameters without secrets: see package redact
 	Parent    string           // the call that made this one
 	Policy    []cas.Digest     // the policies in force, the root's first
@@ -240,6 +241,7 @@ func (c *Call) members(m codec) {
 	m.digest("grants", &c.Grants)
 	m.numbers("limits", &c.Limits)
 	m.digest("lock", &c.Lock)
+	m.digest("packages", &c.Packages)
 	m.digest("params", &c.Params)
 	m.text("parent", &c.Parent)
 	list(m, "policy", &c.Policy, func(d *cas.Digest, m codec) { m.digestElement(d) })

@@ -16,5 +16,6 @@
 // calls, and the names of limits and usage, are 1 to 128 letters, digits, ".", "_" and "-"; lists have at most 256 entries;
 // numbers lie between 0 and 2^53. Check refuses everything else, and what is read is what is written, byte by byte.
 //
-// The item's programs that the lock doesn't pin stand in toolchain without "pinned".
+// "packages" is the digest of a line for each package of somebody else's registry, sorted: its digest, a space, and what the
+// lock calls it. The item's programs that the lock doesn't pin stand in toolchain without "pinned".
 package record

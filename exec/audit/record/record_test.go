@@ -19,7 +19,7 @@ func fullCall() Call {
 		Chain:    []Link{{digest("l"), "tool:rye/python", []string{"builtin", "dev"}, digest("t")}, {Digest: digest("m"), Ref: "x"}},
 		Deadline: time.Date(2026, 11, 20, 12, 0, 0, 5e6, time.UTC),
 		Digest:   digest("d"), Grants: digest("g"), Limits: map[string]int64{"wall_ms": 5, "a": 0, "memory": maxInteger}, Lock: digest("k"), Params: digest("p"),
-		Parent: "b", Policy: []cas.Digest{digest("1"), digest("2")}, Principal: "ann", Ref: "tool:demo/hi", Risk: "read",
+		Packages: digest("n"), Parent: "b", Policy: []cas.Digest{digest("1"), digest("2")}, Principal: "ann", Ref: "tool:demo/hi", Risk: "read",
 		Sandbox: "none", Set: digest("s"), Signers: []string{"dev"}, Tenant: `é "quoted" \\\" end\`,
 		Toolchain: []Program{{digest("py"), "python3", "/usr/bin/python3", true, "3.12"}, {Name: "bash"}}, Tree: digest("tree"),
 	}

@@ -7,8 +7,9 @@
 // PARAMETERS is a JSON object. TOOL runs as the main module with the arguments --params JSON and
 // --project-path PROJECT, and its standard output is the result. Standard input is at its end.
 //
-// Modules are Node's own and those below the directories in RYE_MODULE_PATH, node_modules there included. Node
-// looks in every parent directory as well: what it finds there is refused as not found, for require and import alike.
+// Modules are Node's own, those below the directories in RYE_MODULE_PATH, and the packages that the tool has named, in
+// the node_modules of RYE_PACKAGE_PATH. Node looks in every parent directory as well: what it finds there is refused as
+// not found, for require and import alike.
 
 const fs = require("node:fs");
 const Module = require("node:module");
@@ -20,13 +21,33 @@ function fail(message) {
   process.exit(1);
 }
 
-function guard(tool, directories) {
-  const inside = (file) => file === tool || directories.some((d) => file.startsWith(d.endsWith(path.sep) ? d : d + path.sep));
+function guard(tool, directories, packages) {
+  const below = (file, d) => file.startsWith(d.endsWith(path.sep) ? d : d + path.sep);
+  const inside = (file) => file === tool || [...directories, ...packages].some((d) => below(file, d));
   const resolve = Module._resolveFilename;
-  Module._resolveFilename = function (request, ...rest) {
-    const found = resolve.call(this, request, ...rest);
-    if (Module.isBuiltin(found) || inside(found)) {
+  Module._resolveFilename = function (request, parent, isMain, options) {
+    let found, why;
+    try {
+      found = resolve.call(this, request, parent, isMain, options);
+    } catch (error) {
+      why = error;
+    }
+    if (found !== undefined && (Module.isBuiltin(found) || inside(found))) {
       return found;
+    }
+    // The packages don't stand where Node looks from the tool's own files.
+    if (packages.length > 0 && /^[^./#]/.test(request) && !path.isAbsolute(request)) {
+      try {
+        found = resolve.call(this, request, parent, false, { paths: packages });
+      } catch (error) {
+        throw why || error;
+      }
+      if (inside(found)) {
+        return found;
+      }
+    }
+    if (why) {
+      throw why;
     }
     throw Object.assign(new Error(`Cannot find module '${request}' among the tool's own files`), { code: "MODULE_NOT_FOUND" });
   };
@@ -34,7 +55,20 @@ function guard(tool, directories) {
   if (!Module.register) {
     fail("Node 18.19 or later is needed: this one can't say where modules may come from");
   }
-  Module.register(pathToFileURL(path.join(__dirname, "_guard.mjs")), { data: { tool, directories } });
+  Module.register(pathToFileURL(path.join(__dirname, "_guard.mjs")), { data: { tool, directories, packages } });
+}
+
+// named returns the directories in a variable, by their real paths, as Node calls modules.
+function named(variable) {
+  const found = (process.env[variable] || "").split(path.delimiter).filter((d) => d !== "");
+  // Whoever the tool starts has module paths of its own.
+  delete process.env[variable];
+  for (const d of found) {
+    if (!path.isAbsolute(d)) {
+      fail(`${variable} names '${d}', which is not absolute`);
+    }
+  }
+  return found.map((d) => fs.realpathSync(d));
 }
 
 function main() {
@@ -43,17 +77,10 @@ function main() {
   }
   const tool = path.resolve(process.argv[2]);
   const project = path.resolve(process.argv[3]);
-  const named = (process.env.RYE_MODULE_PATH || "").split(path.delimiter).filter((d) => d !== "");
-  // Whoever the tool starts has module paths of its own.
-  delete process.env.RYE_MODULE_PATH;
-  for (const d of named) {
-    if (!path.isAbsolute(d)) {
-      fail(`RYE_MODULE_PATH names '${d}', which is not absolute`);
-    }
-  }
+  const directories = named("RYE_MODULE_PATH");
+  const packages = named("RYE_PACKAGE_PATH");
   const parameters = fs.readFileSync(0, "utf8");
-  // Node calls modules by their real paths.
-  guard(fs.realpathSync(tool), named.map((d) => fs.realpathSync(d)));
+  guard(fs.realpathSync(tool), directories, packages);
   process.argv.splice(1, 3, tool, "--params", parameters, "--project-path", project);
   Module.runMain();
 }

@@ -7,9 +7,10 @@ PARAMETERS is a JSON object. As a script, TOOL runs as __main__ with the argumen
 which may be async, is called, what it returns is printed as JSON (None as {}), and all that it prints meanwhile
 goes to standard error. Standard input is at its end for both.
 
-Modules come from the directories in RYE_MODULE_PATH, from the standard library, and from the virtual environment
-that the interpreter belongs to, if it lies in PROJECT. In those directories bytecode is not read, for nobody has
-signed it. A TOOL beside an __init__.py in one of them can also import with leading dots.
+Modules come from the directories in RYE_MODULE_PATH, from the standard library, and from RYE_PACKAGE_PATH, where the
+packages are that the tool has named; of a tool that names none, from the virtual environment that the interpreter
+belongs to, if it lies in PROJECT. In those directories bytecode is not read, for nobody has signed it, and no .pth
+file. A TOOL beside an __init__.py in one of RYE_MODULE_PATH can also import with leading dots.
 """
 
 import os
@@ -32,13 +33,14 @@ def inside(path, directory):
 
 
 class Own:
-    """Finds the modules in the tool's own directories."""
+    """Finds the modules in the tool's own directories, and in those of its packages."""
 
-    def __init__(self, directories):
+    def __init__(self, directories, packages):
         self.directories = directories
+        self.packages = packages
 
     def hook(self, path):
-        if not any(inside(path, d) for d in self.directories):
+        if not any(inside(path, d) for d in self.directories + self.packages):
             raise ImportError(path)
         return FileFinder(path, (ExtensionFileLoader, EXTENSION_SUFFIXES), (Source, [".py"]))
 
@@ -72,12 +74,13 @@ class Package:
         return spec
 
 
-def own_directories():
+def named(variable):
+    """The directories in a variable."""
     # Whoever the tool starts has module paths of its own.
-    found = [d for d in os.environ.pop("RYE_MODULE_PATH", "").split(os.pathsep) if d]
+    found = [d for d in os.environ.pop(variable, "").split(os.pathsep) if d]
     for d in found:
         if not os.path.isabs(d):
-            sys.exit("RYE_MODULE_PATH names %r, which is not absolute" % d)
+            sys.exit("%s names %r, which is not absolute" % (variable, d))
     return [os.path.abspath(d) for d in found]
 
 
@@ -144,9 +147,9 @@ def main():
     if not (sys.flags.isolated and sys.flags.no_site):
         sys.exit("python has to be started with -I and -S")
     tool, project = os.path.abspath(sys.argv[2]), os.path.abspath(sys.argv[3])
-    own = Own(own_directories())
+    own = Own(named("RYE_MODULE_PATH"), named("RYE_PACKAGE_PATH"))
     sys.path_hooks.insert(0, own.hook)
-    sys.path[:] = own.directories + sys.path + environment_packages(project)
+    sys.path[:] = own.directories + sys.path + (own.packages or environment_packages(project))
     init = own.package_file(tool)
     if init:
         sys.meta_path.append(Package(init))
