@@ -17,15 +17,12 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
 )
-
-// PackagePath is the variable that tells a runtime where the tool's packages are: the directory that import looks in for
-// Python, the one that node_modules is in for Node.
-const PackagePath = "RYE_PACKAGE_PATH"
 
 // sitePackages is what Python calls the directory of packages.
 const sitePackages = "site-packages"
@@ -120,7 +117,7 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error 
 		at = filepath.Join(at, sitePackages)
 	}
 	p.Action.Sandbox.Read = append(p.Action.Sandbox.Read, p.modules.Root)
-	p.Env = append(p.Env, PackagePath+"="+at)
+	p.Env = append(p.Env, env.PackagePath+"="+at)
 	slices.Sort(p.Env)
 	p.Action.Env = p.Env
 	return nil

@@ -23,6 +23,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
@@ -146,12 +147,12 @@ func (w *world) planned(b *exec.Base, ref string) *exec.Plan {
 func packagesOf(t testing.TB, p *exec.Plan) (dir string, files map[string]string) {
 	t.Helper()
 	for _, v := range p.Action.Env {
-		if at, ok := strings.CutPrefix(v, exec.PackagePath+"="); ok {
+		if at, ok := strings.CutPrefix(v, env.PackagePath+"="); ok {
 			dir = at
 		}
 	}
 	if dir == "" {
-		t.Fatalf("no %s in %q", exec.PackagePath, p.Action.Env)
+		t.Fatalf("no %s in %q", env.PackagePath, p.Action.Env)
 	}
 	files = map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

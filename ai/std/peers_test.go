@@ -403,6 +403,111 @@ console.log(JSON.stringify(tried));
 	}
 }
 
+// TestNodePackages: the packages that a tool has named are found by require and import alike, each with its own, and nothing
+// of the project's, nor of what lies above them, instead.
+func TestNodePackages(t *testing.T) {
+	b := newBench(t)
+	cache := filepath.Join(b.home, "cache")
+	packages := filepath.Join(cache, "tree")
+	at := func(path string) string { return filepath.Join(packages, "node_modules", path) }
+	for _, dir := range []string{b.project, b.home, cache, filepath.Join(b.project, ".ai/tools/acme")} {
+		for _, name := range []string{"a", "b", "decoy"} {
+			b.write(filepath.Join(dir, "node_modules", name, "index.js"), "module.exports = 'decoy';\n")
+		}
+	}
+	b.write(
+		at("a/package.json"), `{"name": "a", "version": "1.0.0"}`,
+		at("a/index.js"), "module.exports = 'a with ' + require('b');\n",
+		at("a/node_modules/b/index.js"), "module.exports = 'b1';\n",
+		at("a/lib/part.js"), "module.exports = 'part';\n",
+		at("b/index.js"), "module.exports = 'b2';\n",
+		at("@x/y/package.json"), `{"name": "@x/y", "exports": {"import": "./i.mjs", "require": "./r.cjs"}}`,
+		at("@x/y/i.mjs"), "import b from 'b';\nexport default 'imported with ' + b;\n",
+		at("@x/y/r.cjs"), "module.exports = 'required';\n",
+		at("leak/index.js"), "module.exports = (() => { try { return require('decoy'); } catch (e) { return e.code; } })();\n",
+		at("asks/index.js"), "module.exports = 'RYE_PACKAGE_PATH' in process.env;\n",
+	)
+	b.env = []string{"RYE_PACKAGE_PATH=" + packages}
+	const dir = ".ai/tools/acme/report/"
+	try := `
+const tried = [];
+for (const name of ["a", "b", "a/lib/part.js", "@x/y", "leak", "asks", "decoy", "no/such"]) {
+  for (const load of [require, (n) => import(n)]) {
+    try { const m = await load(name); tried.push(m.default ?? m); } catch (e) { tried.push(e.code); }
+  }
+}
+tried.push(require.resolve("b").endsWith("b/index.js"));
+console.log(JSON.stringify(tried));
+`
+	b.write(dir+"package.json", `{"name": "report"}`, dir+"own.js", "module.exports = 'own';\n",
+		dir+"tool.cjs", "(async () => {"+try+"})();\n",
+		dir+"tool.mjs", "import { createRequire } from 'node:module';\nconst require = createRequire(import.meta.url);\n"+try)
+	for _, tool := range []string{"tool.cjs", "tool.mjs"} {
+		for _, b.anchored = range []bool{false, true} {
+			b.want("node_runtime", dir+tool, "{}", `["a with b1", "a with b1", "b2", "b2", "part", "part", "required", "imported with b2",
+				"MODULE_NOT_FOUND", "MODULE_NOT_FOUND", false, false, "MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND",
+				"MODULE_NOT_FOUND", "ERR_MODULE_NOT_FOUND", true]`)
+		}
+	}
+	b.env = []string{"RYE_PACKAGE_PATH=lib"}
+	if out, errs, ok := b.run("node_runtime", dir+"tool.cjs", "{}"); ok || out != "" || !strings.Contains(errs, "RYE_PACKAGE_PATH names 'lib', which is not absolute") {
+		t.Errorf("a relative path of packages: %v %q %s", ok, out, errs)
+	}
+}
+
+// TestPythonPackages: the packages that a tool has named stand behind the standard library, and in place of those of a
+// virtual environment.
+func TestPythonPackages(t *testing.T) {
+	b := newBench(t)
+	const script = "python_script_runtime"
+	packages := filepath.Join(b.home, "cache/tree/site-packages")
+	at := func(path string) string { return filepath.Join(packages, path) }
+	for _, dir := range []string{b.project, b.home, filepath.Dir(packages), filepath.Join(b.project, ".ai/tools/acme")} {
+		b.write(filepath.Join(dir, "demo.py"), "raise SystemExit('decoy')\n", filepath.Join(dir, "decoy.py"), "raise SystemExit('decoy')\n")
+	}
+	b.write(
+		at("demo/__init__.py"), "from .part import NAME\nfrom other import NAME as OTHER\n", at("demo/part.py"), "NAME = 'demo'\n", at("other.py"), "NAME = 'other'\n",
+		at("json.py"), "raise SystemExit('in place of the standard library')\n", at("space/inner.py"), "NAME = 'inner'\n",
+		at("evil.pth"), "import sys; sys.exit('pth')\n", at("sitecustomize.py"), "raise SystemExit('site')\n",
+		at("demo-1.5.dist-info/METADATA"), "Metadata-Version: 2.1\nName: demo\nVersion: 1.5\n",
+		at("demo/data.txt"), "data",
+	)
+	b.env = []string{"RYE_PACKAGE_PATH=" + packages}
+	const tool = ".ai/tools/acme/report/report.py"
+	b.write(tool, `
+import json, os, demo, space.inner, importlib.metadata, importlib.resources
+try:
+    import decoy
+except ImportError as e:
+    missing = e.name
+data = importlib.resources.files("demo").joinpath("data.txt").read_text()
+print(json.dumps([demo.NAME, demo.OTHER, space.inner.NAME, missing, importlib.metadata.version("demo"), data, "RYE_PACKAGE_PATH" in os.environ,
+    os.path.exists(os.path.join(os.path.dirname(demo.__file__), "__pycache__"))]))
+`)
+	for _, b.anchored = range []bool{false, true} {
+		b.want(script, tool, "{}", `["demo", "other", "inner", "decoy", "1.5", "data", false, false]`)
+	}
+	// The tool's own module of that name is nearer.
+	b.write(filepath.Dir(tool)+"/other.py", "NAME = 'own'\n")
+	b.want(script, tool, "{}", `["demo", "own", "inner", "decoy", "1.5", "data", false, false]`)
+	b.env = []string{"RYE_PACKAGE_PATH=lib"}
+	if out, errs, ok := b.run(script, tool, "{}"); ok || out != "" || !strings.Contains(errs, "RYE_PACKAGE_PATH names 'lib', which is not absolute") {
+		t.Errorf("a relative path of packages: %v %q %s", ok, out, errs)
+	}
+	// A virtual environment in the project isn't asked for what the list doesn't name.
+	if out, err := exec.Command(b.interpreter["RYE_PYTHON"], "-m", "venv", "--without-pip", filepath.Join(b.project, ".venv")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	found, err := filepath.Glob(filepath.Join(b.project, ".venv/lib/python*/site-packages"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	b.write(filepath.Join(found[0], "decoy.py"), "raise SystemExit('decoy')\n")
+	b.interpreter["RYE_PYTHON"] = filepath.Join(b.project, ".venv/bin/python")
+	b.env = []string{"RYE_PACKAGE_PATH=" + packages}
+	b.want(script, tool, "{}", `["demo", "own", "inner", "decoy", "1.5", "data", false, false]`)
+}
+
 func TestBash(t *testing.T) {
 	b := newBench(t)
 	b.write(filepath.Join(b.home, "env.sh"), "echo decoy\n", filepath.Join(b.home, ".bashrc"), "echo decoy\n", filepath.Join(b.home, ".profile"), "echo decoy\n",

@@ -27,6 +27,7 @@
 //	grants     the grants hash of the tool: its limits are in it
 //	inputs     the tree of all files that it is given
 //	outputs    paths, sorted
+//	packages   where the tool has any: the digest of the list of packages that it runs with (package record)
 //	params     with defaults
 //	platform   the operating system and the processor, as Go calls them
 //	toolchain  the programs that are started, as far as the chain names them, sorted by name and digest

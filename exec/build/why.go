@@ -58,6 +58,9 @@ func changes(ctx context.Context, src cas.Getter, last, a *Action, inputs Files)
 			say("the program %s is another one", name)
 		}
 	}
+	if last.Packages != a.Packages {
+		say("the packages of the tool are others")
+	}
 	for _, name := range keys(a.Params, last.Params) {
 		if before, after := last.Params[name], a.Params[name]; !reflect.DeepEqual(text(before), text(after)) {
 			say("the parameter %s is %s, and was %s", name, text(after), text(before))

@@ -8,6 +8,10 @@ import (
 // ModulePath is the variable that tells the launchers of runtimes where modules come from.
 const ModulePath = "RYE_MODULE_PATH"
 
+// PackagePath is the one that tells them where the tool's packages are: the directory that import looks in for Python, the
+// one that node_modules is in for Node. Nobody sets it but who puts them there.
+const PackagePath = "RYE_PACKAGE_PATH"
+
 // A ReservedError says that somebody sets a variable that isn't theirs.
 type ReservedError struct{ Name, Why string }
 
@@ -56,7 +60,7 @@ func reserved(name string) error {
 }
 
 // ours are the variables that rye itself reads, and the one that has a meaning for launchers.
-var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true}
+var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true, PackagePath: true}
 
 // reservedForInterpreters says why the var of an interpreter can't have a name; nil if it can.
 func reservedForInterpreters(name string) error {
