@@ -87,6 +87,14 @@ func probed(what string, args []string) error {
 			fmt.Println(e.Name())
 		}
 		return err
+	case "package": // FILE…: as they stand where the tool's packages are
+		for _, at := range args {
+			b, err := os.ReadFile(filepath.Join(os.Getenv("RYE_PACKAGE_PATH"), at))
+			if err != nil {
+				return err
+			}
+			os.Stdout.Write(b)
+		}
 	case "write": // FILE TEXT
 		return os.WriteFile(arg(0), []byte(arg(1)), 0o600)
 	case "concat": // OUT FILE…: all of them, in a directory all that are in it, each after its name and age

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// pack is "pack DIR FILE [LIST]": FILE becomes a wheel or a tarball of npm, as it is called, of what is in DIR. In LIST its digest
+// takes the place of "@" NAME "@". In a wheel RECORD is made unless it is there.
+func pack(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 && len(args) != 3 {
+		ts.Fatalf("usage: pack DIR FILE [LIST]")
+	}
+	dir, name := ts.MkAbs(args[0]), filepath.Base(args[1])
+	var b []byte
+	var err error
+	digest := ""
+	if strings.HasSuffix(name, ".whl") {
+		b, err = packWheel(dir)
+		digest = fmt.Sprintf("%x", sha256.Sum256(b))
+	} else {
+		b, err = packTarball(dir)
+		sum := sha512.Sum512(b)
+		digest = base64.StdEncoding.EncodeToString(sum[:])
+	}
+	ts.Check(err)
+	ts.Check(os.MkdirAll(filepath.Dir(ts.MkAbs(args[1])), 0o777))
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), b, 0o666))
+	if len(args) < 3 {
+		return
+	}
+	list := ts.ReadFile(args[2])
+	if !strings.Contains(list, "@"+name+"@") {
+		ts.Fatalf("%s doesn't name @%s@", args[2], name)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.ReplaceAll(list, "@"+name+"@", digest)), 0o666))
+}
+
+// packed visits the files of a directory in the order of their names.
+func packed(dir string, visit func(path string, b []byte) error) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		return visit(filepath.ToSlash(rel), b)
+	})
+}
+
+func packTarball(dir string) ([]byte, error) {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	w := tar.NewWriter(z)
+	err := packed(dir, func(path string, b []byte) error {
+		// No directory can be called so, and an archive can say it.
+		path = strings.ReplaceAll(path, "UP/", "../")
+		if err := w.WriteHeader(&tar.Header{Name: "package/" + path, Size: int64(len(b)), Mode: 0o644}); err != nil {
+			return err
+		}
+		_, err := w.Write(b)
+		return err
+	})
+	err = errors.Join(err, w.Close(), z.Close())
+	return out.Bytes(), err
+}
+
+func packWheel(dir string) ([]byte, error) {
+	var out bytes.Buffer
+	z := zip.NewWriter(&out)
+	var record strings.Builder
+	info, has := "", false
+	err := packed(dir, func(path string, b []byte) error {
+		if at, _, ok := strings.Cut(path, "/"); ok && strings.HasSuffix(at, ".dist-info") {
+			info, has = at, has || path == at+"/RECORD"
+		}
+		sum := sha256.Sum256(b)
+		fmt.Fprintf(&record, "%s,sha256=%s,%d\n", path, base64.RawURLEncoding.EncodeToString(sum[:]), len(b))
+		w, err := z.Create(path)
+		if err == nil {
+			_, err = w.Write(b)
+		}
+		return err
+	})
+	if err == nil && !has {
+		var w io.Writer
+		if w, err = z.Create(info + "/RECORD"); err == nil {
+			_, err = io.WriteString(w, record.String()+info+"/RECORD,,\n")
+		}
+	}
+	err = errors.Join(err, z.Close())
+	return out.Bytes(), err
+}
