@@ -202,8 +202,12 @@ func (p *Plan) action() error {
 	}
 	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
 	p.Action.Files, p.Action.Own, p.Action.Pure = files, p.copied.Root, p.tool.Pure
+	p.Action.Permissions, p.Action.Stranger = p.Grants.Permissions, p.stranger()
 	return nil
 }
+
+// stranger reports whether somebody else's item takes part in the call, or in one that led to it.
+func (p *Plan) stranger() bool { return p.Stranger || p.caller != nil && p.caller.stranger }
 
 // limits are those that the tool asks for; what it doesn't speak of is the sandbox's to say.
 func (p *Plan) limits() sandbox.Limits {

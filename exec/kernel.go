@@ -88,6 +88,7 @@ type Caller struct {
 	ID     string
 	Grants Grants
 
+	stranger bool     // somebody else's item takes part
 	secrets  []string // values: they stand in nothing that its children say either
 	mu       sync.Mutex
 	children []receipt.Child

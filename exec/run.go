@@ -74,7 +74,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 		return nil, &AuditError{p.call.Ref, err}
 	}
-	self := &Caller{ID: p.id, Grants: p.Grants, secrets: values}
+	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
 	began := time.Now()
 	var did *primitive.Result
@@ -87,6 +87,9 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		r.Status, r.Code = record.Refused, "EXECUTION_FAILED"
 		if _, ok := errors.AsType[*sandbox.UnavailableError](err); ok {
 			r.Code = "SANDBOX_UNAVAILABLE"
+		}
+		if _, ok := errors.AsType[*primitive.DeniedError](err); ok {
+			r.Code = "PERMISSION_DENIED"
 		}
 		if ctx.Err() != nil {
 			r.Status, r.Code = record.Cancelled, "CANCELLED"

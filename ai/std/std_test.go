@@ -210,12 +210,12 @@ func TestExecutors(t *testing.T) {
 			m = next
 		}
 	}
-	if primitives != 4+4 { // extractors have no executor either
+	if primitives != 5+4 { // extractors have no executor either
 		t.Errorf("%d primitives", primitives)
 	}
 	for _, id := range []string{
 		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
-		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime",
+		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime", "primitives/rye", "system/system", "telemetry/telemetry",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
 			t.Errorf("rye/core/%s, which existing tools name, isn't there", id)
@@ -312,7 +312,7 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "directive-format", "errors", "exec", "extractors", "items",
+	want := []string{"audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "core-tools", "directive-format", "errors", "exec", "extractors", "items",
 		"keys", "knowledge-format", "lock", "overview", "packages", "policy", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
 		"starlark", "store", "threat-model", "tool-format", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {

@@ -9,6 +9,8 @@ import (
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -39,6 +41,8 @@ func (f *fault) ofCalls() bool {
 		environment *env.Error
 		program     *env.NotFoundError
 		argument    *proc.ArgumentError
+		denied      *primitive.DeniedError
+		call        *function.CallError
 		host        *httpclient.GrantError
 		inside      *httpclient.InsideError
 		request     *httpclient.RequestError
@@ -126,6 +130,19 @@ func (f *fault) ofCalls() bool {
 		f.details = map[string]any{"ref": unwritten.Ref.String(), "reason": "audit"}
 	case errors.As(f.err, &argument):
 		f.code, f.details = codeValidation, map[string]any{"argument": argument.What}
+	case errors.As(f.err, &denied):
+		f.code, f.details = codeDenied, map[string]any{"capability": denied.Capability}
+		if !denied.Own {
+			f.why = append(f.why, "a tool has what it declares as permissions: and somebody else's what a policy grants of that")
+		}
+		f.hint = []string{"rye docs core-tools"}
+	case errors.As(f.err, &call):
+		f.code, f.details = codeValidation, map[string]any{"function": call.Function}
+		if call.Err == nil {
+			f.details["known"] = call.Known
+			f.why = append(f.why, "there are "+strings.Join(call.Known, ", "))
+		}
+		f.hint = []string{"rye docs core-tools"}
 	case errors.As(f.err, &host):
 		f.code, f.details = codeDenied, map[string]any{"host": host.Host}
 		f.why, f.hint = append(f.why, "network: in the tool says whom it needs"), []string{"rye docs sandbox"}

@@ -33,6 +33,7 @@ import (
 func (a *app) primitives() map[string]primitive.Primitive {
 	return map[string]primitive.Primitive{
 		"rye/core/primitives/http_client": &httpclient.Client{},
+		"rye/core/primitives/rye":         a.functions(),
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: a.machine(), Self: guestSelf("starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: a.machine()},
 		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: a.machine(), Self: guestSelf("wasm"), Cache: a.modules()},

@@ -16,6 +16,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -39,6 +40,10 @@ type Action struct {
 	Programs map[string]Program
 	// Own is the directory of the chain's own files: they are pinned, and nobody writes there.
 	Own string
+	// Permissions is what the call may have rye itself do, for a primitive that does.
+	Permissions capability.Set
+	// Stranger says that an item of the chain, or of a call that led to this one, is somebody else's.
+	Stranger bool
 	// Pure says that the tool promises the same value for the same parameters, so what has a clock or chance to offer
 	// doesn't.
 	Pure bool
@@ -83,6 +88,20 @@ func (a *Action) Args() ([]string, error) {
 type Files struct {
 	Project     string   // absolute
 	Read, Write []string // absolute; the nearest one above a file decides, and Sandbox.Deny
+}
+
+// A DeniedError says that an action isn't done because the call may not have it done.
+type DeniedError struct {
+	What       string // that was asked for
+	Capability string // that the call doesn't hold
+	Own        bool   // it is for the user's own calls alone, and this is a stranger's
+}
+
+func (e *DeniedError) Error() string {
+	if e.Own {
+		return e.What + " does this for the user's own tools alone, and this call is somebody else's"
+	}
+	return fmt.Sprintf("%s needs %q, and the call wasn't granted it", e.What, e.Capability)
 }
 
 // A Program is one that may be started.

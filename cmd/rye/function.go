@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/exec/primitive/function"
+)
+
+// functions is what tools may have rye do, by name. Each does it as the command does that a person would type.
+func (a *app) functions() function.Functions {
+	return function.Functions{
+		"system":    function.Of(systemNeeds, a.systemFunction),
+		"telemetry": function.Of(telemetryNeeds, a.telemetryFunction),
+	}
+}
+
+// of is the capability to do something with what has an id; with all of the kind where that can't be one.
+func capabilityFor(verb, kind, id string) capability.Capability {
+	if c, err := capability.For(verb, kind, id); err == nil {
+		return c
+	}
+	c, _ := capability.For(verb, kind, "*")
+	return c
+}
+
+// inside is what a function works with: it is about the project of its call, nobody is there to be asked, nothing counts as
+// agreed to, and what is said goes where the call says things.
+func (a *app) inside(c *function.Call) *app {
+	h := a.host
+	h.stdin, h.hidden = strings.NewReader(""), nil
+	b := &app{host: h, globals: a.globals, commands: a.commands, clock: a.clock}
+	b.globals.Yes = false
+	if c.Files.Project != "" {
+		b.globals.Project = c.Files.Project
+		b.getwd = func() (string, error) { return c.Files.Project, nil }
+	}
+	b.term = newTerminal(stream{Writer: io.Discard}, stream{Writer: c.Errs})
+	b.term.quiet = true
+	return b
+}
+
+// no is the answer of a function to what went wrong, in the words of the command. Whoever was stopped says that instead.
+func no(ctx context.Context, err error) (any, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	f := classify(err)
+	v := map[string]any{"success": false, "error": f.message, "code": f.code}
+	if len(f.why) > 0 {
+		v["why"] = f.why
+	}
+	if len(f.hint) > 0 {
+		v["hint"] = f.hint
+	}
+	return v, nil
+}
+
+// yes is the answer of a function that has done it.
+func yes(data any) (any, error) { return map[string]any{"success": true, "data": data}, nil }

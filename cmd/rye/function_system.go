@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// systemParams are those of tool:rye/core/system/system.
+type systemParams struct {
+	Item string `json:"item"`
+}
+
+// itemAll asks for each of the items.
+const itemAll = "all"
+
+// systemItems are what it tells of.
+var systemItems = []string{"paths", "time", "runtime"}
+
+// asked are the items that one word asks for, of those that there are.
+func asked(item string, known []string) []string {
+	switch {
+	case item == itemAll:
+		return known
+	case slices.Contains(known, item):
+		return []string{item}
+	}
+	return nil
+}
+
+// unknownItem says that there is nothing of this name to be asked for.
+func unknownItem(item string, known []string) error {
+	return &fault{code: codeValidation, message: fmt.Sprintf("the item is %q", item),
+		why: []string{"expected one of " + strings.Join(append([]string{itemAll}, known...), ", ")}}
+}
+
+func systemNeeds(p systemParams) (need function.Need) {
+	for _, item := range asked(p.Item, systemItems) {
+		need.Permissions = append(need.Permissions, capabilityFor(capability.Load, "system", item))
+	}
+	return need
+}
+
+func (a *app) systemFunction(ctx context.Context, c *function.Call, p systemParams) (any, error) {
+	b := a.inside(c)
+	data := map[string]any{}
+	for _, item := range asked(p.Item, systemItems) {
+		switch item {
+		case "paths":
+			data[item] = b.systemPaths()
+		case "time":
+			now := b.clock().UTC()
+			data[item] = map[string]any{"utc": now.Format(time.RFC3339), "unix": now.Unix()}
+		case "runtime":
+			v := thisVersion()
+			data[item] = map[string]any{"rye": v.Version, "commit": v.Commit, "go": v.Go, "os": v.OS, "arch": v.Arch,
+				"sandbox": max(b.machine().Offers().Best, floor.None).String()}
+		}
+	}
+	switch {
+	case len(data) == 0:
+		return no(ctx, unknownItem(p.Item, systemItems))
+	case p.Item == itemAll:
+		return yes(data)
+	}
+	return yes(data[p.Item])
+}
+
+// systemPaths are the places that rye works with, nil where there is none.
+func (a *app) systemPaths() map[string]any {
+	paths := map[string]any{}
+	for name, s := range map[string]setting{
+		"project": a.projectSetting(), "user_space": userSpace(a.userBase()), "store": a.store(), "state": a.dir(statePlace), "cache": a.dir(cachePlace),
+	} {
+		paths[name] = nil
+		if s.err == nil && s.value != "" {
+			paths[name] = s.value
+		}
+	}
+	return paths
+}

@@ -1,0 +1,256 @@
+// Package function is the primitive that calls a function of rye itself: a tool for what rye knows and does anyway, which
+// needs no program and no script.
+//
+//	function  its name
+//	params    what it is called with, as JSON
+//	timeout   seconds, after which it is stopped
+//
+// There are those functions that whoever wires the primitive gives it, by name, and no others. Each declares by a type of Go
+// which parameters it takes: a member that the type doesn't have, or of another type, is refused, whatever the schema of the
+// tool lets through.
+//
+// # What a call may
+//
+// A function runs in this process, where no sandbox holds it. So it says for each call what that needs, before anything is
+// done: capabilities (package capability), which the call has to hold, and whether it is for the user's own calls alone. What
+// isn't held is primitive.DeniedError. A chain that has somebody else's item in it, or was called by one, is not the user's
+// own. To a pure tool, and so to a step of a build, a function has nothing to offer: it knows the clock and the machine.
+//
+// # What comes out of it
+//
+// What the function returns is made JSON, is the value, and goes to the sink as one line on standard output. An object with
+// "success": false is an answer that is no, as in package answer; and an error of the function is {"error": "…", "success": false}.
+// What it says meanwhile goes to standard error. More than the output that the action may have ends it, and so does its time.
+package function
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/answer"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// Functions is the primitive: what there is to call, by name.
+type Functions map[string]Function
+
+// A Function is made by Of.
+type Function struct {
+	read func(given map[string]any, text []byte) (Need, deed, error)
+}
+
+type deed func(context.Context, *Call) (any, error)
+
+// A Call is what a function does.
+type Call struct {
+	*primitive.Action
+	Errs io.Writer // where to say something meanwhile: standard error
+}
+
+// A Need is what a call has to be for a function to do it.
+type Need struct {
+	Permissions []capability.Capability
+	Own         bool // the user's own
+}
+
+// Of returns a function that takes a P, an object of JSON. needs says what a call with it needs, nil nothing. do returns what
+// encoding/json makes JSON of; it ends when its context does, and has then left nothing behind that runs.
+// The fields of P are named by their tags.
+func Of[P any](needs func(P) Need, do func(context.Context, *Call, P) (any, error)) Function {
+	names := map[string]bool{}
+	for f := range reflect.TypeFor[P]().Fields() {
+		names[f.Tag.Get("json")] = true
+	}
+	return Function{read: func(given map[string]any, text []byte) (need Need, _ deed, err error) {
+		for name := range given { // as they are written: encoding/json takes other cases, too
+			if !names[name] {
+				return need, nil, fmt.Errorf("it takes no %q", name)
+			}
+		}
+		var p P
+		if err := json.Unmarshal(text, &p); err != nil {
+			return need, nil, err
+		}
+		if needs != nil {
+			need = needs(p)
+		}
+		return need, func(ctx context.Context, c *Call) (any, error) { return do(ctx, c, p) }, nil
+	}}
+}
+
+// A CallError says that there is no such function, or that it can't be called so.
+type CallError struct {
+	Function string
+	Known    []string // what there is, where this one isn't
+	Err      error
+}
+
+func (e *CallError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("rye has no function %q for tools", e.Function)
+	}
+	return fmt.Sprintf("rye's function %q can't be called so: %v", e.Function, e.Err)
+}
+
+// Unwrap returns what is wrong with the call.
+func (e *CallError) Unwrap() error { return e.Err }
+
+var (
+	errPure = errors.New("a pure tool has nothing of the clock and the machine")
+	errText = errors.New("config.params is a JSON object, as {params_json} is")
+)
+
+// Run implements primitive.Primitive.
+func (f Functions) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	do, err := f.admit(a)
+	if err != nil {
+		return nil, err
+	}
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	if wall := a.Wall(); wall > 0 {
+		inner, stop = context.WithTimeout(inner, wall)
+		defer stop()
+	}
+	began := time.Now()
+	says := &teller{to: to, left: a.Sandbox.Limits.Output, stop: stop}
+	if says.left <= 0 {
+		says.left = sandbox.DefaultLimits().Output
+	}
+	value, err := do(inner, &Call{a, errs{says}})
+	r := &primitive.Result{
+		Level: floor.Namespace, Enforced: []string{"in-process"}, Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds()},
+	}
+	switch {
+	case says.ended != "":
+	case err != nil && ctx.Err() != nil:
+		says.end("cancelled", "cancelled")
+	case err != nil && inner.Err() != nil:
+		says.end("timeout", "it took too long")
+	case err != nil:
+		says.answer(r, map[string]any{"success": false, "error": err.Error()})
+	default:
+		says.answer(r, value)
+	}
+	if says.ended != "" {
+		r.Failed, r.Ended, r.Failure = true, says.ended, says.why
+	}
+	return r, nil
+}
+
+// admit finds what is called, and refuses what the call may not have done.
+func (f Functions) admit(a *primitive.Action) (deed, error) {
+	name, _ := a.Config["function"].(string)
+	called, ok := f[name]
+	if !ok {
+		return nil, &CallError{Function: name, Known: slices.Sorted(maps.Keys(f))}
+	}
+	if a.Pure {
+		return nil, &CallError{Function: name, Err: errPure}
+	}
+	text, ok := a.Config["params"].(string)
+	v, err := jcs.Parse([]byte(text))
+	given, object := v.(map[string]any)
+	if !ok || err != nil || !object {
+		return nil, &CallError{Function: name, Err: errText}
+	}
+	need, do, err := called.read(given, []byte(text))
+	if err != nil {
+		return nil, &CallError{Function: name, Err: err}
+	}
+	if need.Own && a.Stranger {
+		return nil, &primitive.DeniedError{What: fmt.Sprintf("rye's function %q", name), Own: true}
+	}
+	for _, c := range need.Permissions {
+		if !a.Permissions.Covers(c) {
+			return nil, &primitive.DeniedError{What: fmt.Sprintf("rye's function %q", name), Capability: c.String()}
+		}
+	}
+	return do, nil
+}
+
+// A teller passes on what a function says, as much as it may say. It ends the function that says more.
+type teller struct {
+	to   primitive.Sink // nil: nobody listens
+	stop func()
+
+	mu         sync.Mutex
+	left       int64
+	ended, why string // what ended the function; "" if nothing did
+}
+
+func (t *teller) end(by, why string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended, t.why = by, why
+}
+
+func (t *teller) tell(s primitive.Stream, b []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ended == "" && int64(len(b)) > t.left {
+		t.ended, t.why = "output", "it said more than it may"
+		t.stop()
+	}
+	if t.ended != "" {
+		return errors.New(t.why)
+	}
+	t.left -= int64(len(b))
+	if t.to == nil {
+		return nil
+	}
+	err := t.to.Emit(s, b)
+	if err != nil {
+		t.ended, t.why = "cancelled", "what it says can't be passed on: "+err.Error()
+		t.stop()
+	}
+	return err
+}
+
+// errs is standard error.
+type errs struct{ *teller }
+
+func (e errs) Write(b []byte) (int, error) {
+	if err := e.tell(primitive.Stderr, b); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// answer makes a result of what a function has returned, and passes it on.
+func (t *teller) answer(r *primitive.Result, value any) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		value, err = jcs.Parse(text)
+	}
+	if err == nil {
+		text, err = jcs.Append(nil, value)
+	}
+	if err != nil {
+		r.Failed, r.Failure = true, "what it gave is no JSON: "+strings.ToValidUTF8(err.Error(), "\ufffd")
+		return
+	}
+	if t.tell(primitive.Stdout, append(text, '\n')) != nil {
+		return
+	}
+	r.Value = value
+	if no, why := answer.No(value); no {
+		r.Failed, r.Failure = true, why
+	}
+}
