@@ -216,6 +216,7 @@ func TestExecutors(t *testing.T) {
 	for _, id := range []string{
 		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
 		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime", "primitives/rye", "system/system", "telemetry/telemetry",
+		"bundler/bundler",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
 			t.Errorf("rye/core/%s, which existing tools name, isn't there", id)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,6 +48,14 @@ type bundleCreateRun struct {
 	Paranoid bool     `help:"Read and check every file, whatever is remembered."`
 	DryRun   bool     `name:"dry-run" help:"Check everything; sign, write and keep nothing."`
 	keyFlag
+
+	head []recipeLine // what a tool says in place of a bundle.yaml that isn't there
+}
+
+// A recipeLine is a line of bundle.yaml.
+type recipeLine struct {
+	name  string
+	value any
 }
 
 type bundleCreated struct {
@@ -179,7 +188,7 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q makes the bundle %q, and %q was asked for", recipe.File, r.ID, c.ID),
 			hint: []string{"rye bundle create " + quoteArg(r.ID)}, details: map[string]any{"bundle": r.ID}}
 	case r != nil:
-		return r, nil
+		return r, c.agrees(r)
 	case c.ID == "":
 		name := slug(filepath.Base(dir))
 		if !validBundleID(name) {
@@ -194,10 +203,44 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 	if old := bundleLineOf(inProject, dir, c.ID, time.Time{}); old.Version != "" {
 		version = old.Version
 	}
-	if r, err = recipe.New(c.ID, version); err != nil {
+	if len(c.head) > 0 {
+		r, err = c.written(version)
+	} else {
+		r, err = recipe.New(c.ID, version)
+	}
+	if err != nil {
 		return nil, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"bundle": c.ID}}
 	}
 	return r, nil
+}
+
+// written is the bundle.yaml that the lines would be.
+func (c *bundleCreateRun) written(version string) (*recipe.Recipe, error) {
+	var text []byte
+	for _, l := range append([]recipeLine{{"id", c.ID}, {"version", version}}, c.head...) {
+		v, err := json.Marshal(l.value) // which YAML reads, too
+		if err != nil {
+			return nil, err
+		}
+		if l.name == "version" {
+			version = string(v)
+			continue
+		}
+		text = fmt.Appendf(text, "%s: %s\n", l.name, v)
+	}
+	return recipe.Parse(fmt.Appendf(text, "version: %s\n", version))
+}
+
+// agrees refuses what bundle.yaml says otherwise.
+func (c *bundleCreateRun) agrees(r *recipe.Recipe) error {
+	has := map[string]any{"version": r.Version, "entrypoint": r.Entrypoint, "description": r.Description}
+	for _, l := range c.head {
+		if old, ok := has[l.name]; ok && old != l.value {
+			return &fault{code: "CONFLICT", message: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.name, r.ID, old, recipe.File, l.value),
+				why: []string{"what is in " + recipe.File + " counts"}, details: map[string]any{"bundle": r.ID}}
+		}
+	}
+	return nil
 }
 
 // make makes the bundle.

@@ -299,7 +299,7 @@ func (b *bundles) latestFirst(ctx context.Context, id, version string) (*located
 
 // newFirstLine is a bundle of the first format in a list.
 func newFirstLine(where string, m *legacy.Manifest, document string) bundleLine {
-	return bundleLine{Bundle: m.ID, Version: m.Version, Manifest: document, Format: sign.V1.String(), Where: where, Description: m.Description, Files: len(m.Files),
+	return bundleLine{Bundle: m.ID, Version: m.Version, Manifest: document, Format: sign.V1.String(), Where: where, Description: m.Description, Entrypoint: m.Entrypoint, Files: len(m.Files),
 		SignedBy: []string{}, Previous: []versionLink{}}
 }
 

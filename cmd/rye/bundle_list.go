@@ -35,6 +35,7 @@ type bundleLine struct {
 	Manifest    string        `json:"manifest"` // its id
 	Where       string        `json:"where"`
 	Description string        `json:"description"`
+	Entrypoint  string        `json:"entrypoint,omitempty"`
 	Format      string        `json:"format"` // "v1", "v2"
 	Files       int           `json:"files"`
 	Bytes       int64         `json:"bytes"`
@@ -51,7 +52,7 @@ type versionLink struct {
 }
 
 func newBundleLine(where string, l *manifest.FileList, now time.Time) bundleLine {
-	line := bundleLine{Bundle: l.BundleID, Version: l.Version, Manifest: l.ID.String(), Format: sign.V2.String(), Where: where, Description: l.Description, Files: l.Files, Bytes: l.Bytes,
+	line := bundleLine{Bundle: l.BundleID, Version: l.Version, Manifest: l.ID.String(), Format: sign.V2.String(), Where: where, Description: l.Description, Entrypoint: l.Entrypoint, Files: l.Files, Bytes: l.Bytes,
 		SignedBy: []string{}, Expires: dateText(l.Expires), Expired: l.Expired(now), Previous: []versionLink{}}
 	for _, s := range l.Signatures {
 		line.SignedBy = append(line.SignedBy, s.Key.String())

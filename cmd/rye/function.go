@@ -12,17 +12,18 @@ import (
 // functions is what tools may have rye do, by name. Each does it as the command does that a person would type.
 func (a *app) functions() function.Functions {
 	return function.Functions{
+		"bundler":   function.Of(bundlerNeeds, a.bundlerFunction),
 		"system":    function.Of(systemNeeds, a.systemFunction),
 		"telemetry": function.Of(telemetryNeeds, a.telemetryFunction),
 	}
 }
 
-// of is the capability to do something with what has an id; with all of the kind where that can't be one.
+// capabilityFor is the right to do something with what has an id; with all of the kind where that can't be one.
 func capabilityFor(verb, kind, id string) capability.Capability {
 	if c, err := capability.For(verb, kind, id); err == nil {
 		return c
 	}
-	c, _ := capability.For(verb, kind, "*")
+	c, _ := capability.Parse(verb + ":" + kind + ":*")
 	return c
 }
 

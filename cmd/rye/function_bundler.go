@@ -1,0 +1,223 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/exec/primitive/function"
+)
+
+// bundlerParams are those of tool:rye/core/bundler/bundler.
+type bundlerParams struct {
+	Action      string `json:"action"`
+	ID          string `json:"bundle_id"`
+	Version     string `json:"version"`
+	Entrypoint  string `json:"entrypoint"`
+	Description string `json:"description"`
+	Package     string `json:"package_path"`
+}
+
+// bundlerNeeds is the right to sign a bundle with the user's key, or to look at it.
+func bundlerNeeds(p bundlerParams) function.Need {
+	id := cmp.Or(p.ID, "*")
+	switch p.Action {
+	case "create", "create-package":
+		return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, "bundle", id)}, Own: true}
+	}
+	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Load, "bundle", id)}}
+}
+
+// bundlerFunction does what the command does, and says it in the words that tools know.
+func (a *app) bundlerFunction(ctx context.Context, c *function.Call, p bundlerParams) (any, error) {
+	actions := map[string]func(context.Context, *app) (map[string]any, error){
+		"create": p.create, "create-package": p.createPackage, "verify": p.verify, "inspect": p.inspect, "list": p.list,
+	}
+	do := actions[p.Action]
+	if do == nil {
+		return map[string]any{"success": false, "error": "Unknown action: " + p.Action, "valid_actions": slices.Sorted(maps.Keys(actions))}, nil
+	}
+	// A bundle is meant by its id: a tool reads no archives from wherever they are.
+	if p.ID != "" && !validBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
+		return no(ctx, &fault{code: codeValidation, message: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
+	}
+	v, err := do(ctx, a.inside(c))
+	if err != nil {
+		return no(ctx, err)
+	}
+	v["success"] = true
+	return v, nil
+}
+
+// lines are what bundle.yaml would say.
+func (p *bundlerParams) lines() (lines []recipeLine) {
+	for _, l := range []recipeLine{{"version", p.Version}, {"entrypoint", p.Entrypoint}, {"description", p.Description}} {
+		if l.value != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+func (p *bundlerParams) create(ctx context.Context, a *app) (map[string]any, error) {
+	project, err := a.project()
+	if err != nil {
+		return nil, err
+	}
+	return created(ctx, a, &bundleCreateRun{ID: p.ID, head: p.lines()}, project.root)
+}
+
+// createPackage makes a bundle of all that is in another directory of the project.
+func (p *bundlerParams) createPackage(ctx context.Context, a *app) (map[string]any, error) {
+	project, err := a.project()
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(project.root, filepath.FromSlash(p.Package))
+	if filepath.IsAbs(p.Package) {
+		dir = filepath.Clean(p.Package)
+	}
+	rel, err := filepath.Rel(unlinked(project.root), unlinked(dir))
+	wrong := func(what string) error {
+		return &fault{code: codeValidation, message: fmt.Sprintf("package_path is %q, and %s", p.Package, what), details: map[string]any{"path": dir}}
+	}
+	if p.Package == "" || err != nil || !filepath.IsLocal(rel) {
+		return nil, wrong("names no directory of the project")
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, wrong("no directory")
+	}
+	if info, err := os.Stat(filepath.Join(dir, markerDir)); err != nil || !info.IsDir() {
+		return nil, wrong("there is no .ai in it")
+	}
+	run := &bundleCreateRun{ID: p.ID, Package: dir, head: append(p.lines(), recipeLine{"include", []string{markerDir + "/**"}})}
+	if r, err := readRecipe(dir); err != nil {
+		return nil, err
+	} else if r == nil && p.ID == "" {
+		run.ID = slug(filepath.Base(dir))
+	}
+	v, err := created(ctx, a, run, dir)
+	if err == nil {
+		v["bundle_type"], v["manifest_path"] = "package", filepath.Join(dir, filepath.FromSlash(v["manifest_path"].(string)))
+	}
+	return v, err
+}
+
+// created runs rye bundle create.
+func created(ctx context.Context, a *app, run *bundleCreateRun, dir string) (map[string]any, error) {
+	ans, err := run.run(ctx, a)
+	if made, ok := ans.(*bundleCreated); ok && err != nil && len(made.Problems) > 0 {
+		f := classify(err)
+		for _, p := range made.Problems[:min(len(made.Problems), mostNamed)] {
+			f.why = append(f.why, strings.TrimPrefix(p.File+": ", ": ")+p.Message)
+		}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	made := ans.(*bundleCreated)
+	read, err := readManifest(dir, made.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	count := typed()
+	for i := range read.Files {
+		count.add(read.Files[i].Ref)
+	}
+	return map[string]any{"status": "created", "bundle_id": made.Bundle, "version": made.Version, "manifest": made.Manifest,
+		"manifest_path": made.File, "file_count": made.Files, "files_by_type": count}, nil
+}
+
+// typeCounts is how many files are of which kind; those that are no items are assets.
+type typeCounts map[string]int
+
+func typed() typeCounts { return typeCounts{"directive": 0, "tool": 0, "knowledge": 0, "asset": 0} }
+
+func (c typeCounts) add(ref string) {
+	kind, _, item := strings.Cut(ref, ":")
+	if !item {
+		kind = "asset"
+	}
+	c[kind]++
+}
+
+// ofManifest are the checks of a bundle as a whole. Where the manifest doesn't hold there are no files to hold against it.
+var ofManifest = []bundle.Check{bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckExpired, bundle.CheckEvidence}
+
+// verify says what is wrong with a bundle. That it isn't what it should be is an answer like another.
+func (p *bundlerParams) verify(ctx context.Context, a *app) (map[string]any, error) {
+	ans, err := (&bundleVerifyRun{Bundle: p.ID, AllowExtra: true}).run(ctx, a)
+	r, ok := ans.(*bundleReport)
+	if !ok {
+		return nil, cmp.Or(err, errors.New("there is no report"))
+	}
+	v := map[string]any{"status": "verified", "bundle_id": r.Bundle, "version": r.Version, "manifest": r.Manifest, "manifest_valid": true,
+		"files_checked": r.Of, "files_ok": r.Files}
+	if err != nil {
+		v["status"] = "failed"
+	}
+	missing, tampered := map[string]bool{}, map[string]bool{}
+	var wrong []string
+	for _, f := range r.Failures {
+		switch check := bundle.Check(f.Check); {
+		case f.Path == "" || slices.Contains(ofManifest, check):
+			wrong = append(wrong, f.Message)
+		case check == bundle.CheckMissing:
+			missing[f.Path] = true
+		default:
+			tampered[f.Path] = true
+		}
+	}
+	if len(wrong) > 0 {
+		v["manifest_valid"], v["manifest_error"] = false, strings.Join(wrong, "; ")
+	}
+	v["files_missing"], v["files_tampered"] = orNone(slices.Sorted(maps.Keys(missing))), orNone(slices.Sorted(maps.Keys(tampered)))
+	return v, nil
+}
+
+// inspect says what a bundle says of itself. Files have the digest that they are known by.
+func (p *bundlerParams) inspect(ctx context.Context, a *app) (map[string]any, error) {
+	ans, err := (&bundleInspectRun{Bundle: p.ID}).run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	n := ans.(*bundleInspection)
+	files, count := []map[string]any{}, typed()
+	for _, f := range n.Files {
+		count.add(f.Ref)
+		files = append(files, map[string]any{"path": f.Path, "digest": f.Digest, "bytes": f.Bytes, "ref": f.Ref})
+	}
+	return map[string]any{
+		"bundle": map[string]any{"id": n.Bundle, "version": n.Version, "entrypoint": n.Entrypoint, "description": n.Description,
+			"manifest": n.Manifest, "format": n.Format, "signed_by": n.SignedBy},
+		"files": files, "file_count": len(files), "files_by_type": count,
+	}, nil
+}
+
+func (p *bundlerParams) list(ctx context.Context, a *app) (map[string]any, error) {
+	ans, err := new(bundleListRun).run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	bundles := []map[string]any{}
+	for _, l := range ans.(bundleList).Bundles {
+		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description, "where": l.Where, "manifest_path": ""}
+		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == inProject {
+			line["manifest_path"] = at
+		}
+		if l.Error != "" {
+			line["error"] = l.Error
+		}
+		bundles = append(bundles, line)
+	}
+	return map[string]any{"bundles": bundles}, nil
+}
