@@ -26,6 +26,7 @@
 //	secrets     that it was granted are fetched, and taken out of everything that it says from here on
 //	log         the call is written into the audit log. If that can't be done it isn't made
 //	primitive   does the action in the sandbox (package sandbox)
+//	answer      is made of what it gave by a function of the tool, where that names one
 //	result      is held against the tool's output schema
 //	receipt     is signed, and its digest stands in the log, and in the receipt of the call that made this one
 //
@@ -62,6 +63,23 @@
 // Of the wheels of one version that fits best which the Python that will run takes, by its own word: it is asked, in the
 // sandbox and without files or network, if there is one among them that isn't for every Python, or a marker in the list.
 // That is all that is started before a call is written into the log. Commands that packages bring along aren't made.
+//
+// # Answers
+//
+// A tool in Starlark that is run by another primitive may name a function of its file under answer. What the primitive gives
+// isn't the result then: the function is called with it, in a process and sandbox of its own that has the pinned files and
+// nothing else, and what it returns is. Its one argument is a dict:
+//
+//	params   the parameters
+//	result   what the primitive gave
+//	failed   whether that is a failure, and under failure why, in its words
+//	ended    what ended it before its time, as "timeout"; "" if nothing did
+//	signal   that ended the process; "" if none did
+//	seconds  how long it may have taken
+//
+// What was ended before its time stays a failure whatever the function says, and any other unless it returns "success": True.
+// A function that can't be called, or fails, is a failure of the call. What the primitive writes to standard output isn't
+// passed on: the answer is what stands there.
 //
 // # Secrets
 //

@@ -58,6 +58,7 @@ type Plan struct {
 	scratch   *materialise.Scratch
 	found     []env.Program
 	outputs   []string // of the project, to be made
+	toolPath  string   // of the tool's file, in the copy
 	configure func(secrets map[string]string) (map[string]any, error)
 	ran       bool
 }
@@ -145,6 +146,9 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 		}
 	}
 	if err = p.fill(ctx, b, chain, schema); err != nil {
+		return nil, err
+	}
+	if err = p.checkAnswer(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -315,6 +319,7 @@ func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]
 	if p.kernel.User != "" && !p.call.Build {
 		names["user_space"] = p.kernel.User
 	}
+	p.toolPath = names["tool_path"]
 	anchor, err := b.Admit.Anchor(ctx, tool)
 	if err != nil {
 		return nil, nil, err

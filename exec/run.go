@@ -114,14 +114,14 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 // act has the primitive do the action. What it says and gives is without secrets.
 func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, values []string, hide *redact.Redactor) (*primitive.Result, error) {
 	if len(values) == 0 {
-		return p.primitive.Run(ctx, a, to)
+		return p.do(ctx, a, to, hide)
 	}
 	var over *veil
 	if to != nil {
 		over = newVeil(hide, to)
 		to = over
 	}
-	did, err := p.primitive.Run(ctx, a, to)
+	did, err := p.do(ctx, a, to, hide)
 	if did == nil {
 		return nil, err
 	}
@@ -133,6 +133,24 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 		}
 	}
 	return &r, err
+}
+
+// do has the primitive do the action, and the tool's own function make the result of it where there is one.
+func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink, hide *redact.Redactor) (*primitive.Result, error) {
+	if p.tool.Answer == "" {
+		return p.primitive.Run(ctx, a, to)
+	}
+	var beside primitive.Sink
+	if to != nil {
+		beside = aside{to}
+	}
+	did, err := p.primitive.Run(ctx, a, beside)
+	if did == nil || err != nil {
+		return did, err
+	}
+	clean := *did
+	clean.Value, clean.Failure = hide.Result(did.Value), hide.Text(did.Failure)
+	return p.answer(ctx, a, &clean, to, hide), nil
 }
 
 // judge says whether the call was a success.

@@ -11,7 +11,7 @@ import (
 
 // toolFields are the fields of a tool that the kernel reads. A file of Python has them as __name__ or NAME.
 var toolFields = []string{
-	"anchor", "category", "child_constraints", "config", "config_schema", "description", "effects", "env_config",
+	"anchor", "answer", "category", "child_constraints", "config", "config_schema", "description", "effects", "env_config",
 	"error_schema", "examples", "executor_id", "files", "input_schema", "inputs", "limits", "name", "network", "output_schema",
 	"outputs", "packages", "permissions", "pure", "risk", "secrets", "tags", "tool_type", "verify_deps", "version",
 }
@@ -27,7 +27,7 @@ type rule struct {
 // may do, and what is an item at all.
 func kept(kind, field string) bool {
 	switch field {
-	case "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions", "pure", "risk", "secrets":
+	case "answer", "capabilities", "effects", "executor_id", "files", "limits", "network", "packages", "permissions", "pure", "risk", "secrets":
 		return true
 	case "id", "title", "entry_type":
 		return kind == knowledgeKind

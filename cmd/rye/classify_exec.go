@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
+	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/sink"
@@ -43,6 +44,7 @@ func (f *fault) ofCalls() bool {
 		argument    *proc.ArgumentError
 		denied      *primitive.DeniedError
 		call        *function.CallError
+		directory   *subprocess.DirectoryError
 		host        *httpclient.GrantError
 		inside      *httpclient.InsideError
 		request     *httpclient.RequestError
@@ -143,6 +145,11 @@ func (f *fault) ofCalls() bool {
 			f.why = append(f.why, "there are "+strings.Join(call.Known, ", "))
 		}
 		f.hint = []string{"rye docs core-tools"}
+	case errors.As(f.err, &directory):
+		f.code, f.details = codeFiles, map[string]any{"path": directory.Dir}
+		if directory.Outside != "" {
+			f.code = codeDenied
+		}
 	case errors.As(f.err, &host):
 		f.code, f.details = codeDenied, map[string]any{"host": host.Host}
 		f.why, f.hint = append(f.why, "network: in the tool says whom it needs"), []string{"rye docs sandbox"}

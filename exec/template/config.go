@@ -284,19 +284,20 @@ func (f *filler) variable(name string) (string, bool) {
 
 // name returns what a name stands for.
 func (f *filler) name(text string, p *piece) (result, error) {
+	param, of := strings.CutPrefix(p.text, ofParams)
 	if v, ok := f.Kernel[p.text]; ok {
 		return result{v: v, size: len(v) + 1}, nil
 	}
-	if _, ok := f.entries[p.text]; ok && f.busy[len(f.busy)-1] != p.text {
+	if _, ok := f.entries[p.text]; ok && !of && f.busy[len(f.busy)-1] != p.text {
 		f.used[p.text] = true
 		return f.entry(p.text, f.inURL || p.text == urlEntry)
 	}
-	if f.Declares == nil || !f.Declares(p.text) {
+	if f.Declares == nil || !f.Declares(param) {
 		return result{}, &UnknownError{Name: p.text, Column: column(text, p.at)}
 	}
-	v, given := f.Params[p.text]
+	v, given := f.Params[param]
 	if !given {
-		return result{absent: p.text}, nil
+		return result{absent: param}, nil
 	}
 	return result{v: v, size: sizeOf(v), param: true}, nil
 }

@@ -27,6 +27,8 @@
 //	               Circles are errors. Within an entry of the same name it isn't the entry that is meant.
 //	parameters     that the tool declares. What it doesn't declare reaches no text, whoever sends it
 //
+// {params.word} is the parameter, whatever else has the name.
+//
 // So a caller changes nothing that a link has set; a link that wants a parameter in its configuration says where. What
 // none of them knows is an error. A declared parameter that wasn't given leaves out the entry of a map that consists of
 // it ({"note": "{note}"}), and is an error elsewhere.

@@ -127,6 +127,10 @@ func TestFill(t *testing.T) {
 		// Within an entry of its name a name is the parameter.
 		{[]string{`timeout: "{timeout}"`, "timeout: 300"}, map[string]any{"timeout": 7.0}, "[]"},
 		{[]string{`args: ["{timeout}"]`, "timeout: 300"}, map[string]any{"args": []any{int64(300)}, "timeout": int64(300)}, "[timeout]"},
+		// One that says that it is of the parameters is, whatever else has it.
+		{[]string{`args: ["{params.command}", "{params.tool_path}", "{params.timeout}", "{params.}", "{{params.n}}", "{other.n}"]`, "command: good"},
+			map[string]any{"command": "good", "args": []any{"evil", "evil", 7.0, "{params.}", "{params.n}", "{other.n}"}}, "[]"},
+		{[]string{`url: "https://h/{params.odd}"`, "params.odd: x"}, map[string]any{"url": "https://h/a%2Fb%3Fc%3Dd%26e%20f%2B%C3%BC%23%25", "params.odd": "x"}, "[]"},
 		// Entries refer to others, of whatever link.
 		{[]string{`server: {url: "{base}/x", k: "{n}"}` + "\nbase: https://{n}", `args: ["{base}"]` + "\n" + `copy: "{server}"`},
 			map[string]any{"base": "https://5", "server": map[string]any{"url": "https://5/x", "k": 5.0}, "copy": map[string]any{"url": "https://5/x", "k": 5.0},
@@ -159,6 +163,8 @@ func TestFillErrors(t *testing.T) {
 	for _, c := range []struct{ link, want string }{
 		{`args: [a, "{none}"]`, `config "args[1]" of "link0", line 1: column 1 of the template: nothing is named "none"; {{none}} stands for the text itself`},
 		{`args: ["{undeclared}"]`, `config "args[0]" of "link0", line 1: column 1 of the template: nothing is named "undeclared"; {{undeclared}} stands for the text itself`},
+		{`args: ["{params.undeclared}"]`, `config "args[0]" of "link0", line 1: column 1 of the template: nothing is named "params.undeclared"; {{params.undeclared}} stands for the text itself`},
+		{`args: ["{params.absent}"]`, `config "args[0]" of "link0", line 1: column 1 of the template: the parameter "absent" was not given`},
 		{`args: ["{absent}"]`, `config "args[0]" of "link0", line 1: column 1 of the template: the parameter "absent" was not given`},
 		{`x: {k: "a{absent}"}`, `config "x.k" of "link0", line 1: column 2 of the template: the parameter "absent" was not given`},
 		{"x: \"{absent}\"\nargs: [\"{x}\"]", `config "args[0]" of "link0", line 2: column 1 of the template: the parameter "absent" was not given`},
@@ -285,7 +291,7 @@ func TestLimits(t *testing.T) {
 
 // Escaping a text and filling it gives the text; no template makes a panic, and none fills more than once.
 func FuzzExpand(f *testing.F) {
-	for _, s := range append(hostile[:len(hostile)-1], "${A:-b}{n}$${A}{{n}}", "{{{n}}}", "$$${A}") {
+	for _, s := range append(hostile[:len(hostile)-1], "${A:-b}{n}$${A}{{n}}", "{params.n}{{params.n}}", "{{{n}}}", "$$${A}") {
 		f.Add(s, s)
 	}
 	f.Fuzz(func(t *testing.T, text, v string) {

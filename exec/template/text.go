@@ -95,7 +95,7 @@ func (s *scanner) brace(at int) {
 	if doubled {
 		rest = rest[1:]
 	}
-	n := wordLen(rest)
+	n := nameLen(rest)
 	switch {
 	case n > 0 && doubled && strings.HasPrefix(rest[n:], "}}"):
 		s.literal(at)
@@ -155,6 +155,19 @@ func (s *scanner) errorf(at int, format string, args ...any) error {
 }
 
 func column(text string, at int) int { return utf8.RuneCountInString(text[:at]) + 1 }
+
+// ofParams begins a name that is a parameter's whatever else has it.
+const ofParams = "params."
+
+// nameLen returns how many bytes of a name, or of one of a parameter, a text begins with.
+func nameLen(s string) int {
+	if rest, ok := strings.CutPrefix(s, ofParams); ok {
+		if n := wordLen(rest); n > 0 {
+			return len(ofParams) + n
+		}
+	}
+	return wordLen(s)
+}
 
 // wordLen returns how many bytes of a name a text begins with.
 func wordLen(s string) int {

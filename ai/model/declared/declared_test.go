@@ -289,6 +289,12 @@ func TestTool(t *testing.T) {
 		{"executor_id: ''", "line 5, column 14: Missing required field: executor_id\n"},
 		{"executor_id: 3", "line 5, column 14: Field 'executor_id' must be a string, got int\n"},
 		{"executor_id: a b", "line 5, column 14: Field 'executor_id' is not the id of a tool: path \"a b\" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by \"/\"\n"},
+		{"executor_id: x\nanswer: [main]", `line 6, column 9: Field 'answer' must be a string, got list
+`},
+		{"executor_id: x\nanswer: a.b", `line 6, column 9: Field 'answer' must be the name of a function, got 'a.b'
+`},
+		{"executor_id: x\nanswer: 1a", `line 6, column 9: Field 'answer' must be the name of a function, got '1a'
+`},
 		{"executor_id: x\nanchor: {enabled: 1, mode: x, root: w, markers_any: z, lib: [], cwd: {}, env_paths: [], q: 1}", `line 6, column 19: Field 'anchor.enabled' must be a boolean, got int
 line 6, column 28: Field 'anchor.mode' must be one of ['auto', 'always', 'never'], got 'x'
 line 6, column 37: Field 'anchor.root' must be one of ['tool_dir', 'tool_parent', 'project_path'], got 'w'

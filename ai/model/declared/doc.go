@@ -29,6 +29,7 @@
 //	                   cwd, env_paths: {NAME: {prepend: [], append: []}}
 //	verify_deps        enabled, scope (anchor, tool_dir, tool_siblings, tool_file), recursive, extensions, exclude_dirs
 //	child_constraints  id → min_version, max_version (both allowed themselves), range (package semver)
+//	answer             the name of a function of the tool's own file (package exec says what becomes of it)
 //	env_config         interpreter (type, var, fallback and what its type needs), env: {NAME: text}
 //	inputs, outputs    of a tool names; of a directive objects with name, type, required, default, description
 //	examples           at most 256 objects: name, params, files (path → text), result, error (a code), exit, expect_files (path →

@@ -55,6 +55,17 @@ func (d *reader) verifyDeps() *value.Value {
 	return v
 }
 
+// answer reads which function of the tool's own file makes its result.
+func (d *reader) answer() string {
+	v := d.Fields.Get("answer")
+	name := d.Text("answer")
+	if name != "" && (!isName(name) || strings.ContainsAny(name, ".-")) {
+		d.Bad(v, "answer", "Field 'answer' must be the name of a function, got %s", fields.Show(v))
+		return ""
+	}
+	return name
+}
+
 // envConfig checks the environment that a tool makes. How an interpreter is found is for the runtime's room to say.
 func (d *reader) envConfig(v *value.Value) {
 	if v == nil {

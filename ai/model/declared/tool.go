@@ -25,6 +25,9 @@ type Tool struct {
 	// Objects, nil where nothing is said.
 	Config, ConfigSchema, EnvConfig, Anchor, VerifyDeps, ChildConstraints, Input, Output, Error *value.Value
 
+	// Answer is the function of its own file that makes the result of what its primitive gives; "" if that is the result.
+	Answer string
+
 	Examples    []Example
 	Constraints []Constraint // what ChildConstraints says
 	Inputs      []string     // what a link needs of the one below it, by name
@@ -130,9 +133,9 @@ func ReadTool(r *fields.Reader) *Tool {
 		Config: d.Object("config"), ConfigSchema: d.schema("config_schema"), EnvConfig: d.Object("env_config"),
 		Anchor: d.anchor(), VerifyDeps: d.verifyDeps(), ChildConstraints: d.Object("child_constraints"),
 		Input: d.schema("input_schema"), Output: d.schema("output_schema"), Error: d.schema("error_schema"),
-		Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
+		Answer: d.answer(), Examples: d.examples(), Inputs: d.List("inputs", d.Fields.Get("inputs")), Outputs: d.List("outputs", d.Fields.Get("outputs")),
 		Permissions: d.permissions(), Limits: d.limits(toolLimits), Network: d.network(), Files: d.files(), Packages: d.packages(),
-		Pure: d.Bool("pure", d.Fields.Get("pure")),
+		Pure:    d.Bool("pure", d.Fields.Get("pure")),
 		Secrets: d.secrets(), Tags: d.Words("tags"),
 	}
 	d.executor(t)

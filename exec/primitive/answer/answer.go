@@ -8,6 +8,8 @@
 //	anything else, or none  {"return_code": 1, "stderr": "…", "stdout": "…"}, each text with at most MaxText bytes and
 //	                        what isn't UTF-8 as U+FFFD; "truncated": ["stdout"] names those that had more
 //
+// An answer that is Plain is always of the second form, whatever is written.
+//
 // JSON is read by package jcs: a text with two meanings, as with a member twice, is no JSON. A status other than 0 is
 // a failure, and its reason the end of standard error. Text is text: what a program says about permissions, or to a
 // terminal, means nothing here.
@@ -37,6 +39,9 @@ const (
 
 // An Answer listens to one program.
 type Answer struct {
+	// Plain has what is written be text, though it is JSON. It is set before anything is written.
+	Plain bool
+
 	*listener
 	out, errs *capture
 }
@@ -63,7 +68,7 @@ func (a *Answer) Result(ended *sandbox.Outcome) *primitive.Result {
 		Level: ended.Level, Enforced: ended.Enforced, Usage: maps.Clone(ended.Usage),
 	}
 	r.Failed = r.Ended != "" || r.Exit != 0 || r.Signal != ""
-	read(r, a.out, a.errs)
+	read(r, a.Plain, a.out, a.errs)
 	if a.err != nil {
 		// Also where the program was faster: not everything was passed on.
 		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"), "what it writes can't be passed on: "+a.err.Error()
@@ -72,8 +77,8 @@ func (a *Answer) Result(ended *sandbox.Outcome) *primitive.Result {
 }
 
 // read makes the value of what came out.
-func read(r *primitive.Result, out, errs *capture) {
-	if v, ok := parse(out); ok {
+func read(r *primitive.Result, plain bool, out, errs *capture) {
+	if v, ok := parse(out); ok && !plain {
 		r.Value = v
 	} else {
 		value := map[string]any{"stdout": out.text(), "stderr": errs.text(), "return_code": int64(r.Exit)}

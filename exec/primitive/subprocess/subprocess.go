@@ -3,9 +3,11 @@
 //	command     the program, by path or by a name
 //	args        its arguments, each as it is
 //	cwd         the directory it starts in
+//	within      a directory that cwd, which is relative to it, has to lead into, links followed
 //	input_data  what it reads from standard input, which is empty without
 //	env         variables beside those that the chain has
 //	timeout     seconds, after which it is stopped with everything that it has started
+//	output      json: standard output that is one JSON value is the value; text: it is text whatever it says
 //
 // # What comes out of it
 //
@@ -13,9 +15,12 @@
 package subprocess
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,6 +55,7 @@ func (s *Subprocess) Run(ctx context.Context, a *primitive.Action, to primitive.
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	said := answer.New(to, stop)
+	said.Plain = a.Config["output"] == "text"
 	c.Stdout, c.Stderr = said.Stdout(), said.Stderr()
 	ended, err := s.Machine.Run(inner, spec, *c)
 	if err != nil {
@@ -70,8 +76,8 @@ func command(a *primitive.Action) (*proc.Command, error) {
 	if c.Args, err = a.Args(); err != nil {
 		return nil, err
 	}
-	if dir, ok := a.Config["cwd"].(string); ok && dir != "" {
-		c.Dir = dir
+	if c.Dir, err = directory(a); err != nil {
+		return nil, err
 	}
 	if text, ok := a.Config["input_data"].(string); ok {
 		c.Stdin = strings.NewReader(text)
@@ -96,4 +102,50 @@ func command(a *primitive.Action) (*proc.Command, error) {
 		slices.Sort(c.Env)
 	}
 	return c, nil
+}
+
+// A DirectoryError says that a program can't start in a directory that was chosen for it.
+type DirectoryError struct {
+	Dir     string // as it was chosen
+	Outside string // the directory that it isn't in; "" where it is none
+}
+
+func (e *DirectoryError) Error() string {
+	if e.Outside == "" {
+		return fmt.Sprintf("the directory %q isn't there", e.Dir)
+	}
+	return fmt.Sprintf("the directory %q isn't in %q", e.Dir, e.Outside)
+}
+
+// directory is where the program starts.
+func directory(a *primitive.Action) (string, error) {
+	dir, _ := a.Config["cwd"].(string)
+	within, _ := a.Config["within"].(string)
+	if within == "" {
+		return cmp.Or(dir, a.Dir), nil
+	}
+	at := dir
+	if !filepath.IsAbs(dir) {
+		at = filepath.Join(within, dir)
+	}
+	top, err := filepath.EvalSymlinks(within)
+	if err != nil {
+		return "", err
+	}
+	// The sandbox holds whatever becomes of a link after this: where a program starts gives it nothing.
+	real, err := filepath.EvalSymlinks(at)
+	info, missing := os.Stat(at)
+	switch {
+	case err != nil || missing != nil || !info.IsDir():
+		return "", &DirectoryError{Dir: dir}
+	case !inside(real, top):
+		return "", &DirectoryError{Dir: dir, Outside: within}
+	}
+	return real, nil
+}
+
+// inside reports whether a path is a directory, or in it.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }

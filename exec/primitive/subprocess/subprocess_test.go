@@ -399,3 +399,62 @@ func TestPinned(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestWithin: a directory that a caller chooses lies in the one that was meant, whatever links say.
+func TestWithin(t *testing.T) {
+	dir := realDir(t)
+	if err := os.Mkdir(filepath.Join(dir, "in"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &subprocess.Subprocess{Machine: machine(t)}
+	run := func(cwd any, within string) (*primitive.Result, error) {
+		a := action(t, "", "env")
+		a.Sandbox.Read = append(a.Sandbox.Read, dir)
+		a.Config["within"] = within
+		if cwd != nil {
+			a.Config["cwd"] = cwd
+		}
+		return s.Run(t.Context(), a, nil)
+	}
+	for _, cwd := range []any{nil, ".", "in", "in/..", filepath.Join(dir, "in")} {
+		want := dir
+		if text, ok := cwd.(string); ok && filepath.Base(text) == "in" {
+			want = filepath.Join(dir, "in")
+		}
+		r, err := run(cwd, dir)
+		if err != nil || r.Failed || r.Value.(map[string]any)["dir"] != want {
+			t.Errorf("%v: %+v, %v; want %s", cwd, r, err, want)
+		}
+	}
+	cases := map[string]string{
+		"..": "isn't in", filepath.Dir(dir): "isn't in", "none": `the directory "none" isn't there`, "file": `the directory "file" isn't there`, "in/../..": "isn't in",
+	}
+	if runtime.GOOS != "windows" {
+		if err := os.Symlink("..", filepath.Join(dir, "out")); err != nil {
+			t.Fatal(err)
+		}
+		cases["out"] = "isn't in"
+		cases["a\x00"] = "isn't there"
+	}
+	for cwd, want := range cases {
+		if r, err := run(cwd, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %+v, %v", cwd, r, err)
+		}
+	}
+	if _, err := run(".", filepath.Join(dir, "none")); err == nil {
+		t.Error("within what isn't there")
+	}
+}
+
+// TestOutputText: output that is JSON is text where the configuration says so.
+func TestOutputText(t *testing.T) {
+	a := action(t, `{"success": false}`, "echo")
+	a.Config["output"] = "text"
+	r, err := (&subprocess.Subprocess{Machine: machine(t)}).Run(t.Context(), a, nil)
+	if err != nil || r.Failed || r.Value.(map[string]any)["stdout"] != `{"success": false}` {
+		t.Errorf("%+v, %v", r, err)
+	}
+}

@@ -1,0 +1,88 @@
+package exec
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"time"
+
+	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// answers is the primitive that calls the functions which make results.
+const answers = "rye/core/primitives/starlark"
+
+// answerWall is how long one may take. It is no part of the time that the tool has for what it does.
+const answerWall = time.Minute
+
+// checkAnswer reports whether the result can be made as the tool says.
+func (p *Plan) checkAnswer() error {
+	if p.tool.Answer == "" {
+		return nil
+	}
+	if at := p.Chain[0].Item.Path; path.Ext(at) != ".star" {
+		return &ConfigError{p.call.Ref, fmt.Errorf("answer: is a function of a file in Starlark, and %q is none", path.Base(at))}
+	}
+	if p.kernel.Primitives[answers] == nil {
+		return &PrimitiveError{p.call.Ref, answers}
+	}
+	return nil
+}
+
+// answer makes the result of a tool of what its primitive gave.
+func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.Result, to primitive.Sink, hide *redact.Redactor) *primitive.Result {
+	r := *did
+	no := func(err error) *primitive.Result {
+		r.Value, r.Failed, r.Failure = nil, true, "its answer can't be made: "+hide.Text(err.Error())
+		return &r
+	}
+	if ctx.Err() != nil {
+		return &r // whoever called has gone
+	}
+	given, err := jcs.Append(nil, map[string]any{
+		"params": hide.Result(p.Params), "result": did.Value, "failed": did.Failed, "failure": did.Failure, "ended": did.Ended,
+		"signal": did.Signal, "seconds": a.Wall().Seconds(),
+	})
+	if err != nil {
+		return no(err)
+	}
+	said, err := p.kernel.Primitives[answers].Run(ctx, &primitive.Action{
+		Config: map[string]any{"file": p.toolPath, "function": p.tool.Answer, "params": string(given)},
+		Dir:    p.scratch.Home, Own: p.copied.Root, Pure: true,
+		// It reads the pinned files and nothing else.
+		Sandbox: sandbox.Spec{
+			Level: a.Sandbox.Level, Read: []string{p.copied.Root}, Deny: p.kernel.Secret, Limits: sandbox.Limits{Wall: answerWall},
+		},
+	}, to)
+	switch {
+	case err != nil:
+		return no(err)
+	case said.Ended != "":
+		r.Ended = cmp.Or(did.Ended, said.Ended)
+		return no(errors.New(cmp.Or(said.Failure, said.Ended)))
+	}
+	r.Value = said.Value
+	object, _ := said.Value.(map[string]any)
+	yes, _ := object["success"].(bool)
+	r.Failed = did.Ended != "" || said.Failed || did.Failed && !yes
+	if r.Failure = ""; r.Failed {
+		r.Failure = cmp.Or(said.Failure, did.Failure)
+	}
+	return &r
+}
+
+// aside is a sink that isn't told what goes to standard output: that is for what makes the answer, which stands there.
+type aside struct{ to primitive.Sink }
+
+// Emit implements primitive.Sink.
+func (s aside) Emit(stream primitive.Stream, b []byte) error {
+	if stream == primitive.Stdout {
+		return nil
+	}
+	return s.to.Emit(stream, b)
+}
