@@ -50,7 +50,7 @@ func small(t testing.TB) *ai.Space {
 func (w *world) full() (*file.Lock, []byte) {
 	l, _ := w.made()
 	l.Toolchain = []file.Program{{Name: "python", Platform: "linux/amd64", Version: "3.13.1", Digest: cas.Sum([]byte("a"))}, {Name: "python", Platform: "linux/arm64", Version: "3.13.1", Digest: cas.Sum([]byte("b"))}}
-	l.Artifacts = []file.Artifact{{Name: "pypi:requests", Version: "2.32.3", Digest: cas.Sum([]byte("c")), Source: "sha256:" + strings.Repeat("07", 32)}}
+	l.Artifacts = []file.Artifact{{Name: "pypi:requests", Version: "2.32.3", Digest: w.put(cas.Blob, []byte("c")), Source: "sha256:" + strings.Repeat("07", 32), Size: 1}}
 	l.Definitions = append(l.Definitions, file.Definition{Name: "mcp:files/read", Digest: cas.Sum([]byte("d"))})
 	return w.written(l)
 }

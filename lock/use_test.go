@@ -280,6 +280,9 @@ func TestObjects(t *testing.T) {
 
 	// Each object is needed: without it either there is no set, or something says what is missing and who needs it.
 	for _, o := range list {
+		if strings.HasPrefix(o.NeededBy, "pypi:") {
+			continue // a set doesn't read what tools are run with
+		}
 		without := lock.SetOptions{Objects: gone{few, o.Digest}, Std: w.std}
 		want := fmt.Sprintf("%s is missing, which %q needs", o.ID, o.NeededBy)
 		s, err := lock.NewSet(t.Context(), l, s.ID(), without)

@@ -16,6 +16,7 @@ import (
 	fileshape "github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/manifest/exam"
 )
 
@@ -260,6 +261,9 @@ func (ck *itemChecker) check(ctx context.Context, it *ai.Item) (*checkedItem, er
 		}
 		c.bad = true
 	}
+	if err == nil {
+		lines = append(lines, ck.ofPackages(ctx, c)...)
+	}
 	c.bad = c.bad || slices.ContainsFunc(lines, func(l checkProblem) bool { return l.Severity == severityError })
 	ck.add(lines...)
 	return c, ctx.Err()
@@ -331,6 +335,25 @@ func (ck *itemChecker) ofTree(it *ai.Item, err error) (lines []checkProblem) {
 		lines = append(lines, l)
 	}
 	return lines
+}
+
+// ofPackages tells what is wrong with the list of packages that a tool names.
+func (ck *itemChecker) ofPackages(ctx context.Context, it *checkedItem) []checkProblem {
+	_, err := closure.ListOf(ctx, ck.v.admit, it.Item, it.tree)
+	if err == nil {
+		return nil
+	}
+	at := value.Pos{}
+	if v := it.Model.Fields.Get("packages"); v != nil {
+		at = v.At
+	}
+	l := ck.line(it.File, at, err)
+	l.Field = "packages"
+	if in, ok := errors.AsType[*closure.InListError](err); ok {
+		l = ck.line(it.File, value.Pos{Line: in.Line}, in.Err)
+		l.File = ck.v.place(it.Space, in.Path)
+	}
+	return []checkProblem{l}
 }
 
 // line makes a problem of an error about a file.

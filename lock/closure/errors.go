@@ -46,16 +46,6 @@ func place(s *ai.Space, name string) string {
 // Unwrap returns what is wrong.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// A ListError says why a tool can't have the list of packages that it names.
-type ListError struct {
-	Path   string // of the list, as the tool names it
-	Reason string
-}
-
-func (e *ListError) Error() string {
-	return fmt.Sprintf("the list of packages %q %s", e.Path, e.Reason)
-}
-
 // An Error is everything for which a project can't be locked, sorted by place.
 type Error struct{ Problems []*Problem }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"path"
 
@@ -14,53 +15,89 @@ import (
 	"github.com/rye-build/rye/lock/packages"
 )
 
-// packages reads the list of packages that a tool names, and reports whether nothing is wrong with it.
-func (c *closer) packages(ctx context.Context, n *node, it *ai.Item, a *ai.Admission) bool {
+// A ListError says why a tool can't have the list of packages that it names.
+type ListError struct {
+	Path   string // of the list, as the tool names it
+	Reason string
+}
+
+func (e *ListError) Error() string {
+	return fmt.Sprintf("the list of packages %q %s", e.Path, e.Reason)
+}
+
+// An InListError says what is wrong in a list of packages.
+type InListError struct {
+	Path string // of the list, in the tool's space
+	Line int    // 0 if it is about no line
+	Err  error
+}
+
+func (e *InListError) Error() string {
+	if e.Line == 0 {
+		return fmt.Sprintf("%q: %v", e.Path, e.Err)
+	}
+	return fmt.Sprintf("%q: line %d: %v", e.Path, e.Line, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *InListError) Unwrap() error { return e.Err }
+
+// ListOf reads the list of packages that a tool names, which is one of its files; nil if it names none. What is wrong is a
+// *ListError or an *InListError.
+func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) (*List, error) {
 	if it.Model.Tool == nil || it.Model.Tool.Packages == "" {
-		return true
+		return nil, nil
 	}
 	name := it.Model.Tool.Packages
-	at := it.Model.Fields.Get("packages").At
-	fail := func(err error) bool {
-		n.problem(at, "packages", err)
-		return false
-	}
 	_, read := packages.For(name)
 	if read == nil {
-		return fail(&ListError{name, "is called like none: expected …requirements.txt or package-lock.json"})
+		return nil, &ListError{name, "is called like none: expected …requirements.txt or package-lock.json"}
 	}
-	f, err := c.inTree(ctx, it, a.Tree, path.Join(path.Dir(it.Path), name))
+	f, err := inTree(ctx, admit, it, t, path.Join(path.Dir(it.Path), name))
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if f == nil {
-		return fail(&ListError{name, "isn't among the files that come with the tool"})
+		return nil, &ListError{name, "isn't among the files that come with the tool"}
 	}
 	b, err := f.read(it.Space)
-	var list []packages.Package
-	if err == nil {
-		list, err = read(bytes.NewReader(b))
-	}
 	if err != nil {
-		p := &Problem{Ref: it.Ref, Space: it.Space, Path: f.path, Err: err}
-		if own, ok := errors.AsType[*packages.Error](err); ok && own.Line > 0 {
-			told := *own
-			told.Line = 0
-			p.At, p.Err = value.Pos{Line: own.Line, Column: 1}, &told
+		return nil, &InListError{f.path, 0, err}
+	}
+	list, err := read(bytes.NewReader(b))
+	if own, ok := errors.AsType[*packages.Error](err); ok {
+		told := *own
+		told.Line = 0 // which is told beside it
+		return nil, &InListError{f.path, own.Line, &told}
+	}
+	return &List{Tool: it.Ref, Path: f.path, Packages: list}, err
+}
+
+// packages reads the list of packages that a tool names, and reports whether nothing is wrong with it.
+func (c *closer) packages(ctx context.Context, n *node, it *ai.Item, a *ai.Admission) bool {
+	list, err := ListOf(ctx, c.Admit, it, a.Tree)
+	n.list = list
+	if err == nil {
+		return true
+	}
+	if in, ok := errors.AsType[*InListError](err); ok {
+		p := &Problem{Ref: it.Ref, Space: it.Space, Path: in.Path, Err: in.Err}
+		if in.Line > 0 {
+			p.At = value.Pos{Line: in.Line, Column: 1}
 		}
 		n.problems = append(n.problems, p)
 		return false
 	}
-	n.list = &List{Tool: it.Ref, Path: f.path, Packages: list}
-	return true
+	n.problem(it.Model.Fields.Get("packages").At, "packages", err)
+	return false
 }
 
 // inTree returns a file that comes with a tool, by its path in the space; nil if there is none.
-func (c *closer) inTree(ctx context.Context, it *ai.Item, t *tree.Tree, name string) (*treeFile, error) {
+func inTree(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree, name string) (*treeFile, error) {
 	if t == nil {
 		return nil, nil
 	}
-	anchor, err := c.Admit.Anchor(ctx, it)
+	anchor, err := admit.Anchor(ctx, it)
 	if err != nil || anchor == nil {
 		return nil, err
 	}

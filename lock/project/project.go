@@ -220,7 +220,7 @@ func (p *Project) readRegistries(section *yamltree.Node) error {
 			err = &SourceError{text, "the address of a registry has no query"}
 		}
 		if err != nil {
-			return section.Get(field).Errorf("%s", err)
+			return section.Get(field).Errorf("%s", strings.Replace(err.Error(), "for a bundle", "for packages", 1))
 		}
 	}
 	return nil

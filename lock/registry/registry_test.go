@@ -75,7 +75,7 @@ func (w *world) registry(npm, pypi string, offline bool) *registry.Registry {
 	o := registry.Options{Dir: w.dir, Store: w.store}
 	for where, to := range map[*string]*project.Source{&npm: &o.From.NPM, &pypi: &o.From.PyPI} {
 		if *where == "" {
-			*where = w.server.URL + "/root/"
+			*where = w.server.URL + "/reg/"
 		}
 		*to = project.Source{Index: true, Where: *where}
 	}
@@ -122,7 +122,7 @@ func names(all []file.Artifact) (out []string) {
 	return out
 }
 
-const bare = "/root/a-b/"
+const bare = "/reg/a-b/"
 
 func page(files ...string) string {
 	text := "<!DOCTYPE html><html><head><title>Links</title></head><body>\n<!-- <a href=\"x.whl#sha256=0\">no</a> -->\n"
@@ -135,11 +135,11 @@ func page(files ...string) string {
 func TestIndex(t *testing.T) {
 	w := newWorld(t, map[string]string{
 		bare:                              page("../../files/A_b-1.0-py3-none-any.whl", "pure", "/files/a.b-1.0-2-cp312-abi3-linux_x86_64.whl", "linux", "/files/a-b-1.0.tar.gz", "source"),
-		"/root/only-source/":              page("/files/only_source-1.0.tar.gz", "source"),
+		"/reg/only-source/":               page("/files/only_source-1.0.tar.gz", "source"),
 		"/files/A_b-1.0-py3-none-any.whl": "pure",
 		"/files/a.b-1.0-2-cp312-abi3-linux_x86_64.whl": "linux",
-		"/root/@acme/x/-/x-1.2.3.tgz":                  "tarball",
-		"/root/twice/":                                 page("/f/twice-1-py3-none-any.whl", "one", "/g/Twice-1-py3-none-any.whl", "two"),
+		"/reg/@acme/x/-/x-1.2.3.tgz":                   "tarball",
+		"/reg/twice/":                                  page("/f/twice-1-py3-none-any.whl", "one", "/g/Twice-1-py3-none-any.whl", "two"),
 	})
 	r := w.registry("", "", false)
 	found, err := r.Find(t.Context(), py("a-b", "1.0", "pure", "linux", "source", "gone"))
@@ -177,9 +177,9 @@ func TestIndex(t *testing.T) {
 		want string
 	}{
 		{py("only-source", "1.0", "source"), "pypi:only-source@1.0 has no wheel among the files that its list allows, and source builds never run"},
-		{py("a-b", "1.0", "gone"), `root/a-b/" has no file of pypi:a-b@1.0 with a digest that its list allows`},
+		{py("a-b", "1.0", "gone"), `reg/a-b/" has no file of pypi:a-b@1.0 with a digest that its list allows`},
 		{py("twice", "1", "one", "two"), "are wheels for the same"},
-		{py("nowhere", "1", "one"), `root/nowhere/": the server answers 404`},
+		{py("nowhere", "1", "one"), `reg/nowhere/": the server answers 404`},
 	} {
 		if _, err := r.Find(t.Context(), c.p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", c.p, err)
@@ -231,19 +231,19 @@ func TestDirectory(t *testing.T) {
 func TestHostile(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	w := newWorld(t, map[string]string{
-		"/root/good/-/good-1.0.0.tgz": large, "/root/forged/-/forged-1.0.0.tgz": "forged",
+		"/reg/good/-/good-1.0.0.tgz": large, "/reg/forged/-/forged-1.0.0.tgz": "forged",
 	})
 	w.hook = func(rw http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
-		case "/root/short/-/short-1.0.0.tgz":
+		case "/reg/short/-/short-1.0.0.tgz":
 			rw.Header().Set("Content-Length", "1000")
 			io.WriteString(rw, "short")
-		case "/root/huge/-/huge-1.0.0.tgz":
+		case "/reg/huge/-/huge-1.0.0.tgz":
 			rw.Header().Set("Content-Length", "3000000000")
-		case "/root/packed/-/packed-1.0.0.tgz":
+		case "/reg/packed/-/packed-1.0.0.tgz":
 			rw.Header().Set("Content-Encoding", "gzip")
 			io.WriteString(rw, "packed")
-		case "/root/down/-/down-1.0.0.tgz":
+		case "/reg/down/-/down-1.0.0.tgz":
 			rw.WriteHeader(http.StatusServiceUnavailable)
 		default:
 			return false
@@ -266,7 +266,7 @@ func TestHostile(t *testing.T) {
 	err := bring(npm("good", "1.0.0", large), npm("forged", "1.0.0", "true"))
 	digest, ok := errors.AsType[*registry.DigestError](err)
 	if !ok || digest.Package != "npm:forged@1.0.0" || digest.Expected != sha5("true") || digest.Found != sha5("forged") ||
-		digest.Where != w.server.URL+"/root/forged/-/forged-1.0.0.tgz" {
+		digest.Where != w.server.URL+"/reg/forged/-/forged-1.0.0.tgz" {
 		t.Errorf("got %v", err)
 	}
 	if w.has("forged") {
@@ -300,14 +300,14 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Bring(t.Context(), found)
-	if off, ok := errors.AsType[*registry.OfflineError](err); !ok || off.Where != w.server.URL+"/root/x/-/x-1.0.0.tgz" || w.asked.Load() != 0 {
+	if off, ok := errors.AsType[*registry.OfflineError](err); !ok || off.Where != w.server.URL+"/reg/x/-/x-1.0.0.tgz" || w.asked.Load() != 0 {
 		t.Errorf("got %v", err)
 	}
 }
 
 // What is vendored isn't fetched, unless it is damaged.
 func TestVendored(t *testing.T) {
-	w := newWorld(t, map[string]string{"/root/x/-/x-1.0.0.tgz": "tarball"})
+	w := newWorld(t, map[string]string{"/reg/x/-/x-1.0.0.tgz": "tarball"})
 	vendored := new(cas.Memory)
 	put, err := vendored.Put(t.Context(), cas.Blob, strings.NewReader("tarball"))
 	if err != nil {
@@ -321,7 +321,7 @@ func TestVendored(t *testing.T) {
 		w.store = new(cas.Memory)
 		w.asked.Store(0)
 		var read int64
-		r := registry.New(registry.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/root"}}, Fetch: w.client,
+		r := registry.New(registry.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
 			Store: w.store, Vendored: c.from, Progress: func(n int64) { read += n }})
 		got, err := r.Bring(t.Context(), want)
 		if err != nil || !slices.Equal(got, want) || !w.has("tarball") || w.asked.Load() != c.asked || read != 7*c.asked {
