@@ -38,7 +38,7 @@
 //	the key              where it lies: "node_modules/a/node_modules/@b/c", at most 32 packages deep
 //	version              semver
 //	name                 what it is called in the registry, where that isn't the end of the key
-//	resolved             the https address of its tarball, no query
+//	resolved             the https address of its tarball, no query; may be missing, as where npm is told to leave it out
 //	integrity            one sha512 among its digests
 //	optional, os, cpu, libc   where it is wanted: those of others than Linux, macOS and Windows are left out if they are
 //	                     optional
@@ -47,7 +47,7 @@
 //	                     is optional is left out, as npm leaves one out whose program fails
 //	link                 refused, like every other entry that isn't below node_modules: it is no package of a registry
 //
-// An entry without resolved or integrity, with a sha1 alone, or from git or a file is refused.
+// An entry without integrity, with a sha1 alone, or from git or a file is refused.
 //
 // # Limits
 //

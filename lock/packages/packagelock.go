@@ -105,10 +105,12 @@ func lockEntry(key string, value any) (p Package, wanted bool, err error) {
 		}
 		return fail("use a version or another package that needs none", "runs a program when it is installed, and no such program ever runs")
 	}
-	f := File{}
-	f.URL, _ = e["resolved"].(string)
-	if f.Name, err = tarballName(f.URL); err != nil {
-		return fail("", "doesn't come from a registry: %v", err)
+	f := File{Name: path.Base(p.Name) + "-" + p.Version + ".tgz"}
+	if resolved, ok := e["resolved"]; ok {
+		f.URL, _ = resolved.(string)
+		if f.Name, err = tarballName(f.URL); err != nil {
+			return fail("", "doesn't come from a registry: %v", err)
+		}
 	}
 	integrity, _ := e["integrity"].(string)
 	if f.Source, err = sha512Of(integrity); err != nil {

@@ -41,8 +41,8 @@ type Package struct {
 
 // A File is one file of a package that the list allows.
 type File struct {
-	Name   string // of a tarball, as its address has it; requirements don't say any
-	URL    string // of a tarball
+	Name   string // of a tarball, as its address has it, or as registries call it; requirements don't say any
+	URL    string // of a tarball, where the list has it
 	Source string // the registry's digest, "sha256:" or "sha512:" and lower-case hex digits
 }
 

@@ -300,6 +300,18 @@ func TestPackageLock(t *testing.T) {
 	}
 }
 
+// TestPackageLockNoAddress: npm leaves addresses out where it is told to.
+func TestPackageLockNoAddress(t *testing.T) {
+	text := strings.Replace(lockOf("node_modules/@a/b", entry("")), `"resolved": "https://registry.acme.example/a/-/a-1.2.3.tgz", `, "", 1)
+	list, err := packages.PackageLock(strings.NewReader(text))
+	if err != nil || strings.Contains(text, "resolved") {
+		t.Fatal(text, err)
+	}
+	if f := list[0].Files[0]; f.Name != "b-1.2.3.tgz" || f.URL != "" {
+		t.Errorf("got %+v", f)
+	}
+}
+
 func TestPackageLockElsewhere(t *testing.T) {
 	list, err := packages.PackageLock(strings.NewReader(lockOf("node_modules/a", entry(`"os": ["darwin"]`))))
 	if err != nil || len(list) != 1 {
