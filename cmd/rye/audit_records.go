@@ -39,6 +39,7 @@ type auditCall struct {
 	Grants    string           `json:"grants,omitempty"`
 	Limits    map[string]int64 `json:"limits,omitempty"`
 	Lock      string           `json:"lock,omitempty"`
+	Packages  string           `json:"packages,omitempty"`
 	Params    string           `json:"params,omitempty"`
 	Parent    string           `json:"parent,omitempty"`
 	Policy    []string         `json:"policy,omitempty"`

@@ -188,6 +188,7 @@ func (s auditShowAnswer) text(t *terminal) {
 	add("grants", c.Grants)
 	add("lock", c.Lock)
 	add("set", c.Set)
+	add("packages", c.Packages)
 	add("params", c.Params)
 	if o := r.Outcome; o != nil {
 		add("result", o.Result)

@@ -72,6 +72,7 @@ type execAnswer struct {
 	Sandbox    execSandbox      `json:"sandbox"`
 	Unpinned   []execProgram    `json:"unpinned"`
 	Pinned     []execProgram    `json:"pinned"`
+	Packages   []execPackage    `json:"packages,omitempty"` // of the tool, as the lock calls them
 	DurationMS int64            `json:"duration_ms"`
 	Usage      map[string]int64 `json:"usage,omitempty"`
 	Receipt    string           `json:"receipt,omitempty"` // its digest
@@ -108,6 +109,11 @@ type execProgram struct {
 	Path    string `json:"path"`
 	Version string `json:"version,omitempty"`
 	Digest  string `json:"digest"`
+}
+
+type execPackage struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
 }
 
 // execPlan is what --dry-run shows besides.
@@ -325,6 +331,9 @@ func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
 			ans.Unpinned = append(ans.Unpinned, line)
 		}
 	}
+	for _, q := range p.Artifacts {
+		ans.Packages = append(ans.Packages, execPackage{q.Name, q.Digest.String()})
+	}
 	return ans
 }
 
@@ -511,6 +520,9 @@ func (x execAnswer) text(t *terminal) {
 	}
 	for _, q := range x.Unpinned {
 		t.printf("%-12s %s  %s\n", "unpinned", q.Path, shortDigest(q.Digest))
+	}
+	for _, q := range x.Packages {
+		t.printf("%-12s %s  %s\n", "package", q.Name, shortDigest(q.Digest))
 	}
 	for _, q := range x.Pinned {
 		t.printf("%-12s %s  %s\n", "pinned", q.Path, shortDigest(q.Digest))
