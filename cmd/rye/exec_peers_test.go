@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -35,10 +36,21 @@ func TestExecPeers(t *testing.T) {
 			return err
 		}
 		env.Setenv("RYEBIN", filepath.Dir(rye))
+		env.Setenv("NPM_CONFIG_REGISTRY", npmRegistry())
+		env.Setenv("NODE_EXTRA_CA_CERTS", os.Getenv("NODE_EXTRA_CA_CERTS"))
 		return setup(env)
 	}
 	testscript.Run(t, p)
 }
+
+// npmRegistry is where npm has its packages from on this machine, as it says itself.
+var npmRegistry = sync.OnceValue(func() string {
+	out, err := exec.Command("npm", "config", "get", "registry").Output()
+	if err != nil {
+		return "npm doesn't say"
+	}
+	return strings.TrimSpace(string(out))
+})
 
 // TestExecPeersAsUser runs those of exec as somebody who isn't root, and whom the machine has no entry for: without one there
 // is no keyring. Those that need nothing run with all the rest, see .ci/run.
