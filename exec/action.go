@@ -24,29 +24,38 @@ import (
 func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	all := slices.Clone(made.Programs)
 	p.Action.Programs = map[string]primitive.Program{}
+	var names []string
 	if s, ok := p.primitive.(primitive.Starter); ok {
-		for _, name := range s.Starts(p.Config) {
-			if p.fromChain(name) {
-				// It is pinned; what a script of the chain is run by isn't.
-				found, err := env.Find(request, made, name)
-				if err != nil {
-					return &ConfigError{p.call.Ref, err}
-				}
-				p.Action.Programs[name] = primitive.Program{Path: name}
-				all = append(all, found[1:]...)
-				continue
-			}
-			if i := slices.IndexFunc(made.Programs, func(q env.Program) bool { return q.Path == name }); i >= 0 {
-				p.Action.Programs[name] = primitive.Program{Path: name} // looked at already, with what it needs
-				continue
-			}
+		names = s.Starts(p.Config)
+	}
+	needed := len(names)
+	if s, ok := p.primitive.(primitive.Seeker); ok {
+		names = append(names, s.Seeks(p.Config)...)
+	}
+	for i, name := range names {
+		if p.fromChain(name) {
+			// It is pinned; what a script of the chain is run by isn't.
 			found, err := env.Find(request, made, name)
 			if err != nil {
 				return &ConfigError{p.call.Ref, err}
 			}
-			p.Action.Programs[name] = primitive.Program{Path: found[0].Path}
-			all = append(all, found...)
+			p.Action.Programs[name] = primitive.Program{Path: name}
+			all = append(all, found[1:]...)
+			continue
 		}
+		if i := slices.IndexFunc(made.Programs, func(q env.Program) bool { return q.Path == name }); i >= 0 {
+			p.Action.Programs[name] = primitive.Program{Path: name} // looked at already, with what it needs
+			continue
+		}
+		found, err := env.Find(request, made, name)
+		if none, ok := errors.AsType[*env.NotFoundError](err); ok && i >= needed && none.Err == nil {
+			continue
+		}
+		if err != nil {
+			return &ConfigError{p.call.Ref, err}
+		}
+		p.Action.Programs[name] = primitive.Program{Path: found[0].Path}
+		all = append(all, found...)
 	}
 	p.found = all
 	seen := map[string]bool{}

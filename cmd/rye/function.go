@@ -13,6 +13,7 @@ import (
 func (a *app) functions() function.Functions {
 	return function.Functions{
 		"bundler":   function.Of(bundlerNeeds, a.bundlerFunction),
+		"lint":      function.Seeking(function.Of(nil, a.lintFunction), lintSeeks),
 		"system":    function.Of(systemNeeds, a.systemFunction),
 		"telemetry": function.Of(telemetryNeeds, a.telemetryFunction),
 	}

@@ -43,7 +43,9 @@ func (a *app) bundlerFunction(ctx context.Context, c *function.Call, p bundlerPa
 	}
 	do := actions[p.Action]
 	if do == nil {
-		return map[string]any{"success": false, "error": "Unknown action: " + p.Action, "valid_actions": slices.Sorted(maps.Keys(actions))}, nil
+		return map[string]any{
+			"success": false, "error": "Unknown action: " + p.Action, "valid_actions": slices.Sorted(maps.Keys(actions)),
+		}, nil
 	}
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
 	if p.ID != "" && !validBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
@@ -87,7 +89,8 @@ func (p *bundlerParams) createPackage(ctx context.Context, a *app) (map[string]a
 	}
 	rel, err := filepath.Rel(unlinked(project.root), unlinked(dir))
 	wrong := func(what string) error {
-		return &fault{code: codeValidation, message: fmt.Sprintf("package_path is %q, and %s", p.Package, what), details: map[string]any{"path": dir}}
+		return &fault{code: codeValidation, message: fmt.Sprintf("package_path is %q, and %s", p.Package, what),
+			details: map[string]any{"path": dir}}
 	}
 	if p.Package == "" || err != nil || !filepath.IsLocal(rel) {
 		return nil, wrong("names no directory of the project")
@@ -210,7 +213,8 @@ func (p *bundlerParams) list(ctx context.Context, a *app) (map[string]any, error
 	}
 	bundles := []map[string]any{}
 	for _, l := range ans.(bundleList).Bundles {
-		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description, "where": l.Where, "manifest_path": ""}
+		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
+			"where": l.Where, "manifest_path": ""}
 		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == inProject {
 			line["manifest_path"] = at
 		}

@@ -76,7 +76,8 @@ func (a *app) systemFunction(ctx context.Context, c *function.Call, p systemPara
 func (a *app) systemPaths() map[string]any {
 	paths := map[string]any{}
 	for name, s := range map[string]setting{
-		"project": a.projectSetting(), "user_space": userSpace(a.userBase()), "store": a.store(), "state": a.dir(statePlace), "cache": a.dir(cachePlace),
+		"project": a.projectSetting(), "user_space": userSpace(a.userBase()), "store": a.store(), "state": a.dir(statePlace),
+		"cache": a.dir(cachePlace),
 	} {
 		paths[name] = nil
 		if s.err == nil && s.value != "" {

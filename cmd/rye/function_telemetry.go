@@ -83,8 +83,8 @@ func (a *app) telemetryFunction(ctx context.Context, c *function.Call, p telemet
 	takes, level := levels[p.Level]
 	switch {
 	case p.LogDir != nil:
-		return no(ctx, &fault{code: codeValidation, message: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is",
-			hint: []string{"rye docs audit"}})
+		return no(ctx, &fault{code: codeValidation, hint: []string{"rye docs audit"},
+			message: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
 	case !level:
 		return no(ctx, unknownName("level", p.Level, slices.Sorted(maps.Keys(levels))))
 	case len(asked(p.Item, telemetryItems)) == 0:
@@ -148,8 +148,10 @@ func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*journal.
 // last lists the last calls that ended so.
 func (t *telemetry) last(name string, takes func(status string) bool) (any, error) {
 	calls := []loggedCall{}
-	problems, err := t.each(audit.Filter{Last: t.limit, Match: func(r *audit.Record) bool { return takes(statusOf(r)) }}, func(r *audit.Record) {
-		call := loggedCall{Call: r.Call.ID, Begin: r.Begin.UTC().Format(time.RFC3339), Ref: r.Call.Ref, Status: statusOf(r), Parent: r.Call.Parent}
+	f := audit.Filter{Last: t.limit, Match: func(r *audit.Record) bool { return takes(statusOf(r)) }}
+	problems, err := t.each(f, func(r *audit.Record) {
+		call := loggedCall{Call: r.Call.ID, Begin: r.Begin.UTC().Format(time.RFC3339), Ref: r.Call.Ref, Status: statusOf(r),
+			Parent: r.Call.Parent}
 		if r.Outcome != nil {
 			call.Code, call.Duration = r.Outcome.Code, r.Outcome.Duration.Milliseconds()
 		}

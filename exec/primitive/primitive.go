@@ -145,6 +145,12 @@ type Starter interface {
 	Starts(config map[string]any) []string
 }
 
+// A Seeker starts, of the programs that its configuration has, those that are there. The others are missing in
+// Action.Programs.
+type Seeker interface {
+	Seeks(config map[string]any) []string
+}
+
 // An Opener is opened before its first action.
 type Opener interface {
 	Open(ctx context.Context) error

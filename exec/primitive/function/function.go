@@ -3,6 +3,8 @@
 //
 //	function  its name
 //	params    what it is called with, as JSON
+//	options   an object that the function is told besides: what its tool has decided, and no caller
+//	more      another, laid over options at every depth: by a tool that another one is the executor of
 //	timeout   seconds, after which it is stopped
 //
 // There are those functions that whoever wires the primitive gives it, by name, and no others. Each declares by a type of Go
@@ -49,7 +51,8 @@ type Functions map[string]Function
 
 // A Function is made by Of.
 type Function struct {
-	read func(given map[string]any, text []byte) (Need, deed, error)
+	read  func(given map[string]any, text []byte) (Need, deed, error)
+	seeks func(text []byte, options map[string]any) []string
 }
 
 type deed func(context.Context, *Call) (any, error)
@@ -57,7 +60,18 @@ type deed func(context.Context, *Call) (any, error)
 // A Call is what a function does.
 type Call struct {
 	*primitive.Action
-	Errs io.Writer // where to say something meanwhile: standard error
+	Options map[string]any
+	Errs    io.Writer // where to say something meanwhile: standard error
+
+	level    floor.Level
+	enforced []string
+}
+
+// Confined says in what a program ran that the function has started: the least of them is what the result says.
+func (c *Call) Confined(level floor.Level, enforced []string) {
+	if c.enforced == nil || level < c.level {
+		c.level, c.enforced = level, append([]string{}, enforced...)
+	}
 }
 
 // A Need is what a call has to be for a function to do it.
@@ -89,6 +103,50 @@ func Of[P any](needs func(P) Need, do func(context.Context, *Call, P) (any, erro
 		}
 		return need, func(ctx context.Context, c *Call) (any, error) { return do(ctx, c, p) }, nil
 	}}
+}
+
+// Seeking is a function that starts programs: those of these that are there stand in the action.
+func Seeking[P any](f Function, seeks func(options map[string]any, p P) []string) Function {
+	f.seeks = func(text []byte, options map[string]any) []string {
+		var p P
+		if err := json.Unmarshal(text, &p); err != nil {
+			return nil // Run refuses it
+		}
+		return seeks(options, p)
+	}
+	return f
+}
+
+// Seeks implements primitive.Seeker.
+func (f Functions) Seeks(config map[string]any) []string {
+	name, _ := config["function"].(string)
+	text, _ := config["params"].(string)
+	if called := f[name]; called.seeks != nil {
+		return called.seeks([]byte(text), options(config))
+	}
+	return nil
+}
+
+// options are those of a configuration, with more of them laid over.
+func options(config map[string]any) map[string]any {
+	below, _ := config["options"].(map[string]any)
+	above, _ := config["more"].(map[string]any)
+	return over(below, above)
+}
+
+func over(below, above map[string]any) map[string]any {
+	both := maps.Clone(below)
+	if both == nil {
+		both = map[string]any{}
+	}
+	for name, v := range above {
+		object, is := v.(map[string]any)
+		if old, was := both[name].(map[string]any); is && was {
+			v = over(old, object)
+		}
+		both[name] = v
+	}
+	return both
 }
 
 // A CallError says that there is no such function, or that it can't be called so.
@@ -133,9 +191,16 @@ func (f Functions) Run(ctx context.Context, a *primitive.Action, to primitive.Si
 	if says.left <= 0 {
 		says.left = sandbox.DefaultLimits().Output
 	}
-	value, err := do(inner, &Call{a, errs{says}})
+	call := &Call{Action: a, Options: options(a.Config), Errs: errs{says}}
+	value, err := do(inner, call)
+	if unavailable, ok := errors.AsType[*sandbox.UnavailableError](err); ok && call.enforced == nil {
+		return nil, unavailable
+	}
 	r := &primitive.Result{
 		Level: floor.Namespace, Enforced: []string{"in-process"}, Usage: map[string]int64{"wall_ms": time.Since(began).Milliseconds()},
+	}
+	if call.enforced != nil {
+		r.Level, r.Enforced = call.level, append(r.Enforced, call.enforced...)
 	}
 	switch {
 	case says.ended != "":

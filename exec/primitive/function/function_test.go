@@ -188,6 +188,53 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// What a tool decides is laid under what a tool above it does, and says which programs there may be.
+func TestOptions(t *testing.T) {
+	var got map[string]any
+	f := function.Functions{"run": function.Seeking(function.Of(nil, func(_ context.Context, c *function.Call, p say) (any, error) {
+		got = c.Options
+		c.Confined(floor.Landlock, []string{"landlock"})
+		c.Confined(floor.Limits, nil)
+		c.Confined(floor.Namespace, []string{"netns"})
+		if p.Why != "" {
+			return nil, &sandbox.UnavailableError{Level: floor.Namespace}
+		}
+		return true, nil
+	}), func(options map[string]any, p say) []string { return []string{options["command"].(string), p.File} })}
+	a := action(t, "run", map[string]any{"file": "x"})
+	a.Sandbox.Level = floor.Limits
+	a.Config["options"] = map[string]any{"command": "a", "of": map[string]any{"one": int64(1), "two": map[string]any{"deep": true}}}
+	a.Config["more"] = map[string]any{"command": "b", "of": map[string]any{"two": map[string]any{"other": nil}}}
+	r, err := f.Run(t.Context(), a, nil)
+	if err != nil || r.Level != floor.Limits || !slices.Equal(r.Enforced, []string{"in-process"}) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	want := `{"command":"b","of":{"one":1,"two":{"deep":true,"other":null}}}`
+	if text, err := jcs.Append(nil, got); err != nil || string(text) != want {
+		t.Errorf("%s, %v", text, err)
+	}
+	if seeks := f.Seeks(a.Config); !slices.Equal(seeks, []string{"b", "x"}) {
+		t.Errorf("%q", seeks)
+	}
+	// What something ran in before isn't taken back: then it is a failure.
+	a.Config["params"] = `{"why": "unavailable"}`
+	if r, err := f.Run(t.Context(), a, nil); err != nil || !r.Failed {
+		t.Errorf("%+v, %v", r, err)
+	}
+	for _, config := range []map[string]any{nil, {"function": "none"}, {"function": "run", "params": "{"}} {
+		if seeks := f.Seeks(config); seeks != nil {
+			t.Errorf("%v seeks %q", config, seeks)
+		}
+	}
+	f["never"] = function.Of(nil, func(context.Context, *function.Call, say) (any, error) {
+		return nil, &sandbox.UnavailableError{Level: floor.Namespace}
+	})
+	_, err = f.Run(t.Context(), action(t, "never", map[string]any{}), nil)
+	if _, ok := errors.AsType[*sandbox.UnavailableError](err); !ok {
+		t.Errorf("%v", err)
+	}
+}
+
 type listener struct{ told int }
 
 func (l *listener) Emit(_ primitive.Stream, b []byte) error {
