@@ -32,7 +32,7 @@ import (
 // primitives lists the last links of chains.
 func (a *app) primitives() map[string]primitive.Primitive {
 	return map[string]primitive.Primitive{
-		"rye/core/primitives/http_client": &httpclient.Client{},
+		"rye/core/primitives/http_client": &httpclient.Client{Agent: "rye/" + thisVersion().Version},
 		"rye/core/primitives/rye":         a.functions(),
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: a.machine(), Self: guestSelf("starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: a.machine()},

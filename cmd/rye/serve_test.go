@@ -2,9 +2,11 @@ package main
 
 import (
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 
 	"github.com/coder/websocket"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +31,19 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 		w.Header().Set("X-Who", who)
 		w.Write([]byte(cas.Sum([]byte(who)).String() + " " + who))
 	})
+	mux.HandleFunc("/agent", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(r.UserAgent())) })
+	mux.HandleFunc("/much", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("x" + strings.Repeat("ä", 300_000))) })
+	mux.HandleFunc("/asked", func(w http.ResponseWriter, r *http.Request) {
+		// What a provider of searches is asked with: a key that it knows, and JSON.
+		body, err := io.ReadAll(r.Body)
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("X-Api-Key") != "exa-0123456789" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		os.WriteFile(ts.MkAbs("asked.json"), body, 0o600)
+		http.ServeFile(w, r, ts.MkAbs(args[0]+"/exa.json"))
+	})
+	mux.HandleFunc("/later", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
 	mux.HandleFunc("/busy", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "120")
 		w.WriteHeader(http.StatusTooManyRequests)

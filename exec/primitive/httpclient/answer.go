@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -55,6 +56,9 @@ func (x *exchange) read(ctx context.Context, w *way, resp *http.Response) error 
 // all reads a body that is one.
 func (x *exchange) all(resp *http.Response) error {
 	most := min(x.most, MaxBody)
+	if x.cut > 0 && x.cut <= most {
+		return x.begin(resp)
+	}
 	if resp.ContentLength > most {
 		return &sizeError{"the answer", most}
 	}
@@ -64,9 +68,35 @@ func (x *exchange) all(resp *http.Response) error {
 		return &sizeError{"the answer", most}
 	}
 	if err == nil {
-		x.raw, x.body = b, value(string(b))
+		x.raw, x.body = b, x.said(b)
 	}
 	return err
+}
+
+// begin reads the beginning of a body.
+func (x *exchange) begin(resp *http.Response) error {
+	b, err := io.ReadAll(io.LimitReader(resp.Body, x.cut+1))
+	x.received += int64(len(b))
+	if err != nil {
+		return err
+	}
+	if x.short = int64(len(b)) > x.cut; x.short {
+		end := x.cut
+		for end > x.cut-utf8.UTFMax && end > 0 && !utf8.RuneStart(b[end]) {
+			end-- // not within a character
+		}
+		b = b[:end]
+	}
+	x.raw, x.body = b, x.said(b)
+	return nil
+}
+
+// said is what a body says.
+func (x *exchange) said(b []byte) any {
+	if x.plain {
+		return valid(b)
+	}
+	return value(string(b))
 }
 
 // follows reads a stream of events, and passes them on.
@@ -136,6 +166,9 @@ func (x *exchange) value() any {
 		v["body"], v["stream_events_count"] = x.kept, int64(x.events)
 	case x.status != 0:
 		v["body"] = x.body
+	}
+	if x.plain {
+		v["url"], v["bytes"], v["truncated"] = valid(x.from), int64(len(x.raw)), x.short
 	}
 	return v
 }

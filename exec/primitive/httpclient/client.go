@@ -44,6 +44,7 @@ const (
 // A Client is the primitive.
 type Client struct {
 	Roots *x509.CertPool // who may say who a server is; nil: whom the system believes
+	Agent string         // what it calls itself to servers where the configuration says nothing; "rye" if that is ""
 
 	// What tests set.
 	resolver *net.Resolver
@@ -58,7 +59,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	q, err := newRequest(a)
+	q, err := newRequest(a, c.Agent)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +133,8 @@ type exchange struct {
 	header http.Header
 	raw    []byte // the body, if it isn't a stream
 	body   any    // what that says
+	from   string // where it came from
+	short  bool   // it was cut
 	events int
 	kept   []any // the first of them; not nil: the answer is a stream
 	size   int   // of those kept
@@ -197,7 +200,7 @@ func (x *exchange) pause(n int, err error) (time.Duration, bool) {
 
 // attempt sends the request once, follows where it is sent to, and reads the answer.
 func (x *exchange) attempt(ctx context.Context) error {
-	x.status, x.header, x.raw, x.body, x.kept = 0, nil, nil, nil, nil
+	x.status, x.header, x.raw, x.body, x.kept, x.from, x.short = 0, nil, nil, nil, nil, "", false
 	// Where it has been: never further inside than there.
 	most := web.DepthLocal
 	for w := x.way; ; {
@@ -205,7 +208,7 @@ func (x *exchange) attempt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		x.status, x.header = resp.StatusCode, resp.Header
+		x.status, x.header, x.from = resp.StatusCode, resp.Header, shownAddress(w.url)
 		most = min(most, reached)
 		next, err := w.follow(resp)
 		if err == nil && next != nil {
@@ -355,4 +358,11 @@ func shownHost(u *url.URL) string {
 		return strings.TrimSuffix(u.Host, ":443")
 	}
 	return strings.TrimSuffix(u.Host, ":80")
+}
+
+// shownAddress is an address as one is written.
+func shownAddress(u *url.URL) string {
+	shown := *u
+	shown.Host = shownHost(u)
+	return shown.String()
 }

@@ -529,7 +529,7 @@ func TestTime(t *testing.T) {
 			t.Errorf("%v: %+v, %v", c, r, err)
 		}
 	}
-	q, err := newRequest(w.action(config("url", w.url("http", "public.example", "/"))))
+	q, err := newRequest(w.action(config("url", w.url("http", "public.example", "/"))), "")
 	if err != nil || q.time != 30*time.Second || q.most != sandbox.DefaultLimits().Output || q.attempts != 1 {
 		t.Errorf("%+v, %v", q, err)
 	}

@@ -6,6 +6,8 @@
 //	body      sent as JSON with POST, PUT and PATCH
 //	timeout   seconds for everything, tries and the waits between them included
 //	mode      sync: the answer is one body; stream: it is a stream of events, if the server sends one
+//	output    json: a body that is JSON is what it says; text: it is text whatever it says, and more is told of it
+//	cut_after bytes after which the body is cut, where more of it would be too much; with output: text
 //	auth      {type: bearer, token}, or {type: api_key, key, header}
 //	retry     {max_attempts, backoff}
 //
@@ -17,6 +19,9 @@
 // is JSON as package jcs reads it, else text, with what isn't UTF-8 as U+FFFD. A status of 400 and above is a failure, and
 // its reason what the body gives as "error", "message" or "detail", or the beginning of its text. An answer that
 // never came has the status 0. The sink gets the bytes of a body, as they are, when it is whole and no failure.
+//
+// With output: text the body is text, and there are also "url", which the answer came from in the end, "bytes" of the body, and
+// "truncated", whether it was cut.
 //
 // Of a stream, each event goes to the sink when it is whole, as one line of JSON. "event" and "id" stand in it if the
 // server has said them, and data is what its JSON says, or text:

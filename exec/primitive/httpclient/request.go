@@ -1,6 +1,7 @@
 package httpclient
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -23,6 +24,8 @@ type request struct {
 	time     time.Duration // for everything
 	most     int64         // bytes of output
 	stream   bool
+	plain    bool  // the body is text
+	cut      int64 // after so many bytes; 0: what is too much is an error
 	attempts int
 	backoff  func(n int) time.Duration // after the try n
 	network  sandbox.Network
@@ -42,7 +45,7 @@ func wrong(format string, args ...any) error { return &RequestError{fmt.Sprintf(
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 // newRequest reads an action. The configuration needn't be valid: what can't be sent is an error.
-func newRequest(a *primitive.Action) (*request, error) {
+func newRequest(a *primitive.Action, agent string) (*request, error) {
 	c := a.Config
 	raw, _ := c["url"].(string)
 	u, err := address(raw)
@@ -60,7 +63,14 @@ func newRequest(a *primitive.Action) (*request, error) {
 	default:
 		return nil, wrong("the mode %q is neither sync nor stream", mode)
 	}
-	if err := q.lines(c); err != nil {
+	switch output := text(c["output"], "json"); output {
+	case "json":
+	case "text":
+		q.plain, q.cut = true, int64(min(max(number(c["cut_after"], 0), 0), MaxBody))
+	default:
+		return nil, wrong("the output %q is neither json nor text", output)
+	}
+	if err := q.lines(c, agent); err != nil {
 		return nil, err
 	}
 	if err := q.content(c["body"]); err != nil {
@@ -71,7 +81,7 @@ func newRequest(a *primitive.Action) (*request, error) {
 }
 
 // lines makes the header lines.
-func (q *request) lines(c map[string]any) error {
+func (q *request) lines(c map[string]any, agent string) error {
 	headers, _ := c["headers"].(map[string]any)
 	for name, v := range headers {
 		value, ok := v.(string)
@@ -100,7 +110,7 @@ func (q *request) lines(c map[string]any) error {
 	if q.stream {
 		accept = "text/event-stream"
 	}
-	for name, value := range map[string]string{"Accept": accept, "User-Agent": "rye"} {
+	for name, value := range map[string]string{"Accept": accept, "User-Agent": cmp.Or(agent, "rye")} {
 		if q.header.Get(name) == "" {
 			q.header.Set(name, value)
 		}

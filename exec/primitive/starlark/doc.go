@@ -34,6 +34,10 @@
 //	        sub(pattern, by, text): with by for each match, where ${1} is a group
 //	        split(pattern, text): the texts between
 //	        in the syntax of RE2, which takes time in proportion to the text whatever the pattern is
+//	html    tokens(text): those of a page, as browsers read it: ("text", text), ("start", name, attributes), ("alone", name,
+//	        attributes), ("end", name); at most MaxTokens
+//	url     join(base, ref): the address that a page at base means by ref, or None
+//	        parse(text): a struct of scheme, host, path and query, a dict; or None
 //	fs      where there are files for it: of the project, or of the step of a build
 //
 // # Files

@@ -20,11 +20,13 @@ import (
 func predeclared() star.StringDict {
 	return star.StringDict{
 		"fail":   star.NewBuiltin("fail", fail),
+		"html":   pages(),
 		"json":   json.Module,
 		"math":   math.Module,
 		"re":     new(expressions).module(),
 		"sha256": star.NewBuiltin("sha256", sum),
 		"struct": star.NewBuiltin("struct", starlarkstruct.Make),
+		"url":    addresses(),
 	}
 }
 
