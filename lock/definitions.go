@@ -13,11 +13,17 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says. Else
-// an error is one of ai.View.Config, a *NotLockedError, or a *MismatchError.
+// Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says, or if the
+// lock says nothing and only the library has it. Else an error is one of ai.View.Config, a *NotLockedError, or a
+// *MismatchError.
 func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name string) (*ai.Merged, error) {
 	ref := model.Ref{Kind: config, ID: name}
 	pin, defined := s.Pin(ref), s.definition(ref.String())
+	if pin == nil && defined == nil {
+		if m, err := v.Config(ctx, a, name); err == nil && len(m.Layers) == 1 && m.Layers[0].Space.Builtin {
+			return m, nil
+		}
+	}
 	if pin == nil || defined == nil {
 		return nil, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
 	}

@@ -11,8 +11,8 @@
 // A root that names one item needs that item. A glob covers the items in view whose refs it covers, those of bundles
 // and of the library too; of several with one ref it is the highest. Without roots all items of the project are roots,
 // or in the user's own lock all of the user.
-// Config isn't asked for: config:NAME counts for every NAME that a space has, the library's too, because the kernel reads
-// it whoever else names it (below).
+// Config isn't asked for: config:NAME counts for every NAME that a space besides the library has, because the kernel reads
+// it whoever else names it (below). What the library alone has comes with the binary, and is pinned where a root names it.
 //
 // # What an item uses
 //

@@ -109,7 +109,8 @@ func (c *closer) roots() []want {
 				told = true
 			}
 		}
-		if ref.Kind == configKind {
+		// What the library alone has is what the binary says, and no file of anybody's changes it.
+		if ref.Kind == configKind && !c.files[ref][0].Space.Builtin {
 			ask(AsConfig, ref, "")
 		}
 	}
