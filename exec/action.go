@@ -210,7 +210,7 @@ func (p *Plan) action() error {
 		files = primitive.Files{}
 	}
 	p.Action.Config, p.Action.Env, p.Action.Sandbox, p.Action.Dir = p.Config, p.Env, spec, cmp.Or(p.Work, p.scratch.Home)
-	p.Action.Files, p.Action.Own, p.Action.Pure = files, p.copied.Root, p.tool.Pure
+	p.Action.Files, p.Action.Own, p.Action.Pure, p.Action.Tool = files, p.copied.Root, p.tool.Pure, p.call.Ref.String()
 	p.Action.Permissions, p.Action.Stranger = p.Grants.Permissions, p.stranger()
 	return nil
 }

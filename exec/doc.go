@@ -25,7 +25,8 @@
 //	packages    that the tool names are unpacked where it finds them
 //	secrets     that it was granted are fetched, and taken out of everything that it says from here on
 //	log         the call is written into the audit log. If that can't be done it isn't made
-//	primitive   does the action in the sandbox (package sandbox)
+//	primitive   does the action in the sandbox (package sandbox), with what the chain says about bad moments around it, as
+//	            other tries (package resilient)
 //	answer      is made of what it gave by a function of the tool, where that names one
 //	result      is held against the tool's output schema
 //	receipt     is signed, and its digest stands in the log, and in the receipt of the call that made this one

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -67,6 +69,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	action.Identity = p.identity(call, values)
 	entry, err := p.kernel.Log.Begin(ctx, call)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -84,13 +87,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	r.Duration = time.Since(began)
 	o := record.Outcome{Duration: r.Duration, Exit: -1}
 	if err != nil {
-		r.Status, r.Code = record.Refused, "EXECUTION_FAILED"
-		if _, ok := errors.AsType[*sandbox.UnavailableError](err); ok {
-			r.Code = "SANDBOX_UNAVAILABLE"
-		}
-		if _, ok := errors.AsType[*primitive.DeniedError](err); ok {
-			r.Code = "PERMISSION_DENIED"
-		}
+		r.Status, r.Code = record.Refused, refusal(err)
 		if ctx.Err() != nil {
 			r.Status, r.Code = record.Cancelled, "CANCELLED"
 		}
@@ -109,6 +106,23 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	o.Status, o.Code = r.Status, r.Code
 	// What happened is written down although whoever called may have gone.
 	return r, errors.Join(err, p.prove(context.WithoutCancel(ctx), r, o, call, entry, self))
+}
+
+// refusal is the code of an error that says that nothing was done.
+func refusal(err error) string {
+	if _, ok := errors.AsType[*sandbox.UnavailableError](err); ok {
+		return "SANDBOX_UNAVAILABLE"
+	}
+	if _, ok := errors.AsType[*primitive.DeniedError](err); ok {
+		return "PERMISSION_DENIED"
+	}
+	if _, ok := errors.AsType[*resilient.OpenError](err); ok {
+		return "UNAVAILABLE"
+	}
+	if _, ok := errors.AsType[*resilient.RateError](err); ok {
+		return "RATE_LIMITED"
+	}
+	return "EXECUTION_FAILED"
 }
 
 // act has the primitive do the action. What it says and gives is without secrets.
@@ -239,6 +253,26 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		return c, &InputError{p.call.Ref, err}
 	}
 	return c, nil
+}
+
+// identity is the digest of all that decides what a pure tool gives, and of who vouches for it by which policies, for whom:
+// what the log says of the call, without where it stands. It is zero for what has a secret in it or reads what the project
+// has, and for a step of a build, which has a cache of its own.
+func (p *Plan) identity(c record.Call, values []string) cas.Digest {
+	if !p.tool.Pure || p.call.Build || len(values)+len(p.Grants.Read)+len(p.Grants.Write) > 0 {
+		return cas.Digest{}
+	}
+	c.ID, c.Parent, c.Deadline, c.Toolchain = "", "", time.Time{}, slices.Clone(c.Toolchain)
+	for i := range c.Toolchain {
+		c.Toolchain[i].Path = ""
+	}
+	b := c.Append(nil)
+	for _, v := range p.Env {
+		if name, _, _ := strings.Cut(v, "="); slices.Contains(p.Keys, name) {
+			b = append(append(b, 0), v...)
+		}
+	}
+	return cas.Sum(b)
 }
 
 // hash is the grants hash of what the call may, which isn't always all that the tool has declared.

@@ -10,6 +10,7 @@
 //	tools/rye/core/runtimes/lib/LANGUAGE/_launch.*       what a runtime has its interpreter start
 //	tools/rye/core/templates/_KIND.EXT                   what a new item begins as
 //	tools/rye/file-system/NAME.star                      tools for the files of a project
+//	config/NAME.yaml                                     what the kernel goes by, which projects put their own over
 //	knowledge/rye/TOPIC.md                               the documentation
 //
 // Names that begin with "_" are assets, as in every space. Nothing here is executable: interpreters are given files.

@@ -315,8 +315,8 @@ func TestKnowledge(t *testing.T) {
 	slices.Sort(topics)
 	want := []string{"answers", "audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "core-tools",
 		"directive-format", "errors", "exec", "extractors", "items", "keys", "knowledge-format", "lock", "lsp", "overview",
-		"packages", "policy", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces", "starlark", "store",
-		"threat-model", "tool-format", "vendoring", "wasm", "what-to-commit"}
+		"packages", "policy", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
+		"starlark", "store", "threat-model", "tool-format", "vendoring", "wasm", "what-to-commit"}
 	if !slices.Equal(topics, want) {
 		t.Errorf("topics %q, want %q", topics, want)
 	}

@@ -7,11 +7,13 @@ import (
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
+	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -49,6 +51,10 @@ func (f *fault) ofCalls() bool {
 		inside      *httpclient.InsideError
 		request     *httpclient.RequestError
 		unavailable *sandbox.UnavailableError
+		failures    *classification.Error
+		settings    *resilient.SettingError
+		asleep      *resilient.OpenError
+		often       *resilient.RateError
 		busy        *materialise.BusyError
 		limit       *materialise.LimitError
 		broken      *audit.BrokenError
@@ -179,6 +185,22 @@ func (f *fault) ofCalls() bool {
 	case errors.As(f.err, &needed) && (errors.As(f.err, &archive) || errors.As(f.err, &list) || needed.Package == ""):
 		f.code, f.hint = codeValidation, []string{"rye docs packages"}
 		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package}
+	case errors.As(f.err, &failures):
+		f.code, f.message, f.hint = codeConfig, "config:"+classification.Name+" isn't what it should be", []string{"rye docs resilience"}
+		var all []string
+		for i, p := range failures.Problems {
+			if all = append(all, classification.Tell(p)); i < mostTold {
+				f.why = append(f.why, all[i])
+			}
+		}
+		f.details = map[string]any{"problems": all}
+	case errors.As(f.err, &settings):
+		f.code, f.details = codeValidation, map[string]any{"problems": settings.Reasons}
+		f.hint = []string{"rye docs resilience"}
+	case errors.As(f.err, &asleep):
+		f.code, f.details = "UNAVAILABLE", map[string]any{"address": asleep.Address, "wait_ms": asleep.Wait.Milliseconds()}
+	case errors.As(f.err, &often):
+		f.code, f.details = "RATE_LIMITED", map[string]any{"address": often.Address, "wait_ms": often.Wait.Milliseconds()}
 	case errors.As(f.err, &busy):
 		f.code = "BUSY"
 	case errors.As(f.err, &limit):

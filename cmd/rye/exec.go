@@ -75,6 +75,7 @@ type execAnswer struct {
 	Packages   []execPackage    `json:"packages,omitempty"` // of the tool, as the lock calls them
 	DurationMS int64            `json:"duration_ms"`
 	Usage      map[string]int64 `json:"usage,omitempty"`
+	Applied    []string         `json:"applied,omitempty"` // what was done besides, as another try
 	Receipt    string           `json:"receipt,omitempty"` // its digest
 	Problems   []params.Problem `json:"problems,omitempty"`
 	Plan       *execPlan        `json:"plan,omitempty"`
@@ -355,7 +356,7 @@ func (x *execAnswer) plan(p *exec.Plan) error {
 
 // result adds what became of it.
 func (x *execAnswer) result(r *exec.Result) {
-	x.Status, x.Exit, x.DurationMS, x.Usage, x.Problems = r.Status, r.Exit, r.Duration.Milliseconds(), r.Usage, r.Problems
+	x.Status, x.Exit, x.DurationMS, x.Usage, x.Problems, x.Applied = r.Status, r.Exit, r.Duration.Milliseconds(), r.Usage, r.Problems, r.Applied
 	x.Sandbox.Level, x.Sandbox.Enforced = r.Level.String(), orNone(r.Enforced)
 	if r.Digest.IsZero() {
 		x.Receipt = ""

@@ -35,6 +35,8 @@ type opened struct {
 	done  []func()
 	// of returns what one tool is run from, or why it may not be run.
 	of func(context.Context, model.Ref) (*exec.Base, error)
+	// config returns config of one name, from where tools are.
+	config func(ctx context.Context, name string) (*ai.Merged, error)
 }
 
 func (o *opened) close() {
@@ -146,6 +148,7 @@ func (c *execBase) spaces(ctx context.Context, a *app, o *opened) error {
 	}
 	o.done = append(o.done, v.close)
 	o.trust = v.trust
+	o.config = func(ctx context.Context, name string) (*ai.Merged, error) { return v.View.Config(ctx, v.admit, name) }
 	o.of = func(ctx context.Context, ref model.Ref) (*exec.Base, error) {
 		if _, err := v.Find(ctx, ref); err != nil {
 			return nil, err // and with it what else may be meant
@@ -203,6 +206,9 @@ func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error
 	base := exec.Base{Resolver: resolver, Admit: ai.NewAdmitter(resolver, set.Examiner(asked)), Unlisted: asked.Unlisted, Set: set.ID(),
 		Program:   func(name string, digest cas.Digest) *lockfile.Program { return set.Program(name, platform, digest) },
 		Artifacts: set.Lock().ArtifactsOf, Objects: set}
+	o.config = func(ctx context.Context, name string) (*ai.Merged, error) {
+		return set.Config(ctx, view, base.Admit, name)
+	}
 	if c.Pinned {
 		o.of = func(context.Context, model.Ref) (*exec.Base, error) { return &base, nil }
 		return nil

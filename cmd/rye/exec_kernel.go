@@ -16,10 +16,12 @@ import (
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
+	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/primitive/starlark"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
 	"github.com/rye-build/rye/exec/primitive/wasm"
@@ -43,6 +45,10 @@ func (a *app) primitives() map[string]primitive.Primitive {
 // kernel makes what runs calls.
 func (a *app) kernel(_ context.Context, o *opened) (*exec.Kernel, error) {
 	k := &exec.Kernel{Primitives: a.primitives(), Now: a.now, Own: a.owns()}
+	rules := failures(o)
+	for id, p := range k.Primitives {
+		k.Primitives[id] = &resilient.Primitive{Inner: p, Rules: rules}
+	}
 	if o.trust != nil {
 		k.Root = o.trust.root.side.Policy
 		if o.trust.project != nil {
@@ -75,6 +81,24 @@ func (a *app) kernel(_ context.Context, o *opened) (*exec.Kernel, error) {
 		k.DotEnv, err = dotEnv(o.root.root)
 	}
 	return k, err
+}
+
+// failures reads, when it is first asked, what kinds of failures there are.
+func failures(o *opened) func(context.Context) (*classification.Rules, error) {
+	var one sync.Mutex
+	var rules *classification.Rules
+	return func(ctx context.Context) (*classification.Rules, error) {
+		one.Lock()
+		defer one.Unlock()
+		if rules != nil {
+			return rules, nil
+		}
+		merged, err := o.config(ctx, classification.Name)
+		if err == nil {
+			rules, err = classification.Read(merged.Value)
+		}
+		return rules, err
+	}
 }
 
 // dotEnv reads the variables of a project; a file that isn't there has none. It is the project's own: a link that leaves the
@@ -290,6 +314,9 @@ func (a *app) weaker(p *exec.Plan, r *exec.Result) {
 		}
 	}
 	a.term.detail("%s: %s", r.ID, strings.Join(r.Enforced, ", "))
+	for _, line := range r.Applied {
+		a.term.detail("%s", line)
+	}
 }
 
 // stageArg enters the second stage of a sandbox: between rye and the program that it confines. Nobody types it.

@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/coder/websocket"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -15,7 +18,8 @@ import (
 )
 
 // serve is "serve DIR": an https server of DIR on this machine whose address is in WEB and WEBHOST, and whom SSL_CERT_FILE
-// makes known. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there; the other paths below are servers that fail.
+// makes known. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there; the other paths below are servers that fail:
+// /trouble/STATUS-TIMES-NAME so many times, or says nothing at all if STATUS is 0, and then how often it was asked.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve DIR")
@@ -50,6 +54,25 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 	})
 	mux.HandleFunc("/login", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })
 	mux.HandleFunc("/down", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+	var mu sync.Mutex
+	asked := map[string]int{}
+	mux.HandleFunc("/trouble/{how}", func(w http.ResponseWriter, r *http.Request) {
+		how := strings.Split(r.PathValue("how"), "-")
+		status, _ := strconv.Atoi(how[0])
+		times, _ := strconv.Atoi(how[1])
+		mu.Lock()
+		asked[how[2]]++
+		n := asked[how[2]]
+		mu.Unlock()
+		switch {
+		case n > times:
+		case status == 0:
+			<-r.Context().Done()
+		default:
+			w.WriteHeader(status)
+		}
+		fmt.Fprintf(w, `{"asked":%d}`, n)
+	})
 	mux.HandleFunc("/teapot", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	mux.HandleFunc("/short", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")

@@ -13,8 +13,8 @@
 //	default: {category: permanent, retryable: false, retry_policy: {type: none}}
 //
 // An id is a letter and letters, digits, "_" and "-", 64 at most, and no two patterns have the same one. name and action
-// may stand in a pattern, and "extends", "operators", "combinators" and "retry_policy_types" beside the patterns; they
-// say nothing here. Any other key is an issue. A list is put over another as a whole, as all config is: a project that
+// may stand in a pattern, and what describes an item, "extends", "operators", "combinators" and "retry_policy_types"
+// beside the patterns; they say nothing here. Any other key is an issue. A list is put over another as a whole, as all config is: a project that
 // has patterns has all of them.
 //
 // # Categories

@@ -28,7 +28,8 @@ func Read(v *value.Value) (*Rules, error) {
 		r.bad(v, "", "is no object")
 		return nil, &Error{r.problems}
 	}
-	r.keys(v, "", "schema_version", "patterns", "default", "extends", "operators", "combinators", "retry_policy_types")
+	r.keys(v, "", "schema_version", "patterns", "default", "extends", "operators", "combinators", "retry_policy_types",
+		"name", "version", "category", "description")
 	if s := v.Get("schema_version"); s != nil && !strings.HasPrefix(s.String(), "1.") {
 		r.bad(s, "schema_version", `is %q, and this rye reads "1."`, s.Text)
 	}

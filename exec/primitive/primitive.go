@@ -6,7 +6,8 @@
 //
 // What a primitive can do besides is another interface, found by assertion: it may start programs, which must be
 // known before they are started (Starter), be opened before its first action and closed after its last (Opener,
-// Closer), or say whether it could work at all (Checker).
+// Closer), say whether it could work at all (Checker), or whom an action asks (Asker). Package resilient puts another one
+// around it, which tries again what failed.
 package primitive
 
 import (
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -47,6 +49,11 @@ type Action struct {
 	// Pure says that the tool promises the same value for the same parameters, so what has a clock or chance to offer
 	// doesn't.
 	Pure bool
+	// Tool is the ref of the tool that it is of.
+	Tool string
+	// Identity is the digest of all that decides what a pure tool gives, and who vouches for it: equal ones may have the same
+	// answer. It is zero where there is a secret in the action.
+	Identity cas.Digest
 }
 
 // Wall is how long the action may take: what is shorter of its limit and of "timeout", in seconds, in its configuration;
@@ -138,6 +145,18 @@ type Result struct {
 	Level    floor.Level
 	Enforced []string
 	Usage    map[string]int64
+	Trouble  *Trouble // more of a failure; nil where nothing is known but what stands above
+	// Applied says what was done besides the action, in its order: that it was tried again, or not at all.
+	Applied []string
+}
+
+// A Trouble is what whoever may try again should know of a failure.
+type Trouble struct {
+	Status     int           // of the protocol, as 503; 0 for none
+	Type, Code string        // as ConnectionError, insufficient_quota
+	After      time.Duration // what the other side asks to wait; 0 for nothing
+	Undone     bool          // nothing has happened: the other side says so, or was never reached
+	Repeatable bool          // doing it twice is as good as once
 }
 
 // A Starter starts programs, whose names or paths its configuration has.
@@ -164,4 +183,10 @@ type Closer interface {
 // A Checker says whether it could do an action now; nil if it could.
 type Checker interface {
 	Check(ctx context.Context) error
+}
+
+// An Asker says whom an action with a configuration asks: if one such action fails, others will. "" stands for nobody in
+// particular.
+type Asker interface {
+	Asks(config map[string]any) string
 }

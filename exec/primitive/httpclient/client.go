@@ -32,8 +32,6 @@ const (
 	// MaxEvents and MaxKept are how many events, and how many bytes of them, are kept for the value.
 	MaxEvents = 10_000
 	MaxKept   = 4 << 20
-	// MaxAttempts is how often a request is tried, whatever the configuration says.
-	MaxAttempts = 10
 
 	maxSteps  = 5
 	maxHeader = 64 << 10
@@ -49,10 +47,19 @@ type Client struct {
 	// What tests set.
 	resolver *net.Resolver
 	depth    func(netip.Addr) web.Depth
-	sleep    func(context.Context, time.Duration) error
 }
 
 var errTime = errors.New("the time is over")
+
+// Asks implements primitive.Asker: the host of the url, with its port.
+func (c *Client) Asks(config map[string]any) string {
+	raw, _ := config["url"].(string)
+	u, err := address(raw)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
 
 // Run implements primitive.Primitive.
 func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
@@ -70,7 +77,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	if x.depth == nil {
 		x.depth = web.Depths()
 	}
-	tries, err := x.try(inner)
+	err = x.attempt(inner)
 	if err != nil && x.requests == 0 {
 		// Where it leads was looked up; nobody there was asked.
 		if inside, ok := errors.AsType[*InsideError](err); ok {
@@ -89,12 +96,12 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	if q.network.All {
 		r.Enforced[1] = "network:public"
 	}
-	x.judge(ctx, inner, r, tries, err)
+	x.judge(ctx, inner, r, err)
 	return r, nil
 }
 
 // judge says whether the answer is a success, and what ended the action.
-func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, tries int, err error) {
+func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, err error) {
 	size, sink := (*sizeError)(nil), (*sinkError)(nil)
 	switch {
 	case err == nil:
@@ -113,13 +120,29 @@ func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, tries 
 	default:
 		r.Failure = err.Error()
 	}
-	r.Failed = true
-	if tries > 1 {
-		r.Failure = fmt.Sprintf("after %d tries: %s", tries, r.Failure)
-	}
+	r.Failed, r.Trouble = true, x.trouble(err)
 }
 
-// An exchange is one action: the tries, and what came of the last.
+// trouble is what whoever may try again should know.
+func (x *exchange) trouble(err error) *primitive.Trouble {
+	t := &primitive.Trouble{Repeatable: x.repeatable()}
+	if err == nil {
+		t.Status, t.After = x.status, web.RetryAfter(x.header)
+		// The server says that it did nothing.
+		t.Undone = x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != ""
+		return t
+	}
+	t.Type = "AnswerError" // it is wrong, or there is too much of it
+	if f, ok := errors.AsType[*failure](err); ok {
+		t.Type, t.Undone = "ConnectionError", !f.sent
+		if f.final {
+			t.Type = "CertificateError"
+		}
+	}
+	return t
+}
+
+// An exchange is one action, and what came of it.
 type exchange struct {
 	*request
 	client *Client
@@ -143,64 +166,8 @@ type exchange struct {
 // good reports whether the answer is a yes.
 func (x *exchange) good() bool { return x.status >= 200 && x.status < 400 }
 
-// try sends the request until there is an answer that is one, or it may not be tried again.
-func (x *exchange) try(ctx context.Context) (tries int, err error) {
-	for {
-		tries++
-		err = x.attempt(ctx)
-		wait, again := x.pause(tries, err)
-		end, _ := ctx.Deadline()
-		if !again || ctx.Err() != nil || time.Until(end) <= wait {
-			return tries, err
-		}
-		sleep := x.client.sleep
-		if sleep == nil {
-			sleep = rest
-		}
-		if ended := sleep(ctx, wait); ended != nil {
-			return tries, ended
-		}
-	}
-}
-
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// pause says whether to try again after the try n, and after how long.
-func (x *exchange) pause(n int, err error) (time.Duration, bool) {
-	if n >= x.attempts || x.events > 0 {
-		return 0, false
-	}
-	if err != nil {
-		f, ok := errors.AsType[*failure](err)
-		return x.backoff(n), ok && !f.final && (!f.sent || x.again())
-	}
-	wait := web.RetryAfter(x.header)
-	if wait == 0 {
-		wait = x.backoff(n)
-	}
-	switch x.status {
-	case http.StatusTooManyRequests:
-		return wait, true
-	case http.StatusServiceUnavailable:
-		return wait, x.again() || x.header.Get("Retry-After") != ""
-	case http.StatusBadGateway, http.StatusGatewayTimeout:
-		return wait, x.again()
-	}
-	return 0, false
-}
-
-// attempt sends the request once, follows where it is sent to, and reads the answer.
+// attempt sends the request, follows where it is sent to, and reads the answer.
 func (x *exchange) attempt(ctx context.Context) error {
-	x.status, x.header, x.raw, x.body, x.kept, x.from, x.short = 0, nil, nil, nil, nil, "", false
 	// Where it has been: never further inside than there.
 	most := web.DepthLocal
 	for w := x.way; ; {

@@ -4,12 +4,11 @@
 //	method    GET if nothing is said
 //	headers   the header lines, but for those that say how a message is carried
 //	body      sent as JSON with POST, PUT and PATCH
-//	timeout   seconds for everything, tries and the waits between them included
+//	timeout   seconds for everything
 //	mode      sync: the answer is one body; stream: it is a stream of events, if the server sends one
 //	output    json: a body that is JSON is what it says; text: it is text whatever it says, and more is told of it
 //	cut_after bytes after which the body is cut, where more of it would be too much; with output: text
 //	auth      {type: bearer, token}, or {type: api_key, key, header}
-//	retry     {max_attempts, backoff}
 //
 // # What comes out of it
 //
@@ -53,16 +52,16 @@
 //
 // # Tries
 //
-// Up to max_attempts, 1 if nothing is said, and never more than MaxAttempts:
+// It sends a request once. What a failure tells (primitive.Trouble) is for package resilient, which reads retry, and tries
+// again:
 //
-//	no connection                          is tried again; a server that can't show who it is isn't
-//	no whole answer, 502, 503, 504         if doing it twice is as good as once: GET, HEAD, OPTIONS, PUT, DELETE, or with
-//	                                       a header line Idempotency-Key
-//	429, and 503 with Retry-After          always: the server says that it did nothing
+//	ConnectionError     no connection, or no whole answer; nothing has happened if there was no connection
+//	CertificateError    a server that can't show who it is
+//	AnswerError         an answer that is no use, too large, or redirects where it isn't followed
+//	the status          with what Retry-After asks for. Of 429, and of 503 with Retry-After, nothing has happened: the
+//	                    server says so
 //
-// Between two tries it waits as long as Retry-After says, else 1, 2, 4 … seconds (exponential), or 1 second (linear).
-// A wait that the time doesn't allow isn't begun: the last answer is the answer. Once an event was passed on nothing
-// is tried again.
+// Doing it twice is as good as once for GET, HEAD, OPTIONS, PUT, DELETE, and with a header line Idempotency-Key.
 //
 // # Limits
 //

@@ -21,14 +21,12 @@ import (
 // A request is what a configuration asks for.
 type request struct {
 	way
-	time     time.Duration // for everything
-	most     int64         // bytes of output
-	stream   bool
-	plain    bool  // the body is text
-	cut      int64 // after so many bytes; 0: what is too much is an error
-	attempts int
-	backoff  func(n int) time.Duration // after the try n
-	network  sandbox.Network
+	time    time.Duration // for everything
+	most    int64         // bytes of output
+	stream  bool
+	plain   bool  // the body is text
+	cut     int64 // after so many bytes; 0: what is too much is an error
+	network sandbox.Network
 }
 
 // A way is where a request goes, and as what.
@@ -52,7 +50,7 @@ func newRequest(a *primitive.Action, agent string) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}}, network: a.Sandbox.Network, attempts: 1}
+	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}}, network: a.Sandbox.Network}
 	if !slices.Contains(methods, q.method) {
 		return nil, wrong("the method %q is none of %s", q.method, strings.Join(methods, ", "))
 	}
@@ -180,16 +178,10 @@ func (q *request) limits(c map[string]any, l sandbox.Limits) {
 	if seconds := number(c["timeout"], 30) * float64(time.Second); seconds < math.MaxInt64/2 {
 		q.time = min(q.time, max(time.Duration(seconds), time.Millisecond))
 	}
-	retry, _ := c["retry"].(map[string]any)
-	q.attempts = int(min(max(number(retry["max_attempts"], 1), 1), MaxAttempts))
-	q.backoff = func(n int) time.Duration { return time.Second << min(n-1, MaxAttempts) }
-	if retry["backoff"] == "linear" {
-		q.backoff = func(int) time.Duration { return time.Second }
-	}
 }
 
-// again reports whether the request may be sent twice.
-func (q *request) again() bool {
+// repeatable reports whether the request may be sent twice.
+func (q *request) repeatable() bool {
 	return q.method != "POST" && q.method != "PATCH" || q.header.Get("Idempotency-Key") != ""
 }
 

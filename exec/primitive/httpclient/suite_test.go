@@ -49,19 +49,27 @@ func play(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestPrimitive(t *testing.T) {
+func TestPrimitive(t *testing.T) { holds(t, false) }
+
+// TestResilient: what is put around it promises the same.
+func TestResilient(t *testing.T) { holds(t, true) }
+
+func holds(t *testing.T, with bool) {
 	w := newWorld(t, play)
 	w.Client.depth = nil // the server is on this machine, and granted as that
 	host := "127.0.0.1:" + w.http
 	action := func(path string, list ...any) *primitive.Action {
 		c := config(list...)
 		c["url"], c["timeout"] = "http://"+host+path, int64(300)
+		if with {
+			c["resilience"] = config("retry", config("max_attempts", int64(3)), "breaker", config("failures", int64(1000)), "rate", config("per_second", 1e6, "burst", int64(1000)))
+		}
 		a := w.action(c)
 		a.Sandbox.Network.Hosts = []string{host}
 		return a
 	}
 	primitivetest.Test(t, primitivetest.Subject{
-		Primitive: w.Client,
+		Primitive: map[bool]primitive.Primitive{false: w.Client, true: w.again}[with],
 		Value: func(_ testing.TB, v any) *primitive.Action {
 			return action("/echo", "method", "POST", "body", []any{v})
 		},

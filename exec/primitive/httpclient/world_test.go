@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"io/fs"
 	"math/big"
 	"net"
 	"net/http"
@@ -21,7 +22,12 @@ import (
 	"testing"
 	"time"
 
+	files "github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/std"
+	place "github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -31,7 +37,8 @@ import (
 // names lead, and a client that believes both. The server's own address counts as public, unless a test says otherwise.
 type world struct {
 	*Client
-	http, https string // ports
+	again       *resilient.Primitive // tries again what fails
+	http, https string               // ports
 	// hosts are those that are granted beside the names in example; all is all of the network.
 	hosts []string
 	all   bool
@@ -79,15 +86,30 @@ func newWorld(t testing.TB, handle http.HandlerFunc) *world {
 			}
 			return ranges(ip)
 		},
-		sleep: func(ctx context.Context, d time.Duration) error {
-			w.waited = append(w.waited, d)
-			return ctx.Err()
-		},
 	}
+	w.again = &resilient.Primitive{Inner: w.Client, Rules: library, Sleep: func(ctx context.Context, d time.Duration) error {
+		w.waited = append(w.waited, d)
+		return ctx.Err()
+	}}
 	for _, port := range []string{w.http, w.https} {
 		w.hosts = append(w.hosts, "public.example:"+port)
 	}
 	return w
+}
+
+// Run runs an action as a chain does.
+func (w *world) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	return w.again.Run(ctx, a, to)
+}
+
+// library reads what the library says of failures.
+func library(context.Context) (*classification.Rules, error) {
+	b, err := fs.ReadFile(std.FS(), "config/"+classification.Name+".yaml")
+	if err != nil {
+		return nil, err
+	}
+	v, _ := files.YAML(b, place.Pos{})
+	return classification.Read(v)
 }
 
 // url is the address of a path at a name that leads to the server.

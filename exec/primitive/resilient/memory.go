@@ -1,0 +1,118 @@
+package resilient
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+const (
+	// MaxAnswer is how large an answer may be, with what came to the sink, that is remembered.
+	MaxAnswer = 1 << 20
+	// MaxMemory is how much is remembered at one time.
+	MaxMemory = 64 << 20
+)
+
+// A memory has the answers that were given last.
+type memory struct {
+	mu    sync.Mutex
+	at    map[cas.Digest]*list.Element
+	order list.List      // of *answer; the one that was asked for last is first
+	tools map[string]int // how many of each
+	size  int
+}
+
+type answer struct {
+	id     cas.Digest
+	tool   string
+	result primitive.Result // its value is nobody else's
+	told   []chunk
+	size   int
+	since  time.Time
+}
+
+// A chunk is what came to the sink.
+type chunk struct {
+	stream primitive.Stream
+	b      []byte
+}
+
+// get returns an answer that is young enough; nil if there is none.
+func (m *memory) get(id cas.Digest, ttl time.Duration, now time.Time) *answer {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.at[id]
+	if e == nil {
+		return nil
+	}
+	a := e.Value.(*answer)
+	if age := now.Sub(a.since); age > ttl || age < 0 {
+		m.drop(e)
+		return nil
+	}
+	m.order.MoveToFront(e)
+	return a
+}
+
+// put remembers an answer. Of its tool there are no more than most then.
+func (m *memory) put(a *answer, most int) {
+	text, err := jcs.Append(nil, a.result.Value)
+	if err != nil {
+		return
+	}
+	a.size += len(text)
+	if a.size > MaxAnswer {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at == nil {
+		m.at, m.tools = map[cas.Digest]*list.Element{}, map[string]int{}
+	}
+	if e := m.at[a.id]; e != nil {
+		m.drop(e)
+	}
+	m.at[a.id] = m.order.PushFront(a)
+	m.tools[a.tool]++
+	m.size += a.size
+	for e := m.order.Back(); e != nil && (m.tools[a.tool] > most || m.size > MaxMemory); {
+		before := e.Prev()
+		if m.size > MaxMemory || e.Value.(*answer).tool == a.tool {
+			m.drop(e)
+		}
+		e = before
+	}
+}
+
+func (m *memory) drop(e *list.Element) {
+	a := m.order.Remove(e).(*answer)
+	delete(m.at, a.id)
+	m.size -= a.size
+	if m.tools[a.tool]--; m.tools[a.tool] == 0 {
+		delete(m.tools, a.tool)
+	}
+}
+
+// copied is a value of JSON's that shares nothing with another.
+func copied(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := slices.Clone(v)
+		for i := range list {
+			list[i] = copied(list[i])
+		}
+		return list
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for name, one := range v {
+			m[name] = copied(one)
+		}
+		return m
+	}
+	return v
+}

@@ -1,0 +1,228 @@
+package resilient
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// A Primitive does what Inner does, and what a configuration says under resilience.
+type Primitive struct {
+	Inner primitive.Primitive
+	// Rules returns what kinds of failures there are. It is asked where something depends on that, before anything is done.
+	Rules func(context.Context) (*classification.Rules, error)
+
+	// What isn't set is time.Now, a wait that ends with its context, and math/rand.
+	Now    func() time.Time
+	Sleep  func(context.Context, time.Duration) error
+	Chance func() float64 // from 0 to 1
+
+	memory memory
+	mu     sync.Mutex
+	states map[stateKey]*shared
+	asked  int64
+}
+
+// Starts implements primitive.Starter.
+func (p *Primitive) Starts(config map[string]any) []string {
+	if s, ok := p.Inner.(primitive.Starter); ok {
+		return s.Starts(config)
+	}
+	return nil
+}
+
+// Open implements primitive.Opener.
+func (p *Primitive) Open(ctx context.Context) error {
+	if o, ok := p.Inner.(primitive.Opener); ok {
+		return o.Open(ctx)
+	}
+	return nil
+}
+
+// Close implements primitive.Closer.
+func (p *Primitive) Close() error {
+	if c, ok := p.Inner.(primitive.Closer); ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// Check implements primitive.Checker.
+func (p *Primitive) Check(ctx context.Context) error {
+	if c, ok := p.Inner.(primitive.Checker); ok {
+		return c.Check(ctx)
+	}
+	return nil
+}
+
+// Run implements primitive.Primitive.
+func (p *Primitive) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	_, mine := a.Config[Entry]
+	_, own := a.Config[retry]
+	if !mine && !own {
+		return p.Inner.Run(ctx, a, to)
+	}
+	s, err := read(a.Config)
+	if err != nil {
+		return nil, err
+	}
+	inner := *a
+	inner.Config = maps.Clone(a.Config)
+	delete(inner.Config, Entry)
+	delete(inner.Config, retry)
+	x := &run{Primitive: p, settings: s, action: &inner, to: to, usage: map[string]int64{}, began: p.now()}
+	x.time = cmp.Or(a.Wall(), sandbox.DefaultLimits().Wall)
+	if s.breaker != nil || s.retry.attempts > 1 {
+		if x.rules, err = p.Rules(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return x.do(ctx)
+}
+
+func (p *Primitive) now() time.Time {
+	if p.Now != nil {
+		return p.Now()
+	}
+	return time.Now()
+}
+
+func (p *Primitive) sleep(ctx context.Context, d time.Duration) error {
+	if p.Sleep != nil {
+		return p.Sleep(ctx, d)
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (p *Primitive) chance() float64 {
+	if p.Chance != nil {
+		return p.Chance()
+	}
+	return rand.Float64()
+}
+
+// A run is one action.
+type run struct {
+	*Primitive
+	*settings
+	rules  *classification.Rules // nil: nothing depends on them
+	action *primitive.Action     // without what is said here
+	to     primitive.Sink        // nil: nobody listens
+	began  time.Time
+	time   time.Duration // for everything
+
+	usage   map[string]int64
+	applied []string
+	waited  time.Duration
+	told    *tap // of the last try
+}
+
+// left is how much time there is.
+func (x *run) left() time.Duration { return x.time - x.now().Sub(x.began) }
+
+func (x *run) apply(format string, args ...any) {
+	x.applied = append(x.applied, fmt.Sprintf(format, args...))
+}
+
+// do asks the memory, then the breaker, and so on.
+func (x *run) do(ctx context.Context) (*primitive.Result, error) {
+	remember := x.cache != nil && x.action.Pure && !x.action.Identity.IsZero()
+	if remember {
+		if old := x.memory.get(x.action.Identity, x.cache.ttl, x.now()); old != nil {
+			return x.again(old), nil
+		}
+	}
+	r, err := x.broken(ctx)
+	if r != nil && !r.Failed && remember && !x.told.large {
+		kept := *r
+		kept.Value, kept.Usage, kept.Applied, kept.Enforced = copied(r.Value), nil, nil, slices.Clone(r.Enforced)
+		x.memory.put(&answer{id: x.action.Identity, tool: x.action.Tool, result: kept, told: x.told.kept, size: x.told.size, since: x.now()}, x.cache.most)
+	}
+	if x.settings.fallback != nil {
+		r, err = x.instead(r, err)
+	}
+	if r == nil {
+		return nil, err
+	}
+	if x.waited > 0 {
+		x.usage["waited_ms"] = max(x.waited.Milliseconds(), 1)
+		// What the tries took is theirs; the action took the waits, too.
+		if n, ok := x.usage["wall_ms"]; ok {
+			x.usage["wall_ms"] = n + x.usage["waited_ms"]
+		}
+	}
+	done := *r
+	done.Usage, done.Applied = x.usage, x.applied
+	return &done, err
+}
+
+// again gives an answer that was given before.
+func (x *run) again(old *answer) *primitive.Result {
+	r := old.result
+	r.Value, r.Enforced = copied(r.Value), slices.Clone(r.Enforced)
+	r.Usage, r.Applied = map[string]int64{"cached": 1}, []string{"cache: it was answered before"}
+	for _, c := range old.told {
+		if x.to == nil {
+			break
+		}
+		if err := x.to.Emit(c.stream, slices.Clone(c.b)); err != nil {
+			r.Failed, r.Ended, r.Failure = true, "cancelled", unheard(err)
+			break
+		}
+	}
+	return &r
+}
+
+func unheard(err error) string { return "what comes can't be passed on: " + err.Error() }
+
+// instead puts the value of the fallback in the place of a failure.
+func (x *run) instead(r *primitive.Result, err error) (*primitive.Result, error) {
+	var why string
+	_, rate := errors.AsType[*RateError](err)
+	_, open := errors.AsType[*OpenError](err)
+	switch {
+	case rate || open:
+		why = "nobody was asked"
+		r = &primitive.Result{Level: x.action.Sandbox.Level, Enforced: []string{"nothing-ran"}}
+	case r == nil || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.told.passed:
+		return r, err
+	default:
+		why = "it failed"
+	}
+	instead := *r
+	instead.Value, instead.Trouble = copied(*x.settings.fallback), nil
+	instead.Failed, instead.Failure, instead.Ended, instead.Exit, instead.Signal = false, "", "", 0, ""
+	x.usage["fallback"] = 1
+	x.apply("fallback: %s, and this is the value for that", why)
+	line, bad := jcs.Append(nil, instead.Value)
+	if bad != nil {
+		return nil, bad
+	}
+	if x.to != nil {
+		if no := x.to.Emit(primitive.Stdout, append(line, '\n')); no != nil {
+			instead.Failed, instead.Ended, instead.Failure = true, "cancelled", unheard(no)
+		}
+	}
+	return &instead, nil
+}

@@ -1,0 +1,210 @@
+package resilient
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The entries of the configuration that are read here.
+const (
+	Entry = "resilience"
+	retry = "retry" // of a primitive's own
+)
+
+const (
+	// MaxAttempts is how often an action is tried, whatever is said.
+	MaxAttempts = 10
+	maxSeconds  = 86400
+)
+
+// settings are what a configuration says.
+type settings struct {
+	cache    *cacheSetting
+	breaker  *breakerSetting
+	rate     *rateSetting
+	retry    retrySetting
+	each     time.Duration // 0: none of its own
+	fallback *any
+}
+
+type cacheSetting struct {
+	ttl  time.Duration
+	most int
+}
+
+type breakerSetting struct {
+	failures, successes int
+	cooldown            time.Duration
+}
+
+type rateSetting struct {
+	perSecond float64
+	burst     int
+}
+
+type retrySetting struct {
+	attempts       int
+	own            bool // how long to wait is said
+	linear         bool
+	first, longest time.Duration
+	jitter         float64
+	idempotent     bool
+}
+
+// A SettingError is all that is wrong with what is said under resilience.
+type SettingError struct{ Reasons []string }
+
+func (e *SettingError) Error() string { return strings.Join(e.Reasons, "; ") }
+
+// read reads a configuration.
+func read(config map[string]any) (*settings, error) {
+	r := new(reader)
+	s := &settings{retry: retrySetting{attempts: 1}}
+	all := r.object(config[Entry], Entry, "cache", "breaker", "rate", retry, "timeout", "fallback").m
+	if v, ok := all["cache"]; ok {
+		o := r.object(v, "resilience.cache", "ttl", "max_entries")
+		s.cache = &cacheSetting{o.seconds("ttl", 60), o.count("max_entries", 100, 1000)}
+	}
+	if v, ok := all["breaker"]; ok {
+		o := r.object(v, "resilience.breaker", "failures", "cooldown", "successes")
+		s.breaker = &breakerSetting{failures: o.count("failures", 5, 1000), cooldown: o.seconds("cooldown", 30), successes: o.count("successes", 2, 1000)}
+	}
+	if v, ok := all["rate"]; ok {
+		o := r.object(v, "resilience.rate", "per_second", "burst")
+		s.rate = &rateSetting{o.number("per_second", 10, 0.001, 1e6), o.count("burst", 5, 1e6)}
+	}
+	if v, ok := all["timeout"]; ok {
+		s.each = r.object(v, "resilience.timeout", "each").seconds("each", 0)
+	}
+	if v, ok := all["fallback"]; ok {
+		value, there := r.object(v, "resilience.fallback", "value").get("value")
+		if !there {
+			r.bad("resilience.fallback has no value")
+		}
+		s.fallback = &value
+	}
+	s.retry = r.retry(config, all)
+	if len(r.reasons) > 0 {
+		return nil, &SettingError{r.reasons}
+	}
+	return s, nil
+}
+
+// retry reads how often to try, from either place.
+func (r *reader) retry(config, all map[string]any) retrySetting {
+	s := retrySetting{attempts: 1}
+	v, ok := all[retry]
+	own, also := config[retry]
+	path, or := "resilience.retry", 0
+	switch {
+	case ok && also:
+		r.bad("there is a retry, and one under resilience")
+		return s
+	case also:
+		path, or = retry, 1
+		if o, _ := own.(map[string]any); o != nil {
+			if n, ok := float(o["max_attempts"]); ok && n > MaxAttempts {
+				o = maps.Clone(o)
+				o["max_attempts"] = int64(MaxAttempts)
+				own = o
+			}
+		}
+		v = own
+	case !ok:
+		return s
+	}
+	o := r.object(v, path, "max_attempts", "backoff", "first", "longest", "jitter", "idempotent")
+	s.attempts = o.count("max_attempts", or, MaxAttempts)
+	for _, name := range []string{"backoff", "first", "longest"} {
+		_, said := o.get(name)
+		s.own = s.own || said
+	}
+	if b, said := o.get("backoff"); said && b != "exponential" && b != "linear" {
+		r.bad("%s.backoff is %v, and neither exponential nor linear", path, b)
+	} else {
+		s.linear = b == "linear"
+	}
+	s.first, s.longest = o.seconds("first", 1), o.seconds("longest", 120)
+	s.jitter = o.number("jitter", 0, 0, 1)
+	if b, said := o.get("idempotent"); said {
+		if s.idempotent, ok = b.(bool); !ok {
+			r.bad("%s.idempotent is neither true nor false", path)
+		}
+	}
+	return s
+}
+
+// A reader notes what is wrong.
+type reader struct{ reasons []string }
+
+func (r *reader) bad(format string, args ...any) {
+	r.reasons = append(r.reasons, fmt.Sprintf(format, args...))
+}
+
+// An object is one of the configuration.
+type object struct {
+	*reader
+	path string
+	m    map[string]any
+}
+
+// object reads an object, which has no other than these keys. What isn't there is empty.
+func (r *reader) object(v any, path string, keys ...string) object {
+	m, ok := v.(map[string]any)
+	if !ok && v != nil {
+		r.bad("%s is no object", path)
+	}
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if !slices.Contains(keys, name) {
+			r.bad("%s has the unknown key %q; there are %s", path, name, strings.Join(keys, ", "))
+		}
+	}
+	return object{r, path, m}
+}
+
+func (o object) get(name string) (any, bool) {
+	v, ok := o.m[name]
+	return v, ok
+}
+
+// number reads a number between two bounds.
+func (o object) number(name string, or, least, most float64) float64 {
+	v, there := o.m[name]
+	n, ok := float(v)
+	if !there {
+		n, ok = or, or >= least
+	}
+	// What is no number is not within bounds either.
+	if !ok || !(n >= least && n <= most) {
+		o.bad("%s.%s isn't a number between %v and %v", o.path, name, least, most)
+		return least
+	}
+	return n
+}
+
+// count reads a whole number from 1.
+func (o object) count(name string, or, most int) int {
+	n := o.number(name, float64(or), 1, float64(most))
+	if n != float64(int(n)) {
+		o.bad("%s.%s is no whole number", o.path, name)
+	}
+	return int(n)
+}
+
+// seconds reads a time, of a millisecond at least.
+func (o object) seconds(name string, or float64) time.Duration {
+	return time.Duration(o.number(name, or, 0.001, maxSeconds) * float64(time.Second))
+}
+
+func float(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}

@@ -1,0 +1,157 @@
+package resilient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+)
+
+// rules are those of a text.
+func rules(t *testing.T, text string) func(context.Context) (*classification.Rules, error) {
+	t.Helper()
+	v, problems := parse.YAML([]byte(text), value.Pos{})
+	for _, p := range problems {
+		t.Fatal(p)
+	}
+	return func(context.Context) (*classification.Rules, error) { return classification.Read(v) }
+}
+
+func parsed(t testing.TB, text string) config {
+	t.Helper()
+	v, err := jcs.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v.(config)
+}
+
+// TestSettings: what holds where nothing is said.
+func TestSettings(t *testing.T) {
+	s, err := read(parsed(t, `{"resilience": {"cache": {}, "breaker": {}, "rate": {}, "retry": {"max_attempts": 2}}}`))
+	want := &settings{
+		cache: &cacheSetting{time.Minute, 100}, breaker: &breakerSetting{failures: 5, successes: 2, cooldown: 30 * time.Second},
+		rate: &rateSetting{10, 5}, retry: retrySetting{attempts: 2, first: time.Second, longest: 2 * time.Minute},
+	}
+	if err != nil || !reflect.DeepEqual(s, want) {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+// wrong are configurations, and what is said of them.
+var wrong = map[string]string{
+	`{"resilience": 1}`:                                                               "resilience is no object",
+	`{"resilience": {"retries": {}, "tries": {}}}`:                                    `resilience has the unknown key "retries"; there are cache, breaker, rate, retry, timeout, fallback; resilience has the unknown key "tries"`,
+	`{"resilience": {"cache": {"ttl": 0}}}`:                                           "resilience.cache.ttl isn't a number between 0.001 and 86400",
+	`{"resilience": {"cache": {"ttl": "1"}}}`:                                         "resilience.cache.ttl isn't a number",
+	`{"resilience": {"cache": {"ttl": 1e300}}}`:                                       "resilience.cache.ttl isn't a number",
+	`{"resilience": {"cache": {"max_entries": 1.5}}}`:                                 "resilience.cache.max_entries is no whole number",
+	`{"resilience": {"cache": []}}`:                                                   "resilience.cache is no object",
+	`{"resilience": {"breaker": {"failures": 0, "successes": -1, "cooldown": null}}}`: "breaker.failures isn't a number between 1 and 1000; resilience.breaker.cooldown isn't a number between 0.001 and 86400; resilience.breaker.successes isn't",
+	`{"resilience": {"rate": {"per_second": 0}}}`:                                     "resilience.rate.per_second isn't a number between 0.001 and 1e+06",
+	`{"resilience": {"rate": {"burst": 0.5}}}`:                                        "resilience.rate.burst isn't",
+	`{"resilience": {"retry": {}}}`:                                                   "resilience.retry.max_attempts isn't a number between 1 and 10",
+	`{"resilience": {"retry": {"max_attempts": 11}}}`:                                 "resilience.retry.max_attempts isn't a number between 1 and 10",
+	`{"resilience": {"retry": {"max_attempts": 2, "jitter": 2}}}`:                     "resilience.retry.jitter isn't a number between 0 and 1",
+	`{"resilience": {"retry": {"max_attempts": 2, "backoff": "odd"}}}`:                "resilience.retry.backoff is odd, and neither exponential nor linear",
+	`{"resilience": {"retry": {"max_attempts": 2, "idempotent": "yes"}}}`:             "resilience.retry.idempotent is neither true nor false",
+	`{"resilience": {"retry": {"max_attempts": 2}}, "retry": {}}`:                     "there is a retry, and one under resilience",
+	`{"retry": {"max_attempts": 0}}`:                                                  "retry.max_attempts isn't a number between 1 and 10",
+	`{"retry": []}`:                                                                   "retry is no object",
+	`{"resilience": {"timeout": {}}}`:                                                 "resilience.timeout.each isn't a number",
+	`{"resilience": {"fallback": {}}}`:                                                "resilience.fallback has no value",
+	`{"resilience": {"fallback": {"tool": "tool:acme/other", "value": 1}}}`:           `resilience.fallback has the unknown key "tool"`,
+}
+
+// TestWrong: whatever isn't sensible is refused, all of it at once, and nothing is begun.
+func TestWrong(t *testing.T) {
+	for text, want := range wrong {
+		w := newWorld(script(gives("x")))
+		a := action(nil)
+		a.Config = parsed(t, text)
+		_, err := w.Run(t.Context(), a, nil)
+		if e, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(e.Error(), want) || w.calls != 0 {
+			t.Errorf("%s: %v; want %s", text, err, want)
+		}
+	}
+}
+
+// TestSchema: the library's primitives take the same, and refuse what is refused here.
+func TestSchema(t *testing.T) {
+	var first any
+	for _, name := range []string{"http_client", "starlark", "subprocess", "wasm"} {
+		b, err := fs.ReadFile(std.FS(), "tools/rye/core/primitives/"+name+".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, _ := parse.YAML(b, value.Pos{})
+		said, err := v.Get("config_schema").Get("properties").Get(Entry).JSON()
+		if err != nil || said == nil {
+			t.Fatalf("%s says nothing of it: %v", name, err)
+		}
+		if first == nil {
+			first = said
+		}
+		if !reflect.DeepEqual(said, first) {
+			t.Errorf("%s takes something else", name)
+		}
+	}
+	schema, err := params.Compile(config{"type": "object", "properties": config{Entry: first}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text := range wrong {
+		c := parsed(t, text)
+		if _, both := c[retry]; !both && schema.Check(c) == nil {
+			t.Errorf("the schema takes %s", text)
+		}
+	}
+	full := parsed(t, `{"resilience": {"cache": {"ttl": 1, "max_entries": 1000}, "breaker": {"failures": 1000, "cooldown": 0.001, "successes": 1}, "rate": {"per_second": 0.001, "burst": 1},
+		"retry": {"max_attempts": 10, "backoff": "linear", "first": 86400, "longest": 1, "jitter": 1, "idempotent": true}, "timeout": {"each": 86400}, "fallback": {"value": null}}}`)
+	if err := schema.Check(full); err != nil {
+		t.Error(err)
+	}
+	if _, err := read(full); err != nil {
+		t.Error(err)
+	}
+}
+
+// FuzzSettings: what is taken is within its bounds.
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte(`{"resilience": {"cache": {"ttl": 1}, "breaker": {"failures": 2}, "rate": {"burst": 3}, "retry": {"max_attempts": 3, "first": 0.1, "jitter": 1}, "timeout": {"each": 2}, "fallback": {"value": []}}}`))
+	f.Add([]byte(`{"retry": {"max_attempts": 1e9, "backoff": "linear"}}`))
+	f.Add([]byte(`{"resilience": {"retry": {"max_attempts": null}}}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c config
+		if json.Unmarshal(b, &c) != nil {
+			return
+		}
+		s, err := read(c)
+		if err != nil {
+			if err.Error() == "" {
+				t.Error("it says nothing")
+			}
+			return
+		}
+		if n := s.retry.attempts; n < 1 || n > MaxAttempts || s.each < 0 || s.retry.jitter < 0 || s.retry.jitter > 1 {
+			t.Errorf("%+v", s)
+		}
+		if s.rate != nil && (s.rate.burst < 1 || s.rate.perSecond < 0.001) || s.breaker != nil && (s.breaker.failures < 1 || s.breaker.successes < 1 || s.breaker.cooldown <= 0) {
+			t.Errorf("%+v", s)
+		}
+		if s.cache != nil && (s.cache.ttl <= 0 || s.cache.most < 1) {
+			t.Errorf("%+v", s.cache)
+		}
+	})
+}

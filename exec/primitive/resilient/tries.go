@@ -1,0 +1,204 @@
+package resilient
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/primitive"
+)
+
+// tries tries until there is an answer that is one, or it may not be tried again.
+func (x *run) tries(ctx context.Context) (*primitive.Result, error) {
+	var last *primitive.Result
+	for n := 1; ; n++ {
+		if err := x.turn(ctx, x.left()); err != nil {
+			if last == nil {
+				return nil, err
+			}
+			return x.ended(ctx, last, n-1, err), nil
+		}
+		r, err := x.try(ctx, n)
+		if err != nil {
+			if last == nil {
+				return nil, err
+			}
+			return x.ended(ctx, last, n-1, err), nil
+		}
+		last = r
+		x.usage["attempts"] = int64(n)
+		wait, again := x.pause(ctx, n, r)
+		if !again {
+			return after(n, r), nil
+		}
+		if err := x.sleep(ctx, wait); err != nil {
+			return x.ended(ctx, r, n, err), nil
+		}
+		if x.waited += wait; x.left() <= 0 {
+			return after(n, r), nil
+		}
+	}
+}
+
+// after says in a failure how often it was tried.
+func after(n int, r *primitive.Result) *primitive.Result {
+	if n > 1 && r.Failed {
+		r.Failure = fmt.Sprintf("after %d tries: %s", n, r.Failure)
+	}
+	return r
+}
+
+// ended is the last answer where the next try could not be made.
+func (x *run) ended(ctx context.Context, last *primitive.Result, n int, err error) *primitive.Result {
+	if ctx.Err() != nil {
+		last.Ended, last.Failure = "cancelled", "cancelled"
+	} else {
+		last.Failure += "; then " + err.Error()
+	}
+	return after(n, last)
+}
+
+// try tries once. The result is the caller's.
+func (x *run) try(ctx context.Context, n int) (*primitive.Result, error) {
+	a := *x.action
+	most := a.Sandbox.Limits.Wall
+	if n > 1 || x.waited > 0 {
+		most = max(x.left(), time.Millisecond) // and never more than that of the action
+	}
+	if x.each > 0 && (most == 0 || x.each < most) {
+		most = x.each
+	}
+	a.Sandbox.Limits.Wall = most
+	x.told = &tap{to: x.to, keep: x.cache != nil}
+	r, err := x.Inner.Run(ctx, &a, x.told)
+	if err != nil {
+		return nil, err
+	}
+	own := *r
+	own.Usage = nil
+	for name, n := range r.Usage {
+		if strings.HasPrefix(name, "max_") || strings.HasPrefix(name, "peak") {
+			x.usage[name] = max(x.usage[name], n)
+		} else {
+			x.usage[name] += n
+		}
+	}
+	return &own, nil
+}
+
+// pause says whether to try again after the try n, and after how long.
+func (x *run) pause(ctx context.Context, n int, r *primitive.Result) (time.Duration, bool) {
+	if n >= x.retry.attempts || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.told.passed || ctx.Err() != nil {
+		return 0, false
+	}
+	c := x.rules.Of(doc(r))
+	id := c.ID
+	if id == "" {
+		id = string(c.Category)
+	}
+	t := r.Trouble
+	if t == nil {
+		t = &primitive.Trouble{}
+	}
+	safe := t.Undone || t.Repeatable || x.action.Pure || x.retry.idempotent
+	if !c.Retryable || !safe || c.Policy.MaxRetries > 0 && n > c.Policy.MaxRetries {
+		return 0, false
+	}
+	wait := x.wait(&c.Policy, n, t.After)
+	if x.left() <= wait {
+		x.apply("retry: no time to wait %s after %s", wait.Round(time.Millisecond), id)
+		return 0, false
+	}
+	x.apply("retry: %s, try %d after %s", id, n+1, wait.Round(time.Millisecond))
+	return wait, true
+}
+
+// wait is how long to wait after the try n.
+func (x *run) wait(p *classification.Policy, n int, asked time.Duration) time.Duration {
+	wait := p.Wait(n-1, asked)
+	if s := x.retry; s.own && (asked == 0 || p.Type != "use_header") {
+		wait = min(s.first, s.longest)
+		if !s.linear {
+			wait = min(s.first<<min(n-1, MaxAttempts), s.longest)
+		}
+	}
+	return wait + time.Duration(float64(wait)*x.retry.jitter*x.chance())
+}
+
+// says is what a result says of whom it asked.
+func (x *run) says(r *primitive.Result) outcome {
+	if !r.Failed {
+		return worked
+	}
+	if r.Ended != "" && r.Ended != "timeout" {
+		return silent
+	}
+	c := x.rules.Of(doc(r)).Category
+	if slices.Contains([]classification.Category{classification.Transient, classification.RateLimited, classification.Quota}, c) {
+		return failed
+	}
+	return worked
+}
+
+// doc tells a failure.
+func doc(r *primitive.Result) map[string]any {
+	e, d := map[string]any{}, map[string]any{}
+	t := r.Trouble
+	if t == nil {
+		t = &primitive.Trouble{}
+	}
+	kind := t.Type
+	if r.Ended == "timeout" {
+		kind = "TimeoutError"
+	}
+	for name, text := range map[string]string{"type": kind, "code": t.Code, "message": r.Failure} {
+		if text != "" {
+			e[name] = text
+		}
+	}
+	d["error"] = e
+	if t.Status != 0 {
+		d["status_code"] = int64(t.Status)
+	}
+	if r.Exit != 0 {
+		d["exit"] = int64(r.Exit)
+	}
+	if r.Signal != "" {
+		d["signal"] = r.Signal
+	}
+	if r.Ended == "cancelled" {
+		d["cancelled"] = true
+	}
+	return d
+}
+
+// A tap is a sink that knows what was passed on.
+type tap struct {
+	to     primitive.Sink // nil: nobody listens
+	keep   bool
+	passed bool // of standard output
+	kept   []chunk
+	size   int
+	large  bool // more than is kept
+}
+
+// Emit implements primitive.Sink.
+func (t *tap) Emit(s primitive.Stream, b []byte) error {
+	t.passed = t.passed || s == primitive.Stdout
+	if t.keep && !t.large {
+		if t.size += len(b); t.size > MaxAnswer {
+			t.large, t.kept = true, nil
+		} else if last := len(t.kept) - 1; last >= 0 && t.kept[last].stream == s {
+			t.kept[last].b = append(t.kept[last].b, b...)
+		} else {
+			t.kept = append(t.kept, chunk{s, slices.Clone(b)})
+		}
+	}
+	if t.to == nil {
+		return nil
+	}
+	return t.to.Emit(s, b)
+}
