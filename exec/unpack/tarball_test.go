@@ -98,9 +98,12 @@ func bomb(t *testing.T, part string, n int) []byte { return bombAt(t, "package/z
 func bombAt(t *testing.T, path, part string, n int) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	z := gzip.NewWriter(&out)
+	z, err := gzip.NewWriterLevel(&out, gzip.BestSpeed)
+	if err != nil {
+		t.Fatal(err)
+	}
 	w := tar.NewWriter(z)
-	err := w.WriteHeader(&tar.Header{Name: path, Size: int64(n * len(part)), Mode: 0o644})
+	err = w.WriteHeader(&tar.Header{Name: path, Size: int64(n * len(part)), Mode: 0o644})
 	for range n {
 		if err == nil {
 			_, err = io.WriteString(w, part)
