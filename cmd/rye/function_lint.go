@@ -242,12 +242,19 @@ func (l *linting) read(name string, with *linter, pattern *regexp.Regexp, dir, t
 			Severity: strings.ToLower(cmp.Or(group("severity"), with.Severity, "error")),
 			Message:  cmp.Or(group("message"), with.Message), Code: group("code"), Linter: name,
 		}
-		d.Line, _ = strconv.Atoi(group("line"))
-		d.Column, _ = strconv.Atoi(group("column"))
-		d.Line = max(d.Line, 1)
+		d.Line, d.Column = max(lintPlace(group("line")), 1), lintPlace(group("column"))
 		found = append(found, d)
 	}
 	return found
+}
+
+// lintPlace is the number of a line or a column, 0 for what can be none.
+func lintPlace(text string) int {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return max(int(n), 0)
 }
 
 // told are the faults by where they are, each once whoever found it, and whether there are more than are told.
