@@ -42,6 +42,14 @@ func (p *Primitive) Starts(config map[string]any) []string {
 	return nil
 }
 
+// Seeks implements primitive.Seeker.
+func (p *Primitive) Seeks(config map[string]any) []string {
+	if s, ok := p.Inner.(primitive.Seeker); ok {
+		return s.Seeks(config)
+	}
+	return nil
+}
+
 // Open implements primitive.Opener.
 func (p *Primitive) Open(ctx context.Context) error {
 	if o, ok := p.Inner.(primitive.Opener); ok {
