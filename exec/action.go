@@ -48,8 +48,11 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 			continue
 		}
 		found, err := env.Find(request, made, name)
-		if none, ok := errors.AsType[*env.NotFoundError](err); ok && i >= needed && none.Err == nil {
+		if _, ok := errors.AsType[*env.NotFoundError](err); ok && i >= needed {
 			continue
+		}
+		if i >= needed && slices.ContainsFunc(found, func(q env.Program) bool { return p.unfit(q) != nil }) {
+			continue // it may not be started, which is as if it weren't there
 		}
 		if err != nil {
 			return &ConfigError{p.call.Ref, err}

@@ -51,12 +51,14 @@ func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.R
 	if err != nil {
 		return no(err)
 	}
+	limits := a.Sandbox.Limits
+	limits.Wall = answerWall
 	said, err := p.kernel.Primitives[answers].Run(ctx, &primitive.Action{
 		Config: map[string]any{"file": p.toolPath, "function": p.tool.Answer, "params": string(given)},
 		Dir:    p.scratch.Home, Own: p.copied.Root, Pure: true,
 		// It reads the pinned files and nothing else.
 		Sandbox: sandbox.Spec{
-			Level: a.Sandbox.Level, Read: []string{p.copied.Root}, Deny: p.kernel.Secret, Limits: sandbox.Limits{Wall: answerWall},
+			Level: a.Sandbox.Level, Read: []string{p.copied.Root}, Deny: p.kernel.Secret, Limits: limits,
 		},
 	}, to)
 	switch {
@@ -79,9 +81,12 @@ func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.R
 // aside is a sink that isn't told what goes to standard output: that is for what makes the answer, which stands there.
 type aside struct{ to primitive.Sink }
 
+// Drops says what is written to the sink and goes nowhere.
+func (s aside) Drops(stream primitive.Stream) bool { return stream == primitive.Stdout }
+
 // Emit implements primitive.Sink.
 func (s aside) Emit(stream primitive.Stream, b []byte) error {
-	if stream == primitive.Stdout {
+	if s.to == nil || s.Drops(stream) {
 		return nil
 	}
 	return s.to.Emit(stream, b)

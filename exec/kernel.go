@@ -77,6 +77,8 @@ type Call struct {
 	Principal, Tenant string
 	// Stranger has the library's items run as somebody else's: nobody sits in front of it.
 	Stranger bool
+	// Dry has Prepare start nothing, and leave open what can't be known so. Such a plan isn't run.
+	Dry bool
 	// Build makes it a step of a build, which depends on nothing but what is in its action: the tool has to be pure, uses
 	// no file of the project and no network whatever it declares, finds nothing of the machine or the user in its
 	// environment, and works in Plan.Work, which nobody else knows.

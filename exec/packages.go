@@ -3,6 +3,9 @@ package exec
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -69,15 +72,23 @@ func (e *WheelError) Error() string {
 	return fmt.Sprintf("%q needs the package %q, and none of its wheels is for %s", e.Ref, e.Package, e.Python)
 }
 
+// A SourceError says that an artifact which the lock names isn't what the tool's list names.
+type SourceError struct{ Want, Found string }
+
+func (e *SourceError) Error() string {
+	return fmt.Sprintf("the tool's list says %s, and what the lock pins is %s", e.Want, e.Found)
+}
+
 // An Artifact is a package that a call runs with.
 type Artifact struct {
 	Name   string // as a lock calls it
 	Digest cas.Digest
 
-	file  string // what its file is called
-	wheel bool
-	at    string // where its files are put
-	size  int64
+	source string // the digest that the tool's list has
+	file   string // what its file is called
+	wheel  bool
+	at     string // where its files are put
+	size   int64
 }
 
 // addPackages puts the packages that a tool names where it will find them, from the artifacts that the lock pins. The programs
@@ -103,8 +114,15 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error 
 	} else {
 		p.Artifacts, err = p.tarballs(b, list)
 	}
-	if err != nil || len(p.Artifacts) == 0 {
+	if err != nil || p.Undecided {
 		return err
+	}
+	if len(p.Artifacts) == 0 {
+		if ecosystem == packages.PyPI {
+			// Its list has nothing for this Python. Told nothing, the runtime would look into a virtual environment.
+			p.packagePath(filepath.Join(p.copied.Root, sitePackages))
+		}
+		return nil
 	}
 	if p.modules, err = p.unpacked(ctx, b); err != nil {
 		return err
@@ -117,10 +135,15 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error 
 		at = filepath.Join(at, sitePackages)
 	}
 	p.Action.Sandbox.Read = append(p.Action.Sandbox.Read, p.modules.Root)
+	p.packagePath(at)
+	return nil
+}
+
+// packagePath tells the runtime where the packages are.
+func (p *Plan) packagePath(at string) {
 	p.Env = append(p.Env, env.PackagePath+"="+at)
 	slices.Sort(p.Env)
 	p.Action.Env = p.Env
-	return nil
 }
 
 // list reads the list of packages, which is a file of the tool's tree: what is read is the copy, whose bytes were compared.
@@ -174,7 +197,7 @@ func (p *Plan) tarballs(b *Base, list []packages.Package) ([]Artifact, error) {
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Artifact{all[0].String(), all[0].Digest, q.Files[0].Name, false, q.At, all[0].Size})
+		out = append(out, Artifact{all[0].String(), all[0].Digest, all[0].Source, q.Files[0].Name, false, q.At, all[0].Size})
 	}
 	return out, nil
 }
@@ -196,6 +219,9 @@ func (p *Plan) wheels(ctx context.Context, b *Base, list []packages.Package) ([]
 		return nil
 	}
 	if err != nil {
+		if p.Undecided = p.call.Dry; p.Undecided {
+			return nil, nil
+		}
 		if err := ask(); err != nil {
 			return nil, err
 		}
@@ -216,6 +242,9 @@ func (p *Plan) wheels(ctx context.Context, b *Base, list []packages.Package) ([]
 			plain = plain && err == nil && n.Pure()
 		}
 		if !plain && !asked {
+			if p.Undecided = p.call.Dry; p.Undecided {
+				return nil, nil
+			}
 			if err := ask(); err != nil {
 				return nil, err
 			}
@@ -231,7 +260,7 @@ func (p *Plan) wheels(ctx context.Context, b *Base, list []packages.Package) ([]
 			}
 			return nil, e
 		}
-		out = append(out, Artifact{all[best].String(), all[best].Digest, names[best], true, sitePackages, all[best].Size})
+		out = append(out, Artifact{all[best].String(), all[best].Digest, all[best].Source, names[best], true, sitePackages, all[best].Size})
 	}
 	return out, nil
 }
@@ -261,6 +290,9 @@ func (p *Plan) unpacked(ctx context.Context, b *Base) (*materialise.Copy, error)
 			known[q.Digest] = a
 			shelf = append(shelf, a)
 		}
+		if len(parts)+len(a.Files) > materialise.MaxFiles { // in as many places as the list likes
+			return nil, &PackagesError{p.call.Ref, q.Name, &materialise.LimitError{What: "files", Max: materialise.MaxFiles}}
+		}
 		for _, f := range a.Files {
 			id := cas.ID{Kind: cas.Blob, Digest: f.Digest}
 			parts = append(parts, materialise.Part{Path: path.Join(q.at, f.Path), ID: id, Mode: f.Mode, Size: f.Size})
@@ -274,7 +306,8 @@ func (p *Plan) unpacked(ctx context.Context, b *Base) (*materialise.Copy, error)
 	return c, err
 }
 
-// fetch brings an artifact to where nobody else writes, and hashes it on the way.
+// fetch brings an artifact to where nobody else writes, and hashes it on the way: it has the digest of the lock, and that of
+// the list, which is what somebody has vouched for.
 func (p *Plan) fetch(ctx context.Context, b *Base, q *Artifact) (*os.File, error) {
 	id := cas.ID{Kind: cas.Blob, Digest: q.Digest}
 	o, err := b.Objects.Get(ctx, id)
@@ -287,7 +320,16 @@ func (p *Plan) fetch(ctx context.Context, b *Base, q *Artifact) (*os.File, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(f, checked); err != nil {
+	algorithm, _, _ := strings.Cut(q.source, ":")
+	h := sha512.New()
+	if algorithm == "sha256" {
+		h = sha256.New()
+	}
+	_, err = io.Copy(io.MultiWriter(f, h), checked)
+	if found := algorithm + ":" + hex.EncodeToString(h.Sum(nil)); err == nil && found != q.source {
+		err = &SourceError{q.source, found}
+	}
+	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
 	return f, nil

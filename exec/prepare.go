@@ -44,6 +44,8 @@ type Plan struct {
 	Damage   error  // what was wrong with the copy of the files that was there, and has been replaced
 	// Artifacts are the packages that the tool has named and finds beside it.
 	Artifacts []Artifact
+	// Undecided says that there are such, and that a program would have to be started to know which: the call is Dry.
+	Undecided bool
 
 	kernel    *Kernel
 	call      *Call

@@ -154,11 +154,7 @@ func (p *Plan) do(ctx context.Context, a *primitive.Action, to primitive.Sink, h
 	if p.tool.Answer == "" {
 		return p.primitive.Run(ctx, a, to)
 	}
-	var beside primitive.Sink
-	if to != nil {
-		beside = aside{to}
-	}
-	did, err := p.primitive.Run(ctx, a, beside)
+	did, err := p.primitive.Run(ctx, a, aside{to})
 	if did == nil || err != nil {
 		return did, err
 	}

@@ -2,6 +2,7 @@ package lock
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -93,13 +94,20 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact
 	// A list allows files that nobody pins, as those that are no wheels. Whether there are others now is asked when the list
 	// is another one.
 	same := len(old) > 0 && !r.UpdateAll && r.sameTree(m, w.tool)
-	if same || len(old) == len(w.pkg.Files) {
+	// Where nobody can be asked, what is pinned and still allowed stays.
+	if same || len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
 		return old, nil
 	}
 	if r.Packages == nil {
 		return nil, &UnpinnedError{w.pkg.String()}
 	}
 	found, err := r.Packages.Find(ctx, w.pkg)
+	if gone, ok := errors.AsType[interface {
+		error
+		Offline() bool
+	}](err); ok && gone.Offline() && len(old) > 0 {
+		return old, nil
+	}
 	for i := range found {
 		for _, a := range old {
 			if a.Name == found[i].Name && a.Version == found[i].Version && a.Source == found[i].Source {

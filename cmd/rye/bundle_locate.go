@@ -49,7 +49,7 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 			return nil, err
 		}
 		return b.stored(ctx, o.id.Digest)
-	case looksLikePath(text):
+	case !b.app.byID && looksLikePath(text):
 		return b.atPath(text)
 	}
 	id, version, _ := strings.Cut(text, "@")
@@ -58,6 +58,9 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 		if found != nil || err != nil {
 			return found, err
 		}
+	}
+	if b.app.byID {
+		return nil, b.noBundle(ctx, text)
 	}
 	if s := b.app.absolute(setting{value: text}); s.err == nil {
 		if _, err := os.Stat(s.value); err == nil {

@@ -69,6 +69,7 @@ func (f *fault) ofCalls() bool {
 		list        *packages.Error
 		archive     *unpack.FormatError
 		record      *unpack.RecordError
+		source      *exec.SourceError
 		bomb        *unpack.LimitError
 	)
 	switch {
@@ -180,6 +181,9 @@ func (f *fault) ofCalls() bool {
 	case errors.As(f.err, &record) && errors.As(f.err, &needed):
 		f.code = "INTEGRITY_FAILED"
 		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "path": record.Path}
+	case errors.As(f.err, &source) && errors.As(f.err, &needed):
+		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye diff", "rye lock --update"}
+		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "expected": source.Want, "found": source.Found}
 	case errors.As(f.err, &bomb):
 		f.code = "LIMIT_EXCEEDED"
 	case errors.As(f.err, &needed) && (errors.As(f.err, &archive) || errors.As(f.err, &list) || needed.Package == ""):

@@ -124,6 +124,8 @@ type execPlan struct {
 	Set    []string        `json:"set"` // variables that .env and the chain set
 	Read   []string        `json:"read"`
 	Write  []string        `json:"write"`
+	// Undecided says that Python has to be asked which packages are for it, and nothing was started.
+	Undecided bool `json:"undecided,omitempty"`
 }
 
 func (c *execRun) run(ctx context.Context, a *app) (answer, error) {
@@ -144,7 +146,7 @@ func (c *execRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer k.Close()
-	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Principal: principal(), Params: c.given(a)}
+	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Principal: principal(), Params: c.given(a), Dry: c.DryRun}
 	p, err := k.Prepare(ctx, b.base, call)
 	if text, ok := errors.AsType[*params.TextError](err); ok {
 		f := classify(text)
@@ -350,7 +352,8 @@ func (x *execAnswer) plan(p *exec.Plan) error {
 	if err != nil {
 		return err
 	}
-	x.Plan = &execPlan{Params: given, Config: config, Set: orNone(p.Keys), Read: orNone(p.Action.Sandbox.Read), Write: orNone(p.Action.Sandbox.Write)}
+	x.Plan = &execPlan{Params: given, Config: config, Set: orNone(p.Keys), Read: orNone(p.Action.Sandbox.Read), Write: orNone(p.Action.Sandbox.Write),
+		Undecided: p.Undecided}
 	return nil
 }
 
@@ -513,6 +516,9 @@ func (x execAnswer) text(t *terminal) {
 	t.printf("%-12s %s\n", "sandbox", need)
 	list("reads", x.Plan.Read)
 	list("writes", x.Plan.Write)
+	if x.Plan.Undecided {
+		t.printf("%-12s Python says which are for it when it is started\n", "packages")
+	}
 	list("network", x.Grants.Network)
 	list("may", x.Grants.Permissions)
 	list("secrets", x.Grants.Secrets)

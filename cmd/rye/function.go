@@ -33,7 +33,7 @@ func capabilityFor(verb, kind, id string) capability.Capability {
 func (a *app) inside(c *function.Call) *app {
 	h := a.host
 	h.stdin, h.hidden = strings.NewReader(""), nil
-	b := &app{host: h, globals: a.globals, commands: a.commands, clock: a.clock}
+	b := &app{host: h, globals: a.globals, commands: a.commands, clock: a.clock, byID: true}
 	b.globals.Yes = false
 	if c.Files.Project != "" {
 		b.globals.Project = c.Files.Project

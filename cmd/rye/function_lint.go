@@ -129,7 +129,7 @@ func (a *app) lintFunction(ctx context.Context, c *function.Call, p lintParams) 
 		return nil, err
 	}
 	checked, missing := []string{}, []string{}
-	for _, name := range o.chosen(l.file, p.Linters) {
+	for _, name := range o.chosen(p.File, p.Linters) {
 		with := o.Linters[name]
 		if _, there := c.Programs[with.Command]; !there {
 			missing = append(missing, name)
@@ -146,7 +146,7 @@ func (a *app) lintFunction(ctx context.Context, c *function.Call, p lintParams) 
 		output, more = cut, true
 	}
 	return map[string]any{"success": true, "output": output, "diagnostics": found, "linters_checked": checked, "linters_missing": missing,
-		"problems": orNone(l.problems), "file_type": cmp.Or(o.Types[extension(l.file)], extension(l.file)), "truncated": more}, nil
+		"problems": orNone(l.problems), "file_type": cmp.Or(o.Types[extension(p.File)], extension(p.File)), "truncated": more}, nil
 }
 
 // find returns where a file of the project is. Whether it may be read the sandbox says.

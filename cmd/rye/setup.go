@@ -109,6 +109,7 @@ type app struct {
 
 	// Of the lock that is being made.
 	coming    []lockfile.Bundle // instead of those of the lock that there is
+	byID      bool              // bundles are meant by their ids, never by paths
 	allowUser bool              // the user's space counts though there is a rye.yaml
 	answers   io.Reader         // what is typed on the terminal; nil until something is asked
 }

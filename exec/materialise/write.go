@@ -248,7 +248,7 @@ func (w *writer) blob(id cas.ID, o cas.Object) error {
 			return err
 		}
 		for _, file := range paths[1:] {
-			if err := w.get(id, func(o cas.Object) error { return w.long(file, id, size, o) }); err != nil {
+			if err := w.again(paths[0], file, id, size); err != nil {
 				return err
 			}
 		}
@@ -279,6 +279,16 @@ func (w *writer) long(file string, id cas.ID, size int64, r io.Reader) error {
 		err = f.Chmod(mode(w.plan.files[file].Mode))
 	}
 	return errors.Join(err, f.Close())
+}
+
+// again writes one file as another one was written: a store may have to look long for what it has.
+func (w *writer) again(from, to string, id cas.ID, size int64) error {
+	f, err := os.Open(w.at(from))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return w.long(to, id, size, f)
 }
 
 func mode(m cas.Mode) os.FileMode {

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/packages"
 )
 
 // Wheel reads a wheel of a file of this name.
@@ -67,8 +68,14 @@ func whole(name string, r io.ReaderAt, size int64) error {
 	end := tail[at:]
 	length, offset := int64(binary.LittleEndian.Uint32(end[12:])), int64(binary.LittleEndian.Uint32(end[16:]))
 	here := size - int64(len(end))
+	var before [20]byte
+	if here >= int64(len(before)) {
+		if _, err := r.ReadAt(before[:], here-int64(len(before))); err != nil {
+			return err
+		}
+	}
 	switch {
-	case binary.LittleEndian.Uint16(end[10:]) == 0xffff || length == 0xffffffff || offset == 0xffffffff:
+	case string(before[:4]) == "PK\x06\x07" || binary.LittleEndian.Uint16(end[10:]) == 0xffff || length == 0xffffffff || offset == 0xffffffff:
 		return bad("is a zip archive of the 64-bit form, which no wheel here is")
 	case int(binary.LittleEndian.Uint16(end[20:])) != len(end)-endSize || offset+length != here:
 		return bad("has something in it that isn't part of the zip archive")
@@ -116,8 +123,8 @@ func (w *wheel) look(n *WheelName) error {
 		w.info = dir + "/"
 	}
 	stem := strings.TrimSuffix(w.info, ".dist-info/")
-	project, _, _ := strings.Cut(stem, "-")
-	if w.info == "" || folded(project) != folded(n.Project) {
+	project, version, _ := strings.Cut(stem, "-")
+	if w.info == "" || folded(project) != folded(n.Project) || !packages.SameVersion(version, n.Version) {
 		return w.bad("", fmt.Errorf("has no directory %s-%s.dist-info", n.Project, n.Version))
 	}
 	w.data = stem + ".data/"
@@ -125,7 +132,7 @@ func (w *wheel) look(n *WheelName) error {
 	if err != nil {
 		return err
 	}
-	version := ""
+	version = ""
 	for line := range strings.Lines(about) {
 		if v, ok := strings.CutPrefix(line, "Wheel-Version:"); ok {
 			version = strings.TrimSpace(v)

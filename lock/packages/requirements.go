@@ -230,6 +230,19 @@ func Normal(name string) string {
 	return b.String()
 }
 
+// SameVersion reports whether two texts are the same version of a Python package, however a list and the name of a file spell it:
+// "1.0" is "1.0.0", and "1.0+cpu" is "1.0_cpu".
+func SameVersion(a, b string) bool {
+	parts := func(s string) []string {
+		all := strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return strings.ContainsRune("-_.+", r) })
+		for len(all) > 1 && all[len(all)-1] == "0" {
+			all = all[:len(all)-1]
+		}
+		return all
+	}
+	return slices.Equal(parts(a), parts(b))
+}
+
 func isPyName(s string) bool {
 	return s != "" && len(s) <= maxName && alnum(s[0]) && alnum(s[len(s)-1]) && strings.IndexFunc(s, func(r rune) bool {
 		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune("-_.", r)

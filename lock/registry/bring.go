@@ -120,7 +120,12 @@ func (r *Registry) vendored(ctx context.Context, a *file.Artifact, to cas.Batch)
 		return false, nil
 	}
 	defer o.Close()
-	_, err = to.Put(ctx, cas.Blob, o)
+	algorithm, _, _ := strings.Cut(a.Source, ":")
+	c := &checked{r: o, hash: newHash(algorithm), want: *a, where: "the vendor directory"}
+	_, err = to.Put(ctx, cas.Blob, c)
+	if c.err != nil {
+		err = c.err
+	}
 	if _, damaged := errors.AsType[*cas.DamagedError](err); damaged {
 		return false, nil
 	}

@@ -48,6 +48,9 @@ func (e *OfflineError) Error() string {
 	return fmt.Sprintf("%s isn't here, and nothing is fetched from %q: rye is offline", e.Package, e.Where)
 }
 
+// Offline reports that nothing else is wrong.
+func (e *OfflineError) Offline() bool { return true }
+
 // A NotFoundError says that a registry has no file that the list allows and that can be used.
 type NotFoundError struct {
 	Package, Where string

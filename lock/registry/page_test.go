@@ -40,10 +40,10 @@ func TestLinks(t *testing.T) {
 func TestWheelTags(t *testing.T) {
 	for name, want := range map[string]string{
 		"a_b-1.0-py3-none-any.whl": "py3-none-any", "A.B-1.0-1build-cp312-cp312-win_amd64.whl": "1build-cp312-cp312-win_amd64",
-		"a_b-1.0-py3-none-any.zip": "", "a_b-1.0-py3-none.whl": "", "c-1.0-py3-none-any.whl": "", "a_b-1.0-1-2-py3-none-any.whl": "", "": "",
+		"a_b-1.0-py3-none-any.zip": "", "a_b-1.0-py3-none.whl": "", "c-1.0-py3-none-any.whl": "", "a_b-2.0-py3-none-any.whl": "", "a_b-1-py3-none-any.whl": "py3-none-any", "a_b-1.0-1-2-py3-none-any.whl": "", "": "",
 		"a_b-1.0-py3-none-a:y.whl": "", "a_b-1.0---.whl": "", "a_b-1.0-py3-none-" + strings.Repeat("a", 120) + ".whl": "",
 	} {
-		if got := wheelTags("a-b", name); got != want {
+		if got := wheelTags("a-b", "1.0", name); got != want {
 			t.Errorf("%q: got %q", name, got)
 		}
 	}

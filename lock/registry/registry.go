@@ -95,7 +95,7 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 	others := 0
 	for _, f := range p.Files {
 		at, ok := places[f.Source]
-		tags := wheelTags(p.Name, at.name)
+		tags := wheelTags(p.Name, p.Version, at.name)
 		switch {
 		case !ok:
 			continue
@@ -193,11 +193,12 @@ func (r *Registry) path(where string) string {
 	return filepath.Join(r.o.Dir, filepath.FromSlash(where))
 }
 
-// wheelTags returns what the name of a wheel has between the version and ".whl", "" if it is no name of a wheel of this package.
-func wheelTags(name, wheel string) string {
+// wheelTags returns what the name of a wheel has between the version and ".whl", "" if it is no name of a wheel of this
+// version of the package.
+func wheelTags(name, version, wheel string) string {
 	stem, ok := strings.CutSuffix(wheel, ".whl")
 	parts := strings.Split(stem, "-")
-	if !ok || len(parts) < 5 || len(parts) > 6 || packages.Normal(parts[0]) != name {
+	if !ok || len(parts) < 5 || len(parts) > 6 || packages.Normal(parts[0]) != name || !packages.SameVersion(parts[1], version) {
 		return ""
 	}
 	tags := strings.Join(parts[2:], "-")

@@ -128,13 +128,13 @@ func (x *exchange) trouble(err error) *primitive.Trouble {
 	t := &primitive.Trouble{Repeatable: x.repeatable()}
 	if err == nil {
 		t.Status, t.After = x.status, web.RetryAfter(x.header)
-		// The server says that it did nothing.
-		t.Undone = x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != ""
+		// The server says that it did nothing. If it is one that another has sent us to, that one has done something.
+		t.Undone = x.requests == 1 && (x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable && x.header.Get("Retry-After") != "")
 		return t
 	}
 	t.Type = "AnswerError" // it is wrong, or there is too much of it
 	if f, ok := errors.AsType[*failure](err); ok {
-		t.Type, t.Undone = "ConnectionError", !f.sent
+		t.Type, t.Undone = "ConnectionError", !f.sent && x.requests == 0
 		if f.final {
 			t.Type = "CertificateError"
 		}

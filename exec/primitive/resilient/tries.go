@@ -187,7 +187,8 @@ type tap struct {
 
 // Emit implements primitive.Sink.
 func (t *tap) Emit(s primitive.Stream, b []byte) error {
-	t.passed = t.passed || s == primitive.Stdout
+	d, drops := t.to.(interface{ Drops(primitive.Stream) bool })
+	t.passed = t.passed || s == primitive.Stdout && !(drops && d.Drops(s))
 	if t.keep && !t.large {
 		if t.size += len(b); t.size > MaxAnswer {
 			t.large, t.kept = true, nil

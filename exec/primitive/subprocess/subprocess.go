@@ -17,12 +17,14 @@ package subprocess
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
@@ -124,28 +126,33 @@ func directory(a *primitive.Action) (string, error) {
 	if within == "" {
 		return cmp.Or(dir, a.Dir), nil
 	}
-	at := dir
-	if !filepath.IsAbs(dir) {
-		at = filepath.Join(within, dir)
-	}
 	top, err := filepath.EvalSymlinks(within)
 	if err != nil {
 		return "", err
 	}
-	// The sandbox holds whatever becomes of a link after this: where a program starts gives it nothing.
-	real, err := filepath.EvalSymlinks(at)
-	info, missing := os.Stat(at)
-	switch {
-	case err != nil || missing != nil || !info.IsDir():
-		return "", &DirectoryError{Dir: dir}
-	case !inside(real, top):
+	rel := dir
+	if filepath.IsAbs(dir) {
+		if rel, err = filepath.Rel(within, dir); err != nil || !filepath.IsLocal(rel) {
+			rel, err = filepath.Rel(top, dir)
+		}
+	}
+	if err != nil || !filepath.IsLocal(rel) {
 		return "", &DirectoryError{Dir: dir, Outside: within}
 	}
-	return real, nil
-}
-
-// inside reports whether a path is a directory, or in it.
-func inside(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && filepath.IsLocal(rel)
+	root, err := os.OpenRoot(top)
+	if err != nil {
+		return "", err
+	}
+	defer root.Close()
+	// What is outside isn't looked at: whether something is there is told to nobody.
+	info, err := root.Stat(rel)
+	_, system := errors.AsType[syscall.Errno](err) // and not os.Root's no
+	switch {
+	case system || err == nil && !info.IsDir():
+		return "", &DirectoryError{Dir: dir}
+	case err != nil:
+		return "", &DirectoryError{Dir: dir, Outside: within}
+	}
+	// The sandbox holds whatever becomes of a link after this: where a program starts gives it nothing.
+	return filepath.EvalSymlinks(filepath.Join(top, rel))
 }
