@@ -8,10 +8,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sandbox"
 )
 
 // answering is the primitive that calls the functions which make results.
@@ -41,7 +43,8 @@ func told(a *primitive.Action) map[string]any {
 func TestAnswer(t *testing.T) {
 	w := newWorld(t)
 	answers := w.withAnswer("config: {timeout: 5}", "output_schema: {type: object, required: [said]}",
-		"input_schema: {type: object, properties: {n: {type: integer, default: 7}}}", "files: {write: [.ai/outputs]}", "network: [api.example.com]")
+		"input_schema: {type: object, properties: {n: {type: integer, default: 7}}}", "files: {write: [.ai/outputs]}", "network: [api.example.com]",
+		"limits: {duration_seconds: 9, cpu_seconds: 3, memory_mib: 5, written_mib: 7, output_mib: 11, processes: 13, open_files: 17}")
 	w.probe.do = func(_ context.Context, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 		return gives("raw"), errors.Join(to.Emit(primitive.Stdout, []byte("raw")), to.Emit(primitive.Stderr, []byte("aside ")))
 	}
@@ -55,6 +58,10 @@ func TestAnswer(t *testing.T) {
 		if a.Config["function"] != "words" || len(s.Read) != 1 || s.Read[0] != a.Own || !strings.HasPrefix(a.Config["file"].(string), a.Own) || len(s.Write)+len(s.Network.Hosts) > 0 ||
 			s.Network.All || len(s.Deny) != 1 || len(a.Env)+len(a.Files.Read)+len(a.Files.Write) > 0 || !a.Pure {
 			t.Errorf("it is done with %+v", a)
+		}
+		// It may use as much as the tool, and has a time of its own.
+		if want := (sandbox.Limits{Wall: time.Minute, CPU: 3 * time.Second, Memory: 5 << 20, Written: 7 << 20, Output: 11 << 20, Processes: 13, Files: 17}); s.Limits != want {
+			t.Errorf("its limits are %+v", s.Limits)
 		}
 		return gives(map[string]any{"said": "yes"}), to.Emit(primitive.Stdout, []byte("yes"))
 	}

@@ -3,6 +3,7 @@ package exec_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,32 @@ func TestRemembered(t *testing.T) {
 		w.with(lines...)
 		asked(name, call(x, given), true)
 		asked(name+", again", call(x, given), true)
+	}
+}
+
+// TestAnswerAgain: where a function makes the result, what the primitive wrote was passed on to nobody: it is tried again, and
+// the value in place of a failure is what the function gets.
+func TestAnswerAgain(t *testing.T) {
+	for works, want := range map[int]string{1: "1", 2: "2", 9: "instead"} {
+		for _, to := range []primitive.Sink{nil, new(listener)} {
+			w := newWorld(t)
+			answers := w.withAnswer("config: {resilience: {retry: {max_attempts: 3, idempotent: true}, fallback: {value: instead}}}")
+			w.around()
+			w.probe.do = func(_ context.Context, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
+				n := w.probe.calls
+				return &primitive.Result{Value: fmt.Sprint(n), Level: 4, Failed: n < works, Failure: "busy"}, to.Emit(primitive.Stdout, []byte("raw"))
+			}
+			answers.do = func(_ context.Context, a *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
+				return gives(told(a)["result"]), nil
+			}
+			r, err := w.prepare(call(x, nil)).Run(t.Context(), to)
+			if err != nil || r.Status != record.OK || r.Value != want || w.probe.calls != min(works, 3) || answers.calls != 1 {
+				t.Errorf("%d: %+v after %d, %v", works, r, w.probe.calls, err)
+			}
+			if l, ok := to.(*listener); ok && l.said[0].Len() > 0 {
+				t.Errorf("%d: passed on was %q", works, l.said[0].String())
+			}
+		}
 	}
 }
 

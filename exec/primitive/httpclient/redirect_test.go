@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -104,6 +105,70 @@ func TestRedirects(t *testing.T) {
 	target = here + "/there"
 	if r := w.run(t, w.url("http", "public.example", "/to"), "headers", headers); r.Failed || last.Header.Get("Cookie") != "" {
 		t.Errorf("%+v, %q", r, last.Header)
+	}
+}
+
+// TestRedirectedTries: what a redirect led to is never taken for nothing done, for the server that sent it has done something.
+func TestRedirectedTries(t *testing.T) {
+	var target string
+	var code int
+	var answer http.HandlerFunc
+	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/there" {
+			answer(rw, r)
+			return
+		}
+		rw.Header().Set("Location", target)
+		rw.WriteHeader(code)
+	})
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, _ := net.SplitHostPort(free.Addr().String())
+	nobody := "public.example:" + port
+	free.Close()
+	w.names["other.test"] = []string{"127.0.0.1"}
+	w.hosts = append(w.hosts, nobody, "none.example", "other.test:"+w.https)
+	limited := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTooManyRequests) }
+	busy := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "1")
+		rw.WriteHeader(http.StatusServiceUnavailable)
+	}
+	reset := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	for name, c := range map[string]struct {
+		method  string
+		code    int
+		target  string
+		answer  http.HandlerFunc
+		tries   int
+		each    int // requests of a try
+		failure string
+	}{
+		"refused":                 {"POST", 303, "https://" + nobody + "/there", nil, 1, 1, "no connection to"},
+		"no such name":            {"POST", 303, "https://none.example/there", nil, 1, 1, "no connection to"},
+		"not who it says":         {"POST", 303, "https://other.test:" + w.https + "/there", nil, 1, 1, "certificate"},
+		"too many":                {"POST", 303, "/there", limited, 1, 2, "HTTP 429"},
+		"too many, moved":         {"POST", 302, "/there", limited, 1, 2, "HTTP 429"},
+		"too many, with the body": {"POST", 307, "/there", limited, 1, 2, "HTTP 429"},
+		"too many for PATCH":      {"PATCH", 308, "/there", limited, 1, 2, "HTTP 429"},
+		"busy":                    {"POST", 303, "/there", busy, 1, 2, "HTTP 503"},
+		"reset":                   {"POST", 303, "/there", reset, 1, 2, "no usable answer from"},
+		"GET, refused":            {"GET", 302, "https://" + nobody + "/there", nil, 3, 1, "no connection to"},
+		"GET, too many":           {"GET", 302, "/there", limited, 3, 2, "HTTP 429"},
+		"PUT, too many":           {"PUT", 303, "/there", limited, 3, 2, "HTTP 429"},
+	} {
+		target, code, answer, w.waited = c.target, c.code, c.answer, nil
+		before := len(w.requests())
+		r := w.get(t, "/", "method", c.method, "body", map[string]any{}, "timeout", int64(60), "retry", config("max_attempts", int64(3)))
+		if !r.Failed || !strings.Contains(r.Failure, c.failure) || r.Trouble == nil || r.Trouble.Undone || r.Trouble.Repeatable != (c.tries > 1) {
+			t.Errorf("%s: %+v, %+v", name, r, r.Trouble)
+		}
+		asked := w.requests()[before:]
+		sent := len(slices.DeleteFunc(slices.Clone(asked), func(r string) bool { return r != c.method+" public.example /" }))
+		if sent != c.tries || len(asked) != c.tries*c.each || len(w.waited) != c.tries-1 {
+			t.Errorf("%s: waited %v, asked %q", name, w.waited, asked)
+		}
 	}
 }
 

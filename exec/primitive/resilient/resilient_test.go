@@ -211,16 +211,34 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestPassedOn: what was passed on isn't passed on again, whether or not somebody listens; what stands on standard error may be.
+// A deaf sink passes on nothing of one stream.
+type deaf struct {
+	sink
+	to primitive.Stream
+}
+
+func (d *deaf) Drops(s primitive.Stream) bool { return s == d.to }
+
+// TestPassedOn: what was passed on isn't passed on again, whether or not somebody listens; what stands on standard error may
+// be, and what the sink says it drops.
 func TestPassedOn(t *testing.T) {
-	for stream, tries := range map[primitive.Stream]int{primitive.Stdout: 1, primitive.Stderr: 2} {
-		for _, to := range []primitive.Sink{nil, new(sink)} {
+	out, stderr := primitive.Stdout, primitive.Stderr
+	for name, c := range map[string]struct {
+		to    func() primitive.Sink
+		tries map[primitive.Stream]int
+	}{
+		"nobody":                 {func() primitive.Sink { return nil }, map[primitive.Stream]int{out: 1, stderr: 2}},
+		"a sink":                 {func() primitive.Sink { return new(sink) }, map[primitive.Stream]int{out: 1, stderr: 2}},
+		"drops standard output":  {func() primitive.Sink { return &deaf{to: out} }, map[primitive.Stream]int{out: 2, stderr: 2}},
+		"drops the other stream": {func() primitive.Sink { return &deaf{to: stderr} }, map[primitive.Stream]int{out: 1, stderr: 2}},
+	} {
+		for stream, tries := range c.tries {
 			w := newWorld(func(_ int, _ *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 				return fails(503), to.Emit(stream, []byte("x"))
 			})
-			r, err := w.Run(t.Context(), action(config{"retry": config{"max_attempts": int64(2)}, "fallback": config{"value": "instead"}}), to)
-			if err != nil || w.calls != tries || r.Failed != (stream == primitive.Stdout) {
-				t.Errorf("%d: %d calls, %+v, %v", stream, w.calls, r, err)
+			r, err := w.Run(t.Context(), action(config{"retry": config{"max_attempts": int64(2)}, "fallback": config{"value": "instead"}}), c.to())
+			if err != nil || w.calls != tries || r.Failed != (tries == 1) || (r.Value == "instead") != (tries == 2) {
+				t.Errorf("%s, %d: %d calls, %+v, %v", name, stream, w.calls, r, err)
 			}
 		}
 	}

@@ -130,7 +130,7 @@ func directory(a *primitive.Action) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rel := dir
+	rel := filepath.Clean(dir) // what is looked at is where it starts, also where .. follows a link
 	if filepath.IsAbs(dir) {
 		if rel, err = filepath.Rel(within, dir); err != nil || !filepath.IsLocal(rel) {
 			rel, err = filepath.Rel(top, dir)

@@ -419,7 +419,7 @@ func TestWithin(t *testing.T) {
 		}
 		return s.Run(t.Context(), a, nil)
 	}
-	for _, cwd := range []any{nil, ".", "in", "in/..", filepath.Join(dir, "in")} {
+	for _, cwd := range []any{nil, "", ".", "in", "in/..", dir, filepath.Join(dir, "in")} {
 		want := dir
 		if text, ok := cwd.(string); ok && filepath.Base(text) == "in" {
 			want = filepath.Join(dir, "in")
@@ -429,19 +429,58 @@ func TestWithin(t *testing.T) {
 			t.Errorf("%v: %+v, %v; want %s", cwd, r, err, want)
 		}
 	}
-	cases := map[string]string{
-		"..": "isn't in", filepath.Dir(dir): "isn't in", "none": `the directory "none" isn't there`, "file": `the directory "file" isn't there`, "in/../..": "isn't in",
-	}
+	// What is outside is told alike whether or not it is there; what is missing inside is said.
+	outside := []string{"..", "../none", "in/../..", "in/../../none"}
+	missing := []string{"none", "in/none", "file", "file/none"}
 	if runtime.GOOS != "windows" {
-		if err := os.Symlink("..", filepath.Join(dir, "out")); err != nil {
+		for link, to := range map[string]string{
+			"out": "..", "gone": "../none", "away": filepath.Dir(dir), "lost": filepath.Join(dir, "../none"), "in/up": "../..", "in/broken": "none", "deep": "in/sub", "sub": "..",
+		} {
+			if err := os.Symlink(to, filepath.Join(dir, filepath.FromSlash(link))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.MkdirAll(filepath.Join(dir, "in", "sub"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		cases["out"] = "isn't in"
-		cases["a\x00"] = "isn't there"
+		// deep/../sub is in/sub for the system, and sub for who reads it.
+		outside = append(outside, "out", "out/none", "gone", "gone/none", "away", "away/none", "lost", "in/up", "in/up/none", "deep/../sub")
+		missing = append(missing, "in/broken", "a\x00")
 	}
-	for cwd, want := range cases {
-		if r, err := run(cwd, dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %+v, %v", cwd, r, err)
+	check := func(within, cwd, want string) {
+		t.Helper()
+		_, err := run(cwd, within)
+		if e, ok := errors.AsType[*subprocess.DirectoryError](err); !ok || *e != (subprocess.DirectoryError{Dir: cwd, Outside: want}) {
+			t.Errorf("%q in %q: %v", cwd, within, err)
+		}
+	}
+	for want, all := range map[string][]string{dir: outside, "": missing} {
+		for _, cwd := range all {
+			check(dir, cwd, want)
+			check(dir, dir+string(filepath.Separator)+cwd, want)
+		}
+	}
+	check(dir, filepath.Dir(dir), dir)
+	check(dir, dir+"none", dir)
+	if e := (&subprocess.DirectoryError{Dir: "x", Outside: "y"}).Error(); e != `the directory "x" isn't in "y"` {
+		t.Error(e)
+	}
+	if e := (&subprocess.DirectoryError{Dir: "x"}).Error(); e != `the directory "x" isn't there` {
+		t.Error(e)
+	}
+	if runtime.GOOS != "windows" {
+		// The directory that was meant may be called by a link, and what is in it by either name.
+		top := filepath.Join(realDir(t), "top")
+		if err := os.Symlink(dir, top); err != nil {
+			t.Fatal(err)
+		}
+		for _, cwd := range []string{"in", filepath.Join(top, "in"), filepath.Join(dir, "in")} {
+			if r, err := run(cwd, top); err != nil || r.Failed || r.Value.(map[string]any)["dir"] != filepath.Join(dir, "in") {
+				t.Errorf("%q: %+v, %v", cwd, r, err)
+			}
+		}
+		for _, cwd := range []string{filepath.Dir(top), top + "none", filepath.Join(top, "out"), filepath.Join(dir, "gone"), ".."} {
+			check(top, cwd, top)
 		}
 	}
 	if _, err := run(".", filepath.Join(dir, "none")); err == nil {
