@@ -24,6 +24,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
@@ -338,6 +339,64 @@ func TestWheelChosen(t *testing.T) {
 	}
 }
 
+// TestPackagesDry: what only a Python knows stays open where nothing may be started, and what is known without one doesn't.
+func TestPackagesDry(t *testing.T) {
+	w, r := newWorld(t), &registry{TB: t}
+	asked := w.asked(cpython311())
+	pure := r.wheel("pure", "1.0", "py3-none-any", map[string]string{"pure.py": ""})
+	lists := map[string]string{
+		"pure":   pure,
+		"tagged": pure + r.wheel("fast", "1.0", "cp311-cp311-manylinux_2_17_x86_64", map[string]string{"fast.py": ""}),
+		"marked": strings.Replace(pure, " --hash", ` ; python_version >= "3.9" --hash`, 1),
+	}
+	for name, list := range lists {
+		ref := w.tooled("acme/"+name, "requirements.txt", list)
+		c := call(ref, nil)
+		c.Dry = true
+		p, err := w.kernel.Prepare(t.Context(), w.packed(r), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Undecided != (name != "pure") || p.Undecided != (len(p.Artifacts) == 0) {
+			t.Errorf("%s: undecided %v with %d packages", name, p.Undecided, len(p.Artifacts))
+		}
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if *asked != 0 || w.probe.calls != 0 {
+		t.Errorf("%d actions, and a Python was asked %d times", w.probe.calls, *asked)
+	}
+	// The same that runs is decided.
+	for name := range lists {
+		if p := w.planned(w.packed(r), "tool:acme/"+name+"/"+name); p.Undecided || len(p.Artifacts) == 0 {
+			t.Errorf("%s: undecided %v with %d packages", name, p.Undecided, len(p.Artifacts))
+		}
+	}
+	if *asked != 1 {
+		t.Errorf("asked %d times", *asked)
+	}
+}
+
+// TestPackagesNone: a tool whose list has nothing for this Python has no packages, and none of the project's either.
+func TestPackagesNone(t *testing.T) {
+	w, r := newWorld(t), &registry{TB: t}
+	w.asked(cpython311())
+	old := strings.Replace(r.wheel("old", "1.0", "py3-none-any", map[string]string{"old.py": ""}), " --hash", ` ; python_version < "3.9" --hash`, 1)
+	for name, list := range map[string]string{"old": old, "empty": "# nothing\n"} {
+		p := w.planned(w.packed(r), w.tooled("acme/"+name, "requirements.txt", list))
+		i := slices.IndexFunc(p.Action.Env, func(v string) bool { return strings.HasPrefix(v, env.PackagePath+"=") })
+		if len(p.Artifacts) != 0 || !p.Packages().IsZero() || i < 0 || !slices.IsSorted(p.Action.Env) {
+			t.Errorf("%s: %d packages, %q", name, len(p.Artifacts), p.Action.Env)
+			continue
+		}
+		_, at, _ := strings.Cut(p.Action.Env[i], "=")
+		if _, err := os.Stat(at); !filepath.IsAbs(at) || !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %q is there: %v", name, at, err)
+		}
+	}
+}
+
 func TestWheelNone(t *testing.T) {
 	w, r := newWorld(t), &registry{TB: t}
 	ref := w.tooled("acme/one", "requirements.txt", r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
@@ -386,9 +445,27 @@ func TestPackagesRefused(t *testing.T) {
 			return packageLock(r.npm("node_modules/a", "a", "1.0.0", map[string]string{"../../../evil.js": "1"}))
 		}, want: `".." is not a name`, as: func(err error) bool { _, ok := errors.AsType[*unpack.FormatError](err); return ok }},
 		"no wheel": {list: "requirements.txt", text: func(r *registry) string {
-			r.add("pypi:a", "1.0:py3-none-any", "sha256:"+strings.Repeat("0", 64), []byte("no zip"))
-			return "a==1.0 --hash=sha256:" + strings.Repeat("0", 64)
+			source := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("no zip")))
+			r.add("pypi:a", "1.0:py3-none-any", source, []byte("no zip"))
+			return "a==1.0 --hash=" + source
 		}, want: "is no zip archive"},
+		// Nobody signs a lock: one that names other bytes for what the list names isn't believed.
+		"another's tarball": {text: func(r *registry) string {
+			list := packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
+			r.npm("node_modules/b", "b", "1.0.0", plain)
+			r.swap()
+			return list
+		}, want: "the tool's list says sha512:", as: isSource},
+		"another's wheel": {list: "requirements.txt", text: func(r *registry) string {
+			list := r.wheel("a", "1.0", "py3-none-any", map[string]string{"a.py": "1"})
+			r.wheel("b", "1.0", "py3-none-any", map[string]string{"b.py": "1"})
+			r.swap()
+			return list
+		}, want: "the tool's list says sha256:", as: isSource},
+		"places": {text: manyPlaces, want: `needs the package "npm:a@1.0.0"`, as: func(err error) bool {
+			no, ok := errors.AsType[*materialise.LimitError](err)
+			return ok && no.What == "files" && no.Max == materialise.MaxFiles
+		}},
 		"two for one place": {list: "requirements.txt", text: func(r *registry) string {
 			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0", "py3-none-any", map[string]string{"x.py": "2"})
 		}, want: "is there twice, and not the same"},
@@ -434,6 +511,31 @@ func TestPackagesRefused(t *testing.T) {
 			}
 		})
 	}
+}
+
+// swap has the first two packages pinned as each other's bytes.
+func (r *registry) swap() {
+	a, b := &r.lock.Artifacts[0], &r.lock.Artifacts[1]
+	a.Digest, a.Size, b.Digest, b.Size = b.Digest, b.Size, a.Digest, a.Size
+}
+
+func isSource(err error) bool {
+	no, ok := errors.AsType[*exec.SourceError](err)
+	return ok && no.Want != no.Found && len(no.Want) == len(no.Found)
+}
+
+// manyPlaces is a list with one package in so many places that its files are too many, though they are few.
+func manyPlaces(r *registry) string {
+	files := map[string]string{}
+	for i := range 2000 {
+		files[fmt.Sprintf("lib/%d.js", i)] = ""
+	}
+	entry := r.npm("node_modules/a", "a", "1.0.0", files)
+	var all []string
+	for i := range materialise.MaxFiles/len(files) + 1 {
+		all = append(all, strings.Replace(entry, "node_modules/a", fmt.Sprintf("node_modules/p%d/node_modules/a", i), 1))
+	}
+	return packageLock(all...)
 }
 
 // A liar has other bytes under every digest.

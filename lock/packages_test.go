@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
+	"github.com/rye-build/rye/lock/registry"
 )
 
 // A counter has all files whose bytes are their names, one wheel for each digest of those that it knows, and counts what it
@@ -121,6 +122,7 @@ func TestMakePackages(t *testing.T) {
 		name        string
 		change      func(r *lock.Request)
 		lists       map[string]string
+		code        string // a file of the tool one, which is no list
 		want, asked string
 	}{
 		{name: "first", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]",
@@ -129,6 +131,12 @@ func TestMakePackages(t *testing.T) {
 		{name: "nobody to ask", change: func(r *lock.Request) { r.Packages = nil }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
 		// What a list allows that nobody has pinned is asked for again when everything is, and nothing else.
 		{name: "update", change: func(r *lock.Request) { r.UpdateAll = true }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
+		// Whoever changes the code alone keeps what is pinned, where nobody can be asked whether there is more.
+		{name: "code, and nobody to ask", code: "1", change: func(r *lock.Request) { r.Packages = nil },
+			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
+		{name: "code, offline", code: "2", change: func(r *lock.Request) { r.Packages = offline{c} },
+			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
+		{name: "code", code: "3", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
 		{name: "another file", lists: map[string]string{"two": line("b==1", "b", "more") + line("b-2==1", "b2")},
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1 pypi:b@1:py3-none-p3]", asked: "[pypi:b@1] [pypi:b@1:py3-none-p3]"},
 		{name: "fewer", lists: map[string]string{"two": "", "one": line("b==1", "b")}, want: "[pypi:b@1:py3-none-p1]", asked: "[] []"},
@@ -136,6 +144,10 @@ func TestMakePackages(t *testing.T) {
 	for _, step := range steps {
 		for tool, text := range step.lists {
 			w.files["project"]["tools/acme/"+tool+"/_requirements.txt"] = text
+			w.build()
+		}
+		if step.code != "" {
+			w.files["project"]["tools/acme/one/__init__.py"] = step.code
 			w.build()
 		}
 		got, err := again(step.change)
@@ -154,10 +166,21 @@ func TestMakePackages(t *testing.T) {
 	if listed, is := errors.AsType[*lock.ListedError](err); !ok || !is || unpinned.Package != "pypi:a@1" || listed.Tool.String() != "tool:acme/one/run" {
 		t.Errorf("got %v", err)
 	}
+	_, err = again(func(r *lock.Request) { r.Packages = offline{c} })
+	if off, ok := errors.AsType[*registry.OfflineError](err); !ok || off.Package != "pypi:a@1" {
+		t.Errorf("got %v", err)
+	}
 	c.err = errors.New("no such page")
 	if _, err := again(nil); !errors.Is(err, c.err) || err.Error() != `"tool:acme/one/run" needs a package: no such page` {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Offline is a registry that asks nobody.
+type offline struct{ lock.Packages }
+
+func (offline) Find(_ context.Context, p *packages.Package) ([]file.Artifact, error) {
+	return nil, &registry.OfflineError{Package: p.String(), Where: "https://registry.example/"}
 }
 
 // TestMakeTwoFiles: two lists may not mean two files by one name.

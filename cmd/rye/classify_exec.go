@@ -182,7 +182,8 @@ func (f *fault) ofCalls() bool {
 		f.code = "INTEGRITY_FAILED"
 		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "path": record.Path}
 	case errors.As(f.err, &source) && errors.As(f.err, &needed):
-		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye diff", "rye lock --update"}
+		f.code, f.hint = "INTEGRITY_FAILED", []string{"git restore rye.lock", "rye lock"}
+		f.why = append(f.why, "rye lock keeps a pin that the list allows: it makes a new one when the line is gone from rye.lock")
 		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "expected": source.Want, "found": source.Found}
 	case errors.As(f.err, &bomb):
 		f.code = "LIMIT_EXCEEDED"

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -48,6 +49,27 @@ func pack(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("%s doesn't name @%s@", args[2], name)
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(strings.ReplaceAll(list, "@"+name+"@", digest)), 0o666))
+}
+
+// swap is "swap LOCK A B": two files of packages are pinned as each other's bytes.
+func swap(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: swap LOCK A B")
+	}
+	text := ts.ReadFile(args[0])
+	var lines, digests, sizes [2]string
+	for i, name := range args[1:] {
+		parts := regexp.MustCompile(`(?m)^  "` + regexp.QuoteMeta(name) + `": \{(digest: "[^"]*"), .*, (size: [0-9]+)\}$`).FindStringSubmatch(text)
+		if parts == nil {
+			ts.Fatalf("%s has no file %q", args[0], name)
+		}
+		lines[i], digests[i], sizes[i] = parts[0], parts[1], parts[2]
+	}
+	for i, line := range lines {
+		other := strings.Replace(strings.Replace(line, digests[i], digests[1-i], 1), sizes[i], sizes[1-i], 1)
+		text = strings.Replace(text, line, other, 1)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o600))
 }
 
 // packed visits the files of a directory in the order of their names.

@@ -373,18 +373,38 @@ func TestLies(t *testing.T) {
 			closed(t, get(t, cache, plainStore{src}, parts))
 		}
 	}
-	// The second of two files with the same bytes is another reading.
+}
+
+// TestLongOnce: a store is asked once for what is in several places, and where it was written isn't believed either.
+func TestLongOnce(t *testing.T) {
 	cache, src := open(t), &store{}
-	count := 0
-	src.lie = func(_ cas.ID, b []byte) []byte {
-		if count++; count == 2 {
-			return b[1:]
-		}
-		return b
+	parts := []Part{file(src, "a", long, cas.File), file(src, "b", long, cas.Exec), file(src, "c", long, cas.File)}
+	cp := get(t, cache, plainStore{src}, parts)
+	defer closed(t, cp)
+	if src.gets != 1 {
+		t.Errorf("got %d times", src.gets)
 	}
-	parts := []Part{file(src, "a", long, cas.File), file(src, "b", long, cas.File)}
-	if _, err := cache.Copy(context.Background(), plainStore{src}, parts); err == nil {
-		t.Error("the second reading was believed")
+	for name, want := range map[string]os.FileMode{"a": 0o400, "b": 0o500, "c": 0o400} {
+		path := filepath.Join(cp.Dir, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != want || string(b) != long {
+			t.Errorf("%s has %d bytes, %v, %v", name, len(b), info.Mode(), err)
+		}
+	}
+	dir := t.TempDir()
+	w := &writer{ctx: t.Context(), tree: dir, plan: &plan{files: map[string]cas.Entry{}}}
+	id, size := parts[0].ID, int64(len(long))
+	if err := w.again("a", "b", id, size); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what isn't there was written: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte(long[1:]+"x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := errors.AsType[*cas.DamagedError](w.again("a", "b", id, size)); !ok {
+		t.Error("other bytes were written again")
 	}
 }
 

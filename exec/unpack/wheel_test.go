@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,6 +62,16 @@ func TestWheel(t *testing.T) {
 	}
 	if _, err := a.from.open("demo-1.0.data/scripts/run"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("opening what was left out: %v", err)
+	}
+}
+
+// TestWheelVersion: the version in a wheel may be spelt in another way than in its name.
+func TestWheelVersion(t *testing.T) {
+	for file, info := range map[string]string{plainWheel: "demo-1.0.0.dist-info", "demo-1.0_cpu-py3-none-any.whl": "Demo-1.0+CPU.dist-info"} {
+		a, err := readWheel(t, file, wheelOf{info: info, files: map[string]string{"demo.py": "x"}}.bytes(t))
+		if err != nil || contentsOf(t, a)["demo.py"] != "file x" {
+			t.Errorf("%s with %s: %v", file, info, err)
+		}
 	}
 }
 
@@ -138,6 +149,8 @@ func TestWheelRefused(t *testing.T) {
 		"version 2":      {of: wheelOf{about: "Wheel-Version: 2.0\n"}, want: `expected Wheel-Version 1, found "2.0"`},
 		"no version":     {of: wheelOf{about: "Generator: me\n"}, want: `found ""`},
 		"another":        {of: wheelOf{info: "other-1.0.dist-info"}, want: "has no directory demo-1.0.dist-info"},
+		"its version":    {of: wheelOf{info: "demo-1.1.dist-info"}, want: "has no directory demo-1.0.dist-info"},
+		"of no version":  {of: wheelOf{info: "demo.dist-info"}, want: "has no directory demo-1.0.dist-info"},
 		"none":           {of: wheelOf{info: "dist"}, want: "has no directory demo-1.0.dist-info"},
 		"two":            {of: wheelOf{files: with("other-1.0.dist-info/x", "")}, want: "a wheel has one such directory"},
 		"no RECORD":      {of: wheelOf{files: files, record: func(string) string { return "none" }}, want: `RECORD": file does not exist`},
@@ -177,12 +190,19 @@ func TestWheelFrame(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		"empty":         {nil, "is no zip archive"},
-		"cut":           {good[:len(good)-30], "is no zip archive"},
-		"cut at end":    {good[:len(good)-1], "is no zip archive"},
-		"before it":     {append([]byte("#!/bin/sh\n"), good...), "isn't part of the zip archive"},
-		"behind it":     {append(bytes.Clone(good), 'x'), "isn't part of the zip archive"},
-		"64 bits":       {edit(func(b []byte) []byte { binary.LittleEndian.PutUint16(b[at+10:], 0xffff); return b }), "64-bit form"},
+		"empty":      {nil, "is no zip archive"},
+		"cut":        {good[:len(good)-30], "is no zip archive"},
+		"cut at end": {good[:len(good)-1], "is no zip archive"},
+		"before it":  {append([]byte("#!/bin/sh\n"), good...), "isn't part of the zip archive"},
+		"behind it":  {append(bytes.Clone(good), 'x'), "isn't part of the zip archive"},
+		"64 bits":    {edit(func(b []byte) []byte { binary.LittleEndian.PutUint16(b[at+10:], 0xffff); return b }), "64-bit form"},
+		// Go reads the 64-bit form only where the other one says so. Who reads it always would see another archive.
+		"its locator": {edit(func(b []byte) []byte {
+			b = slices.Insert(b, at, append([]byte("PK\x06\x07"), make([]byte, 16)...)...)
+			end := b[at+20:]
+			binary.LittleEndian.PutUint32(end[12:], binary.LittleEndian.Uint32(end[12:])+20)
+			return b
+		}), "64-bit form"},
 		"another count": {edit(func(b []byte) []byte { binary.LittleEndian.PutUint16(b[at+10:], 9); return b }), "unexpected EOF"},
 		"not its begin": {edit(func(b []byte) []byte { b[0] = 'p'; return b }), "doesn't begin as a zip archive does"},
 		"crc":           {edit(func(b []byte) []byte { b[directory+16] ^= 1; return b }), "checksum error"},

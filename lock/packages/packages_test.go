@@ -219,6 +219,21 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+func TestSameVersion(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want bool
+	}{
+		{"1.0", "1.0", true}, {"1.0", "1.0.0", true}, {"1", "1.0.0", true}, {"1.0+cpu", "1.0_cpu", true}, {"1.0RC1", "1.0rc1", true}, {"0", "0.0", true},
+		{"1.0", "1.1", false}, {"1.0", "10", false}, {"1.0.1", "1.0", false}, {"1.0", "0.1", false}, {"1.0", "1.0rc1", false}, {"1.0+cpu", "1.0", false},
+		{"1.0", "", false}, {"0", "", false},
+	} {
+		if packages.SameVersion(c.a, c.b) != c.want || packages.SameVersion(c.b, c.a) != c.want {
+			t.Errorf("%q and %q: expected %v", c.a, c.b, c.want)
+		}
+	}
+}
+
 func TestFor(t *testing.T) {
 	for name, want := range map[string]string{
 		"requirements.txt": packages.PyPI, "tools/acme/_requirements.txt": packages.PyPI, "_dev-requirements.txt": packages.PyPI,

@@ -330,6 +330,26 @@ func TestVendored(t *testing.T) {
 	}
 }
 
+// What is vendored for a digest of the lock is held against the registry's digest too.
+func TestVendoredForged(t *testing.T) {
+	w := newWorld(t, map[string]string{"/reg/x/-/x-1.0.0.tgz": "tarball"})
+	vendored := new(cas.Memory)
+	put, err := vendored.Put(t.Context(), cas.Blob, strings.NewReader("forged"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := registry.New(registry.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
+		Store: w.store, Vendored: vendored})
+	_, err = r.Bring(t.Context(), []file.Artifact{{Name: "npm:x", Version: "1.0.0", Digest: put.Digest, Source: sha5("tarball"), Size: 6}})
+	digest, ok := errors.AsType[*registry.DigestError](err)
+	if !ok || digest.Package != "npm:x@1.0.0" || digest.Expected != sha5("tarball") || digest.Found != sha5("forged") || digest.Where != "the vendor directory" {
+		t.Errorf("got %v", err)
+	}
+	if w.has("forged") || w.asked.Load() != 0 {
+		t.Errorf("%d questions; the forged file was kept: %v", w.asked.Load(), w.has("forged"))
+	}
+}
+
 // A damaged getter has other bytes than it should.
 type damaged struct{ cas.Getter }
 
