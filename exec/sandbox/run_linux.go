@@ -292,6 +292,9 @@ func (m *Machine) finish(ctx context.Context, s Spec, c proc.Command, t talk, p 
 	cancelled := context.AfterFunc(ctx, func() { because("cancelled") })
 	defer cancelled()
 	last, exit, err := m.converse(ctx, t)
+	if ctx.Err() != nil && (err != nil || last.Done != nil && last.Done.Signal == "SIGKILL") {
+		because("cancelled") // what kills on the way may be quicker than what says why
+	}
 	once.Do(func() {})
 	used := g.used()
 	switch {

@@ -189,6 +189,7 @@ func TestMisbehaving(t *testing.T) {
 		switch r.URL.Path {
 		case "/nothing", "/stream/nothing":
 			<-r.Context().Done()
+			panic(http.ErrAbortHandler) // else there would be an answer, to whom it may reach
 		case "/slow-headers":
 			raw(t, rw, "HTTP/1.1 200 OK\r\nX: ", false)
 		case "/slow-body":
