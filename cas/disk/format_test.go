@@ -315,6 +315,9 @@ func FuzzPack(f *testing.F) {
 	f.Add(b, false)
 	f.Add(b, true)
 	f.Add(vector(f, "raw.pack.hex"), true)
+	odd := slices.Clone(b) // an entry of its index is of a kind that doesn't exist
+	odd[int(binary.LittleEndian.Uint64(b[len(b)-footerSize+24:]))+entrySize+39] = 99
+	f.Add(odd, true)
 	f.Fuzz(func(t *testing.T, b []byte, right bool) {
 		if right {
 			b = putRight(b)

@@ -332,6 +332,9 @@ func (e *entry) of(block []byte) ([]byte, error) {
 	if uint64(e.off)+uint64(e.size) > uint64(len(block)) {
 		return nil, badPack("its index names bytes outside of a block")
 	}
+	if !isKind(e.kind) {
+		return nil, badPack("its index names a record of a kind that doesn't exist")
+	}
 	return block[e.off : e.off+e.size : e.off+e.size], nil
 }
 
