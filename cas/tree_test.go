@@ -214,6 +214,9 @@ func TestAppendTreeRefuses(t *testing.T) {
 
 // TestTreeLimits: what is too large is refused the same way when it is written and when it is read.
 func TestTreeLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	entries := make([]Entry, MaxTreeEntries+1)
 	for i := range entries {
 		entries[i] = Entry{fmt.Sprintf("%07d", i), Dir, Digest{1}, 0}

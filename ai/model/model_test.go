@@ -141,6 +141,9 @@ func TestManyProblems(t *testing.T) {
 
 // TestManyFields reads as many fields as package parse hands on, of every kind of trouble.
 func TestManyFields(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	var b strings.Builder
 	for i := range 30_000 {
 		fmt.Fprintf(&b, "  key%d: [%d]\n", i, i)

@@ -18,6 +18,9 @@ func problemsOf(d *Doc) []string {
 
 // Every problem of a file, as told. A file of no problems is a row without any.
 func TestProblems(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	const open = `<directive name="a" version="1.0.0">`
 	for _, tt := range []struct {
 		parser, file string

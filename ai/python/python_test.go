@@ -399,6 +399,9 @@ func TestPattern(t *testing.T) {
 
 // What a hostile file costs is bounded.
 func TestLimits(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	if m := python.Read(make([]byte, 16<<20+1)); problems(m) != "the file is larger than 16 MiB" || m.Names == nil {
 		t.Error(problems(m))
 	}

@@ -361,6 +361,9 @@ func (g gen) change(s any, depth int) any {
 // output that is valid now was valid before. For inputs those that hold a member which the old schema left open and the new
 // one names don't count: such schemas are only used where additional properties are closed or constrained.
 func TestSound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	g := gen{rand.New(rand.NewPCG(7, 8))}
 	calm, checked, accepted := 0, 0, 0
 	for range 2500 {
@@ -483,6 +486,9 @@ func TestSameInOtherWords(t *testing.T) {
 }
 
 func FuzzDiff(f *testing.F) {
+	if testing.Short() {
+		f.Skip("one thing at a time, many times over")
+	}
 	g := gen{rand.New(rand.NewPCG(13, 14))}
 	for range 40 {
 		s := g.schema(2)

@@ -216,6 +216,9 @@ func TestEveryByte(t *testing.T) {
 // TestLargeManifest: what few bytes unpack to is no manifest of an archive, and is refused by its size alone; nor is one
 // written.
 func TestLargeManifest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	l := &manifest.FileList{BundleID: "acme/large", Version: "1.0.0"}
 	var all []manifest.File
 	deep := strings.Repeat("x", 200)

@@ -291,6 +291,9 @@ func TestPieces(t *testing.T) {
 
 // A secret is found wherever the pieces that are looked at begin and end, once.
 func TestBoundaries(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	token := "gh" + "p_" + drawn(36, alnum)
 	key := "-----BEGIN PRIV" + "ATE KEY-----\n" + drawn(64, alnum) + "\n"
 	line := "# rye:signed:v2:2026-11-20T12:00:00Z:" + drawn(64, hexDigits) + ":sk-" + drawn(83, alnum)

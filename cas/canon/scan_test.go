@@ -208,6 +208,9 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestHostileSizes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	spec := &canon.Spec{
 		Format: "big/1", MaxBytes: 8 << 20, MaxEntries: 1 << 30,
 		Header:   []canon.Field{{Name: "note", Optional: true}},

@@ -44,6 +44,9 @@ func wantClass(r rune) class {
 // TestClassEveryCodePoint compares the generated table with Go's. Under a Go of another Unicode version, what
 // was unassigned may have become anything, and nothing else may have changed.
 func TestClassEveryCodePoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	counts := make(map[class]int)
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		got := classify(r)
@@ -90,6 +93,9 @@ func TestEveryCodePointAsName(t *testing.T) {
 
 // TestFoldAgainstText compares the folding of every assigned code point with golang.org/x/text/cases.
 func TestFoldAgainstText(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	caser, folded := cases.Fold(), 0
 	for r := rune(0); r <= unicode.MaxRune; r++ {
 		if c := classify(r); c == unassigned || c == surrogate {
@@ -137,6 +143,9 @@ func TestFoldCoversSimpleCase(t *testing.T) {
 // TestFoldOrder shows what the rule fold is for: of every two code points that are allowed together, folding
 // the composed and the decomposed form gives the same.
 func TestFoldOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	var marks, letters []rune
 	ofClass := make(map[uint8]int) // enough of each combining class to compose, to follow and to go in front
 	for r := rune(0x80); r <= unicode.MaxRune; r++ {

@@ -49,6 +49,9 @@ func TestConfirm(t *testing.T) {
 
 // TestPassphrase: a new one is typed twice, an old one once, and neither is shown.
 func TestPassphrase(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	h, home, stderr := askingHost(t, "", "sesame", "sesam", "", "", "sesame", "sesame", "open", "sesame")
 	line := func(want int, args ...string) {
 		t.Helper()

@@ -15,6 +15,9 @@ import (
 // TestBundleKilled kills rye with SIGKILL at random moments of create, import and install. After each the manifest in
 // the project and what is installed are whole, old or new, and what was acknowledged is there.
 func TestBundleKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	h := newTrustHome(t)
 	random := rand.New(rand.NewPCG(7, 8))
 	project := filepath.Join(h.dir, "p")

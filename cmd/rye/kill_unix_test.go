@@ -20,6 +20,9 @@ import (
 // TestKilled kills rye with SIGKILL at random moments of put, gc, repack and fsck --repair, over and over on one
 // store. After each, the store is sound, and every digest that was printed before is there.
 func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	dir := t.TempDir()
 	rye := func(args ...string) *exec.Cmd {
 		cmd := exec.Command("rye", append([]string{"-q", "--store", filepath.Join(dir, "store")}, args...)...)

@@ -23,6 +23,9 @@ const module = "github.com/rye-build/rye"
 
 // TestLayers holds the tree to testdata/layers.txt.
 func TestLayers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	for _, complaint := range checkTree(os.DirFS("../..")) {
 		t.Error(complaint)
 	}
@@ -30,6 +33,9 @@ func TestLayers(t *testing.T) {
 
 // TestLayersPlanted plants one violation each and wants exactly the complaint about it.
 func TestLayersPlanted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	archive, err := txtar.ParseFile("testdata/planted.txtar")
 	if err != nil {
 		t.Fatal(err)

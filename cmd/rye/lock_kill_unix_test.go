@@ -153,6 +153,9 @@ func (k *killer) kill(args ...string) (done bool) {
 // TestLockKilled kills rye with SIGKILL at random moments of lock, add, vendor, restore and fetch. After each every
 // file is the old one or the new one, whole, what was acknowledged is there, and the same command goes through.
 func TestLockKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	p := newLockedProject(t, 6)
 	k := &killer{p, rand.New(rand.NewPCG(9, 10)), map[string]time.Duration{}, 0, 0}
 	k.learn("lock")

@@ -100,6 +100,9 @@ func lockMutants(text string) map[string]string {
 // TestLockEdited edits one thing in a lock by hand: rye lock --check always finds it, and rye lock refuses it or makes the
 // lock what it was. Then nothing is left of the edit.
 func TestLockEdited(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	h := mutatedHome(t)
 	h.rye(exitDone, "lock", "-q")
 	h.rye(exitDone, "lock", "--check", "-q")

@@ -102,6 +102,9 @@ func (h trustHome) state() map[string]bool {
 // TestTrustKilled kills rye with SIGKILL at random moments of what edits the policy and the keys. After each the
 // policy is whole, the keys can be used, and what was acknowledged is there, or gone.
 func TestTrustKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	h := newTrustHome(t)
 	random := rand.New(rand.NewPCG(3, 4))
 	want := h.state()
@@ -169,6 +172,9 @@ func TestTrustKilled(t *testing.T) {
 // TestRotationKilled kills rye while it carries out a rotation. It is in force or it isn't, and what is in force is
 // never taken again.
 func TestRotationKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	h := newTrustHome(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	path := filepath.Join(h.dir, ".ai", "policy.yaml")

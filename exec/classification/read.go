@@ -95,7 +95,15 @@ func (r *reader) keys(v *value.Value, field string, keys ...string) {
 	}
 }
 
-var isID = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+// isID reports whether a pattern may be called s.
+func isID(s string) bool {
+	for i, c := range s {
+		if letter := 'a' <= c|0x20 && c|0x20 <= 'z'; !letter && (i == 0 || !strings.ContainsRune("0123456789_-", c)) {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 64
+}
 
 func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 	if !r.object(v, field, "id", "name", "category", "retryable", "match", "retry_policy", "action") {
@@ -104,7 +112,7 @@ func (r *reader) pattern(v *value.Value, field string) (p pattern) {
 	p.Class = r.class(v, field)
 	p.ID = v.Get("id").String()
 	switch {
-	case !isID.MatchString(p.ID):
+	case !isID(p.ID):
 		r.bad(v, in(field, "id"), "%q isn't a letter and up to 63 letters, digits, \"_\" and \"-\"", p.ID)
 	case r.ids[p.ID]:
 		r.bad(v, in(field, "id"), "%q is there twice", p.ID)

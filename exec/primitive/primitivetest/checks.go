@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/rye-build/rye/exec/primitive"
@@ -220,7 +221,10 @@ func (s *suite) output() error {
 }
 
 func (s *suite) together() error {
-	const many = 64
+	many := 64
+	if testing.Short() {
+		many = 16
+	}
 	errs := make([]error, many)
 	actions := make([]*primitive.Action, many)
 	for i := range actions {

@@ -13,7 +13,7 @@
 //	cancel     the end of the context ends what runs, before it has begun and while it runs, and nothing is left of it
 //	deadline   so does the time that it has
 //	output     so does more output than it may have, and the sink gets no more than that
-//	together   64 actions at once are 64 times one action
+//	together   64 actions at once, 16 with -short, are as many times one action
 //	tries      what isn't granted can't be done, by what the world shows; what is granted can
 //	optional   what it starts is said without doing anything, it says that it could work, and closes
 //	leaks      when it is closed there are no more goroutines and open files than before

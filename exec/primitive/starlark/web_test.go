@@ -23,6 +23,9 @@ func called(module star.Value, name string, args ...string) (star.Value, error) 
 }
 
 func TestTokens(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	for text, want := range map[string]string{
 		"":          `[]`,
 		"a &amp; b": `[("text", "a & b")]`,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -157,8 +156,6 @@ func splitLines(b []byte) ([][]rune, error) {
 	return lines, nil
 }
 
-var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
-
 // yamlError gives an error of the YAML reader our form.
 func yamlError(err error) error {
 	var own *Error
@@ -166,12 +163,12 @@ func yamlError(err error) error {
 		return err
 	}
 	msg := err.Error()
-	e := &Error{Msg: msg}
-	if m := yamlLine.FindStringSubmatch(msg); m != nil {
-		e.Line, _ = strconv.Atoi(m[1])
-		e.Msg = msg[len(m[0]):]
-	} else {
-		e.Msg = string(bytes.TrimPrefix([]byte(msg), []byte("yaml: ")))
+	e := &Error{Msg: strings.TrimPrefix(msg, "yaml: ")}
+	if line, ok := strings.CutPrefix(e.Msg, "line "); ok {
+		row, rest, _ := strings.Cut(line, ": ")
+		if n, err := strconv.Atoi(row); err == nil {
+			e.Line, e.Msg = n, rest
+		}
 	}
 	return e
 }
