@@ -193,6 +193,9 @@ func second[T any](_ T, err error) error { return err }
 
 // A change of any byte of a signed document is refused, or changes nothing: not what it says, nor who says it.
 func TestDocumentMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	a, b := testKey(t, 1), testKey(t, 2)
 	for _, s := range samples(t) {
 		s.doc.Sign(a, noon)

@@ -231,6 +231,9 @@ func TestTruncated(t *testing.T) {
 
 // A byte that is another makes a file that is refused, or one that says something else and of which Diff tells.
 func TestFlips(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	b := encode(t, sample(t))
 	before, err := Parse(b)
 	if err != nil {

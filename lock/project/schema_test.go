@@ -57,6 +57,9 @@ func TestSchemaKeys(t *testing.T) {
 
 // The vectors are good to the schema too, and bad but for what it can't say.
 func TestSchemaVectors(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	s := schematest.New(t, Schema())
 	for _, file := range goodFiles(t) {
 		b, err := os.ReadFile(file)

@@ -295,6 +295,9 @@ func TestFewChange(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	for _, c := range []struct{ n, size, files int }{{0, 0, 0}, {1, 0, 1}, {200, 4000, 1}, {1000, 4000, 16}, {5200, 4000, 256}} {
 		w := many(t, c.n, c.size)
 		r := w.write()

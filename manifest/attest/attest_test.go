@@ -231,6 +231,9 @@ func TestEnvelopeBad(t *testing.T) {
 
 // A change of any byte of an envelope is refused, or changes neither what it says nor who says it.
 func TestEnvelopeMutations(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	a, b := testKey(t, 1), testKey(t, 2)
 	payload, _ := sampleStatement().Append(nil)
 	env := sealed(t, StatementPayload, payload, a, b)

@@ -342,6 +342,9 @@ func randomPolicies(t *testing.T, rnd *rand.Rand, n int) []*Policy {
 // A project can only narrow, whatever the two policies say: allowed with a project's policy is allowed without.
 // Thresholds count distinct keys, and the order of signers doesn't matter.
 func TestDecideProperties(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	policies := randomPolicies(t, rnd, 2000)
 	var allowed, narrowed int

@@ -93,6 +93,9 @@ func mutants(b []byte, f func(at int, mutant []byte)) {
 // A changed byte is refused, means nothing, or shows: as another id always, and as a change of the very entry it
 // stands in. Nothing that one entry says can reach into another.
 func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	text := []byte(fill(rootText[1:]))
 	p := mustParse(t, string(text))
 	var refused, same, shown int

@@ -11,6 +11,9 @@ import (
 
 // What the reader accepts the schema accepts; these vectors have every section and field.
 func TestSchema(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	s := schematest.New(t, Schema())
 	if want := slices.Sorted(slices.Values(order)); !slices.Equal(s.Keys(), want) {
 		t.Errorf("the schema knows %q, the reader %q", s.Keys(), want)

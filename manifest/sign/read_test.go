@@ -135,6 +135,9 @@ func TestOnlyLineEndings(t *testing.T) {
 // Every byte of signed files is changed, removed, doubled, and bytes are put in between. What is accepted then
 // has the content and the signers it had.
 func TestMutation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	tree := claim
 	tree.Tree = cas.Sum(nil)
 	front := string(mustSign(t, "---\na: 1\n---\nx\n", sign.Angle, alice, bob))
