@@ -117,6 +117,9 @@ func bombAt(t *testing.T, path, part string, n int) []byte {
 
 // TestTarballMany: what has no bytes is bounded too.
 func TestTarballMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	w := tar.NewWriter(z)
@@ -136,6 +139,9 @@ func TestTarballMany(t *testing.T) {
 
 // TestTarballSparse: a header of a few bytes that stands for a file of any length is refused, whichever way it is said.
 func TestTarballSparse(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "package/sparse", Size: 512, Mode: 0o644}), func() error {

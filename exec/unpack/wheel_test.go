@@ -182,6 +182,9 @@ func TestWheelRefused(t *testing.T) {
 
 // TestWheelFrame: a wheel is a zip archive and nothing else, and its parts are no larger than they say.
 func TestWheelFrame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	good := wheelOf{files: map[string]string{"demo.py": strings.Repeat("y = 2\n", 100)}}.bytes(t)
 	at := bytes.LastIndex(good, []byte("PK\x05\x06"))
 	edit := func(do func(b []byte) []byte) []byte { return do(bytes.Clone(good)) }
