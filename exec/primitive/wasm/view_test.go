@@ -71,9 +71,6 @@ func here(t testing.TB, a *primitive.Action) (string, *hearer) {
 
 // With the sandbox of a system around it a module sees what it sees without.
 func TestBoth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiling a module is one thing at a time, and slow")
-	}
 	g := newGround(t)
 	const want = ". <nil>\none <nil>\none/file.txt <nil>\nout <nil>\nout/kept <nil>\nout/kept/k.txt <nil>\nout/kept/open <nil>\nout/old.txt <nil>\n" +
 		"src <nil>\nsrc/a.txt <nil>\nsrc/deep <nil>\nsrc/deep/b.txt <nil>\n"
