@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A Level orders spaces: an item of a higher one stands in front of those with its id in lower ones, and a link of
@@ -238,7 +239,7 @@ func openIn(r *os.Root, name string) (*os.File, error) {
 	case !before.Mode().IsRegular() && !before.IsDir():
 		return nil, errSpecial
 	}
-	f, err := r.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	f, err := r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"syscall"
 )
 
-const nonblock = syscall.O_NONBLOCK
-
 // statOf returns what tells whether a file changed; the zero Stat where the system doesn't say.
 func statOf(info fs.FileInfo) Stat {
 	s, ok := info.Sys().(*syscall.Stat_t)

@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/manifest"
@@ -425,7 +426,7 @@ func replace(root *os.Root, name string, b []byte, fresh bool) (err error) {
 		root.Remove(temp)
 		return err
 	}
-	return syncDir(root, dir)
+	return osfile.SyncDirectoryIn(root, dir)
 }
 
 // sweep removes what processes that were killed have left here.
@@ -444,17 +445,4 @@ func sweep(root *os.Root, dir string) {
 			root.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
-}
-
-// syncDir makes a rename last. Where directories can't be synced, the system sees to it.
-func syncDir(root *os.Root, dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := root.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -34,5 +34,5 @@
 // (package rollback): a *rollback.Error. A bundle that is asked for by its digest, as Rollback does, may be older. That,
 // too, is remembered.
 //
-// One process changes a user space at a time; others wait, and get a *BusyError after a while.
+// One process changes a user space at a time; others wait, and get an *osfile.BusyError after a while.
 package install

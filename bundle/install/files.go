@@ -1,25 +1,17 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
-
-// A BusyError says that other processes didn't let go of something in time.
-type BusyError struct {
-	What string
-	Wait time.Duration
-}
-
-func (e *BusyError) Error() string { return fmt.Sprintf("%s is in use: waited %s", e.What, e.Wait) }
 
 // files are the files of a user's directory, below which everything stays, links or not.
 type files struct {
@@ -38,7 +30,7 @@ func (f *files) do(op, name string) error {
 }
 
 func (f *files) readFile(name string) ([]byte, error) {
-	r, err := f.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	r, err := f.root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +65,7 @@ func (f *files) create(name string, b []byte) error {
 	if err := f.do("create", name); err != nil {
 		return err
 	}
-	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|nonblock, 0o644)
+	w, err := f.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|osfile.Nonblock, 0o644)
 	if err != nil {
 		return err
 	}
@@ -130,16 +122,12 @@ func (f *files) makeDirectory(dir string) error {
 	return f.syncDirectory(path.Dir(dir))
 }
 
-// syncDirectory makes the names in a directory durable. Windows has no such call, and journals names itself.
+// syncDirectory makes the names in a directory durable.
 func (f *files) syncDirectory(dir string) error {
-	if err := f.do("syncdir", dir); err != nil || runtime.GOOS == "windows" {
+	if err := f.do("syncdir", dir); err != nil {
 		return err
 	}
-	d, err := f.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return osfile.SyncDirectoryIn(f.root, dir)
 }
 
 // history returns the names of previous manifests in the directory of a bundle, sorted.
@@ -179,31 +167,9 @@ func (s *Space) locked(ctx context.Context, change func(*files) error) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := s.wait(ctx, lock); err != nil {
+	if err := osfile.Lock(ctx, lock, osfile.Exclusive, cmp.Or(s.Wait, 30*time.Second)); err != nil {
 		return err
 	}
+	defer lock.Close()
 	return change(f)
-}
-
-// wait waits for the lock, which the system drops with the file, however the process ends.
-func (s *Space) wait(ctx context.Context, lock *os.File) error {
-	most := s.Wait
-	if most == 0 {
-		most = 30 * time.Second
-	}
-	deadline := time.NewTimer(most)
-	defer deadline.Stop()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		if ok, err := tryLock(lock); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline.C:
-			return &BusyError{fmt.Sprintf("%q", filepath.Join(s.Dir, bundlesDir)), most}
-		case <-time.After(pause):
-		}
-	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -527,7 +528,7 @@ func TestBusy(t *testing.T) {
 	other := w.open(w.store, nil)
 	other.Wait = time.Millisecond
 	_, err := other.Install(t.Context(), Request{ID: one.ID}, options())
-	if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Wait != time.Millisecond || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
+	if busy, ok := errors.AsType[*osfile.BusyError](err); !ok || busy.Wait != time.Millisecond || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
 		t.Errorf("while another one changes it: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // An Op is something the store is about to do to its files. Options.Hook sees each before it happens and may
@@ -42,7 +45,10 @@ func irregular(path string) error { return &fs.PathError{Op: "open", Path: path,
 
 // openRegular opens a regular file for reading, and gives its length.
 func openRegular(path string) (*os.File, int64, error) {
-	f, err := openRead(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|osfile.NoFollow|osfile.Nonblock, 0)
+	if errors.Is(err, syscall.ELOOP) {
+		err = irregular(path)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
@@ -127,7 +133,7 @@ func (s files) syncDir(path string) error {
 	if s.lazy {
 		return nil
 	}
-	return syncDirectory(path)
+	return osfile.SyncDirectory(path)
 }
 
 // remove removes a file; one that is already gone is no error.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // GCOptions say what GC may remove.
@@ -397,7 +398,7 @@ func (s *Store) waitForWriters(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline.C:
-			return &BusyError{"the store", "a writer goes on: " + who}
+			return fmt.Errorf("a writer goes on, %s: %w", who, &osfile.BusyError{Path: s.dir, Wait: s.wait})
 		case <-time.After(pause):
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A clock is told what time it is.
@@ -181,7 +182,7 @@ func interleave(t *testing.T, dir string, now func() time.Time, o GCOptions, oth
 		}})
 		must(t, err)
 		if _, err = s.GC(t.Context(), o); err != nil {
-			if _, ok := errors.AsType[*BusyError](err); !ok {
+			if _, ok := errors.AsType[*osfile.BusyError](err); !ok {
 				t.Fatalf("gc with another before operation %d: %v", n, err)
 			}
 		}
@@ -328,7 +329,7 @@ func TestCondemnedDamaged(t *testing.T) {
 	must(t, r.put("main", text(1, 100)))
 	must(t, os.WriteFile(filepath.Join(r.dir, condemnedFile), []byte("?"), 0o600))
 	must(t, r.w.check(r.Store))
-	lock, err := r.acquire(t.Context(), filepath.Join(r.dir, janitorLock), "")
+	lock, err := r.acquire(t.Context(), janitorLock)
 	must(t, err)
 	if err := r.w.check(r.Store); err == nil || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("beside a gc: %v", err)
@@ -345,7 +346,7 @@ func TestNameCondemned(t *testing.T) {
 	must(t, err)
 	snap, err := r.load()
 	must(t, err)
-	lock, err := r.acquire(t.Context(), filepath.Join(r.dir, janitorLock), "")
+	lock, err := r.acquire(t.Context(), janitorLock)
 	must(t, err)
 	lines := linesOf([]unreachable{{e: entry{digest: id.Digest, kind: id.Kind}}})[:keyLine]
 	must(t, r.writeRecord(condemnedFile, snap.packs, lines))

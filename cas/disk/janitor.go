@@ -11,6 +11,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rye-build/rye/cas"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // Whoever replaces packs by others (merge, repack, reindex, gc) is the janitor: one at a time, by a lock.
@@ -51,7 +53,7 @@ func (s *Store) mergeSome(ctx context.Context) error {
 		return err
 	}
 	defer lock.Close()
-	if ok, err := tryLock(lock, true); !ok {
+	if ok, err := osfile.TryLock(lock, osfile.Exclusive); !ok {
 		return err
 	}
 	var damaged []*pack // can't be merged; fsck will tell
@@ -305,7 +307,7 @@ func (s *Store) janitor(ctx context.Context) (release func() error, err error) {
 	if s.readOnly {
 		return nil, s.errReadOnly()
 	}
-	lock, err := s.acquire(ctx, filepath.Join(s.dir, janitorLock), "the store's janitor")
+	lock, err := s.acquire(ctx, janitorLock)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +324,7 @@ func (s *Store) noJanitor() bool {
 		return errors.Is(err, fs.ErrNotExist)
 	}
 	defer f.Close()
-	ok, err := tryLock(f, false)
+	ok, err := osfile.TryLock(f, osfile.Shared)
 	return ok && err == nil
 }
 
@@ -384,7 +386,7 @@ func (s *Store) sweepLease(path string) error {
 		return err
 	}
 	defer f.Close()
-	dead, err := tryLock(f, true)
+	dead, err := osfile.TryLock(f, osfile.Exclusive)
 	if err == nil && dead {
 		err = s.files.remove(path)
 	}

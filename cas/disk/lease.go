@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // The two directories of leases. A writer's lease stands for the snapshot it took at its beginning: gc removes
@@ -22,14 +23,6 @@ const (
 	writers = "writers"
 	pins    = "pins"
 )
-
-// A BusyError says that a lock or lease of another process was not released in time.
-type BusyError struct {
-	What string // what is locked
-	Why  string // who holds it, as far as known
-}
-
-func (e *BusyError) Error() string { return fmt.Sprintf("%s is in use: %s", e.What, e.Why) }
 
 // randomSalt returns a number that no other pack has.
 func randomSalt() uint64 {
@@ -44,31 +37,9 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// acquire opens the file at path and locks it, waiting as long as s.wait. Releasing is closing the file.
-func (s *Store) acquire(ctx context.Context, path, what string) (*os.File, error) {
-	deadline := time.NewTimer(s.wait)
-	defer deadline.Stop()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		ok, err := tryLock(f, true)
-		if ok {
-			return f, nil
-		}
-		f.Close()
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-deadline.C:
-			return nil, &BusyError{what, fmt.Sprintf("waited %s for %q", s.wait, path)}
-		case <-time.After(pause):
-		}
-	}
+// acquire takes one of the store's locks. Releasing is closing the file.
+func (s *Store) acquire(ctx context.Context, name string) (*os.File, error) {
+	return osfile.OpenLocked(ctx, filepath.Join(s.dir, name), osfile.Exclusive, s.wait)
 }
 
 // A lease is a locked file: it lives exactly as long as its process keeps it open, however the process ends.
@@ -96,7 +67,7 @@ func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*le
 			return l, err
 		}
 	}
-	return nil, &BusyError{"the store", "leases are swept away as they are made"}
+	return nil, fmt.Errorf("leases are swept away as they are made: %w", &osfile.BusyError{Path: s.dir})
 }
 
 // tryLease makes the file under a name that nobody takes for a lease, locks it, and then gives it its own, so
@@ -110,7 +81,7 @@ func (s *Store) tryLease(kind, text string) (*lease, error) {
 		return nil, err
 	}
 	l.f = f.File
-	ok, err := tryLock(f.File, true)
+	ok, err := osfile.TryLock(f.File, osfile.Exclusive)
 	if err == nil && !ok {
 		err = errSwept
 	}
@@ -173,7 +144,7 @@ func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		dead, err := tryLock(f, true)
+		dead, err := osfile.TryLock(f, osfile.Exclusive)
 		if err == nil && dead && sweep {
 			err = s.files.remove(path)
 		}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // The test binary is its own helper: with this variable set it is a process at work on a store.
@@ -343,7 +344,7 @@ func TestStoppedWriter(t *testing.T) {
 	}
 	must(t, stopProcess(c.Process))
 	_, err = s.GC(t.Context(), GCOptions{})
-	if busy, ok := errors.AsType[*BusyError](err); !ok || !strings.Contains(busy.Why, strconv.Itoa(c.Process.Pid)) {
+	if busy, ok := errors.AsType[*osfile.BusyError](err); !ok || busy.Path != s.dir || !strings.Contains(err.Error(), strconv.Itoa(c.Process.Pid)) {
 		t.Errorf("gc beside a stopped writer: %v", err)
 	}
 	if err := s.Close(); err != nil {

@@ -173,7 +173,7 @@ func (s *Store) Refs() ([]Ref, error) {
 var errRefFile = errors.New("its file's name is not one of a ref")
 
 func (s *Store) lockRefs(ctx context.Context) (*os.File, error) {
-	return s.acquire(ctx, filepath.Join(s.dir, "refs.lock"), "the refs of the store")
+	return s.acquire(ctx, "refs.lock")
 }
 
 // SetRef makes name stand for id if it stands for old now; the zero ID is an unset ref. It returns

@@ -20,6 +20,8 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rye-build/rye/cas"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // Format and MinReader are what this package writes into a new store's format file: the version of its layout,
@@ -316,7 +318,7 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 		slices.SortStableFunc(snap.packs, func(a, b *pack) int { return cmp.Compare(b.foot.entries, a.foot.entries) })
 		return snap, nil
 	}
-	return nil, &BusyError{What: "the packs of the store", Why: "they were replaced again and again"}
+	return nil, fmt.Errorf("the packs are replaced again and again: %w", &osfile.BusyError{Path: s.dir})
 }
 
 // openPacks opens those of paths that are not in open yet. What is no readable pack is returned in bad; what has

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/statcache"
 )
 
@@ -107,7 +108,7 @@ func (f rootFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	if !before.Mode().IsRegular() {
 		return nil, statcache.Stamp{}, describe(before.Mode())
 	}
-	r, err := f.r.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	r, err := f.r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, statcache.Stamp{}, escaped(err)
 	}

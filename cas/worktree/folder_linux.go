@@ -12,8 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const nonblock = unix.O_NONBLOCK
-
 // listBuffer is what directories are read into.
 type listBuffer struct {
 	b     []byte

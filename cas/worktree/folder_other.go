@@ -2,19 +2,13 @@
 
 package worktree
 
-import (
-	"io/fs"
-	"syscall"
-)
+import "io/fs"
 
 type listBuffer struct{}
 
 func openDir(path string) (folder, folderInfo, error) { return openRoot(path) }
 
-const (
-	nonblock = syscall.O_NONBLOCK
-	execBit  = 0o100
-)
+const execBit = 0o100
 
 // modeOf is asked about the mode of a stamp.
 func modeOf(mode uint32) fs.FileMode { return fs.FileMode(mode) & fs.ModeType }

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/machine"
@@ -405,7 +406,7 @@ func TestClassifyAudit(t *testing.T) {
 	}{
 		{&journal.Problem{File: "head", Line: 1, Reason: "x"}, "INTEGRITY_FAILED", exitRefused},
 		{&journal.DamagedError{Path: "head.jsonl"}, "INTEGRITY_FAILED", exitRefused},
-		{&journal.BusyError{}, "BUSY", exitNo},
+		{&osfile.BusyError{}, "BUSY", exitNo},
 		{&audit.VersionError{Found: "rye audit/9"}, "VERSION_MISMATCH", exitRefused},
 		{&audit.BrokenError{Err: &fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}}, codeFiles, exitNo},
 		{&record.FieldError{Field: "ref", Reason: "x"}, codeValidation, exitUsage},

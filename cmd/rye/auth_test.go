@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/secret"
 )
@@ -68,7 +69,7 @@ func TestClassifySecrets(t *testing.T) {
 		{&secret.ValueError{Name: "n", Reason: "r"}, codeValidation, "rye docs secrets", ""},
 		{of(&secret.NameError{Name: "n", Reason: "r"}), codeValidation, "rye docs secrets", ""},
 		{of(&secret.KeyringError{Name: "n", Err: errors.New("x")}), "UNAVAILABLE", "rye auth set n --file", "opened by somebody"},
-		{of(&secret.BusyError{Path: "p"}), "BUSY", "", ""},
+		{of(&osfile.BusyError{Path: "p"}), "BUSY", "", ""},
 		{of(&secret.DamagedError{Path: "p", Err: errors.New("x")}), "PARSING_ERROR", "mv p p.bad", "lost"},
 		{of(&secret.ModeError{Path: "p", Reason: "is open"}), codeDenied, "chmod go= p", ""},
 		{of(errors.New("more than fits")), "LIMIT_EXCEEDED", "", ""},

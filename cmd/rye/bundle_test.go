@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -363,7 +364,7 @@ func TestBundleErrors(t *testing.T) {
 		want code
 	}{
 		{&install.NotInstalledError{BundleID: "a"}, codeItem},
-		{&install.BusyError{What: "x"}, "BUSY"},
+		{&osfile.BusyError{Path: "x"}, "BUSY"},
 		{&install.ManifestError{Path: "x", Err: fs.ErrInvalid}, "PARSING_ERROR"},
 		{&create.SecretError{Finding: finding}, codeValidation},
 		{&create.HelperError{Dir: "a", Missing: []string{"x"}}, codeValidation},

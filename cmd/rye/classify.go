@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/worktree"
 )
 
@@ -22,7 +23,10 @@ func classify(err error) *fault {
 		return f
 	}
 	f = &fault{code: codeUnknown, message: err.Error(), err: err}
+	var busy *osfile.BusyError
 	switch {
+	case errors.As(err, &busy):
+		f.code, f.details = "BUSY", map[string]any{"path": busy.Path}
 	case errors.Is(err, context.Canceled):
 		f.code, f.message = codeCancelled, "interrupted"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
@@ -44,7 +48,6 @@ func (f *fault) ofStore() bool {
 		tree     *cas.TreeError
 		version  *disk.VersionError
 		readOnly *disk.ReadOnlyError
-		busy     *disk.BusyError
 		conflict *disk.ConflictError
 		ref      *disk.RefError
 		refused  *worktree.RefusedError
@@ -73,8 +76,6 @@ func (f *fault) ofStore() bool {
 		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
 	case errors.As(f.err, &readOnly):
 		f.code = codeFiles
-	case errors.As(f.err, &busy):
-		f.code = "BUSY"
 	case errors.As(f.err, &conflict):
 		f.code, f.hint = "CONFLICT", []string{"rye store refs " + quoteArg(conflict.Name)}
 	case errors.As(f.err, &ref):

@@ -18,7 +18,6 @@ func (f *fault) ofAudit() bool {
 	var (
 		problem  *journal.Problem
 		damaged  *journal.DamagedError
-		busy     *journal.BusyError
 		version  *audit.VersionError
 		field    *record.FieldError
 		voucher  *machine.VoucherError
@@ -35,8 +34,6 @@ func (f *fault) ofAudit() bool {
 		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye audit verify"}
 		f.details = map[string]any{"reason": "audit-log", "path": damaged.Path}
 		f.why = []string{"nothing is written behind what was changed: look at it, keep a copy, and move the directory away"}
-	case errors.As(f.err, &busy):
-		f.code = "BUSY"
 	case errors.As(f.err, &version):
 		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
 	case errors.As(f.err, &field):

@@ -19,7 +19,6 @@ func (f *fault) ofBundles() bool {
 	var (
 		refused  *install.RefusedError
 		missing  *install.NotInstalledError
-		busy     *install.BusyError
 		pointer  *install.ManifestError
 		first    *legacy.Error
 		archived *archive.Error
@@ -36,8 +35,6 @@ func (f *fault) ofBundles() bool {
 	case errors.As(f.err, &missing):
 		f.code, f.hint = codeItem, []string{"rye bundle list"}
 		f.details = map[string]any{"bundle": missing.BundleID}
-	case errors.As(f.err, &busy):
-		f.code = "BUSY"
 	case errors.As(f.err, &pointer):
 		f.code, f.hint = "PARSING_ERROR", []string{"rye bundle install BUNDLE", "rye bundle remove BUNDLE"}
 		f.details = map[string]any{"path": pointer.Path}

@@ -55,11 +55,9 @@ func (f *fault) ofCalls() bool {
 		settings    *resilient.SettingError
 		asleep      *resilient.OpenError
 		often       *resilient.RateError
-		busy        *materialise.BusyError
 		limit       *materialise.LimitError
 		broken      *audit.BrokenError
 		target      *sink.TargetError
-		written     *sink.BusyError
 		torn        *sink.TornError
 		line        *sink.LineError
 		server      *sink.ServerError
@@ -206,8 +204,6 @@ func (f *fault) ofCalls() bool {
 		f.code, f.details = "UNAVAILABLE", map[string]any{"address": asleep.Address, "wait_ms": asleep.Wait.Milliseconds()}
 	case errors.As(f.err, &often):
 		f.code, f.details = "RATE_LIMITED", map[string]any{"address": often.Address, "wait_ms": often.Wait.Milliseconds()}
-	case errors.As(f.err, &busy):
-		f.code = "BUSY"
 	case errors.As(f.err, &limit):
 		f.code = "LIMIT_EXCEEDED"
 	case errors.As(f.err, &broken):
@@ -215,8 +211,6 @@ func (f *fault) ofCalls() bool {
 	case errors.As(f.err, &target):
 		f.code, f.hint = codeValidation, []string{"rye help exec"}
 		f.details = map[string]any{"argument": "--sink"}
-	case errors.As(f.err, &written):
-		f.code, f.details = "BUSY", map[string]any{"path": written.Path}
 	case errors.As(f.err, &torn):
 		f.code, f.hint = "PARSING_ERROR", []string{fmt.Sprintf("truncate -s %d %s", torn.Size, quoteArg(torn.Path))}
 		f.details = map[string]any{"path": torn.Path, "size": torn.Size}

@@ -18,7 +18,6 @@ func (f *fault) ofSecrets() bool {
 		name     *secret.NameError
 		value    *secret.ValueError
 		ring     *secret.KeyringError
-		busy     *secret.BusyError
 		damaged  *secret.DamagedError
 		mode     *secret.ModeError
 	)
@@ -61,8 +60,6 @@ func (f *fault) ofSecrets() bool {
 	case errors.As(f.err, &ring):
 		about("UNAVAILABLE", ring.Name, "rye auth set "+quoteArg(ring.Name)+" --file")
 		f.why = append(f.why, "a keyring may have to be opened by somebody, in a session on this machine")
-	case errors.As(f.err, &busy):
-		f.code = "BUSY"
 	case errors.As(f.err, &damaged):
 		f.code, f.details["path"] = "PARSING_ERROR", damaged.Path
 		f.why = append(f.why, "what was kept is lost if there is no copy; out of the way, secrets can be set again")

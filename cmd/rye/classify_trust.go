@@ -168,7 +168,6 @@ func (f *fault) ofDocuments() bool {
 		back     *rollback.Error
 		journal  *rollback.DamagedError
 		format   *rollback.VersionError
-		busy     *rollback.BusyError
 	)
 	switch {
 	case errors.As(f.err, &version), errors.As(f.err, &format):
@@ -184,8 +183,6 @@ func (f *fault) ofDocuments() bool {
 	case errors.As(f.err, &journal):
 		f.code, f.details = "INTEGRITY_FAILED", map[string]any{"reason": "journal", "path": journal.Path}
 		f.why = []string{"it remembers what was seen, so that nothing older is taken: without it nobody can tell"}
-	case errors.As(f.err, &busy):
-		f.code = "BUSY"
 	default:
 		return false
 	}

@@ -10,8 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // writeFile makes a file with a content, or replaces it, whole and durable: a reader finds the old one or the new
@@ -43,7 +44,7 @@ func writeFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	if err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(path))
+	return osfile.SyncDirectory(filepath.Dir(path))
 }
 
 // unfinished begins the names of files that are being written, which no tree takes in, and unfinishedAge is when one
@@ -78,7 +79,7 @@ func bytesOf(b []byte) func(io.Writer) error {
 // openRegular opens a file for reading, which must be a regular one: others never end, or wait for somebody.
 func openRegular(path string) (*os.File, error) {
 	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -120,31 +121,9 @@ const lockWait = 30 * time.Second
 
 // lockFile holds a lock on the file at path, which it makes, until unlock is called or the process ends.
 func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := osfile.OpenLocked(ctx, path, osfile.Exclusive, lockWait)
 	if err != nil {
 		return nil, err
 	}
-	if err := waitForLock(ctx, f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
 	return func() { f.Close() }, nil
-}
-
-// waitForLock locks an open file, waiting for other processes within bounds.
-func waitForLock(ctx context.Context, f *os.File) error {
-	ctx, cancel := context.WithTimeout(ctx, lockWait)
-	defer cancel()
-	for {
-		if ok, err := tryLock(f); ok || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return &fault{code: "BUSY", message: fmt.Sprintf("another process holds %q", f.Name())}
-			}
-			return ctx.Err()
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
 }

@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/classification"
@@ -109,7 +109,7 @@ func dotEnv(project string) ([]env.Variable, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(".env", os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := root.OpenFile(".env", os.O_RDONLY|osfile.Nonblock, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

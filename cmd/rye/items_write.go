@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/sign"
@@ -177,7 +178,7 @@ func (d *confined) write(name string, mode fs.FileMode, exclusive bool, b []byte
 	if err != nil {
 		return d.about(name, err)
 	}
-	return syncDirectory(d.where(dir))
+	return osfile.SyncDirectory(d.where(dir))
 }
 
 // remove removes a file, and the directories above it that are empty then, but for the first, which is a kind's.
@@ -192,7 +193,7 @@ func (d *confined) remove(name string) error {
 	if err != nil {
 		return d.about(name, err)
 	}
-	if err := syncDirectory(d.where(dir)); err != nil {
+	if err := osfile.SyncDirectory(d.where(dir)); err != nil {
 		return err
 	}
 	for ; strings.Contains(dir, "/"); dir = path.Dir(dir) {

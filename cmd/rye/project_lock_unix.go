@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // lockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
@@ -22,9 +24,9 @@ func lockProject(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = waitForLock(ctx, f)
+	err = osfile.Lock(ctx, f, osfile.Exclusive, lockWait)
 	if err != nil && !errors.Is(err, syscall.EBADF) && !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, syscall.ENOLCK) {
-		return nil, errors.Join(err, f.Close())
+		return nil, err
 	}
 	return func() { f.Close() }, nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 )
@@ -335,7 +336,7 @@ func (r *restoring) replace(ctx context.Context, dir string, files []*restored, 
 		f.part, f.done = "", true
 	}
 	if sync {
-		return syncDirectory(r.dir.where(dir))
+		return osfile.SyncDirectory(r.dir.where(dir))
 	}
 	return nil
 }

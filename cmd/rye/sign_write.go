@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A rewriting replaces files of spaces, all of them or, as long as none was replaced, none: new ones are written
@@ -140,7 +141,7 @@ func (w *rewriting) move(st staged) error {
 		return d.about(st.path, err)
 	}
 	if !w.many {
-		return syncDirectory(d.where(path.Dir(st.path)))
+		return osfile.SyncDirectory(d.where(path.Dir(st.path)))
 	}
 	return nil
 }

@@ -20,30 +20,5 @@ func ownedByOther(fi fs.FileInfo) bool {
 // understandsANSI reports whether a terminal takes escape sequences; all do.
 func understandsANSI(*os.File) bool { return true }
 
-// tryLock locks an open file for this process alone, without waiting.
-func tryLock(f *os.File) (bool, error) {
-	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err {
-		case nil:
-			return true, nil
-		case syscall.EWOULDBLOCK:
-			return false, nil
-		case syscall.EINTR:
-		default:
-			return false, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
-		}
-	}
-}
-
-// syncDirectory makes the names in a directory durable.
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // othersMayRead reports whether a file's mode lets other users read it.
 func othersMayRead(fi fs.FileInfo) bool { return fi.Mode().Perm()&0o077 != 0 }

@@ -24,22 +24,5 @@ func understandsANSI(f *os.File) bool {
 	return windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
 }
 
-// tryLock locks an open file for this process alone, without waiting.
-func tryLock(f *os.File) (bool, error) {
-	var at windows.Overlapped
-	flags := uint32(windows.LOCKFILE_FAIL_IMMEDIATELY | windows.LOCKFILE_EXCLUSIVE_LOCK)
-	switch err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &at); err {
-	case nil:
-		return true, nil
-	case windows.ERROR_LOCK_VIOLATION, windows.ERROR_IO_PENDING:
-		return false, nil
-	default:
-		return false, &fs.PathError{Op: "lock", Path: f.Name(), Err: err}
-	}
-}
-
-// syncDirectory does nothing: Windows has no such call, and journals names itself.
-func syncDirectory(string) error { return nil }
-
 // othersMayRead is not asked of Windows, whose files have no such mode.
 func othersMayRead(fs.FileInfo) bool { return false }

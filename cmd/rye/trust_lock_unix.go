@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // lockPolicy holds a policy against other processes that edit it, until unlock is called or the process ends. The
@@ -24,15 +26,14 @@ func lockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := waitForLock(ctx, f); err != nil {
-			return nil, errors.Join(err, f.Close())
+		if err := osfile.Lock(ctx, f, osfile.Exclusive, lockWait); err != nil {
+			return nil, err
 		}
-		// Whoever held it has put another file in its place: the lock is on one that nobody reads any more.
-		held, err := f.Stat()
-		now, err2 := os.Stat(path)
-		if err == nil && err2 == nil && os.SameFile(held, now) {
+		same, err := osfile.StandsAt(f, path)
+		if same {
 			return func() { f.Close() }, nil
 		}
+		// Whoever held it has put another file in its place: the lock is on one that nobody reads any more.
 		f.Close()
 		if err != nil {
 			return nil, err

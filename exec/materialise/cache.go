@@ -5,12 +5,13 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // The directories of a cache.
@@ -24,19 +25,10 @@ const (
 // maxWait is how long a lock is waited for.
 const maxWait = 30 * time.Second
 
-// A BusyError says that a lock was not released in time.
-type BusyError struct {
-	Path string
-	Wait time.Duration
-}
-
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("%q is in use: waited %s for it", e.Path, e.Wait)
-}
-
 // A Cache is a directory of copies. It may be used by many goroutines, and its directory by many processes.
 type Cache struct {
-	dir string
+	dir  string
+	wait time.Duration // for a lock
 
 	mu     sync.Mutex
 	inHand map[string]*sync.Mutex // keys that this process works on: one makes what the others wait for
@@ -71,7 +63,7 @@ func Open(dir string) (*Cache, error) {
 			return nil, err
 		}
 	}
-	return &Cache{dir: real, inHand: map[string]*sync.Mutex{}, users: map[string]int{}}, nil
+	return &Cache{dir: real, wait: maxWait, inHand: map[string]*sync.Mutex{}, users: map[string]int{}}, nil
 }
 
 func (c *Cache) at(elem ...string) string {
@@ -101,43 +93,19 @@ func (c *Cache) alone(key string) (done func()) {
 }
 
 // locked opens a file and locks it. Closing it is releasing the lock.
-func locked(ctx context.Context, path string, exclusive bool) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	deadline := time.NewTimer(maxWait)
-	defer deadline.Stop()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		ok, err := tryLock(f, exclusive)
-		if ok {
-			return f, nil
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, context.Cause(ctx)
-		case <-deadline.C:
-			f.Close()
-			return nil, &BusyError{path, maxWait}
-		case <-time.After(pause):
-		}
-	}
+func (c *Cache) locked(ctx context.Context, path string, how osfile.Mode) (*os.File, error) {
+	return osfile.OpenLocked(ctx, path, how, c.wait)
 }
 
 // lease takes a shared lock on a key. While it is held nothing that the key names is removed.
 func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
 	// A lease is removed only under the lock: else the one that was opened might be no lease any more.
-	root, err := locked(ctx, c.at("lock"), false)
+	root, err := c.locked(ctx, c.at("lock"), osfile.Shared)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := locked(ctx, c.at(leases, key), false)
+	f, err := c.locked(ctx, c.at(leases, key), osfile.Shared)
 	if err != nil {
 		return nil, err
 	}

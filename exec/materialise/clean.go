@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // Limits say how much is kept.
@@ -128,7 +130,7 @@ func bytesIn(dir string) (n int64) {
 
 // claim takes what a key names out of everybody's reach, and returns where it is now; nil if somebody holds it.
 func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
-	root, err := locked(ctx, c.at("lock"), true)
+	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +140,7 @@ func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 		return nil, err
 	}
 	defer lease.Close()
-	if ok, err := tryLock(lease, true); err != nil || !ok {
+	if ok, err := osfile.TryLock(lease, osfile.Exclusive); err != nil || !ok {
 		return nil, err
 	}
 	moved := []string{}

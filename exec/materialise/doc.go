@@ -31,5 +31,5 @@
 // Everything may be removed at any time when nothing runs. Nothing is synced: after a power cut the comparison finds
 // what is missing. Clean removes what a dead process left, what wasn't used for long, and what is too much, the longest
 // unused first, and never what somebody holds: locks end with their process. Waits for locks end after 30 seconds in a
-// *BusyError.
+// *osfile.BusyError.
 package materialise

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // What isn't there, or is something else, is damage of a copy and no error of the caller's.
@@ -34,7 +35,7 @@ func TestNotThere(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	if f, err := locked(t.Context(), filepath.Join(file, "lease"), true); err == nil {
+	if f, err := new(Cache).locked(t.Context(), filepath.Join(file, "lease"), osfile.Exclusive); err == nil {
 		f.Close()
 		t.Error("a lease was taken below a file")
 	}

@@ -14,10 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 func TestOpen(t *testing.T) {
@@ -222,7 +222,7 @@ func TestKilled(t *testing.T) {
 // A lock that isn't released is waited for no longer than said.
 func TestWaiting(t *testing.T) {
 	c := open(t)
-	f, err := locked(context.Background(), c.at("lock"), true)
+	f, err := c.locked(context.Background(), c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +284,7 @@ func TestObstacles(t *testing.T) {
 	if _, err := Open(filepath.Join(f, "x")); err == nil {
 		t.Error("a directory was made in a file")
 	}
-	if _, err := locked(ctx, filepath.Join(f, "x"), true); err == nil {
+	if _, err := c.locked(ctx, filepath.Join(f, "x"), osfile.Exclusive); err == nil {
 		t.Error("a lock was made in a file")
 	}
 	if err := writeFile(f, 0o400, nil); !errors.Is(err, fs.ErrExist) {
@@ -301,16 +301,20 @@ func TestObstacles(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	c := open(t)
-	f, err := locked(context.Background(), c.at("lock"), true)
+	f, err := c.locked(context.Background(), c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	synctest.Test(t, func(t *testing.T) {
-		if _, err := c.Scratch(context.Background()); err == nil || err.Error() != fmt.Sprintf("%q is in use: waited 30s for it", c.at("lock")) {
-			t.Error(err)
-		}
-	})
+	if c.wait != 30*time.Second {
+		t.Errorf("it would wait %s", c.wait)
+	}
+	c.wait = time.Millisecond
+	_, err = c.Scratch(context.Background())
+	busy, ok := errors.AsType[*osfile.BusyError](err)
+	if !ok || *busy != (osfile.BusyError{Path: c.at("lock"), Wait: c.wait}) {
+		t.Error(busy)
+	}
 }
 
 func BenchmarkReuse(b *testing.B) {

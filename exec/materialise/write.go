@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 const (
@@ -128,7 +129,7 @@ func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) err
 // discard removes a damaged copy, unless others run from it.
 func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
 	// A lock can't be made exclusive without being lost for a moment. Meanwhile nobody may take one.
-	root, err := locked(ctx, c.at("lock"), true)
+	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		return err
 	}
@@ -139,21 +140,21 @@ func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
 	if err != nil {
 		return err
 	}
-	alone, err := tryLock(lease, true)
+	alone, err := osfile.TryLock(lease, osfile.Exclusive)
 	old := c.at(making, key+"."+random())
 	if alone {
 		err = os.Rename(out.Root, old)
 	}
 	lease.Close()
-	if out.lease, err = again(ctx, name, err); err != nil || !alone {
+	if out.lease, err = c.again(ctx, name, err); err != nil || !alone {
 		return err
 	}
 	return removeAll(old)
 }
 
 // again takes a lease once more, and keeps the error that there is.
-func again(ctx context.Context, name string, err error) (*os.File, error) {
-	f, err2 := locked(ctx, name, false)
+func (c *Cache) again(ctx context.Context, name string, err error) (*os.File, error) {
+	f, err2 := c.locked(ctx, name, osfile.Shared)
 	return f, errors.Join(err, err2)
 }
 

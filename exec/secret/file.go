@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -48,16 +49,6 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 type ModeError struct{ Path, Reason string }
 
 func (e *ModeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
-
-// A BusyError says that other processes didn't release the secrets in time.
-type BusyError struct {
-	Path string
-	Wait time.Duration
-}
-
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("the secrets are in use, by who holds %q: waited %s", e.Path, e.Wait)
-}
 
 // A document is what the file says.
 type document struct{ secrets []entry }
@@ -202,7 +193,7 @@ func (s *Store) change(ctx context.Context, edit func(*document) error) error {
 	if err := makeDir(s.Dir); err != nil {
 		return err
 	}
-	lock, err := s.lock(ctx)
+	lock, err := osfile.OpenLocked(ctx, filepath.Join(s.Dir, lockName), osfile.Exclusive, s.Wait)
 	if err != nil {
 		return err
 	}
@@ -231,37 +222,10 @@ func makeDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	if err := syncDir(filepath.Dir(dir)); err != nil {
+	if err := osfile.SyncDirectory(filepath.Dir(dir)); err != nil {
 		return err
 	}
 	return checkDir(dir)
-}
-
-// lock waits for the other processes. The system drops it with the file, however the process ends.
-func (s *Store) lock(ctx context.Context) (*os.File, error) {
-	path := filepath.Join(s.Dir, lockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	over := time.After(s.Wait)
-	for {
-		ok, err := tryLock(f)
-		if ok {
-			return f, nil
-		}
-		if err == nil {
-			select {
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			case <-over:
-				err = &BusyError{path, s.Wait}
-			case <-time.After(10 * time.Millisecond):
-				continue
-			}
-		}
-		return nil, errors.Join(err, f.Close())
-	}
 }
 
 // sweep removes what a process that died was writing.
@@ -323,7 +287,7 @@ func (s *Store) put(name string, b []byte) error {
 	if err := os.Rename(f.Name(), filepath.Join(s.Dir, name)); err != nil {
 		return err
 	}
-	return syncDir(s.Dir)
+	return osfile.SyncDirectory(s.Dir)
 }
 
 // readOwn reads a file of the user's that nobody else can.

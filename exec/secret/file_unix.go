@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // checkDir refuses a directory that others could read from or write to.
@@ -54,28 +52,4 @@ func checkOwn(path string, info fs.FileInfo, kind bool) error {
 		return &ModeError{path, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode.Perm(), mode.Perm()&^0o077)}
 	}
 	return nil
-}
-
-// tryLock locks an open file for this process alone, without waiting.
-func tryLock(f *os.File) (bool, error) {
-	for {
-		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err {
-		case nil:
-			return true, nil
-		case unix.EWOULDBLOCK:
-			return false, nil
-		case unix.EINTR:
-		default:
-			return false, &os.PathError{Op: "lock", Path: f.Name(), Err: err}
-		}
-	}
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 5, time.UTC)
@@ -158,14 +160,14 @@ func TestTogether(t *testing.T) {
 		s.want(t, fmt.Sprintf("name%d", i), fmt.Sprintf("value %d", i), "")
 	}
 	// Whoever comes while another holds them waits no longer than they may, or want to.
-	held, err := s.lock(t.Context())
+	held, err := osfile.OpenLocked(t.Context(), filepath.Join(s.Dir, lockName), osfile.Exclusive, s.Wait)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer held.Close()
 	s.Wait = 20 * time.Millisecond
-	var busy *BusyError
-	if err := s.Remove(t.Context(), "name1"); !errors.As(err, &busy) || !strings.Contains(err.Error(), "the secrets are in use") {
+	var busy *osfile.BusyError
+	if err := s.Remove(t.Context(), "name1"); !errors.As(err, &busy) || busy.Path != held.Name() {
 		t.Error(err)
 	}
 	s.Wait = time.Hour

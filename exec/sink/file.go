@@ -7,14 +7,10 @@ import (
 	"io"
 	"os"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
 )
-
-// A BusyError says that another call writes a file.
-type BusyError struct{ Path string }
-
-func (e *BusyError) Error() string { return fmt.Sprintf("another call writes %q", e.Path) }
 
 // A TornError says that the last line of a file isn't whole.
 type TornError struct {
@@ -49,11 +45,11 @@ func openFile(t Target) (_ *file, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, &os.PathError{Op: "open", Path: t.Path, Err: errors.New("is no regular file")}
 	}
-	switch free, err := tryLock(f); {
+	switch free, err := osfile.TryLock(f, osfile.Exclusive); {
 	case err != nil:
 		return nil, err
 	case !free:
-		return nil, &BusyError{t.Path}
+		return nil, fmt.Errorf("another call writes to it: %w", &osfile.BusyError{Path: t.Path})
 	}
 	s := &file{f: f, to: f}
 	if t.Kind == Lines {

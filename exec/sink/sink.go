@@ -19,7 +19,7 @@
 //
 // # Files
 //
-// One call writes a file at a time; for a second one it is a *BusyError. What came is written before the call goes on.
+// One call writes a file at a time; for a second one it is a *osfile.BusyError. What came is written before the call goes on.
 // In a jsonl file there are whole lines alone: where one can't be written, as on a full disk, what was written of it is taken
 // back, and the call ends. A file whose last line isn't whole is refused (*TornError): somebody else wrote it, or the
 // machine stopped in the middle.

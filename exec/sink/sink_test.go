@@ -18,6 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -196,7 +197,7 @@ func TestFileRefused(t *testing.T) {
 	}
 	s := open(t, "raw:"+path)
 	_, err = try(t, Opener{}, "jsonl:"+path)
-	if busy, ok := errors.AsType[*BusyError](err); !ok || busy.Error() == "" {
+	if busy, ok := errors.AsType[*osfile.BusyError](err); !ok || busy.Error() == "" {
 		t.Errorf("got %v", err)
 	}
 	if err := s.Close(); err != nil {

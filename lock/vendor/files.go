@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // attributes is what .gitattributes says: no line end is changed, packs are merged by lines, and nobody is shown either.
@@ -121,7 +121,7 @@ func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
 	if !before.Mode().IsRegular() {
 		return nil, nil, &Error{name, 0, 0, errIrregular}
 	}
-	r, err := f.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	r, err := f.root.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -194,16 +194,12 @@ func (f *files) remove(name string) error {
 	return f.root.Remove(name)
 }
 
-// sync makes the names durable. Windows has no such call, and journals names itself.
+// sync makes the names durable.
 func (f *files) sync() error {
-	if err := f.do("syncdir", "."); err != nil || runtime.GOOS == "windows" {
+	if err := f.do("syncdir", "."); err != nil {
 		return err
 	}
-	d, err := f.root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return osfile.SyncDirectoryIn(f.root, ".")
 }
 
 // makeDirectory makes a directory, so that it lasts. What is above it is there.
@@ -214,14 +210,7 @@ func makeDirectory(dir string) error {
 		}
 		return err
 	}
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	above, err := os.Open(filepath.Dir(dir))
-	if err != nil {
-		return err
-	}
-	return errors.Join(above.Sync(), above.Close())
+	return osfile.SyncDirectory(filepath.Dir(dir))
 }
 
 // parallel calls do for 0 to n-1 on several goroutines. The first error keeps more from beginning, and is returned.

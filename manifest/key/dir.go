@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -371,5 +372,5 @@ func (d Dir) sync() error {
 	if err := d.change("syncdir", d.path); err != nil {
 		return err
 	}
-	return syncDir(d.path)
+	return osfile.SyncDirectory(d.path)
 }

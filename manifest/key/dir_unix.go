@@ -62,12 +62,3 @@ func checkOwn(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	}
 	return nil
 }
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}

@@ -25,6 +25,3 @@ func openOwn(path string, _ bool) (*os.File, error) {
 	}
 	return os.Open(path)
 }
-
-// syncDir does nothing: Windows has no such call, and journals names itself.
-func syncDir(string) error { return nil }

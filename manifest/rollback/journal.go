@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -83,16 +84,6 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the journal %q is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// A BusyError says that another process didn't release a journal in time.
-type BusyError struct {
-	Path string
-	Wait time.Duration
-}
-
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("the journal %q is in use: waited %s", e.Path, e.Wait)
-}
-
 // A Journal is the memory against rollback, in the file at Path, which is made with its directory when something
 // is first recorded. Any number of processes and goroutines may use one at once; each call looks at the file anew.
 type Journal struct {
@@ -114,7 +105,7 @@ func (j *Journal) Check(steps ...Step) error {
 }
 
 // Record is Check, and then remembers all the steps: when it returns nil they are on disk, and else none of them
-// may count as taken. It waits for other processes, within bounds: a *BusyError.
+// may count as taken. It waits for other processes, within bounds: an *osfile.BusyError.
 func (j *Journal) Record(ctx context.Context, steps ...Step) error {
 	return j.change(ctx, func(m *memory) ([]byte, error) { return m.apply(steps) })
 }
@@ -276,7 +267,7 @@ func (j *Journal) rewrite(b []byte) error {
 	if err := j.do("syncdir", nil); err != nil {
 		return err
 	}
-	return syncDirectory(j.Path)
+	return osfile.SyncDirectory(filepath.Dir(j.Path))
 }
 
 func (j *Journal) do(op string, b []byte) error {
@@ -318,29 +309,7 @@ func (j *Journal) lock(ctx context.Context) (*os.File, error) {
 	if err := makeDirectory(filepath.Dir(j.Path)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(j.lockPath(), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		ok, err := tryLock(f)
-		if ok {
-			return f, nil
-		}
-		if err == nil {
-			select {
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			case <-deadline.C:
-				err = &BusyError{j.Path, wait}
-			case <-time.After(pause):
-				continue
-			}
-		}
-		return nil, errors.Join(err, f.Close())
-	}
+	return osfile.OpenLocked(ctx, j.lockPath(), osfile.Exclusive, wait)
 }
 
 // makeDirectory makes a directory and its parents, so that they last.
@@ -354,5 +323,5 @@ func makeDirectory(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDirectory(dir)
+	return osfile.SyncDirectory(filepath.Dir(dir))
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -363,7 +364,7 @@ func TestJournalBusy(t *testing.T) {
 	}
 	defer lock.Close()
 	j.Wait = time.Millisecond
-	if _, ok := errors.AsType[*BusyError](j.Record(t.Context(), step("bundle:a", "1.1.0", "y"))); !ok {
+	if _, ok := errors.AsType[*osfile.BusyError](j.Record(t.Context(), step("bundle:a", "1.1.0", "y"))); !ok {
 		t.Error("a locked journal is changed")
 	}
 	j.Wait = 0

@@ -1,13 +1,13 @@
 package journal
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A DamagedError says that a journal can't be continued: what it said isn't there any more. It never counts as
@@ -20,16 +20,6 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the journal %q is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
-}
-
-// A BusyError says that other processes didn't release a journal in time.
-type BusyError struct {
-	Path string
-	Wait time.Duration
-}
-
-func (e *BusyError) Error() string {
-	return fmt.Sprintf("the journal %q is in use: waited %s", e.Path, e.Wait)
 }
 
 // A Disk changes files. Its Hook, which only tests set, sees each change before it happens, and may fail it.
@@ -97,7 +87,7 @@ func (d *Disk) SyncDirectory(dir string) error {
 	if err := d.do("syncdir", dir, nil); err != nil {
 		return err
 	}
-	return syncDirectory(dir)
+	return osfile.SyncDirectory(dir)
 }
 
 // MakeDirectory makes a directory and its parents, so that they last.
@@ -115,31 +105,4 @@ func (d *Disk) MakeDirectory(dir string) error {
 		return err
 	}
 	return d.SyncDirectory(filepath.Dir(dir))
-}
-
-// lock waits for a lock on the file at path, which the system drops with the file, however the process ends.
-func (d *Disk) lock(ctx context.Context, path string, wait time.Duration) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	deadline := time.NewTimer(wait)
-	defer deadline.Stop()
-	for pause := time.Millisecond / 4; ; pause = min(2*pause, 10*time.Millisecond) {
-		ok, err := tryLock(f)
-		if ok {
-			return f, nil
-		}
-		if err == nil {
-			select {
-			case <-ctx.Done():
-				err = context.Cause(ctx)
-			case <-deadline.C:
-				err = &BusyError{path, wait}
-			case <-time.After(pause):
-				continue
-			}
-		}
-		return nil, errors.Join(err, f.Close())
-	}
 }

@@ -377,7 +377,7 @@ func TestLock(t *testing.T) {
 		other := *s
 		other.Wait = time.Millisecond
 		err := other.add(t.Context(), `{}`)
-		if want := `the journal "` + LockPath(s.Path) + `" is in use: waited 1ms`; err == nil || err.Error() != want {
+		if want := `"` + LockPath(s.Path) + `" is in use: waited 1ms`; err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A Shared is a journal that many processes add lines to. The file beside it, with ".lock", is locked meanwhile, and
@@ -72,7 +73,7 @@ func (s *Shared) Append(ctx context.Context, next func(*Tail) ([]Line, error)) e
 	if err := s.Disk.MakeDirectory(filepath.Dir(s.Path)); err != nil {
 		return err
 	}
-	lock, err := s.Disk.lock(ctx, LockPath(s.Path), s.Wait)
+	lock, err := osfile.OpenLocked(ctx, LockPath(s.Path), osfile.Exclusive, s.Wait)
 	if err != nil {
 		return err
 	}

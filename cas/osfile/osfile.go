@@ -1,0 +1,116 @@
+// Package osfile is what a program needs of files and package os has no call for: locks that end with the process, names
+// that last, and opening without following a link or waiting for whoever writes to a pipe.
+//
+// # Locks
+//
+// A lock belongs to an open file. It keeps out whoever opened the file otherwise, in this process or in another, and asks
+// for a lock too; nobody else notices. It ends when the file is closed, and the system closes it with the process,
+// however that ends. Any number hold a Shared lock at once, and an Exclusive one is held alone.
+//
+// Who waits for a lock sleeps in the system, so that a thousand who wait take nothing from the one who works. Linux keeps
+// them in the order they came and wakes one at a time; somebody new who asks at the very moment of a release may still
+// come before that one. Waiting costs a thread as long as it lasts, and a free lock costs none.
+//
+// On Windows a wait asks again and again: there the system would keep the file from being closed meanwhile.
+package osfile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// A Mode says with whom a lock is held.
+type Mode bool
+
+// The modes of a lock.
+const (
+	Shared    Mode = false // with others whose lock is shared
+	Exclusive Mode = true  // with nobody
+)
+
+// A BusyError says that others didn't let go of something in time.
+type BusyError struct {
+	Path string        // what is in use: a file, or what stands for one
+	Wait time.Duration // how long it was waited for; zero where nobody waits
+}
+
+func (e *BusyError) Error() string {
+	if e.Wait == 0 {
+		return fmt.Sprintf("%q is in use", e.Path)
+	}
+	return fmt.Sprintf("%q is in use: waited %s", e.Path, e.Wait)
+}
+
+// TryLock locks an open file, if that can be had at once.
+func TryLock(f *os.File, how Mode) (bool, error) { return tryLock(f, how) }
+
+// Lock locks an open file. It waits for others until ctx ends, whose cause it returns then, or the time is over: a
+// *BusyError. On every error it closes the file, since a lock that came after all would stay with it.
+func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
+	ok, err := tryLock(f, how)
+	if ok {
+		return nil
+	}
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err == nil {
+		bounded, cancel := context.WithTimeoutCause(ctx, most, &BusyError{f.Name(), most})
+		defer cancel()
+		err = wait(bounded, f, how)
+	}
+	if err != nil {
+		f.Close()
+	}
+	return err
+}
+
+// OpenLocked opens the file at path, which it makes if it isn't there, and locks it as Lock does. The lock is on the file
+// that stands at path: if it was removed or replaced meanwhile, that begins again. Closing the file is letting go.
+func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) (*os.File, error) {
+	for end := time.Now().Add(most); ; {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		if err := Lock(ctx, f, how, most); err != nil {
+			return nil, err
+		}
+		same, err := StandsAt(f, path)
+		if same {
+			return f, nil
+		}
+		f.Close()
+		switch {
+		case err != nil:
+			return nil, err
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case time.Now().After(end):
+			return nil, &BusyError{path, most}
+		}
+	}
+}
+
+// StandsAt reports whether path still names an open file, and not another one or none.
+func StandsAt(f *os.File, path string) (bool, error) {
+	held, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	now, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(held, now), err
+}
+
+// SyncDirectory makes the names in a directory durable. Where directories can't be synced, the system sees to it.
+func SyncDirectory(path string) error { return syncNames(os.Open, path) }
+
+// SyncDirectoryIn is SyncDirectory for one below root.
+func SyncDirectoryIn(root *os.Root, path string) error { return syncNames(root.Open, path) }

@@ -1,6 +1,0 @@
-//go:build !unix
-
-package vendor
-
-// nonblock is nothing here: there are no FIFOs among files.
-const nonblock = 0
