@@ -22,7 +22,8 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the journal %q is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
 }
 
-// A Disk changes files. Its Hook, which only tests set, sees each change before it happens, and may fail it.
+// A Disk changes files. Its Hook, which only tests set, sees each change before it happens, and may fail it,
+// and each look at whether others get on.
 type Disk struct {
 	Hook func(op, path string, b []byte) error
 }

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -365,6 +367,44 @@ func TestSharedFaults(t *testing.T) {
 			return
 		}
 	}
+}
+
+// TestQueue: whoever waits goes on waiting as long as the journal grows.
+func TestQueue(t *testing.T) {
+	s := newShared(t)
+	if err := s.add(t.Context(), `{}`); err != nil {
+		t.Fatal(err)
+	}
+	held, err := s.lock(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Wait = time.Millisecond
+	var looks atomic.Int64
+	s.Disk.Hook = func(op, path string, _ []byte) error {
+		n := looks.Add(1)
+		if op != "look" || n == 5 {
+			return nil // it doesn't grow any more
+		}
+		return os.Truncate(path, 1000+n)
+	}
+	_, err = s.lock(t.Context())
+	if busy, ok := errors.AsType[*osfile.BusyError](err); !ok || busy.Wait != time.Millisecond || looks.Load() != 5 {
+		t.Errorf("after %d looks: %v", looks.Load(), err)
+	}
+	looks.Store(5)
+	s.Disk.Hook = func(_, path string, _ []byte) error {
+		n := looks.Add(1)
+		if n == 10 {
+			held.Close()
+		}
+		return os.Truncate(path, 1000+n)
+	}
+	f, err := s.lock(t.Context())
+	if err != nil || looks.Load() < 10 {
+		t.Fatalf("after %d looks: %v", looks.Load(), err)
+	}
+	f.Close()
 }
 
 func TestLock(t *testing.T) {

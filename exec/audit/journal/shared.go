@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,7 +22,7 @@ import (
 type Shared struct {
 	Disk  Disk
 	Path  string
-	Wait  time.Duration     // for other processes
+	Wait  time.Duration     // for other processes, since the journal last grew
 	First func() Line       // the first line of one that isn't there yet
 	Check func(*Line) error // refuses the first line of one that is
 }
@@ -73,7 +74,7 @@ func (s *Shared) Append(ctx context.Context, next func(*Tail) ([]Line, error)) e
 	if err := s.Disk.MakeDirectory(filepath.Dir(s.Path)); err != nil {
 		return err
 	}
-	lock, err := osfile.OpenLocked(ctx, LockPath(s.Path), osfile.Exclusive, s.Wait)
+	lock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
@@ -112,6 +113,38 @@ func (s *Shared) Append(ctx context.Context, next func(*Tail) ([]Line, error)) e
 		return errors.Join(err, s.Disk.Cut(f, size))
 	}
 	return nil
+}
+
+// lock waits until no other process adds lines. However many stand before it, the queue moves as long as the journal
+// grows: only since then does the time count.
+func (s *Shared) lock(ctx context.Context) (*os.File, error) {
+	const never = math.MaxInt64
+	path := LockPath(s.Path)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	size := s.size()
+	var late *time.Timer
+	late = time.AfterFunc(never, func() {
+		before := size
+		err := s.Disk.do("look", s.Path, nil)
+		if size = s.size(); err != nil || size == before {
+			cancel(&osfile.BusyError{Path: path, Wait: s.Wait})
+			return
+		}
+		late.Reset(s.Wait)
+	})
+	defer late.Stop()
+	late.Reset(s.Wait)
+	return osfile.OpenLocked(ctx, path, osfile.Exclusive, never)
+}
+
+// size is that of the journal, as far as it can be seen.
+func (s *Shared) size() int64 {
+	info, err := os.Stat(s.Path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // open opens the journal, which it makes if there never was one.
