@@ -528,7 +528,8 @@ func TestBusy(t *testing.T) {
 	other := w.open(w.store, nil)
 	other.Wait = time.Millisecond
 	_, err := other.Install(t.Context(), Request{ID: one.ID}, options())
-	if busy, ok := errors.AsType[*osfile.BusyError](err); !ok || busy.Wait != time.Millisecond || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
+	busy, ok := errors.AsType[*osfile.BusyError](err)
+	if !ok || busy.Wait != time.Millisecond || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
 		t.Errorf("while another one changes it: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

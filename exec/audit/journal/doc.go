@@ -21,6 +21,7 @@
 // # Writers
 //
 // A Shared is a journal for many processes. Lines are added under a lock on the file beside it with ".lock", which the
-// system drops with the process, and waiting for it is bounded: *osfile.BusyError. They are synced before the lock is released,
-// so that at most the last addition can be torn. A journal with one writer needs no more than a Disk, and Line.Append.
+// system drops with the process. Waiting for it ends with an *osfile.BusyError when the journal didn't grow for as long
+// as is waited. Lines are synced before the lock is released, so that at most the last addition can be torn. A journal
+// with one writer needs no more than a Disk, and Line.Append.
 package journal
