@@ -30,7 +30,7 @@ peers:
 
 # the store, items, bundles, locks and execution beside other tools on the same work
 bench *ARGS:
-    go run ./testdata/bench {{ARGS}}
+    CGO_ENABLED=0 go run ./testdata/bench {{ARGS}}
 
 # Go benchmarks, for benchstat
 gobench PACKAGES="./cas/..." *ARGS:
