@@ -90,6 +90,9 @@ func splitGit(text string) (g Git, bad string) {
 	if bad := badAddress(g.Address); bad != "" {
 		return g, bad
 	}
+	if strings.ContainsAny(path, "!$&'()*,;=") {
+		return g, "a repository's address is made of letters, digits, . _ - ~ + : / and %XX"
+	}
 	if asked {
 		if g.Dir, ok = strings.CutPrefix(query, gitDir); !ok {
 			return g, "behind ? only dir=DIRECTORY can stand"

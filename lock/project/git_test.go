@@ -40,6 +40,7 @@ func TestGit(t *testing.T) {
 		"git+https://h.example":                               "no repository of the host",
 		"git+https://h.example/":                              "no repository of the host",
 		"git+https://h.example/r/":                            "without a slash",
+		"git+https://h.example/r's":                         "made of letters, digits",
 		"git+https://git@h.example/r":                         "a name or password",
 		"git+https://H.example/r":                             "lower case",
 		"git+https://h.example/r#main":                        "no fragment",
@@ -119,7 +120,7 @@ func TestAllows(t *testing.T) {
 }
 
 func FuzzSource(f *testing.F) {
-	for _, text := range []string{"git+https://h.example/r?dir=a@main", "git+https://h.example/r@" + commit1, "https://h.example/a?b=c", "../a"} {
+	for _, text := range []string{"git+https://h.example/r?dir=a@main", "git+https://h.example/r@" + commit1, "git+https://h.example/r'", "https://h.example/a?b=c", "../a"} {
 		f.Add(text, false)
 	}
 	f.Fuzz(func(t *testing.T, text string, index bool) {
