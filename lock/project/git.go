@@ -76,7 +76,7 @@ func splitGit(text string) (g Git, bad string) {
 		return g, "a repository is fetched by https alone: expected git+https://"
 	}
 	host, _, ok := strings.Cut(after, "/")
-	if !ok {
+	if !ok || strings.Contains(host, "?") {
 		return g, "it names no repository of the host"
 	}
 	// Behind the host the first @ is the one before the revision.
