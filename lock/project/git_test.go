@@ -38,6 +38,7 @@ func TestGit(t *testing.T) {
 		"git+file:///r":                                       "by https alone",
 		"git+https:///r":                                      "no address",
 		"git+https://h.example":                               "no repository of the host",
+		"git+https://h'.example/r":                            "made of letters, digits",
 		"git+https://h.example?a@b/r":                         "no repository of the host",
 		"git+https://h.example/":                              "no repository of the host",
 		"git+https://h.example/r/":                            "without a slash",
