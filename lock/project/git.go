@@ -90,7 +90,7 @@ func splitGit(text string) (g Git, bad string) {
 	if bad := badAddress(g.Address); bad != "" {
 		return g, bad
 	}
-	if strings.ContainsAny(g.Address, "!$&'()*,;=") {
+	if strings.ContainsAny(path, "!$&'()*,;=") {
 		return g, "a repository's address is made of letters, digits, . _ - ~ + : / and %XX"
 	}
 	if asked {

@@ -84,6 +84,8 @@ func badAddress(text string) string {
 		return "an address has no fragment"
 	case u.Host != strings.ToLower(u.Host):
 		return "the host is written in lower case"
+	case strings.Trim(u.Host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]") != "":
+		return "a host is made of letters, digits, . - and _"
 	case u.String() != text:
 		return fmt.Sprintf("it is written %q", u.String())
 	}
