@@ -112,9 +112,6 @@ var headerFields = []struct {
 
 // TestMutateArchive changes what is in an archive. There is one tar stream for a bundle, so that none other passes.
 func TestMutateArchive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	t.Parallel()
 	b := newBreeder(t)
 	good := b.p.archive()

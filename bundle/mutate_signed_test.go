@@ -86,9 +86,6 @@ func (s *saying) content(f manifest.File) []byte {
 
 // TestMutateSigned signs mutants: by a stranger, whatever they say, and by those who may, where what they say isn't so.
 func TestMutateSigned(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	t.Parallel()
 	b := newBreeder(t)
 	b.dir = b.p.dir()

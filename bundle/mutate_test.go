@@ -281,9 +281,6 @@ func flips(b []byte, stride int, try func(what string, mutant []byte)) {
 
 // TestMutateDirectory changes what stands in a directory.
 func TestMutateDirectory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	t.Parallel()
 	b := newBreeder(t)
 	dir := b.p.dir()
@@ -411,9 +408,6 @@ func (b *breeder) files(dir string, src bundle.Source, name, other string, liste
 
 // TestMutateStore changes what a store has.
 func TestMutateStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	t.Parallel()
 	b := newBreeder(t)
 	id, signatures := b.p.list.ID, string(b.p.list.Signatures.Append(nil))

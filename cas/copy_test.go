@@ -276,9 +276,6 @@ func TestCopyMissing(t *testing.T) {
 // TestCopyCorrupt: whatever happens to any byte of any object, the copy is refused, and no object gets in that
 // is not one of the source's.
 func TestCopyCorrupt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	b := newBuilder(t)
 	root := b.tree(b.file("a", "some text\n"), b.exec("empty", ""), b.dir("d", b.file("long", string(castest.Text(1, 600<<10)))))
 	for _, victim := range b.ids {

@@ -144,9 +144,6 @@ func hammer(w *world, targets map[string][]byte, enough int64, base func() *exec
 
 // TestSwapSpaces: whatever becomes of the files while calls are made from them, what runs is what was signed.
 func TestSwapSpaces(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what other processes do to files, the race detector doesn't see")
-	}
 	w, targets := swapping(t)
 	v, trust := w.view(), w.trust()
 	_, refused := hammer(w, targets, 100, func() *exec.Base { return &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)} })
@@ -203,9 +200,6 @@ func (w *world) pinned(root string) (*lock.Set, *ai.View) {
 
 // TestSwapSet: calls of a set don't notice that there is a working tree.
 func TestSwapSet(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what other processes do to files, the race detector doesn't see")
-	}
 	w, targets := swapping(t)
 	set, view := w.pinned(swapped)
 	resolver, trust := set.Resolver(view), w.trust()

@@ -166,9 +166,6 @@ func mutants(lock string, objects []string, try func(what, text string)) {
 // TestMutants: every edit of one thing in a lock is refused when it is read or made a set, or where what it speaks of is
 // used; or it is told by Drift or Weakening; or all that was pinned is what it was.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	w := full(t)
 	l, text := w.full()
 	original := w.use(w.setOf(l, cas.Sum(text)))

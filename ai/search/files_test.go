@@ -111,9 +111,6 @@ func must2(fi fs.FileInfo, err error) fs.FileInfo {
 
 // TestDamagedIndex: whatever happens to the file, the answer is right.
 func TestDamagedIndex(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	path := filepath.Join(t.TempDir(), "search.db")
 	l := small()
 	for i := range 30 {

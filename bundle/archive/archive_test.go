@@ -239,9 +239,6 @@ func TestGolden(t *testing.T) {
 }
 
 func TestDeterministic(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	files := map[string]string{"large.bin": strings.Repeat("0123456789abcdef", 1<<17)}
 	for i := range 3000 {
 		files[fmt.Sprintf("f/%04d.txt", i)] = strings.Repeat(fmt.Sprint(i), i%700)

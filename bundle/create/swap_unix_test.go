@@ -147,9 +147,6 @@ func (s *swapper) made(r *Result) {
 // A file that is exchanged while the bundle is made is in it as it was at some moment, or the bundle is refused; and
 // when all is quiet again, nothing that was remembered meanwhile is in the way of what is there now.
 func TestCreateWhileFilesAreSwapped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("what other processes do to files, the race detector doesn't see")
-	}
 	for _, remembers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("remembers %v", remembers), func(t *testing.T) {
 			w := newWorld(t)

@@ -94,9 +94,6 @@ func TestSyncs(t *testing.T) {
 
 // TestManyPuts puts 10,000 files one by one: packs and work stay bounded.
 func TestManyPuts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	var o ops
 	s, err := Open(ramDir(t), Options{Create: true, Hook: o.hook})
 	must(t, err)
@@ -255,9 +252,6 @@ func TestBatchEnds(t *testing.T) {
 
 // What a batch holds in memory does not grow with what is put.
 func TestLongStream(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	s := tinyStore(t, Options{})
 	s.packObjects = packObjects
 	var before, after runtime.MemStats

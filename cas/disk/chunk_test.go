@@ -25,9 +25,6 @@ func cutsOf(c *cutter, b []byte) (cuts []int) {
 
 // TestCuts: a stream is cut where the whole would be, whatever the segments and the reads.
 func TestCuts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, kind := range []cas.Kind{cas.Blob, cas.Document} {
 		c := cutterOf(kind)

@@ -167,9 +167,6 @@ func isDir(m *model, i *inode) bool {
 // TestPowerCut lives a store's life in a model of a file system and cuts the power before every operation, with
 // several fates of what was not synced. Each time the store must be clean, and have all that was acknowledged.
 func TestPowerCut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	real := ramDir(t)
 	m := newModel()
 	w := newWorld()

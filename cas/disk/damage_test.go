@@ -131,9 +131,6 @@ func storeFiles(t testing.TB, dir string) (files []string) {
 // TestFlip changes every byte of a small store in turn. Nothing is ever served wrong, what is refused was in the
 // damaged file, fsck sees every change but those of gc's records, and the indexes never promise what isn't there.
 func TestFlip(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	dir, w := smallStore(t)
 	for _, file := range storeFiles(t, dir) {
 		b, err := os.ReadFile(filepath.Join(dir, file))

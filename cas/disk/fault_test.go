@@ -38,9 +38,6 @@ func failNth(n int, dead bool, fired *string) func(Op) error {
 // TestFaults fails every operation of every step of a store's life in turn. What was acknowledged stays, the
 // store stays clean, the next janitor removes what was left, and the step can be done again.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	ctx := context.Background()
 	base := newWorld()
 	dir := ramDir(t)

@@ -167,9 +167,6 @@ func TestShrink(t *testing.T) {
 // TestDamage flips bits and cuts the file in many ways: a value is right or it is none, and after damage the file can be
 // made anew.
 func TestDamage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f.db")
 	fill(t, path, 40, former)
@@ -499,9 +496,6 @@ func TestDamageWhileWriting(t *testing.T) {
 
 // TestModel compares with a map whatever is done, and wants no file to be taken for damaged.
 func TestModel(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	path := filepath.Join(t.TempDir(), "f.db")
 	r := rand.New(rand.NewPCG(1, 2))
 	want := map[string]string{}

@@ -324,9 +324,6 @@ func TestCancellable(t *testing.T) {
 
 // TestSchemas keeps every output's schema, and that outputs keep to it.
 func TestSchemas(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	var b bytes.Buffer
 	for _, n := range schemasOf(commands()) {
 		doc, err := json.MarshalIndent(schemaDocument(n.name, n.of), "", "  ")

@@ -107,9 +107,6 @@ var errBroken = errors.New("broken")
 // Each change fails in turn, once with nothing and once with half of a write done, and once so that nothing is taken
 // back: whatever was acknowledged is there, and the next log goes on.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	for _, o := range []func(*Options){nil, required} {
 		for _, mode := range []string{"fails", "torn", "dies"} {
 			for fail := 0; ; fail++ {
@@ -294,9 +291,6 @@ func TestBroken(t *testing.T) {
 // The power fails before each change. What wasn't synced is gone, or is NUL, or is there: in no case is a log that was
 // written honestly one that somebody tampered with, and what was required to stay is there.
 func TestPowerCut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	for _, o := range []func(*Options){nil, required} {
 		for _, lost := range []string{"gone", "nul", "kept", "half"} {
 			for cut := 0; ; cut++ {

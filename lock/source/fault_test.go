@@ -103,9 +103,6 @@ func (b *faultyBatch) Commit(ctx context.Context) error {
 
 // Wherever the store fails, the bundle is whole or isn't to be found, and comes when it is tried again.
 func TestFaults(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	for _, where := range []string{"directory", "index", "offline"} {
 		p := newPack(t, "acme/base", "2.1.4", nil, alice)
 		for n := 1; ; n++ {

@@ -30,9 +30,6 @@ func listOf(id, version string, digest cas.Digest) *manifest.FileList {
 
 // Indexes that nobody has to believe.
 func TestHostileIndex(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, many times over")
-	}
 	p := newPack(t, "acme/base", "2.1.4", nil, alice)
 	good := index.Index{Label: "all", Counter: 1, Entries: []index.Entry{p.entry("base.rye")}}
 	text := func(change func(*index.Index), signed func([]byte) []byte) []byte {

@@ -252,9 +252,6 @@ func number(v any) float64 {
 
 // What doesn't end by itself is ended, and what wants more than it may have doesn't get it.
 func TestLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one thing at a time, and slow with the race detector")
-	}
 	a := action(t, "", "spin")
 	a.Sandbox.Limits.Wall = 2 * time.Second
 	if r := run(t, a, nil); r.Ended != "timeout" || !r.Failed {
