@@ -102,7 +102,10 @@ func (s *suite) wantObject(o cas.Object, info cas.Info, b []byte) {
 	if o.Info != info {
 		s.Errorf("the object of %s is %v, want %v", name(b), o.Info, info)
 	}
-	got, err := io.ReadAll(o)
+	var all bytes.Buffer
+	all.Grow(len(b) + bytes.MinRead)
+	_, err := all.ReadFrom(o)
+	got := all.Bytes()
 	if err != nil {
 		s.Errorf("reading %s: %v", name(b), err)
 	}

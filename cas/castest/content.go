@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"sync"
 )
 
 // sizes are those at which something may begin or end in a store: a chunk of the hash, a page, a block, a part.
@@ -16,7 +18,37 @@ var sizes = []int{
 }
 
 // Random returns n bytes that don't compress, the same for the same seed.
-func Random(seed uint64, n int) []byte {
+func Random(seed uint64, n int) []byte { return randoms.first(seed, n) }
+
+// Text returns n bytes that compress like text, the same for the same seed.
+func Text(seed uint64, n int) []byte { return texts.first(seed, n) }
+
+var randoms, texts = source{make: random}, source{make: text}
+
+// A source keeps what is long of what it has made, which takes more time than most stores do.
+type source struct {
+	make func(seed uint64, n int) []byte // less is the beginning of more
+
+	mu   sync.Mutex
+	kept map[uint64][]byte
+}
+
+func (s *source) first(seed uint64, n int) []byte {
+	if n < 64<<10 {
+		return s.make(seed, n)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.kept[seed]) < n {
+		if s.kept == nil {
+			s.kept = map[uint64][]byte{}
+		}
+		s.kept[seed] = s.make(seed, n)
+	}
+	return slices.Clone(s.kept[seed][:n])
+}
+
+func random(seed uint64, n int) []byte {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
 	b := make([]byte, n)
@@ -24,8 +56,7 @@ func Random(seed uint64, n int) []byte {
 	return b
 }
 
-// Text returns n bytes that compress like text, the same for the same seed.
-func Text(seed uint64, n int) []byte {
+func text(seed uint64, n int) []byte {
 	words := [...]string{"bytes", "get", "a", "name", "somebody", "vouches", "for", "the", "name", "and", "nothing", "else", "runs"}
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := make([]byte, 0, n+64)

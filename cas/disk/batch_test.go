@@ -99,7 +99,7 @@ func TestManyPuts(t *testing.T) {
 	must(t, err)
 	defer s.Close()
 	s.files.lazy = true
-	const puts = 10_000 / (1 + sample/8)
+	const puts = 10_000 / ((sample + 1) / 2)
 	o.take()
 	for n := range puts {
 		_, err := s.Put(t.Context(), cas.Blob, strings.NewReader(strings.Repeat("x", n%50)+string(rune('a'+n%26))+string(binary.BigEndian.AppendUint32(nil, uint32(n)))))

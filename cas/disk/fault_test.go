@@ -64,7 +64,7 @@ func TestFaults(t *testing.T) {
 		}
 		for _, dead := range []bool{false, true} {
 			ops := 0
-			for n := 1; ; n += 1 + sample/8 {
+			for n := 1; ; n += (sample + 1) / 2 {
 				fired := ""
 				at := copyDir(t, dir)
 				hurt(at)

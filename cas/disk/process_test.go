@@ -172,7 +172,7 @@ func TestKill(t *testing.T) {
 	dir := ramDir(t)
 	r := rand.New(rand.NewPCG(7, 7))
 	refs := make(map[string]int) // to the number of the content; -1 is unset
-	for round := range 60 {
+	for round := range 60 / (1 + sample/8) {
 		c, lines, stderr := start(t, "live", dir, round)
 		maybe := make(map[string]int)
 		for left := r.IntN(60); left > 0 && lines.Scan(); left-- {

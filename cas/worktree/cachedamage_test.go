@@ -42,7 +42,11 @@ func TestCacheSurvivesDamage(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	for at := 0; at < len(good); at += pageSize {
+	step := pageSize
+	if testing.Short() {
+		step = 5 * pageSize
+	}
+	for at := 0; at < len(good); at += step {
 		page := func(fill func(p []byte)) []byte {
 			b := append([]byte(nil), good...)
 			fill(b[at : at+pageSize])

@@ -478,7 +478,11 @@ func TestImportWhileFilesChange(t *testing.T) {
 			}
 		}()
 		cache := statcache.Open(filepath.Join(t.TempDir(), "c"), statcache.Options{})
-		for range 40 {
+		rounds := 40
+		if testing.Short() {
+			rounds = 12
+		}
+		for range rounds {
 			var s cas.Memory
 			r := importInto(t, &s, dir, Options{portable: way, Cache: cache})
 			for name, content := range contents(t, &s, r.ID, "", map[string]string{}) {

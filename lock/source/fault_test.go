@@ -103,9 +103,13 @@ func (b *faultyBatch) Commit(ctx context.Context) error {
 
 // Wherever the store fails, the bundle is whole or isn't to be found, and comes when it is tried again.
 func TestFaults(t *testing.T) {
+	every := 1
+	if testing.Short() {
+		every = 5
+	}
 	for _, where := range []string{"directory", "index", "offline"} {
 		p := newPack(t, "acme/base", "2.1.4", nil, alice)
-		for n := 1; ; n++ {
+		for n := 1; ; n += every {
 			if n > 200 {
 				t.Fatal("no end of operations")
 			}
