@@ -171,7 +171,7 @@ func probed(what string, args []string) error {
 		}
 	case "wait": // MARK, for ever, after saying so
 		fmt.Println("waiting")
-		select {}
+		time.Sleep(time.Hour)
 	case "half": // MARK FILE: writes it, and waits like a family
 		if err := os.WriteFile(arg(1), []byte("half"), 0o666); err != nil {
 			return err
@@ -183,7 +183,7 @@ func probed(what string, args []string) error {
 				return err
 			}
 		}
-		select {}
+		time.Sleep(time.Hour)
 	case "orphan": // MARK: its child goes on in a session of its own
 		return away(myself("wait", arg(0)))
 	case "breed": // children that breed

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // waitCommand is a command that only tests have: it reads standard input to its end, and with --deaf goes
@@ -29,7 +30,7 @@ func (w *waitRun) run(ctx context.Context, a *app) (answer, error) {
 	if w.Deaf {
 		<-ctx.Done()
 		a.term.warn("deaf")
-		select {}
+		time.Sleep(time.Hour)
 	}
 	return nil, err
 }

@@ -149,7 +149,7 @@ func TestDirKilledChild(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			select {}
+			time.Sleep(time.Hour)
 		}
 		return nil
 	}
