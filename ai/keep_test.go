@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -89,6 +90,39 @@ func TestKeepTrees(t *testing.T) {
 		_, err := keeps.Tree(t.Context(), items[tools])
 		if _, ok := errors.AsType[*tree.RefusedError](err); !ok || !strings.Contains(err.Error(), "a b|.py") {
 			t.Errorf("got %v", err)
+		}
+	}
+}
+
+// TestKeptItems: what a View keeps of an item is what the file says now, in the way of the file that it is asked for.
+func TestKeptItems(t *testing.T) {
+	f := files{}
+	const many = 100 // more than are kept
+	for i := range many {
+		f[fmt.Sprintf("tools/d/t%d.py", i)] = pyTool(fmt.Sprintf("d/t%d", i), python)
+	}
+	m := f.fs()
+	v := view(t, noOverride, &ai.Space{Label: "project", Level: ai.Project, FS: m}, &ai.Space{Label: "user", Level: ai.User, FS: m})
+	for round := range 3 {
+		for i := range many {
+			name := fmt.Sprintf("tools/d/t%d.py", i)
+			if round > 0 && i%2 == 0 { // of one length, as is all that a stat tells
+				old, young := fmt.Sprintf("%d.2.3", round), fmt.Sprintf("%d.2.3", round+1)
+				m[name].Data = []byte(strings.Replace(string(m[name].Data), old, young, 1))
+			}
+			it := find(t, v, fmt.Sprintf("tool:d/t%d", i))
+			again, err := v.Load(t.Context(), it.File)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := "1.2.3"
+			if i%2 == 0 {
+				want = fmt.Sprintf("%d.2.3", round+1)
+			}
+			if it.Model.Version != want || again.Model.Version != want || again.Raw != cas.Sum(m[name].Data) || again == it {
+				t.Fatalf("round %d: %s has the version %s, then %s", round, it.Ref, it.Model.Version, again.Model.Version)
+			}
+			clear(it.Bytes) // nobody else's
 		}
 	}
 }

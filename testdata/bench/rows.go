@@ -61,7 +61,7 @@ var rows = []row{
 	{name: "verify.B", op: "verify", on: "B", tools: "b3sum nix-store ostree restic", goals: []goal{{factor: 0.7, rod: "floor"}}},
 	{name: "checkout.A", op: "checkout", on: "A", tools: "tar cp git casync ostree", goals: []goal{{factor: 1.1, rod: "tar"}}},
 	{name: "memory.G", op: "import", on: "G", unit: peakBytes, tools: "git restic", goals: []goal{{limit: 24 << 20}}},
-	{name: "startup", op: "startup", on: "", tools: "git restic", goals: []goal{{factor: 2.2, rod: "hello"}}},
+	{name: "startup", op: "startup", on: "", tools: "git restic", goals: []goal{{factor: 4, rod: "hello"}}}, // with everything linked; 2.2 for the store alone
 	{name: "puts, each", op: "puts", on: "A", tools: "git"},
 	{name: "puts: cat", op: "many", on: "cat", tools: "one-batch"},
 	{name: "puts: checkout", op: "many", on: "checkout", tools: "one-batch"},
