@@ -286,7 +286,7 @@ func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
 		return nil, err
 	}
 	if cap(dst) < int(l.raw) {
-		dst = make([]byte, 0, blockMax)
+		dst = make([]byte, 0, blockMax+slack)
 	}
 	if l.codec == codecRaw {
 		dst = dst[:l.raw]
@@ -303,6 +303,9 @@ func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
 	return s.decode(stored, int(l.raw), dst)
 }
 
+// slack is room behind what is uncompressed: where it is there, zstd copies to the end in large steps.
+const slack = 16
+
 // decode uncompresses one block of raw bytes into dst, which has room for them.
 func (s *scratch) decode(stored []byte, raw int, dst []byte) ([]byte, error) {
 	if s.dec == nil {
@@ -313,8 +316,8 @@ func (s *scratch) decode(stored []byte, raw int, dst []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The capacity is the limit: whatever a frame declares, no more than raw bytes are made of it.
-	out, err := s.dec.DecodeAll(stored, dst[:0:raw])
+	// The capacity is the limit: whatever a frame declares, no more than raw bytes, and slack, are made of it.
+	out, err := s.dec.DecodeAll(stored, dst[:0:min(cap(dst), raw+slack)])
 	if err != nil {
 		return nil, badPack("a block does not decompress: %v", err)
 	}

@@ -148,7 +148,7 @@ func nextBlock(b []byte) int {
 // readBlock uncompresses a payload.
 func readBlock(c *scratch, h blockHeader, stored, raw []byte) ([]byte, error) {
 	if cap(raw) < int(h.raw) {
-		raw = make([]byte, 0, blockMax)
+		raw = make([]byte, 0, blockMax+slack)
 	}
 	if h.codec == codecRaw {
 		return append(raw, stored...), nil

@@ -175,6 +175,9 @@ func auditApp(t *testing.T, env ...string) (*app, string) {
 
 // TestVouchQuietly: a user's key vouches for the machine's where nobody need be asked, and only there.
 func TestVouchQuietly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	locked, err := testPrivate("locked").Lock("secret")
 	if err != nil {
 		t.Fatal(err)

@@ -280,6 +280,9 @@ func TestTooMuch(t *testing.T) {
 
 // A value that is larger than MaxValue is a text.
 func TestLargeValue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one thing at a time, many times over")
+	}
 	for extra, want := range map[int]string{0: "string", 1: "map[string]interface {}"} {
 		a := saying(t, script{Out: []byte(`"` + strings.Repeat("v", answer.MaxValue-2+extra) + `"`)})
 		a.Sandbox.Limits.Output = 1 << 30
