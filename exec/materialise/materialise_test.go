@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -47,6 +48,8 @@ func hold(dir string) {
 	fmt.Println(cp.Dir)
 	fmt.Println(s.Dir)
 	io.Copy(io.Discard, os.Stdin)
+	runtime.KeepAlive(cp) // what nobody has any more the collector of garbage closes, with its lock
+	runtime.KeepAlive(s)
 }
 
 // A store is a cas.Memory that counts and can lie.
