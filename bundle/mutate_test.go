@@ -115,7 +115,7 @@ func provenanceOf(t testing.TB, subject cas.Digest, keys ...key.Private) []byte 
 func (b *breeder) refused(op, what string, src bundle.Source, alike func() bool) {
 	b.t.Helper()
 	b.bred[op]++
-	if testing.Short() && b.bred[op]%8 != 1 {
+	if testing.Short() && b.bred[op]%24 != 1 {
 		return // the rest takes the same ways
 	}
 	r, err := bundle.Verify(b.t.Context(), src, b.o)

@@ -52,6 +52,10 @@ func TestDying(t *testing.T) {
 		}
 		return kept
 	}
+	sparse := 4 // of those in the middle one in so many more
+	if testing.Short() {
+		sparse = 1
+	}
 	for name, c := range map[string]struct{ old, new []Object }{
 		"first":       {nil, all[20:]},
 		"one":         {without(1, large[0], 43), without(2, large[1], 42)},
@@ -68,7 +72,7 @@ func TestDying(t *testing.T) {
 			}
 			// Many changes are alike. Those in the middle, where what is new has come, are not.
 			for n, step := 0, 1; ; n += step {
-				step = 1 + n/4
+				step = 1 + n/sparse
 				w := &world{t: t, dir: filepath.Join(t.TempDir(), "vendor"), store: base.store, objects: c.new}
 				if c.old != nil {
 					if err := os.CopyFS(w.dir, os.DirFS(start.dir)); err != nil {
