@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
@@ -253,14 +252,13 @@ func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind,
 	if err != nil {
 		return nil, err
 	}
-	if it.Model.Fields.Get("tool_type").String() != "extractor" {
+	if !it.Model.IsExtractor() {
 		return nil, nil
 	}
 	if err := a.Require(ctx, it, policy.ToUse); err != nil {
 		return nil, err
 	}
-	yaml, _ := parse.ByName("yaml")
-	k, problems := model.ReadExtractor(yaml.Parse(it.Bytes), it.ID)
+	k, problems := it.Model.Extractor()
 	for _, p := range problems {
 		if !p.Warning {
 			return nil, p

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/ai/value"
 )
@@ -35,6 +36,8 @@ type Model struct {
 	Knowledge *Knowledge
 
 	Problems []*value.Problem // all of them, by place
+
+	doc *parse.Doc // of an extractor, as YAML
 }
 
 // Knowledge is what an item of knowledge says about its text.
@@ -72,6 +75,12 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 		m.Directive = declared.ReadDirective(d)
 	case toolKind:
 		m.Tool = declared.ReadTool(d)
+		if m.Fields.Get("tool_type").String() == "extractor" {
+			if m.doc = doc; parser != yamlParser {
+				yaml, _ := parse.ByName(yamlParser)
+				m.doc = yaml.Parse(file)
+			}
+		}
 	case knowledgeKind:
 		if m.Body == "" { // in a file that is YAML altogether it is a field
 			if m.Body = d.Text("body"); m.Body != "" {
@@ -83,6 +92,12 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	m.Problems = r.Sorted()
 	return m
 }
+
+// IsExtractor reports whether the item is a tool of the type extractor: Extractor may be called.
+func (m *Model) IsExtractor() bool { return m.doc != nil }
+
+// Extractor does what ReadExtractor does, with what was read of the file.
+func (m *Model) Extractor() (*Kind, []*value.Problem) { return ReadExtractor(m.doc, m.Ref.ID) }
 
 // Invalid reports whether anything is wrong that is more than a warning.
 func (m *Model) Invalid() bool {

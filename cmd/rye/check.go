@@ -12,8 +12,6 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/model"
-	fileshape "github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/lock/closure"
@@ -271,11 +269,10 @@ func (ck *itemChecker) check(ctx context.Context, it *ai.Item) (*checkedItem, er
 
 // ofExtractor returns what is wrong with an extractor as such, whether or not it counts already.
 func ofExtractor(it *ai.Item) []*value.Problem {
-	yaml, ok := fileshape.ByName("yaml")
-	if t := it.Model.Tool; !ok || t == nil || t.Type != "extractor" || path.Ext(it.Path) != ".yaml" {
+	if !it.Model.IsExtractor() || path.Ext(it.Path) != ".yaml" {
 		return nil
 	}
-	_, problems := model.ReadExtractor(yaml.Parse(it.Bytes), it.ID)
+	_, problems := it.Model.Extractor()
 	return problems
 }
 
