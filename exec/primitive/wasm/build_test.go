@@ -1,6 +1,9 @@
 package wasm
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 const opEnd = 0x0b
 
@@ -35,3 +38,26 @@ func build(imports []string, start []byte, pages ...uint64) []byte {
 	}
 	return m
 }
+
+// echo is a module that writes what it reads: there is little of it to load, for tests of many calls.
+var echo = slices.Concat(
+	[]byte("\x00asm\x01\x00\x00\x00"),
+	[]byte{1, 12, 2, 0x60, 0, 0, 0x60, 4, 0x7f, 0x7f, 0x7f, 0x7f, 1, 0x7f}, // types: of _start; of fd_read and fd_write
+	[]byte{2, 68, 2},
+	[]byte("\x16wasi_snapshot_preview1\x07fd_read\x00\x01"),
+	[]byte("\x16wasi_snapshot_preview1\x08fd_write\x00\x01"),
+	[]byte{3, 2, 1, 0},
+	[]byte{5, 3, 1, 0, 1}, // a page
+	[]byte("\x07\x13\x02\x06memory\x02\x00\x06_start\x00\x02"),
+	[]byte{10, 74, 1, 72, 0},
+	[]byte{0x02, 0x40, 0x03, 0x40},                       // block, loop
+	[]byte{0x41, 0, 0x41, 16, 0x36, 2, 0},                // at 0 the vector: what is at 16,
+	[]byte{0x41, 4, 0x41, 0x80, 0x80, 2, 0x36, 2, 0},     // 32,768 bytes
+	[]byte{0x41, 0, 0x41, 0, 0x41, 1, 0x41, 8, 0x10, 0},  // fd_read, how many to 8
+	[]byte{0x04, 0x40, 0x00, opEnd},                      // if it fails, a trap
+	[]byte{0x41, 8, 0x28, 2, 0, 0x45, 0x0d, 1},           // none: out of the block
+	[]byte{0x41, 4, 0x41, 8, 0x28, 2, 0, 0x36, 2, 0},     // so many are to be written
+	[]byte{0x41, 1, 0x41, 0, 0x41, 1, 0x41, 12, 0x10, 1}, // fd_write
+	[]byte{0x04, 0x40, 0x00, opEnd},
+	[]byte{0x0c, 0, opEnd, opEnd, opEnd},
+)

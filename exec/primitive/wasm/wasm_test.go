@@ -26,14 +26,14 @@ func TestPrimitive(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return action(t, string(text), "echo")
+			return echoes(t, string(text))
 		},
 		Fails: func(t testing.TB, reason string) *primitive.Action {
 			text, err := json.Marshal(map[string]any{"success": false, "error": reason})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return action(t, string(text), "echo")
+			return echoes(t, string(text))
 		},
 		Stream: func(t testing.TB, n int) (*primitive.Action, []byte) {
 			var b bytes.Buffer
@@ -73,44 +73,59 @@ func children(t testing.TB) (list []string) {
 // with returns an action of which one entry of the configuration is another.
 func with(name string, v any) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
-		a := action(t, "", "args")
+		a := of(idle)(t)
 		a.Config[name] = v
 		return a
 	}
 }
 
+// idle is a module that does nothing.
+var idle = build(nil, []byte{opEnd})
+
 // of returns an action with a module of these bytes.
 func of(module []byte) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
-		a := action(t, "", "args")
-		a.Own = realDir(t)
+		a := &primitive.Action{Dir: realDir(t), Own: realDir(t), Sandbox: sandbox.Spec{Level: floor.Limits}}
 		at := filepath.Join(a.Own, "_module.wasm")
 		if err := os.WriteFile(at, module, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		a.Config["module"] = at
+		a.Config = map[string]any{"module": at, "timeout": int64(300)}
 		return a
 	}
+}
+
+// echoes returns an action that gives back what it reads.
+func echoes(t testing.TB, text string) *primitive.Action {
+	a := of(echo)(t)
+	a.Config["input_data"] = text
+	return a
 }
 
 func wrong() map[string]func(testing.TB) *primitive.Action {
 	return map[string]func(testing.TB) *primitive.Action{
 		"no module": with("module", nil),
 		"a module that isn't there": func(t testing.TB) *primitive.Action {
-			return with("module", filepath.Join(filepath.Dir(guest(t)), "none"))(t)
+			a := of(idle)(t)
+			a.Config["module"] = filepath.Join(a.Own, "none")
+			return a
 		},
 		"a module of somewhere": func(t testing.TB) *primitive.Action {
-			a := action(t, "", "args")
+			a := of(idle)(t)
 			a.Own = realDir(t)
 			return a
 		},
 		"a module beside": func(t testing.TB) *primitive.Action {
-			a := action(t, "", "args")
-			a.Own = filepath.Join(a.Own, "..", "ow")
+			a := of(idle)(t)
+			a.Own = a.Own[:len(a.Own)-1]
 			return a
 		},
-		"a directory":                func(t testing.TB) *primitive.Action { return with("module", filepath.Dir(guest(t)))(t) },
-		"a module by a part of path": with("module", "guest.wasm"),
+		"a directory": func(t testing.TB) *primitive.Action {
+			a := of(idle)(t)
+			a.Config["module"] = a.Own
+			return a
+		},
+		"a module by a part of path": with("module", "_module.wasm"),
 		"nothing":                    of(nil),
 		"no module at all":           of([]byte("#!/bin/sh\necho x\n")),
 		"half of one": func(t testing.TB) *primitive.Action {
