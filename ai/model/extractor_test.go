@@ -1,6 +1,8 @@
 package model
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -153,5 +155,25 @@ line 6, column 9: Field 'config' must be an object, got int
 		if m := k.Read(Ref{"tool", "a"}, "tools/a.yaml", []byte(text)); !m.Invalid() || m.Tool.Primitive {
 			t.Errorf("%q is valid", text)
 		}
+	}
+}
+
+// TestExtractorOfItem reads extractors as tools, and then as what they are.
+func TestExtractorOfItem(t *testing.T) {
+	builtin := Builtin()
+	tool := &builtin[slices.IndexFunc(builtin, func(k Kind) bool { return k.Name == toolKind })]
+	for _, text := range []string{head + "extensions: [.yaml]\n", head + "extensions: [.txt]\ndirectory: notes\nparser: pattern\n", head} {
+		m := tool.Read(Ref{"tool", "x/y_extractor"}, "tools/x/y_extractor.yaml", []byte(text))
+		if !m.IsExtractor() {
+			t.Fatalf("no extractor:\n%s", text)
+		}
+		got, also := m.Extractor()
+		want, problems := ReadExtractor(yamlDoc(t, text), "x/y_extractor")
+		if told(also) != told(problems) || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s\ngot %v, %s\nwant %v, %s", text, got, told(also), want, told(problems))
+		}
+	}
+	if m := tool.Read(Ref{"tool", "a"}, "tools/a.yaml", []byte("version: 1.0.0\nexecutor_id: null\n")); m.IsExtractor() {
+		t.Error("any tool is an extractor")
 	}
 }

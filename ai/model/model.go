@@ -37,7 +37,7 @@ type Model struct {
 
 	Problems []*value.Problem // all of them, by place
 
-	doc *parse.Doc // of an extractor, as YAML
+	doc *parse.Doc // of an extractor
 }
 
 // Knowledge is what an item of knowledge says about its text.
@@ -76,10 +76,7 @@ func (k *Kind) Read(ref Ref, path string, file []byte) *Model {
 	case toolKind:
 		m.Tool = declared.ReadTool(d)
 		if m.Fields.Get("tool_type").String() == "extractor" {
-			if m.doc = doc; parser != yamlParser {
-				yaml, _ := parse.ByName(yamlParser)
-				m.doc = yaml.Parse(file)
-			}
+			m.doc = doc
 		}
 	case knowledgeKind:
 		if m.Body == "" { // in a file that is YAML altogether it is a field
