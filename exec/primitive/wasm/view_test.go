@@ -71,6 +71,9 @@ func here(t testing.TB, a *primitive.Action) (string, *hearer) {
 
 // With the sandbox of a system around it a module sees what it sees without.
 func TestBoth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one call after the other")
+	}
 	g := newGround(t)
 	const want = ".\none\none/file.txt\nout\nout/kept\nout/kept/k.txt\nout/kept/open\nout/old.txt\n" +
 		"src\nsrc/a.txt\nsrc/deep\nsrc/deep/b.txt\n"
