@@ -46,9 +46,6 @@ func TestVerify(t *testing.T) {
 
 // TestVerifyDamage: no damage ends in io.EOF, and the error stays.
 func TestVerifyDamage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one call after the other")
-	}
 	for _, b := range [][]byte{nil, []byte("x"), castest.Text(1, 200), castest.Random(1, 70000)} {
 		want := infoOf(b)
 		for what, changed := range castest.Damages(b) {

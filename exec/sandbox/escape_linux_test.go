@@ -289,9 +289,6 @@ var escapes = []struct {
 
 // Whatever is tried in a sandbox for strangers is denied, and isn't without one.
 func TestEscapes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one call after the other")
-	}
 	m := machine(t)
 	root := os.Geteuid() == 0
 	victim := exec.Command(self(t), tryWord, "linger")

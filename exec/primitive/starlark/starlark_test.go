@@ -110,9 +110,6 @@ func tries() map[string]primitivetest.Try {
 
 // The limits are kept by who counts, and the memory of the child by what the system was asked.
 func TestLimits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one call after the other")
-	}
 	const each = "def main(params):\n"
 	for name, test := range map[string]struct{ text, ended string }{
 		"a loop":                 {each + "    for i in range(1 << 60):\n        pass\n", "steps"},

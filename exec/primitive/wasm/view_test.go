@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -71,9 +72,6 @@ func here(t testing.TB, a *primitive.Action) (string, *hearer) {
 
 // With the sandbox of a system around it a module sees what it sees without.
 func TestBoth(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one call after the other")
-	}
 	g := newGround(t)
 	const want = ".\none\none/file.txt\nout\nout/kept\nout/kept/k.txt\nout/kept/open\nout/old.txt\n" +
 		"src\nsrc/a.txt\nsrc/deep\nsrc/deep/b.txt\n"
@@ -378,21 +376,29 @@ func TestListing(t *testing.T) {
 
 // FuzzView holds any name, opened in any way, to what was granted.
 func FuzzView(f *testing.F) {
-	for _, s := range []string{"src/a.txt", "../secret", "out/x", "out/kept/keys/key", "out/../secret", "one/two.txt", "/", "", "\x00", "src/\xff", "OUT/x"} {
-		f.Add(s, uint8(0))
-		f.Add(s, uint8(3))
+	for _, s := range []string{"src/a.txt", "../secret", "out/x", "out/kept/keys/key", "out/kept/k.txt", "out/../secret", "one/two.txt", "/", "", "\x00", "src/\xff", "OUT/x"} {
+		f.Add(s, uint16(0))
+		f.Add(s, uint16(experimentalsys.O_WRONLY|experimentalsys.O_CREAT))
+		f.Add(s, uint16(experimentalsys.O_RDWR|experimentalsys.O_TRUNC))
 	}
+	const changing = experimentalsys.O_RDWR | experimentalsys.O_WRONLY | experimentalsys.O_TRUNC | experimentalsys.O_APPEND
 	g := newGround(f)
 	v := newView(g.plan())
-	f.Fuzz(func(t *testing.T, name string, how uint8) {
+	f.Fuzz(func(t *testing.T, name string, how uint16) {
 		file, no := v.OpenFile(name, experimentalsys.Oflag(how), 0o600)
 		if no != 0 {
 			return
 		}
 		defer file.Close()
-		ok := slices.ContainsFunc([]string{"src", "out", "one"}, func(top string) bool { return name == top || strings.HasPrefix(name, top+"/") })
-		if !ok && name != "." || strings.Contains(name, "keys") || name == "one/two.txt" {
+		within := func(tops ...string) bool {
+			return slices.ContainsFunc(tops, func(top string) bool { return strings.HasPrefix(path.Clean(name)+"/", top+"/") })
+		}
+		if name != "." && name != "one" && !within("src", "out", "one/file.txt") || within("out/kept/keys") {
 			t.Fatalf("%q was opened", name)
+		}
+		folder, _ := file.IsDir()
+		if !folder && experimentalsys.Oflag(how)&changing != 0 && (!within("out") || within("out/kept") && !within("out/kept/open")) {
+			t.Fatalf("%q was opened to be changed", name)
 		}
 		b := make([]byte, 10)
 		if n, no := file.Read(b); no == 0 && strings.Contains(string(b[:n]), "secret") {
