@@ -8,9 +8,6 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the suite runs over tiny packs")
-	}
 	castest.Store(t, func(t *testing.T) cas.Store {
 		s, err := Open(t.TempDir(), Options{Create: true})
 		if err != nil {
