@@ -3,6 +3,7 @@ package disk
 import (
 	"encoding/binary"
 	"errors"
+	"math/bits"
 	"slices"
 	"sync"
 
@@ -105,22 +106,26 @@ func (w *packWriter) grow() {
 	}
 }
 
-// prints is what a batch keeps in memory of the packs it has finished: the hash table of their entries with four
-// bytes of each digest in place of its number. It answers almost every question about what isn't there, so that
-// the pages of the index stay out of memory.
-type prints []uint32
+// prints is what a batch keeps in memory of the packs it has finished: a hash table of their entries like the writer's,
+// with two bytes of each digest in place of its number. It answers almost every question about what isn't there, so
+// that the pages of the index stay out of memory.
+type prints []uint16
 
 func (w *packWriter) prints() prints {
-	t := make(prints, len(w.table))
-	for slot, n := range w.table {
-		if n != 0 {
-			t[slot] = printOf(&w.entries[n-1].digest)
+	t := make(prints, 1<<bits.Len(uint(len(w.entries)*3/2)))
+	mask := uint32(len(t) - 1)
+	for i := range w.entries {
+		d := &w.entries[i].digest
+		slot := binary.LittleEndian.Uint32(d[8:]) & mask
+		for t[slot] != 0 {
+			slot = (slot + 1) & mask
 		}
+		t[slot] = printOf(d)
 	}
 	return t
 }
 
-func printOf(d *cas.Digest) uint32 { return binary.LittleEndian.Uint32(d[4:]) | 1 }
+func printOf(d *cas.Digest) uint16 { return binary.LittleEndian.Uint16(d[4:]) | 1 }
 
 // may reports whether an entry with the digest may be there.
 func (t prints) may(d *cas.Digest) bool {
