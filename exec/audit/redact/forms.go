@@ -21,11 +21,14 @@ func spell(found map[string]bool, s string) {
 	digits := hex.EncodeToString(b)
 	escaped, html := escapes(s, false), escapes(s, true)
 	for _, f := range []string{
-		s, digits, strings.ToUpper(digits),
-		url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), percent(digits), percent(strings.ToUpper(digits)),
+		s, digits, strings.ToUpper(digits), url.QueryEscape(s), percent(digits, ""), percent(strings.ToUpper(digits), ""),
 		base64.RawStdEncoding.EncodeToString(b), base64.RawURLEncoding.EncodeToString(b),
 	} {
 		found[f] = true
+	}
+	for _, keep := range kept {
+		keep += "-_.~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		found[percent(digits, keep)], found[percent(strings.ToUpper(digits), keep)] = true, true
 	}
 	for _, f := range []string{escaped, html, strings.ReplaceAll(escaped, "/", `\/`), ascii(escaped), ascii(html)} {
 		found[f], found[escapes(f, false)] = true, true
@@ -48,10 +51,18 @@ func spell(found map[string]bool, s string) {
 	}
 }
 
-// percent is an escape for each byte, of their hexadecimal digits.
-func percent(digits string) string {
+// kept are the bytes that those who write URLs leave as they are, besides letters, digits and -_.~: in a query, url.PathEscape,
+// quote of Python, encodeURIComponent and encodeURI of JavaScript, net/url of a path, and our own HTTP client.
+var kept = []string{"", "$&+:=@", "/", "!'()*", "!'()*#$&+,/:;=?@", "$&+,/:;=@", "!'()*#$&+,/:;=?@[]%"}
+
+// percent is an escape for each byte but those to keep, of their hexadecimal digits.
+func percent(digits, keep string) string {
 	var out strings.Builder
 	for i := 0; i < len(digits); i += 2 {
+		if b, err := hex.DecodeString(digits[i : i+2]); err == nil && strings.IndexByte(keep, b[0]) >= 0 {
+			out.Write(b)
+			continue
+		}
 		out.WriteString("%" + digits[i:i+2])
 	}
 	return out.String()

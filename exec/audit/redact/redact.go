@@ -4,7 +4,7 @@
 //
 //	base64          of both alphabets, with padding or without, wherever in what is encoded it begins
 //	hexadecimal     digits, in capitals or not
-//	escapes         of URLs, as queries and paths have them or one for every byte; of JSON, for HTML and in ASCII too, and of JSON in JSON
+//	escapes         of URLs, as queries, paths and whole addresses have them or one for every byte; of JSON, for HTML and in ASCII too, and of JSON in JSON
 //	lines           of Line bytes and more, of a secret that has several
 //
 // At both ends of a text, parts of a secret of Shortest bytes and more are taken out as well: what is too long to be kept is

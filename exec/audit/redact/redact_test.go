@@ -34,10 +34,17 @@ func TestText(t *testing.T) {
 		"a\"b/c+d<é": Mask, `a\"b/c+d<é`: Mask, `a\"b\/c+d<é`: Mask, `a\"b/c+d\u003cé`: Mask, `a\"b/c+d<\u00e9`: Mask, `a\"b/c+d\u003c\u00e9`: Mask,
 		`{"a":"{\"b\":\"a\\\"b/c+d<é\"}"}`: `{"a":"{\"b\":\"` + Mask + `\"}"}`,
 		"YSJiL2MrZDzDqQ==":                 Mask + "==", "YSJiL2MrZDzDqQ": Mask, "eGEiYi9jK2Q8w6l4": "eG" + Mask + "l4", "eHhhImIvYytkPMOpeHg=": "eHh" + Mask + "eHg=",
-		"a%22b/c+d%3C%C3%A9": "a%22b/c+d%3C%C3%A9", "a%22b%2Fc%2Bd%3C%C3%A9": Mask, "%61%22%62%2f%63%2b%64%3c%c3%a9": Mask, "%61%22%62%2F%63%2B%64%3C%C3%A9": Mask,
+		"a%22b/c+d%3C%C3%A9": Mask, "a%22b/c%2Bd%3C%C3%A9": Mask, "a%22b%2Fc+d%3C%C3%A9": Mask, "a%22b%2fc%2bd%3c%c3%a9": Mask, "a%22b%2Fc%2Bd%3C%C3%A9": Mask, "%61%22%62%2f%63%2b%64%3c%c3%a9": Mask, "%61%22%62%2F%63%2B%64%3C%C3%A9": Mask,
 	} {
 		if got := New("a\"b/c+d<é").Text(form); got != want {
 			t.Errorf("%q becomes %q, want %q", form, got, want)
+		}
+	}
+	for _, form := range []string{ // as Python, JavaScript and our HTTP client write it
+		"p%40ss/w%21rd%20%7Bx%7D", "p%40ss%2Fw!rd%20%7Bx%7D", "p@ss/w!rd%20%7Bx%7D",
+	} {
+		if got := New("p@ss/w!rd {x}").Text(form); got != Mask {
+			t.Errorf("%q becomes %q", form, got)
 		}
 	}
 	if got := New().Text("anything"); got != "anything" {
