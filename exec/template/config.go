@@ -147,7 +147,7 @@ type memo struct {
 type result struct {
 	v      any
 	size   int    // of v, all that is in it counted as often as it is there
-	param  bool   // it is as the caller sent it
+	param  bool   // it is as the caller sent it, or the kernel's: no link has written it
 	absent string // the declared parameter that it consists of and that wasn't given
 }
 
@@ -286,7 +286,7 @@ func (f *filler) variable(name string) (string, bool) {
 func (f *filler) name(text string, p *piece) (result, error) {
 	param, of := strings.CutPrefix(p.text, ofParams)
 	if v, ok := f.Kernel[p.text]; ok {
-		return result{v: v, size: len(v) + 1}, nil
+		return result{v: v, size: len(v) + 1, param: true}, nil // all parameters may be in it
 	}
 	if _, ok := f.entries[p.text]; ok && !of && f.busy[len(f.busy)-1] != p.text {
 		f.used[p.text] = true

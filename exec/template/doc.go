@@ -33,8 +33,8 @@
 // none of them knows is an error. A declared parameter that wasn't given leaves out the entry of a map that consists of
 // it ({"note": "{note}"}), and is an error elsewhere.
 //
-// A name among text is a text, a number or a truth value. In the entry "url" parameters among text are percent-encoded,
-// and may not be "." or "..": they can fill a segment or a value, and never add one or change the host.
+// A name among text is a text, a number or a truth value. In the entry "url" parameters and the kernel's names among text
+// are percent-encoded, and may not be "." or "..": they can fill a segment or a value, and never add one or change the host.
 //
 // # Links
 //

@@ -139,7 +139,7 @@ func TestFill(t *testing.T) {
 		{[]string{`body: {a: "{absent}", in: {b: "{absent}", c: 1}}` + "\n" + `timeout: "{absent}"` + "\n" + `x: "{timeout}"`},
 			map[string]any{"body": map[string]any{"in": map[string]any{"c": int64(1)}}}, "[timeout]"},
 		// Addresses.
-		{[]string{`url: "https://h/{s}/{odd}?q={n}&e={tool_path}"`}, map[string]any{"url": "https://h/a%20b/a%2Fb%3Fc%3Dd%26e%20f%2B%C3%BC%23%25?q=5&e=/run/(1)/t.py"}, "[]"},
+		{[]string{`url: "https://h/{s}/{odd}?q={n}&e={tool_path}"`}, map[string]any{"url": "https://h/a%20b/a%2Fb%3Fc%3Dd%26e%20f%2B%C3%BC%23%25?q=5&e=%2Frun%2F%281%29%2Ft.py"}, "[]"},
 		{[]string{`url: "{base}/{odd}"` + "\n" + `base: "https://h/{s}"` + "\n" + `headers: {x: "{base}", z: "{url}"}`},
 			map[string]any{"url": "https://h/a%20b/a%2Fb%3Fc%3Dd%26e%20f%2B%C3%BC%23%25", "base": "https://h/a b",
 				"headers": map[string]any{"x": "https://h/a b", "z": "https://h/a%20b/a%2Fb%3Fc%3Dd%26e%20f%2B%C3%BC%23%25"}}, "[base url]"},
@@ -203,7 +203,7 @@ func second(_ *Filled, err error) error { return err }
 
 // Whatever a caller sends stays one argument, byte for byte, and no part of anything else.
 func TestHostileValues(t *testing.T) {
-	c := config(t, `args: ["--x", "{p}", "pre{p}post"]`+"\n"+`input_data: "{params_json}"`+"\n"+`body: {p: "{p}", l: ["{p}"]}`+"\n"+`url: "https://h/{p}/end"`,
+	c := config(t, `args: ["--x", "{p}", "pre{p}post"]`+"\n"+`input_data: "{params_json}"`+"\n"+`body: {p: "{p}", l: ["{p}"]}`+"\n"+`url: "https://h/{p}-{params_json}/end"`,
 		`command: "${RYE_PYTHON}"`+"\n"+`cwd: "{project_path}"`)
 	for _, p := range hostile {
 		n := names()
