@@ -50,6 +50,9 @@ func TestRemembered(t *testing.T) {
 	asked("at first", call(x, given), true)
 	asked("again", call(x, given), false)
 	asked("other parameters", call(x, map[string]any{"a": int64(2)}), true)
+	asked("a parameter that is called secret", call(x, map[string]any{"token": "one"}), true)
+	asked("another one of this name", call(x, map[string]any{"token": "two"}), true)
+	asked("another one, again", call(x, map[string]any{"token": "two"}), false)
 	other := call(x, given)
 	other.Principal = "ben"
 	asked("somebody else", other, true)

@@ -252,12 +252,18 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 }
 
 // identity is the digest of all that decides what a pure tool gives, and of who vouches for it by which policies, for whom:
-// what the log says of the call, without where it stands. It is zero for what has a secret in it or reads what the project
-// has, and for a step of a build, which has a cache of its own.
+// what the log says of the call, without where it stands, and all of its parameters. It is zero for what has a secret in it or
+// reads what the project has, and for a step of a build, which has a cache of its own.
 func (p *Plan) identity(c record.Call, values []string) cas.Digest {
 	if !p.tool.Pure || p.call.Build || len(values)+len(p.Grants.Read)+len(p.Grants.Write) > 0 {
 		return cas.Digest{}
 	}
+	// The log doesn't tell parameters apart that are called as secrets are.
+	text, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return cas.Digest{}
+	}
+	c.Params = cas.Sum(text)
 	c.ID, c.Parent, c.Deadline, c.Toolchain = "", "", time.Time{}, slices.Clone(c.Toolchain)
 	for i := range c.Toolchain {
 		c.Toolchain[i].Path = ""
