@@ -41,6 +41,14 @@ func spell(found map[string]bool, s string) {
 			found[e.EncodeToString(shifted)[from:to]] = true
 		}
 	}
+	// Where it is encoded by itself, the lines that base64 and openssl write.
+	for _, width := range []int{64, 76} {
+		for part := range slices.Chunk([]byte(base64.RawStdEncoding.EncodeToString(b)[:8*len(b)/6]), width) {
+			if len(part) >= Shortest {
+				found[string(part)] = true
+			}
+		}
+	}
 	if !strings.Contains(s, "\n") {
 		return
 	}

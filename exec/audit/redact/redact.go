@@ -2,7 +2,8 @@
 //
 // A secret is found by its value anywhere in a text, and by what programs make of it:
 //
-//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins
+//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins; in lines of 64 or 76
+//	                where it is encoded by itself
 //	hexadecimal     digits, in capitals or not
 //	escapes         of URLs, as queries, paths and whole addresses have them or one for every byte; of JSON, for HTML and in ASCII too, and of JSON in JSON
 //	lines           of Line bytes and more, of a secret that has several

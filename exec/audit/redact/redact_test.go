@@ -1,9 +1,11 @@
 package redact
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -45,6 +47,20 @@ func TestText(t *testing.T) {
 	} {
 		if got := New("p@ss/w!rd {x}").Text(form); got != Mask {
 			t.Errorf("%q becomes %q", form, got)
+		}
+	}
+	// As base64 and openssl write it, with the end of line that echo adds or without.
+	long := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz+", 5)
+	for _, width := range []int{64, 76} {
+		for _, end := range []string{"", "\n"} {
+			var lines []string
+			for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString([]byte(long+end))), width) {
+				lines = append(lines, string(line))
+			}
+			got := New(long).Text(strings.Join(lines, "\n") + "\n")
+			if rest := strings.Trim(strings.ReplaceAll(got, Mask, ""), "\n="); strings.Count(got, Mask) != len(lines) || len(rest) > 3 {
+				t.Errorf("in lines of %d: %q", width, got)
+			}
 		}
 	}
 	if got := New().Text("anything"); got != "anything" {
