@@ -186,6 +186,29 @@ func (v *view) split(dir string, mode int) error {
 	return nil
 }
 
+// path takes from PATH the directories of which a program sees nothing. A shell asks the first one that has a name of a
+// program, and doesn't look on where that can't be started, as what version managers put before the system's.
+func (v *view) path(env []string) []string {
+	env = slices.Clone(env)
+	for i, variable := range env {
+		list, ok := strings.CutPrefix(variable, "PATH=")
+		if !ok {
+			continue
+		}
+		dirs := slices.DeleteFunc(filepath.SplitList(list), func(dir string) bool {
+			real, err := filepath.EvalSymlinks(dir)
+			return err != nil || !slices.ContainsFunc(v.rules, func(r rule) bool {
+				at := string(r.Path)
+				return strings.HasPrefix(dir+"/", at+"/") || strings.HasPrefix(real+"/", at+"/")
+			})
+		})
+		if len(dirs) > 0 { // an empty one is the directory that it starts in
+			env[i] = "PATH=" + strings.Join(dirs, ":")
+		}
+	}
+	return env
+}
+
 // regular returns where the file really is that a path names: a rule for a directory would give all that is in it.
 func regular(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)

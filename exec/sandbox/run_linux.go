@@ -238,7 +238,7 @@ func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, 
 			}
 			v.add(real, false, false)
 		}
-		p.Rules, p.Mounts = v.rules, v.puts
+		p.Rules, p.Mounts, p.Env = v.rules, v.puts, raw(v.path(c.Env))
 		p.Powerless = os.Geteuid() == 0 || p.Spaces
 		out.Enforced = append(out.Enforced, "landlock/"+strconv.Itoa(p.Landlock), "seccomp")
 	}

@@ -347,3 +347,29 @@ func TestGroupClose(t *testing.T) {
 		}
 	}
 }
+
+// Of PATH those directories stay that a program sees something of, and it is never empty.
+func TestPath(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, other, link := filepath.Join(dir, "own"), filepath.Join(dir, "own-not"), filepath.Join(dir, "link")
+	err = errors.Join(os.MkdirAll(filepath.Join(own, "bin"), 0o700), os.Mkdir(other, 0o700), os.Symlink("own/bin", link))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := newView(Spec{Read: []string{own}}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		other + ":" + own + "/bin:" + dir + "/gone:" + link + ":/usr/bin:/bin:" + dir: own + "/bin:" + link + ":/usr/bin:/bin",
+		other: other, "": "",
+	} {
+		env := []string{"A=" + other, "PATH=" + path}
+		if got := v.path(env); !slices.Equal(got, []string{"A=" + other, "PATH=" + want}) || env[1] != "PATH="+path {
+			t.Errorf("%q: %q, %q", path, got, env)
+		}
+	}
+}
