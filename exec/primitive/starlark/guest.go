@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"runtime/metrics"
 	"strings"
@@ -229,6 +230,9 @@ type failure struct{ reason string }
 
 func (e *failure) Error() string { return e.reason }
 
+// repeated is what the interpreter says of a text or list that was to be longer than it makes one.
+var repeated = regexp.MustCompile(`\b(excessive repeat \(\d+ \* \d+ elements\)|repeat count \d+ too large)$`)
+
 // failed says why there is no value.
 func (p *program) failed(err error) *end {
 	a := &end{reason: err.Error()}
@@ -238,12 +242,12 @@ func (p *program) failed(err error) *end {
 	switch {
 	case p.over:
 		a.ended, a.reason = "steps", ""
-	case strings.Contains(a.reason, "excessive repeat"), strings.Contains(a.reason, "repeat count") && strings.HasSuffix(a.reason, " too large"):
-		a.ended, a.reason = "memory", ""
 	case chosen:
 		a.reason = said.reason
 	case ofFile:
 		a.reason = file.Error() // the path is more often the caller's than the script's
+	case repeated.MatchString(a.reason):
+		a.ended, a.reason = "memory", ""
 	case evaluated:
 		at, depth := position(e)
 		if depth > 1 {
