@@ -430,10 +430,11 @@ func denied(p *exec.Plan, text string) (why []string) {
 	is := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
 	}
-	refused := is("permission denied", "eacces", "operation not permitted", "eperm")
-	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport", "tunnel failed", "proxy") ||
-		refused && is("network", "resol", "socket", "connect", "dial ")
 	g := p.Grants
+	refused := is("permission denied", "eacces", "operation not permitted", "eperm")
+	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport") ||
+		len(g.Network.Hosts) > 0 && is("tunnel failed", "proxy") || // else there is none, and the word is about something else
+		refused && is("network", "resol", "socket", "connect", "dial ")
 	switch {
 	case net && g.Network.Bound && len(g.Network.Hosts) == 0:
 		why = append(why, "it may use no network: network: in the tool says whom it needs")
