@@ -199,7 +199,7 @@ func (v *view) path(env []string) []string {
 			real, err := filepath.EvalSymlinks(dir)
 			return err != nil || !slices.ContainsFunc(v.rules, func(r rule) bool {
 				at := string(r.Path)
-				return strings.HasPrefix(dir+"/", at+"/") || strings.HasPrefix(real+"/", at+"/")
+				return strings.HasPrefix(dir+"/", at+"/") || strings.HasPrefix(real+"/", at+"/") || filepath.Dir(at) == real
 			})
 		})
 		if len(dirs) > 0 { // an empty one is the directory that it starts in

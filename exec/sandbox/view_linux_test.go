@@ -364,7 +364,7 @@ func TestPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		other + ":" + own + "/bin:" + dir + "/gone:" + link + ":/usr/bin:/bin:" + dir: own + "/bin:" + link + ":/usr/bin:/bin",
+		other + ":" + own + "/bin:" + dir + "/gone:" + link + ":/usr/bin:/bin:" + dir: own + "/bin:" + link + ":/usr/bin:/bin:" + dir,
 		other: other, "": "",
 	} {
 		env := []string{"A=" + other, "PATH=" + path}
