@@ -377,7 +377,7 @@ func (l *locking) warn(made *lock.Made, ans *lockAnswer) {
 // checked is the answer to --check.
 func (c *lockRun) checked(ctx context.Context, l *locking, ans *lockAnswer) (answer, error) {
 	if !ans.Changed {
-		c.remember(ctx, l)
+		c.remember(ctx, l, ans)
 		return ans, nil
 	}
 	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("%q is not what rye lock would make: %s", l.lockPath(), counted(int64(len(ans.Changes)), "change")),

@@ -40,7 +40,9 @@ func (c *lockRun) current(ctx context.Context, a *app) (*lockAnswer, error) {
 	}
 	ans := newLockAnswer(c)
 	ans.File, ans.ID = l.lockPath(), id.String()
-	ans.Bundles, ans.Pins = int(binary.BigEndian.Uint32(counts[:4])), int(binary.BigEndian.Uint32(counts[4:]))
+	for i, n := range []*int{&ans.Bundles, &ans.Pins, &ans.Artifacts} {
+		*n = int(binary.BigEndian.Uint32(counts[4*i:]))
+	}
 	return ans, nil
 }
 
@@ -84,24 +86,26 @@ func (c *lockRun) unread(a *app) *locking {
 	return l
 }
 
-// remember keeps that the lock is current, unless something has changed while it was made.
-func (c *lockRun) remember(ctx context.Context, l *locking) {
+// remember keeps that the lock is current, unless something has changed while it was made. What there was to warn of is
+// to be told the next time too, so that it is found again.
+func (c *lockRun) remember(ctx context.Context, l *locking, ans *lockAnswer) {
 	what, held := l.memories()
-	if what == nil || c.state.IsZero() {
+	if what == nil || c.state.IsZero() || len(ans.Warnings) > 0 {
 		return
 	}
 	if now, ok := l.now(ctx); !ok || now != c.state {
 		return
 	}
 	var counts cas.Digest
-	binary.BigEndian.PutUint32(counts[:4], uint32(len(l.old.Bundles)))
-	binary.BigEndian.PutUint32(counts[4:], uint32(len(l.old.Pins)))
+	for i, n := range []int{ans.Bundles, ans.Pins, ans.Artifacts} {
+		binary.BigEndian.PutUint32(counts[4*i:], uint32(n))
+	}
 	held.Keep(l.exam(), c.state, counts)
 	what.Keep(l.exam(), c.state, l.id())
 }
 
-// memories are where it is kept: the digest of the lock, and in the place of another one how many bundles and items it
-// holds. They are nil where there is no cache.
+// memories are where it is kept: the digest of the lock, and in the place of another one how many bundles, items and
+// files of packages it holds. They are nil where there is no cache.
 func (l *locking) memories() (what, held *exam.Memory) {
 	cache := l.app.dir(cachePlace)
 	if cache.err != nil {
