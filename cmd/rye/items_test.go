@@ -112,15 +112,15 @@ func TestReplaceAt(t *testing.T) {
 		{"a: acme", 2, 1, ""},
 		{"a: acme", 1, 99, ""},
 	} {
-		out, ok := replaceAt([]byte(tt.file), value.Pos{Line: tt.line, Column: tt.column}, "acme", "new")
+		out, ok := replaceAt([]byte(tt.file), value.Pos{Line: tt.line, Column: tt.column}, "acme", "new", "")
 		if ok != (tt.want != "") || ok && string(out) != tt.want {
 			t.Errorf("%q at %d:%d: %q, %v", tt.file, tt.line, tt.column, out, ok)
 		}
 	}
-	if out, ok := replaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new"); !ok || string(out) != `a: "new"` {
+	if out, ok := replaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new", ""); !ok || string(out) != `a: "new"` {
 		t.Errorf("an empty text: %q, %v", out, ok)
 	}
-	if _, ok := replaceAt([]byte("a:  "), value.Pos{Line: 1, Column: 4}, "", "new"); ok {
+	if _, ok := replaceAt([]byte("a:  "), value.Pos{Line: 1, Column: 4}, "", "new", ""); ok {
 		t.Error("an empty text without quotes was replaced")
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -225,8 +226,8 @@ func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([
 		says[0].field = "id"
 	}
 	type change struct {
-		at       value.Pos
-		old, new string
+		at              value.Pos
+		field, old, new string
 	}
 	var changes []change
 	for _, s := range says {
@@ -235,13 +236,23 @@ func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([
 			continue // it says something else, or nothing and is called by its file
 		}
 		ans.Edited = append(ans.Edited, editLine{s.field, f.At.Line, s.old, s.new})
-		changes = append(changes, change{f.At, s.old, s.new})
+		changes = append(changes, change{f.At, s.field, s.old, s.new})
 	}
 	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) }) // the last one first, for places to stay
 	b := it.Bytes
 	place := v.place(it.Space, it.Path)
 	for _, c := range changes {
-		out, ok := replaceAt(b, c.at, c.old, c.new)
+		var out []byte
+		ok := false
+		for _, bare := range []string{"", `"`} { // YAML takes null for nothing, and 2024 for a number, where no quotes are around them
+			if out, ok = replaceAt(b, c.at, c.old, c.new, bare); ok {
+				f := it.Kind.Read(ref, to, out).Fields.Get(c.field)
+				ok = f != nil && f.Kind == value.Text && f.Text == c.new
+			}
+			if ok {
+				break
+			}
+		}
 		if !ok {
 			return nil, &fault{code: codeValidation,
 				message: fmt.Sprintf("%s:%d:%d: %q has to become %q, in a place that can't be changed safely", place, c.at.Line, c.at.Column, c.old, c.new),
@@ -271,8 +282,9 @@ func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([
 }
 
 // replaceAt puts new in the place of old where a field's value begins: with or without quotes around it, or behind the
-// field's name as in XML. It is false where something else stands there.
-func replaceAt(file []byte, at value.Pos, old, new string) ([]byte, bool) {
+// field's name as in XML. Where there are none, bare comes around the new one. It is false where something else stands
+// there.
+func replaceAt(file []byte, at value.Pos, old, new, bare string) ([]byte, bool) {
 	i := 0
 	for line := 1; line < at.Line; line++ {
 		end := bytes.IndexByte(file[i:], '\n')
@@ -290,7 +302,8 @@ func replaceAt(file []byte, at value.Pos, old, new string) ([]byte, bool) {
 	}
 	for _, quote := range []string{`"`, `'`, ""} {
 		if rest, ok := bytes.CutPrefix(file[i:], []byte(quote+old+quote)); ok && (quote != "" || old != "" && ends(rest)) {
-			return slices.Concat(file[:i], []byte(quote+new+quote), rest), true
+			around := cmp.Or(quote, bare)
+			return slices.Concat(file[:i], []byte(around+new+around), rest), true
 		}
 	}
 	return nil, false
