@@ -131,7 +131,7 @@ func (l *locking) bundleOf(ctx context.Context, name string) string {
 func treeCommand() command {
 	return command{
 		path: "tree", group: "lock", help: "Show what the lock pins, and what uses what.",
-		more: "What was shown before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use. With -v it shows the " +
+		more: "What was unfolded before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use. With -v it shows the " +
 			"extractors too, which say what the files of a kind mean.\n\nExamples:\n\n    rye tree\n" +
 			"    rye tree directive:acme/release --depth 2",
 		new: func() runner { return new(treeRun) }, schema: "tree/1", output: treeAnswer{},
@@ -208,7 +208,7 @@ func (w treeAnswer) text(t *terminal) {
 	for i := range w.Items {
 		at[w.Items[i].Ref] = &w.Items[i]
 	}
-	shown := map[string]bool{}
+	unfolded := map[string]int{} // how far at least
 	var show func(ref, use, indent string, depth int)
 	show = func(ref, use, indent string, depth int) {
 		it := at[ref]
@@ -231,15 +231,15 @@ func (w treeAnswer) text(t *terminal) {
 				uses = append(uses, u)
 			}
 		}
-		if shown[ref] && len(uses) > 0 {
+		if far, ok := unfolded[ref]; ok && (w.depth < 0 || far >= depth) && len(uses) > 0 {
 			t.printf("%s  (*)\n", line)
 			return
 		}
-		shown[ref] = true
 		t.printf("%s\n", line)
 		if depth == 0 {
 			return
 		}
+		unfolded[ref] = depth
 		for _, u := range uses {
 			show(u.Ref, u.Use, indent+"  ", depth-1)
 		}
