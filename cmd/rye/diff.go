@@ -120,17 +120,22 @@ func (l *locking) otherLock(ctx context.Context, name string, objects lock.Sourc
 		return nil, s.err
 	}
 	b, err := readSmall(s.value, lockfile.MaxBytes)
+	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := classify(err)
-		f.hint = []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
+		f.hint = hint
 		return nil, f
 	}
 	if err != nil {
 		return nil, err
 	}
 	read, err := lockfile.Parse(b)
-	if err != nil {
-		return nil, lockFault(name, err)
+	if err := lockFault(name, err); err != nil {
+		f := classify(err)
+		if f.code == "LOCK_MISMATCH" { // what puts the project's own lock right does nothing for this one
+			f.hint = hint
+		}
+		return nil, f
 	}
 	return lock.NewSide(ctx, read, cas.Sum(b), lock.SetOptions{Objects: objects, Std: librarySpace()})
 }
