@@ -43,6 +43,9 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 	admit := ai.NewAdmitter(v, asked)
 	admit.KeepTrees()
 	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: l.yaml.Roots})
+	if problems := l.problems(err); len(problems) > 0 {
+		return nil, unfollowed(err, problems)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +75,20 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 		}
 	}
 	return g, nil
+}
+
+// unfollowed says why it can't be found out how pinned items use each other: rye.yaml has roots that aren't locked yet, or
+// the policy doesn't let something count any more.
+func unfollowed(err error, problems []checkProblem) *fault {
+	f := classify(err)
+	f.message = "what uses what in the lock can't be told: " + counted(int64(len(problems)), "problem")
+	if !isDamaged(err) {
+		f.hint = []string{"rye lock"}
+	}
+	for _, p := range problems[:min(len(problems), mostTold)] {
+		f.why = append(f.why, p.at()+": "+p.Message)
+	}
+	return f
 }
 
 // coveredBy is how a permission uses what it covers.

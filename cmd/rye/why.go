@@ -104,7 +104,9 @@ func (l *locking) notLocked(ctx context.Context, name string) error {
 	for _, a := range l.old.Artifacts {
 		names = append(names, packageName(a))
 	}
-	if in := l.bundleOf(ctx, name); in != "" {
+	if slices.Contains(names, name) { // of items rye why doesn't ask this
+		f.code, f.message, f.hint = codeItem, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + quoteArg(name)}
+	} else if in := l.bundleOf(ctx, name); in != "" {
 		f.why, f.details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
 		f.hint = []string{"rye show " + quoteArg(name), "rye help lock"}
 	} else if meant := near(name, names); len(meant) > 0 {
