@@ -313,7 +313,11 @@ func (v *items) missing(pieces []piece, to *ai.Space) ([]piece, error) {
 		}
 		same, err := sameBytes(d, p.path, b)
 		if f, ok := errors.AsType[*fault](err); ok && errors.Is(f.err, fs.ErrExist) {
-			f.hint = []string{v.rmIn(to, p.path)}
+			// What can be removed is an item: the files of its tree go with it.
+			own := pieces[len(pieces)-1].path
+			if _, gone := fs.Lstat(to.FS, own); gone == nil {
+				f.hint = []string{v.rmIn(to, own)}
+			}
 		}
 		if err != nil {
 			return nil, err
