@@ -458,7 +458,8 @@ func (l *locking) problem(p *closure.Problem, severity string) checkProblem {
 	line := checkProblem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
 	line.Code, line.Message = wordsFor(p.Err)
 	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
-		line.Message += "; did you mean " + strings.Join(gone.Near, ", ") + "?"
+		near := "; did you mean " + strings.Join(gone.Near, ", ") + "?"
+		line.Message = strings.TrimSuffix(line.Message, near) + near // an error around it says so itself
 	}
 	if p.Ref != (model.Ref{}) {
 		line.Ref = p.Ref.String()
