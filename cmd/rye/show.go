@@ -275,7 +275,9 @@ func (v *items) chain(ctx context.Context, it *ai.Item, ans *showAnswer) error {
 			ans.ChainError = strings.TrimSuffix(ans.ChainError, "\n")
 		}
 	}
-	for at := it; len(ans.Chain) < ai.MaxChain; {
+	seen := map[model.Ref]bool{} // of a circle each link is told once
+	for at := it; len(ans.Chain) < ai.MaxChain && !seen[at.Ref]; {
+		seen[at.Ref] = true
 		w, _ := v.worth(ctx, at)
 		ans.Chain = append(ans.Chain, chainLine{Ref: at.Ref.String(), Version: at.Model.Version, Space: at.Space.Label, Raw: at.Raw.String(),
 			Trust: w.Trust, Reason: w.Reason, words: w.words(), short: at.Raw.Short()})
