@@ -78,19 +78,22 @@ func (h *holding) Manifest(ctx context.Context, id, version string) (cas.Digest,
 	return h.Sources.Manifest(ctx, id, version)
 }
 
-// chooseHeld chooses versions with the bundles of repositories as they are locked, and only if that can't be with those
-// that the repositories have now. From then on the request has the sources that were asked.
+// chooseHeld chooses versions with the bundles of repositories as they are locked. Only if that can't be, those that the
+// repositories have now count too, and only if that doesn't help, they alone. From then on the request has the sources that
+// were asked.
 func (r *Request) chooseHeld(ctx context.Context) (*resolve.Resolution, error) {
 	sources := r.Sources
 	if held := r.held(); len(held) > 0 {
-		r.Sources = &holding{Sources: sources, r: r, held: held}
-		res, err := r.resolve(ctx)
-		_, conflict := errors.AsType[*resolve.ConflictError](err)
-		_, none := errors.AsType[*resolve.NoVersionError](err)
-		if !conflict && !none {
-			return res, err
+		for _, tips := range []bool{false, true} {
+			r.Sources = &holding{Sources: sources, r: r, held: held, tips: tips}
+			res, err := r.resolve(ctx)
+			_, conflict := errors.AsType[*resolve.ConflictError](err)
+			_, none := errors.AsType[*resolve.NoVersionError](err)
+			if !conflict && !none {
+				return res, err
+			}
+			r.Sources = sources
 		}
-		r.Sources = sources
 	}
 	return r.resolve(ctx)
 }

@@ -137,3 +137,31 @@ func TestHeld(t *testing.T) {
 		t.Error("a range that is none")
 	}
 }
+
+// TestHeldAside has one repository go on because another bundle needs a newer version: those beside it stay.
+func TestHeldAside(t *testing.T) {
+	old := &file.Lock{}
+	for _, id := range []string{"acme/base", "acme/side", "acme/util"} {
+		r, err := project.NewRequirement(id, ">=1.0", placeOf(t, id, "@main"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old.Requires = append(old.Requires, r)
+		old.Bundles = append(old.Bundles, file.Bundle{ID: id, Version: "1.0.0", Manifest: oldManifest, Source: placeOf(t, id, "@"+oldCommit)})
+	}
+	base, err := project.NewRequirement("acme/base", "^1.1", placeOf(t, "acme/base", "@main"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tip := range []string{"1.0.0", "1.1.0"} { // of acme/side: another commit, and another version
+		b := &branch{tips: map[string]string{"acme/base": "1.1.0", "acme/util": "1.1.0", "acme/side": tip}, needs: map[string]string{"acme/base@1.1.0": "^1.1"}}
+		r := Request{Project: &project.Project{Requires: []project.Requirement{base, old.Requires[1], old.Requires[2]}}, Old: old, Sources: b}
+		chosen, err := r.choose(t.Context(), &Made{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(chosen) != 3 || chosen[0].Version != "1.1.0" || chosen[1] != old.Bundles[1] || chosen[2].Version != "1.1.0" {
+			t.Errorf("with %s: %+v", tip, chosen)
+		}
+	}
+}
