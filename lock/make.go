@@ -37,10 +37,9 @@ type Sources interface {
 
 // A Request says what a lock is to be made of.
 type Request struct {
-	Project   *project.Project  // what rye.yaml says
-	Old       *file.Lock        // the lock that there is; nil if there is none
-	Keep      map[string]string // versions to keep, of bundles that Old doesn't name
-	Update    []string          // bundles to bring to the newest version that is allowed; Library is one of them
+	Project   *project.Project // what rye.yaml says
+	Old       *file.Lock       // the lock that there is; nil if there is none
+	Update    []string         // bundles to bring to the newest version that is allowed; Library is one of them
 	UpdateAll bool
 	Resolve   bool // choose versions anew although the requirements are those of Old
 	// User says that it is the user's own lock. Its bundles are of those that are installed; nobody requires them, and
@@ -148,9 +147,6 @@ func (r *Request) resolve(ctx context.Context) (*resolve.Resolution, error) {
 	request := resolve.Request{Requires: map[string]semver.Range{}, Keep: map[string]string{}, UpdateAll: r.UpdateAll}
 	for _, need := range r.Project.Requires {
 		request.Requires[need.ID] = need.Range
-	}
-	for id, version := range r.Keep {
-		request.Keep[id] = version
 	}
 	if r.Old != nil {
 		for _, b := range r.Old.Bundles {

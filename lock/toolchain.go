@@ -45,7 +45,7 @@ func (r *Request) toolchain(ctx context.Context, m *Made, view *ai.View) ([]file
 	here := r.Toolchain.Platform()
 	lines := named(found, here)
 	for _, old := range r.Old.Toolchain {
-		is := func(p file.Program) bool { return plainName(p.Name) == plainName(old.Name) }
+		is := func(p file.Program) bool { return PlainName(p.Name) == PlainName(old.Name) }
 		if old.Platform != here || len(missing) > 0 && !slices.ContainsFunc(lines, is) {
 			lines = append(lines, old)
 		}
@@ -84,8 +84,8 @@ func named(found []file.Program, platform string) []file.Program {
 // NoVersion stands for the version of a program that says none where it lies.
 const NoVersion = "unknown"
 
-// plainName is a name without what tells it from others.
-func plainName(name string) string {
+// PlainName is the name of a program without what tells it from others.
+func PlainName(name string) string {
 	plain, _, _ := strings.Cut(name, ":")
 	return plain
 }
@@ -96,7 +96,7 @@ func (s *Set) Program(name, platform string, digest cas.Digest) *file.Program {
 	var other *file.Program
 	for i := range s.lock.Toolchain {
 		p := &s.lock.Toolchain[i]
-		if p.Platform != platform || plainName(p.Name) != name {
+		if p.Platform != platform || PlainName(p.Name) != name {
 			continue
 		}
 		if p.Digest == digest {

@@ -267,8 +267,11 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	if c.Update {
 		r.Update, r.UpdateAll = c.Names, len(c.Names) == 0
 	}
-	if c.Resolve {
-		r.Keep = l.mergedVersions()
+	if l.sides != nil {
+		var err error
+		if r.Old, err = l.merged(); err != nil {
+			return nil, err
+		}
 	}
 	p := a.progress("locking", 0)
 	defer p.Done()
