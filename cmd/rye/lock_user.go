@@ -82,14 +82,18 @@ func satisfied(all []*install.Installed, id, versions string) bool {
 
 // takenOver is the space of what the old lock has of the user's, nil if it has nothing.
 func (l *locking) takenOver(ctx context.Context) (*ai.Space, error) {
-	if l.old == nil || !slices.ContainsFunc(l.old.Pins, func(p lockfile.Pin) bool { return p.From == lockfile.FromUser }) {
-		return nil, nil
+	old, err := l.old, error(nil)
+	if l.sides != nil {
+		old, err = l.merged()
+	}
+	if err != nil || old == nil || !slices.ContainsFunc(old.Pins, func(p lockfile.Pin) bool { return p.From == lockfile.FromUser }) {
+		return nil, err
 	}
 	objects, err := l.objects()
 	if err != nil {
 		return nil, err
 	}
-	side, err := lock.NewSide(ctx, l.old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
+	side, err := lock.NewSide(ctx, old, l.id(), lock.SetOptions{Objects: objects, Std: librarySpace()})
 	if err != nil {
 		return nil, err
 	}
