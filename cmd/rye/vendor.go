@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
@@ -161,6 +162,9 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 		ans.Problems = append(ans.Problems, "would be written anew or removed: "+name)
 	}
 	for _, name := range r.Foreign {
+		if slices.Contains(r.Stale, name) { // as a link where a file should be, which is replaced
+			continue
+		}
 		l.app.term.warn("%s isn't rye's, and is left alone", filepath.Join(l.vendorDir(), name))
 	}
 	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
