@@ -137,6 +137,7 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 			ans.Problems = append(ans.Problems, p.Error())
 		}
 		f := classify(err)
+		f.why = nil // each problem is a line of the answer, and the store wasn't asked
 		if isDamaged(err) {
 			f = &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("what is vendored isn't what the lock names: %s", counted(int64(len(ans.Problems)), "problem"))}
 		}
