@@ -473,8 +473,12 @@ func (l *locking) problem(p *closure.Problem, severity string) checkProblem {
 		if nothing, ok := errors.AsType[*closure.NothingError](p.Err); ok {
 			root = nothing.Root
 		}
-		if i := slices.IndexFunc(l.yaml.Roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {
-			line.Line, line.Column = l.yaml.Roots[i].Line, l.yaml.Roots[i].Column
+		roots := l.yaml.Roots
+		if severity == severityError && l.stands != nil {
+			roots = l.stands.Roots // an edit that ends so isn't written
+		}
+		if i := slices.IndexFunc(roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {
+			line.Line, line.Column = roots[i].Line, roots[i].Column
 		}
 	} else {
 		line.Space, line.File = p.Space.Label, p.Path

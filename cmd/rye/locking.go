@@ -31,6 +31,7 @@ type locking struct {
 	dir       string            // that rye.yaml and rye.lock stand in
 	dotAI     string            // whose items are locked
 	yaml      *ryeyaml.Project  // an empty one where there is no rye.yaml
+	stands    *ryeyaml.Project  // the same as the file says it, while yaml is edited; nil where there is no file
 	old       *lockfile.Lock    // nil: there is no rye.lock
 	file      []byte            // of old
 	allowUser bool              // items of the user's space may be pinned
@@ -63,6 +64,7 @@ func (a *app) locking(conflict bool) (*locking, error) {
 		if l.yaml, err = b.root.file(a.running()); err != nil {
 			return nil, err
 		}
+		l.stands = l.yaml
 	}
 	return l, l.readLock(conflict)
 }
