@@ -70,9 +70,14 @@ func (c *storePutRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer s.Close()
-	return c.put(ctx, a, s)
+	ans, err := c.put(ctx, a, s)
+	if len(ans.Objects) == 0 {
+		return nil, err
+	}
+	return ans, err
 }
 
+// put returns what is durable by then, with an error too: no digest is printed of what was not kept.
 func (c *storePutRun) put(ctx context.Context, a *app, s *disk.Store) (ans storePutAnswer, err error) {
 	cache := a.statCache(c.Paranoid)
 	defer cache.close(ctx, a)
@@ -84,16 +89,18 @@ func (c *storePutRun) put(ctx context.Context, a *app, s *disk.Store) (ans store
 		return ans, err
 	}
 	defer func() { err = errors.Join(err, batch.Close()) }()
+	var lines []putLine
 	for _, path := range c.Paths {
 		line, err := c.one(ctx, a, batch, path, cache, p)
 		if err != nil {
 			return ans, err
 		}
-		ans.Objects = append(ans.Objects, line)
+		lines = append(lines, line)
 	}
 	if err := batch.Commit(ctx); err != nil {
 		return ans, err
 	}
+	ans.Objects = lines
 	if c.Ref != "" {
 		// Before the batch is closed: until then gc leaves alone what it holds.
 		kind, _ := cas.ParseKind(ans.Objects[0].Kind)
