@@ -32,7 +32,7 @@ func (a *app) openStore(o disk.Options) (*disk.Store, error) {
 	if where.err != nil {
 		return nil, where.err
 	}
-	o.Now = a.clock
+	o.Now = a.now
 	s, err := disk.Open(where.value, o)
 	if errors.Is(err, fs.ErrNotExist) && !o.Create {
 		return nil, &fault{code: codeItem, err: err, message: fmt.Sprintf("there is no store at %q (%s)", where.value, where.origin),
