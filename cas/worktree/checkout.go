@@ -19,7 +19,7 @@ import (
 type CheckoutOptions struct {
 	// Force replaces a directory that isn't empty, with all there is in it.
 	Force bool
-	// Forbidden are directories that are never replaced, nor any that they are in: the home directory.
+	// Forbidden are directories that are never replaced, nor any that they are in: the home directory, the store.
 	Forbidden []string
 	// Workers is how many goroutines write when the source doesn't decide that itself; GOMAXPROCS when zero.
 	Workers int

@@ -74,7 +74,9 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 	}
 	p := a.progress("writing", 0)
 	defer p.Done()
-	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{a.home().value}}
+	// What --force may not cost: the store itself, and what can't be made again.
+	keep := []string{a.home().value, userSpace(a.userBase()).value, a.dir(statePlace).value, s.Dir()}
+	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: keep}
 	if p != nil {
 		o.Progress = func(_, bytes int64) { p.done.Store(bytes) }
 		p.Expect(ctx, func(ctx context.Context) (sum int64, err error) {
