@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 )
 
 func storeRefsCommand() command {
@@ -92,9 +94,9 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 	case "none":
 		err = s.SetRef(ctx, c.Name, cas.ID{}, want)
 	default:
-		var old object
-		if old, err = resolve(ctx, s, c.Expect); err == nil {
-			err = s.SetRef(ctx, c.Name, old.id, want)
+		var old cas.ID
+		if old, err = c.expected(ctx, s); err == nil {
+			err = s.SetRef(ctx, c.Name, old, want)
 		}
 	}
 	if err != nil {
@@ -106,4 +108,19 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 		a.term.note("deleted the ref %s", fmt.Sprintf("%q", c.Name))
 	}
 	return ans, nil
+}
+
+// expected is what the ref is to stand for before it is changed. A whole digest is looked for nowhere: what it names may be
+// lost, or collected since another process has set the ref.
+func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, error) {
+	d, err := cas.ParseDigest(c.Expect)
+	if err != nil {
+		o, err := resolve(ctx, s, c.Expect)
+		return o.id, err
+	}
+	now, err := s.Ref(c.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return cas.ID{Kind: cmp.Or(now.Kind, cas.Blob), Digest: d}, err
 }
