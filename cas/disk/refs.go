@@ -155,7 +155,7 @@ func (s *Store) Refs() ([]Ref, error) {
 	for _, f := range files {
 		name, ok := refName(f.Name())
 		if !ok {
-			errs = append(errs, &RefError{f.Name(), errRefFile})
+			errs = append(errs, &RefError{f.Name(), ErrRefFile})
 			continue
 		}
 		id, err := s.Ref(name)
@@ -170,7 +170,8 @@ func (s *Store) Refs() ([]Ref, error) {
 	return refs, errors.Join(errs...)
 }
 
-var errRefFile = errors.New("its file's name is not one of a ref")
+// ErrRefFile is what is wrong with a file that stands among those of refs and has a name that none of them has.
+var ErrRefFile = errors.New("its file in the store's directory refs is not named as that of a ref; who knows that it is none takes it away")
 
 func (s *Store) lockRefs(ctx context.Context) (*os.File, error) {
 	return s.acquire(ctx, "refs.lock")

@@ -79,7 +79,9 @@ func (f *fault) ofStore() bool {
 	case errors.As(f.err, &conflict):
 		f.code, f.hint = "CONFLICT", []string{"rye store refs " + quoteArg(conflict.Name)}
 	case errors.As(f.err, &ref):
-		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye store refs " + quoteArg(ref.Name) + " --set OBJECT"}
+		if f.code = "INTEGRITY_FAILED"; !errors.Is(ref, disk.ErrRefFile) {
+			f.hint = []string{"rye store refs " + quoteArg(ref.Name) + " --set OBJECT"}
+		}
 	case errors.Is(f.err, disk.ErrRefName):
 		f.code = codeValidation
 	case errors.As(f.err, &refused):

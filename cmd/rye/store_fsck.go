@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
@@ -94,6 +95,9 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 	if !c.Repair && c.RepairFrom == "" {
 		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%s in the store %q", counted(int64(len(r.Problems)), "problem"), s.Dir()),
 			hint: []string{"rye store fsck --repair-from DIR", "rye store fsck --repair"}}
+		if onlyRefs(r) {
+			f.hint = []string{"rye store refs"}
+		}
 		return ans, f.asked()
 	}
 	var other cas.Getter
@@ -123,9 +127,17 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 	if len(again.Problems) > 0 {
 		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%s left in the store %q", counted(int64(len(again.Problems)), "problem"), s.Dir()),
 			why: []string{"what is lost comes back when it is put again"}, hint: []string{"rye store put PATH"}}
+		if onlyRefs(again) {
+			f.why, f.hint = []string{"only whoever knows what a ref stood for can say it again"}, []string{"rye store refs"}
+		}
 		return left, f.asked()
 	}
 	return left, nil
+}
+
+// onlyRefs reports whether refs alone are damaged: no repair mends those, and the list of refs says what does.
+func onlyRefs(r disk.Report) bool {
+	return !slices.ContainsFunc(r.Problems, func(p disk.Problem) bool { return p.Ref == "" })
 }
 
 func (c *storeFsckRun) check(ctx context.Context, a *app, s *disk.Store) (disk.Report, error) {
