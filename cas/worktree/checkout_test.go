@@ -188,6 +188,31 @@ func TestCheckoutDestinations(t *testing.T) {
 	}
 }
 
+func TestCheckoutSweeps(t *testing.T) {
+	s, root := storeOf(t, files)
+	dir := t.TempDir()
+	other, err := openSite(filepath.Join(dir, "other"), CheckoutOptions{})
+	must(t, err)
+	put(t, dir, other.tmp+"/tree/lib/half", "x")
+	making := tmpPrefix + "0123456789abcdef"
+	put(t, dir, making+"/tree/half", "x")
+	left := func(dst string) (names []string) {
+		_, err := Checkout(t.Context(), s, root, filepath.Join(dir, dst), CheckoutOptions{})
+		must(t, err)
+		names, err = filepath.Glob(filepath.Join(dir, tmpPrefix+"*"))
+		must(t, err)
+		return names
+	}
+	if names := left("one"); len(names) != 2 {
+		t.Errorf("beside one that goes on there is %q", names)
+	}
+	// As the system does it for a process that is killed.
+	must(t, errors.Join(other.lock.Close(), other.target.close(), other.parent.Close()))
+	if names := left("two"); len(names) != 1 || filepath.Base(names[0]) != making {
+		t.Errorf("after one that was killed there is %q", names)
+	}
+}
+
 func TestCheckoutForbidden(t *testing.T) {
 	s, root := storeOf(t, map[string]string{"a": "new"})
 	home := filepath.Join(t.TempDir(), "home", "user")

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // tmpPrefix begins the names of directories in which trees are built. Import leaves them out.
@@ -30,9 +32,10 @@ type site struct {
 	dst     string
 	base    string
 	parent  *os.Root
-	tmp     string // in parent
-	target  target // tmp
-	replace bool   // there is a directory with something in it
+	tmp     string   // in parent
+	lock    *os.File // in tmp, and locked; nil where that can't be
+	target  target   // tmp
+	replace bool     // there is a directory with something in it
 	done    bool
 }
 
@@ -99,6 +102,7 @@ func (s *site) begin(o CheckoutOptions) error {
 	if err := s.look(o.Force); err != nil {
 		return err
 	}
+	s.sweep()
 	s.tmp = tmpPrefix + randomName()
 	if err := s.parent.Mkdir(s.tmp, 0o700); err != nil {
 		return err
@@ -110,7 +114,51 @@ func (s *site) begin(o CheckoutOptions) error {
 	if s.target, err = open(s.parent, s.tmp); err != nil {
 		return errors.Join(err, s.parent.RemoveAll(s.tmp))
 	}
+	s.claim()
 	return nil
+}
+
+// lockName is the file in a directory in which a tree is built that is locked for as long as somebody builds there.
+const lockName = "lock"
+
+// claim makes the lock, which is never seen unlocked. Where there are no locks nobody sweeps, either.
+func (s *site) claim() {
+	making := filepath.Join(s.tmp, lockName+"-making")
+	f, err := s.parent.OpenFile(making, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return
+	}
+	s.lock = f
+	if ok, _ := osfile.TryLock(f, osfile.Exclusive); ok {
+		_ = s.parent.Rename(making, filepath.Join(s.tmp, lockName))
+	}
+}
+
+// sweep removes what checkouts that were killed have left beside the destination, as far as that can be done.
+func (s *site) sweep() {
+	d, err := s.parent.Open(".")
+	if err != nil {
+		return
+	}
+	names, _ := d.Readdirnames(-1)
+	d.Close()
+	for _, name := range names {
+		if len(name) != len(tmpPrefix)+16 || !strings.HasPrefix(name, tmpPrefix) {
+			continue
+		}
+		if fi, err := s.parent.Lstat(name); err != nil || !fi.IsDir() || foreign(fi) {
+			continue
+		}
+		f, err := s.parent.OpenFile(filepath.Join(name, lockName), os.O_RDWR|osfile.Nonblock, 0)
+		if err != nil {
+			continue
+		}
+		dead, err := osfile.TryLock(f, osfile.Exclusive)
+		f.Close()
+		if dead && err == nil {
+			s.parent.RemoveAll(name)
+		}
+	}
 }
 
 // look tells what is at the destination.
@@ -190,6 +238,7 @@ func (s *site) swap() error {
 // close removes what isn't needed: the unfinished tree, or the directory that was replaced.
 func (s *site) close() error {
 	err := s.target.close()
+	s.lock.Close()
 	if rerr := s.parent.RemoveAll(s.tmp); rerr != nil {
 		what := "the unfinished tree"
 		if s.done {
