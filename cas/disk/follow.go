@@ -157,7 +157,7 @@ func (w *follower) present(ctx context.Context, id cas.ID) (bool, error) {
 		return true, nil
 	}
 	o, err := w.f.s.open(ctx, w.f.snap, id) // it may be in a pack without an index
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || isDamage(err) {
 		return false, nil
 	}
 	if err == nil {

@@ -22,8 +22,16 @@ type RepairResult struct {
 // found: putting it again heals it, too.
 func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairResult, error) {
 	var out RepairResult
-	if _, err := s.Reindex(ctx); err != nil {
+	made, err := s.Reindex(ctx)
+	if err != nil {
 		return out, err
+	}
+	if len(made.Rebuilt)+len(made.Lost) > 0 { // what those packs lack is known only now
+		again, err := s.Fsck(ctx, nil)
+		if err != nil {
+			return out, err
+		}
+		r.Problems = append(slices.Clip(r.Problems), again.Problems...)
 	}
 	if err := s.expel(ctx); err != nil {
 		return out, err

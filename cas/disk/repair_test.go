@@ -117,6 +117,36 @@ func TestRepair(t *testing.T) {
 }
 
 // TestReindex takes indexes away, whole or in part, and blocks with them.
+// TestRepairUnderADamagedIndex damages a file and what leads to it in its pack, the page with its name or only the one with
+// its block: neither keeps the other from being found.
+func TestRepairUnderADamagedIndex(t *testing.T) {
+	for whole, from := range map[string]int{"all pages": 0, "the last page": -1} {
+		t.Run(whole, func(t *testing.T) {
+			blobs := [][]byte{noise(1, 100), noise(2, 400<<10), text(3, 5000)}
+			good, r := &run{Store: tinyStore(t, Options{}), w: newWorld()}, &run{Store: tinyStore(t, Options{}), w: newWorld()}
+			must(t, errors.Join(good.put("main", blobs...), r.put("main", blobs...)))
+			hurtRecord(t, r.dir, cas.Blob, cas.Sum(blobs[0]))
+			eachPack(t, r.dir, func(p *pack) {
+				pages := int(p.foot.pages())
+				for n := (from + pages) % pages; n < pages; n++ {
+					flip(t, p.path, int64(p.foot.index)+int64(n)*pageSize+100)
+				}
+			})
+			s, err := open(r.dir, Options{})
+			must(t, err)
+			found, err := s.Fsck(t.Context(), nil)
+			must(t, err)
+			done, err := s.Repair(t.Context(), found, good.Store)
+			must(t, err)
+			if len(done.Healed) == 0 || len(done.Lost) > 0 {
+				t.Errorf("healed %v, lost %v", done.Healed, done.Lost)
+			}
+			must(t, clean(s))
+			must(t, r.w.check(s))
+		})
+	}
+}
+
 func TestReindex(t *testing.T) {
 	ctx := t.Context()
 	for name, test := range map[string]struct {
