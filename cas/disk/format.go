@@ -156,11 +156,11 @@ func packHeader(salt uint64) []byte {
 	return binary.LittleEndian.AppendUint64([]byte(packMagic), salt)
 }
 
-// errFormat wraps what is wrong with a pack's own structure.
-var errFormat = errors.New("not a readable pack")
+// ErrFormat is in what is wrong with a pack's own structure.
+var ErrFormat = errors.New("not a readable pack")
 
 func badPack(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", errFormat, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))
 }
 
 // decodeFooter reads the footer of a pack of the given size.

@@ -39,7 +39,7 @@ func (s files) do(op Op) error {
 }
 
 // errNotRegular is what is wrong with a directory, a link or a pipe in the place of a file.
-var errNotRegular = fmt.Errorf("%w: it is not a regular file", errFormat)
+var errNotRegular = fmt.Errorf("%w: it is not a regular file", ErrFormat)
 
 func irregular(path string) error { return &fs.PathError{Op: "open", Path: path, Err: errNotRegular} }
 
@@ -71,7 +71,7 @@ func readFile(path string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if size > most {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it is too long", errFormat)}
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%w: it is too long", ErrFormat)}
 	}
 	b := make([]byte, size)
 	n, err := io.ReadFull(f, b)

@@ -245,7 +245,7 @@ func (f *fsck) pack(ctx context.Context, p *pack) error {
 		err = p.frame()
 	}
 	if err != nil {
-		if !errors.Is(err, errFormat) {
+		if !errors.Is(err, ErrFormat) {
 			return err
 		}
 		f.add(Problem{File: name, Text: err.Error() + "; rye store reindex"})
@@ -270,7 +270,7 @@ func (f *fsck) pack(ctx context.Context, p *pack) error {
 			}
 			var err error
 			if head, err = p.header(blocks[i], head); err != nil {
-				if !errors.Is(err, errFormat) {
+				if !errors.Is(err, ErrFormat) {
 					return err
 				}
 				f.add(Problem{File: name, Text: err.Error()})

@@ -183,7 +183,7 @@ func (m *marks) mark(kind cas.Kind, d *cas.Digest) (isNew, found bool, err error
 	for _, p := range m.snap.packs {
 		_, n, err := p.place(kind, d)
 		if err != nil {
-			return false, false, err
+			return false, false, fmt.Errorf("%q: %w", filepath.Base(p.path), err)
 		}
 		if n >= 0 {
 			found = true

@@ -136,7 +136,7 @@ func (s *Store) readCondemned() (*gcRecord, error) {
 			return r, nil
 		}
 	}
-	if err == nil || errors.Is(err, errFormat) {
+	if err == nil || errors.Is(err, ErrFormat) {
 		return &gcRecord{all: true}, nil
 	}
 	return nil, err

@@ -152,7 +152,7 @@ func (s *Store) rewrite(ctx context.Context, group []*pack, drop func(p *pack, n
 	m.open[plainClass].plain = true
 	for _, p := range group {
 		err := m.move(ctx, p, drop)
-		if errors.Is(err, errFormat) {
+		if errors.Is(err, ErrFormat) {
 			return nil, p, w.abort()
 		}
 		if err != nil {
@@ -182,7 +182,7 @@ type mover struct {
 	open [classes]builder
 }
 
-// move copies what p holds and drop does not name. An error that wraps errFormat is about p.
+// move copies what p holds and drop does not name. An error that wraps ErrFormat is about p.
 func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) bool) error {
 	es, err := p.byPlace()
 	if err != nil {

@@ -38,7 +38,7 @@ const packExt = ".pack"
 // packName is the file name of the pack with the given id.
 func packName(id [16]byte) string { return hex.EncodeToString(id[:]) + packExt }
 
-// openPack opens a finished pack. An error that wraps errFormat means that the pack must be salvaged.
+// openPack opens a finished pack. An error that wraps ErrFormat means that the pack must be salvaged.
 func openPack(path string) (*pack, error) {
 	f, size, err := openRegular(path)
 	if err != nil {

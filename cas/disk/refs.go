@@ -103,7 +103,7 @@ func (s *Store) Ref(name string) (cas.ID, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return cas.ID{}, fmt.Errorf("the ref %q: %w", name, fs.ErrNotExist)
-	case errors.Is(err, errFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
+	case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
 		return cas.ID{}, &RefError{name, err}
 	case err != nil:
 		return cas.ID{}, err

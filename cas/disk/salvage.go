@@ -218,7 +218,7 @@ func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
 			return r, context.Cause(ctx)
 		}
 		p, whole, err := salvage(b.path, k.c)
-		if errors.Is(err, errFormat) || err == nil && p.foot.entries == 0 {
+		if errors.Is(err, ErrFormat) || err == nil && p.foot.entries == 0 {
 			r.Lost = append(r.Lost, filepath.Base(b.path))
 			if err := s.setAside(b.path); err != nil {
 				return r, err

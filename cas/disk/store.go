@@ -338,7 +338,7 @@ func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err er
 			}
 			open[path] = p
 		case errors.Is(err, fs.ErrNotExist):
-		case errors.Is(err, errFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
+		case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
 			bad = append(bad, badPackFile{path, err})
 		default:
 			return nil, err // no file or memory to be had, say: that tells nothing about the pack
