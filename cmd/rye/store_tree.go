@@ -70,5 +70,8 @@ func (c *storeTreeRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 		return nil
 	}
-	return ans, walk(what.id, "")
+	if err := walk(what.id, ""); err != nil {
+		return nil, err // and no sums of what was read until then
+	}
+	return ans, nil
 }
