@@ -301,8 +301,10 @@ func (b *batch) finishPack() error {
 		wg.Go(func() { errs[i] = bu.seal(w, b.enc) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
+	for _, err := range errs {
+		if err != nil {
+			return err // the others say the same of a full disk
+		}
 	}
 	prints := w.prints()
 	p, err := w.seal()

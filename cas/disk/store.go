@@ -9,11 +9,9 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -96,8 +94,12 @@ func Open(dir string, o Options) (*Store, error) {
 		s.now = time.Now
 	}
 	err = s.checkFormat()
-	if errors.Is(err, fs.ErrNotExist) && o.Create && !o.ReadOnly {
-		err = s.create()
+	if errors.Is(err, fs.ErrNotExist) {
+		if other := s.vacant(); other != nil {
+			err = other
+		} else if o.Create && !o.ReadOnly {
+			err = s.create()
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -123,86 +125,6 @@ func (s *Store) Close() error {
 	}
 	s.spare = nil
 	return nil
-}
-
-func (s *Store) checkFormat() error {
-	path := filepath.Join(s.dir, "format")
-	b, err := readFile(path, 4096)
-	if err != nil {
-		return err
-	}
-	format, readers, ok := parseFormat(string(b))
-	if !ok {
-		return fmt.Errorf("%q is not the format file of a store", path)
-	}
-	// What only newer versions know may be left alone by a reader, not by a writer.
-	if readers > Format || format < MinReader || format > Format && !s.readOnly {
-		return &VersionError{s.dir, format, readers}
-	}
-	return nil
-}
-
-// parseFormat reads a format file. Only that of a newer format may go on after the two lines of this one.
-func parseFormat(text string) (format, readers int, ok bool) {
-	if n, err := fmt.Sscanf(text, "rye store %d\nreaders %d\n", &format, &readers); n != 2 || err != nil {
-		return 0, 0, false
-	}
-	rest, ok := strings.CutPrefix(text, formatText(format, readers))
-	return format, readers, ok && format > 0 && readers > 0 && readers <= format && (rest == "" || format > Format)
-}
-
-func formatText(format, readers int) string {
-	return fmt.Sprintf("rye store %d\nreaders %d\n", format, readers)
-}
-
-// create makes an empty store. Several processes may do so at once: each step is repeatable, and the format
-// file, which makes it a store, comes last.
-func (s *Store) create() error {
-	names, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, n := range names {
-		if !slices.Contains([]string{"packs", "refs", "tmp", writers, pins}, n.Name()) {
-			if s.checkFormat() == nil {
-				return nil // another process was first
-			}
-			return fmt.Errorf("%q is not a store, and not empty: it holds %q", s.dir, n.Name())
-		}
-	}
-	if err := s.makeDir(s.dir); err != nil {
-		return err
-	}
-	for _, d := range []string{"packs", "refs", "tmp", writers, pins} {
-		if err := s.files.mkdir(filepath.Join(s.dir, d)); err != nil {
-			return err
-		}
-	}
-	if err := s.files.syncDir(s.dir); err != nil {
-		return err
-	}
-	tmp := filepath.Join(s.dir, "tmp", "format-"+randomName())
-	err = s.files.writeFile(filepath.Join(s.dir, "format"), tmp, []byte(formatText(Format, MinReader)))
-	if err != nil && s.checkFormat() == nil {
-		// Another process made the store, and its janitor took the file for one left behind.
-		return s.files.syncDir(s.dir)
-	}
-	return err
-}
-
-// makeDir makes a directory and the parents it lacks, durably.
-func (s *Store) makeDir(dir string) error {
-	parent := filepath.Dir(dir)
-	if _, err := os.Stat(dir); err == nil || parent == dir {
-		return err
-	}
-	if err := s.makeDir(parent); err != nil {
-		return err
-	}
-	if err := s.files.mkdir(dir); err != nil {
-		return err
-	}
-	return s.files.syncDir(parent)
 }
 
 // A snapshot is the packs that a store had at one moment. A process sees what it had at the snapshot's time

@@ -82,6 +82,8 @@ func (f *fault) ofStore() bool {
 		if f.code = "INTEGRITY_FAILED"; !errors.Is(ref, disk.ErrRefFile) {
 			f.hint = []string{"rye store refs " + quoteArg(ref.Name) + " --set OBJECT"}
 		}
+	case errors.Is(f.err, disk.ErrNoStore):
+		f.code, f.hint = codeConfig, []string{"rye config --explain"}
 	case errors.Is(f.err, disk.ErrFormat):
 		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye store fsck", "rye store reindex"}
 	case errors.Is(f.err, disk.ErrRefName):

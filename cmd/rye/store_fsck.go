@@ -84,6 +84,15 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer s.Close()
+	var other cas.Getter
+	if c.RepairFrom != "" {
+		o, err := disk.Open(a.absolute(setting{value: c.RepairFrom}).value, disk.Options{ReadOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		other = o
+	}
 	r, err := c.check(ctx, a, s)
 	if err != nil {
 		return nil, err
@@ -99,15 +108,6 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 			f.hint = []string{"rye store refs"}
 		}
 		return ans, f.asked()
-	}
-	var other cas.Getter
-	if c.RepairFrom != "" {
-		o, err := disk.Open(a.absolute(setting{value: c.RepairFrom}).value, disk.Options{ReadOnly: true})
-		if err != nil {
-			return nil, err
-		}
-		defer o.Close()
-		other = o
 	}
 	done, err := s.Repair(ctx, r, other)
 	if err != nil {

@@ -1,0 +1,102 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+func (s *Store) checkFormat() error {
+	path := filepath.Join(s.dir, "format")
+	b, err := readFile(path, 4096)
+	if err != nil {
+		return err
+	}
+	format, readers, ok := parseFormat(string(b))
+	if !ok {
+		return fmt.Errorf("%w: %q is not the format file of one", ErrNoStore, path)
+	}
+	// What only newer versions know may be left alone by a reader, not by a writer.
+	if readers > Format || format < MinReader || format > Format && !s.readOnly {
+		return &VersionError{s.dir, format, readers}
+	}
+	return nil
+}
+
+// parseFormat reads a format file. Only that of a newer format may go on after the two lines of this one.
+func parseFormat(text string) (format, readers int, ok bool) {
+	if n, err := fmt.Sscanf(text, "rye store %d\nreaders %d\n", &format, &readers); n != 2 || err != nil {
+		return 0, 0, false
+	}
+	rest, ok := strings.CutPrefix(text, formatText(format, readers))
+	return format, readers, ok && format > 0 && readers > 0 && readers <= format && (rest == "" || format > Format)
+}
+
+func formatText(format, readers int) string {
+	return fmt.Sprintf("rye store %d\nreaders %d\n", format, readers)
+}
+
+// ErrNoStore is what is wrong with a directory that holds something else.
+var ErrNoStore = errors.New("not a store")
+
+// vacant refuses a directory in which anything stands that no unfinished store has.
+func (s *Store) vacant() error {
+	names, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, n := range names {
+		if !slices.Contains(folders, n.Name()) {
+			if s.checkFormat() == nil {
+				return nil // another process has made it meanwhile
+			}
+			return fmt.Errorf("%w: %q holds %q", ErrNoStore, s.dir, n.Name())
+		}
+	}
+	return nil
+}
+
+// folders are what a store holds before it is one.
+var folders = []string{"packs", "refs", "tmp", writers, pins}
+
+// create makes an empty store. Several processes may do so at once: each step is repeatable, and the format
+// file, which makes it a store, comes last.
+func (s *Store) create() error {
+	if err := s.makeDir(s.dir); err != nil {
+		return err
+	}
+	for _, d := range folders {
+		if err := s.files.mkdir(filepath.Join(s.dir, d)); err != nil {
+			return err
+		}
+	}
+	if err := s.files.syncDir(s.dir); err != nil {
+		return err
+	}
+	tmp := filepath.Join(s.dir, "tmp", "format-"+randomName())
+	err := s.files.writeFile(filepath.Join(s.dir, "format"), tmp, []byte(formatText(Format, MinReader)))
+	if err != nil && s.checkFormat() == nil {
+		// Another process made the store, and its janitor took the file for one left behind.
+		return s.files.syncDir(s.dir)
+	}
+	return err
+}
+
+// makeDir makes a directory and the parents it lacks, durably.
+func (s *Store) makeDir(dir string) error {
+	parent := filepath.Dir(dir)
+	if _, err := os.Stat(dir); err == nil || parent == dir {
+		return err
+	}
+	if err := s.makeDir(parent); err != nil {
+		return err
+	}
+	if err := s.files.mkdir(dir); err != nil {
+		return err
+	}
+	return s.files.syncDir(parent)
+}
