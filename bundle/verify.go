@@ -322,24 +322,33 @@ func (v *verification) manifest() {
 	}
 }
 
-// revoked looks for files that policy has taken out of use. Those that are items are asked about as such.
+// revoked looks for files that policy has taken out of use.
 func (v *verification) revoked() {
 	b := v.look.bundle
-	ask := func(files []cas.Digest) policy.Decision {
-		return v.trust.Decide(policy.Request{Name: b.Name, Purpose: policy.ToUse, Signers: v.report.Manifest.Signers, Stripped: b.ID, Document: b.ID, Files: files})
+	Revoked(v.trust, b.Name, b.Files, func(f *manifest.File, d policy.Decision) {
+		v.fail(&Failure{Check: CheckRevoked, Path: f.Path, Err: &NotAdmittedError{b.Name, d}})
+	})
+}
+
+// Revoked tells of each file of a bundle with this name that policy has taken out of use. Those that are items are asked
+// about as such, elsewhere.
+func Revoked(t *exam.Trust, name string, files []manifest.File, tell func(*manifest.File, policy.Decision)) {
+	ask := func(some []cas.Digest) policy.Decision {
+		// With a voucher who signs has no say: what is left is what revokes, in the root and in the project's policy.
+		return t.Decide(policy.Request{Name: name, Voucher: policy.Dev, Raw: some[0], Files: some})
 	}
-	all := make([]cas.Digest, len(b.Files))
-	for i := range b.Files {
-		all[i] = b.Files[i].Digest
+	all := make([]cas.Digest, len(files))
+	for i := range files {
+		all[i] = files[i].Digest
 	}
 	// One question for all, since the answer is no almost always.
-	if ask(nil).Code == policy.DigestRevoked || ask(all).Code != policy.DigestRevoked {
+	if len(all) == 0 || ask(all).Code != policy.DigestRevoked {
 		return
 	}
-	for i := range b.Files {
-		if f := &b.Files[i]; f.Ref == "" {
+	for i := range files {
+		if f := &files[i]; f.Ref == "" {
 			if d := ask(all[i : i+1]); d.Code == policy.DigestRevoked {
-				v.fail(&Failure{Check: CheckRevoked, Path: f.Path, Err: &NotAdmittedError{b.Name, d}})
+				tell(f, d)
 			}
 		}
 	}

@@ -51,6 +51,9 @@ func (c *creation) check(ctx context.Context) error {
 	if err := parallel(ctx, len(c.files), func(i int) error { return k.file(ctx, i) }); err != nil {
 		return err
 	}
+	bundle.Revoked(k.Trust, k.name(), k.files, func(f *manifest.File, d policy.Decision) {
+		k.problem(f.Path, "", &bundle.NotAdmittedError{Name: f.Path, Decision: d})
+	})
 	return k.scan(ctx)
 }
 

@@ -11,6 +11,7 @@
 //   - files in .ai that are in no directory of a kind, and files in .AI and the like; two files with one id
 //   - items that are invalid, changed after signing, unsigned, or that the policy doesn't let be used; one with a
 //     signature of the first format if no admitted manifest lists its digest and those of its other files
+//   - any other file that the policy revokes
 //   - a tool of several files that come without one of them
 //   - what looks like a secret (package secret), in a file for which the recipe has no allow-secret
 //   - a bundle without files, whose entrypoint is no item of it, or that has expired
@@ -29,7 +30,7 @@
 // files, the paths in .ai that are left out, the policies and their lists, what the recipe allows, this rye and what is
 // below), the time of the policy's answer, the id of the document, and a digest of these lines.
 //
-//	rye bundle seen 1
+//	rye found good 1
 //	blake3:51c1…
 //	2026-11-20T12:00:00Z
 //	blake3:f08a…

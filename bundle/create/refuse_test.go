@@ -286,18 +286,28 @@ func TestRefusesOtherCase(t *testing.T) {
 	}
 }
 
-// What a policy revokes is refused, also a file of a tool's tree.
+// What a policy revokes is refused, the project's too: an asset, and a file of a tool's tree, with the tool.
 func TestRefusesRevoked(t *testing.T) {
-	w := newWorld(t)
-	help := cas.Sum([]byte(w.read(".ai/tools/acme/deploy/run/lib/help.sh")))
-	w.o.Trust = trustIn(t, "\nrevoked:\n  \""+help.String()+"\": {reason: \"deletes too much\"}\n")
-	_, err := Create(t.Context(), w.o)
-	refused, ok := errors.AsType[*RefusedError](err)
-	if !ok || len(refused.Problems) != 1 || refused.Problems[0].Ref != "tool:acme/deploy/run/run" {
-		t.Fatal(err)
-	}
-	if !strings.Contains(err.Error(), "deletes too much") {
-		t.Error(err)
+	const help = ".ai/tools/acme/deploy/run/lib/help.sh"
+	for path, ref := range map[string]string{help: "tool:acme/deploy/run/run", "docs/a.md": ""} {
+		for _, project := range []bool{false, true} {
+			w := newWorld(t)
+			digest := cas.Sum([]byte(w.read(path)))
+			w.o.Trust = trustIn(t, "\nrevoked:\n  \""+digest.String()+"\": {reason: \"deletes too much\"}\n")
+			if project {
+				side := w.o.Trust.Root
+				w.o.Trust.Root, w.o.Trust.Project = trustIn(t, "").Root, &side
+			}
+			_, err := Create(t.Context(), w.o)
+			refused, ok := errors.AsType[*RefusedError](err)
+			if !ok || !strings.Contains(err.Error(), "deletes too much") {
+				t.Fatalf("%s: %v", path, err)
+			}
+			if !slices.ContainsFunc(refused.Problems, func(p Problem) bool { return p.Path == path }) ||
+				!slices.ContainsFunc(refused.Problems, func(p Problem) bool { return p.Ref == ref }) {
+				t.Errorf("%s: %v", path, err)
+			}
+		}
 	}
 }
 
