@@ -113,10 +113,11 @@ func (a *app) rootAuthority() (*authority, error) {
 
 // checkOwn refuses a policy that somebody else may write, or put another in the place of.
 func checkOwn(path string) error {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to // who owns the link's directory is looked at where the policy's own is
+	all := []string{path, filepath.Dir(path)}
+	if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
+		all = append(all, to, filepath.Dir(to)) // where there is a link, both directories decide which policy it is
 	}
-	for _, p := range []string{path, filepath.Dir(path)} {
+	for _, p := range all {
 		fi, err := os.Stat(p)
 		if err != nil {
 			continue // reading it tells
