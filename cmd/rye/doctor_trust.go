@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"time"
+
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 // checkVariables looks for variables of our prefix that nothing reads, for which other commands refuse to work.
@@ -87,7 +89,7 @@ func checkPolicy(_ context.Context, a *app) finding {
 		case left <= 0:
 			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, dateText(k.Expires)), Hint: "rye trust list"}
 		case left < soon:
-			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, dateText(k.Expires)), Hint: "rye key rotate"}
+			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, dateText(k.Expires)), Hint: a.rotateHint(k)}
 		}
 	}
 	if f := checkLists(a, root); f != nil {
@@ -98,6 +100,17 @@ func checkPolicy(_ context.Context, a *app) finding {
 		also = "; the project has one too"
 	}
 	return good("%q (%s), %s, %s%s", root.path, root.origin, counted(int64(len(p.Sections().Keys)), "key"), counted(int64(len(p.Sections().Rules)), "rule"), also)
+}
+
+// rotateHint is what this user can do about a key of the policy: only its owner rotates it.
+func (a *app) rotateHint(k policy.Key) string {
+	lines, _ := a.keyLines()
+	for _, l := range lines {
+		if l.Public == k.Public.String() {
+			return "rye key rotate " + quoteArg(l.Name)
+		}
+	}
+	return "rye trust list"
 }
 
 // checkLists wants each revocation list to be there and fresh.

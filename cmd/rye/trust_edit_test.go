@@ -2,11 +2,15 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
+	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -33,5 +37,35 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 	}
 	if b, _ := os.ReadFile(path); string(b) != theirs {
 		t.Errorf("%s", b)
+	}
+}
+
+// TestExpiringKey: whose key ends soon is told how to rotate that one, and nobody to rotate another.
+func TestExpiringKey(t *testing.T) {
+	h, home, _ := askingHost(t, "")
+	h.now = func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := key.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := key.Generate(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := key.OpenDir(filepath.Join(home, ".ai", "keys")).Add("release", own, ""); err != nil {
+		t.Fatal(err)
+	}
+	for public, want := range map[key.Public]string{own.Public(): "rye key rotate release", theirs.Public(): "rye trust list"} {
+		text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  k: {key: %q, expires: \"2026-12-01\"}\n\nnames:\n  \"**\": {keys: [k]}\n", public)
+		if err := os.WriteFile(filepath.Join(home, ".ai", policyFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := checkPolicy(context.Background(), a); got.Status != statusWarn || got.Hint != want {
+			t.Errorf("%+v, want %q", got, want)
+		}
 	}
 }
