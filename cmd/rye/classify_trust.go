@@ -182,7 +182,9 @@ func (f *fault) ofDocuments() bool {
 		}
 	case errors.As(f.err, &journal):
 		f.code, f.details = "INTEGRITY_FAILED", map[string]any{"reason": "journal", "path": journal.Path}
-		f.why = []string{"it remembers what was seen, so that nothing older is taken: without it nobody can tell"}
+		f.why = []string{"it remembers what was seen, so that nothing older is taken: without it nobody can tell",
+			"bring it back from a copy; without both files rye begins anew, and believes what it sees first"}
+		f.hint = []string{"rm -f " + quoteArg(journal.Path) + " " + quoteArg(journal.Path+".lock")}
 	default:
 		return false
 	}

@@ -67,7 +67,9 @@ func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
 		}
 		if err != nil {
 			f := classify(fmt.Errorf("the kept revocation list %q: %w", src.Name, err))
-			f.hint = []string{"rye trust update"}
+			if _, lost := errors.AsType[*rollback.DamagedError](err); !lost { // with the memory gone an update is refused too
+				f.hint = []string{"rye trust update"}
+			}
 			return nil, f
 		}
 		lists[src.Name] = list
@@ -80,7 +82,7 @@ func (k keptLists) neverSeen(p *policy.Policy, src policy.Source) error {
 	seen, err := k.journal().Seen()
 	for _, s := range seen {
 		if s.Source == source(p, src) && s.Name == "revocations:"+src.Name {
-			return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("issue %s, seen at %s, is gone", s.Position, s.At.Format(time.RFC3339)),
+			return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("issue %s of the revocation list %q, seen at %s, is gone", s.Position, src.Name, s.At.Format(time.RFC3339)),
 				why: []string{"what it revoked is revoked, and nobody can tell what that was"}, details: map[string]any{"reason": "list-gone", "list": src.Name}}
 		}
 	}
@@ -151,13 +153,14 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source,
 	if err := au.side.Accept(list, last, k.a.now()); err != nil {
 		return nil, false, err
 	}
-	if last != nil && last.ID == list.ID {
-		return list, false, nil
+	changed = last == nil || last.ID != list.ID
+	if changed {
+		if err := writeFile(k.path(p, src), 0o600, false, bytesOf(file)); err != nil {
+			return nil, false, err
+		}
 	}
-	if err := writeFile(k.path(p, src), 0o600, false, bytesOf(file)); err != nil {
-		return nil, false, err
-	}
-	return list, true, k.journal().Record(ctx, step)
+	// Also of the same issue: whoever wrote that may not have come to remember it.
+	return list, changed, k.journal().Record(ctx, step)
 }
 
 // fetch reads a list from its source: an https address, or a path, which counts from the policy's directory. Whoever
