@@ -39,7 +39,7 @@ type trustAddRun struct {
 	Owner     string   `placeholder:"TEXT" help:"Whose it is."`
 	Name      string   `placeholder:"NAME" help:"What the policy calls it; without NAME it is made from the file's name or the owner."`
 	Names     []string `placeholder:"GLOB" help:"What it may vouch for."`
-	Threshold int      `placeholder:"N" help:"How many keys of those names it takes."`
+	Threshold *int     `placeholder:"N" help:"How many keys of those names it takes."`
 	Accept    string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"v1: count signatures of the first format too; v2: don't."`
 	NotBefore string   `placeholder:"DATE" help:"When it begins to count, as in 2027-01-31."`
 	Expires   string   `placeholder:"DATE" help:"When it no longer counts."`
@@ -48,16 +48,16 @@ type trustAddRun struct {
 
 func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	switch {
-	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != 0 || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept != ""):
+	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept != ""):
 		return nil, &fault{code: codeValidation, message: "a rotation says everything itself: --rotation stands alone"}
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
 	case c.Public == "":
 		return nil, &fault{code: codeValidation, message: "which key?", hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
-	case (c.Threshold != 0 || c.Accept != "") && len(c.Names) == 0:
+	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
 		return nil, &fault{code: codeValidation, message: "--threshold and --accept are about names, and none are given", hint: []string{a.with("--names", "GLOB")}}
-	case c.Threshold < 0:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, and it takes at least one key", c.Threshold)}
+	case c.Threshold != nil && *c.Threshold < 1:
+		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
 	}
 	k, err := c.key(ctx, a)
 	if err != nil {
@@ -287,17 +287,15 @@ func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy,
 		if !slices.Contains(rule.Keys, k.Name) {
 			rule.Keys = append(slices.Clone(rule.Keys), k.Name)
 		}
-		if c.Threshold != 0 {
-			rule.Threshold = c.Threshold
+		if c.Threshold != nil {
+			rule.Threshold = *c.Threshold
 		}
 		if c.Accept != "" {
 			rule.V1 = c.Accept == "v1"
 		}
 		e, err := after.SetRule(rule)
 		if err != nil {
-			f := classify(err)
-			f.code, f.message = codeValidation, "the policy would not be one: "+f.message
-			return nil, second, f
+			return nil, second, err
 		}
 		after = e.Policy
 	}

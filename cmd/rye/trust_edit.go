@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 // trustChange is what a command made of a policy.
@@ -76,6 +77,12 @@ func (a *app) editPolicy(ctx context.Context, e edit) (ans trustChange, err erro
 		return ans, err
 	}
 	after, err := e.change(&au.side)
+	if _, ok := errors.AsType[*yamltree.Error](err); ok {
+		// The policy that is there was read: what is wrong is what it was to say.
+		f := classify(err)
+		f.code, f.message, f.details = codeValidation, "the policy would not be one: "+f.message, nil
+		return ans, f
+	}
 	if err != nil {
 		return ans, err
 	}
