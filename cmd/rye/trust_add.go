@@ -122,20 +122,11 @@ func (a *app) losses(globs []string, before, after *policy.Policy, added policy.
 		if !strings.Contains(name, ":") {
 			name = "tool:" + name
 		}
-		keysOf := func(p *policy.Policy) (string, []string) {
-			d := policy.Decide(policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: a.now()}, policy.Side{Policy: p}, nil)
-			for _, r := range p.Sections().Rules {
-				if r.Glob == d.Rule && !d.Excepted {
-					return r.Glob, r.Keys
-				}
-			}
-			return "", nil
-		}
-		rule, had := keysOf(before)
-		_, has := keysOf(after)
+		had, _ := before.RuleOf(name)
+		has, _ := after.RuleOf(name)
 		for _, l := range lines {
-			if k := l.InPolicy; k != "" && k != added.Name && slices.Contains(had, k) && !slices.Contains(has, k) {
-				lost = append(lost, loss{k, glob, rule})
+			if k := l.InPolicy; k != "" && k != added.Name && slices.Contains(had.Keys, k) && !slices.Contains(has.Keys, k) {
+				lost = append(lost, loss{k, glob, had.Glob})
 			}
 		}
 	}

@@ -42,3 +42,22 @@ func TestGrantsAndOverride(t *testing.T) {
 		}
 	}
 }
+
+// TestRuleOf: the rule that decides is found whatever its keys are worth today.
+func TestRuleOf(t *testing.T) {
+	p := mustParse(t, `keys:
+  alice: {key: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo", expires: "2020-01-01"}
+
+names:
+  "**": {keys: [alice], except: ["rye/**"]}
+  "tool:acme/**": {keys: [alice]}
+
+lists:
+  acme: {from: nowhere.yaml, key: alice, max-age: 7d}
+`)
+	for name, want := range map[string]string{"tool:acme/x": "tool:acme/**", "knowledge:acme/x": "**", "tool:rye/x": "", "policy:x": "", "acme": ""} {
+		if r, ok := p.RuleOf(name); r.Glob != want || ok != (want != "") {
+			t.Errorf("%s: %q, %v", name, r.Glob, ok)
+		}
+	}
+}

@@ -135,6 +135,20 @@ func (p *Policy) MayOverride(item string) bool {
 	return err == nil && glob.MatchAny(p.override, n)
 }
 
+// RuleOf returns the rule that decides about a name, unless there is none or it excepts the name. Whose keys count
+// today, and what is revoked, Decide knows.
+func (p *Policy) RuleOf(name string) (Rule, bool) {
+	n, err := glob.ParseName(name)
+	if err != nil {
+		return Rule{}, false
+	}
+	i, err := glob.Most(p.rules, func(c *compiledRule) *glob.Glob { return &c.glob }, n)
+	if err != nil || i < 0 || glob.MatchAny(p.rules[i].except, n) {
+		return Rule{}, false
+	}
+	return p.sections.Rules[i], true
+}
+
 // Grants returns the permission patterns for an item, by the one most particular glob that covers it, and
 // whether there is one. Of a root policy and a project's, both must allow what is to be granted.
 func (p *Policy) Grants(item string) ([]string, bool) {
