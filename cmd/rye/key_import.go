@@ -58,7 +58,7 @@ func (c *keyImportRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	a.warnReadable(c.File)
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
-		return nil, keyExists(c.Name, err)
+		return nil, keyExists(c.Name, err, "rye key import "+quoteArg(c.File)+" OTHER-NAME", "rye key show "+quoteArg(c.Name))
 	}
 	l, err := a.keyLine(c.Name)
 	if err != nil {

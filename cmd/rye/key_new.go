@@ -66,7 +66,7 @@ func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
 		if none {
 			return c.policyAlone(ctx, a, dir)
 		}
-		return nil, keyExists(c.Name, nil)
+		return nil, keyExists(c.Name, nil, "rye key new OTHER-NAME", "rye key rotate "+quoteArg(c.Name))
 	}
 	var passphrase string
 	if c.Passphrase {
@@ -79,7 +79,7 @@ func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
-		return nil, keyExists(c.Name, err)
+		return nil, keyExists(c.Name, err, "rye key new OTHER-NAME")
 	}
 	ans := keyNewAnswer{Policy: trustChange{Changes: []changeLine{}}}
 	if ans.Key, err = a.keyLine(c.Name); err != nil {
@@ -143,12 +143,12 @@ func (a *app) trustFirst(ctx context.Context, k policy.Key) (trustChange, error)
 }
 
 // keyExists gives fs.ErrExist, and nil, the words of a key that is there already.
-func keyExists(name string, err error) error {
+func keyExists(name string, err error, hint ...string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("there is a key %q already", name),
-		hint: []string{"rye key new OTHER-NAME", "rye key rotate " + quoteArg(name)}, details: map[string]any{"key": name}}
+		hint: hint, details: map[string]any{"key": name}}
 }
 
 // keyLine is what is said of one kept key.

@@ -103,25 +103,21 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	// The key first: a document about a key that nobody has would be worse than a key without one.
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
-		err = keyExists(step.Key.Name, err)
-		if f, ok := errors.AsType[*fault](err); ok {
-			f.hint = []string{"rye key rotate " + quoteArg(c.Name) + " --to OTHER-NAME"}
-		}
-		return nil, err
+		return nil, keyExists(step.Key.Name, err, "rye key rotate "+quoteArg(c.Name)+" --to OTHER-NAME")
 	}
 	if err := writeFile(c.Out, 0o644, true, bytesOf(manifest.Join(nil, body, doc.Signatures))); err != nil {
-		return nil, errors.Join(c.exists(err), dir.Remove(step.Key.Name))
+		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
 	}
 	a.term.note("made the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
 	a.term.note("nothing has changed yet: rye trust add --rotation %s, and then rye sign --all: what the old key has signed is refused from then on", quoteArg(c.Out))
 	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule, c.Out, doc.ID.String()}, nil
 }
 
-func (c *keyRotateRun) exists(err error) error {
+func (c *keyRotateRun) exists(a *app, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", c.Out), hint: []string{"rye key rotate --out OTHER-FILE"}}
+	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", c.Out), hint: []string{a.with("--out", "OTHER-FILE")}}
 }
 
 // step says which key of which rule goes, and what the new one is called.
