@@ -40,7 +40,12 @@ func (a *app) noKey(name string, err error) error {
 	f := &fault{code: codeItem, err: err, message: fmt.Sprintf("there is no key %q", name),
 		hint: []string{"rye key new", "rye key list"}, details: map[string]any{"key": name}}
 	if name != key.DefaultName {
-		f.hint = []string{"rye key list"}
+		f.hint = f.hint[1:]
+		dir, err := a.keysDir()
+		// Since a rotation the key that signs is called otherwise, and it may have been removed.
+		if first, _ := dir.Default(); err == nil && name == first {
+			f.hint = []string{"rye key new " + quoteArg(name), "rye key list"}
+		}
 	}
 	var names []string
 	for _, c := range completeKeys(a) {
