@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -120,6 +121,17 @@ func (c *keyRotateRun) exists(a *app, err error) error {
 	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", c.Out), hint: []string{a.with("--out", "OTHER-FILE")}}
 }
 
+// void refuses a rotation that a key is too late for.
+func (c *keyRotateRun) void(k policy.Key, revoked bool) error {
+	f := &fault{code: "EXPIRED", message: fmt.Sprintf("the key %q expired on %s: it can't hand over to another any more", c.Name, dateText(k.Expires))}
+	if revoked {
+		f.code, f.message = "KEY_REVOKED", fmt.Sprintf("the key %q is revoked: it can't hand over to another any more", c.Name)
+	}
+	f.why = []string{"whoever trusts it has to be given a new key, as they were given this one"}
+	f.hint = []string{"rye key new OTHER-NAME", "rye trust add KEYFILE --owner " + quoteArg(cmp.Or(k.Owner, "OWNER")) + " --names " + quoteArg(c.Rule)}
+	return f
+}
+
 // step says which key of which rule goes, and what the new one is called.
 func (c *keyRotateRun) step(a *app, old key.Public, dir key.Dir) (policy.Rotation, error) {
 	au, err := a.rootAuthority()
@@ -142,14 +154,22 @@ func (c *keyRotateRun) step(a *app, old key.Public, dir key.Dir) (policy.Rotatio
 		return policy.Rotation{}, &fault{code: codeItem, message: fmt.Sprintf("no rule %q of the policy names the key %q", c.Rule, c.Name), why: rules}
 	}
 	step := policy.Rotation{Rule: c.Rule, Retire: old.Fingerprint(), Key: policy.Key{Name: c.To, Owner: known.Owner}}
+	threshold := 0
 	for _, r := range p.Sections().Rules {
 		if r.Glob != c.Rule {
 			continue
 		}
+		threshold = r.Threshold
 		for _, name := range r.Keys {
 			k, _ := p.KeyNamed(name)
 			step.Before = append(step.Before, k.Public.Fingerprint())
 		}
+	}
+	line := newTrustKeyLine(known, a.now())
+	revoked := slices.ContainsFunc(p.Sections().Revoked, func(r policy.Revocation) bool { return r.Key == old.Fingerprint() })
+	if (line.Expired || revoked) && len(step.Before)-1 < threshold {
+		// Nobody else is there to sign in its place, so that the document would be refused by everybody.
+		return step, c.void(known, revoked)
 	}
 	if step.Key.Expires, err = parseDate("--expires", c.Expires); err != nil {
 		return step, err
