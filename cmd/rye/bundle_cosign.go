@@ -87,9 +87,6 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := b.checkContent(ctx, l, v); err != nil {
 		return nil, err
 	}
-	if err := b.whole(ctx, l); err != nil {
-		return nil, err
-	}
 	doc, had := l.read.Document, l.read.Signatures
 	if err := doc.Merge(v.options.Find, had); err != nil {
 		return nil, err
@@ -140,7 +137,8 @@ func withKey(known sign.Keys, own key.Public) sign.Keys {
 	}
 }
 
-// checkContent verifies a bundle, but for who has signed its manifest so far.
+// checkContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
+// verified, or the answer is that somebody has changed it.
 func (b *bundles) checkContent(ctx context.Context, l *located, v *vouching) error {
 	p := b.app.progress("verifying", 0)
 	defer p.Done()
@@ -162,6 +160,12 @@ func (b *bundles) checkContent(ctx context.Context, l *located, v *vouching) err
 		}
 	}
 	if len(wrong) == 0 {
+		if err := b.whole(ctx, l); err != nil {
+			return err
+		}
+		if l.read.ID != r.ID {
+			return l.changedMeanwhile()
+		}
 		return nil
 	}
 	r.Failures = wrong
@@ -193,6 +197,10 @@ func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching, 
 	return install.Keep(ctx, s, l.read, body, v.options)
 }
 
+func (l *located) changedMeanwhile() error {
+	return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
+}
+
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
 // whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
 // when nothing but the disk stands in the way.
@@ -211,7 +219,7 @@ func (b *bundles) changeManifest(ctx context.Context, l *located, was cas.Digest
 		return err
 	}
 	if now.ID != was {
-		return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
+		return l.changedMeanwhile()
 	}
 	if now.ID == l.read.ID {
 		if err := l.read.Merge(known, l.read.Signatures, now.Signatures); err != nil {

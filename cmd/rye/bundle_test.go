@@ -214,7 +214,8 @@ func TestBundleElsewhere(t *testing.T) {
 	h.rye(exitDone, "cache", "clear", "bundles")
 }
 
-// TestBundleChangedMeanwhile: nobody's signature is lost when the manifest changes between reading and writing.
+// TestBundleChangedMeanwhile: nobody's signature is lost when the manifest changes between reading and writing, and
+// nobody signs another one than was verified.
 func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
@@ -242,8 +243,14 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
 		t.Error(err)
 	}
+	if err := b.checkContent(t.Context(), l, v); err != nil {
+		t.Error(err)
+	}
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
 	h.rye(exitDone, "bundle", "create")
+	if err := b.checkContent(t.Context(), l, v); classify(err).code != "CONFLICT" {
+		t.Errorf("what was read isn't what was verified: %v", err)
+	}
 	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); classify(err).code != "CONFLICT" {
 		t.Errorf("%v", err)
 	}
