@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -32,16 +34,22 @@ type resigning struct {
 	at   time.Time // when the signature says that it was made
 	tree bool      // it is the files beside it that were changed
 	diff []string
+	is   content // that somebody is asked about
 }
+
+// A content is what a signature of an item vouches for.
+type content struct{ stripped, tree cas.Digest }
 
 // sign signs the items, and returns those that were signed, and all that is wrong with any.
 func (s *resigner) sign(ctx context.Context, refs []string) (signed []signLine, problems []checkProblem, err error) {
+	var shown map[string]content
 	if len(refs) == 0 {
-		if refs, err = s.agreed(ctx); err != nil || len(refs) == 0 {
+		if shown, err = s.agreed(ctx); err != nil || len(shown) == 0 {
 			return nil, nil, err
 		}
+		refs = slices.Sorted(maps.Keys(shown))
 	}
-	ans, err := (&signRun{Items: refs, Format: sign.V2.String(), DryRun: s.dryRun, keyFlag: s.flag}).signItems(ctx, s.app)
+	ans, err := (&signRun{Items: refs, Format: sign.V2.String(), DryRun: s.dryRun, keyFlag: s.flag, shown: shown}).signItems(ctx, s.app)
 	all, ok := ans.(*signAnswer)
 	if !ok {
 		return nil, nil, err
@@ -53,8 +61,8 @@ func (s *resigner) sign(ctx context.Context, refs []string) (signed []signLine, 
 	return signed, all.Problems, err
 }
 
-// agreed asks whether what was changed is to be signed, and returns the refs; none if nothing was changed.
-func (s *resigner) agreed(ctx context.Context) (refs []string, err error) {
+// agreed asks whether what was changed is to be signed, and returns it by its refs; nothing if nothing was changed.
+func (s *resigner) agreed(ctx context.Context) (shown map[string]content, err error) {
 	all, err := s.changed(ctx)
 	if err != nil {
 		return nil, err
@@ -64,13 +72,14 @@ func (s *resigner) agreed(ctx context.Context) (refs []string, err error) {
 		return nil, nil
 	}
 	s.show(all)
+	shown = map[string]content{}
 	for _, r := range all {
-		refs = append(refs, r.ref)
+		shown[r.ref] = r.is
 	}
 	if !s.dryRun {
-		err = s.app.confirm(ctx, fmt.Sprintf("sign %s by %q?", counted(int64(len(refs)), "changed item"), s.key.name))
+		err = s.app.confirm(ctx, fmt.Sprintf("sign %s by %q?", counted(int64(len(shown)), "changed item"), s.key.name))
 	}
-	return refs, err
+	return shown, err
 }
 
 // changed finds the items that this key has signed under their names, and that are not what it signed any more. An item
@@ -105,6 +114,8 @@ func (s *resigner) changed(ctx context.Context) ([]resigning, error) {
 		}
 		r.file = v.place(it.Space, it.Path)
 		r.diff = diffSigned(s.before(ctx, it), it)
+		subject, _, _ := v.admit.Subject(ctx, it) // where there is none nothing is signed
+		r.is = content{it.Stripped, subject.Tree}
 		mu.Lock()
 		defer mu.Unlock()
 		all = append(all, r)

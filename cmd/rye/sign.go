@@ -42,6 +42,7 @@ type signRun struct {
 	Upgrade bool     `help:"Replace a signature of the first format (v1)."`
 	DryRun  bool     `help:"Say what would be done, and write nothing."`
 	keyFlag
+	shown map[string]content // what somebody has agreed to sign, by ref; nil: they named the items
 }
 
 type signAnswer struct {

@@ -165,6 +165,10 @@ func (s *itemSigner) take(c *checkedItem) signing {
 			counted(int64(len(c.tree.Files)), "file"))})
 		c.bad = true
 	}
+	if is, ok := s.run.shown[c.Ref.String()]; ok && is != (content{c.Stripped, c.subject.Tree}) {
+		s.problem(c, &fault{code: "CONFLICT", message: "was changed after it was shown"})
+		c.bad = true
+	}
 	before, err := fs.Lstat(c.Space.FS, c.Path)
 	st := c.File.Stat
 	if err == nil && st != (ai.Stat{}) && (before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {

@@ -224,3 +224,49 @@ func TestVerifyReportFault(t *testing.T) {
 		}
 	}
 }
+
+// An answerer says yes, and does something before.
+type answerer struct {
+	before func()
+	rest   *strings.Reader
+}
+
+func (a *answerer) Read(b []byte) (int, error) {
+	if a.before != nil {
+		a.before()
+		a.before = nil
+	}
+	return a.rest.Read(b)
+}
+
+// TestSignWhatWasShown: what changes between the question and the answer isn't signed: the item, or a file beside it.
+func TestSignWhatWasShown(t *testing.T) {
+	const item, beside = ".ai/tools/acme/web/web.py", ".ai/tools/acme/web/help.py"
+	text := strings.Replace(itemText("web"), "\"acme\"", "\"acme/web\"", 1)
+	for changed, by := range map[string]string{"": "", item: text + "# nobody has seen this\n", beside: "# nor this\n"} {
+		h := newBundleHome(t)
+		h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+		h.write(".ai/tools/acme/web/__init__.py", "")
+		h.write(beside, "x = 1\n")
+		h.write(item, text)
+		h.rye(exitDone, "sign", "--all")
+		signed, err := os.ReadFile(filepath.Join(h.dir, filepath.FromSlash(item)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.write(item, string(signed)+"# more\n")
+		by = strings.Replace(by, text, string(signed), 1)
+		host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home, "TERM=dumb")
+		host.getwd = func() (string, error) { return h.dir, nil }
+		host.stderr.tty, host.hidden = true, func(context.Context) (string, error) { return "", nil }
+		host.stdin = &answerer{func() {
+			if changed != "" {
+				h.write(changed, by)
+			}
+		}, strings.NewReader("y\n")}
+		got := run(host, commands(), []string{"bundle", "create", "--sign"})
+		if refused := strings.Contains(stdout.String(), "was changed after it was shown"); refused != (changed != "") || refused != (got != exitDone) {
+			t.Errorf("%q: exit %d\n%s%s", changed, got, stdout, stderr)
+		}
+	}
+}
