@@ -71,7 +71,11 @@ func (c *auditExportRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 		return nil, errors.Join(a.term.data.Flush(), err)
 	}
-	if err := writeFile(c.Output, 0o600, false, write); err != nil {
+	file, err := a.toWrite(c.Output)
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFile(file, 0o600, false, write); err != nil {
 		return nil, err
 	}
 	a.term.note("%s", counted(ans.Calls, "call"))

@@ -128,11 +128,15 @@ func (l *located) changed(err error) error {
 		hint: []string{"rye bundle verify " + quoteArg(l.id), "rye bundle create " + quoteArg(l.id)}, details: map[string]any{"path": path, "bundle": l.id}}
 }
 
-// toWrite is the path of a file that is to be written, in a directory that is there.
+// toWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
+// project, whoever wrote the project has chosen.
 func (a *app) toWrite(name string) (string, error) {
 	s := a.absolute(setting{value: name})
 	if s.err != nil {
 		return "", s.err
+	}
+	if err := a.refuseLinks(s.value); err != nil {
+		return "", err
 	}
 	if fi, err := os.Stat(s.value); err == nil && fi.IsDir() {
 		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is a directory, and -o names a file", name)}

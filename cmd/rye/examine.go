@@ -104,7 +104,7 @@ func (a *app) refuseLinks(file string) error {
 	}
 	for at := file; at == file || below(at); at = filepath.Dir(at) {
 		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return &fault{code: codeDenied, message: fmt.Sprintf("%q is a symbolic link, and nothing is signed or verified through one", at),
+			return &fault{code: codeDenied, message: fmt.Sprintf("%q is a symbolic link, and nothing is signed, verified or written through one", at),
 				hint: []string{"ls -l " + quoteArg(at)}, details: map[string]any{"reason": "link", "path": at}}
 		}
 	}
