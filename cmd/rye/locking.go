@@ -285,10 +285,14 @@ func (l *locking) write(b []byte) error {
 	if l.file != nil && bytes.Equal(b, l.file) {
 		return nil
 	}
-	if err := os.MkdirAll(l.dir, 0o777); err != nil {
+	mode := fs.FileMode(0o777)
+	if l.user {
+		mode = 0o700 // the policy stands there as well, or will
+	}
+	if err := os.MkdirAll(l.dir, mode); err != nil {
 		return err
 	}
-	d, err := confine(l.dir, 0o777)
+	d, err := confine(l.dir, mode)
 	if err != nil {
 		return err
 	}
