@@ -97,6 +97,14 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 	l.read.FileList.Document = doc
 	ans := bundleCosigned{Bundle: l.read.BundleID, Version: l.read.Version, Manifest: l.read.ID.String(), Key: k.Public().Fingerprint().String(),
 		Changed: !slices.Equal(doc.Signatures, had)}
+	if ans.Changed && l.where == inUser {
+		again := "rye bundle cosign " + ans.Manifest
+		if c.Key != "" {
+			again += " --key " + quoteArg(c.Key)
+		}
+		return nil, &fault{code: codeDenied, message: fmt.Sprintf("%q is installed, and that isn't changed: it is signed in the store, and installed from there", l.id),
+			hint: []string{again, "rye bundle install " + ans.Manifest}}
+	}
 	if err := b.writeSignatures(ctx, l, v, k.Public()); err != nil {
 		return nil, err
 	}
@@ -191,8 +199,8 @@ func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching, 
 	if err != nil {
 		return err
 	}
-	if id, err := s.Ref(install.Ref(l.read.ID)); err != nil || id.Digest != l.read.ID {
-		return nil
+	if id, err := s.Ref(install.Ref(l.read.ID)); l.where == inProject && (err != nil || id.Digest != l.read.ID) {
+		return nil // the manifest has them
 	}
 	return install.Keep(ctx, s, l.read, body, v.options)
 }

@@ -256,6 +256,35 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	}
 }
 
+// TestBundleCosignInstalled: what is installed isn't said to be signed while only the one in the store could be. The commands
+// of the hint do it, though the store has let go of the bundle's name.
+func TestBundleCosignInstalled(t *testing.T) {
+	h := newBundleHome(t)
+	h.rye(exitDone, "key", "new", "second")
+	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
+	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	read, err := readManifest(h.dir, "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := read.ID.String()
+	h.rye(exitDone, "bundle", "install", "acme")
+	h.rye(exitDone, "bundle", "remove", id, "--yes")
+	if err := os.RemoveAll(filepath.Join(h.dir, ".ai")); err != nil {
+		t.Fatal(err)
+	}
+	out := h.rye(exitRefused, "bundle", "cosign", "acme", "--key", "second")
+	if want := fmt.Sprintf("hint: rye bundle cosign %s --key second\n      rye bundle install %s\n", id, id); !strings.Contains(out, want) {
+		t.Errorf("%s, want %s", out, want)
+	}
+	h.rye(exitDone, "bundle", "cosign", id, "--key", "second")
+	h.rye(exitDone, "bundle", "install", id)
+	at, err := os.ReadFile(filepath.Join(h.home, ".ai", "bundles", "acme", "manifest.yaml"))
+	if err != nil || bytes.Count(at, []byte("# rye:signed:v2:")) != 2 {
+		t.Errorf("%v: %s", err, at)
+	}
+}
+
 // TestBundleTwoSigners: of two who sign one bundle at once neither loses the signature, whoever is first.
 func TestBundleTwoSigners(t *testing.T) {
 	h := newBundleHome(t)
