@@ -23,7 +23,7 @@ func addCommand() command {
 			"compatible with it, will do. A bundle that is in rye.yaml already gets the new range or place.\n\nExamples:\n\n" +
 			"    rye add acme/base --index https://bundles.acme.example/index.yaml\n    rye add acme/base@^2.1 --index ../bundles\n" +
 			"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main",
-		aka: []string{"require", "install --save", "get"},
+		aka: []string{"require", "get"},
 		new: func() runner { return new(addRun) }, schema: "add/1", output: &changeAnswer{},
 	}
 }
@@ -247,7 +247,7 @@ func removeCommand() command {
 		path: "remove", group: "lock", help: "Let the project no longer use a bundle.",
 		more: "It is taken out of rye.yaml, and with all that only it needed out of the lock. If an item still uses one of its items, that is refused, and " +
 			"nothing is changed.\n\nExamples:\n\n    rye remove acme/base\n    rye remove acme/base --dry-run",
-		aka: []string{"drop", "unrequire"},
+		aka: []string{"drop", "unrequire", "uninstall"},
 		new: func() runner { return new(removeRun) }, schema: "remove/1", output: &changeAnswer{},
 	}
 }

@@ -27,7 +27,7 @@ func auditVerifyCommand() command {
 			"The keys are your own and this machine's, or those of --key alone. If anything is wrong, the exit status is 1.\n\nExamples:\n\n" +
 			"    rye audit verify\n    rye audit verify --json > seen.json\n    rye audit verify --seen seen.json\n" +
 			"    rye audit verify receipt.json --key alice.pem --receipts ./receipts",
-		aka: []string{"audit check", "receipt verify"},
+		aka: []string{"audit check"},
 		new: func() runner { return new(auditVerifyRun) }, schema: "audit-verify/1", output: &auditVerified{},
 	}
 }

@@ -14,7 +14,7 @@ func auditVouchCommand() command {
 			"once and travels with every receipt, lets others verify them with your public key. It is given on its own, when a call is first written " +
 			"down, if your key needs no passphrase; with this command else, and to change the name or the key. The name is for people.\n\n" +
 			"Examples:\n\n    rye audit vouch\n    rye audit vouch --key release --name build-7",
-		aka: []string{"machine vouch", "audit enroll"},
+		aka: []string{"audit enroll"},
 		new: func() runner { return new(auditVouchRun) }, schema: "audit-vouch/1", output: auditVouchAnswer{},
 	}
 }

@@ -11,7 +11,7 @@ func authLsCommand() command {
 		path: "auth ls", group: "run", help: "List the secrets: where they are, until when, and whose they are.",
 		more: "It lists what is kept and what the policy names, and never a value. What stands in the environment counts before what is kept.\n\n" +
 			"Examples:\n\n    rye auth ls\n    rye auth ls --json",
-		aka: []string{"auth list", "auth status", "secret ls", "secret list"},
+		aka: []string{"auth list", "auth status"},
 		new: func() runner { return new(authLsRun) }, schema: "auth-ls/1", output: authLsAnswer{},
 	}
 }

@@ -7,7 +7,7 @@ func authRmCommand() command {
 		path: "auth rm", group: "run", help: "Forget a secret.",
 		more: "It is taken out of the keyring, or out of the file. Who gave it to you still takes it: have it revoked there." +
 			"\n\nExamples:\n\n    rye auth rm OPENAI_API_KEY",
-		aka: []string{"logout", "auth remove", "auth delete", "auth logout", "secret rm"},
+		aka: []string{"logout", "auth remove", "auth delete", "auth logout"},
 		new: func() runner { return new(authRmRun) }, schema: "auth-rm/1", output: authAnswer{},
 	}
 }

@@ -18,7 +18,7 @@ func authSetCommand() command {
 			"never from the command line, which others can see. A line end behind it isn't part of it. It is kept in the keyring of the system, or, where there is none and with --file, " +
 			"in a file that is encrypted under a key beside it.\n\nExamples:\n\n    rye auth set OPENAI_API_KEY\n" +
 			"    rye auth set acme-token --expires 30d --from-file token.txt\n    pass show acme | rye auth set acme-token",
-		aka: []string{"login", "auth add", "auth login", "auth new", "secret set"},
+		aka: []string{"login", "auth add", "auth login", "auth new"},
 		new: func() runner { return new(authSetRun) }, schema: "auth-set/1", output: authAnswer{},
 	}
 }

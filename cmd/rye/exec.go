@@ -39,7 +39,7 @@ func execCommand() command {
 			"    rye exec tool:acme/fetch --params @call.json --timeout 30s\n    rye exec tool:acme/fetch --help\n" +
 			"    rye exec tool:acme/fetch --dry-run\n    rye exec tool:acme/fetch --receipt call.receipt.json\n" +
 			"    rye exec tool:acme/watch --sink jsonl:events.jsonl",
-		aka: []string{"execute", "x", "call", "start"},
+		aka: []string{"execute", "run", "x", "call", "start"},
 		new: func() runner { return new(execRun) }, schema: "exec/1", output: execAnswer{},
 	}
 }

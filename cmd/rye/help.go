@@ -84,7 +84,9 @@ func (h *helpRun) run(_ context.Context, a *app) (answer, error) {
 		}
 		asked := strings.Join(h.Words, " ")
 		f := &fault{code: codeItem, message: fmt.Sprintf("there is no help for %q", asked), hint: []string{"rye help"}}
-		if meant := near(asked, topics); len(meant) > 0 {
+		if path, ok := aka(a.commands, asked); ok {
+			f.hint = []string{"rye help " + path}
+		} else if meant := near(asked, topics); len(meant) > 0 {
 			f.hint = []string{"rye help " + meant[0]}
 		}
 		return nil, f

@@ -21,7 +21,7 @@ func loadCommand() command {
 		more: "Not a byte changes, and the id stays: a signature is about both, and not about the place. A tool comes with the files of its " +
 			"tree. What policy doesn't let be shown is not copied, and what is there with other bytes stays as it is. To change the id, rye mv " +
 			"afterwards.\n\nExamples:\n\n    rye load tool:acme/fetch --to project\n    rye load directive:acme/review --to user",
-		aka: []string{"copy", "cp", "import item"},
+		aka: []string{"copy", "cp"},
 		new: func() runner { return new(loadRun) }, schema: "load/1", output: loadAnswer{},
 	}
 }

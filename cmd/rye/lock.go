@@ -31,7 +31,7 @@ func lockCommand() command {
 			"anew, and heals a lock in which git has left a merge unfinished. --sign REF signs items first, as rye sign does; --sign alone those that " +
 			"this key has signed before and that were changed since, which it shows and asks for.\n\nExamples:\n\n    rye lock\n    rye lock --check\n" +
 			"    rye lock --update acme/base\n    rye lock --sign tool:acme/fetch\n    rye lock --accept acme/base",
-		aka: []string{"freeze", "pin", "install --lock"},
+		aka: []string{"freeze", "pin"},
 		new: func() runner { return new(lockRun) }, schema: "lock/1", output: &lockAnswer{},
 	}
 }

@@ -27,7 +27,7 @@ func newCommand() command {
 			"acme/fetch. A tool's template is chosen by --ext. With --from the file is taken as it is, without signatures that it has; it must " +
 			"say what an item of its kind has to say.\n\nExamples:\n\n    rye new tool acme/fetch --description 'Fetch a page'\n" +
 			"    rye new tool acme/count --ext sh\n    rye new tool acme/parse --from ./parse.py\n    rye new directive acme/review --no-sign",
-		aka: []string{"add item", "generate", "scaffold"},
+		aka: []string{"generate", "scaffold"},
 		new: func() runner { return new(newRun) }, schema: "new/1", output: newAnswer{},
 	}
 }

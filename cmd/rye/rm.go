@@ -17,7 +17,7 @@ func rmCommand() command {
 			"or of the user outside of projects. The other files of a tool go with it if no other item is in its directory. It shows what would " +
 			"go, and asks; items that name what is removed are told.\n\nExamples:\n\n    rye rm tool:acme/fetch\n    rye rm --dry-run 'tool:acme/**'\n" +
 			"    rye --yes rm directive:acme/old",
-		aka: []string{"delete", "remove item", "uninstall"},
+		aka: []string{"delete"},
 		new: func() runner { return new(rmRun) }, schema: "rm/1", output: rmAnswer{},
 	}
 }

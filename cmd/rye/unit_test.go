@@ -84,6 +84,10 @@ func TestTable(t *testing.T) {
 				t.Errorf("%q leads to %q and %q", word, seen[word], c.path)
 			}
 			seen[word] = c.path
+			// What is no group takes other words as its own arguments, so nobody is asked what they stand for.
+			if i := strings.LastIndexByte(word, ' '); i >= 0 && !strings.HasPrefix(c.path, word[:i+1]) {
+				t.Errorf("%q is not below the group of %q", word, c.path)
+			}
 		}
 		node := root
 		for word := range strings.FieldsSeq(c.path) {

@@ -42,7 +42,7 @@ func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
 		guesses := near(word, flagNames(node))
 		path, other := aka(cmds, word)
 		switch {
-		case other:
+		case other && node.Parent == nil: // behind a command there is no room for another
 			f.meant(args, word, []string{path})
 		case len(guesses) == 0 && takesWords(node) && !strings.HasPrefix(word, "--"):
 			f.minus(args, name, word)
@@ -198,8 +198,8 @@ func quoteArg(arg string) string {
 // meantCommands returns the paths below parent that a word may have been meant for: what other tools call
 // it, the same word in another place, or a slip of the finger.
 func meantCommands(cmds []command, parent, word string) []string {
-	if path, ok := aka(cmds, word); ok {
-		return []string{path}
+	if path, ok := aka(cmds, strings.TrimSpace(parent+" "+word)); ok {
+		return []string{strings.TrimPrefix(path, parent+" ")}
 	}
 	var here, elsewhere []string
 	for _, c := range cmds {
@@ -222,10 +222,10 @@ func meantCommands(cmds []command, parent, word string) []string {
 	return near(word, here)
 }
 
-// aka returns the command that other tools call by word.
-func aka(cmds []command, word string) (string, bool) {
+// aka returns the command that other tools call by words, which begin with the group that the last stands in.
+func aka(cmds []command, words string) (string, bool) {
 	for _, c := range cmds {
-		if slices.Contains(c.aka, word) {
+		if slices.Contains(c.aka, words) {
 			return c.path, true
 		}
 	}
