@@ -150,7 +150,7 @@ func (f *fault) closure(e *closure.Error) {
 	}
 	refs, ok := unsignedRefs(e)
 	if !ok {
-		f.hint = []string{"rye check", "rye verify"}
+		f.hint = []string{"rye check", "rye verify '**'"}
 		if e.Problems[0].Space == nil {
 			f.hint = []string{"rye ls"}
 		}
