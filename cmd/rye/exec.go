@@ -238,7 +238,7 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 	}
 	ans.result(r)
 	if c.Receipt != "" && r.Receipt != nil {
-		if err := writeFile(c.Receipt, 0o666, true, bytesOf(r.Receipt)); err != nil {
+		if err := writeFile(c.Receipt, 0o644, true, bytesOf(r.Receipt)); err != nil {
 			return ans, err
 		}
 	}

@@ -46,7 +46,8 @@ func TestUnread(t *testing.T) {
 			t.Fatalf("%q: %v: %s", args, err, out)
 		}
 	}
-	cmd, said := rye("exec", "tool:acme/flood"), new(bytes.Buffer)
+	receipt := filepath.Join(home, "receipt.json")
+	cmd, said := rye("exec", "tool:acme/flood", "--receipt", receipt), new(bytes.Buffer)
 	cmd.Stderr = said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -65,6 +66,9 @@ func TestUnread(t *testing.T) {
 	}
 	if want := "error: \"tool:acme/flood\" was stopped: nobody reads what it writes any more\n"; said.String() != want {
 		t.Errorf("got %q, want %q", said, want)
+	}
+	if fi, err := os.Stat(receipt); err != nil || fi.Mode() != 0o644 { // others read it, and nobody else writes it
+		t.Errorf("%v, %v, want a receipt of mode 0644", fi, err)
 	}
 	list, err := rye("audit", "list").Output()
 	if err != nil || strings.Count(string(list), "\n") != 1 || !strings.Contains(string(list), "tool:acme/flood  cancelled") {
