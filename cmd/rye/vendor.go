@@ -67,11 +67,14 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 		defer unlock()
 	}
 	l, err := a.locking(false)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		defer l.close()
+		err = l.needLock()
 	}
-	defer l.close()
-	if err := l.needLock(); err != nil {
+	if f := classify2(err); c.Check && f != nil && (f.code == "NOT_LOCKED" || f.code == "LOCK_MISMATCH") {
+		return nil, f.asked() // as rye lock --check answers
+	}
+	if err != nil {
 		return nil, err
 	}
 	if c.Check {
