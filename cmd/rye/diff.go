@@ -41,6 +41,7 @@ type lockDiff struct {
 	Drift    []driftLine       `json:"drift"`    // files of the working tree that aren't as they are pinned
 	Problems []checkProblem    `json:"problems"` // what keeps the working tree from being locked
 	Report   *diff.Report      `json:"report,omitempty"`
+	whole    bool              // nothing kept from looking at all of it
 }
 
 type driftLine struct {
@@ -65,7 +66,7 @@ func (d *lockDiff) text(t *terminal) {
 	if d.Report != nil {
 		(&bundleDiff{d.Report}).items(t)
 	}
-	if len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 && (d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
+	if d.whole && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 && (d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
 		t.note("no difference")
 	}
 }
@@ -80,13 +81,16 @@ func (c *diffRun) run(ctx context.Context, a *app) (answer, error) {
 	ref, refErr := model.ParseRef(c.From)
 	switch {
 	case c.From != "" && (refErr != nil || c.To != ""):
-		return ans, c.locks(ctx, l, ans)
+		err = c.locks(ctx, l, ans)
 	case l.needLock() != nil:
 		return nil, l.needLock()
 	case c.From != "":
-		return ans, l.diffItem(ctx, ref, ans)
+		err = l.diffItem(ctx, ref, ans)
+	default:
+		err = l.diffAll(ctx, ans)
 	}
-	return ans, l.diffAll(ctx, ans)
+	ans.whole = err == nil
+	return ans, err
 }
 
 // locks compares two files.
@@ -119,8 +123,8 @@ func (l *locking) otherLock(ctx context.Context, name string, objects lock.Sourc
 	if s.err != nil {
 		return nil, s.err
 	}
-	b, err := readSmall(s.value, lockfile.MaxBytes)
 	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
+	b, err := readSmall(s.value, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := classify(err)
 		f.hint = hint
@@ -130,10 +134,10 @@ func (l *locking) otherLock(ctx context.Context, name string, objects lock.Sourc
 		return nil, err
 	}
 	read, err := lockfile.Parse(b)
-	if err := lockFault(name, err); err != nil {
-		f := classify(err)
-		if f.code == "LOCK_MISMATCH" { // what puts the project's own lock right does nothing for this one
-			f.hint = hint
+	if err != nil {
+		f := classify(lockFault(name, err))
+		if f.code == "LOCK_MISMATCH" {
+			f.hint = hint // the project's lock needs no mending
 		}
 		return nil, f
 	}
