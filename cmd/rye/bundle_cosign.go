@@ -76,7 +76,7 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, &fault{code: codeDenied, message: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.where),
 			hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
 	}
-	v, err := (&signerFlags{}).vouching(ctx, a)
+	v, err := a.vouching()
 	if err != nil {
 		return nil, err
 	}

@@ -167,7 +167,7 @@ func (c *evidenceFlags) finish(ctx context.Context, b *bundles, l *located, name
 // embed names a document in the manifest of a project's bundle: first the document is there, then the manifest that
 // names it.
 func (b *bundles) embed(ctx context.Context, l *located, k signer, name, kind string, doc []byte) (string, cas.Digest, error) {
-	v, err := (&signerFlags{}).vouching(ctx, b.app)
+	v, err := b.app.vouching()
 	if err != nil {
 		return "", cas.Digest{}, err
 	}

@@ -120,7 +120,7 @@ func (c *bundleIndexRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	defer x.bundles.close()
-	if x.v, err = (&signerFlags{}).vouching(ctx, a); err != nil {
+	if x.v, err = a.vouching(); err != nil {
 		return nil, err
 	}
 	if x.key, err = a.signingKey(ctx, c.Key); err != nil {

@@ -235,7 +235,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.close()
-	v, err := (&signerFlags{}).vouching(t.Context(), a)
+	v, err := a.vouching()
 	if err != nil {
 		t.Fatal(err)
 	}

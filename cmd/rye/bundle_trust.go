@@ -23,29 +23,33 @@ type vouching struct {
 	names   map[string]string // of keys, as they were given, by fingerprint
 }
 
+// vouching is that of the policy.
+func (a *app) vouching() (*vouching, error) {
+	t, err := a.trust()
+	if err != nil {
+		return nil, err
+	}
+	return &vouching{options: bundle.VerifyOptions{Trust: t.exam()}, trust: t, names: map[string]string{}}, nil
+}
+
 // vouching finds out whom to believe.
 func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
-	v := &vouching{names: map[string]string{}}
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
 			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.behind("--signer PUBKEY")}}
 		}
-		var err error
-		if v.trust, err = a.trust(); err != nil {
-			if isNobody(err) {
-				f := classify(err)
-				f.hint = append(f.hint, a.behind("--signer PUBKEY"))
-				return nil, f
-			}
-			return nil, err
+		v, err := a.vouching()
+		if err != nil && isNobody(err) {
+			f := classify(err)
+			f.hint = append(f.hint, a.behind("--signer PUBKEY"))
+			return nil, f
 		}
-		v.options.Trust = v.trust.exam()
-		return v, nil
+		return v, err
 	}
 	if a.globals.Trust != "" || a.env(envTrust) != "" {
 		return nil, &fault{code: codeValidation, message: "--signer is believed instead of a policy, and there is --trust or " + envTrust + " too"}
 	}
-	v.options.Now, v.options.Threshold = a.now().UTC(), 1
+	v := &vouching{options: bundle.VerifyOptions{Now: a.now().UTC(), Threshold: 1}, names: map[string]string{}}
 	if c.Threshold != nil {
 		v.options.Threshold = *c.Threshold // none at all is no number of signatures
 	}
