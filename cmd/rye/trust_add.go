@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	var lost []loss
 	var second *policy.OwnerError
 	ans, err := a.editPolicy(ctx, edit{
-		question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), k.Owner),
+		question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), cmp.Or(k.Owner, k.Name)),
 		change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
 			if after, second, err = c.add(root.Policy, k); err == nil {
