@@ -55,7 +55,7 @@ func variables() []variableLine {
 		{"NO_COLOR", "never colour"},
 		{"CLICOLOR_FORCE", "colour even where there is no terminal"},
 		{"TERM", "dumb: neither colour nor a progress line"},
-		{"CI", "no progress line"},
+		{"CI", "no progress line; what runs must be locked, and neither --dev nor --unlocked is taken"},
 		{"LC_ALL, LC_CTYPE, LANG", "whether the terminal shows UTF-8; nothing else depends on the locale"},
 		{"XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "where store, state and caches are kept on Linux"},
 		{"HTTPS_PROXY, NO_PROXY", "the proxy for https, and the hosts that are asked without it"},
