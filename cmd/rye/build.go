@@ -113,7 +113,7 @@ func (c *buildRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, &fault{code: codeConfig, message: fmt.Sprintf("no steps are in %q", filepath.Join(root.root, recipe.File)), hint: []string{"rye docs build"},
 			details: map[string]any{"path": filepath.Join(root.root, recipe.File)}}
 	}
-	w := &building{app: a, dir: root.root, recipe: r, base: execBase{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen}}
+	w := &building{app: a, dir: root.root, recipe: r, base: execBase{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen, noDev: true}}
 	defer w.close()
 	said := &buildSaid{term: a.term, why: c.Why, dry: c.DryRun}
 	w.options = build.Options{Steps: c.Steps, Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,

@@ -25,6 +25,7 @@ type execBase struct {
 	Unlocked bool `help:"Run from the spaces though the project has no lock yet. Not in CI."`
 	Locked   bool `help:"Refuse where there is no lock, or one that rye.yaml has left behind."`
 	Frozen   bool `help:"As --locked and --offline together."`
+	noDev    bool // the command has no --dev
 }
 
 // opened is what executions work with.
@@ -166,7 +167,7 @@ func (c *execBase) spaces(ctx context.Context, a *app, o *opened) error {
 func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error) {
 	if c.Unlocked {
 		return &fault{code: codeValidation, message: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.lockPath()),
-			hint: []string{"rye lock", "rye " + joinArgs(without(l.app.args, "--unlocked")) + " --dev"}}
+			hint: append([]string{"rye lock"}, c.orDev(l.app)...)}
 	}
 	if c.Locked {
 		if changes := l.requirementChanges(); len(changes) > 0 {
@@ -238,10 +239,10 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 				return missing // a name that nothing has is rather a slip than something to be locked
 			}
 			f := classify(err)
-			f.hint = []string{l.lockCommand(), "rye " + joinArgs(l.app.args) + " --dev", "rye ls"}
+			f.hint = append(append([]string{l.lockCommand()}, c.orDev(l.app)...), "rye ls")
 			if it.Space.Level == ai.System {
 				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses, and what roots: in rye.yaml names", it.Space.Label))
-				f.hint = f.hint[2:]
+				f.hint = []string{"rye ls"}
 			}
 			return f
 		}
@@ -297,6 +298,18 @@ func (c *execBase) adopt(l *locking, found []*lock.Difference) []string {
 // without returns arguments but for a flag.
 func without(args []string, flag string) []string {
 	return slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == flag })
+}
+
+// orDev is the line that has --dev instead of what it doesn't go with, where it may be given at all.
+func (c *execBase) orDev(a *app) []string {
+	if c.noDev || a.env("CI") != "" {
+		return nil
+	}
+	args := a.args
+	for _, flag := range []string{"--unlocked", "--pinned", "--locked", "--frozen"} {
+		args = without(args, flag)
+	}
+	return []string{"rye " + joinArgs(args) + " --dev"}
 }
 
 // dev admits one tool of the working tree for this call.
