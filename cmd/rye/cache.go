@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -210,7 +209,7 @@ type cacheLsAnswer struct {
 func (c cacheLsAnswer) text(t *terminal) {
 	rows := make([][]string, len(c.Caches))
 	for i, l := range c.Caches {
-		rows[i] = []string{l.Name, byteSize(float64(l.Bytes)), strconv.FormatInt(l.Entries, 10) + " entries", l.Path, l.Help}
+		rows[i] = []string{l.Name, byteSize(float64(l.Bytes)), counted(l.Entries, "entry"), l.Path, l.Help}
 	}
 	t.rows(rows)
 }

@@ -192,9 +192,9 @@ func checkStore(_ context.Context, a *app) finding {
 		return bad(statusFail, err)
 	}
 	if size.Damaged > 0 {
-		return finding{Status: statusWarn, Detail: fmt.Sprintf("%d of %d packs have no readable index", size.Damaged, size.Packs), Hint: "rye store reindex"}
+		return finding{Status: statusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", counted(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
 	}
-	return good("%q, %d packs, %s", s.value, size.Packs, byteSize(float64(size.Bytes)))
+	return good("%q, %s, %s", s.value, counted(int64(size.Packs), "pack"), byteSize(float64(size.Bytes)))
 }
 
 func checkTerminal(_ context.Context, a *app) finding {

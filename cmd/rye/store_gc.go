@@ -48,7 +48,7 @@ func (s storeGcAnswer) text(t *terminal) {
 	for _, path := range s.LetGo {
 		t.note("%s what %q named, which is gone", letGo, path)
 	}
-	t.printf("%s %d of %d unreachable records; %d are reachable from %d roots\n", verb, s.Removed, s.Unreachable, s.Reachable, s.Roots)
+	t.printf("%s %d of %s; %d reachable from %s\n", verb, s.Removed, counted(int64(s.Unreachable), "unreachable record"), s.Reachable, counted(int64(s.Roots), "root"))
 	if !s.DryRun && s.Removed > 0 {
 		t.printf("%s, was %s\n", byteSize(float64(s.BytesAfter)), byteSize(float64(s.BytesBefore)))
 	}

@@ -20,7 +20,7 @@ type storeReindexAnswer struct {
 }
 
 func (s storeReindexAnswer) text(t *terminal) {
-	t.printf("%d indexes are right, %d were made again\n", s.Packs, len(s.Rebuilt))
+	t.printf("the indexes of %s are right, %d were made again\n", counted(int64(s.Packs), "pack"), len(s.Rebuilt))
 	for _, l := range s.Lost {
 		t.warn("parts of %s could not be read; it is kept as %s.damaged", l, l)
 	}

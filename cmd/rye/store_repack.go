@@ -23,7 +23,7 @@ type storeRepackAnswer struct {
 }
 
 func (s storeRepackAnswer) text(t *terminal) {
-	t.printf("%d packs, were %d; %s, was %s\n", s.PacksAfter, s.PacksBefore, byteSize(float64(s.BytesAfter)), byteSize(float64(s.BytesBefore)))
+	t.printf("%s, before %d; %s, before %s\n", counted(int64(s.PacksAfter), "pack"), s.PacksBefore, byteSize(float64(s.BytesAfter)), byteSize(float64(s.BytesBefore)))
 	for _, d := range s.Damaged {
 		t.warn("%s is damaged and was left as it is", d)
 	}

@@ -46,7 +46,7 @@ func (s storeStatAnswer) text(t *terminal) {
 		{"size", byteSize(float64(s.Store.Bytes)) + ", uncompressed " + byteSize(float64(s.Store.Raw))}, {"refs", strconv.Itoa(s.Store.Refs)},
 	})
 	if s.Store.Damaged > 0 {
-		t.warn("%d packs have no readable index: rye store reindex", s.Store.Damaged)
+		t.warn("%s without a readable index: rye store reindex", counted(int64(s.Store.Damaged), "pack"))
 	}
 }
 
