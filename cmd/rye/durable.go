@@ -22,6 +22,9 @@ func writeFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 		path = to // what a link stands for is replaced, not the link
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		bad.Path = path // the one that somebody named
+	}
 	if err != nil {
 		return err
 	}
