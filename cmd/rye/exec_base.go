@@ -234,15 +234,18 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 	found, err := set.Drift(ctx, o, ref)
 	if err != nil {
 		if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
-			it, missing := o.Working.Find(ctx, ref)
-			if missing != nil {
+			f, from := classify(err), ""
+			if it, missing := o.Working.Find(ctx, ref); missing == nil && it.Space.Level == ai.System {
+				from = it.Space.Label
+			} else if in := l.bundleOf(ctx, ref.String()); missing != nil && in != "" {
+				from = "the bundle " + in // of which a set has what is pinned
+			} else if missing != nil {
 				return missing // a name that nothing has is rather a slip than something to be locked
 			}
-			f := classify(err)
 			f.hint = append(append([]string{l.lockCommand()}, c.orDev(l.app)...), "rye ls")
-			if it.Space.Level == ai.System {
-				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses, and what roots: in rye.yaml names", it.Space.Label))
-				f.hint = []string{"rye ls"}
+			if from != "" {
+				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses, and what roots: in rye.yaml names", from))
+				f.hint = []string{"rye docs lock"}
 			}
 			return f
 		}
