@@ -140,7 +140,8 @@ func (f *fault) missingObject(id, by string) {
 func (f *fault) closure(e *closure.Error) {
 	var codes []code
 	for _, p := range e.Problems {
-		codes = append(codes, classify(p.Err).code)
+		c, _ := wordsFor(p.Err)
+		codes = append(codes, c)
 	}
 	f.code, f.message = gravest(codes), fmt.Sprintf("the project can't be locked: %s", counted(int64(len(e.Problems)), "problem"))
 	f.details = map[string]any{"problems": len(e.Problems)}
