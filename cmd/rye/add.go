@@ -289,7 +289,7 @@ func updateCommand() command {
 }
 
 type updateRun struct {
-	Bundles []string `arg:"" optional:"" name:"bundle" complete:"locked" help:"Ids of bundles."`
+	Bundles []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Ids of bundles."`
 	changeFlags
 }
 
