@@ -152,7 +152,7 @@ func (c *trustAddRun) key(ctx context.Context, a *app) (k policy.Key, err error)
 	if byName {
 		k.Public = known.Public
 	} else if k.Public, err = a.readPublic(ctx, c.Public); err != nil {
-		return k, err
+		return k, a.ofKept(c.Public, err)
 	} else {
 		known, _ = au.side.Policy.Key(k.Public.Fingerprint())
 	}
@@ -174,6 +174,24 @@ func (c *trustAddRun) key(ctx context.Context, a *app) (k policy.Key, err error)
 		k.Name = c.suggest()
 	}
 	return k, nil
+}
+
+// ofKept adds to what is wrong with a key how one of this user's own is trusted, if it has that name.
+func (a *app) ofKept(name string, err error) error {
+	if key.CheckName(name) != nil {
+		return err
+	}
+	dir, none := a.keysDir()
+	if none == nil {
+		_, none = dir.Public(name)
+	}
+	if none != nil {
+		return err
+	}
+	f := classify(err)
+	f.why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
+	f.hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner OWNER --names GLOB"}
+	return f
 }
 
 // readPublic reads a public key: 43 characters, or a file.
