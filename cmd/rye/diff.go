@@ -135,7 +135,7 @@ func (l *locking) otherLock(ctx context.Context, name string, objects lock.Sourc
 	}
 	read, err := lockfile.Parse(b)
 	if err != nil {
-		f := classify(lockFault(name, err))
+		f := classify(l.app.lockFault(name, err))
 		if f.code == "LOCK_MISMATCH" {
 			f.hint = hint // the project's lock needs no mending
 		}

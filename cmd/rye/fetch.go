@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"path/filepath"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
@@ -176,7 +177,7 @@ func (l *locking) gone(err *lock.MissingError) error {
 	if p := l.old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
 		file := path.Join(markerDir, p.Path)
 		f.why = append(f.why, fmt.Sprintf("%q isn't as it is locked", file))
-		f.hint = []string{"git restore " + quoteArg(file), "rye lock"}
+		f.hint = []string{"git restore " + quoteArg(l.app.fromHere(filepath.Join(l.dir, filepath.FromSlash(file)))), "rye lock"}
 	}
 	return f
 }

@@ -447,8 +447,12 @@ func (v *items) place(s *ai.Space, path string) string {
 	if s.Dir == "" {
 		return s.Label + "/" + path
 	}
-	full := filepath.Join(s.Dir, filepath.FromSlash(path))
-	wd, err := v.app.getwd()
+	return v.app.fromHere(filepath.Join(s.Dir, filepath.FromSlash(path)))
+}
+
+// fromHere is the path of a file as it is typed: from the working directory, if it is below that, else from the root.
+func (a *app) fromHere(full string) string {
+	wd, err := a.getwd()
 	if err != nil {
 		return full
 	}

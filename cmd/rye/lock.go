@@ -430,12 +430,12 @@ func (l *locking) describe(ans *lockAnswer, lf *lockfile.Lock, b []byte) {
 }
 
 // lockFault says what is wrong with a lock. Only a merge heals: whatever else is half a lock could have forgotten pins.
-func lockFault(path string, err error) error {
+func (a *app) lockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	f := &fault{code: "LOCK_MISMATCH", err: err, message: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
-		hint: []string{"git restore " + lockfile.Name}, details: map[string]any{"path": path}}
+		hint: []string{"git restore " + quoteArg(a.fromHere(path))}, details: map[string]any{"path": path}}
 	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
 		f.hint = []string{"rye lock --resolve"}
 	}

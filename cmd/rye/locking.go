@@ -91,7 +91,7 @@ func (l *locking) readLock(conflict bool) (err error) {
 		l.sides = mergedSides(l.file)
 		return nil
 	}
-	return lockFault(path, err)
+	return l.app.lockFault(path, err)
 }
 
 func (l *locking) lockPath() string { return filepath.Join(l.dir, lockfile.Name) }

@@ -123,7 +123,7 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 	fail := func(f *fault) (answer, error) {
 		f.hint, ans.failed = []string{"rye vendor"}, true
 		if f.code == "INTEGRITY_FAILED" {
-			f.hint = append(f.hint, "git restore .ai/vendor")
+			f.hint = append(f.hint, "git restore "+quoteArg(l.app.fromHere(l.vendorDir())))
 		}
 		return ans, f.asked()
 	}
