@@ -167,7 +167,7 @@ func (c *execBase) spaces(ctx context.Context, a *app, o *opened) error {
 func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error) {
 	if c.Unlocked {
 		return &fault{code: codeValidation, message: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.lockPath()),
-			hint: append([]string{"rye lock"}, c.orDev(l.app)...)}
+			hint: append([]string{l.lockCommand()}, c.orDev(l.app)...)}
 	}
 	if c.Locked {
 		if changes := l.requirementChanges(); len(changes) > 0 {
@@ -244,8 +244,11 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 			}
 			f.hint = append(append([]string{l.lockCommand()}, c.orDev(l.app)...), "rye ls")
 			if from != "" {
-				f.why = append(f.why, fmt.Sprintf("of %s the lock pins what an item of the project uses, and what roots: in rye.yaml names", from))
-				f.hint = []string{"rye docs lock"}
+				use := "of the project uses, and what roots: in rye.yaml names"
+				if l.user {
+					use = "of the user's space uses"
+				}
+				f.why, f.hint = append(f.why, fmt.Sprintf("of %s the lock pins what an item %s", from, use)), []string{"rye docs lock"}
 			}
 			return f
 		}
