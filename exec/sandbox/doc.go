@@ -63,8 +63,9 @@
 //	wall                                a clock
 //
 // The watch looks every 5 to 50 milliseconds: what it bounds may be passed by what can be done in that time. Without a control group
-// memory in files that nobody has mapped (memfd) is bounded by RLIMIT_FSIZE alone, and CPU time of children that
-// nobody waits for by wall time. Control groups are used in version 1 and 2, below or beside the one we are in.
+// memory in files that nobody has mapped (memfd) is bounded by RLIMIT_FSIZE alone, that in System V segments that nobody
+// has attached and in shared pages that madvise has given back by nothing, and CPU time of children that nobody waits
+// for by wall time. Control groups are used in version 1 and 2, below or beside the one we are in.
 //
 // What passes a limit is killed with everything else, and the Outcome names the limit; a program that only was refused
 // memory, a file or a process may end by itself.
