@@ -30,3 +30,18 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
+
+// What it costs to start 400 children and to end them, since the program has left them.
+func BenchmarkLeft(b *testing.B) {
+	m := machine(b)
+	c := proc.Command{Path: "/bin/sh", Args: []string{"-c", "for i in $(seq 400); do sleep 600 & done"}, Env: []string{"PATH=/usr/bin:/bin"}}
+	for _, l := range []floor.Level{floor.Limits, floor.Namespace} {
+		b.Run(l.String(), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := m.Run(b.Context(), sandbox.Spec{Level: l}, c); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -219,38 +219,40 @@ func (s *stage) killAll() {
 		_ = unix.Kill(-1, unix.SIGKILL) // all but us, and there are only ours
 		return
 	}
-	for _, pid := range proc.Below(os.Getpid()) {
-		_ = unix.Kill(pid, unix.SIGKILL)
-	}
-	// Where /proc isn't to be seen, since we are in a sandbox ourselves, there is still its session.
+	// Its group at once, since nothing is born in it then, and all there is where /proc isn't to be seen, because we are
+	// in a sandbox ourselves.
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if s.program != 0 {
 		_ = unix.Kill(-s.program, unix.SIGKILL)
 		_ = unix.Kill(s.program, unix.SIGKILL)
 	}
+	s.mu.Unlock()
+	for _, pid := range proc.Below(os.Getpid()) {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
 }
 
-// reap waits for the program, kills what it left, and waits for that too.
+// reap waits for the program, kills what it left, and waits for that too. It kills only when all the dead are gone: with
+// thousands of them, looking through them for the living takes longer than they took to be made.
 func (s *stage) reap() (status unix.WaitStatus, usage unix.Rusage) {
-	gone := false
+	options, pause := unix.WALL, 100*time.Microsecond
 	for {
 		var w unix.WaitStatus
-		pid, err := unix.Wait4(-1, &w, unix.WALL, nil)
+		pid, err := unix.Wait4(-1, &w, options, nil)
 		switch {
 		case errors.Is(err, unix.EINTR):
-			continue
 		case err != nil:
 			_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &usage)
 			return status, usage
+		case pid == 0:
+			s.killAll()
+			time.Sleep(pause)
+			pause = min(2*pause, lastLook)
 		case pid == s.program:
-			status, gone = w, true
+			status, options = w, options|unix.WNOHANG
 			s.mu.Lock()
 			s.program = 0 // the number may soon be another's
 			s.mu.Unlock()
-		}
-		if gone {
-			s.killAll()
 		}
 	}
 }
