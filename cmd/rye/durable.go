@@ -119,6 +119,28 @@ func readSmall(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
+// readIfThere is readSmall of a file that may be missing, which is fs.ErrNotExist. A link that leads nowhere isn't
+// missing: what the file would have said, nobody can tell.
+func readIfThere(what, path string, most int64) ([]byte, error) {
+	for {
+		b, err := readSmall(path, most)
+		if !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
+		fi, gone := os.Lstat(path)
+		if gone != nil {
+			return nil, err
+		}
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			continue // it was made meanwhile
+		}
+		if _, nowhere := os.Stat(path); errors.Is(nowhere, fs.ErrNotExist) {
+			return nil, &fault{code: codeConfig, message: fmt.Sprintf("%s %q is a symbolic link that leads nowhere", what, path),
+				hint: []string{"ls -l " + quoteArg(path)}, details: map[string]any{"path": path}}
+		}
+	}
+}
+
 // lockWait bounds how long one process waits for another.
 const lockWait = 30 * time.Second
 

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,5 +138,55 @@ func TestReadSmall(t *testing.T) {
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
 		t.Errorf("took %d bytes of memory", took)
+	}
+}
+
+// TestReadIfThere: a file that is made while it is looked for is missing or there, and no link. One that was a link
+// leading nowhere is neither.
+func TestReadIfThere(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := errors.Join(writeFile(path, 0o600, true, bytesOf([]byte("whole"))), os.Remove(path)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	end := sync.OnceFunc(func() {
+		close(stop)
+		group.Wait()
+	})
+	defer end()
+	found, missing := 0, 0
+	for found+missing < 20000 || min(found, missing) == 0 {
+		switch b, err := readIfThere("it", path, 16); {
+		case err == nil && string(b) == "whole":
+			found++
+		case errors.Is(err, fs.ErrNotExist):
+			missing++
+		default:
+			t.Fatalf("%q, %v", b, err)
+		}
+	}
+	end()
+	if err := os.Symlink("nowhere", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readIfThere("it", path, 16); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a link that leads nowhere: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "nowhere"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readIfThere("it", path, 16); err != nil {
+		t.Errorf("a link: %v", err)
 	}
 }

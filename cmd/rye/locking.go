@@ -75,11 +75,7 @@ func (l *locking) readLock(conflict bool) (err error) {
 	if leadsOut(path) {
 		return &fault{code: codeConfig, message: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), details: map[string]any{"path": path}}
 	}
-	l.file, err = readSmall(path, lockfile.MaxBytes)
-	if _, there := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && there == nil {
-		return &fault{code: codeConfig, message: fmt.Sprintf("%q is a symbolic link that leads nowhere", path), hint: []string{"ls -l " + quoteArg(path)},
-			details: map[string]any{"path": path}}
-	}
+	l.file, err = readIfThere("the lock", path, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -59,11 +59,7 @@ func (a *app) rootSetting() setting {
 // readAuthority reads a policy, without its lists. One that isn't there says nothing: file is nil.
 func readAuthority(path, origin string) (*authority, error) {
 	au := &authority{path: path, origin: origin}
-	file, err := readSmall(path, maxPolicy)
-	if _, there := os.Lstat(path); errors.Is(err, fs.ErrNotExist) && there == nil {
-		// What it would forbid, nobody can tell.
-		return nil, &fault{code: codeConfig, message: fmt.Sprintf("the policy %q is a link that leads nowhere", path), hint: []string{"ls -l " + quoteArg(path)}}
-	}
+	file, err := readIfThere("the policy", path, maxPolicy)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
