@@ -25,6 +25,35 @@ type globals struct {
 	Trust   string   `placeholder:"FILE" complete:"file" help:"Trust by the policy in FILE instead of the user's."`
 }
 
+// placed gives a command to paste the flags that say where this one works, so that it means the same project, store
+// and policy. Texts need none, and init names its place.
+func (g globals) placed(line string) string {
+	rest, ours := strings.CutPrefix(line, "rye ")
+	word, _, _ := strings.Cut(rest, " ")
+	if !ours || slices.Contains([]string{"docs", "help", "init", "version"}, word) {
+		return line
+	}
+	places := ""
+	for _, p := range []struct{ flag, value string }{{"-C", g.Project}, {"--store", g.Store}, {"--trust", g.Trust}} {
+		if p.value != "" && !strings.Contains(line+" ", " "+p.flag+" ") {
+			places += p.flag + " " + quoteArg(p.value) + " "
+		}
+	}
+	return "rye " + places + rest
+}
+
+// placedFault is a fault whose hints are placed, but for those that repeat the command line args.
+func (g globals) placedFault(f *fault, args []string) *fault {
+	placed := *f
+	placed.hint = slices.Clone(f.hint)
+	for i, hint := range placed.hint {
+		if !strings.HasPrefix(hint, "rye "+joinArgs(args)) {
+			placed.hint[i] = g.placed(hint)
+		}
+	}
+	return &placed
+}
+
 // helpFlag ends the parse before anything is found missing, so that --help helps beside half a command.
 type helpFlag bool
 

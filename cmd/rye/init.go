@@ -121,7 +121,7 @@ func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
 	case len(ans.Written) == 0:
 		a.term.note("%q is a project already, and nothing is missing", dir)
 	case made > 0:
-		a.term.note("next: rye new tool acme/hello")
+		a.term.note("next: %s", a.globals.placed("rye new tool acme/hello"))
 	}
 	return ans, nil
 }

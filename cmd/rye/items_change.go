@@ -76,13 +76,13 @@ func (v *items) following(ctx context.Context, it *ai.Item) (following, error) {
 
 // A mention is an item that names another one.
 type mention struct {
-	Ref  string `json:"ref"`
+	Ref  string `json:"ref"` // "": the file is rye.yaml
 	File string `json:"file"`
-	As   string `json:"as"` // "executor", "permission", "reference"
+	As   string `json:"as"` // "executor", "permission", "reference", "root"
 	To   string `json:"to"`
 }
 
-// mentions finds the items of the spaces that can be changed which name one of some refs.
+// mentions finds the items of the spaces that can be changed which name one of some refs, and rye.yaml if its roots do.
 func (v *items) mentions(ctx context.Context, refs []model.Ref) ([]mention, error) {
 	l, err := v.Files(ctx)
 	if err != nil {
@@ -103,6 +103,15 @@ func (v *items) mentions(ctx context.Context, refs []model.Ref) ([]mention, erro
 			}
 		}
 	})
+	if v.root.marker == markerFile {
+		if yaml, err := v.root.file(v.app.running()); err == nil { // a broken one is told by what needs it
+			for _, root := range yaml.Roots {
+				if i := slices.IndexFunc(refs, func(ref model.Ref) bool { return ref.String() == root.Text }); i >= 0 {
+					found = append(found, mention{"", markerFile, "root", refs[i].String()})
+				}
+			}
+		}
+	}
 	slices.SortFunc(found, func(a, b mention) int { return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.To, b.To)) })
 	return found, err
 }
@@ -136,7 +145,7 @@ func namedAs(it *ai.Item, ref model.Ref) string {
 // warnMentions says who names what isn't there any more.
 func (a *app) warnMentions(all []mention) {
 	for _, m := range all {
-		a.term.warn("%q names %q as %s: %s", m.Ref, m.To, m.As, m.File)
+		a.term.warn("%q names %q as %s: %s", cmp.Or(m.Ref, m.File), m.To, m.As, m.File)
 	}
 }
 

@@ -47,6 +47,9 @@ func run(h host, cmds []command, args []string) int {
 	if t.verbose {
 		a.printCounters(time.Since(began))
 	}
+	if err != nil {
+		err = g.placedFault(classify(err), args)
+	}
 	return t.finish(inv.command.schema, ans, err)
 }
 

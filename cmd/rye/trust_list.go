@@ -11,7 +11,7 @@ import (
 
 func trustListCommand() command {
 	return command{
-		path: "trust list", group: "trust", help: "Show whom the policy trusts, with what, and what is revoked.",
+		path: "trust list", group: "trust", help: "Show whom the policy trusts, with what, what is revoked, and what execution must hold to.",
 		more: "Examples:\n\n    rye trust list\n    rye trust list --json\n    rye --trust team.yaml trust list",
 		aka:  []string{"trust ls", "trust show"},
 		new:  func() runner { return new(trustListRun) }, schema: "trust-list/1", output: trustListAnswer{},
@@ -31,6 +31,8 @@ type trustListAnswer struct {
 	Lists    []listLine     `json:"lists"`
 	Override []string       `json:"override"` // globs over protected names that a project may replace
 	Inside   []string       `json:"inside"`   // hosts that may be inside the user's network wherever a project names them
+	Grants   []grantLine    `json:"grants"`
+	Exec     []execLine     `json:"exec"` // where it differs from what holds without a word
 }
 
 type trustKeyLine struct {
@@ -70,6 +72,19 @@ type revokedLine struct {
 	Date   string `json:"date"`
 }
 
+// grantLine is what the items that a glob covers may be permitted.
+type grantLine struct {
+	Names string   `json:"names"`
+	Allow []string `json:"allow"`
+}
+
+// execLine is one word about execution, as trust edit shows it.
+type execLine struct {
+	Field  string `json:"field"`
+	Secret string `json:"secret,omitempty"`
+	Value  string `json:"value"`
+}
+
 // listLine is a revocation list that a policy names.
 type listLine struct {
 	Name    string `json:"name"`
@@ -98,7 +113,7 @@ func (*trustListRun) run(_ context.Context, a *app) (answer, error) {
 	s := au.side.Policy.Sections()
 	ans := trustListAnswer{Policy: au.path, ID: id, Origin: au.origin, Keys: []trustKeyLine{},
 		Rules: []ruleLine{}, Digests: []digestLine{}, Revoked: []revokedLine{}, Lists: []listLine{}, Override: append([]string{}, s.Override...),
-		Inside: append([]string{}, s.Inside...)}
+		Inside: append([]string{}, s.Inside...), Grants: []grantLine{}, Exec: []execLine{}}
 	for _, k := range s.Keys {
 		l := newTrustKeyLine(k, a.now())
 		for _, r := range s.Revoked {
@@ -118,6 +133,18 @@ func (*trustListRun) run(_ context.Context, a *app) (answer, error) {
 	}
 	for _, r := range s.Revoked {
 		ans.Revoked = append(ans.Revoked, revokedLine{r.What(), r.Reason, dateText(r.Date)})
+	}
+	for _, g := range s.Grants {
+		ans.Grants = append(ans.Grants, grantLine{g.Glob, append([]string{}, g.Allow...)})
+	}
+	silent, err := policy.Parse(nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range policy.Diff(silent, au.side.Policy) {
+		if c.Section == "exec" {
+			ans.Exec = append(ans.Exec, execLine{c.Field, c.Entry, c.New})
+		}
 	}
 	for _, l := range s.Lists {
 		ans.Lists = append(ans.Lists, lineOfList(l, lists[l.Name]))
@@ -151,7 +178,7 @@ func (l trustListAnswer) text(t *terminal) {
 			t.rows(rows)
 		}
 	}
-	var keys, rules, digests, revoked, lists [][]string
+	var keys, rules, digests, revoked, lists, grants, exec [][]string
 	for _, k := range l.Keys {
 		until := ""
 		switch {
@@ -183,6 +210,12 @@ func (l trustListAnswer) text(t *terminal) {
 	for _, s := range l.Lists {
 		lists = append(lists, s.row())
 	}
+	for _, g := range l.Grants {
+		grants = append(grants, []string{"  " + g.Names, strings.Join(g.Allow, " ")})
+	}
+	for _, e := range l.Exec {
+		exec = append(exec, []string{"  " + strings.TrimSpace(e.Field+" "+e.Secret), e.Value})
+	}
 	if l.ID != "" {
 		section("policy", [][]string{{"  " + l.Policy + " (" + l.Origin + ")"}, {"  " + l.ID}}) // a machine without a home is told this id, in RYE_TRUST
 	}
@@ -193,6 +226,8 @@ func (l trustListAnswer) text(t *terminal) {
 	section("lists", lists)
 	section("override", lines(l.Override))
 	section("inside", lines(l.Inside))
+	section("grants", grants)
+	section("exec", exec)
 }
 
 func lines(words []string) (rows [][]string) {
