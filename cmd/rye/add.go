@@ -125,7 +125,7 @@ func (c *addRun) source(l *locking, id string) (ryeyaml.Source, error) {
 		return old.Source, nil
 	case c.From == "" && c.Index == "":
 		f = &fault{code: codeValidation, message: fmt.Sprintf("where does %q come from?", id),
-			hint: []string{l.app.behind("--from DIR"), l.app.behind("--index https://…/index.yaml")}}
+			hint: []string{l.app.with("--from", "DIR"), l.app.with("--index", "URL")}}
 	}
 	if f != nil {
 		return ryeyaml.Source{}, f

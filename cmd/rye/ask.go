@@ -76,9 +76,9 @@ func (a *app) again(flag string) string {
 	return "rye " + flag + " " + joinArgs(a.args)
 }
 
-// with returns the command line with one more flag of the command.
-func (a *app) with(flag ...string) string {
-	return "rye " + joinArgs(slices.Concat(a.args, flag))
+// with returns the command line with more flags of the command.
+func (a *app) with(flags ...string) string {
+	return "rye " + joinArgs(slices.Concat(a.args, flags))
 }
 
 // line reads one line of the terminal, in lower case and without space around it. Byte by byte: what is typed

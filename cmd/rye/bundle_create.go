@@ -120,7 +120,7 @@ func (c *bundleCreateRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	if len(c.Refs) > 0 && !c.Sign {
 		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is to be signed, and there is no --sign", c.Refs[0]),
-			hint: []string{a.again("--sign")}}
+			hint: []string{a.with("--sign")}}
 	}
 	if c.Package != "" {
 		a.globals.Project = c.Package

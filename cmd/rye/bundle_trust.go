@@ -36,12 +36,12 @@ func (a *app) vouching() (*vouching, error) {
 func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
-			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.behind("--signer PUBKEY")}}
+			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.with("--signer", "PUBKEY")}}
 		}
 		v, err := a.vouching()
 		if err != nil && isNobody(err) {
 			f := classify(err)
-			f.hint = append(f.hint, a.behind("--signer PUBKEY"))
+			f.hint = append(f.hint, a.with("--signer", "PUBKEY"))
 			return nil, f
 		}
 		return v, err
@@ -74,9 +74,6 @@ func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 	}
 	return v, nil
 }
-
-// behind is the command line with something more at its end.
-func (a *app) behind(more string) string { return "rye " + joinArgs(a.args) + " " + more }
 
 // signerKey reads a key as readPublic does, or takes a kept one.
 func (a *app) signerKey(ctx context.Context, arg string) (key.Public, error) {

@@ -47,7 +47,7 @@ func (g globals) placedFault(f *fault, args []string) *fault {
 	placed := *f
 	placed.hint = slices.Clone(f.hint)
 	for i, hint := range placed.hint {
-		if !strings.HasPrefix(hint, "rye "+joinArgs(args)) {
+		if !strings.Contains(hint, joinArgs(args)) {
 			placed.hint[i] = g.placed(hint)
 		}
 	}

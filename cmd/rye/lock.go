@@ -230,11 +230,11 @@ func (c *lockRun) signHint(a *app, f *fault, err error) {
 			f.hint[i] = "rye lock --allow-user " + strings.TrimPrefix(line, "rye lock ")
 			continue
 		}
-		more := ""
+		var more []string
 		for _, ref := range refs {
-			more += " --sign " + quoteArg(ref)
+			more = append(more, "--sign", ref)
 		}
-		f.hint[i] = a.behind(more[1:])
+		f.hint[i] = a.with(more...)
 	}
 }
 
@@ -250,7 +250,7 @@ func (c *lockRun) no(err error) error {
 func (c *lockRun) sensible(a *app) error {
 	switch {
 	case len(c.Names) > 0 && !c.Update && !c.Sign:
-		return &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", c.Names[0]), hint: []string{a.behind("--update"), a.behind("--sign")}}
+		return &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", c.Names[0]), hint: []string{a.with("--update"), a.with("--sign")}}
 	case c.Update && c.Sign && len(c.Names) > 0:
 		return &fault{code: codeValidation, message: "--update and --sign would both mean " + quoteArg(c.Names[0])}
 	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept) > 0):

@@ -56,11 +56,11 @@ func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *
 		return nil
 	}
 	f.message = fmt.Sprintf("the new lock would be weaker: %s", counted(refused, "change"))
-	accept := ""
+	var accept []string
 	for _, n := range names {
-		accept += " --accept " + quoteArg(n)
+		accept = append(accept, "--accept", n)
 	}
-	f.hint = []string{"rye diff", l.app.behind(accept[1:])}
+	f.hint = []string{"rye diff", l.app.with(accept...)}
 	f.details["names"], f.details["weakenings"] = names, ans.Weakenings
 	return f
 }

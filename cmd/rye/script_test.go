@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -245,7 +246,7 @@ func matching(ts *testscript.TestScript, pattern string) []string {
 	return paths
 }
 
-// exitStatus is "status N COMMAND…": the command must exit with N.
+// exitStatus is "status N COMMAND…": the command must exit with N. What it hints at are command lines.
 func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N COMMAND…")
@@ -257,5 +258,20 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got != args[0] {
 		ts.Fatalf("%s: exit status %s, want %s", strings.Join(args[1:], " "), got, args[0])
+	}
+	hinting := false
+	for line := range strings.Lines(ts.ReadFile("stderr")) {
+		hint, first := strings.CutPrefix(line, "hint: ")
+		if !first && hinting {
+			hint, hinting = strings.CutPrefix(line, "      ")
+		}
+		if hinting = first || hinting; !hinting {
+			continue
+		}
+		for _, args := range shellLines(hint) {
+			if _, err := parse(commands(), args); err != nil && !slices.Contains(args, "COMMAND") {
+				ts.Fatalf("the hint %q can't be pasted: %v", hint, err)
+			}
+		}
 	}
 }
