@@ -82,7 +82,7 @@ func (*doctorRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, err
 		}
 		f := c.run(ctx, a)
-		f.Name = c.name
+		f.Name, f.Hint = c.name, a.globals.placed(f.Hint)
 		if f.Status == statusFail {
 			failed++
 		}

@@ -87,7 +87,7 @@ func checkPolicy(_ context.Context, a *app) finding {
 		switch left := k.Expires.Sub(a.now()); {
 		case k.Expires.IsZero() || len(vouches(p, k.Name)) == 0:
 		case left <= 0:
-			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, dateText(k.Expires)), Hint: "rye trust list"}
+			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, dateText(k.Expires)), Hint: "rye trust add " + k.Name + " --expires DATE"}
 		case left < soon:
 			return finding{Status: statusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, dateText(k.Expires)), Hint: a.rotateHint(k)}
 		}

@@ -26,10 +26,10 @@ func trustAddCommand() command {
 		more: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
 			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
 			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +
-			"is named by its name, and needs no --owner: so it comes to more names. Exactly one rule decides about a name, the most " +
+			"is named by its name, and needs no --owner: so it comes to more names, or to another --expires. Exactly one rule decides about a name, the most " +
 			"particular: a new rule takes its names from the keys of others, and what your own keys lose is said.\n\n" +
 			"--rotation reads a rotation, signed by the old keys and by the new one (rye key rotate).\n\n" +
-			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add --rotation rotation.yaml",
+			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add alice --expires 2028-01-31\n    rye trust add --rotation rotation.yaml",
 		aka: []string{"trust import", "trust key"},
 		new: func() runner { return new(trustAddRun) }, schema: "trust-change/1", output: trustChange{},
 	}
@@ -71,12 +71,16 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	var lost []loss
 	var second *policy.OwnerError
+	vouches := false
 	ans, err := a.editPolicy(ctx, edit{
 		question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), cmp.Or(k.Owner, k.Name)),
 		change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
 			if after, second, err = c.add(root.Policy, k); err == nil {
 				lost = a.losses(c.Names, root.Policy, after, k)
+				vouches = slices.ContainsFunc(after.Sections().Rules, func(r policy.Rule) bool {
+					return slices.ContainsFunc(r.Keys, func(name string) bool { named, _ := after.KeyNamed(name); return named.Public == k.Public })
+				})
 			}
 			return after, err
 		},
@@ -103,7 +107,7 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(c.Names) == 0 && len(ans.Changes) > 0 {
+	if len(ans.Changes) > 0 && !vouches {
 		a.term.note("it vouches for nothing yet: --names says what it may")
 	}
 	return ans, nil
@@ -157,23 +161,21 @@ func (c *trustAddRun) key(ctx context.Context, a *app) (k policy.Key, err error)
 		known, _ = au.side.Policy.Key(k.Public.Fingerprint())
 	}
 	// Of a key that is known nothing has to be said again.
-	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) && c.NotBefore+c.Expires == "" {
-		c.Name = known.Name
-		return known, nil
-	}
-	if k.Owner = c.Owner; k.Owner == "" {
+	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) {
+		c.Name, k = known.Name, known
+	} else if k.Owner = c.Owner; k.Owner == "" {
 		return k, &fault{code: codeValidation, message: "whose key is it?", hint: []string{a.with("--owner", "OWNER")}}
-	}
-	if k.NotBefore, err = parseDate("--not-before", c.NotBefore); err != nil {
-		return k, err
-	}
-	if k.Expires, err = parseDate("--expires", c.Expires); err != nil {
-		return k, err
-	}
-	if k.Name = c.Name; k.Name == "" {
+	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.suggest()
 	}
-	return k, nil
+	said := func(flag, text string, date *time.Time) (err error) {
+		if text != "" {
+			*date, err = parseDate(flag, text)
+		}
+		return err
+	}
+	err = cmp.Or(said("--not-before", c.NotBefore, &k.NotBefore), said("--expires", c.Expires, &k.Expires))
+	return k, err
 }
 
 // ofKept adds to what is wrong with a key how one of this user's own is trusted, if it has that name.
@@ -267,9 +269,15 @@ func parseDate(flag, text string) (time.Time, error) {
 // add makes the policy that trusts a key. second is set when its owner has another one already.
 func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy, second *policy.OwnerError, err error) {
 	after = p
-	if known, ok := p.Key(k.Public.Fingerprint()); ok && (c.Name == "" || c.Name == known.Name) && known.Owner == k.Owner &&
-		known.NotBefore.Equal(k.NotBefore) && known.Expires.Equal(k.Expires) {
-		k.Name = known.Name // it is there; only names may come
+	if known, ok := p.Key(k.Public.Fingerprint()); ok && (c.Name == "" || c.Name == known.Name) && known.Owner == k.Owner {
+		k.Name = known.Name // it is there; only names and dates may come
+		if !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
+			e, err := p.SetDates(k.Name, k.NotBefore, k.Expires)
+			if err != nil {
+				return nil, nil, err
+			}
+			after = e.Policy
+		}
 	} else {
 		e, err := p.AddKey(k, false)
 		if errors.As(err, &second) {

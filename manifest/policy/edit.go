@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
@@ -67,6 +68,18 @@ func (p *Policy) AddKey(k Key, another bool) (Edit, error) {
 		}
 	}
 	return p.change(func(root *yamltree.Node) { addKey(root.Entry("keys", order...), k) })
+}
+
+// SetDates says anew from when until when a key counts. The zero time is no end.
+func (p *Policy) SetDates(name string, notBefore, expires time.Time) (Edit, error) {
+	if _, ok := p.KeyNamed(name); !ok {
+		return noEdit("no key is called %q", name)
+	}
+	return p.change(func(root *yamltree.Node) {
+		n := root.Entry("keys").Entry(name)
+		n.SetText("not-before", yamltree.DateText(notBefore))
+		n.SetText("expires", yamltree.DateText(expires))
+	})
 }
 
 func addKey(section *yamltree.Node, k Key) {

@@ -80,6 +80,9 @@ func TestEdits(t *testing.T) {
 		}, "      - a  # first\n      - b  # second\n    # both\n    threshold: 2\n",
 			"      - b  # second\n      - c\n      - a  # first\n    # both\n    threshold: 3\n",
 			"~ names \"acme/**\" keys: [a, b] -> [a, b, c]\n~ names \"acme/**\" threshold: 2 -> 3\n"},
+		{"change an end", func() (Edit, error) { return p.SetDates("c", time.Time{}, noon) },
+			"  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\", expires: \"2026-11-20T12:00:00Z\"}\n",
+			"+ keys c expires: 2026-11-20T12:00:00Z\n"},
 		{"revoke a key", func() (Edit, error) {
 			return p.Revoke(Revocation{Key: pub(2).Fingerprint(), Reason: "stolen", Date: noon.Truncate(24 * time.Hour)})
 		}, "\n# the end\n", "\nrevoked:\n  \"key:$print2\": {reason: stolen, date: \"2026-11-20\"}\n\n# the end\n",
@@ -115,6 +118,8 @@ func TestEditsRefused(t *testing.T) {
 	p := mustParse(t, editText+"revoked:\n  \"key:$print5\": {}\nlists:\n  l: {from: x, key: c, max-age: 1d}\n")
 	for name, edit := range map[string]func() (Edit, error){
 		"a name twice":               func() (Edit, error) { return p.AddKey(Key{Name: "a", Public: pub(1)}, true) },
+		"an end before it begins":    func() (Edit, error) { return p.SetDates("a", noon, noon) },
+		"an end of no key":           func() (Edit, error) { return p.SetDates("z", noon, time.Time{}) },
 		"a key twice":                func() (Edit, error) { return p.AddKey(Key{Name: "z", Public: pub(1)}, true) },
 		"a revoked key":              func() (Edit, error) { return p.AddKey(Key{Name: "z", Public: pub(5)}, true) },
 		"no key":                     func() (Edit, error) { return p.AddKey(Key{Name: "z"}, true) },
