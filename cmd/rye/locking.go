@@ -136,7 +136,7 @@ func (l *locking) open() (err error) {
 	}
 	if !l.app.isOffline() {
 		// Whoever wrote the project, or an index, wrote the addresses: what they may be is for the user's policy to say.
-		client := web.New(web.Options{Stranger: true, Inside: l.trust.root.side.Policy.Sections().Inside})
+		client := web.New(web.Options{Stranger: true, Inside: l.trust.root.side.Policy.Sections().Inside, Again: l.app.askedAgain})
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}

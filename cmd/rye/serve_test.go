@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,14 +19,15 @@ import (
 )
 
 // serve is "serve DIR": an https server of DIR on this machine whose address is in WEB and WEBHOST, and whom SSL_CERT_FILE
-// makes known. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there; the other paths below are servers that fail:
+// makes known. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there. Of three requests for
+// /flaky/FILE one is refused, one is broken off in the middle, and one is answered; the other paths below are servers that fail:
 // /trouble/STATUS-TIMES-NAME so many times, or says nothing at all if STATUS is 0, and then how often it was asked.
 func serve(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: serve DIR")
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/", http.FileServer(http.Dir(ts.MkAbs(args[0]))))
+	mux, dir := http.NewServeMux(), ts.MkAbs(args[0])
+	mux.Handle("/", http.FileServer(http.Dir(dir)))
 	mux.HandleFunc("/to", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Location", r.URL.RawQuery)
 		w.WriteHeader(http.StatusFound)
@@ -72,6 +74,26 @@ func serve(ts *testscript.TestScript, neg bool, args []string) {
 			w.WriteHeader(status)
 		}
 		fmt.Fprintf(w, `{"asked":%d}`, n)
+	})
+	mux.HandleFunc("/flaky/{name}", func(w http.ResponseWriter, r *http.Request) {
+		name := r.PathValue("name")
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		mu.Lock()
+		asked["flaky "+name]++
+		n := asked["flaky "+name]
+		mu.Unlock()
+		switch {
+		case err != nil || n%3 == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		default:
+			w.Header().Set("Content-Length", strconv.Itoa(len(b)))
+			if n%3 == 2 {
+				w.Write(b[:len(b)/2])
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			w.Write(b)
+		}
 	})
 	mux.HandleFunc("/teapot", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	mux.HandleFunc("/short", func(w http.ResponseWriter, _ *http.Request) {

@@ -172,7 +172,7 @@ func (k keptLists) fetch(ctx context.Context, au *authority, src policy.Source, 
 		return nil, &fault{code: "OFFLINE", message: fmt.Sprintf("%q can't be asked: %s", src.From, k.a.offline().origin), hint: []string{otherMeans},
 			details: map[string]any{"url": src.From}}
 	case ok && scheme == "https":
-		file, err := getSmall(ctx, src.From, maxList, stranger)
+		file, err := k.a.getSmall(ctx, src.From, maxList, stranger)
 		if err == nil || errors.Is(err, context.Canceled) {
 			return file, err
 		}

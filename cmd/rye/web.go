@@ -18,10 +18,10 @@ const smallWait = 5 * time.Minute
 
 // getSmall fetches all of a document from an https address, which must lead to no inside if a stranger wrote it.
 // Proxies and certificates are as Go takes them from the environment.
-func getSmall(ctx context.Context, address string, most int64, stranger bool) ([]byte, error) {
+func (a *app) getSmall(ctx context.Context, address string, most int64, stranger bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
 	defer cancel()
-	file, _, err := web.New(web.Options{Stranger: stranger}).Get(ctx, address, most)
+	file, _, err := web.New(web.Options{Stranger: stranger, Again: a.askedAgain}).Get(ctx, address, most)
 	if err != nil {
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok {
 			refused.Unnamed = "" // the hosts in a policy are those of bundles
@@ -30,6 +30,11 @@ func getSmall(ctx context.Context, address string, most int64, stranger bool) ([
 	}
 	defer file.Close()
 	return io.ReadAll(file)
+}
+
+// askedAgain says that a server is asked again.
+func (a *app) askedAgain(err error, in time.Duration) {
+	a.term.note("%s; asking again in %s", err, in)
 }
 
 // ofWeb recognises what the room lock/web says.

@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -24,6 +25,7 @@ const (
 	maxHeader   = 64 << 10
 	maxWait     = 24 * time.Hour
 	minProgress = 16 << 10
+	maxPause    = 10 * time.Second
 )
 
 // Options are what a client takes from the machine. Nil is what Go takes.
@@ -34,6 +36,8 @@ type Options struct {
 	// for those on the hosts in Inside, as in "acme.example" and "10.0.0.5:8443".
 	Stranger bool
 	Inside   []string
+	// Again hears of what went wrong before it is tried again, in so long. It is called by whoever fetches.
+	Again func(err error, in time.Duration)
 }
 
 // A Client fetches. It may be used by several goroutines.
@@ -49,6 +53,7 @@ type Client struct {
 // limits are what New takes from the package comment.
 type limits struct {
 	connect, answer, stall, all time.Duration
+	pauses                      []time.Duration // before what may pass is tried again
 
 	resolver *net.Resolver          // nil: the system's
 	depth    func(netip.Addr) depth // nil: by the ranges
@@ -56,7 +61,8 @@ type limits struct {
 
 // New returns a client.
 func New(o Options) *Client {
-	return newClient(o, limits{connect: 15 * time.Second, answer: 30 * time.Second, stall: 30 * time.Second, all: time.Hour})
+	return newClient(o, limits{connect: 15 * time.Second, answer: 30 * time.Second, stall: 30 * time.Second, all: time.Hour,
+		pauses: []time.Duration{250 * time.Millisecond, time.Second}})
 }
 
 func newClient(o Options, l limits) *Client {
@@ -130,8 +136,17 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 	}
 	// The deadline's cause tells it from the caller's; the cause of a cancel says what the body found.
 	ctx, stop := context.WithTimeoutCause(ctx, c.limits.all, &SlowError{Everything, c.limits.all})
-	ctx, cancelCause := context.WithCancelCause(ctx)
-	cancel := func(cause error) { cancelCause(cause); stop() }
+	f := &fetch{Client: c, ctx: ctx, at: u, limit: limit, sum: sha256.New(), stop: stop}
+	if err := f.open(); err != nil {
+		stop()
+		return nil, 0, err
+	}
+	return f, f.body.declared, nil
+}
+
+// once asks for an address, wherever it redirects to.
+func (c *Client) once(ctx context.Context, u *url.URL, limit int64) (*body, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
 	w := &way{at: u}
 	if c.own(u) {
 		w.most = private
@@ -139,22 +154,20 @@ func (c *Client) Get(ctx context.Context, address string, limit int64) (io.ReadC
 			w.home, w.most = hostPort(u), local
 		}
 	}
-	for {
-		resp, err := c.step(ctx, w)
-		if err == nil && resp == nil {
-			continue
-		}
-		var b *body
-		if err == nil {
-			b, err = c.open(ctx, cancel, resp, limit)
-		}
-		if err != nil {
-			cancel(nil)
-			return nil, 0, w.error(c.unnamed(w, err))
-		}
-		b.way = w
-		return b, b.declared, nil
+	var resp *http.Response
+	var err error
+	for resp == nil && err == nil {
+		resp, err = c.step(ctx, w)
 	}
+	if err == nil {
+		var b *body
+		if b, err = c.open(ctx, cancel, resp, limit); err == nil {
+			b.way = w
+			return b, nil
+		}
+	}
+	cancel(nil)
+	return nil, w.error(c.unnamed(w, err))
 }
 
 // own reports whether an address counts as the user's.

@@ -2,8 +2,7 @@
 //
 // It is the one place of rye that fetches. It takes the side of the caller against everybody else on the way: the name
 // service, the server, whatever it redirects to. What was fetched is still nobody's word: digests and signatures are
-// for the caller to check. Nothing is kept, nothing is tried twice: a caller that wants to come back later finds in
-// StatusError when it may.
+// for the caller to check. Nothing is kept.
 //
 //	client := web.New(web.Options{})
 //	file, size, err := client.Get(ctx, "https://bundles.acme.example/revoked.yaml", 64<<20)
@@ -52,6 +51,14 @@
 //     for the hour.
 //   - Header lines: 64 KiB. TLS: 1.2 at least. HTTP/1.1, one connection for each request, closed behind it: what a
 //     server sends unasked on an idle connection net/http would write to the standard logger, in the user's terminal.
+//
+// # What passes
+//
+// A server that is overloaded or starts anew, a connection that breaks, a name service that is out of order: such a
+// thing is tried again, twice, after 250 ms and 1 s, or after what the server asks for, if that is no more than 10 s.
+// So is the rest of a body: what the caller has already is read once more and must be the same, for a file that
+// changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, a name
+// that nobody has, a certificate, a host that can't be reached. StatusError says when a server wants to be asked again.
 //
 // Errors show addresses without what could be secret: the values of a query, a user and password.
 package web

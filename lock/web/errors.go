@@ -16,13 +16,18 @@ import (
 type Error struct {
 	URL  string // the address that it is about, fit to be shown
 	From string // the address that redirected there; empty if it is the one given
-	Err  error  // *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
+	// Tries is how often it was tried where that is more than once: what may pass is tried again.
+	Tries int
+	Err   error // *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
 }
 
 func (e *Error) Error() string {
 	s := strconv.Quote(e.URL) + ": " + e.Err.Error()
 	if e.From != "" {
 		s += fmt.Sprintf(" (sent there by %q)", e.From)
+	}
+	if e.Tries > 1 {
+		s += fmt.Sprintf(", %d times", e.Tries)
 	}
 	return s
 }
@@ -121,6 +126,7 @@ func (e *AnswerError) Unwrap() error { return e.Err }
 var (
 	errEncoded  = errors.New("it is encoded, which wasn't asked for")
 	errNoEnd    = errors.New("it doesn't say where it ends")
+	errChanged  = errors.New("it was changed while it was read")
 	errNoTarget = errors.New("a redirect to nowhere")
 )
 

@@ -1,0 +1,160 @@
+package web
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"hash"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"syscall"
+	"time"
+)
+
+// A fetch is one Get: as many tries as it takes, behind one reader.
+type fetch struct {
+	*Client
+	ctx   context.Context // with the deadline of everything
+	at    *url.URL
+	limit int64
+	tried int // times
+	body  *body
+	size  int64     // as the first answer has it; -1: not announced
+	got   int64     // bytes that the caller has
+	sum   hash.Hash // of these
+	err   error     // what every further Read returns
+	stop  context.CancelFunc
+}
+
+// open asks until there is an answer to read, from behind what the caller has already.
+func (f *fetch) open() error {
+	for {
+		f.tried++
+		b, err := f.once(f.ctx, f.at, f.limit)
+		switch {
+		case err == nil && f.body == nil:
+			f.body, f.size = b, b.declared
+			return nil
+		case err == nil:
+			if err = f.skip(b); err == nil {
+				f.body = b
+				return nil
+			}
+			b.Close()
+		}
+		if err := f.pause(err); err != nil {
+			return err
+		}
+	}
+}
+
+// skip reads what the caller has already.
+func (f *fetch) skip(b *body) error {
+	same := sha256.New()
+	if _, err := io.CopyN(same, b, f.got); err != nil && err != io.EOF {
+		return err
+	}
+	if b.declared >= 0 && f.size >= 0 && b.declared != f.size || string(same.Sum(nil)) != string(f.sum.Sum(nil)) {
+		return b.way.error(&AnswerError{errChanged})
+	}
+	return nil
+}
+
+// pause waits before the next try. It returns the error if there is none.
+func (f *fetch) pause(err error) error {
+	if f.tried > len(f.limits.pauses) || !passing(err) {
+		return f.final(err)
+	}
+	wait := f.limits.pauses[f.tried-1]
+	if status, ok := errors.AsType[*StatusError](err); ok && status.RetryAfter > wait {
+		if wait = status.RetryAfter; wait > maxPause {
+			return f.final(err)
+		}
+	}
+	if f.options.Again != nil {
+		f.options.Again(err, wait)
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-f.ctx.Done():
+		return (&way{at: f.at}).error(over(f.ctx))
+	}
+}
+
+// final is an error after which nothing is tried any more.
+func (f *fetch) final(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		e.Tries = f.tried
+	}
+	return err
+}
+
+func (f *fetch) Read(p []byte) (int, error) {
+	for f.err == nil {
+		n, err := f.body.Read(p)
+		f.got += int64(n)
+		f.sum.Write(p[:n])
+		if n > 0 || err == nil {
+			return n, nil // the body says it again
+		}
+		if err == io.EOF {
+			if f.err = err; f.size >= 0 && f.got != f.size {
+				f.err = f.final(f.body.way.error(&AnswerError{errChanged}))
+			}
+			break
+		}
+		if f.err = f.pause(err); f.err == nil {
+			f.body.Close()
+			f.err = f.open()
+		}
+	}
+	return 0, f.err
+}
+
+// Close ends the fetch, wherever it is. Closing it again does nothing.
+func (f *fetch) Close() error {
+	if f.err == nil || f.err == io.EOF {
+		f.err = f.body.way.error(errClosed)
+	}
+	defer f.stop()
+	return f.body.Close()
+}
+
+// passing reports whether the next try may well end otherwise.
+func passing(err error) bool {
+	var (
+		status  *StatusError
+		slow    *SlowError
+		short   *ShortError
+		refused *RefusedError
+		unknown *net.DNSError
+	)
+	switch {
+	case errors.As(err, &status):
+		switch status.Status {
+		case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
+			http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+			return true
+		}
+		return false
+	case errors.As(err, &slow):
+		return slow.Phase == Answering || slow.Phase == Sending
+	case errors.As(err, &refused):
+		return false
+	case errors.As(err, &unknown):
+		return unknown.IsTimeout || unknown.IsTemporary
+	case errors.As(err, &short), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	}
+	for _, e := range []error{syscall.ECONNRESET, syscall.ECONNREFUSED, syscall.ECONNABORTED, syscall.EPIPE} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
