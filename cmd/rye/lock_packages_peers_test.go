@@ -49,7 +49,6 @@ func TestLockNPM(t *testing.T) {
 	h := newTrustHome(t)
 	var asked atomic.Int64
 	mirror := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked.Add(1)
 		resp, err := http.Get(upstream + r.URL.Path)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusBadGateway)
@@ -57,7 +56,10 @@ func TestLockNPM(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		w.WriteHeader(resp.StatusCode)
-		io.Copy(w, resp.Body)
+		if _, err := io.Copy(w, resp.Body); err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		asked.Add(1)
 	}))
 	t.Cleanup(mirror.Close)
 	roots := filepath.Join(h.dir, "roots.pem")
