@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
 )
 
 // A lockGraph is how what is in a lock uses each other. Its nodes are refs, and the permissions that cover many items,
@@ -42,7 +43,7 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 	}
 	admit := ai.NewAdmitter(v, asked)
 	admit.KeepTrees()
-	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: l.yaml.Roots})
+	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: l.lockedRoots()})
 	if problems := l.problems(err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
@@ -77,8 +78,37 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 	return g, nil
 }
 
-// unfollowed says why it can't be found out how pinned items use each other: rye.yaml has roots that aren't locked yet, or
-// the policy doesn't let something count any more.
+// lockedRoots are the pinned items that rye.yaml has as roots; without any, all of the project are. Of what isn't locked yet
+// it warns.
+func (l *locking) lockedRoots() (roots []ryeyaml.Root) {
+	var more []string
+	for _, r := range l.yaml.Roots {
+		if ref, err := model.ParseRef(r.Text); r.One && (err != nil || l.old.Pin(ref) == nil) {
+			more = append(more, r.Text)
+		}
+		for i := range l.old.Pins {
+			if ref := l.old.Pins[i].Ref; r.Match(ref) {
+				roots = append(roots, ryeyaml.Root{Text: ref.String(), One: true})
+			}
+		}
+	}
+	for _, c := range l.requirementChanges() {
+		if c.To != "" {
+			more = append(more, c.Name+" "+c.To)
+		}
+	}
+	for i, name := range more {
+		if i == mostTold {
+			l.app.term.warn("and %d more", len(more)-i)
+			break
+		}
+		l.app.term.warn("%s asks for %s, which isn't locked: rye lock", markerFile, name)
+	}
+	return roots
+}
+
+// unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count any
+// more.
 func unfollowed(err error, problems []checkProblem) *fault {
 	f := classify(err)
 	f.message = "what uses what in the lock can't be told: " + counted(int64(len(problems)), "problem")
