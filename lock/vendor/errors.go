@@ -17,6 +17,7 @@ var (
 	errLarge     = fmt.Errorf("the file has more than %d bytes", maxPack)
 	errElsewhere = errors.New("the object belongs into another file")
 	errIrregular = errors.New("is no regular file")
+	errDirectory = errors.New("is a directory")
 	errMany      = fmt.Errorf("there are more than %d lines in the directory", maxLines)
 	errLink      = errors.New("is a link, or no directory")
 )

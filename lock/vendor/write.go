@@ -27,8 +27,8 @@ type Result struct {
 // from the directory itself. Files that are as they should be aren't touched, and files that it wouldn't write stay.
 // The directory is made if only it is missing.
 //
-// What nobody has is a *MissingError, with all of it; what has another size than Object says, an *ObjectError. Then
-// nothing was changed.
+// What nobody has is a *MissingError, with all of it; what has another size than Object says, an *ObjectError; a directory
+// where a file belongs, an *Error. Then nothing was changed.
 func Write(ctx context.Context, dir string, objects []Object, src cas.Getter) (Result, error) {
 	return write(ctx, dir, objects, src, nil)
 }
@@ -83,6 +83,11 @@ func (w *writer) write() (Result, error) {
 	was, err := w.files.list()
 	if err != nil {
 		return Result{}, err
+	}
+	for _, name := range was.others {
+		if file, ok := strings.CutSuffix(name, "/"); ok && (file == attributesName || w.plan.has(file)) {
+			return Result{}, &Error{file, 0, 0, errDirectory} // which no file can take the place of
+		}
 	}
 	for _, name := range was.unfinished {
 		if err := w.files.remove(name); err != nil {
