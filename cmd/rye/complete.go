@@ -68,15 +68,17 @@ func (c completeAnswer) text(t *terminal) {
 
 // A cursor is where the words before the one to complete have led.
 type cursor struct {
+	root   *kong.Node
 	node   *kong.Node
 	flag   *kong.Flag // waits for its value
-	args   int        // positional arguments given
+	flags  []string   // given, as they were typed
+	args   []string   // positional arguments given
 	closed bool       // after --: no more flags
 }
 
 // walk follows the words. It forgives what the parser would refuse.
 func walk(root *kong.Node, words []string) cursor {
-	c := cursor{node: root}
+	c := cursor{root: root, node: root}
 	for _, word := range words {
 		switch {
 		case c.flag != nil:
@@ -85,15 +87,16 @@ func walk(root *kong.Node, words []string) cursor {
 			c.closed = true
 		case len(word) > 1 && word[0] == '-' && !c.closed:
 			name, _, valued := strings.Cut(word, "=")
+			c.flags = append(c.flags, name)
 			if flag := c.find(name); flag != nil && !valued && !flag.IsBool() {
 				c.flag = flag
 			}
 		default:
 			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word })
 			if i < 0 {
-				c.args++
+				c.args = append(c.args, word)
 			} else {
-				c.node, c.args = c.node.Children[i], 0
+				c.node, c.args = c.node.Children[i], nil
 			}
 		}
 	}
@@ -124,26 +127,29 @@ func (c cursor) candidates(ctx context.Context, a *app, word string) []candidate
 		}
 		return nil
 	case strings.HasPrefix(word, "-") && !c.closed:
-		return begins(c.flags(), word, "")
+		return begins(c.flagNames(), word, "")
 	case len(c.node.Children) > 0:
-		var out []candidate
-		for _, child := range c.node.Children {
-			if !child.Hidden {
-				out = append(out, candidate{child.Name, child.Help})
-			}
-		}
-		return begins(out, word, "")
+		return begins(c.commands(), word, "")
 	}
 	if n := len(c.node.Positional); n > 0 {
-		arg := c.node.Positional[min(c.args, n-1)]
-		if c.args < n || arg.IsCumulative() {
+		arg := c.node.Positional[min(len(c.args), n-1)]
+		if len(c.args) < n || arg.IsCumulative() {
 			return c.values(ctx, a, arg, word, "")
 		}
 	}
 	return nil
 }
 
-func (c cursor) flags() (out []candidate) {
+func (c cursor) commands() (out []candidate) {
+	for _, child := range c.node.Children {
+		if !child.Hidden {
+			out = append(out, candidate{child.Name, child.Help})
+		}
+	}
+	return out
+}
+
+func (c cursor) flagNames() (out []candidate) {
 	for _, group := range c.node.AllFlags(true) {
 		for _, flag := range group {
 			out = append(out, candidate{"--" + flag.Name, flag.Help})
@@ -153,8 +159,8 @@ func (c cursor) flags() (out []candidate) {
 }
 
 // values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", items, kinds
-// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", what rye.lock names or rye.yaml requires where it says "locked" or "required", those of its enum, or what the command
-// knows. before is what stands in the same word.
+// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", commands where it says "command", what rye.lock names or rye.yaml requires where it
+// says "locked", "pinned" (items alone) or "required", those of its enum, or what the command knows. before is what stands in the same word.
 func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, before string) []candidate {
 	switch v.Tag.Get("complete") {
 	case "file":
@@ -169,8 +175,14 @@ func (c cursor) values(ctx context.Context, a *app, v *kong.Value, prefix, befor
 		return out
 	case "bundle":
 		return append(begins(a.completeBundles(ctx), prefix, before), candidate{askFiles, ""})
-	case "locked", "required":
-		return begins(a.completeLocked(v.Tag.Get("complete") == "required"), prefix, before)
+	case "command":
+		return begins(append(walk(c.root, c.args).commands(), topics(c.args)...), prefix, before)
+	case "locked", "pinned", "required":
+		what := v.Tag.Get("complete")
+		if slices.Contains(c.flags, "--update") {
+			what = "bundles"
+		}
+		return begins(a.completeLocked(what), prefix, before)
 	case "kind":
 		return begins(a.completeKinds(ctx), prefix, before)
 	case "space":

@@ -29,7 +29,7 @@ func diffCommand() command {
 }
 
 type diffRun struct {
-	From string `arg:"" optional:"" name:"ref|lock" complete:"locked" help:"The ref of an item, or the file of a lock."`
+	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"The ref of an item, or the file of a lock."`
 	To   string `arg:"" optional:"" name:"lock" complete:"file" help:"The file of a lock to compare with; the project's when left out."`
 }
 

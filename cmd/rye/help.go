@@ -19,7 +19,7 @@ func helpCommand() command {
 }
 
 type helpRun struct {
-	Words []string `arg:"" optional:"" name:"command" help:"The words of a command, or a topic."`
+	Words []string `arg:"" optional:"" name:"command" complete:"command" help:"The words of a command, or a topic."`
 }
 
 // helpAnswer is a page of help. Its lists are the same on every page, for programs.
@@ -94,15 +94,12 @@ func (h *helpRun) run(_ context.Context, a *app) (answer, error) {
 	return helpOf(a.commands, kctx), nil
 }
 
-// complete offers the words that follow those given.
-func (h *helpRun) complete(_ context.Context, a *app, _, _ string) []candidate {
-	out := []candidate{{"errors", "codes and exit statuses"}, {"environment", "variables"}}
-	for _, c := range a.commands {
-		if !c.hidden && !strings.Contains(c.path, " ") {
-			out = append(out, candidate{c.path, c.help})
-		}
+// topics are what there is help for besides commands.
+func topics(words []string) []candidate {
+	if len(words) > 0 {
+		return nil
 	}
-	return out
+	return []candidate{{"errors", "codes and exit statuses"}, {"environment", "variables"}}
 }
 
 // helpOf returns the page of the command that a context has come to.

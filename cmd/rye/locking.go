@@ -310,14 +310,15 @@ func (l *locking) write(b []byte) error {
 	return nil
 }
 
-// completeLocked offers what the lock names, or what rye.yaml requires.
-func (a *app) completeLocked(required bool) (out []candidate) {
+// completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items, "bundles"
+// what can be updated.
+func (a *app) completeLocked(what string) (out []candidate) {
 	l, err := a.locking(false)
 	if err != nil {
 		return nil
 	}
 	defer l.close()
-	if required {
+	if what == "required" {
 		for _, r := range l.yaml.Requires {
 			out = append(out, candidate{r.ID, r.Text})
 		}
@@ -326,12 +327,22 @@ func (a *app) completeLocked(required bool) (out []candidate) {
 	if l.old == nil {
 		return nil
 	}
-	for _, b := range l.old.Bundles {
-		out = append(out, candidate{b.ID, b.Version})
+	if what != "pinned" {
+		for _, b := range l.old.Bundles {
+			out = append(out, candidate{b.ID, b.Version})
+		}
+	}
+	if what == "bundles" {
+		return append(out, candidate{lock.Library, "the library"})
 	}
 	for i := range l.old.Pins {
 		p := &l.old.Pins[i]
 		out = append(out, candidate{p.Ref.String(), p.From})
 	}
-	return out
+	if what == "locked" {
+		for _, p := range l.old.Artifacts {
+			out = append(out, candidate{packageName(p), usedAsPackage})
+		}
+	}
+	return slices.Compact(out) // a version has many wheels
 }

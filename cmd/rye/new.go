@@ -70,7 +70,7 @@ func (c *newRun) complete(_ context.Context, a *app, name, _ string) []candidate
 	case "key":
 		return completeKeys(a)
 	case "ext":
-		return []candidate{{"py", ""}, {"sh", ""}, {"js", ""}, {"yaml", ""}}
+		return []candidate{{"py", ""}, {"sh", ""}, {"js", ""}, {"yaml", ""}, {"star", ""}}
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func restoreCommand() command {
 }
 
 type restoreRun struct {
-	Items  []string `arg:"" name:"item" complete:"locked" help:"Refs or globs of items in the lock."`
+	Items  []string `arg:"" name:"item" complete:"pinned" help:"Refs or globs of items in the lock."`
 	DryRun bool     `name:"dry-run" help:"Say what would change, and write nothing."`
 }
 

@@ -141,7 +141,7 @@ func treeCommand() command {
 }
 
 type treeRun struct {
-	Ref   string `arg:"" optional:"" complete:"locked" help:"An item to begin at; without it all roots."`
+	Ref   string `arg:"" optional:"" complete:"pinned" help:"An item to begin at; without it all roots."`
 	Depth int    `default:"-1" placeholder:"N" help:"How far to go."`
 }
 
