@@ -104,6 +104,7 @@ func (l *locking) notLocked(ctx context.Context, name string) error {
 	for _, a := range l.old.Artifacts {
 		names = append(names, packageName(a))
 	}
+	names = slices.Compact(names)     // a version of a package has many files
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
 		f.code, f.message, f.hint = codeItem, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + quoteArg(name)}
 	} else if in := l.bundleOf(ctx, name); in != "" {
