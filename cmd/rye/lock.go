@@ -250,13 +250,38 @@ func (c *lockRun) no(err error) error {
 func (c *lockRun) sensible(a *app) error {
 	switch {
 	case len(c.Names) > 0 && !c.Update && !c.Sign:
-		return &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", c.Names[0]), hint: []string{a.with("--update"), a.with("--sign")}}
+		return c.aimless(a)
 	case c.Update && c.Sign && len(c.Names) > 0:
 		return &fault{code: codeValidation, message: "--update and --sign would both mean " + quoteArg(c.Names[0])}
 	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept) > 0):
 		return &fault{code: codeValidation, message: "--check changes nothing, and goes with none of --update, --resolve, --sign, --accept and --dry-run"}
 	}
 	return nil
+}
+
+// aimless is about names without a flag that says what they are for; the first may be a flag without its --, or another
+// command about the lock.
+func (c *lockRun) aimless(a *app) *fault {
+	word := c.Names[0]
+	f := &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", word), details: map[string]any{"argument": word}}
+	switch word {
+	case "check", "update", "resolve", "sign":
+		f.meant(a.args, word, []string{"--" + word})
+		return f
+	}
+	for _, other := range a.commands {
+		if other.group == "lock" && other.path == word {
+			f.why, f.details["did_you_mean"] = []string{"did you mean " + word + "?"}, []string{word}
+			f.hint = []string{"rye " + joinArgs(slices.DeleteFunc(slices.Clone(a.args), func(arg string) bool { return arg == "lock" }))}
+			return f
+		}
+	}
+	if !c.Check {
+		f.hint = []string{a.with("--update"), a.with("--sign")}
+	} else {
+		f.hint = []string{"rye lock --check"}
+	}
+	return f
 }
 
 // make makes the lock, and writes it if it may.

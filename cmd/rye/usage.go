@@ -30,6 +30,9 @@ func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
 				f.why = []string{"each parameter stands behind a -p of its own"}
 				f.hint = []string{"rye " + joinArgs(withParams(args, word))}
 			}
+			if slices.Contains(flagNames(node), "--"+word) {
+				f.meant(args, word, []string{"--" + word})
+			}
 			return f
 		}
 		f.message = fmt.Sprintf("%q has no command %q", name, word)
