@@ -39,6 +39,7 @@ type Sources interface {
 type Request struct {
 	Project   *project.Project // what rye.yaml says
 	Old       *file.Lock       // the lock that there is; nil if there is none
+	Sides     []*file.Lock     // that a merge was to join, if Old was made of them; nil for one that nobody can read
 	Update    []string         // bundles to bring to the newest version that is allowed; Library is one of them
 	UpdateAll bool
 	Resolve   bool // choose versions anew although the requirements are those of Old

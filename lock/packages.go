@@ -85,17 +85,20 @@ func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
 // find returns the files of a package, with the digests that the old lock has.
 func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact, error) {
-	var old []file.Artifact
-	for _, a := range r.Old.ArtifactsOf(w.pkg.Key(), w.pkg.Version) {
-		if w.pkg.Has(a.Source) {
-			old = append(old, a)
-		}
-	}
+	old := allowed(nil, r.Old, w.pkg)
 	// A list allows files that nobody pins, as those that are no wheels. Whether there are others now is asked when the list
 	// is another one.
-	same := len(old) > 0 && !r.UpdateAll && r.sameTree(m, w.tool)
+	var same []file.Artifact
+	for _, l := range append([]*file.Lock{r.Old}, r.Sides...) {
+		if l != nil && !r.UpdateAll && sameTree(l, m, w.tool) {
+			same = allowed(same, l, w.pkg)
+		}
+	}
+	if len(same) > 0 {
+		return same, nil
+	}
 	// Where nobody can be asked, what is pinned and still allowed stays.
-	if same || len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
+	if len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
 		return old, nil
 	}
 	if r.Packages == nil {
@@ -118,9 +121,19 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact
 	return found, err
 }
 
-// sameTree reports whether a tool has the files that it had in the old lock.
-func (r *Request) sameTree(m *Made, tool model.Ref) bool {
-	old := r.Old.Pin(tool)
+// allowed adds to files those that a lock has of a package, and that are on its list.
+func allowed(files []file.Artifact, l *file.Lock, p *packages.Package) []file.Artifact {
+	for _, a := range l.ArtifactsOf(p.Key(), p.Version) {
+		if p.Has(a.Source) && !slices.ContainsFunc(files, func(f file.Artifact) bool { return f.Version == a.Version }) {
+			files = append(files, a)
+		}
+	}
+	return files
+}
+
+// sameTree reports whether a tool has the files that it had in an old lock.
+func sameTree(l *file.Lock, m *Made, tool model.Ref) bool {
+	old := l.Pin(tool)
 	i := slices.IndexFunc(m.Closure.Pins, func(p file.Pin) bool { return p.Ref == tool })
 	return old != nil && i >= 0 && old.Tree == m.Closure.Pins[i].Tree
 }

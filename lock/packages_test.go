@@ -176,6 +176,56 @@ func TestMakePackages(t *testing.T) {
 	}
 }
 
+// TestMakePackagesSides: of a merge each side says what a list brought that is still as that side had it, all of it, though
+// the list allows files that nobody pins.
+func TestMakePackagesSides(t *testing.T) {
+	w, c := listing(t)
+	lockOf := func(text string, all bool) *file.Lock {
+		w.files["project"]["tools/acme/one/_requirements.txt"] = text
+		w.build()
+		r := w.request(nil)
+		r.Packages, r.UpdateAll = c, all
+		made, err := lock.Make(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Lock
+	}
+	list := line("a==1", "a", "source", "late")
+	ours := lockOf(list, false)
+	c.files = append(c.files, "late")
+	theirs := lockOf(list, true)
+	other := lockOf(line("a==1", "a", "source", "more"), false)
+	lockOf(list, false)
+	c.asked()
+	for _, tc := range []struct {
+		sides       []*file.Lock
+		all         bool
+		want, asked string
+	}{
+		{[]*file.Lock{ours, nil}, false, "[p0]", "[] []"},
+		{[]*file.Lock{ours, theirs}, false, "[p0 p4]", "[] []"},
+		{[]*file.Lock{theirs, other}, false, "[p0 p4]", "[] []"},
+		{[]*file.Lock{other, nil}, false, "[p0 p4]", "[pypi:a@1] [pypi:a@1:py3-none-p4]"},
+		{[]*file.Lock{ours, nil}, true, "[p0 p4]", "[pypi:a@1] [pypi:a@1:py3-none-p4]"},
+	} {
+		r := w.request(nil)
+		// What is merged has no pins of the project.
+		r.Old, r.Sides, r.Packages, r.UpdateAll = &file.Lock{Artifacts: tc.sides[0].Artifacts}, tc.sides, c, tc.all
+		made, err := lock.Make(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, a := range made.Lock.ArtifactsOf("pypi:a", "1") {
+			got = append(got, a.Version[len("1:py3-none-"):])
+		}
+		if asked := c.asked(); fmt.Sprint(got) != tc.want || asked != tc.asked {
+			t.Errorf("got %q, asked %s, want %s and %s", got, asked, tc.want, tc.asked)
+		}
+	}
+}
+
 // Offline is a registry that asks nobody.
 type offline struct{ lock.Packages }
 

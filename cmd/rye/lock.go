@@ -297,6 +297,7 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 		if r.Old, err = l.merged(); err != nil {
 			return nil, err
 		}
+		r.Sides = l.sides
 	}
 	p := a.progress("locking", 0)
 	defer p.Done()
