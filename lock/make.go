@@ -75,6 +75,7 @@ type Made struct {
 	Bundles    []*bundle.Bundle    // in the order of Lock.Bundles
 	Resolution *resolve.Resolution // nil where the versions of the old lock were as they should be
 	Unfound    []error             // programs that aren't on this machine
+	Unasked    []string            // packages whose list is another one and allows files that nobody could be asked for
 }
 
 // Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can

@@ -34,8 +34,9 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 	all := r.wanted(m.Closure.Lists)
 	found := make([][]file.Artifact, len(all))
 	errs := make([]error, len(all))
+	unasked := make([]bool, len(all))
 	if err := spread(ctx, len(all), func(i int) {
-		found[i], errs[i] = r.find(ctx, m, &all[i])
+		found[i], unasked[i], errs[i] = r.find(ctx, m, &all[i])
 	}); err != nil {
 		return nil, err
 	}
@@ -44,6 +45,9 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 	for i, w := range all {
 		if errs[i] != nil {
 			return nil, &ListedError{w.tool, errs[i]}
+		}
+		if unasked[i] {
+			m.Unasked = append(m.Unasked, w.pkg.String())
 		}
 		for _, a := range found[i] {
 			name := a.String()
@@ -83,8 +87,9 @@ func (r *Request) wanted(lists []closure.List) (all []wanted) {
 
 func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
-// find returns the files of a package, with the digests that the old lock has.
-func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact, error) {
+// find returns the files of a package, with the digests that the old lock has, and whether there may be more, for which
+// nobody could be asked.
+func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Artifact, unasked bool, err error) {
 	old := allowed(nil, r.Old, w.pkg)
 	// A list allows files that nobody pins, as those that are no wheels. Whether there are others now is asked when the list
 	// is another one.
@@ -95,21 +100,21 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact
 		}
 	}
 	if len(same) > 0 {
-		return same, nil
+		return same, false, nil
 	}
 	// Where nobody can be asked, what is pinned and still allowed stays.
 	if len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
-		return old, nil
+		return old, false, nil
 	}
 	if r.Packages == nil {
-		return nil, &UnpinnedError{w.pkg.String()}
+		return nil, false, &UnpinnedError{w.pkg.String()}
 	}
-	found, err := r.Packages.Find(ctx, w.pkg)
+	found, err = r.Packages.Find(ctx, w.pkg)
 	if gone, ok := errors.AsType[interface {
 		error
 		Offline() bool
 	}](err); ok && gone.Offline() && len(old) > 0 {
-		return old, nil
+		return old, true, nil
 	}
 	for i := range found {
 		for _, a := range old {
@@ -118,7 +123,7 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) ([]file.Artifact
 			}
 		}
 	}
-	return found, err
+	return found, false, err
 }
 
 // allowed adds to files those that a lock has of a package, and that are on its list.

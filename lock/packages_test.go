@@ -97,6 +97,7 @@ func listing(t *testing.T) (*world, *counter) {
 func TestMakePackages(t *testing.T) {
 	w, c := listing(t)
 	old := &file.Lock{}
+	var unasked []string
 	again := func(change func(r *lock.Request)) ([]string, error) {
 		t.Helper()
 		r := w.request(nil)
@@ -108,7 +109,7 @@ func TestMakePackages(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		old = made.Lock
+		old, unasked = made.Lock, made.Unasked
 		var names []string
 		for _, a := range old.Artifacts {
 			if a.Digest.IsZero() || a.Size == 0 {
@@ -124,6 +125,7 @@ func TestMakePackages(t *testing.T) {
 		lists       map[string]string
 		code        string // a file of the tool one, which is no list
 		want, asked string
+		unasked     string
 	}{
 		{name: "first", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]",
 			asked: "[pypi:a@1 pypi:b-2@1 pypi:b@1] [pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]"},
@@ -134,7 +136,7 @@ func TestMakePackages(t *testing.T) {
 		// Whoever changes the code alone keeps what is pinned, where nobody can be asked whether there is more.
 		{name: "code, and nobody to ask", code: "1", change: func(r *lock.Request) { r.Packages = nil },
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
-		{name: "code, offline", code: "2", change: func(r *lock.Request) { r.Packages = offline{c} },
+		{name: "code, offline", code: "2", change: func(r *lock.Request) { r.Packages = offline{c} }, unasked: "pypi:a@1",
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
 		{name: "code", code: "3", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
 		{name: "another file", lists: map[string]string{"two": line("b==1", "b", "more") + line("b-2==1", "b2")},
@@ -156,6 +158,9 @@ func TestMakePackages(t *testing.T) {
 		}
 		if fmt.Sprint(got) != step.want || c.asked() != step.asked {
 			t.Errorf("%s: got %q", step.name, got)
+		}
+		if strings.Join(unasked, " ") != step.unasked {
+			t.Errorf("%s: %q may have more files", step.name, unasked)
 		}
 	}
 	// What isn't pinned yet is an error where nobody may be asked.

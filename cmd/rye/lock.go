@@ -381,8 +381,14 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 // warn tells what somebody may not have meant, and of very much how much it is.
 func (l *locking) warn(made *lock.Made, ans *lockAnswer) {
 	all := made.Closure.Warnings
+	var texts []string
 	for _, err := range made.Unfound {
-		text := "not pinned: " + classify(err).message
+		texts = append(texts, "not pinned: "+classify(err).message)
+	}
+	for _, name := range made.Unasked {
+		texts = append(texts, name+": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
+	}
+	for _, text := range texts {
 		ans.Warnings = append(ans.Warnings, text)
 		l.app.term.warn("%s", text)
 	}
