@@ -21,8 +21,9 @@ type holding struct {
 	tips bool // what their sources have now counts too
 }
 
-// held returns the bundles from repositories that the old lock has and the requirements still let be.
-func (r *Request) held() map[string]*file.Bundle {
+// held returns the bundles from repositories that the old lock has and the requirements still let be; with places also those
+// from directories and archives, which have one version at a time as well.
+func (r *Request) held(places bool) map[string]*file.Bundle {
 	held := map[string]*file.Bundle{}
 	if r.Old == nil {
 		return held
@@ -33,7 +34,7 @@ func (r *Request) held() map[string]*file.Bundle {
 	}
 	for _, need := range r.Project.Requires {
 		b := r.Old.Bundle(need.ID)
-		if _, ofGit := need.Source.Git(); !ofGit || b == nil || !need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
+		if _, ofGit := need.Source.Git(); !ofGit && !(places && !need.Source.Index) || b == nil || !need.Range.Contains(b.Version) || slices.Contains(r.Update, need.ID) || r.UpdateAll {
 			continue
 		}
 		// Another branch or tag is asked for, whatever commit it is.
@@ -83,7 +84,7 @@ func (h *holding) Manifest(ctx context.Context, id, version string) (cas.Digest,
 // were asked.
 func (r *Request) chooseHeld(ctx context.Context) (*resolve.Resolution, error) {
 	sources := r.Sources
-	if held := r.held(); len(held) > 0 {
+	if held := r.held(false); len(held) > 0 {
 		for _, tips := range []bool{false, true} {
 			r.Sources = &holding{Sources: sources, r: r, held: held, tips: tips}
 			res, err := r.resolve(ctx)

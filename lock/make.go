@@ -135,10 +135,10 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 	return m, nil
 }
 
-// Choose chooses versions of the bundles, and nothing more. Of a repository both count: what is locked, and what its branch
-// or tag is now.
+// Choose chooses versions of the bundles, and nothing more. Of what has one version at a time both count: what is locked, and
+// what its directory, archive, branch or tag is now.
 func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
-	if held := r.held(); len(held) > 0 {
+	if held := r.held(true); len(held) > 0 {
 		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true}
 	}
 	return r.resolve(ctx)
