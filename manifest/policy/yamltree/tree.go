@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -108,6 +109,9 @@ func Parse(b []byte) (Tree, error) {
 	switch {
 	case errors.Is(err, io.EOF):
 	case err != nil:
+		if i := slices.IndexFunc(lines, func(line []rune) bool { return strings.HasPrefix(string(line), "<<<<<<< ") }); i >= 0 {
+			return Tree{}, at(i+1, 0, "git has left both sides of a merge here")
+		}
 		return Tree{}, yamlError(err)
 	case doc.Kind == yaml.DocumentNode && len(doc.Content) == 1 && isNull(doc.Content[0]):
 	case doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode:
