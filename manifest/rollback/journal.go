@@ -155,10 +155,13 @@ func (j *Journal) Seen() ([]Step, error) {
 }
 
 func (j *Journal) load() (*memory, error) {
+	// Once there was one, its absence is a loss. Record marks the file of its lock when there is one, and may do so at any
+	// time: looked for in the other order, one that was made in between would be lost.
+	info, err := os.Stat(j.lockPath())
+	marked := err == nil && info.Size() > 0
 	b, err := os.ReadFile(j.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		// Once there was one, its absence is a loss. Record marks the file of its lock when there is one.
-		if info, err := os.Stat(j.lockPath()); err == nil && info.Size() > 0 {
+		if marked {
 			return nil, &DamagedError{Path: j.Path, Reason: "the file is gone"}
 		}
 		return newMemory(), nil
