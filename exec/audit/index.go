@@ -47,9 +47,10 @@ type visitor interface {
 // before it. Without a head that anybody wrote there is nothing.
 func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, error) {
 	x := &index{byName: map[string]*segmentState{}}
+	none := noHead(dir) // asked first: another process may make one at any time, and marks that there is one after that
 	f, err := os.Open(headPath(dir))
 	if errors.Is(err, fs.ErrNotExist) {
-		return x, noHead(dir)
+		return x, none
 	} else if err != nil {
 		return x, err
 	}

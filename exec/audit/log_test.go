@@ -422,6 +422,38 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A head that is made while it is read isn't gone.
+func TestHeadMade(t *testing.T) {
+	made := t.TempDir()
+	l := newLog(t, made, nil)
+	run(t, l, "a")
+	must(t, l.Close(t.Context()))
+	for round := range 2000 {
+		dir := filepath.Join(made, fmt.Sprint(round))
+		must(t, os.Mkdir(dir, 0o700))
+		var readers sync.WaitGroup
+		for range 3 {
+			readers.Go(func() {
+				for {
+					x, err := readHead(dir, nobody{}, func(*journal.Line) error { return nil })
+					if err != nil {
+						t.Errorf("round %d: %v", round, err)
+					}
+					if err != nil || len(x.segments) > 0 {
+						return
+					}
+				}
+			})
+		}
+		must(t, os.Link(headPath(made), headPath(dir)))
+		must(t, os.Link(journal.LockPath(headPath(made)), journal.LockPath(headPath(dir))))
+		readers.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
 func TestHeadGone(t *testing.T) {
 	dir := t.TempDir()
 	l := newLog(t, dir, nil)
