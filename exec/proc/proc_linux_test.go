@@ -40,7 +40,7 @@ func TestChildren(t *testing.T) {
 			t.Errorf("%s: %+v, %v", how, exit, err)
 		}
 		// What was killed is gone when the kernel has come to it.
-		for range 500 {
+		for range 12000 {
 			if len(inGroup(t, group)) == 0 {
 				break
 			}

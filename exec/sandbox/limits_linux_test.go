@@ -22,7 +22,7 @@ import (
 // expectNothing fails if a test has left processes.
 func expectNothing(t *testing.T) {
 	t.Helper()
-	for range 1000 {
+	for range 12000 {
 		if len(alive(t)) == 0 {
 			return
 		}
