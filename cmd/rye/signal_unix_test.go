@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,6 +39,10 @@ func (w *waitRun) run(ctx context.Context, a *app) (answer, error) {
 // startWait starts it as a process whose standard input stays open, and waits until it is ready.
 func startWait(t *testing.T, args ...string) (cmd *exec.Cmd, stderr *bufio.Reader, stdout *strings.Builder) {
 	t.Helper()
+	// A shell has what it starts in the background ignore it, which is inherited; what we catch isn't.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, os.Interrupt)
+	t.Cleanup(func() { signal.Stop(caught) })
 	cmd = exec.Command("rye-wait", append([]string{"wait"}, args...)...)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
