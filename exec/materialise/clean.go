@@ -153,5 +153,8 @@ func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 			return moved, err
 		}
 	}
-	return moved, os.Remove(lease.Name())
+	if err := os.Remove(lease.Name()); !errors.Is(err, fs.ErrNotExist) { // a run that ends takes its own away
+		return moved, err
+	}
+	return moved, nil
 }

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -217,6 +218,35 @@ func TestKilled(t *testing.T) {
 	if r, err := c.Clean(ctx, time.Now().Add(time.Hour), Limits{}); err != nil || r.InUse != 0 || r.Removed != 2 || !isAbsent(dirs[0]) || !isAbsent(dirs[1]) {
 		t.Errorf("%+v %v", r, err)
 	}
+}
+
+// Cleaning goes on when a run ends beside it.
+func TestCleanBeside(t *testing.T) {
+	c := open(t)
+	var runs sync.WaitGroup
+	var over atomic.Bool
+	for range 4 {
+		runs.Go(func() {
+			for !over.Load() {
+				s, err := c.Scratch(t.Context())
+				if err == nil {
+					err = s.Close()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 1000 {
+		if _, err := c.Clean(t.Context(), time.Now(), Limits{}); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	over.Store(true)
+	runs.Wait()
 }
 
 // A lock that isn't released is waited for no longer than said.
