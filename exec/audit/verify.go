@@ -63,7 +63,7 @@ func Verify(ctx context.Context, dir string, keys []key.Public, seen ...record.P
 	for _, list := range v.seen {
 		slices.SortFunc(list, func(a, b record.Position) int { return int(a.Line - b.Line) })
 	}
-	// Whoever opens a segment makes the file first: what is in the folder now, the head knows when it is read.
+	// Whoever opens a segment makes the file first: of what is in the folder now, the head knows when there is more in it.
 	files, err := segmentFiles(dir)
 	if err != nil {
 		return nil, err
@@ -247,10 +247,8 @@ func (v *verifier) unknown() *journal.Problem {
 func (v *verifier) segments(x *index, files []string) error {
 	v.report.Segments = int64(len(x.segments))
 	if !v.headBad {
-		for _, name := range files {
-			if err := v.stranger(x, name); err != nil {
-				return err
-			}
+		if err := v.strangers(x, files); err != nil {
+			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.seen)) {
 			if name != "" && x.byName[name] == nil {
@@ -284,26 +282,49 @@ func (v *verifier) segments(x *index, files []string) error {
 	return context.Cause(ctx)
 }
 
-// stranger looks at a file of which the head doesn't know. Whoever dies between the two leaves a first line, or less.
-func (v *verifier) stranger(x *index, name string) error {
-	if x.byName[name] != nil {
+// strangers looks at the files of which the head doesn't know. What it was told of while it was read, it knows by now.
+func (v *verifier) strangers(x *index, files []string) error {
+	var goOn []string
+	for _, name := range files {
+		if x.byName[name] != nil {
+			continue
+		}
+		more, err := v.goesOn(name)
+		if err != nil {
+			return err
+		}
+		if more {
+			goOn = append(goOn, name)
+		}
+	}
+	if len(goOn) == 0 {
 		return nil
 	}
+	now, err := readHead(v.dir, nobody{}, func(*journal.Line) error { return v.ctx.Err() })
+	if _, bad := errors.AsType[*journal.Problem](err); err != nil && !bad {
+		return err
+	}
+	for _, name := range goOn {
+		if now.byName[name] == nil {
+			v.found(&journal.Problem{File: name, Line: 1, Reason: "the head doesn't know of this segment"})
+		}
+	}
+	return nil
+}
+
+// goesOn reports whether a segment has more than what is written before the head is told of it: whoever dies between the
+// two leaves a first line, or less.
+func (v *verifier) goesOn(name string) (bool, error) {
 	f, err := os.Open(segmentPath(v.dir, name))
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer f.Close()
 	r := journal.NewReader(name, f)
-	err = r.Next()
-	if err == nil {
+	if err = r.Next(); err == nil {
 		err = r.Next()
 	}
-	if err == io.EOF {
-		return nil
-	}
-	v.found(&journal.Problem{File: name, Line: 1, Reason: "the head doesn't know of this segment"})
-	return nil
+	return err != io.EOF, nil
 }
 
 // segment verifies one segment and counts what is in it.

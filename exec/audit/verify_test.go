@@ -136,6 +136,22 @@ func TestLinesChanged(t *testing.T) {
 	}
 }
 
+// A segment that is opened, and goes on, after the head was read isn't one that the head doesn't know.
+func TestOpenedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	run(t, newLog(t, dir, nil), "a")
+	v := &verifier{ctx: t.Context(), dir: dir, machines: map[key.Fingerprint]*Machine{}}
+	x, err := v.head()
+	must(t, err)
+	run(t, newLog(t, dir, nil), "b")
+	files, err := segmentFiles(dir)
+	must(t, err)
+	must(t, v.segments(x, files))
+	if len(files) != 2 || len(v.report.Problems) > 0 {
+		t.Errorf("of %q: %v", files, v.report.Problems)
+	}
+}
+
 // The end of the head, cut off with everything after it, is found by who remembers a later position.
 func TestSeen(t *testing.T) {
 	dir := twoSegments(t)
