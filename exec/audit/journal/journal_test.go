@@ -167,6 +167,15 @@ func TestReader(t *testing.T) {
 	if err := r.Next(); err != io.EOF || r.Goes() {
 		t.Error(err, "a line follows")
 	}
+	// A line was half written when the reader came to it.
+	more := bytes.NewBuffer(bytes.Clone(good[:len(good)-9]))
+	r = NewReader("f", more)
+	for r.Next() == nil {
+	}
+	more.Write(append(good[len(good)-9:], good...))
+	if !r.Torn || r.Goes() {
+		t.Error("what was written meanwhile follows")
+	}
 	broken := errors.New("broken")
 	r = NewReader("f", io.MultiReader(bytes.NewReader(good), errReader{broken}))
 	for range 3 {

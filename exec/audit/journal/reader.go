@@ -25,7 +25,8 @@ type Reader struct {
 	Line Line   // the last that was read; the zero Line before the first
 	Torn bool   // the journal ended in what a dying process leaves
 
-	br *bufio.Reader
+	br  *bufio.Reader
+	end bool // it was torn by its end
 }
 
 // NewReader returns a Reader of a journal, which problems call file.
@@ -69,14 +70,14 @@ func (r *Reader) tail(b []byte, end bool) error {
 	if !end && !bytes.Contains(b, nul) {
 		return r.Problem(notLine)
 	}
-	r.Torn = true
+	r.Torn, r.end = true, end
 	return io.EOF
 }
 
 // Goes reports whether a good line follows behind what is torn. None does in a journal of which each line is synced
-// before the next is written.
+// before the next is written. What comes behind its end meanwhile was being written.
 func (r *Reader) Goes() bool {
-	for {
+	for !r.end {
 		b, err := r.br.ReadSlice('\n')
 		if err == nil && new(Line).Scan(b[:len(b)-1]) {
 			return true
@@ -85,4 +86,5 @@ func (r *Reader) Goes() bool {
 			return false
 		}
 	}
+	return false
 }
