@@ -78,7 +78,38 @@ func TestSwapped(t *testing.T) {
 	<-stopped
 }
 
-// TestSwappedTree does the same to a directory of helpers: its tree is that which it was, or none.
+// TestReplaced reads an item while it is replaced by another file again and again: it is one of them.
+func TestReplaced(t *testing.T) {
+	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python)})
+	path := filepath.Join(s.Dir, "tools/d/x.py")
+	v := view(t, noOverride, s)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			write(t, path+"~", pyTool("d/x", python))
+			if err := os.Rename(path+"~", path); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range 5000 {
+		if _, err := v.Resolve(t.Context(), model.Ref{Kind: "tool", ID: "d/x"}, nil); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	<-stopped
+}
+
+// TestSwappedTree does the same as TestSwapped to a directory of helpers: its tree is that which it was, or none.
 func TestSwappedTree(t *testing.T) {
 	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/d/__init__.py": "", "tools/d/lib/a.py": "a = 1\n", "tools/inside/a.py": "a = 2\n"})
 	outside := t.TempDir()

@@ -229,7 +229,17 @@ func (d dirFS) Open(name string) (fs.File, error) {
 	return f, nil
 }
 
-func openIn(r *os.Root, name string) (*os.File, error) {
+// openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then that one.
+func openIn(r *os.Root, name string) (f *os.File, err error) {
+	for range 100 {
+		if f, err = openNow(r, name); err != errSwapped {
+			break
+		}
+	}
+	return f, err
+}
+
+func openNow(r *os.Root, name string) (*os.File, error) {
 	before, err := r.Lstat(name)
 	switch {
 	case err != nil:
