@@ -25,19 +25,14 @@ type player struct {
 	begun   map[string]bool
 	running map[string]bool
 	last    any
-	open    []func()
+	kept    []func() // give back what was kept
 }
 
 func (p *player) has(flaw string) bool { return p.flaw == flaw }
 
 func (p *player) Open(context.Context) error { return nil }
 
-func (p *player) Close() error {
-	for _, f := range p.open {
-		f()
-	}
-	return nil
-}
+func (p *player) Close() error { return nil }
 
 func (p *player) Check(context.Context) error {
 	if p.has("says that it can't work") {
@@ -58,9 +53,6 @@ func (p *player) Starts(config map[string]any) []string {
 
 // many is more than what other tests may still be about to end.
 const many = 100
-
-// later does something after Close, when it is too late.
-func (p *player) later(f func()) { p.open = append(p.open, func() { time.AfterFunc(time.Second, f) }) }
 
 var errWrong = errors.New("this can't be done")
 
@@ -93,14 +85,14 @@ func (p *player) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 		for range many {
 			go func() { <-stop }()
 		}
-		p.later(func() { close(stop) })
+		p.kept = append(p.kept, func() { close(stop) })
 	case p.has("keeps files"):
 		for range many {
 			f, err := os.Open(os.DevNull)
 			if err != nil {
 				return nil, err
 			}
-			p.later(func() { f.Close() })
+			p.kept = append(p.kept, func() { f.Close() })
 		}
 	}
 	switch a.Config["do"] {
@@ -175,7 +167,9 @@ func (p *player) stream(r *primitive.Result, a *primitive.Action, to primitive.S
 	}
 	if p.has("sends after its end") {
 		go func() {
-			time.Sleep(10 * time.Millisecond)
+			for !to.(*sink).over.Load() {
+				time.Sleep(time.Millisecond)
+			}
 			to.Emit(primitive.Stdout, []byte("late"))
 		}()
 	}
@@ -411,7 +405,10 @@ func TestLeaks(t *testing.T) {
 		if err == nil {
 			t.Errorf("nobody noticed that it %s", flaw)
 		}
-		s.patience = 10 * time.Second
+		for _, giveBack := range s.Primitive.(fixed).kept {
+			giveBack()
+		}
+		s.patience = patience
 		if !s.until(func() bool { u := using(t); return u.goroutines <= before.goroutines && u.files <= before.files }) {
 			t.Error("what the test has kept is still there")
 		}
