@@ -125,7 +125,9 @@ func (d Dir) List() ([]Entry, error) {
 		}
 		e := Entry{Name: name}
 		e.Public, e.Locked, e.Err = d.look(name)
-		list = append(list, e)
+		if !errors.Is(e.Err, fs.ErrNotExist) { // else it was removed meanwhile
+			list = append(list, e)
+		}
 	}
 	slices.SortFunc(list, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil

@@ -224,3 +224,41 @@ func TestDirRace(t *testing.T) {
 		t.Errorf("%v won, there is %v, %v", won, p, err)
 	}
 }
+
+// A key that is removed while the keys are listed is one of them, or isn't.
+func TestDirRemovedMeanwhile(t *testing.T) {
+	path := t.TempDir()
+	kept := key.OpenDir(path)
+	if err := errors.Join(os.Chmod(path, 0o700), kept.Add("kept", private(t, 0), "")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(path, "kept.private.pem")
+	gone := filepath.Join(path, "gone.private.pem")
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := errors.Join(os.Link(file, gone), os.Remove(gone)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for range 2000 {
+		list, err := kept.List()
+		if err == nil && len(list) > 0 {
+			err = list[0].Err
+		}
+		if err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(stop)
+	<-stopped
+}
