@@ -59,11 +59,10 @@ func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
 	}
 	lists := map[string]*policy.List{}
 	for _, src := range sources {
-		list, err := k.one(au.side.Policy, src)
-		if errors.Is(err, fs.ErrNotExist) {
-			if err = k.neverSeen(au.side.Policy, src); err == nil {
-				continue
-			}
+		list, err := k.last(au.side.Policy, src)
+		if err != nil {
+			// Another process may have taken a newer issue after the look at the list, and before that at the journal.
+			list, err = k.last(au.side.Policy, src)
 		}
 		if err != nil {
 			f := classify(fmt.Errorf("the kept revocation list %q: %w", src.Name, err))
@@ -72,9 +71,20 @@ func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
 			}
 			return nil, f
 		}
-		lists[src.Name] = list
+		if list != nil {
+			lists[src.Name] = list
+		}
 	}
 	return lists, nil
+}
+
+// last returns the last good issue of a list, nil if it was never fetched.
+func (k keptLists) last(p *policy.Policy, src policy.Source) (*policy.List, error) {
+	list, err := k.one(p, src)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = k.neverSeen(p, src)
+	}
+	return list, err
 }
 
 // neverSeen returns an error if a list that isn't there was: what it revoked must not be forgotten with it.
