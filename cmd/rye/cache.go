@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/rye-build/rye/cas/statcache"
@@ -95,7 +96,15 @@ func rebuildables() []rebuildable {
 	}
 }
 
-func removeAll(_ context.Context, path string) error { return os.RemoveAll(path) }
+// removeAll removes a directory. What others put there meanwhile is removed, too.
+func removeAll(_ context.Context, path string) (err error) {
+	for range 100 {
+		if err = os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {
+			break
+		}
+	}
+	return err
+}
 
 // copiesSize counts the copies that tools run from.
 func copiesSize(_ context.Context, dir string) (entries, bytes int64) {

@@ -5,7 +5,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,4 +85,27 @@ type oneWord string
 
 func (w oneWord) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: int64(len(w))}, io.NopCloser(strings.NewReader(string(w)))), nil
+}
+
+// TestClearBeside clears a directory into which others write.
+func TestClearBeside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	var over atomic.Bool
+	var others sync.WaitGroup
+	for n := range 3 {
+		others.Go(func() {
+			for !over.Load() {
+				_ = os.MkdirAll(dir, 0o700)
+				_ = os.WriteFile(filepath.Join(dir, strconv.Itoa(n)), nil, 0o600)
+			}
+		})
+	}
+	for range 20000 {
+		if err := removeAll(t.Context(), dir); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	over.Store(true)
+	others.Wait()
 }
