@@ -100,7 +100,7 @@ func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
 	if outer := around(dir); outer != "" {
 		a.term.note("it is inside of the project %q", outer)
 	}
-	if err := c.project(ans); err != nil {
+	if err := c.project(ctx, a, ans); err != nil {
 		return nil, err
 	}
 	for _, w := range ans.Written {
@@ -192,7 +192,17 @@ type starting struct {
 }
 
 // project writes what is missing of a project. Everything is looked at before anything is written.
-func (c *initRun) project(ans *initAnswer) error {
+func (c *initRun) project(ctx context.Context, a *app, ans *initAnswer) error {
+	if !c.DryRun {
+		if err := os.MkdirAll(ans.Dir, 0o777); err != nil {
+			return err
+		}
+		unlock, err := a.hold(ctx, ans.Dir)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	hasAI, err := isDir(filepath.Join(ans.Dir, markerDir))
 	if err != nil {
 		return err
@@ -307,6 +317,13 @@ func (c *initRun) identity(ctx context.Context, a *app, ans *initAnswer) error {
 	if root.err != nil || root.origin != "user" {
 		return root.err
 	}
+	if !c.DryRun && a.env(envKey) == "" {
+		unlock, err := a.aloneAtHome(ctx)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
 	dir, err := a.keysDir()
 	if err != nil {
 		return err
@@ -329,7 +346,7 @@ func (c *initRun) identity(ctx context.Context, a *app, ans *initAnswer) error {
 		if c.DryRun {
 			return nil
 		}
-		made, err := (&keyNewRun{Name: key.DefaultName}).run(ctx, a)
+		made, err := (&keyNewRun{Name: key.DefaultName}).make(ctx, a)
 		if err != nil {
 			ans.Written = slices.DeleteFunc(ans.Written, func(l initLine) bool { return filepath.IsAbs(l.Path) })
 			return err

@@ -40,6 +40,16 @@ func (k keyNewAnswer) text(t *terminal) {
 }
 
 func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
+	unlock, err := a.aloneAtHome(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return c.make(ctx, a)
+}
+
+// make makes the key, and the policy if it is the first. Whoever calls it holds the user's space.
+func (c *keyNewRun) make(ctx context.Context, a *app) (answer, error) {
 	dir, err := a.keysDir()
 	if err != nil {
 		return nil, err

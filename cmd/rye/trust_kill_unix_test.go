@@ -278,3 +278,40 @@ func TestPolicyMadeTwice(t *testing.T) {
 		}
 	}
 }
+
+// TestInitTogether begins one project in an empty home from several processes at once: all of them have it in the end,
+// and nothing is there twice.
+func TestInitTogether(t *testing.T) {
+	for range 3 {
+		h := trustHome{t, t.TempDir()}
+		var group sync.WaitGroup
+		for p := range 6 {
+			group.Go(func() {
+				args := []string{"init", "p"}
+				if p > 3 {
+					args = []string{"key", "new", fmt.Sprintf("k%d", p)}
+				}
+				if out, err := h.command(args...).CombinedOutput(); err != nil {
+					t.Errorf("rye %q: %v: %s", args, err, out)
+				}
+			})
+		}
+		group.Wait()
+		got := h.state()
+		trusted := 0
+		for what := range got {
+			if strings.HasPrefix(what, "key ") {
+				trusted++
+			}
+		}
+		if trusted != 1 || !got["rule **"] || !got["kept k4"] || !got["kept k5"] {
+			t.Errorf("%v", got)
+		}
+		for _, g := range gitLines() {
+			b, err := os.ReadFile(filepath.Join(h.dir, "p", g.file))
+			if want := strings.Join(g.lines, "\n") + "\n"; err != nil || string(b) != want {
+				t.Errorf("%s: %q, %v", g.file, b, err)
+			}
+		}
+	}
+}
