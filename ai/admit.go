@@ -181,7 +181,7 @@ func anchored(it *Item, r rules) (*Anchor, error) {
 	case "auto":
 		var err error
 		if active, err = it.Space.hasAny(dir, rule.Get("markers_any")); err != nil {
-			return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: dir, Err: err}
+			return nil, it.about(dir, err)
 		}
 	default:
 		return bad("mode", mode)
@@ -263,6 +263,16 @@ func (s *Space) hasAny(dir string, names *value.Value) (bool, error) {
 	return false, nil
 }
 
+// about makes an error one about a directory of an item, or ErrGone if the item isn't there any more.
+func (it *Item) about(dir string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, gone := it.Space.read(it.Path); errors.Is(gone, ErrGone) {
+			dir, err = it.Path, gone
+		}
+	}
+	return &ItemError{Ref: it.Ref, Space: it.Space, Path: dir, Err: err}
+}
+
 // Tree returns the other files of an item, as they are now; nil if it is a file of its own.
 func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 	anchor, err := a.Anchor(ctx, it)
@@ -277,7 +287,7 @@ func (a *Admitter) Tree(ctx context.Context, it *Item) (*tree.Tree, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: anchor.Dir, Err: err}
+		return nil, it.about(anchor.Dir, err)
 	case len(t.Files) == 0:
 		return nil, nil
 	}

@@ -15,6 +15,15 @@ import (
 // ErrAsset is about a file that is no item: it doesn't carry the mark of the kind in whose directory it stands.
 var ErrAsset = errors.New("carries no mark of its kind, so it is an asset and no item")
 
+// ErrGone is about a file that was removed after it was found. It is ErrAsset: there is no item.
+var ErrGone error = goneError{}
+
+type goneError struct{}
+
+func (goneError) Error() string { return "was removed meanwhile" }
+
+func (goneError) Is(target error) bool { return target == ErrAsset }
+
 // An ItemError says what is wrong with a file in a space. Err tells which error it is.
 type ItemError struct {
 	Ref   model.Ref // zero where the file's name is no item's

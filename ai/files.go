@@ -201,6 +201,9 @@ func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File,
 		return File{}, w.namedBadly(s, k, name, err)
 	}
 	info, err := e.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return File{}, nil // it is gone since the directory was read
+	}
 	if err != nil {
 		return File{}, err
 	}
@@ -219,6 +222,8 @@ func misspelt(k *model.Kind, name string) error {
 func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error {
 	b, readErr := s.read(name)
 	switch {
+	case errors.Is(readErr, ErrGone):
+		return nil
 	case readErr != nil:
 		return readErr
 	case k.Marked(name, b):
@@ -257,7 +262,7 @@ func (w *walk) pick(same []File) []File {
 	marked, problems := slices.Clone(same), []*ItemError(nil)
 	marked = slices.DeleteFunc(marked, func(f File) bool {
 		b, err := f.Space.read(f.Path)
-		if err != nil {
+		if err != nil && !errors.Is(err, ErrGone) {
 			problems = append(problems, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err})
 		}
 		return err != nil || !f.Kind.Marked(f.Path, b) || !f.Kind.Read(f.Ref, f.Path, b).Marked

@@ -25,7 +25,8 @@ type Item struct {
 	Model    *model.Model // what it says; what is wrong with it stands in Model.Problems
 }
 
-// Load reads a file. An error is an *ItemError; it is ErrAsset if the file is no item.
+// Load reads a file. An error is an *ItemError; it is ErrAsset if the file is no item, and ErrGone besides if it isn't
+// there any more.
 func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	bad := func(err error) (*Item, error) {
 		return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
@@ -197,6 +198,9 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 		}
 		f.Stat = statOf(info)
 		it, err := v.Load(ctx, f)
+		if errors.Is(err, ErrGone) {
+			continue
+		}
 		if errors.Is(err, ErrAsset) {
 			assets = append(assets, s.where(f.Path))
 			continue

@@ -295,6 +295,9 @@ func (s *Space) read(name string) ([]byte, error) {
 		}
 	}
 	f, err := s.FS.Open(name)
+	if _, disk := s.FS.(dirFS); disk && errors.Is(err, fs.ErrNotExist) {
+		return nil, ErrGone // what is missing elsewhere is missing
+	}
 	if err != nil {
 		return nil, err
 	}

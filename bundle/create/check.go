@@ -161,7 +161,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 	switch {
 	case ctx.Err() != nil:
 		return true, context.Cause(ctx)
-	case errors.Is(err, ai.ErrAsset):
+	case errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone):
 		return false, nil
 	case err != nil:
 		k.problem(f.Path, at.Ref.String(), reason(err))

@@ -363,7 +363,7 @@ func (ck *itemChecker) line(f ai.File, at value.Pos, err error) checkProblem {
 	if err != nil {
 		l.Code, l.Message = wordsFor(err)
 	}
-	if errors.Is(err, ai.ErrAsset) {
+	if errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone) {
 		l.Message += ": " + missingMark(f.Ref.Kind, f.Path)
 	}
 	return l

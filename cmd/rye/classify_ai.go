@@ -140,6 +140,8 @@ func (f *fault) item(e *ai.ItemError) {
 	switch {
 	case errors.As(e.Err, &path):
 		words = path.Reason
+	case errors.Is(e.Err, ai.ErrGone):
+		f.code = codeItem
 	case errors.Is(e.Err, ai.ErrAsset):
 		f.code = codeValidation
 		if e.Ref.Kind != "" {

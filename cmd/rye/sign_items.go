@@ -171,7 +171,9 @@ func (s *itemSigner) take(c *checkedItem) signing {
 	}
 	before, err := fs.Lstat(c.Space.FS, c.Path)
 	st := c.File.Stat
-	if err == nil && st != (ai.Stat{}) && (before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &fault{code: "CONFLICT", message: ai.ErrGone.Error()}
+	} else if err == nil && st != (ai.Stat{}) && (before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
 		err = &fault{code: "CONFLICT", message: "was changed while it was read"}
 	}
 	if err != nil {
