@@ -148,17 +148,16 @@ func (d *confined) read(name string, most int64) ([]byte, error) {
 // write makes a file, or replaces it, whole and durable, as writeFile does. With exclusive a file that is there is
 // fs.ErrExist.
 func (d *confined) write(name string, mode fs.FileMode, exclusive bool, b []byte) error {
-	dir, base := path.Dir(name), path.Base(name)
-	r, err := d.folder(dir, true)
-	if err != nil {
-		return err
+	dir, base, part := path.Dir(name), path.Base(name), unfinished+rand.Text()
+	r, f, err := d.create(dir, part)
+	// Whoever removes what else was in the directory removes that as well, as long as it is empty.
+	for tries := 0; errors.Is(err, fs.ErrNotExist) && tries < 100; tries++ {
+		r, f, err = d.create(dir, part)
 	}
-	defer r.Close()
-	part := unfinished + rand.Text()
-	f, err := r.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return d.about(name, err)
 	}
+	defer r.Close()
 	defer r.Remove(part)
 	_, err = f.Write(b)
 	if err == nil {
@@ -178,22 +177,38 @@ func (d *confined) write(name string, mode fs.FileMode, exclusive bool, b []byte
 	if err != nil {
 		return d.about(name, err)
 	}
-	return osfile.SyncDirectory(d.where(dir))
+	if err := osfile.SyncDirectory(d.where(dir)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil // it was there, and somebody has removed it since
 }
 
-// remove removes a file, and the directories above it that are empty then, but for the first, which is a kind's.
+// create makes a file in a directory, which it makes and opens.
+func (d *confined) create(dir, name string) (*os.Root, *os.File, error) {
+	r, err := d.folder(dir, true)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := r.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		r.Close()
+	}
+	return r, f, err
+}
+
+// remove removes a file, and the directories above it that are empty then, but for the first, which is a kind's. What
+// somebody else has removed meanwhile is removed.
 func (d *confined) remove(name string) error {
 	dir := path.Dir(name)
 	r, err := d.folder(dir, false)
-	if err != nil {
-		return err
+	if err == nil {
+		err = d.about(name, r.Remove(path.Base(name)))
+		r.Close()
 	}
-	err = r.Remove(path.Base(name))
-	r.Close()
-	if err != nil {
-		return d.about(name, err)
+	if err == nil {
+		err = osfile.SyncDirectory(d.where(dir))
 	}
-	if err := osfile.SyncDirectory(d.where(dir)); err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for ; strings.Contains(dir, "/"); dir = path.Dir(dir) {
