@@ -94,6 +94,13 @@ type move struct {
 }
 
 func (c *mvRun) run(ctx context.Context, a *app) (answer, error) {
+	if !c.DryRun {
+		unlock, err := a.alone(ctx, false) // of two that would have one id the second finds the first
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
 	v, err := a.items(ctx)
 	if err != nil {
 		return nil, err

@@ -79,6 +79,13 @@ func (c *newRun) complete(_ context.Context, a *app, name, _ string) []candidate
 const templates = "tools/rye/core/templates"
 
 func (c *newRun) run(ctx context.Context, a *app) (answer, error) {
+	if !c.DryRun {
+		unlock, err := a.alone(ctx, false) // of two that would have one id the second finds the first
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
 	p, err := a.project()
 	if err != nil {
 		return nil, orInit(err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -64,5 +66,31 @@ func TestAlone(t *testing.T) {
 	}
 	if said := screen.take(); said != "" {
 		t.Errorf("it said %q once more", said)
+	}
+}
+
+// TestNewTogether makes an item of one id from several processes at once, in files that don't stand in each other's way:
+// there is one.
+func TestNewTogether(t *testing.T) {
+	h := newTrustHome(t)
+	h.must("init", "p")
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		var group sync.WaitGroup
+		var made atomic.Int64
+		for _, ext := range []string{"sh", "py", "yaml", "star"} {
+			group.Go(func() {
+				out, err := h.command("-C", "p", "new", "tool", "acme/"+id, "--ext", ext).CombinedOutput()
+				switch {
+				case err == nil:
+					made.Add(1)
+				case !strings.Contains(string(out), `"message":"there is a \"tool:acme/`+id+`\" already"`):
+					t.Errorf("%s: %v: %s", ext, err, out)
+				}
+			})
+		}
+		group.Wait()
+		if made.Load() != 1 {
+			t.Errorf("%d were made", made.Load())
+		}
 	}
 }
