@@ -183,8 +183,7 @@ func (c *execRun) check(a *app) error {
 	}
 	c.Receipt = at.value
 	if _, err := os.Lstat(c.Receipt); err == nil {
-		return &fault{code: "CONFLICT", message: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
-			hint: []string{"rye audit verify " + quoteArg(c.Receipt)}, err: fs.ErrExist, details: map[string]any{"path": c.Receipt}}
+		return c.receiptThere()
 	}
 	if info, err := os.Stat(filepath.Dir(c.Receipt)); err != nil {
 		return err
@@ -192,6 +191,11 @@ func (c *execRun) check(a *app) error {
 		return &fs.PathError{Op: "open", Path: c.Receipt, Err: syscall.ENOTDIR}
 	}
 	return nil
+}
+
+func (c *execRun) receiptThere() error {
+	return &fault{code: "CONFLICT", message: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
+		hint: []string{"rye audit verify " + quoteArg(c.Receipt)}, err: fs.ErrExist, details: map[string]any{"path": c.Receipt}}
 }
 
 // target reads where the output goes.
@@ -238,7 +242,9 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 	}
 	ans.result(r)
 	if c.Receipt != "" && r.Receipt != nil {
-		if err := writeFile(c.Receipt, 0o644, true, bytesOf(r.Receipt)); err != nil {
+		if err := writeFile(c.Receipt, 0o644, true, bytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
+			return ans, c.receiptThere() // since check has looked
+		} else if err != nil {
 			return ans, err
 		}
 	}

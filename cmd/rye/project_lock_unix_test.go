@@ -94,3 +94,30 @@ func TestNewTogether(t *testing.T) {
 		}
 	}
 }
+
+// TestReceiptTogether: of several calls that are to leave a receipt in one file one does, and the others say why not.
+func TestReceiptTogether(t *testing.T) {
+	h := newTrustHome(t)
+	h.must("init", "p")
+	h.must("-C", "p", "new", "tool", "acme/x", "--ext", "star")
+	h.must("-C", "p", "lock")
+	for _, file := range []string{"a.json", "b.json", "c.json"} {
+		var group sync.WaitGroup
+		var made atomic.Int64
+		for range 4 {
+			group.Go(func() {
+				out, err := h.command("-C", "p", "exec", "tool:acme/x", "-p", "name=x", "--receipt", file).CombinedOutput()
+				switch {
+				case err == nil:
+					made.Add(1)
+				case !strings.Contains(string(out), `"code":"CONFLICT","message":"\"`+filepath.Join(h.dir, file)+`\" is there already`):
+					t.Errorf("%v: %s", err, out)
+				}
+			})
+		}
+		group.Wait()
+		if made.Load() != 1 {
+			t.Errorf("%d were made", made.Load())
+		}
+	}
+}
