@@ -40,13 +40,12 @@ func spell(found map[string]bool, s string) {
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			found[e.EncodeToString(shifted)[from:to]] = true
 		}
-	}
-	// Where it is encoded by itself, the lines that base64 and openssl write.
-	for _, width := range []int{64, 76} {
-		for part := range slices.Chunk([]byte(base64.RawStdEncoding.EncodeToString(b)[:8*len(b)/6]), width) {
-			if len(part) >= Shortest {
-				found[string(part)] = true
+		for _, width := range []int{64, 76} {
+			each := 4
+			if len(s) > Wrapped {
+				each = width
 			}
+			wrap(found, base64.RawStdEncoding.EncodeToString(shifted)[:to], from, width, each)
 		}
 	}
 	if !strings.Contains(s, "\n") {
@@ -55,6 +54,26 @@ func spell(found map[string]bool, s string) {
 	for line := range strings.Lines(s) {
 		if line = strings.TrimSpace(line); len(line) >= Line {
 			spell(found, line)
+		}
+	}
+}
+
+// wrap adds what a text of base64 from there on looks like in the lines that base64, openssl and mail write, if one ends after each
+// so many characters: lines end between groups of four. What stands on a line by itself is looked for by itself, so that indented
+// and quoted lines are found as well; less than Line of it only with the next line, since it would be found in everything.
+func wrap(found map[string]bool, text string, from, width, each int) {
+	for at := each; at < len(text); at += each {
+		start, end := max(from, at-width), min(at+width, len(text))
+		if end-at >= Line {
+			found[text[at:end]] = true
+		}
+		if at <= width && at-start >= Line {
+			found[text[start:at]] = true
+		}
+		if at-start < Line || end-at < Line {
+			for _, ends := range []string{"\n", "\r\n", `\n`, `\r\n`} {
+				found[text[start:at]+ends+text[at:end]] = true
+			}
 		}
 	}
 }
@@ -107,6 +126,8 @@ func ascii(s string) string {
 // forms are texts to look for, none of them shorter than Shortest.
 type forms struct {
 	sorted  []string
+	joined  string                      // all of them, one after the other
+	ends    []int                       // where in that each of them ends
 	first   [256]bool                   // bytes that one begins with
 	begin   map[[Shortest]byte][]string // by how they begin, the longest first
 	longest int
@@ -114,7 +135,12 @@ type forms struct {
 
 func compile(all []string) forms {
 	slices.Sort(all)
-	f := forms{sorted: all, begin: map[[Shortest]byte][]string{}}
+	f := forms{sorted: all, joined: strings.Join(all, ""), begin: map[[Shortest]byte][]string{}}
+	end := 0
+	for _, s := range all {
+		end += len(s)
+		f.ends = append(f.ends, end)
+	}
 	for _, s := range slices.Backward(all) { // of two that begin alike, the longer one comes first
 		f.first[s[0]] = true
 		key := [Shortest]byte([]byte(s[:Shortest]))
@@ -156,17 +182,18 @@ func (f *forms) ended(s string) int {
 	if len(s) < Shortest {
 		return 0
 	}
-	for _, form := range f.sorted {
-		for from := 1; ; from++ {
-			i := strings.Index(form[from:], s[:Shortest])
-			if from += i; i < 0 || len(form)-from <= longest {
-				break
-			}
-			if strings.HasPrefix(s, form[from:]) {
-				longest = len(form) - from
-				break
-			}
+	for from := 0; ; from++ {
+		i := strings.Index(f.joined[from:], s[:Shortest])
+		if i < 0 {
+			return longest
+		}
+		from += i
+		at, found := slices.BinarySearch(f.ends, from)
+		if found {
+			at++
+		}
+		if rest := f.joined[from:f.ends[at]]; len(rest) >= max(Shortest, longest) && strings.HasPrefix(s, rest) {
+			longest = len(rest)
 		}
 	}
-	return longest
 }

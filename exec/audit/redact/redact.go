@@ -2,8 +2,9 @@
 //
 // A secret is found by its value anywhere in a text, and by what programs make of it:
 //
-//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins; in lines of 64 or 76
-//	                where it is encoded by itself
+//	base64          of both alphabets, with padding or without, wherever in what is encoded it begins (Basic of HTTP has a user's
+//	                name before it); of the common alphabet in lines of 64 or 76 as well, but one of more than Wrapped bytes
+//	                only where it is encoded by itself
 //	hexadecimal     digits, in capitals or not
 //	escapes         of URLs, as queries, paths and whole addresses have them or one for every byte; of JSON, for HTML and in ASCII too, and of JSON in JSON
 //	lines           of Line bytes and more, of a secret that has several
@@ -39,6 +40,8 @@ const (
 	Shortest = 6
 	// Line is how many bytes a line of a secret has that is looked for by itself.
 	Line = 16
+	// Wrapped is how many bytes a secret has that is looked for in lines of base64 wherever in them it begins.
+	Wrapped = 2048
 )
 
 // secretNames are parts of names of members that hold a secret, whatever it is.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -49,19 +48,35 @@ func TestText(t *testing.T) {
 			t.Errorf("%q becomes %q", form, got)
 		}
 	}
-	// As base64 and openssl write it, with the end of line that echo adds or without.
-	long := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz+", 5)
-	for _, width := range []int{64, 76} {
-		for _, end := range []string{"", "\n"} {
-			var lines []string
-			for line := range slices.Chunk([]byte(base64.StdEncoding.EncodeToString([]byte(long+end))), width) {
-				lines = append(lines, string(line))
-			}
-			got := New(long).Text(strings.Join(lines, "\n") + "\n")
-			if rest := strings.Trim(strings.ReplaceAll(got, Mask, ""), "\n="); strings.Count(got, Mask) != len(lines) || len(rest) > 3 {
-				t.Errorf("in lines of %d: %q", width, got)
+	// In lines, as base64, openssl and mail write it, wherever in what is encoded it begins. What it doesn't decide alone stays.
+	for _, length := range []int{Shortest, 20, 40, 93, 200, Wrapped + 1} {
+		secret := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyz+", 60)[:length-1] + "?"
+		r := New(secret)
+		for _, width := range []int{64, 76} {
+			for before := range 2 * width {
+				if before > 0 && length > Wrapped {
+					break
+				}
+				for _, ends := range []string{"\n", "\r\n", `\n`} {
+					text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("u", before) + secret + "~~"))
+					from, to := (8*before+5)/6, 8*(before+length)/6
+					var lines, want []string
+					for at := 0; at < len(text); at += width {
+						line := text[at:min(at+width, len(text))]
+						lines = append(lines, line)
+						want = append(want, line[:min(max(from-at, 0), len(line))]+line[min(max(to-at, 0), len(line)):])
+					}
+					whole := strings.NewReplacer(ends, "")
+					got := whole.Replace(strings.ReplaceAll(r.Text(strings.Join(lines, ends)), Mask, ""))
+					if got != strings.Join(want, "") {
+						t.Fatalf("%d bytes after %d in lines of %d that end in %q: %q is left", length, before, width, ends, got)
+					}
+				}
 			}
 		}
+	}
+	if in := "dXNlcjpz\nMDEyMzQ1\nand more"; New("0123456789abcdef").Text(in) != in {
+		t.Error("too little of it is taken out")
 	}
 	if got := New().Text("anything"); got != "anything" {
 		t.Error(got)
