@@ -230,9 +230,9 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 	out.other = other
 	r, err := p.Run(ctx, out)
 	out.flush()
-	var lost error
+	lost := out.lost
 	if other != nil {
-		lost = other.Close()
+		lost = cmp.Or(other.Close(), lost)
 	}
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
 		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Err: logged}

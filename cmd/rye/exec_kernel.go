@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
@@ -220,6 +221,7 @@ type passing struct {
 	app   *app
 	other sink.Sink // nil: there is none
 	lines [2]bytes.Buffer
+	lost  error // why something couldn't be written, unless its reader was gone
 }
 
 func (a *app) sink() *passing { return &passing{app: a} }
@@ -241,7 +243,7 @@ func (p *passing) Emit(s primitive.Stream, b []byte) error {
 		to = t.stdout
 	}
 	if !to.tty {
-		return p.write(to, b)
+		return p.write(s, to, b)
 	}
 	line := &p.lines[s&1]
 	for {
@@ -280,10 +282,10 @@ func (p *passing) show(s primitive.Stream, to stream) error {
 	if ended {
 		out.WriteByte('\n')
 	}
-	return p.write(to, []byte(out.String()))
+	return p.write(s, to, []byte(out.String()))
 }
 
-func (p *passing) write(to stream, b []byte) error {
+func (p *passing) write(s primitive.Stream, to stream, b []byte) error {
 	p.app.term.mu.Lock()
 	defer p.app.term.mu.Unlock()
 	if old := p.app.term.erase(); old != "" {
@@ -291,6 +293,9 @@ func (p *passing) write(to stream, b []byte) error {
 		p.app.term.line = ""
 	}
 	_, err := to.Write(b)
+	if err != nil && !errors.Is(err, syscall.EPIPE) {
+		p.lost = fmt.Errorf("writing to standard %s: %w", [2]string{"output", "error"}[s&1], err)
+	}
 	return err
 }
 

@@ -21,8 +21,8 @@ risk: read
 config: {command: probe, args: [flood, "10000000"]}
 `
 
-// Whoever reads what a tool writes may go, as head does: the tool is ended, and the log says how.
-func TestUnread(t *testing.T) {
+// flooding makes a project with floodTool in it, and returns how rye is started there.
+func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 	home, project := t.TempDir(), t.TempDir()
 	t.Cleanup(func() { // what tools run from can't be written, not even to be removed
 		filepath.WalkDir(home, func(path string, d os.DirEntry, err error) error {
@@ -36,7 +36,7 @@ func TestUnread(t *testing.T) {
 	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755), os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	rye := func(args ...string) *exec.Cmd {
+	rye = func(args ...string) *exec.Cmd {
 		cmd := exec.Command("rye", args...)
 		cmd.Dir, cmd.Env = project, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + home, "GOCOVERDIR=" + coverDir()}
 		return cmd
@@ -46,6 +46,28 @@ func TestUnread(t *testing.T) {
 			t.Fatalf("%q: %v: %s", args, err, out)
 		}
 	}
+	return home, rye
+}
+
+// What can't be written, although somebody reads it, is no interruption.
+func TestUnwritten(t *testing.T) {
+	_, rye := flooding(t)
+	closed, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closed.Close()
+	cmd, said := rye("exec", "tool:acme/flood"), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = closed, said
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitNo || !strings.HasPrefix(said.String(), "error: writing to standard output: ") {
+		t.Errorf("got %v and %q, want exit status 1", err, said)
+	}
+}
+
+// Whoever reads what a tool writes may go, as head does: the tool is ended, and the log says how.
+func TestUnread(t *testing.T) {
+	home, rye := flooding(t)
 	receipt := filepath.Join(home, "receipt.json")
 	cmd, said := rye("exec", "tool:acme/flood", "--receipt", receipt), new(bytes.Buffer)
 	cmd.Stderr = said
