@@ -91,13 +91,17 @@ func (e *ToolchainError) Error() string {
 	return fmt.Sprintf("%q needs the program %q, and %s isn't the one that the lock pins", e.Ref, e.Name, e.Path)
 }
 
-// An AuditError says that a call can't be written down, and so wasn't made.
+// An AuditError says that a call can't be written down, and so wasn't made; or that the end of one that was made can't be.
 type AuditError struct {
 	Ref model.Ref
+	Ran bool
 	Err error
 }
 
 func (e *AuditError) Error() string {
+	if e.Ran {
+		return fmt.Sprintf("%q was run, but that can't be written to the end into the audit log: %v", e.Ref, e.Err)
+	}
 	return fmt.Sprintf("%q was not run, because that can't be written into the audit log: %v", e.Ref, e.Err)
 }
 

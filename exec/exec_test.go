@@ -434,7 +434,8 @@ func TestAudit(t *testing.T) {
 		return gives("done"), w.kernel.Log.Close(ctx)
 	}
 	r, err = w.run(call(x, nil))
-	if !errors.Is(err, audit.ErrClosed) || r == nil || r.Value != "done" || len(r.Receipt) == 0 {
+	if e, ok := errors.AsType[*exec.AuditError](err); !ok || !strings.HasPrefix(e.Error(), `"tool:acme/x" was run, but `) ||
+		!errors.Is(err, audit.ErrClosed) || r == nil || r.Value != "done" || len(r.Receipt) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

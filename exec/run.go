@@ -75,7 +75,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &AuditError{p.call.Ref, err}
+		return nil, &AuditError{Ref: p.call.Ref, Err: err}
 	}
 	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
@@ -207,7 +207,10 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.
 			p.caller.did(receipt.Child{Call: p.id, Receipt: r.Digest})
 		}
 	}
-	return errors.Join(err, entry.End(ctx, o))
+	if logged := entry.End(ctx, o); logged != nil {
+		err = errors.Join(err, &AuditError{Ref: p.call.Ref, Ran: true, Err: logged})
+	}
+	return err
 }
 
 // record says what is known of the call.

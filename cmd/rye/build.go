@@ -186,7 +186,7 @@ func (w *building) build(ctx context.Context) (_ *build.Result, err error) {
 	}
 	made, err := build.Build(ctx, o)
 	if logged := w.kernel.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = &exec.AuditError{Ref: w.recipe.Build[0].Tool, Err: logged}
+		err = &exec.AuditError{Ref: w.recipe.Build[0].Tool, Ran: true, Err: logged}
 	}
 	if made != nil {
 		stat.files.Add(made.Files)

@@ -133,7 +133,10 @@ func (f *fault) ofCalls() bool {
 		}
 		f.why = append(f.why, "expected  "+toolchain.Want.String(), "found     "+toolchain.Found.String())
 	case errors.As(f.err, &unwritten):
-		f.code, f.hint = codeFiles, []string{"rye audit verify"}
+		if f.system(); f.hint == nil { // a full disk is nothing that the log could tell
+			f.hint = []string{"rye audit verify"}
+		}
+		f.code, f.exit = codeFiles, 0
 		f.details = map[string]any{"ref": unwritten.Ref.String(), "reason": "audit"}
 	case errors.As(f.err, &argument):
 		f.code, f.details = codeValidation, map[string]any{"argument": argument.What}

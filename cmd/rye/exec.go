@@ -235,7 +235,7 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 		lost = cmp.Or(other.Close(), lost)
 	}
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Err: logged}
+		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Ran: true, Err: logged}
 	}
 	if r == nil {
 		return nil, err

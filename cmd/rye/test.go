@@ -239,7 +239,7 @@ func (c *testRun) tryAll(ctx context.Context, a *app, b *opened, all []*trial) e
 	workers.Wait()
 	err = context.Cause(ctx)
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = &exec.AuditError{Ref: all[0].item.Ref, Err: logged}
+		err = &exec.AuditError{Ref: all[0].item.Ref, Ran: true, Err: logged}
 	}
 	for i, t := range all {
 		if t.outcome == nil {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -157,6 +158,12 @@ func TestClassify(t *testing.T) {
 		f := classify(test.err)
 		if l := f.line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.why, ";") != test.why {
 			t.Errorf("%v: %s, exit %d, %q", test.err, l.Code, l.Exit, f.why)
+		}
+	}
+	for err, hint := range map[error]string{of(syscall.ENOSPC): "df -h", errors.New("odd"): "rye audit verify"} {
+		f := classify(&exec.AuditError{Err: err})
+		if l := f.line(); l.Code != codeFiles || l.Exit != exitNo || strings.Join(f.hint, ";") != hint {
+			t.Errorf("%v: %s, exit %d, %q", err, l.Code, l.Exit, f.hint)
 		}
 	}
 }
