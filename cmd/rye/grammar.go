@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 )
@@ -73,6 +75,11 @@ type invocation struct {
 
 // parse reads a command line. The error is a *fault that names what was meant, where that can be guessed.
 func parse(cmds []command, args []string) (*invocation, error) {
+	for _, arg := range args { // kong puts other characters for what is none
+		if !utf8.ValidString(arg) {
+			return nil, &fault{code: codeValidation, message: fmt.Sprintf("the argument %q isn't UTF-8", arg), details: map[string]any{"argument": arg}}
+		}
+	}
 	inv := new(invocation)
 	few := narrow(cmds, args)
 	kctx, err := newGrammar(&inv.globals, few).Parse(args)

@@ -314,6 +314,15 @@ func TestLostOutput(t *testing.T) {
 	}
 }
 
+// TestArgumentBytes: an argument isn't read as another one.
+func TestArgumentBytes(t *testing.T) {
+	for _, args := range [][]string{{"store", "put", "a\xffb"}, {"exec", "tool:acme/x", "-p", "a=\xff"}, {"-C", "\xff", "version"}} {
+		if _, err := parse(commands(), args); err == nil || !strings.HasSuffix(err.Error(), " isn't UTF-8") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}
+
 func TestCancellable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	data := bytes.Repeat([]byte("0123456789"), 50000)
