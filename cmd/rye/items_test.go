@@ -181,7 +181,7 @@ func TestStarter(t *testing.T) {
 func TestConfinedTogether(t *testing.T) {
 	dir := t.TempDir()
 	var group sync.WaitGroup
-	for n := range 4 {
+	for n := range 8 {
 		group.Go(func() {
 			d, err := confine(dir, 0o777)
 			if err != nil {
@@ -189,8 +189,8 @@ func TestConfinedTogether(t *testing.T) {
 				return
 			}
 			defer d.close()
-			name := "tools/acme/" + string(rune('a'+n/2)) + ".py" // two of each
-			for range 100 {
+			name := "tools/acme/" + string(rune('a'+n/4)) + ".py" // four of each
+			for range 500 {
 				if err := errors.Join(d.write(name, 0o644, false, nil), d.remove(name)); err != nil {
 					t.Error(err)
 					return

@@ -64,7 +64,19 @@ func (d *confined) folder(name string, mayMake bool) (*os.Root, error) {
 	return r, nil
 }
 
-func (d *confined) enter(r *os.Root, segment, at string, mayMake bool) (*os.Root, error) {
+// enter opens a directory. One that others take away and make again meanwhile is looked at anew.
+func (d *confined) enter(r *os.Root, segment, at string, mayMake bool) (next *os.Root, err error) {
+	for range 100 {
+		if next, err = d.enterNow(r, segment, at, mayMake); err != errReplaced {
+			return next, err
+		}
+	}
+	return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("%q was replaced meanwhile", d.where(at))}
+}
+
+var errReplaced = errors.New("it was replaced meanwhile")
+
+func (d *confined) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.Root, error) {
 	if mayMake {
 		if err := r.Mkdir(segment, d.mode); err != nil && !errors.Is(err, fs.ErrExist) {
 			return nil, d.about(at, err)
@@ -83,7 +95,7 @@ func (d *confined) enter(r *os.Root, segment, at string, mayMake bool) (*os.Root
 	}
 	if after, err := next.Stat("."); err != nil || !os.SameFile(before, after) {
 		next.Close()
-		return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("%q was replaced meanwhile", d.where(at))}
+		return nil, errReplaced
 	}
 	return next, nil
 }
