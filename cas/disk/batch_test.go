@@ -132,6 +132,26 @@ func TestManyPuts(t *testing.T) {
 	must(t, swept(s.dir))
 }
 
+// TestFewOpen: packs that were replaced don't stay open until the runtime wants memory, also where there is one processor.
+func TestFewOpen(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	s, err := Open(ramDir(t), Options{Create: true})
+	must(t, err)
+	defer s.Close()
+	s.files.lazy = true
+	for n := range 1500 {
+		_, err := s.Put(t.Context(), cas.Blob, bytes.NewReader(binary.BigEndian.AppendUint32(nil, uint32(n))))
+		must(t, err)
+		if fds, err := os.ReadDir("/proc/self/fd"); err == nil && len(fds) > 300 {
+			t.Fatalf("%d open files after %d puts", len(fds), n)
+		}
+	}
+	runtime.GC()
+	if n := s.opened.Load(); n > 300 {
+		t.Errorf("%d packs count as open", n)
+	}
+}
+
 // TestRollOver puts more than two packs hold in one batch, from several goroutines, with repeats.
 func TestRollOver(t *testing.T) {
 	ctx := t.Context()

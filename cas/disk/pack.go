@@ -30,7 +30,7 @@ type pack struct {
 	named   bool        // of a pack that this process wrote: path is the final one
 	durable atomic.Bool // its name was synced while this process looked
 	unmap   func()
-	cleanup runtime.Cleanup
+	open    *atomic.Int64 // counts it as long as it is; nil of one that no store has had
 }
 
 const packExt = ".pack"
@@ -71,15 +71,26 @@ func newPack(path string, f *os.File, size int64) (*pack, error) {
 	}
 	p := &pack{path: path, f: f, size: size, foot: foot, index: index, checked: make([]atomic.Uint64, (foot.pages()+63)/64)}
 	p.unmap = unmap
-	p.cleanup = runtime.AddCleanup(p, func(f *os.File) { unmap(); f.Close() }, f)
+	p.freeLater()
 	return p, nil
 }
 
 // close frees a pack that nobody else knows. Packs that others may use are freed when the last of them is done.
 func (p *pack) close() {
-	p.cleanup.Stop()
+	runtime.SetFinalizer(p, nil)
+	p.free()
+}
+
+// freeLater has the pack freed when nobody has it any more. It is a finalizer, since with one processor the runtime lets
+// hundreds of cleanups come together first.
+func (p *pack) freeLater() { runtime.SetFinalizer(p, (*pack).free) }
+
+func (p *pack) free() {
 	p.unmap()
 	p.f.Close()
+	if p.open != nil {
+		p.open.Add(-1)
+	}
 }
 
 // fault makes an error of the fault that a mapped page gives when somebody has cut the file short.

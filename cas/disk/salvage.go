@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"sync/atomic"
 	"syscall"
@@ -180,7 +179,7 @@ func (w *packWriter) enter(h blockHeader, raw []byte, at int64) {
 func (w *packWriter) inMemory(path string, f *os.File, size int64) *pack {
 	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)), index: uint64(size), salt: w.salt}
 	p := &pack{path: path, f: f, size: size, foot: foot, unmap: func() {}}
-	p.cleanup = runtime.AddCleanup(p, func(f *os.File) { f.Close() }, f)
+	p.freeLater()
 	p.index = make([]byte, 0, p.foot.pages()*pageSize)
 	w.eachPage(func(b []byte) error {
 		p.index = append(p.index, b...)

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -59,6 +60,11 @@ type Store struct {
 	snap  *snapshot // the last that was loaded
 	stale bool      // snap is only good for its open packs
 	spare []*blockCache
+
+	// How many packs are open, in a snapshot or not, and how many of those in none stayed open when they were last looked for.
+	// The first is an allocation of its own: a pack that led back to its store would never be freed.
+	opened *atomic.Int64
+	inUse  atomic.Int64
 }
 
 // A VersionError says that a store was written in a format this package does not know.
@@ -86,7 +92,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now, packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
+	s := &Store{dir: dir, opened: new(atomic.Int64), files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now, packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
 	if s.wait == 0 {
 		s.wait = 30 * time.Second
 	}
@@ -178,13 +184,45 @@ func (s *Store) forget() {
 // adopt keeps packs of this process open for the next snapshot.
 func (s *Store) adopt(packs []*pack) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	next := new(snapshot)
 	if s.snap != nil {
 		next.packs = slices.Clone(s.snap.packs)
 	}
 	next.packs = append(next.packs, packs...)
-	s.snap, s.stale = next, true
+	s.hold(next, true)
+	s.mu.Unlock()
+	s.freeUnused(next)
+}
+
+// hold makes a snapshot the current one. Whoever calls it has s.mu.
+func (s *Store) hold(snap *snapshot, stale bool) {
+	for _, p := range snap.packs {
+		if p.open == nil {
+			p.open = s.opened
+			s.opened.Add(1)
+		}
+	}
+	s.snap, s.stale = snap, stale
+}
+
+// mostUnused is how many packs may stay open that nobody has any more.
+const mostUnused = 128
+
+// freeUnused frees packs that are in no snapshot any more, if there are many. The runtime finds out which of them nobody
+// has, but not before it wants memory: a thousand small puts may go by until then, with a file each.
+func (s *Store) freeUnused(snap *snapshot) {
+	unused := func() int64 { return s.opened.Load() - int64(len(snap.packs)) }
+	if unused() <= s.inUse.Load()+mostUnused {
+		return
+	}
+	runtime.GC()
+	for range 1000 {
+		if unused() <= 0 {
+			break
+		}
+		runtime.Gosched() // it is a goroutine that frees them
+	}
+	s.inUse.Store(max(0, unused()))
 }
 
 // load looks at the disk. Packs that are open already are kept, and so is the whole snapshot when nothing is new.
@@ -197,8 +235,9 @@ func (s *Store) load() (*snapshot, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.snap, s.stale = snap, false
+	s.hold(snap, false)
 	s.mu.Unlock()
+	s.freeUnused(snap)
 	return snap, nil
 }
 
