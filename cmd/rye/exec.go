@@ -259,7 +259,7 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 	if f == nil {
 		return ans, nil
 	}
-	if f.code == codeCancelled && len(unread) > 0 {
+	if f.code == codeCancelled && out.gone {
 		f.why = nil // which says the same where the tool had no time to find out itself
 		f.message = fmt.Sprintf("%q was stopped: nobody reads what it writes any more", ans.Ref)
 	}

@@ -221,7 +221,8 @@ type passing struct {
 	app   *app
 	other sink.Sink // nil: there is none
 	lines [2]bytes.Buffer
-	lost  error // why something couldn't be written, unless its reader was gone
+	gone  bool  // nobody reads what is written any more
+	lost  error // why else something couldn't be written
 }
 
 func (a *app) sink() *passing { return &passing{app: a} }
@@ -293,7 +294,10 @@ func (p *passing) write(s primitive.Stream, to stream, b []byte) error {
 		p.app.term.line = ""
 	}
 	_, err := to.Write(b)
-	if err != nil && !errors.Is(err, syscall.EPIPE) {
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		p.gone = true
+	case err != nil:
 		p.lost = fmt.Errorf("writing to standard %s: %w", [2]string{"output", "error"}[s&1], err)
 	}
 	return err
