@@ -19,6 +19,7 @@ type holding struct {
 	r    *Request
 	held map[string]*file.Bundle
 	tips bool // what their sources have now counts too
+	tell bool // no lock is made of it: what can't be read any more of what is locked needs nothing
 }
 
 // held returns the bundles from repositories that the old lock has and the requirements still let be; with places also those
@@ -52,7 +53,7 @@ func (h *holding) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 		return h.Sources.Versions(ctx, id)
 	}
 	needs, err := h.r.requires(ctx, *b)
-	if err != nil {
+	if err != nil && (!h.tell || ctx.Err() != nil) {
 		return nil, err
 	}
 	locked := resolve.Candidate{Version: b.Version, Requires: map[string]semver.Range{}}

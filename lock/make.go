@@ -139,7 +139,7 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 // what its directory, archive, branch or tag is now.
 func Choose(ctx context.Context, r Request) (*resolve.Resolution, error) {
 	if held := r.held(true); len(held) > 0 {
-		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true}
+		r.Sources = &holding{Sources: r.Sources, r: &r, held: held, tips: true, tell: true}
 	}
 	return r.resolve(ctx)
 }
