@@ -78,8 +78,8 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 	return g, nil
 }
 
-// lockedRoots are the pinned items that rye.yaml has as roots; without any, all of the project are. Of what isn't locked yet
-// it warns.
+// lockedRoots are the pinned items that rye.yaml has as roots; if it has no roots, all of the project are. Of what isn't locked
+// yet it warns.
 func (l *locking) lockedRoots() (roots []ryeyaml.Root) {
 	var more []string
 	for _, r := range l.yaml.Roots {
@@ -91,6 +91,9 @@ func (l *locking) lockedRoots() (roots []ryeyaml.Root) {
 				roots = append(roots, ryeyaml.Root{Text: ref.String(), One: true})
 			}
 		}
+	}
+	if len(l.yaml.Roots) > 0 && roots == nil {
+		roots = []ryeyaml.Root{{}} // which covers nothing
 	}
 	for _, c := range l.requirementChanges() {
 		if c.To != "" {
