@@ -346,7 +346,7 @@ func (c *initRun) identity(ctx context.Context, a *app, ans *initAnswer) error {
 		if c.DryRun {
 			return nil
 		}
-		made, err := (&keyNewRun{Name: key.DefaultName}).make(ctx, a)
+		made, err := (&keyNewRun{Name: key.DefaultName}).make(ctx, a, "")
 		if err != nil {
 			ans.Written = slices.DeleteFunc(ans.Written, func(l initLine) bool { return filepath.IsAbs(l.Path) })
 			return err

@@ -40,49 +40,73 @@ func (k keyNewAnswer) text(t *terminal) {
 }
 
 func (c *keyNewRun) run(ctx context.Context, a *app) (answer, error) {
-	unlock, err := a.aloneAtHome(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return c.make(ctx, a)
-}
-
-// make makes the key, and the policy if it is the first. Whoever calls it holds the user's space.
-func (c *keyNewRun) make(ctx context.Context, a *app) (answer, error) {
-	dir, err := a.keysDir()
-	if err != nil {
-		return nil, err
-	}
-	if err := key.CheckName(c.Name); err != nil {
-		return nil, err
-	}
-	kept, err := dir.List()
-	if err != nil {
-		return nil, err
-	}
-	// What would stand in the way of the policy is found before there is a key.
-	au, err := a.rootAuthority()
-	none := err == nil && au.file == nil
-	if len(kept) == 0 || none {
-		if err == nil {
-			err = a.editable()
+	// Nobody is kept waiting while somebody types.
+	var passphrase string
+	if c.Passphrase {
+		was, err := c.look(a)
+		if err == nil && !was.there {
+			passphrase, err = a.newPassphrase(ctx)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	if slices.ContainsFunc(kept, func(e key.Entry) bool { return e.Name == c.Name }) {
-		if none {
-			return c.policyAlone(ctx, a, dir)
-		}
-		return nil, keyExists(c.Name, nil, "rye key new OTHER-NAME", "rye key rotate "+quoteArg(c.Name))
+	unlock, err := a.aloneAtHome(ctx)
+	if err != nil {
+		return nil, err
 	}
-	var passphrase string
-	if c.Passphrase {
-		if passphrase, err = a.newPassphrase(ctx); err != nil {
-			return nil, err
+	defer unlock()
+	return c.make(ctx, a, passphrase)
+}
+
+// keysBefore is what a user has before a key is made.
+type keysBefore struct {
+	dir   key.Dir
+	kept  []key.Entry
+	none  bool // no policy
+	there bool // a key with the name, without a policy
+}
+
+// look finds what would stand in the way before there is a key.
+func (c *keyNewRun) look(a *app) (was keysBefore, err error) {
+	if was.dir, err = a.keysDir(); err != nil {
+		return was, err
+	}
+	if err := key.CheckName(c.Name); err != nil {
+		return was, err
+	}
+	if was.kept, err = was.dir.List(); err != nil {
+		return was, err
+	}
+	au, err := a.rootAuthority()
+	was.none = err == nil && au.file == nil
+	if len(was.kept) == 0 || was.none {
+		if err == nil {
+			err = a.editable()
 		}
+		if err != nil {
+			return was, err
+		}
+	}
+	was.there = slices.ContainsFunc(was.kept, func(e key.Entry) bool { return e.Name == c.Name })
+	if was.there && !was.none {
+		return was, keyExists(c.Name, nil, "rye key new OTHER-NAME", "rye key rotate "+quoteArg(c.Name))
+	}
+	return was, nil
+}
+
+// make makes the key, and the policy if it is the first. Whoever calls it holds the user's space.
+func (c *keyNewRun) make(ctx context.Context, a *app, passphrase string) (answer, error) {
+	was, err := c.look(a)
+	if err != nil {
+		return nil, err
+	}
+	dir, kept, none := was.dir, was.kept, was.none
+	if was.there {
+		return c.policyAlone(ctx, a, dir)
+	}
+	if c.Passphrase && passphrase == "" {
+		return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("the key %q was removed meanwhile", c.Name)}
 	}
 	p, err := key.Generate(rand.Reader)
 	if err != nil {

@@ -69,6 +69,31 @@ func TestAlone(t *testing.T) {
 	}
 }
 
+// TestAskedAlone: nobody has to wait for the user's space until somebody has typed a passphrase.
+func TestAskedAlone(t *testing.T) {
+	h, home, stderr := askingHost(t, "")
+	asked := 0
+	h.hidden = func(ctx context.Context) (string, error) {
+		asked++
+		ctx, stop := context.WithTimeout(ctx, 5*time.Second)
+		defer stop()
+		unlock, err := lockProject(ctx, filepath.Join(home, ".ai"))
+		if err != nil {
+			return "", err
+		}
+		unlock()
+		return "sesame", nil
+	}
+	for _, name := range []string{"a", "b"} {
+		if got := run(h, commands(), []string{"key", "new", name, "--passphrase"}); got != exitDone {
+			t.Errorf("%s: exit %d, %s", name, got, stderr)
+		}
+	}
+	if got := run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != exitUsage || asked != 4 {
+		t.Errorf("exit %d, asked %d times, %s", got, asked, stderr)
+	}
+}
+
 // TestNewTogether makes an item of one id from several processes at once, in files that don't stand in each other's way:
 // there is one.
 func TestNewTogether(t *testing.T) {
