@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"net/url"
 	"slices"
 	"strings"
@@ -131,6 +132,7 @@ type forms struct {
 	first   [256]bool                   // bytes that one begins with
 	begin   map[[Shortest]byte][]string // by how they begin, the longest first
 	longest int
+	within  []uint64 // bits, of which those are set that any Shortest bytes of joined stand for; its length is a power of two
 }
 
 func compile(all []string) forms {
@@ -147,7 +149,22 @@ func compile(all []string) forms {
 		f.begin[key] = append(f.begin[key], s)
 		f.longest = max(f.longest, len(s))
 	}
+	f.within = make([]uint64, 1<<bits.Len(uint(end/8))) // at least eight bits for each place
+	for i := range max(0, end-Shortest+1) {
+		word, bit := f.bit(f.joined[i:])
+		f.within[word] |= bit
+	}
 	return f
+}
+
+// bit returns which bit of within the first Shortest bytes of s stand for.
+func (f *forms) bit(s string) (word int, bit uint64) {
+	n := uint64(0)
+	for i := range Shortest {
+		n = n<<8 | uint64(s[i])
+	}
+	n = n * 0x9e3779b97f4a7c15 >> 36 // the upper bits depend on all of them
+	return int(n >> 6 & uint64(len(f.within)-1)), 1 << (n & 63)
 }
 
 // at returns how long the longest form is that stands at the beginning of s; 0 for none.
@@ -179,7 +196,11 @@ func (f *forms) begins(s string) bool {
 // ended returns how long the longest end of a form is that stands at the beginning of s, and has Shortest bytes.
 func (f *forms) ended(s string) int {
 	longest := 0
-	if len(s) < Shortest {
+	if len(s) < Shortest || len(f.ends) == 0 {
+		return 0
+	}
+	// Most texts begin with nothing that is in any form, which may be many.
+	if word, bit := f.bit(s); f.within[word]&bit == 0 {
 		return 0
 	}
 	for from := 0; ; from++ {

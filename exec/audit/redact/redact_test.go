@@ -11,6 +11,39 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
+// TestEnded finds every end of every form.
+func TestEnded(t *testing.T) {
+	f := New("s3cr3t/+val?", strings.Repeat("0123456789+", 40), "short").forms
+	for _, form := range f.sorted {
+		for from := range len(form) - Shortest + 1 {
+			if n := f.ended(form[from:] + "\x00"); n < len(form)-from {
+				t.Fatalf("of %q the last %d: %d", form, len(form)-from, n)
+			}
+		}
+	}
+	for _, s := range []string{"", "short", "nothing of it", "s3cr3t and"} {
+		if n := f.ended(s); n != 0 {
+			t.Errorf("%q: %d", s, n)
+		}
+	}
+	if n := New().forms.ended("nothing"); n != 0 {
+		t.Error(n)
+	}
+}
+
+// BenchmarkText looks through short texts for a secret of many lines, as through those of a result.
+func BenchmarkText(b *testing.B) {
+	line := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ+/", 27)
+	var lines strings.Builder
+	for n := range 27 {
+		lines.WriteString(line[n:n+64] + "\n")
+	}
+	r := New(lines.String())
+	for b.Loop() {
+		r.Text("some text that is usual")
+	}
+}
+
 func TestText(t *testing.T) {
 	r := New("s3cr3t/+val?", "short", "s3cr3t/+val?-and-more", "", "kéy-of-the-house")
 	for _, c := range []struct{ in, want string }{
