@@ -76,9 +76,13 @@ func (a *app) again(flag string) string {
 	return "rye " + flag + " " + joinArgs(a.args)
 }
 
-// with returns the command line with more flags of the command.
+// with returns the command line with more flags of the command: at its end, or before the -- behind which there are none.
 func (a *app) with(flags ...string) string {
-	return "rye " + joinArgs(slices.Concat(a.args, flags))
+	end := slices.Index(a.args, "--")
+	if end < 0 {
+		end = len(a.args)
+	}
+	return "rye " + joinArgs(slices.Concat(a.args[:end], flags, a.args[end:]))
 }
 
 // line reads one line of the terminal, in lower case and without space around it. Byte by byte: what is typed

@@ -36,8 +36,12 @@ func (g globals) placed(line string) string {
 		return line
 	}
 	places := ""
-	for _, p := range []struct{ flag, value string }{{"-C", g.Project}, {"--store", g.Store}, {"--trust", g.Trust}} {
-		if p.value != "" && !strings.Contains(line+" ", " "+p.flag+" ") {
+	for _, p := range []struct{ flag, long, value string }{{"-C", "--project", g.Project}, {"--store", "--store", g.Store}, {"--trust", "--trust", g.Trust}} {
+		there := slices.ContainsFunc(strings.Fields(rest), func(word string) bool {
+			word = strings.TrimPrefix(word, "'") // as quoteArg has it
+			return strings.HasPrefix(word, p.flag) || strings.HasPrefix(word, p.long)
+		})
+		if p.value != "" && !there {
 			places += p.flag + " " + quoteArg(p.value) + " "
 		}
 	}
