@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/lock/closure"
@@ -35,8 +36,9 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 	found := make([][]file.Artifact, len(all))
 	errs := make([]error, len(all))
 	unasked := make([]bool, len(all))
-	if err := spread(ctx, len(all), func(i int) {
+	if err := spread(ctx, len(all), func(i int) bool {
 		found[i], unasked[i], errs[i] = r.find(ctx, m, &all[i])
+		return errs[i] == nil
 	}); err != nil {
 		return nil, err
 	}
@@ -143,20 +145,22 @@ func sameTree(l *file.Lock, m *Made, tool model.Ref) bool {
 	return old != nil && i >= 0 && old.Tree == m.Closure.Pins[i].Tree
 }
 
-// spread calls f with 0 to n-1, eight at a time: most of the time is waiting for others.
-func spread(ctx context.Context, n int, f func(i int)) error {
+// spread calls f with 0 to n-1, eight at a time, since most of the time is waiting for others, until one of them is false:
+// who doesn't answer once lets everybody wait each time.
+func spread(ctx context.Context, n int, f func(i int) bool) error {
 	turns := make(chan int)
+	var over atomic.Bool
 	var wait sync.WaitGroup
 	for range min(8, n) {
 		wait.Go(func() {
 			for i := range turns {
-				if ctx.Err() == nil {
-					f(i)
+				if ctx.Err() == nil && !f(i) {
+					over.Store(true)
 				}
 			}
 		})
 	}
-	for i := range n {
+	for i := 0; i < n && !over.Load(); i++ {
 		turns <- i
 	}
 	close(turns)

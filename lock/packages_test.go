@@ -231,6 +231,22 @@ func TestMakePackagesSides(t *testing.T) {
 	}
 }
 
+// TestMakePackagesDown: where a registry doesn't answer it isn't asked for everything else.
+func TestMakePackagesDown(t *testing.T) {
+	w, c := listing(t)
+	list := ""
+	for n := range 100 {
+		list += line(fmt.Sprintf("p%d==1", n), "a", "source")
+	}
+	w.files["project"]["tools/acme/one/_requirements.txt"] = list
+	w.build()
+	r := w.request(nil)
+	r.Packages, c.err = c, errors.New("down")
+	if _, err := lock.Make(t.Context(), r); !errors.Is(err, c.err) || len(c.found) > 20 {
+		t.Errorf("asked for %d packages, %v", len(c.found), err)
+	}
+}
+
 // Offline is a registry that asks nobody.
 type offline struct{ lock.Packages }
 
