@@ -272,7 +272,14 @@ func (c *lockRun) aimless(a *app) *fault {
 	for _, other := range a.commands {
 		if other.group == "lock" && other.path == word {
 			f.why, f.details["did_you_mean"] = []string{"did you mean " + word + "?"}, []string{word}
-			f.hint = []string{"rye " + joinArgs(slices.DeleteFunc(slices.Clone(a.args), func(arg string) bool { return arg == "lock" }))}
+			at := len(a.args) - 1
+			for at > 0 && a.args[at] != word {
+				at--
+			}
+			for at > 0 && a.args[at] != "lock" {
+				at--
+			}
+			f.hint = []string{"rye " + joinArgs(slices.Delete(slices.Clone(a.args), at, at+1))}
 			return f
 		}
 	}
