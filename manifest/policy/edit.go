@@ -72,8 +72,12 @@ func (p *Policy) AddKey(k Key, another bool) (Edit, error) {
 
 // SetDates says anew from when until when a key counts. The zero time is no end.
 func (p *Policy) SetDates(name string, notBefore, expires time.Time) (Edit, error) {
-	if _, ok := p.KeyNamed(name); !ok {
+	k, ok := p.KeyNamed(name)
+	if !ok {
 		return noEdit("no key is called %q", name)
+	}
+	if found, _ := (&Side{Policy: p}).revokedKey(k.Public.Fingerprint()); found != nil {
+		return noEdit("the key %q is revoked", name) // and would count no longer for it
 	}
 	return p.change(func(root *yamltree.Node) {
 		n := root.Entry("keys").Entry(name)

@@ -115,11 +115,12 @@ func TestEdits(t *testing.T) {
 }
 
 func TestEditsRefused(t *testing.T) {
-	p := mustParse(t, editText+"revoked:\n  \"key:$print5\": {}\nlists:\n  l: {from: x, key: c, max-age: 1d}\n")
+	p := mustParse(t, editText+"revoked:\n  \"key:$print2\": {}\n  \"key:$print5\": {}\nlists:\n  l: {from: x, key: c, max-age: 1d}\n")
 	for name, edit := range map[string]func() (Edit, error){
 		"a name twice":               func() (Edit, error) { return p.AddKey(Key{Name: "a", Public: pub(1)}, true) },
 		"an end before it begins":    func() (Edit, error) { return p.SetDates("a", noon, noon) },
 		"an end of no key":           func() (Edit, error) { return p.SetDates("z", noon, time.Time{}) },
+		"an end of a revoked key":    func() (Edit, error) { return p.SetDates("b", noon, time.Time{}) },
 		"a key twice":                func() (Edit, error) { return p.AddKey(Key{Name: "z", Public: pub(1)}, true) },
 		"a revoked key":              func() (Edit, error) { return p.AddKey(Key{Name: "z", Public: pub(5)}, true) },
 		"no key":                     func() (Edit, error) { return p.AddKey(Key{Name: "z"}, true) },
