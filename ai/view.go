@@ -246,7 +246,7 @@ func (v *View) warn(f File, err error) {
 // extractor reads and admits one extractor; it is nil if the file is another tool.
 func (v *View) extractor(ctx context.Context, a *Admitter, f File) (*model.Kind, error) {
 	it, err := v.Load(ctx, f)
-	if errors.Is(err, ErrAsset) {
+	if errors.Is(err, ErrAsset) && !errors.Is(err, ErrGone) {
 		return nil, nil
 	}
 	if err != nil {

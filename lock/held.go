@@ -13,7 +13,7 @@ import (
 )
 
 // A holding is sources of which some bundles stay what they were locked as: those from repositories, whose branches and
-// tags go on while nobody asks for it.
+// tags go on while nobody asks for it, and from directories and archives where it is asked for what there is besides.
 type holding struct {
 	Sources
 	r    *Request

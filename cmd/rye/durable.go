@@ -122,7 +122,7 @@ func readSmall(path string, most int64) ([]byte, error) {
 // readIfThere is readSmall of a file that may be missing, which is fs.ErrNotExist. A link that leads nowhere isn't
 // missing: what the file would have said, nobody can tell.
 func readIfThere(what, path string, most int64) ([]byte, error) {
-	for {
+	for range 1000 {
 		b, err := readSmall(path, most)
 		if !errors.Is(err, fs.ErrNotExist) {
 			return b, err
@@ -139,6 +139,7 @@ func readIfThere(what, path string, most int64) ([]byte, error) {
 				hint: []string{"ls -l " + quoteArg(path)}, details: map[string]any{"path": path}}
 		}
 	}
+	return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("%s %q is made and removed again all the time", what, path), details: map[string]any{"path": path}}
 }
 
 // lockWait bounds how long one process waits for another.

@@ -24,14 +24,7 @@ config: {command: probe, args: [flood, "10000000"]}
 // flooding makes a project with floodTool in it, and returns how rye is started there.
 func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 	home, project := t.TempDir(), t.TempDir()
-	t.Cleanup(func() { // what tools run from can't be written, not even to be removed
-		filepath.WalkDir(home, func(path string, d os.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				err = os.Chmod(path, 0o700)
-			}
-			return err
-		})
-	})
+	removable(t, home)
 	tool := filepath.Join(project, ".ai/tools/acme/flood.yaml")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(tool), 0o755), os.WriteFile(tool, []byte(floodTool), 0o644)); err != nil {
 		t.Fatal(err)
@@ -47,6 +40,18 @@ func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 		}
 	}
 	return home, rye
+}
+
+// removable has a directory removed with the copies in it that tools run from, which nobody can write.
+func removable(t *testing.T, dir string) {
+	t.Cleanup(func() {
+		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				err = os.Chmod(path, 0o700)
+			}
+			return err
+		})
+	})
 }
 
 // What can't be written, although somebody reads it, is no interruption.

@@ -94,13 +94,6 @@ type move struct {
 }
 
 func (c *mvRun) run(ctx context.Context, a *app) (answer, error) {
-	if !c.DryRun {
-		unlock, err := a.alone(ctx, false) // of two that would have one id the second finds the first
-		if err != nil {
-			return nil, err
-		}
-		defer unlock()
-	}
 	v, err := a.items(ctx)
 	if err != nil {
 		return nil, err
@@ -130,6 +123,11 @@ func (c *mvRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.DryRun {
 		return ans, nil
 	}
+	unlock, err := a.aloneWith(ctx, m.new)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := v.move(ctx, m, k); err != nil {
 		return nil, err
 	}

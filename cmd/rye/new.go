@@ -79,13 +79,6 @@ func (c *newRun) complete(_ context.Context, a *app, name, _ string) []candidate
 const templates = "tools/rye/core/templates"
 
 func (c *newRun) run(ctx context.Context, a *app) (answer, error) {
-	if !c.DryRun {
-		unlock, err := a.alone(ctx, false) // of two that would have one id the second finds the first
-		if err != nil {
-			return nil, err
-		}
-		defer unlock()
-	}
 	p, err := a.project()
 	if err != nil {
 		return nil, orInit(err)
@@ -120,12 +113,42 @@ func (c *newRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.DryRun {
 		return ans, nil
 	}
+	unlock, err := a.aloneWith(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
 	if err := v.write(ctx, it, k, mode); err != nil {
 		return nil, err
 	}
 	ans.Raw = it.Raw.String()
 	v.afterwards(ctx, it)
 	return ans, nil
+}
+
+// aloneWith keeps other processes from the space of an item until unlock is called, where it may be made: of two that would
+// have one id the second finds the first. Whatever somebody has to be asked is asked before.
+func (a *app) aloneWith(ctx context.Context, it *ai.Item) (unlock func(), err error) {
+	ofUser := it.Space.Level == ai.User
+	if unlock, err = a.alone(ctx, ofUser); err != nil {
+		return nil, err
+	}
+	now, err := a.items(ctx)
+	if err == nil {
+		space := now.project
+		if ofUser {
+			space = now.user
+		}
+		if space != nil {
+			err = now.checkFree(ctx, it.Ref, space)
+		}
+		now.close()
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // unsigned is the line to paste that doesn't sign.

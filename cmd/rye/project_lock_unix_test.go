@@ -123,6 +123,7 @@ func TestNewTogether(t *testing.T) {
 // TestReceiptTogether: of several calls that are to leave a receipt in one file one does, and the others say why not.
 func TestReceiptTogether(t *testing.T) {
 	h := newTrustHome(t)
+	removable(t, h.dir)
 	h.must("init", "p")
 	h.must("-C", "p", "new", "tool", "acme/x", "--ext", "star")
 	h.must("-C", "p", "lock")

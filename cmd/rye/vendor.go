@@ -94,9 +94,12 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 	defer p.Done()
 	r, err := vendor.Write(ctx, l.vendorDir(), objects, l.store())
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
-		f, at := classify(err), quoteArg(l.app.fromHere(filepath.Join(l.vendorDir(), in.File)))
-		f.hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
-		return nil, f
+		path := filepath.Join(l.vendorDir(), in.File)
+		if isThere, _ := isDir(path); isThere {
+			f, at := classify(err), quoteArg(l.app.fromHere(path))
+			f.hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
+			return nil, f
+		}
 	}
 	if err != nil {
 		return nil, err

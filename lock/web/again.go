@@ -147,7 +147,7 @@ func passing(err error) bool {
 	case errors.As(err, &refused):
 		return false
 	case errors.As(err, &unknown):
-		return unknown.IsTimeout || unknown.IsTemporary
+		return unknown.IsTemporary
 	case errors.As(err, &short), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return true
 	}

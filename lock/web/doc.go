@@ -54,7 +54,7 @@
 //
 // # What passes
 //
-// A server that is overloaded or starts anew, a connection that breaks, a name service that is out of order: such a
+// A server that is overloaded or starts anew, a connection that breaks, a name service that says it is out of order: such a
 // thing is tried again, twice, after 250 ms and 1 s, or after what the server asks for, if that is no more than 10 s.
 // So is the rest of a body: what the caller has already is read once more and must be the same, for a file that
 // changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, a name

@@ -27,7 +27,7 @@ func (e *Error) Error() string {
 		s += fmt.Sprintf(" (sent there by %q)", e.From)
 	}
 	if e.Tries > 1 {
-		s += fmt.Sprintf(", %d times", e.Tries)
+		s += fmt.Sprintf(", tried %d times", e.Tries)
 	}
 	return s
 }
