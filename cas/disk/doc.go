@@ -7,6 +7,7 @@
 //	tmp/              files without a name yet
 //	garbage           what gc found unreachable, in which packs, and when it first did
 //	condemned         what the gc at work is about to remove
+//	doomed            packs that a gc has replaced or emptied and is removing; nobody sees them any more
 //	refs.lock, janitor.lock
 //
 // # Packs
@@ -67,7 +68,8 @@
 //
 // A gc removes what has been unreachable for the time of grace. Writers don't count on what is in the record of
 // garbage, and put it again, so that whoever has put something has the whole grace to refer to it. A ref that is
-// set before the batch is closed needs no grace.
+// set before the batch is closed needs no grace. What goes, goes at once, by the file doomed, and what stays has all
+// that it needs, garbage or not: what counts as present can be read.
 //
 // What the store hands out was hashed. An index is believed only where its sums are right: a page with a wrong one
 // makes its objects absent for writers, which put them again, and makes readers go to the blocks. So a damaged
@@ -78,7 +80,8 @@
 // Temporary files of dead processes are swept by the next janitor (gc, repack, reindex). A pack whose footer or
 // index is damaged is read block by block, and what is found is hashed: readers do that in memory, Reindex for
 // good. Of a damaged block its objects are lost; Fsck names them and who refers to them, and Repair brings
-// them back from another store. Losing the files garbage and condemned costs grace, nothing else.
+// them back from another store. Losing the files garbage and condemned costs grace, nothing else. Where doomed is
+// damaged, writers count on nothing, and no janitor works until somebody has taken it away.
 //
 // Not promised: anything on a file system without working locks; that somebody who can write to the store's
 // directory can't remove objects from it.

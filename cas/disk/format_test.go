@@ -124,9 +124,10 @@ func TestVectors(t *testing.T) {
 	golden(t, "footer.hex", foot.encode())
 	golden(t, "format", []byte(formatText(Format, MinReader)))
 	golden(t, "ref", []byte(refText("release/Stable", cas.ID{Kind: cas.TreeKind, Digest: cas.Sum(tree)})))
-	lines := linesOf([]unreachable{{entry{digest: cas.Sum(blob), kind: cas.Blob}, 1e18}, {entry{digest: cas.Sum(tree), kind: cas.TreeKind}, 2e18}})
+	lines := linesOf([]unreachable{{e: entry{digest: cas.Sum(blob), kind: cas.Blob}, since: 1e18}, {e: entry{digest: cas.Sum(tree), kind: cas.TreeKind}, since: 2e18}})
 	golden(t, "garbage.hex", encodeRecord([][16]byte{{1}, {2}}, lines))
 	golden(t, "condemned.hex", encodeRecord([][16]byte{{3}}, lines[:keyLine]))
+	golden(t, "doomed.hex", encodeRecord([][16]byte{{3}, {4}}, nil))
 
 	mixed, text1, tree1, doc1 := goldenParts(text)
 	if *update {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -41,10 +42,14 @@ type GCResult struct {
 //     Writers that begin from here on treat it as absent, and put it again if they need it.
 //  2. Writers that began before are waited for.
 //  3. The packs are written again without the condemned.
-//  4. Under the lock of the refs, roots that are new since are marked. A pack that lost something that they
-//     reach is left as it was; the others are replaced.
+//  4. Under the lock of the refs, roots that are new since are marked, and a pack that lost something that they
+//     reach is written once more.
+//  5. The new packs get their names, and the old ones are written to the file "doomed": from that moment nobody sees
+//     them. Then they are removed.
 //
-// Killed at any moment it leaves each pack old or new, or both, and the next janitor clears the rest.
+// So all that it removes goes at once, for parts of it may need each other: the root of a long object that is still
+// there counts as the object, though its chunks have gone. Killed at any moment it leaves the old packs, perhaps beside
+// the new ones, or the new ones alone, and the next janitor clears the rest.
 func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	var r GCResult
 	if !o.DryRun {
@@ -71,7 +76,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 		return r, err
 	}
 	r.PacksBefore, r.BytesBefore = len(m.snap.packs), m.snap.size()
-	g, err := s.findGarbage(m, o, &r)
+	g, err := s.findGarbage(ctx, m, o, &r)
 	if err != nil {
 		return r, err
 	}
@@ -85,7 +90,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	if err := s.condemn(ctx, g.piles); err != nil {
 		return r, err
 	}
-	err = s.collect(ctx, m, g)
+	err = s.collect(ctx, m, g, &r)
 	err = errors.Join(err, s.files.remove(filepath.Join(s.dir, condemnedFile)))
 	s.forget()
 	if err != nil {
@@ -101,27 +106,30 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 type pile struct {
 	p    *pack
 	dead bitset
+	next *pack // what is left of p, without a name; nil if that is nothing
 }
 
-func (g *pile) drop(p *pack, n int) bool { return p == g.p && g.dead.has(n) }
+// rewrite writes the pack of a pile again, without the garbage.
+func (g *pile) rewrite(ctx context.Context, s *Store) error {
+	next, damaged, err := s.rewrite(ctx, []*pack{g.p}, func(_ *pack, n int) bool { return g.dead.has(n) })
+	if err == nil && damaged != nil {
+		err = fmt.Errorf("%q is damaged, so nothing was removed; rye store fsck tells more", filepath.Base(damaged.path))
+	}
+	g.next = next
+	return err
+}
 
-// collect writes the packs that hold garbage again.
-func (s *Store) collect(ctx context.Context, m *marks, g *garbage) error {
-	next := make([]*pack, 0, len(g.piles))
+// collect puts packs without the garbage in the place of those that hold it.
+func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) error {
 	defer func() {
-		for _, p := range next {
-			s.drop(p) // the janitor after this one would, too
+		for _, pile := range g.piles {
+			s.drop(pile.next) // the janitor after this one would, too
 		}
 	}()
 	for _, pile := range g.piles {
-		p, damaged, err := s.rewrite(ctx, []*pack{pile.p}, pile.drop)
-		if err == nil && damaged != nil {
-			err = fmt.Errorf("%q is damaged, so nothing more was removed; rye store fsck tells more", filepath.Base(damaged.path))
-		}
-		if err != nil {
+		if err := pile.rewrite(ctx, s); err != nil {
 			return err
 		}
-		next = append(next, p)
 	}
 	lock, err := s.lockRefs(ctx)
 	if err != nil {
@@ -131,18 +139,37 @@ func (s *Store) collect(ctx context.Context, m *marks, g *garbage) error {
 	if _, err := m.roots(ctx); err != nil {
 		return err
 	}
-	lines := g.young
-	for i, pile := range g.piles {
-		if m.anyLive(pile) {
-			lines = g.lines // some of what is past its grace is still there
-			continue
+	var old, next []*pack
+	for _, pile := range g.piles {
+		if n := pile.dead.remove(m.live[pile.p]); n > 0 {
+			// It is seldom that somebody refers to what has been garbage for so long.
+			r.Removed -= int64(n)
+			if err := errors.Join(s.drop(pile.next), pile.rewrite(ctx, s)); err != nil {
+				return err
+			}
 		}
-		if err := s.swap(next[i], []*pack{pile.p}); err != nil {
-			return err
+		old = append(old, pile.p)
+		if pile.next != nil {
+			next = append(next, pile.next)
 		}
-		g.moved(pile.p, next[i])
 	}
-	g.lines = lines
+	if err := s.publish(next); err != nil {
+		return err
+	}
+	// What other janitors have removed must not come back, after a power cut, without what is removed here.
+	if err := s.files.syncDir(filepath.Join(s.dir, "packs")); err != nil {
+		return err
+	}
+	if err := s.writeRecord(doomedFile, old, nil); err != nil {
+		return err
+	}
+	if err := s.removeDoomed(); err != nil {
+		return err
+	}
+	for _, pile := range g.piles {
+		g.moved(pile.p, pile.next)
+	}
+	g.lines = g.young
 	return s.writeGarbage(g)
 }
 
@@ -152,13 +179,16 @@ type bitset []uint64
 func newBitset(n int) bitset    { return make(bitset, (n+63)/64) }
 func (b bitset) has(n int) bool { return b[n/64]&(1<<(n%64)) != 0 }
 func (b bitset) set(n int)      { b[n/64] |= 1 << (n % 64) }
-func (b bitset) meets(o bitset) bool {
+func (b bitset) clear(n int)    { b[n/64] &^= 1 << (n % 64) }
+func (b bitset) none() bool     { return !slices.ContainsFunc(b, func(w uint64) bool { return w != 0 }) }
+
+// remove takes out what is in o, too, and returns how many there were.
+func (b bitset) remove(o bitset) (n int) {
 	for i := range b {
-		if b[i]&o[i] != 0 {
-			return true
-		}
+		n += bits.OnesCount64(b[i] & o[i])
+		b[i] &^= o[i]
 	}
-	return false
+	return n
 }
 
 // marks is what has been found reachable: a bit for each entry of each pack.
@@ -175,8 +205,6 @@ func newMarks(s *Store, snap *snapshot) *marks {
 }
 
 func (m *marks) close() { m.s.giveCache(m.k) }
-
-func (m *marks) anyLive(g *pile) bool { return m.live[g.p].meets(g.dead) }
 
 // mark marks every copy of a record, and reports whether there is one and whether it is new.
 func (m *marks) mark(kind cas.Kind, d *cas.Digest) (isNew, found bool, err error) {

@@ -87,6 +87,47 @@ func TestGraceRenewed(t *testing.T) {
 	must(t, clean(r.Store))
 }
 
+// Who began before a gc saw something to be garbage counts on it, and has the whole grace to refer to what needs it.
+func TestGraceOfNeeded(t *testing.T) {
+	c := newClock()
+	r := c.store(t)
+	r.packObjects, r.fanout = 1000, 1000
+	grace := GCOptions{Grace: time.Hour}
+	first := noise(1, 300<<10)
+	old, err := r.one(first)
+	must(t, err)
+	b, err := r.Batch(t.Context())
+	must(t, err)
+	absent, err := b.Missing(t.Context(), []cas.ID{old}) // which reads the record of garbage
+	if err != nil || len(absent) > 0 {
+		t.Fatal(absent, err)
+	}
+	removed(t, r, grace, 0)
+	edited := append(first[:len(first):len(first)], text(1, 100)...)
+	d, err := b.PutBytes(t.Context(), cas.Blob, edited)
+	must(t, err)
+	must(t, b.Commit(t.Context()))
+	must(t, b.Close())
+	id := cas.ID{Kind: cas.Blob, Digest: d}
+	r.w.objects[id] = edited
+	c.add(time.Hour)
+	_, err = r.GC(t.Context(), grace)
+	must(t, err)
+	delete(r.w.objects, old)
+	must(t, r.ref("main", id))
+	must(t, r.w.check(r.Store))
+	must(t, clean(r.Store))
+	must(t, r.ref("main", cas.ID{}))
+	for range 2 { // seen to be garbage, and past its grace
+		_, err = r.GC(t.Context(), grace)
+		must(t, err)
+		c.add(time.Hour)
+	}
+	if got, err := r.GC(t.Context(), grace); err != nil || got.Unreachable != 0 {
+		t.Errorf("at last: %+v, %v", got, err)
+	}
+}
+
 func listing(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

@@ -3,8 +3,10 @@ package disk
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,12 +15,13 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// The two records of gc. Both are packs and sorted lines about their entries: the number of packs (4), their IDs
-// (16 each), the lines, and the digest of all that. A line is digest and kind; in garbage the time follows
-// (8, nanoseconds since 1970). Numbers are big-endian.
+// The records of gc. Each is packs and sorted lines about their entries: the number of packs (4), their IDs (16 each),
+// the lines, and the digest of all that. A line is digest and kind; in garbage the time follows (8, nanoseconds
+// since 1970), and doomed has none. Numbers are big-endian.
 const (
 	garbageFile   = "garbage"
 	condemnedFile = "condemned"
+	doomedFile    = "doomed"
 	garbageLine   = keyLine + 8
 	keyLine       = cas.Size + 1
 	mostRecord    = 4 << 30 // bytes of a record
@@ -127,7 +130,12 @@ func (s *Store) readCondemned() (*gcRecord, error) {
 	if s.noJanitor() {
 		return nil, nil
 	}
-	b, err := readFile(path, mostRecord)
+	return s.readRecord(condemnedFile)
+}
+
+// readRecord reads a record whose lines have no time: nil when there is none, one that names all when it can't be read.
+func (s *Store) readRecord(name string) (*gcRecord, error) {
+	b, err := readFile(filepath.Join(s.dir, name), mostRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -140,6 +148,36 @@ func (s *Store) readCondemned() (*gcRecord, error) {
 		return &gcRecord{all: true}, nil
 	}
 	return nil, err
+}
+
+// A DoomedError says that the list of packs which a gc was removing can't be read. What is left of them may lack parts,
+// so that it is garbage or damaged: without the list a gc tells.
+type DoomedError struct{ Path string }
+
+func (e *DoomedError) Error() string {
+	return fmt.Sprintf("%q, the list of packs that a gc was removing, is damaged; take it away, and let a gc remove what is left of them before anything is put", e.Path)
+}
+
+// removeDoomed removes the packs that a gc has doomed, this one or one that came no further.
+func (s *Store) removeDoomed() error {
+	doomed, err := s.readRecord(doomedFile)
+	if err != nil || doomed == nil {
+		return err
+	}
+	if doomed.all {
+		return &DoomedError{filepath.Join(s.dir, doomedFile)}
+	}
+	defer s.forget()
+	dir := filepath.Join(s.dir, "packs")
+	for _, name := range doomed.packs {
+		if err := s.files.remove(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	if err := s.files.syncDir(dir); err != nil {
+		return err
+	}
+	return s.files.remove(filepath.Join(s.dir, doomedFile))
 }
 
 // garbage is what one gc found unreachable.
@@ -164,15 +202,16 @@ func (s *Store) writeGarbage(g *garbage) error { return s.writeRecord(garbageFil
 
 // findGarbage splits what is not marked: what has been seen so at least o.Grace ago goes into piles, and the rest
 // is remembered with the time of now. Time that went backwards counts as none. An entry counts as seen only in
-// a pack that was there: writers put what is remembered as garbage again, and that is as new.
-func (s *Store) findGarbage(m *marks, o GCOptions, r *GCResult) (*garbage, error) {
+// a pack that was there: writers put what is remembered as garbage again, and that is as new. What is in its grace
+// keeps all that it needs: who put it may have begun before that was seen to be garbage.
+func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCResult) (*garbage, error) {
 	seen := s.readGarbage()
 	g := &garbage{packs: slices.Clone(m.snap.packs)}
 	now := s.now().UnixNano()
-	var all, young []unreachable
+	var all []unreachable
 	for _, p := range m.snap.packs {
-		pile := &pile{p, newBitset(int(p.foot.entries))}
-		n, before := -1, r.Removed
+		pile := &pile{p: p, dead: newBitset(int(p.foot.entries))}
+		n := -1
 		for e, err := range p.all() {
 			if err != nil {
 				return nil, err
@@ -187,26 +226,81 @@ func (s *Store) findGarbage(m *marks, o GCOptions, r *GCResult) (*garbage, error
 			if l := seen.find(p, &e); l != nil {
 				since = min(int64(binary.BigEndian.Uint64(l[keyLine:])), now)
 			}
-			all = append(all, unreachable{e, since})
+			all = append(all, unreachable{e, since, pile, n})
 			if now-since >= int64(o.Grace) {
 				pile.dead.set(n)
-				r.Removed++
-			} else {
-				young = append(young, unreachable{e, since})
 			}
 		}
-		if r.Removed > before {
-			g.piles = append(g.piles, pile)
+		g.piles = append(g.piles, pile)
+	}
+	if slices.ContainsFunc(g.piles, func(p *pile) bool { return !p.dead.none() }) {
+		if err := g.spare(ctx, m, all); err != nil {
+			return nil, err
 		}
 	}
+	var young []unreachable
+	for _, u := range all {
+		if !u.in.dead.has(u.n) {
+			young = append(young, u)
+		}
+	}
+	r.Removed = r.Unreachable - int64(len(young))
 	g.lines, g.young = linesOf(all), linesOf(young)
+	g.piles = slices.DeleteFunc(g.piles, func(p *pile) bool { return p.dead.none() })
 	return g, nil
 }
 
-// An unreachable entry, and since when it was seen to be so.
+// spare takes out of the piles what something needs that is in its grace, unless another copy stays.
+func (g *garbage) spare(ctx context.Context, m *marks, all []unreachable) error {
+	need := &marks{s: m.s, snap: m.snap, live: make(map[*pack]bitset), k: m.k}
+	for _, pile := range g.piles {
+		need.live[pile.p] = slices.Clone(m.live[pile.p]) // which keeps all that it needs as it is
+	}
+	for i := range all {
+		u := &all[i]
+		if kind := u.e.kind &^ large; !u.in.dead.has(u.n) && isObject(kind) {
+			for ids := []cas.ID{{Kind: kind, Digest: u.e.digest}}; len(ids) > 0; {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				id := ids[len(ids)-1]
+				ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // nobody can refer to one that can't be read
+			}
+		}
+	}
+	for i := range all {
+		u := &all[i]
+		if !u.in.dead.has(u.n) || !need.live[u.in.p].has(u.n) {
+			continue
+		}
+		stays, err := g.stays(u.e.kind&^large, &u.e.digest)
+		if err != nil {
+			return err
+		}
+		if !stays {
+			u.in.dead.clear(u.n)
+		}
+	}
+	return nil
+}
+
+// stays reports whether some copy of a record is in no pile.
+func (g *garbage) stays(kind cas.Kind, d *cas.Digest) (bool, error) {
+	for _, pile := range g.piles {
+		_, n, err := pile.p.place(kind, d)
+		if err != nil || n >= 0 && !pile.dead.has(n) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// An unreachable entry, since when it was seen to be so, and where it is.
 type unreachable struct {
 	e     entry
 	since int64
+	in    *pile
+	n     int
 }
 
 // linesOf returns the lines of a record of garbage. Of several copies the youngest counts.

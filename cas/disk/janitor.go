@@ -56,6 +56,9 @@ func (s *Store) mergeSome(ctx context.Context) error {
 	if ok, err := osfile.TryLock(lock, osfile.Exclusive); !ok {
 		return err
 	}
+	if err := s.removeDoomed(); err != nil {
+		return err
+	}
 	var damaged []*pack // can't be merged; fsck will tell
 	for {
 		snap, err := s.load()
@@ -311,7 +314,10 @@ func (s *Store) janitor(ctx context.Context) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.sweep(ctx); err != nil {
+	if err = s.removeDoomed(); err == nil {
+		err = s.sweep(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock.Close, nil

@@ -136,8 +136,8 @@ func (s *Store) Close() error {
 // A snapshot is the packs that a store had at one moment. A process sees what it had at the snapshot's time
 // even if packs are replaced meanwhile.
 type snapshot struct {
-	paths []string
-	packs []*pack // most objects first
+	paths []string // what was listed; nil when packs are only those of this process
+	packs []*pack  // most objects first
 	bad   []badPackFile
 	gone  *gcRecord // what gc is about to remove; writers treat it as absent
 
@@ -248,13 +248,26 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	doomed, err := s.readRecord(doomedFile)
+	if err != nil {
+		return nil, err
+	}
+	if doomed != nil && doomed.all {
+		gone = doomed // what is left of them may lack parts
+	}
+	list := func() ([]string, error) {
+		paths, err := listPacks(s.dir)
+		return slices.DeleteFunc(paths, func(path string) bool {
+			return doomed != nil && slices.Contains(doomed.packs, filepath.Base(path))
+		}), err
+	}
 	open := make(map[string]*pack)
 	if old != nil {
 		for _, p := range old.packs {
 			open[p.path] = p
 		}
 	}
-	paths, err := listPacks(s.dir)
+	paths, err := list()
 	for range 100 {
 		if err != nil {
 			return nil, err
@@ -264,10 +277,10 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 			return nil, err
 		}
 		was := paths
-		if paths, err = listPacks(s.dir); err != nil || !slices.Equal(was, paths) {
+		if paths, err = list(); err != nil || !slices.Equal(was, paths) {
 			continue
 		}
-		if old != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) && old.gone.equal(gone) {
+		if old != nil && old.paths != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) && old.gone.equal(gone) {
 			return old, nil
 		}
 		snap := &snapshot{paths: paths, bad: bad, gone: gone}

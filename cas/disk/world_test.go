@@ -21,17 +21,18 @@ import (
 // A world is what a store was told to keep, by what has been acknowledged.
 type world struct {
 	objects map[cas.ID][]byte
+	dropped map[cas.ID][]byte // what a gc may have removed
 	refs    map[string]cas.ID
 	// While a step runs, a ref may be as before or as it will be.
 	maybe map[string][]cas.ID
 }
 
 func newWorld() *world {
-	return &world{make(map[cas.ID][]byte), make(map[string]cas.ID), make(map[string][]cas.ID)}
+	return &world{make(map[cas.ID][]byte), make(map[cas.ID][]byte), make(map[string]cas.ID), make(map[string][]cas.ID)}
 }
 
 func (w *world) clone() *world {
-	return &world{maps.Clone(w.objects), maps.Clone(w.refs), maps.Clone(w.maybe)}
+	return &world{maps.Clone(w.objects), maps.Clone(w.dropped), maps.Clone(w.refs), maps.Clone(w.maybe)}
 }
 
 // drop forgets what no ref reaches, as a gc without grace may.
@@ -58,30 +59,40 @@ func (w *world) drop() {
 			visit(id)
 		}
 	}
-	maps.DeleteFunc(w.objects, func(id cas.ID, _ []byte) bool { return !keep[id] })
+	maps.DeleteFunc(w.objects, func(id cas.ID, b []byte) bool {
+		if !keep[id] {
+			w.dropped[id] = b
+		}
+		return !keep[id]
+	})
 }
 
-// check reads all that was acknowledged, and asks for it.
+// check reads all that was acknowledged, and asks for it. Of what a gc may have removed it reads what counts as present.
 func (w *world) check(s *Store) error {
-	absent, err := s.Missing(context.Background(), slices.Collect(maps.Keys(w.objects)))
+	ctx := context.Background()
+	absent, err := s.Missing(ctx, slices.Collect(maps.Keys(w.objects)))
 	if err != nil || len(absent) > 0 {
 		return fmt.Errorf("of what was acknowledged, %v count as missing: %w", absent, err)
+	}
+	absent, err = s.Missing(ctx, slices.Collect(maps.Keys(w.dropped)))
+	if err != nil {
+		return err
+	}
+	for id, want := range w.dropped {
+		if !slices.Contains(absent, id) {
+			if err := reads(s, id, want); err != nil {
+				return fmt.Errorf("counts as present: %w", err)
+			}
+		}
 	}
 	return w.readable(s)
 }
 
 // readable reads all that was acknowledged.
 func (w *world) readable(s *Store) error {
-	ctx := context.Background()
 	for id, want := range w.objects {
-		o, err := s.Get(ctx, id)
-		if err != nil {
-			return fmt.Errorf("acknowledged %s: %w", id, err)
-		}
-		got, err := io.ReadAll(o)
-		o.Close()
-		if err != nil || !bytes.Equal(got, want) {
-			return fmt.Errorf("acknowledged %s: %d bytes, %v", id, len(got), err)
+		if err := reads(s, id, want); err != nil {
+			return fmt.Errorf("acknowledged: %w", err)
 		}
 	}
 	names := slices.Collect(maps.Keys(w.refs))
@@ -94,6 +105,20 @@ func (w *world) readable(s *Store) error {
 		if got != w.refs[name] && !slices.Contains(w.maybe[name], got) {
 			return fmt.Errorf("ref %s is %s, acknowledged was %s", name, got, w.refs[name])
 		}
+	}
+	return nil
+}
+
+// reads wants an object to have its bytes.
+func reads(s *Store, id cas.ID, want []byte) error {
+	o, err := s.Get(context.Background(), id)
+	if err != nil {
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	got, err := io.ReadAll(o)
+	o.Close()
+	if err != nil || !bytes.Equal(got, want) {
+		return fmt.Errorf("%s: %d bytes, %v", id, len(got), err)
 	}
 	return nil
 }
@@ -121,8 +146,10 @@ func swept(dir string) error {
 			return fmt.Errorf("left behind: %s/%s", d, n.Name())
 		}
 	}
-	if _, err := os.Lstat(filepath.Join(dir, condemnedFile)); err == nil {
-		return fmt.Errorf("left behind: %s", condemnedFile)
+	for _, name := range []string{condemnedFile, doomedFile} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("left behind: %s", name)
+		}
 	}
 	return nil
 }
@@ -234,6 +261,8 @@ func history() []step {
 	ctx := context.Background()
 	long := noise(1, 300<<10)
 	edited := slices.Concat(long[:150<<10], []byte("edit"), long[150<<10:])
+	// With long's chunk that edited hasn't: when both are garbage, one pack needs what is removed from another.
+	shared := slices.Concat(long[:100<<10], []byte("more"), long[100<<10:])
 	big := make([][]byte, 40)
 	for i := range big {
 		big[i] = text(uint64(100+i), 50+i)
@@ -252,6 +281,7 @@ func history() []step {
 			return nil
 		}},
 		{"packs", func(r *run) error { return r.put("big", big...) }},
+		{"shared", func(r *run) error { _, err := r.one(shared); return err }},
 		{"unref", func(r *run) error { return r.ref("same", cas.ID{}) }},
 		{"grace", func(r *run) error {
 			_, err := r.GC(ctx, GCOptions{Grace: time.Hour})

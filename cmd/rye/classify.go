@@ -50,6 +50,7 @@ func (f *fault) ofStore() bool {
 		readOnly *disk.ReadOnlyError
 		conflict *disk.ConflictError
 		ref      *disk.RefError
+		doomed   *disk.DoomedError
 		refused  *worktree.RefusedError
 		changed  *worktree.ChangedError
 		place    *worktree.DestinationError
@@ -82,6 +83,8 @@ func (f *fault) ofStore() bool {
 		if f.code = "INTEGRITY_FAILED"; !errors.Is(ref, disk.ErrRefFile) {
 			f.hint = []string{"rye store refs " + quoteArg(ref.Name) + " --set OBJECT"}
 		}
+	case errors.As(f.err, &doomed):
+		f.code, f.hint = "INTEGRITY_FAILED", []string{"rm " + quoteArg(doomed.Path), "rye store gc --grace 0s"}
 	case errors.Is(f.err, disk.ErrNoStore):
 		f.code, f.hint = codeConfig, []string{"rye config --explain"}
 	case errors.Is(f.err, disk.ErrFormat):
