@@ -107,6 +107,7 @@ func Build(ctx context.Context, o Options) (*Result, error) {
 	if err := b.choose(); err != nil {
 		return nil, err
 	}
+	defer b.release()
 	if err := b.scan(ctx); err != nil {
 		return nil, err
 	}
@@ -142,6 +143,26 @@ type build struct {
 
 	mu     sync.Mutex
 	failed string // the first step that did
+	held   []func() error
+}
+
+// hold keeps a tree in a store until the build is over: a gc without grace may come at any moment.
+func (b *build) hold(ctx context.Context, s Store, tree cas.Digest) error {
+	release, err := s.Pin(ctx, cas.ID{Kind: cas.TreeKind, Digest: tree})
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.held = append(b.held, release)
+	return nil
+}
+
+// release lets go of what was held. What can't be let go ends with this process.
+func (b *build) release() {
+	for _, release := range b.held {
+		release()
+	}
 }
 
 // A step is one of those to be done.
@@ -207,7 +228,10 @@ func (b *build) scan(ctx context.Context) error {
 		return err
 	}
 	b.result.Files, b.result.Read = r.Files, r.Read
-	return batch.Commit(ctx)
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	return b.hold(ctx, b.Store, r.ID.Digest)
 }
 
 // skip says what no step takes or makes.
@@ -360,7 +384,9 @@ func (b *build) do(ctx context.Context, s *step) error {
 		store = fresh
 		defer func() { fresh.copy(ctx, s.report.Outputs) }()
 	}
-	job := &Job{Step: s.Step, Action: a, Plan: plan, Store: store}
+	job := &Job{Step: s.Step, Action: a, Plan: plan, Store: store, Hold: func(ctx context.Context, tree cas.Digest) error {
+		return b.hold(ctx, store, tree)
+	}}
 	made, err := b.Runner.Run(ctx, job)
 	if err != nil {
 		return err
@@ -390,7 +416,10 @@ func (b *build) recall(ctx context.Context, s *step, a *Action, found Files, kno
 		b.Cache.SetLast(ctx, b.Dir, s.Name, a, outputs)
 		return true, nil
 	}
-	if s.made, err = readFiles(ctx, b.Store, outputs); err == nil && !b.DryRun {
+	if err = b.hold(ctx, b.Store, outputs); err == nil {
+		s.made, err = readFiles(ctx, b.Store, outputs)
+	}
+	if err == nil && !b.DryRun {
 		err = b.whole(ctx, s.made)
 	}
 	if ctx.Err() != nil {
@@ -454,14 +483,17 @@ func (b *build) putTrees(ctx context.Context, in Files) error {
 		return err
 	}
 	defer batch.Close()
-	_, err = in.tree(func(tree []byte) error {
+	root, err := in.tree(func(tree []byte) error {
 		_, err := batch.PutBytes(ctx, cas.TreeKind, tree)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return batch.Commit(ctx)
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	return b.hold(ctx, b.Store, root)
 }
 
 // again runs a job once more, and compares.

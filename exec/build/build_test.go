@@ -8,10 +8,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
 )
@@ -62,6 +66,35 @@ func TestBuild(t *testing.T) {
 	_, err := w.build("nosuch")
 	if e, ok := errors.AsType[*build.StepError](err); !ok || e.Error() != `"nosuch" is no step of bundle.yaml` || len(e.Known) != 4 {
 		t.Error(err)
+	}
+}
+
+// TestCollected has a gc without grace whenever the store is asked for something: what a build works with stays.
+func TestCollected(t *testing.T) {
+	w := newWorld(t, diamond)
+	other, err := disk.Open(w.store.Dir(), disk.Options{Wait: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	var removed, busy atomic.Int64
+	w.store.first = func() {
+		r, err := other.GC(t.Context(), disk.GCOptions{})
+		if _, ok := errors.AsType[*osfile.BusyError](err); ok {
+			busy.Add(1) // a step is just putting something
+		} else if err != nil {
+			t.Error(err)
+		}
+		removed.Add(r.Removed)
+	}
+	w.want(allRan)
+	w.store.first()
+	w.put("out/end", "touched")
+	w.want("end ran, left unchanged, right unchanged", "end") // its result has gone with the build before
+	w.put("src/b", "b")
+	w.want("end ran, left unchanged, right ran, other unchanged")
+	if removed.Load() == 0 {
+		t.Errorf("nothing was removed; %d times it was busy", busy.Load())
 	}
 }
 
@@ -351,7 +384,7 @@ func TestPoisoned(t *testing.T) {
 		t.Fatal(err)
 	}
 	action := r.Steps[0].Action
-	evil, err := putTree(t.Context(), w.store, map[string]string{"out/one": "evil"})
+	evil, err := putTree(t.Context(), &build.Job{Store: w.store, Hold: func(context.Context, cas.Digest) error { return nil }}, map[string]string{"out/one": "evil"})
 	if err != nil {
 		t.Fatal(err)
 	}

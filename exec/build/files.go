@@ -109,6 +109,11 @@ func (b *beside) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 // Batch implements cas.Batcher.
 func (b *beside) Batch(ctx context.Context) (cas.Batch, error) { return b.fresh.Batch(ctx) }
 
+// Pin does nothing: nobody takes away what this process has beside the store.
+func (b *beside) Pin(context.Context, ...cas.ID) (func() error, error) {
+	return func() error { return nil }, nil
+}
+
 // copy puts a tree into the other one, as far as that lacks it. If it can't be put it is made again another time.
 func (b *beside) copy(ctx context.Context, tree cas.Digest) {
 	if !tree.IsZero() {

@@ -31,12 +31,16 @@ type Job struct {
 	Action *Action
 	Plan   *exec.Plan // for this once; whoever made the job closes it
 	Store  Store
+	// Hold keeps a tree in the store until the build is over. A runner has what it made held before it closes the batch
+	// that it put it with.
+	Hold func(ctx context.Context, tree cas.Digest) error
 }
 
-// A Store keeps inputs and outputs.
+// A Store keeps inputs and outputs, and what is pinned whatever happens meanwhile, as *disk.Store does.
 type Store interface {
 	cas.Store
 	cas.Batcher
+	Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error)
 }
 
 // A FailedError says that the tool of a step has failed.
@@ -136,6 +140,9 @@ func collect(ctx context.Context, j *Job) (cas.Digest, error) {
 		return cas.Digest{}, err
 	}
 	if err := batch.Commit(ctx); err != nil {
+		return cas.Digest{}, err
+	}
+	if err := j.Hold(ctx, made.ID.Digest); err != nil {
 		return cas.Digest{}, err
 	}
 	files, err := readFiles(ctx, j.Store, made.ID.Digest)

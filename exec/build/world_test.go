@@ -44,11 +44,27 @@ type world struct {
 // A rotten store has other bytes under some names, and doesn't know.
 type rotten struct {
 	*disk.Store
-	bad map[cas.Digest]bool
+	bad   map[cas.Digest]bool
+	first func() // if set, before an object is read or a batch begun
+}
+
+// collect does what comes first.
+func (r *rotten) collect(ctx context.Context) {
+	if r.first != nil {
+		r.first()
+		r.Store.Missing(ctx, nil) // which looks at the disk: what has gone is readable as long as nobody does
+	}
+}
+
+// Batch implements cas.Batcher.
+func (r *rotten) Batch(ctx context.Context) (cas.Batch, error) {
+	r.collect(ctx)
+	return r.Store.Batch(ctx)
 }
 
 // Get implements cas.Getter.
 func (r *rotten) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
+	r.collect(ctx)
 	o, err := r.Store.Get(ctx, id)
 	if err != nil || !r.bad[id.Digest] {
 		return o, err
@@ -115,6 +131,7 @@ func (w *world) Run(ctx context.Context, j *build.Job) (cas.Digest, error) {
 	w.mu.Lock()
 	w.runs[j.Step.Name]++
 	w.mu.Unlock()
+	w.store.collect(ctx)
 	in := map[string]string{}
 	err := cas.Walk(ctx, j.Store, cas.ID{Kind: cas.TreeKind, Digest: j.Action.Inputs}, func(path string, e cas.Entry) error {
 		if e.Mode == cas.Dir {
@@ -147,7 +164,7 @@ func (w *world) Run(ctx context.Context, j *build.Job) (cas.Digest, error) {
 			out[j.Step.Outputs[0]] = text
 		}
 	}
-	return putTree(ctx, j.Store, out)
+	return putTree(ctx, j, out)
 }
 
 // joined makes nothing of its own: its result is put where the step says.
@@ -159,8 +176,9 @@ func joined(_ context.Context, step string, in map[string]string) (map[string]st
 	return map[string]string{"out/" + step: text}, nil
 }
 
-// putTree puts files, at most one directory deep, into a store.
-func putTree(ctx context.Context, s build.Store, files map[string]string) (cas.Digest, error) {
+// putTree puts files, at most one directory deep, into the store of a job.
+func putTree(ctx context.Context, j *build.Job, files map[string]string) (cas.Digest, error) {
+	s := j.Store
 	batch, err := s.Batch(ctx)
 	if err != nil {
 		return cas.Digest{}, err
@@ -201,7 +219,13 @@ func putTree(ctx context.Context, s build.Store, files map[string]string) (cas.D
 		}
 	}
 	d, err := tree(root)
-	return d, errors.Join(err, batch.Commit(ctx))
+	if err == nil {
+		err = batch.Commit(ctx)
+	}
+	if err == nil {
+		err = j.Hold(ctx, d)
+	}
+	return d, err
 }
 
 // build builds, as one process does.
