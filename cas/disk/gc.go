@@ -40,7 +40,7 @@ type GCResult struct {
 //
 //  1. Everything reachable is marked; of the rest, what is old enough is written to the file "condemned".
 //     Writers that begin from here on treat it as absent, and put it again if they need it.
-//  2. Writers that began before are waited for.
+//  2. Writers that began before are waited for, and what they have put keeps what it needs.
 //  3. The packs are written again without the condemned.
 //  4. Under the lock of the refs, roots that are new since are marked, and a pack that lost something that they
 //     reach is written once more.
@@ -90,7 +90,13 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	if err := s.condemn(ctx, g.piles); err != nil {
 		return r, err
 	}
-	err = s.collect(ctx, m, g, &r)
+	// Those that were waited for may have put what needs some of it.
+	if _, err = m.roots(ctx); err == nil {
+		err = g.spareNew(ctx, m, s.now().UnixNano(), &r)
+	}
+	if err == nil {
+		err = s.collect(ctx, m, g, &r)
+	}
 	err = errors.Join(err, s.files.remove(filepath.Join(s.dir, condemnedFile)))
 	s.forget()
 	if err != nil {
@@ -169,7 +175,7 @@ func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) 
 	for _, pile := range g.piles {
 		g.moved(pile.p, pile.next)
 	}
-	g.lines = g.young
+	g.lines = linesOf(g.young)
 	return s.writeGarbage(g)
 }
 

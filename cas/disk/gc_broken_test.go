@@ -5,9 +5,14 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/rye-build/rye/cas"
 )
 
 // TestGCBrokenOff ends a gc before each of its operations, and then moves what it left to other packs, which the record
@@ -76,6 +81,49 @@ func TestDoomedDamaged(t *testing.T) {
 	must(t, r.put("more", text(3, 100)))
 	must(t, os.Remove(path))
 	removed(t, r, GCOptions{}, 0)
+	must(t, r.w.check(r.Store))
+	must(t, clean(r.Store))
+}
+
+// TestGCBesideSlowWriter has a writer that began before a gc without grace count on what that is about to remove, and end
+// while it waits: what the writer put can be read, or is put again.
+func TestGCBesideSlowWriter(t *testing.T) {
+	r := newClock().store(t)
+	r.packObjects, r.fanout = 1000, 1000
+	first := noise(1, 300<<10)
+	must(t, r.put("", first))
+	must(t, r.put("main", text(3, 100)))
+	r.w.drop()
+	b, err := r.Batch(t.Context())
+	must(t, err)
+	for id := range r.w.dropped { // which reads the record of garbage
+		absent, err := b.Missing(t.Context(), []cas.ID{id})
+		if err != nil || len(absent) > 0 {
+			t.Fatal(absent, err)
+		}
+	}
+	other, err := open(r.dir, Options{Wait: time.Minute})
+	must(t, err)
+	defer other.Close()
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		if _, err := other.GC(t.Context(), GCOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	for {
+		if _, err := os.Lstat(filepath.Join(r.dir, condemnedFile)); err == nil {
+			break
+		}
+		runtime.Gosched()
+	}
+	edited := append(first[:len(first):len(first)], text(1, 100)...)
+	d, err := b.PutBytes(t.Context(), cas.Blob, edited)
+	must(t, err)
+	must(t, b.Commit(t.Context()))
+	must(t, b.Close())
+	wait.Wait()
+	r.w.dropped[cas.ID{Kind: cas.Blob, Digest: d}] = edited
 	must(t, r.w.check(r.Store))
 	must(t, clean(r.Store))
 }

@@ -182,10 +182,16 @@ func (s *Store) removeDoomed() error {
 
 // garbage is what one gc found unreachable.
 type garbage struct {
-	packs []*pack // all there were
-	lines []byte  // all of it, for the record
-	young []byte  // what is in its grace
-	piles []*pile // what is past it
+	packs []*pack       // all there were
+	lines []byte        // all of it, for the record
+	young []unreachable // what is in its grace, or needed by what is
+	piles []*pile       // what goes
+}
+
+// An unreachable entry, and since when it was seen to be so.
+type unreachable struct {
+	e     entry
+	since int64
 }
 
 // moved enters that a pack was replaced; by nil, that it was removed.
@@ -202,13 +208,13 @@ func (s *Store) writeGarbage(g *garbage) error { return s.writeRecord(garbageFil
 
 // findGarbage splits what is not marked: what has been seen so at least o.Grace ago goes into piles, and the rest
 // is remembered with the time of now. Time that went backwards counts as none. An entry counts as seen only in
-// a pack that was there: writers put what is remembered as garbage again, and that is as new. What is in its grace
-// keeps all that it needs: who put it may have begun before that was seen to be garbage.
+// a pack that was there: writers put what is remembered as garbage again, and that is as new.
 func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCResult) (*garbage, error) {
 	seen := s.readGarbage()
 	g := &garbage{packs: slices.Clone(m.snap.packs)}
 	now := s.now().UnixNano()
 	var all []unreachable
+	var young []cas.ID
 	for _, p := range m.snap.packs {
 		pile := &pile{p: p, dead: newBitset(int(p.foot.entries))}
 		n := -1
@@ -221,86 +227,103 @@ func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCRes
 				r.Reachable++
 				continue
 			}
-			r.Unreachable++
-			since := now
+			u := unreachable{e, now}
 			if l := seen.find(p, &e); l != nil {
-				since = min(int64(binary.BigEndian.Uint64(l[keyLine:])), now)
+				u.since = min(int64(binary.BigEndian.Uint64(l[keyLine:])), now)
 			}
-			all = append(all, unreachable{e, since, pile, n})
-			if now-since >= int64(o.Grace) {
+			all = append(all, u)
+			if now-u.since >= int64(o.Grace) {
 				pile.dead.set(n)
+				r.Removed++
+			} else {
+				g.young = append(g.young, u)
+				young = e.appendObject(young)
 			}
 		}
 		g.piles = append(g.piles, pile)
 	}
-	if slices.ContainsFunc(g.piles, func(p *pile) bool { return !p.dead.none() }) {
-		if err := g.spare(ctx, m, all); err != nil {
-			return nil, err
-		}
-	}
-	var young []unreachable
-	for _, u := range all {
-		if !u.in.dead.has(u.n) {
-			young = append(young, u)
-		}
-	}
-	r.Removed = r.Unreachable - int64(len(young))
-	g.lines, g.young = linesOf(all), linesOf(young)
-	g.piles = slices.DeleteFunc(g.piles, func(p *pile) bool { return p.dead.none() })
-	return g, nil
+	r.Unreachable = int64(len(all))
+	g.lines = linesOf(all)
+	return g, g.spare(ctx, m, now, young, r)
 }
 
-// spare takes out of the piles what something needs that is in its grace, unless another copy stays.
-func (g *garbage) spare(ctx context.Context, m *marks, all []unreachable) error {
-	need := &marks{s: m.s, snap: m.snap, live: make(map[*pack]bitset), k: m.k}
-	for _, pile := range g.piles {
-		need.live[pile.p] = slices.Clone(m.live[pile.p]) // which keeps all that it needs as it is
+// appendObject appends the object that an entry stands for, if it isn't a part of one.
+func (e *entry) appendObject(to []cas.ID) []cas.ID {
+	if kind := e.kind &^ large; isObject(kind) {
+		to = append(to, cas.ID{Kind: kind, Digest: e.digest})
 	}
-	for i := range all {
-		u := &all[i]
-		if kind := u.e.kind &^ large; !u.in.dead.has(u.n) && isObject(kind) {
-			for ids := []cas.ID{{Kind: kind, Digest: u.e.digest}}; len(ids) > 0; {
-				if ctx.Err() != nil {
-					return context.Cause(ctx)
+	return to
+}
+
+// spareNew spares what is needed by packs that weren't there when the garbage was found: whoever wrote them may have begun
+// before.
+func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult) error {
+	var ids []cas.ID
+	for _, p := range m.snap.packs {
+		if slices.Contains(g.packs, p) {
+			continue
+		}
+		for e, err := range p.all() {
+			if err != nil {
+				return err
+			}
+			ids = e.appendObject(ids)
+		}
+	}
+	return g.spare(ctx, m, now, ids, r)
+}
+
+// spare takes out of the piles what some objects need, unless another copy of it stays.
+func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, r *GCResult) error {
+	if r.Removed > 0 && len(ids) > 0 {
+		need := &marks{s: m.s, snap: m.snap, live: make(map[*pack]bitset), k: m.k}
+		for _, p := range m.snap.packs {
+			need.live[p] = slices.Clone(m.live[p]) // which has all that it needs
+		}
+		for len(ids) > 0 {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			id := ids[len(ids)-1]
+			ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // nobody can refer to one that can't be read
+		}
+		for _, pile := range g.piles {
+			n := -1
+			for e, err := range pile.p.all() {
+				if err != nil {
+					return err
 				}
-				id := ids[len(ids)-1]
-				ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // nobody can refer to one that can't be read
+				if n++; !pile.dead.has(n) || !need.live[pile.p].has(n) {
+					continue
+				}
+				stays, err := g.stays(m.snap.packs, &e)
+				if err != nil {
+					return err
+				}
+				if !stays {
+					pile.dead.clear(n)
+					g.young = append(g.young, unreachable{e, now})
+					r.Removed--
+				}
 			}
 		}
 	}
-	for i := range all {
-		u := &all[i]
-		if !u.in.dead.has(u.n) || !need.live[u.in.p].has(u.n) {
-			continue
-		}
-		stays, err := g.stays(u.e.kind&^large, &u.e.digest)
-		if err != nil {
-			return err
-		}
-		if !stays {
-			u.in.dead.clear(u.n)
-		}
-	}
+	g.piles = slices.DeleteFunc(g.piles, func(p *pile) bool { return p.dead.none() })
 	return nil
 }
 
 // stays reports whether some copy of a record is in no pile.
-func (g *garbage) stays(kind cas.Kind, d *cas.Digest) (bool, error) {
-	for _, pile := range g.piles {
-		_, n, err := pile.p.place(kind, d)
-		if err != nil || n >= 0 && !pile.dead.has(n) {
-			return err == nil, err
+func (g *garbage) stays(packs []*pack, e *entry) (bool, error) {
+	for _, p := range packs {
+		_, n, err := p.place(e.kind&^large, &e.digest)
+		if err != nil {
+			return false, err
+		}
+		if n >= 0 && !slices.ContainsFunc(g.piles, func(pile *pile) bool { return pile.p == p && pile.dead.has(n) }) {
+			return true, nil
 		}
 	}
 	return false, nil
-}
-
-// An unreachable entry, since when it was seen to be so, and where it is.
-type unreachable struct {
-	e     entry
-	since int64
-	in    *pile
-	n     int
 }
 
 // linesOf returns the lines of a record of garbage. Of several copies the youngest counts.
