@@ -213,6 +213,36 @@ func TestReaderErrors(t *testing.T) {
 	must(t, swept(s.dir))
 }
 
+// What fails for all segments of a long object is told once.
+func TestLongFails(t *testing.T) {
+	s := tinyStore(t, Options{Hook: func(op Op) error {
+		if op.Name == "write" && len(op.Data) > 1<<10 {
+			return syscall.ENOSPC
+		}
+		return nil
+	}})
+	_, err := s.Put(t.Context(), cas.Blob, bytes.NewReader(noise(1, 8<<20)))
+	if !errors.Is(err, syscall.ENOSPC) || strings.Count(err.Error(), syscall.ENOSPC.Error()) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+// A backup may leave out directories in which there is nothing.
+func TestEmptyFolders(t *testing.T) {
+	s := tinyStore(t, Options{})
+	id, err := s.Put(t.Context(), cas.Blob, strings.NewReader("x"))
+	must(t, err)
+	for _, d := range folders {
+		os.Remove(filepath.Join(s.dir, d)) // where there is something it stays
+	}
+	other, err := Open(s.dir, Options{})
+	must(t, err)
+	defer other.Close()
+	must(t, other.PutRef(t.Context(), "main", id.ID))
+	_, err = other.GC(t.Context(), GCOptions{})
+	must(t, err)
+}
+
 // TestBatchEnds uses batches that have ended, in every way they can.
 func TestBatchEnds(t *testing.T) {
 	ctx := t.Context()

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -264,6 +265,7 @@ func FuzzList(f *testing.F) {
 
 func FuzzRef(f *testing.F) {
 	f.Add("release/Stable", vector(f, "ref"))
+	f.Add(strings.Repeat("A", 130), []byte{})
 	f.Fuzz(func(t *testing.T, name string, b []byte) {
 		id, err := parseRef(name, b)
 		if err == nil && refText(name, id) != string(b) {
@@ -273,8 +275,9 @@ func FuzzRef(f *testing.F) {
 			return
 		}
 		s := Store{dir: "x"}
-		if back, ok := refName(filepath.Base(s.refPath(name))); !ok || back != name {
-			t.Fatalf("%q comes back as %q", name, back)
+		file := filepath.Base(s.refPath(name))
+		if back, ok := refName(file); !ok || back != name || len(file) > 255 {
+			t.Fatalf("%q, in %q, comes back as %q", name, file, back)
 		}
 	})
 }

@@ -419,6 +419,9 @@ func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
 		return r, err
 	}
 	r.PacksBefore, r.BytesBefore = len(snap.packs), snap.size()
+	for _, b := range snap.bad {
+		r.Damaged = append(r.Damaged, filepath.Base(b.path))
+	}
 	var group []*pack
 	objects, size := uint64(0), int64(0)
 	flush := func() error {

@@ -185,7 +185,7 @@ func (s *Store) Pin(ctx context.Context, ids ...cas.ID) (release func() error, e
 		return nil, err
 	}
 	for _, id := range ids {
-		if !isObject(id.Kind) || !inAny(snap.packs, id.Kind, &id.Digest) {
+		if !s.holds(snap, id) {
 			return nil, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
 		}
 	}

@@ -3,7 +3,6 @@ package disk
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"io"
 	"sync"
 
@@ -72,7 +71,9 @@ func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Re
 		}()
 	}
 	for len(queue) > 0 {
-		err = errors.Join(err, collect())
+		if failed := collect(); err == nil {
+			err = failed // the first says enough: what fills a disk fails for all of them
+		}
 	}
 	if err != nil {
 		return cas.Info{}, err

@@ -38,20 +38,23 @@ func orNone(id cas.ID) string {
 }
 
 // ErrRefName is what is wrong with a name for a ref.
-var ErrRefName = errors.New("a ref's name is segments of letters, digits, '.', '_' and '-', which begin with a letter or digit, joined by '/', 200 bytes at most")
+var ErrRefName = errors.New("a ref's name is segments of letters, digits, '.', '_' and '-', which begin with a letter or digit, joined by '/', 200 bytes at most, and 250 if capitals are counted twice")
 
 // CheckRefName returns nil or an error that wraps ErrRefName.
 func CheckRefName(name string) error {
-	bad := len(name) == 0 || len(name) > 200
+	bad, long := len(name) == 0 || len(name) > 200, len(name)
 	for seg := range strings.SplitSeq(name, "/") {
 		for i := range len(seg) {
 			c := seg[i]
+			if 'A' <= c && c <= 'Z' {
+				long++ // two bytes in the name of its file
+			}
 			alnum := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
 			bad = bad || !alnum && (i == 0 || c != '.' && c != '_' && c != '-')
 		}
 		bad = bad || seg == ""
 	}
-	if bad {
+	if bad || long > 250 {
 		return fmt.Errorf("%q: %w", name, ErrRefName)
 	}
 	return nil
@@ -235,7 +238,7 @@ func (s *Store) changeRef(ctx context.Context, name string, id cas.ID, allow fun
 	if err != nil {
 		return err
 	}
-	if !isObject(id.Kind) || !inAny(snap.packs, id.Kind, &id.Digest) {
+	if !s.holds(snap, id) {
 		return fmt.Errorf("%s: %w", id, fs.ErrNotExist)
 	}
 	// What it names, and what that refers to, must not be younger on disk than the ref.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -109,6 +110,13 @@ func Open(dir string, o Options) (*Store, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !o.ReadOnly {
+		for _, d := range folders { // a backup may have left out those that were empty; what can't be made is missed later
+			if _, err := os.Lstat(filepath.Join(dir, d)); errors.Is(err, fs.ErrNotExist) {
+				s.files.mkdir(filepath.Join(dir, d))
+			}
+		}
 	}
 	return s, nil
 }
@@ -500,6 +508,26 @@ func listPack(ctx context.Context, p *pack, before []*pack, k *blockCache, yield
 		}
 	}
 	return true
+}
+
+// holds reports whether a snapshot has an object, be it in a pack without its index.
+func (s *Store) holds(snap *snapshot, id cas.ID) bool {
+	if !isObject(id.Kind) || inAny(snap.packs, id.Kind, &id.Digest) {
+		return isObject(id.Kind)
+	}
+	k := s.takeCache()
+	defer s.giveCache(k)
+	return inAny(snap.salvaged(k.c), id.Kind, &id.Digest)
+}
+
+// Has reports whether the store has an object to give, as Get would. Missing, which writers ask, doesn't count on what is
+// in a pack without its index.
+func (s *Store) Has(id cas.ID) (bool, error) {
+	snap, err := s.load()
+	if err != nil {
+		return false, err
+	}
+	return s.holds(snap, id), nil
 }
 
 func inAny(packs []*pack, kind cas.Kind, d *cas.Digest) bool {

@@ -116,12 +116,9 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 	}
 	if d, err := cas.ParseDigest(name); err == nil {
 		for _, k := range kinds {
-			absent, err := s.Missing(ctx, []cas.ID{{Kind: k, Digest: d}})
-			if err != nil {
-				return cas.ID{}, err
-			}
-			if len(absent) == 0 {
-				return cas.ID{Kind: k, Digest: d}, nil
+			id := cas.ID{Kind: k, Digest: d}
+			if has, err := s.Has(id); has || err != nil {
+				return id, err
 			}
 		}
 		return cas.ID{}, noObject(s, name)
