@@ -153,7 +153,7 @@ func (d *dirLook) bytes(ctx context.Context, f *manifest.File) (fs.FileInfo, *Fa
 	}
 	defer d.hashes.Put(with)
 	with.h.Reset()
-	size, err := io.CopyBuffer(with.h, stopping{ctx, file}, with.buf)
+	size, err := io.CopyBuffer(with.h, cas.Until(ctx, file), with.buf)
 	if err != nil {
 		return info, &Failure{Check: CheckRead, Err: err}, nil
 	}
@@ -177,21 +177,8 @@ func (d *dirLook) otherEnds(ctx context.Context, f *manifest.File) bool {
 	}
 	defer file.Close()
 	ends := newLineEnds()
-	_, err = io.Copy(ends, stopping{ctx, file})
+	_, err = io.Copy(ends, cas.Until(ctx, file))
 	return err == nil && ends.is(f.Digest)
-}
-
-// A stopping reader ends with its context.
-type stopping struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s stopping) Read(b []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.r.Read(b)
 }
 
 // lineEnds hashes a file as it would be with LF, and with CR LF, at the ends of lines.

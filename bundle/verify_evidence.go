@@ -109,7 +109,7 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 		return nil, fmt.Errorf("has %d bytes: the manifest says %d", o.Size, e.Size)
 	}
 	if !v.asksParts(e) && (e.Type != TypeEnvelope || e.Size > attest.MaxEnvelope) {
-		_, err := io.Copy(io.Discard, stopping{ctx, o})
+		_, err := io.Copy(io.Discard, cas.Until(ctx, o))
 		return nil, err
 	}
 	return io.ReadAll(o)

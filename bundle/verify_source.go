@@ -129,7 +129,7 @@ func (s given) check(ctx context.Context, f *manifest.File, read bool) *Failure 
 		if o.Size != f.Size {
 			return &Failure{Check: CheckSize, Expected: fmt.Sprint(f.Size), Found: fmt.Sprint(o.Size)}
 		}
-		_, err = io.Copy(io.Discard, stopping{ctx, o})
+		_, err = io.Copy(io.Discard, cas.Until(ctx, o))
 	}
 	return damage(f.Digest, err)
 }

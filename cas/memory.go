@@ -69,7 +69,7 @@ func readObject(ctx context.Context, kind Kind, r io.Reader) (ID, []byte, error)
 	if err := checkPut(ctx, kind); err != nil {
 		return ID{}, nil, err
 	}
-	b, err := io.ReadAll(contextReader{ctx, r})
+	b, err := io.ReadAll(Until(ctx, r))
 	return ID{kind, Sum(b)}, b, err
 }
 
@@ -81,19 +81,6 @@ func checkPut(ctx context.Context, kind Kind) error {
 		return context.Cause(ctx)
 	}
 	return nil
-}
-
-// A contextReader ends with the context's error.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(p)
 }
 
 // Missing implements Misser.

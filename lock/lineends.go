@@ -35,7 +35,7 @@ func (d *drift) read(ctx context.Context, name string, w io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	_, err = io.Copy(w, stopping{ctx, f})
+	_, err = io.Copy(w, cas.Until(ctx, f))
 	return err
 }
 
@@ -47,23 +47,10 @@ func (d *drift) sameText(ctx context.Context, pinned manifest.File) bool {
 	}
 	defer o.Close()
 	was, is := newUnix(), newUnix()
-	if _, err := io.Copy(was, stopping{ctx, o}); err != nil {
+	if _, err := io.Copy(was, cas.Until(ctx, o)); err != nil {
 		return false
 	}
 	return d.read(ctx, pinned.Path, is) == nil && was.digest() == is.digest()
-}
-
-// A stopping reader ends with its context.
-type stopping struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s stopping) Read(b []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.r.Read(b)
 }
 
 // A unix writer hashes what it is given as if all CR LF were LF.

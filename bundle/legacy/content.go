@@ -137,7 +137,7 @@ func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failur
 	}
 	old, today := sha256.New(), cas.NewHasher()
 	if err == nil {
-		good.Size, err = io.Copy(io.MultiWriter(old, today), ending{ctx, file})
+		good.Size, err = io.Copy(io.MultiWriter(old, today), cas.Until(ctx, file))
 	}
 	if err != nil {
 		return good, &bundle.Failure{Check: bundle.CheckRead, Err: err}
@@ -153,19 +153,6 @@ func (c *Content) file(ctx context.Context, f *File) (good manifest.File, failur
 }
 
 func text(sum [32]byte) string { return "sha256:" + hex.EncodeToString(sum[:]) }
-
-// An ending reader ends with its context.
-type ending struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (e ending) Read(b []byte) (int, error) {
-	if err := e.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return e.r.Read(b)
-}
 
 // Get implements cas.Getter with the files that had the digests, which are hashed again as they are read.
 func (c *Content) Get(_ context.Context, id cas.ID) (cas.Object, error) {

@@ -167,7 +167,7 @@ func (b *batch) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, 
 	whole := cutterOf(kind).whole
 	buf := segments.Get().(*segment)
 	defer segments.Put(buf)
-	n, eof, err := fill(ctxReader{ctx, r}, buf.b[:whole+1])
+	n, eof, err := fill(cas.Until(ctx, r), buf.b[:whole+1])
 	if err != nil {
 		return cas.Info{}, err
 	}
@@ -186,19 +186,6 @@ func checkKind(k cas.Kind) error {
 		return fmt.Errorf("no such kind of object: %d", k)
 	}
 	return nil
-}
-
-// A ctxReader ends with the context's error.
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c ctxReader) Read(p []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(p)
 }
 
 // add puts one record into a block, unless it is there already.

@@ -27,7 +27,7 @@ var segments = sync.Pool{New: func() any { return new(segment) }}
 // in order; chunks are hashed, looked up and stored beside, a segment at a time.
 func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Reader) (cas.Info, error) {
 	c, h, lists := cutterOf(kind), cas.NewHasher(), &listBuilder{b: b}
-	r = ctxReader{ctx, r}
+	r = cas.Until(ctx, r)
 	var queue []*segment // at work, in order
 	tails := make([]byte, 0, c.max)
 	collect := func() error {

@@ -147,7 +147,7 @@ func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io
 	if opened, err := file.Stat(); err != nil || !os.SameFile(fi, opened) {
 		return nil, f.changed()
 	}
-	if _, err := io.Copy(w, stopping{ctx, file}); err != nil {
+	if _, err := io.Copy(w, cas.Until(ctx, file)); err != nil {
 		return nil, r.dir.about(f.path, err)
 	}
 	return fi, nil
@@ -359,17 +359,4 @@ func (r *restoring) drop(ctx context.Context) {
 		}
 		return nil
 	})
-}
-
-// A stopping reader ends with its context.
-type stopping struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s stopping) Read(b []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.r.Read(b)
 }

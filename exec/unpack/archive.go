@@ -109,7 +109,7 @@ func read(ctx context.Context, name string, from reader, budget int64, check fun
 				to = io.MultiWriter(h, also)
 			}
 		}
-		n, err := io.Copy(to, &stopping{ctx, io.LimitReader(r, budget-total+1)})
+		n, err := io.Copy(to, cas.Until(ctx, io.LimitReader(r, budget-total+1)))
 		if err != nil {
 			return err
 		}
@@ -140,19 +140,6 @@ func read(ctx context.Context, name string, from reader, budget int64, check fun
 		return nil, &FormatError{name, "", err}
 	}
 	return a, nil
-}
-
-// A stopping reader ends with a context.
-type stopping struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (s *stopping) Read(p []byte) (int, error) {
-	if s.ctx.Err() != nil {
-		return 0, context.Cause(s.ctx)
-	}
-	return s.r.Read(p)
 }
 
 // budget is how many bytes may be in an archive of a size.

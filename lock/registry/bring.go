@@ -96,7 +96,7 @@ func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) er
 	}
 	defer body.Close()
 	algorithm, _, _ := strings.Cut(a.Source, ":")
-	c := &checked{r: &contextReader{ctx, body}, hash: newHash(algorithm), want: *a, where: where, progress: r.o.Progress}
+	c := &checked{r: cas.Until(ctx, body), hash: newHash(algorithm), want: *a, where: where, progress: r.o.Progress}
 	info, err := to.Put(ctx, cas.Blob, c)
 	switch {
 	case c.err != nil:

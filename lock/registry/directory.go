@@ -11,6 +11,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/rye-build/rye/cas"
 )
 
 const maxFiles = 100_000
@@ -61,7 +63,7 @@ func (r *Registry) sumFile(ctx context.Context, root *os.Root, name, algorithm s
 	}
 	defer f.Close()
 	h := newHash(algorithm)
-	_, err = io.Copy(h, &contextReader{ctx, io.LimitReader(f, maxFile)})
+	_, err = io.Copy(h, cas.Until(ctx, io.LimitReader(f, maxFile)))
 	return algorithm + ":" + hex.EncodeToString(h.Sum(nil)), err
 }
 
@@ -92,18 +94,4 @@ func newHash(algorithm string) hash.Hash {
 		return sha256.New()
 	}
 	return sha512.New()
-}
-
-// A contextReader ends when its context does.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read implements io.Reader.
-func (c *contextReader) Read(b []byte) (int, error) {
-	if c.ctx.Err() != nil {
-		return 0, context.Cause(c.ctx)
-	}
-	return c.r.Read(b)
 }

@@ -379,23 +379,9 @@ func (w *writer) stageLarge(e *entry) error {
 	w.steps = append(w.steps, step{name: name})
 	w.mu.Unlock()
 	return w.files.create(tempOf(name), func(to io.Writer) error {
-		_, err := io.Copy(to, contextReader{w.ctx, o})
+		_, err := io.Copy(to, cas.Until(w.ctx, o))
 		return err
 	})
-}
-
-// A contextReader ends when its context does.
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-// Read implements io.Reader.
-func (r contextReader) Read(b []byte) (int, error) {
-	if r.ctx.Err() != nil {
-		return 0, context.Cause(r.ctx)
-	}
-	return r.r.Read(b)
 }
 
 // replace puts what was staged in its place. First comes what is new, then goes what isn't needed.
