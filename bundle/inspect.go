@@ -87,7 +87,7 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 		return err
 	}
 	s := &items{space: space, view: view}
-	err = parallel(ctx, len(l.bundle.Files), func(i int) error { return n.file(ctx, s, &l.bundle.Files[i]) })
+	err = cas.Parallel(ctx, 0, len(l.bundle.Files), func(_ context.Context, i int) error { return n.file(ctx, s, &l.bundle.Files[i]) })
 	if err != nil || l.extra == nil {
 		return err
 	}

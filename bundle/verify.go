@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -257,7 +255,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	}
 	items.places()
 	b := l.bundle
-	err = parallel(ctx, len(b.Files), func(i int) error {
+	err = cas.Parallel(ctx, 0, len(b.Files), func(_ context.Context, i int) error {
 		good, err := items.file(ctx, &b.Files[i])
 		v.count(&b.Files[i], good)
 		return err
@@ -366,26 +364,3 @@ type NotAdmittedError struct {
 }
 
 func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }
-
-// parallel calls f with 0 to n-1, several at once, until one returns an error.
-func parallel(ctx context.Context, n int, f func(int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := f(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wait.Wait()
-	return context.Cause(ctx)
-}

@@ -1,8 +1,12 @@
 package cas
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
 )
 
 // Until returns a reader that reads from r until ctx ends, and then gives its cause.
@@ -18,4 +22,28 @@ func (c contextReader) Read(p []byte) (int, error) {
 		return 0, context.Cause(c.ctx)
 	}
 	return c.r.Read(p)
+}
+
+// Parallel calls f for 0 to n-1 from up to workers goroutines, 0 being as many as there are processors, and returns the
+// first error, after which it begins no further call and cancels the context of those that run.
+func Parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	for range min(cmp.Or(workers, runtime.GOMAXPROCS(0)), n) {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if err := f(ctx, i); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return context.Cause(ctx)
 }

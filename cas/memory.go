@@ -9,9 +9,7 @@ import (
 	"io/fs"
 	"iter"
 	"maps"
-	"runtime"
 	"sync"
-	"sync/atomic"
 )
 
 // Memory is a store that lasts as long as the value: for tests, and for what is never to be kept. The zero
@@ -108,7 +106,7 @@ func (m *Memory) missing(ctx context.Context, ids []ID, more map[ID][]byte) ([]I
 
 // Visit implements Visitor.
 func (m *Memory) Visit(ctx context.Context, ids []ID, visit func(i int, o Object) error) error {
-	return parallel(ctx, runtime.GOMAXPROCS(0), len(ids), func(ctx context.Context, i int) error {
+	return Parallel(ctx, 0, len(ids), func(ctx context.Context, i int) error {
 		o, err := m.Get(ctx, ids[i])
 		if err != nil {
 			return err
@@ -219,32 +217,5 @@ func (b *memoryBatch) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.objects = nil
-	return nil
-}
-
-// parallel calls f for 0 to n-1 from up to workers goroutines and returns the first error, after which it
-// begins no further call and cancels the context of those that run.
-func parallel(ctx context.Context, workers, n int, f func(ctx context.Context, i int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	for range min(workers, n) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := f(ctx, i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
 	return nil
 }

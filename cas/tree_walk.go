@@ -129,7 +129,7 @@ func fetch(ctx context.Context, src Getter, ids []ID, visit func(i int, o Object
 	if v, ok := src.(Visitor); ok && len(ids) > 1 {
 		return v.Visit(ctx, ids, visit)
 	}
-	return parallel(ctx, fetchers, len(ids), func(ctx context.Context, i int) error {
+	return Parallel(ctx, fetchers, len(ids), func(ctx context.Context, i int) error {
 		o, err := src.Get(ctx, ids[i])
 		if err != nil {
 			return err

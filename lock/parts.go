@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -65,24 +64,10 @@ const (
 
 // each calls f with 0 to n-1 from as many goroutines as there are processors.
 func each(ctx context.Context, n int, f func(i int)) error {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return cas.Parallel(ctx, 0, n, func(_ context.Context, i int) error {
+		f(i)
+		return nil
+	})
 }
 
 // assemble puts a lock together. What is wrong with it is in the findings; an error is about something else.

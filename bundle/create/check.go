@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
@@ -48,7 +46,7 @@ func (c *creation) check(ctx context.Context) error {
 	if err := k.look(ctx); err != nil {
 		return err
 	}
-	if err := parallel(ctx, len(c.files), func(i int) error { return k.file(ctx, i) }); err != nil {
+	if err := cas.Parallel(ctx, 0, len(c.files), func(_ context.Context, i int) error { return k.file(ctx, i) }); err != nil {
 		return err
 	}
 	bundle.Revoked(k.Trust, k.name(), k.files, func(f *manifest.File, d policy.Decision) {
@@ -145,7 +143,7 @@ func (k *check) scan(ctx context.Context) error {
 	if v, ok := k.Store.(cas.Visitor); ok {
 		return v.Visit(ctx, ids, look)
 	}
-	return parallel(ctx, len(ids), func(n int) error {
+	return cas.Parallel(ctx, 0, len(ids), func(_ context.Context, n int) error {
 		o, err := k.Store.Get(ctx, ids[n])
 		if err != nil {
 			return err
@@ -254,27 +252,4 @@ func (k *check) secrets(f *manifest.File, r io.Reader) error {
 		k.problem(f.Path, f.Ref, &SecretError{at})
 	}
 	return nil
-}
-
-// parallel calls f with 0 to n-1, several at once, until one returns an error.
-func parallel(ctx context.Context, n int, f func(int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := f(i); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wait.Wait()
-	return context.Cause(ctx)
 }

@@ -383,31 +383,12 @@ func (c *checkout) visit(ctx context.Context, ids []cas.ID, f func(i int, o cas.
 	if v, ok := c.src.(cas.Visitor); ok {
 		return v.Visit(ctx, ids, f)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(c.Workers, len(ids)) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(ids) {
-					return
-				}
-				o, err := c.src.Get(ctx, ids[i])
-				if err == nil {
-					err = f(i, o)
-					o.Close()
-				}
-				if err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return cas.Parallel(ctx, c.Workers, len(ids), func(ctx context.Context, i int) error {
+		o, err := c.src.Get(ctx, ids[i])
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		return f(i, o)
+	})
 }

@@ -8,11 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
@@ -423,22 +420,10 @@ func (v *items) nothingAt(ctx context.Context, arg *itemArg) error {
 // each loads files, several at once, and hands each to f with its place in the list, from many goroutines. It stops
 // for its context alone.
 func (v *items) each(ctx context.Context, files []ai.File, f func(i int, it *ai.Item, err error)) error {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), len(files)) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(files) {
-					return
-				}
-				it, err := v.Load(ctx, files[i])
-				f(i, it, err)
-			}
-		})
-	}
-	wait.Wait()
-	return ctx.Err()
+	return inParallel(ctx, len(files), func(i int) {
+		it, err := v.Load(ctx, files[i])
+		f(i, it, err)
+	})
 }
 
 // place names a file of a space as people find it: by its path from the working directory, if it is below that, else

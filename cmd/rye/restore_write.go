@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
@@ -74,18 +73,11 @@ func (r *restoring) folders(ctx context.Context, f func(dir string, files []*res
 		groups, i = append(groups, r.files[i:n]), n
 	}
 	errs := make([]error, len(groups))
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(len(groups), 2*runtime.GOMAXPROCS(0)) {
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(groups) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				errs[i] = f(path.Dir(groups[i][0].path), groups[i])
-			}
-		})
-	}
-	wait.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	if err := cas.Parallel(ctx, 2*runtime.GOMAXPROCS(0), len(groups), func(_ context.Context, i int) error {
+		errs[i] = f(path.Dir(groups[i][0].path), groups[i])
+		return nil
+	}); err != nil {
+		return err
 	}
 	return cmp.Or(errs...)
 }

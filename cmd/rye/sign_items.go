@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -323,15 +322,8 @@ func (s *itemSigner) warn(ans *signAnswer) {
 
 // inParallel calls f for 0 to n-1, several at once, until the context ends.
 func inParallel(ctx context.Context, n int, f func(i int)) error {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wait.Go(func() {
-			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
-	return ctx.Err()
+	return cas.Parallel(ctx, 0, n, func(_ context.Context, i int) error {
+		f(i)
+		return nil
+	})
 }

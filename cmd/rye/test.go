@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/example"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -216,28 +215,11 @@ func (c *testRun) tryAll(ctx context.Context, a *app, b *opened, all []*trial) e
 	defer k.Close()
 	defer a.cleanCopies(ctx, k.Copies)
 	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(classify(err).code) }}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	var next atomic.Int64
-	var workers sync.WaitGroup
-	for range min(cmp.Or(c.Jobs, runtime.GOMAXPROCS(0)), len(all)) {
-		workers.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(all) {
-					return
-				}
-				t := all[i]
-				var err error
-				if t.outcome, err = r.Run(ctx, t.base, t.item.Ref, t.item.Model.Tool, t.example); err != nil {
-					stop(err)
-					return
-				}
-			}
-		})
-	}
-	workers.Wait()
-	err = context.Cause(ctx)
+	err = cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
+		t := all[i]
+		t.outcome, err = r.Run(ctx, t.base, t.item.Ref, t.item.Model.Tool, t.example)
+		return err
+	})
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
 		err = &exec.AuditError{Ref: all[0].item.Ref, Ran: true, Err: logged}
 	}

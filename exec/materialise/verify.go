@@ -11,8 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
 )
@@ -58,30 +56,9 @@ func (p *plan) verify(ctx context.Context, dir string) error {
 
 // compareAll compares the files, several at a time.
 func (p *plan) compareAll(ctx context.Context, root *os.Root) error {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	var once sync.Once
-	var first error
-	for range min(runtime.GOMAXPROCS(0), len(p.paths)) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(p.paths) {
-					return
-				}
-				if err := compare(ctx, root, path.Join(treeName, p.paths[i]), p.files[p.paths[i]]); err != nil {
-					once.Do(func() { first = err })
-					next.Store(int64(len(p.paths)))
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return first
+	return cas.Parallel(ctx, 0, len(p.paths), func(_ context.Context, i int) error {
+		return compare(ctx, root, path.Join(treeName, p.paths[i]), p.files[p.paths[i]])
+	})
 }
 
 // same compares a directory with the names that it has to have, which are sorted.

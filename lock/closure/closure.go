@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -205,7 +204,10 @@ func (n *node) about(at value.Pos, field string, err error) *Problem {
 func (c *closer) follow(ctx context.Context, wants []want) error {
 	for len(wants) > 0 {
 		found := make([]result, len(wants))
-		if err := each(ctx, len(wants), func(i int) { found[i] = c.fulfil(ctx, wants[i]) }); err != nil {
+		if err := cas.Parallel(ctx, 0, len(wants), func(_ context.Context, i int) error {
+			found[i] = c.fulfil(ctx, wants[i])
+			return nil
+		}); err != nil {
 			return err
 		}
 		var next []want
@@ -233,25 +235,6 @@ func (c *closer) follow(ctx context.Context, wants []want) error {
 		wants = next
 	}
 	return nil
-}
-
-// each calls f with 0 to n-1 from as many goroutines as there are processors.
-func each(ctx context.Context, n int, f func(i int)) error {
-	var next atomic.Int64
-	var wait sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), n) {
-		wait.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				f(i)
-			}
-		})
-	}
-	wait.Wait()
-	return context.Cause(ctx)
 }
 
 // fulfil finds an item and looks at it, if nobody has.
