@@ -88,8 +88,7 @@ func NewAdmitter(r Resolver, t Examiner) *Admitter {
 type Anchor struct {
 	Dir    string       // in the tool's space
 	Below  string       // "" or, of a runtime that is a file of its own, its lib: all that is its own in Dir
-	Rule   *value.Value // the anchor of the tool, or of the first link of its chain that has one
-	Verify *value.Value // the same of verify_deps; nil if none has one
+	Verify *value.Value // the verify_deps of the tool, or of the first link of its chain that has one; nil if none has
 
 	tool string // the tool's directory, relative to Dir
 }
@@ -123,7 +122,7 @@ func libOf(it *Item, r rules, lib string) (*Anchor, error) {
 	if err := portable.Check(lib); err != nil {
 		return nil, &ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: fmt.Errorf("the anchor's lib: %w", err)}
 	}
-	return &Anchor{Dir: path.Dir(it.Path), Below: lib, Rule: r.anchor, Verify: r.verify}, nil
+	return &Anchor{Dir: path.Dir(it.Path), Below: lib, Verify: r.verify}, nil
 }
 
 // inherited returns the rules that a tool has from its executors.
@@ -200,7 +199,7 @@ func anchored(it *Item, r rules) (*Anchor, error) {
 		return bad("root", root)
 	}
 	tool, _ := strings.CutPrefix(path.Dir(it.Path), dir)
-	return &Anchor{Dir: dir, Rule: rule, Verify: r.verify, tool: strings.TrimPrefix(tool, "/")}, nil
+	return &Anchor{Dir: dir, Verify: r.verify, tool: strings.TrimPrefix(tool, "/")}, nil
 }
 
 // Deps returns those files of the tree that the rule verify_deps {scope, recursive, extensions, exclude_dirs} speaks

@@ -157,12 +157,12 @@ func checkPair(link, next *Item) (issues []Issue) {
 		}
 	}
 	if len(missing) > 0 {
-		issues = append(issues, Issue{Invalid, link.Ref, next.Ref,
+		issues = append(issues, Issue{Invalid, link.Ref,
 			fmt.Sprintf("%q wants %q of %q, which gives %q", next.Ref, missing, link.Ref, has)})
 	}
 	for _, c := range next.Model.Tool.Constraints {
 		if version := link.Model.Version; c.Child == link.ID && !c.Allows(version) {
-			issues = append(issues, Issue{VersionMismatch, link.Ref, next.Ref,
+			issues = append(issues, Issue{VersionMismatch, link.Ref,
 				fmt.Sprintf("%q runs %q in versions %s, which has %s", next.Ref, link.Ref, bounds(c), versionText(version))})
 		}
 	}

@@ -152,7 +152,6 @@ type ChainError struct {
 type Issue struct {
 	Code    Code
 	Link    model.Ref // nearer to the tool
-	Next    model.Ref // nearer to the primitive; zero where it is about one link
 	Message string
 }
 

@@ -20,7 +20,6 @@ import (
 
 // A dirLook looks at a directory.
 type dirLook struct {
-	ctx    context.Context
 	fs     fs.FS
 	in     *folders
 	home   string // the directory of the manifest, where evidence stands

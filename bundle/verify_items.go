@@ -162,7 +162,7 @@ func (s *items) file(ctx context.Context, f *manifest.File) (good bool, err erro
 			return false, nil
 		}
 	}
-	return failure == nil, s.item(ctx, f, at, isItem, it, err)
+	return failure == nil, s.item(ctx, f, isItem, it, err)
 }
 
 // at returns where an item stands, if the file's path is that of one.
@@ -176,7 +176,7 @@ func (s *items) at(f *manifest.File) (ai.File, bool) {
 }
 
 // item holds what the manifest says of an item against what the file says, and looks at its own signature.
-func (s *items) item(ctx context.Context, f *manifest.File, at ai.File, isItem bool, it *ai.Item, err error) error {
+func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.Item, err error) error {
 	fail := func(c Check, expected, found string, err error) error {
 		s.v.fail(&Failure{Check: c, Path: f.Path, Ref: f.Ref, Expected: expected, Found: found, Err: err})
 		return nil

@@ -163,7 +163,7 @@ func (d inDir) look(ctx context.Context, _ *VerifyOptions, use func(*look) error
 		return err
 	}
 	defer space.Close()
-	s := &dirLook{ctx: ctx, fs: space.FS, in: &folders{space: space}, home: path.Dir(at), modes: runtime.GOOS != "windows"}
+	s := &dirLook{fs: space.FS, in: &folders{space: space}, home: path.Dir(at), modes: runtime.GOOS != "windows"}
 	defer s.in.close()
 	l := &look{getter: s, check: s.check, extra: s.extra}
 	f, err := s.fs.Open(at)

@@ -99,7 +99,7 @@ func TestHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := Request{Project: &project.Project{Requires: []project.Requirement{need, old.Requires[1]}}, Old: old, Update: c.update, UpdateAll: c.all, Sources: b}
-		chosen, err := r.choose(t.Context(), &Made{})
+		chosen, err := r.choose(t.Context())
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -156,7 +156,7 @@ func TestHeldAside(t *testing.T) {
 	for _, tip := range []string{"1.0.0", "1.1.0"} { // of acme/side: another commit, and another version
 		b := &branch{tips: map[string]string{"acme/base": "1.1.0", "acme/util": "1.1.0", "acme/side": tip}, needs: map[string]string{"acme/base@1.1.0": "^1.1"}}
 		r := Request{Project: &project.Project{Requires: []project.Requirement{base, old.Requires[1], old.Requires[2]}}, Old: old, Sources: b}
-		chosen, err := r.choose(t.Context(), &Made{})
+		chosen, err := r.choose(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

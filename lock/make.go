@@ -68,14 +68,13 @@ type Request struct {
 
 // A Made is a lock that was made, and how.
 type Made struct {
-	Lock       *file.Lock
-	Bytes      []byte // the file
-	Changes    []file.Change
-	Closure    *closure.Closure
-	Bundles    []*bundle.Bundle    // in the order of Lock.Bundles
-	Resolution *resolve.Resolution // nil where the versions of the old lock were as they should be
-	Unfound    []error             // programs that aren't on this machine
-	Unasked    []string            // packages whose list is another one and allows files that nobody could be asked for
+	Lock    *file.Lock
+	Bytes   []byte // the file
+	Changes []file.Change
+	Closure *closure.Closure
+	Bundles []*bundle.Bundle // in the order of Lock.Bundles
+	Unfound []error          // programs that aren't on this machine
+	Unasked []string         // packages whose list is another one and allows files that nobody could be asked for
 }
 
 // Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can
@@ -85,7 +84,7 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 		r.Old = &file.Lock{}
 	}
 	m := &Made{}
-	bundles, err := r.choose(ctx, m)
+	bundles, err := r.choose(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +196,7 @@ func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
 }
 
 // choose returns the bundles of the lock, sorted by id. What has not changed asks nobody.
-func (r *Request) choose(ctx context.Context, m *Made) ([]file.Bundle, error) {
+func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	if r.User {
 		return r.Installed, nil
 	}
@@ -212,7 +211,6 @@ func (r *Request) choose(ctx context.Context, m *Made) ([]file.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Resolution = res
 	var out []file.Bundle
 	for _, b := range res.Bundles {
 		// A version that stays is the bundle that it was: another one under its version is no matter of choosing.

@@ -145,14 +145,11 @@ func checkOutput(path string) error {
 
 // apart refuses outputs of which one is, or is in, another.
 func (r *Recipe) apart(nodes []*yamltree.Node) error {
-	type output struct {
-		folded, step string
-		line         int
-	}
+	type output struct{ folded, step string }
 	var all []output
 	for i := range r.Build {
 		for _, n := range nodes[i].Get("outputs").Kids {
-			all = append(all, output{portable.Fold(n.Text), r.Build[i].Name, i})
+			all = append(all, output{portable.Fold(n.Text), r.Build[i].Name})
 			for _, o := range all[:len(all)-1] {
 				if mine := all[len(all)-1].folded; within(mine, o.folded) || within(o.folded, mine) {
 					return n.Errorf("%+q is made by the step %q already, or holds or is in what that makes", clip(n.Text), o.step)

@@ -81,10 +81,7 @@ func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, e
 // atomicBits is a bitset that several goroutines may set.
 type atomicBits []atomic.Uint64
 
-func (b atomicBits) set(n int) bool {
-	bit := uint64(1) << (n % 64)
-	return b[n/64].Or(bit)&bit == 0
-}
+func (b atomicBits) set(n int)      { b[n/64].Or(1 << (n % 64)) }
 func (b atomicBits) has(n int) bool { return b[n/64].Load()&(1<<(n%64)) != 0 }
 
 type fsck struct {

@@ -19,7 +19,6 @@ type worth struct {
 	Message string       `json:"message,omitempty"`
 	Rule    string       `json:"rule,omitempty"`
 	Signers []signerLine `json:"signers"`
-	err     error        // about the file itself
 }
 
 // worth finds out what an item is worth, to be used.
@@ -38,7 +37,7 @@ func (v *items) worth(ctx context.Context, it *ai.Item) (worth, *ai.Admission) {
 	if err != nil {
 		f := classify(err)
 		reason, _ := f.details["reason"].(string)
-		w.Reason, w.Message, w.err = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.code), "_", "-"))), f.message, err
+		w.Reason, w.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.code), "_", "-"))), f.message
 		return w, nil
 	}
 	d := &found.Decision

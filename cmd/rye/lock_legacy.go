@@ -34,7 +34,7 @@ func (l *locking) takeOver(ctx context.Context, made *lock.Made, ans *lockAnswer
 	if len(locks) == 0 {
 		return nil, nil
 	}
-	now := &firstIntegrities{l: l, made: made, known: map[model.Ref]string{}}
+	now := &firstIntegrities{made: made, known: map[model.Ref]string{}}
 	var err error
 	if now.objects, err = l.objects(); err != nil {
 		return nil, err
@@ -101,7 +101,6 @@ func unreadFirst(ans *lockAnswer, errs []error) error {
 
 // firstIntegrities knows what the first format would call the tools that would be pinned.
 type firstIntegrities struct {
-	l       *locking
 	made    *lock.Made
 	objects lock.Source
 	known   map[model.Ref]string

@@ -60,7 +60,6 @@ type verifyAnswer struct {
 	Found     string       `json:"found,omitempty"`
 	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
 	reason    string
-	short     string
 }
 
 type signerLine struct {
@@ -143,7 +142,7 @@ func newVerifyAnswer(t *trust, e examined) *verifyAnswer {
 	ans := &verifyAnswer{
 		Name: e.Name, File: e.subject.file, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(), Stripped: e.Signed.Stripped.String(),
 		Format: e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
-		Signers: []signerLine{}, Warnings: append([]string{}, d.Warnings...), short: e.Signed.Stripped.Short(),
+		Signers: []signerLine{}, Warnings: append([]string{}, d.Warnings...),
 	}
 	au := t.root
 	if d.Project && t.project != nil {

@@ -75,7 +75,6 @@ type File struct {
 
 // An Archive is one that was read to its end, and whose files are known.
 type Archive struct {
-	Name  string // what its file is called
 	Files []File // sorted by path
 
 	from reader
@@ -91,7 +90,7 @@ type reader interface {
 
 // read reads all of an archive. check looks at each file while it is read; nil where nothing does.
 func read(ctx context.Context, name string, from reader, budget int64, check func(f *File) (io.Writer, func() error)) (*Archive, error) {
-	a := &Archive{Name: name, from: from}
+	a := &Archive{from: from}
 	var total int64
 	err := from.each(func(f *File, open func() (io.Reader, error)) error {
 		if ctx.Err() != nil {

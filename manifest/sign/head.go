@@ -112,7 +112,7 @@ func (b *block) check(head []byte, style Style, c comment) {
 		b.fail(layout("signature lines stand at line %d, which is not their place", lineNumber(head, b.start)), false)
 	case disorder(b.lines) != nil:
 		b.fail(disorder(b.lines), false)
-	case !bytes.Equal(appendLines(nil, c, b.lines), head[b.start:b.end]):
+	case !bytes.Equal(text(c, b.lines), head[b.start:b.end]):
 		// What parses is written back as it was, its line end aside.
 		b.crlf = true
 		b.fail(layout(crlfLines), false)

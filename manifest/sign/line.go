@@ -119,8 +119,8 @@ func (l Line) Append(b []byte) []byte {
 // String returns the line without comment marks: rye:signed:v2:…
 func (l Line) String() string { return string(l.Append(nil)) }
 
-// appendLines appends lines as they stand in a file.
-func appendLines(b []byte, c comment, lines []Line) []byte {
+// text returns lines as they stand in a file.
+func text(c comment, lines []Line) (b []byte) {
 	for i := range lines {
 		b = append(b, c.open...)
 		b = lines[i].Append(b)

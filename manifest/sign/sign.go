@@ -97,9 +97,9 @@ func (s Signed) Rewrite(w io.Writer, r io.Reader, lines []Line) error {
 	}
 	content := cas.NewHasher()
 	content.Write(head)
-	joined := slices.Concat(head[:at], appendLines(nil, c, lines), head[at:])
+	joined := slices.Concat(head[:at], text(c, lines), head[at:])
 	// What can't be read back as it was written isn't written. Some text below the place looks like a line.
-	if b := findBlock(joined, s.style); b.err != nil || !bytes.Equal(appendLines(nil, c, b.lines), appendLines(nil, c, lines)) {
+	if b := findBlock(joined, s.style); b.err != nil || !bytes.Equal(text(c, b.lines), text(c, lines)) {
 		return layout("text that looks like a signature line stands where it can't be told from one")
 	}
 	if _, err := w.Write(joined); err != nil {

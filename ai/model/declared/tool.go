@@ -111,7 +111,6 @@ type Constraint struct {
 	Min, Max string // versions, both allowed themselves; "" is no bound
 	Range    string // as the file has it; "" allows all
 	allowed  semver.Range
-	At       value.Pos
 }
 
 // Allows reports whether a version of the child is allowed. What is no version is not.
@@ -305,7 +304,7 @@ func (d *reader) constraints(v *value.Value) []Constraint {
 			continue
 		}
 		d.Unknown(path, e.Value, "max_version", "min_version", "range")
-		c := Constraint{Child: e.Key, At: e.At}
+		c := Constraint{Child: e.Key}
 		c.Min = d.bound(path+".min_version", e.Value.Get("min_version"))
 		c.Max = d.bound(path+".max_version", e.Value.Get("max_version"))
 		if c.Min != "" && c.Max != "" && manifest.CompareVersions(c.Min, c.Max) > 0 {
