@@ -158,15 +158,15 @@ func (c *keyNewRun) policyAlone(ctx context.Context, a *app, dir key.Dir) (answe
 func (a *app) trustFirst(ctx context.Context, k policy.Key) (trustChange, error) {
 	given := true
 	ans, err := a.editPolicy(ctx, edit{change: func(root *policy.Side) (*policy.Policy, error) {
-		e, err := root.Policy.AddKey(k, true)
+		after, err := root.Policy.AddKey(k, true)
 		if err != nil {
 			return nil, err
 		}
 		given = !slices.ContainsFunc(root.Policy.Sections().Rules, func(r policy.Rule) bool { return r.Glob == "**" })
 		if given {
-			e, err = e.Policy.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1, Except: []string{"rye/**"}})
+			after, err = after.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1, Except: []string{"rye/**"}})
 		}
-		return e.Policy, err
+		return after, err
 	}})
 	if err == nil && given {
 		a.term.note("the user's policy now trusts it for every name (**) except rye/**")

@@ -272,14 +272,12 @@ func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy,
 	if known, ok := p.Key(k.Public.Fingerprint()); ok && (c.Name == "" || c.Name == known.Name) && known.Owner == k.Owner {
 		k.Name = known.Name // it is there; only names and dates may come
 		if !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
-			e, err := p.SetDates(k.Name, k.NotBefore, k.Expires)
-			if err != nil {
+			if after, err = p.SetDates(k.Name, k.NotBefore, k.Expires); err != nil {
 				return nil, nil, err
 			}
-			after = e.Policy
 		}
 	} else {
-		e, err := p.AddKey(k, false)
+		after, err = p.AddKey(k, false)
 		if errors.As(err, &second) {
 			if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
 				return nil, nil, &fault{code: codeValidation, message: fmt.Sprintf("the policy calls another key %q", k.Name),
@@ -289,12 +287,11 @@ func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy,
 			for i := 2; c.Name == "" && taken(p, k.Name); i++ {
 				k.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(k.Name, fmt.Sprintf("-%d", i-1)), i)
 			}
-			e, err = p.AddKey(k, true)
+			after, err = p.AddKey(k, true)
 		}
 		if err != nil {
 			return nil, second, err
 		}
-		after = e.Policy
 	}
 	for _, glob := range c.Names {
 		rule := policy.Rule{Glob: glob, Threshold: 1}
@@ -311,11 +308,9 @@ func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy,
 		if c.Accept != "" {
 			rule.V1 = c.Accept == "v1"
 		}
-		e, err := after.SetRule(rule)
-		if err != nil {
+		if after, err = after.SetRule(rule); err != nil {
 			return nil, second, err
 		}
-		after = e.Policy
 	}
 	return after, second, nil
 }
@@ -348,13 +343,13 @@ func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
 			if root.Lists, err = a.lists().load(au); err != nil {
 				return nil, err
 			}
-			e, err := root.Rotate(doc.Step, signers, a.now().UTC())
+			after, err := root.Rotate(doc.Step, signers, a.now().UTC())
 			if err != nil {
 				return nil, err
 			}
 			// A rule may come back to the keys that a step began from. The step doesn't.
 			taken = rotationStep(au, doc.Name, doc.ID, a.now())
-			return e.Policy, a.rotations().CheckOnce(taken)
+			return after, a.rotations().CheckOnce(taken)
 		},
 		// Before the policy: what is in force and not remembered could be taken twice, and what is remembered and not
 		// in force asks for another document.

@@ -77,8 +77,8 @@ func (c *trustRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 			} else if ok && c.From == "keys" {
 				a.term.note("fingerprint  %s", k.Public.Fingerprint())
 			}
-			e, err := root.Policy.Remove(c.From, c.Entry)
-			return e.Policy, c.explained(root.Policy, err)
+			after, err := root.Policy.Remove(c.From, c.Entry)
+			return after, c.explained(root.Policy, err)
 		},
 	})
 	if err != nil {

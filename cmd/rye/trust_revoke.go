@@ -63,8 +63,7 @@ func (c *trustRevokeRun) run(ctx context.Context, a *app) (answer, error) {
 					return root.Policy, nil
 				}
 			}
-			e, err := root.Policy.Revoke(r)
-			return e.Policy, err
+			return root.Policy.Revoke(r)
 		},
 		before: func() { a.term.note("revokes  %s", r.What()) },
 	})

@@ -9,19 +9,13 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// An Edit is a policy that was made from another, and what is different.
-type Edit struct {
-	Policy  *Policy // its Format is what to write
-	Changes []Change
-}
-
 // An EditError says why a policy can't be changed so.
 type EditError struct{ Reason string }
 
 func (e *EditError) Error() string { return e.Reason }
 
-func noEdit(format string, args ...any) (Edit, error) {
-	return Edit{}, &EditError{fmt.Sprintf(format, args...)}
+func noEdit(format string, args ...any) (*Policy, error) {
+	return nil, &EditError{fmt.Sprintf(format, args...)}
 }
 
 // An OwnerError is what a second key for a known owner gets: most often it means that somebody pretends to be
@@ -35,24 +29,20 @@ func (e *OwnerError) Error() string {
 
 // change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what a
 // policy may say.
-func (p *Policy) change(edit func(root *yamltree.Node)) (Edit, error) {
+func (p *Policy) change(edit func(root *yamltree.Node)) (*Policy, error) {
 	t := p.tree.Copy()
 	if len(t.Root.Kids) == 0 {
 		t.Root.Entry("rye").Set(format)
 	}
 	edit(t.Root)
-	after, err := Parse(t.Format())
-	if err != nil {
-		return Edit{}, err
-	}
-	return Edit{after, Diff(p, after)}, nil
+	return Parse(t.Format())
 }
 
 // AddKey adds a key that no rule names yet. Another key of an owner who has one is an *OwnerError, unless
 // another is true.
-func (p *Policy) AddKey(k Key, another bool) (Edit, error) {
+func (p *Policy) AddKey(k Key, another bool) (*Policy, error) {
 	if have, ok := p.KeyNamed(k.Name); ok && have.Public != k.Public {
-		return Edit{}, &OwnerError{have, k}
+		return nil, &OwnerError{have, k}
 	} else if ok {
 		return noEdit("key %q is there already", k.Name)
 	}
@@ -64,14 +54,14 @@ func (p *Policy) AddKey(k Key, another bool) (Edit, error) {
 	}
 	for _, have := range p.sections.Keys {
 		if !another && k.Owner != "" && have.Owner == k.Owner {
-			return Edit{}, &OwnerError{have, k}
+			return nil, &OwnerError{have, k}
 		}
 	}
 	return p.change(func(root *yamltree.Node) { addKey(root.Entry("keys", order...), k) })
 }
 
 // SetDates says anew from when until when a key counts. The zero time is no end.
-func (p *Policy) SetDates(name string, notBefore, expires time.Time) (Edit, error) {
+func (p *Policy) SetDates(name string, notBefore, expires time.Time) (*Policy, error) {
 	k, ok := p.KeyNamed(name)
 	if !ok {
 		return noEdit("no key is called %q", name)
@@ -95,7 +85,7 @@ func addKey(section *yamltree.Node, k Key) {
 }
 
 // SetRule adds a rule, or makes the one with this glob say what r says.
-func (p *Policy) SetRule(r Rule) (Edit, error) {
+func (p *Policy) SetRule(r Rule) (*Policy, error) {
 	return p.change(func(root *yamltree.Node) {
 		n := root.Entry("names", order...).Entry(r.Glob)
 		n.Entry("keys").SetList(r.Keys)
@@ -111,20 +101,8 @@ func (p *Policy) SetRule(r Rule) (Edit, error) {
 	})
 }
 
-// AddDigest admits a digest.
-func (p *Policy) AddDigest(d DigestEntry) (Edit, error) {
-	return p.change(func(root *yamltree.Node) {
-		n := root.Entry("digests", order...).Entry(d.Digest.String())
-		if !d.Tree.IsZero() {
-			n.Entry("tree").Set(d.Tree.String())
-		}
-		n.SetText("as", d.As)
-		n.SetText("reason", d.Reason)
-	})
-}
-
 // Revoke revokes a key or a digest, in addition to what is revoked.
-func (p *Policy) Revoke(r Revocation) (Edit, error) {
+func (p *Policy) Revoke(r Revocation) (*Policy, error) {
 	if r.Key.IsZero() == r.Digest.IsZero() {
 		return noEdit("one key or one digest can be revoked")
 	}
@@ -137,7 +115,7 @@ func (p *Policy) Revoke(r Revocation) (Edit, error) {
 
 // RemoveKey removes a key, also from the rules that name it. A rule whose last key it is, or that could not
 // reach its threshold any more, must be changed first: without it another rule would decide.
-func (p *Policy) RemoveKey(name string) (Edit, error) {
+func (p *Policy) RemoveKey(name string) (*Policy, error) {
 	if _, ok := p.KeyNamed(name); !ok {
 		return noEdit("no key is called %q", name)
 	}
@@ -163,7 +141,7 @@ func (p *Policy) RemoveKey(name string) (Edit, error) {
 
 // Remove removes an entry of any section but keys, which is RemoveKey's, and exec. Removing a rule lets a less
 // particular one decide; the changes don't show that.
-func (p *Policy) Remove(section, entry string) (Edit, error) {
+func (p *Policy) Remove(section, entry string) (*Policy, error) {
 	n := p.tree.Root.Get(section)
 	switch {
 	case section == "keys":

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -39,21 +40,21 @@ names:
 # the end
 `
 
-func edited(t *testing.T, e Edit, err error) string {
+func edited(t *testing.T, e *Policy, err error) string {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkStable(t, e.Policy)
-	if e.Policy.ID() != cas.Sum(e.Policy.Format()) {
+	checkStable(t, e)
+	if e.ID() != cas.Sum(e.Format()) {
 		t.Error("the id is not that of what is to be written")
 	}
-	return string(e.Policy.Format())
+	return string(e.Format())
 }
 
-func changes(e Edit) string {
+func changes(before, after *Policy) string {
 	var b strings.Builder
-	for _, c := range e.Changes {
+	for _, c := range Diff(before, after) {
 		b.WriteString(c.String() + "\n")
 	}
 	return b.String()
@@ -63,37 +64,39 @@ func TestEdits(t *testing.T) {
 	p := mustParse(t, editText)
 	for _, c := range []struct {
 		name          string
-		edit          func() (Edit, error)
+		edit          func() (*Policy, error)
 		before, after string // what is replaced in the text
 		changes       string
 	}{
-		{"add a key", func() (Edit, error) {
+		{"add a key", func() (*Policy, error) {
 			return p.AddKey(Key{Name: "d", Public: pub(4), Owner: "Dave", Expires: noon}, false)
 		}, "  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\"}\n  d: {key: \"$key4\", owner: Dave, expires: \"2026-11-20T12:00:00Z\"}\n",
 			"+ keys d expires: 2026-11-20T12:00:00Z\n+ keys d key: $key4\n+ keys d owner: Dave\n"},
-		{"add a rule", func() (Edit, error) {
+		{"add a rule", func() (*Policy, error) {
 			return p.SetRule(Rule{Glob: "tool:x/*", Keys: []string{"c"}, Threshold: 1, V1: true, Except: []string{"x/y"}})
 		}, "    threshold: 2\n", "    threshold: 2\n  \"tool:x/*\": {keys: [c], accept: [v1, v2], except: [x/y]}\n",
 			"+ names \"tool:x/*\" accept: [v1, v2]\n+ names \"tool:x/*\" except: [x/y]\n+ names \"tool:x/*\" keys: [c]\n+ names \"tool:x/*\" threshold: 1\n"},
-		{"change a rule", func() (Edit, error) {
+		{"change a rule", func() (*Policy, error) {
 			return p.SetRule(Rule{Glob: "acme/**", Keys: []string{"b", "c", "a"}, Threshold: 3})
 		}, "      - a  # first\n      - b  # second\n    # both\n    threshold: 2\n",
 			"      - b  # second\n      - c\n      - a  # first\n    # both\n    threshold: 3\n",
 			"~ names \"acme/**\" keys: [a, b] -> [a, b, c]\n~ names \"acme/**\" threshold: 2 -> 3\n"},
-		{"change an end", func() (Edit, error) { return p.SetDates("c", time.Time{}, noon) },
+		{"change an end", func() (*Policy, error) { return p.SetDates("c", time.Time{}, noon) },
 			"  c: {key: \"$key3\"}\n", "  c: {key: \"$key3\", expires: \"2026-11-20T12:00:00Z\"}\n",
 			"+ keys c expires: 2026-11-20T12:00:00Z\n"},
-		{"revoke a key", func() (Edit, error) {
+		{"revoke a key", func() (*Policy, error) {
 			return p.Revoke(Revocation{Key: pub(2).Fingerprint(), Reason: "stolen", Date: noon.Truncate(24 * time.Hour)})
 		}, "\n# the end\n", "\nrevoked:\n  \"key:$print2\": {reason: stolen, date: \"2026-11-20\"}\n\n# the end\n",
 			"+ revoked \"key:$print2\": revoked\n+ revoked \"key:$print2\" date: 2026-11-20\n+ revoked \"key:$print2\" reason: stolen\n"},
-		{"admit a digest", func() (Edit, error) {
-			return p.AddDigest(DigestEntry{Digest: digest("x"), As: "tool:x"})
+		{"admit a digest", func() (*Policy, error) {
+			return p.change(func(root *yamltree.Node) {
+				root.Entry("digests", order...).Entry(digest("x").String()).SetText("as", "tool:x")
+			})
 		}, "\n# the end\n", "\ndigests:\n  \"$digest(x)\": {as: \"tool:x\"}\n\n# the end\n",
 			"+ digests \"$digest(x)\": admitted\n+ digests \"$digest(x)\" as: \"tool:x\"\n"},
-		{"remove a key", func() (Edit, error) { return p.RemoveKey("c") },
+		{"remove a key", func() (*Policy, error) { return p.RemoveKey("c") },
 			"\n  # old hand\n  c: {key: \"$key3\"}\n", "", "- keys c key: $key3\n"},
-		{"remove a rule", func() (Edit, error) { return p.Remove("names", "**") },
+		{"remove a rule", func() (*Policy, error) { return p.Remove("names", "**") },
 			"  # everything\n  \"**\": {keys: [a, b]}  # but\n", "",
 			"- names \"**\" accept: [v2]\n- names \"**\" keys: [a, b]\n- names \"**\" threshold: 1\n"},
 	} {
@@ -104,7 +107,7 @@ func TestEdits(t *testing.T) {
 			if got != want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, want)
 			}
-			if got := changes(e); got != fill(c.changes) {
+			if got := changes(p, e); got != fill(c.changes) {
 				t.Errorf("changes:\n%s\nwant:\n%s", got, fill(c.changes))
 			}
 			if string(p.Format()) != fill(editText) {
@@ -116,31 +119,31 @@ func TestEdits(t *testing.T) {
 
 func TestEditsRefused(t *testing.T) {
 	p := mustParse(t, editText+"revoked:\n  \"key:$print2\": {}\n  \"key:$print5\": {}\nlists:\n  l: {from: x, key: c, max-age: 1d}\n")
-	for name, edit := range map[string]func() (Edit, error){
-		"a name twice":               func() (Edit, error) { return p.AddKey(Key{Name: "a", Public: pub(1)}, true) },
-		"an end before it begins":    func() (Edit, error) { return p.SetDates("a", noon, noon) },
-		"an end of no key":           func() (Edit, error) { return p.SetDates("z", noon, time.Time{}) },
-		"an end of a revoked key":    func() (Edit, error) { return p.SetDates("b", noon, time.Time{}) },
-		"a key twice":                func() (Edit, error) { return p.AddKey(Key{Name: "z", Public: pub(1)}, true) },
-		"a revoked key":              func() (Edit, error) { return p.AddKey(Key{Name: "z", Public: pub(5)}, true) },
-		"no key":                     func() (Edit, error) { return p.AddKey(Key{Name: "z"}, true) },
-		"a bad name":                 func() (Edit, error) { return p.AddKey(Key{Name: "a\nb", Public: pub(4)}, true) },
-		"a bad owner":                func() (Edit, error) { return p.AddKey(Key{Name: "z", Owner: "\x1b[31m", Public: pub(4)}, true) },
-		"a bad glob":                 func() (Edit, error) { return p.SetRule(Rule{Glob: "a?", Keys: []string{"a"}, Threshold: 1}) },
-		"an equal rule":              func() (Edit, error) { return p.SetRule(Rule{Glob: "*", Keys: []string{"a"}, Threshold: 1}) },
-		"threshold 0":                func() (Edit, error) { return p.SetRule(Rule{Glob: "x", Keys: []string{"a"}}) },
-		"an unknown key":             func() (Edit, error) { return p.SetRule(Rule{Glob: "x", Keys: []string{"q"}, Threshold: 1}) },
-		"revoking nothing":           func() (Edit, error) { return p.Revoke(Revocation{}) },
-		"revoking two":               func() (Edit, error) { return p.Revoke(Revocation{Key: pub(1).Fingerprint(), Digest: digest("x")}) },
-		"removing what a rule needs": func() (Edit, error) { return p.RemoveKey("a") },
-		"removing what a list needs": func() (Edit, error) { return p.RemoveKey("c") },
-		"removing nothing":           func() (Edit, error) { return p.Remove("names", "nobody/**") },
-		"removing the format":        func() (Edit, error) { return p.Remove("rye", "policy/2") },
-		"removing from nowhere":      func() (Edit, error) { return p.Remove("name", "**") },
-		"removing an unknown key":    func() (Edit, error) { return p.Remove("keys", "q") },
+	for name, edit := range map[string]func() (*Policy, error){
+		"a name twice":               func() (*Policy, error) { return p.AddKey(Key{Name: "a", Public: pub(1)}, true) },
+		"an end before it begins":    func() (*Policy, error) { return p.SetDates("a", noon, noon) },
+		"an end of no key":           func() (*Policy, error) { return p.SetDates("z", noon, time.Time{}) },
+		"an end of a revoked key":    func() (*Policy, error) { return p.SetDates("b", noon, time.Time{}) },
+		"a key twice":                func() (*Policy, error) { return p.AddKey(Key{Name: "z", Public: pub(1)}, true) },
+		"a revoked key":              func() (*Policy, error) { return p.AddKey(Key{Name: "z", Public: pub(5)}, true) },
+		"no key":                     func() (*Policy, error) { return p.AddKey(Key{Name: "z"}, true) },
+		"a bad name":                 func() (*Policy, error) { return p.AddKey(Key{Name: "a\nb", Public: pub(4)}, true) },
+		"a bad owner":                func() (*Policy, error) { return p.AddKey(Key{Name: "z", Owner: "\x1b[31m", Public: pub(4)}, true) },
+		"a bad glob":                 func() (*Policy, error) { return p.SetRule(Rule{Glob: "a?", Keys: []string{"a"}, Threshold: 1}) },
+		"an equal rule":              func() (*Policy, error) { return p.SetRule(Rule{Glob: "*", Keys: []string{"a"}, Threshold: 1}) },
+		"threshold 0":                func() (*Policy, error) { return p.SetRule(Rule{Glob: "x", Keys: []string{"a"}}) },
+		"an unknown key":             func() (*Policy, error) { return p.SetRule(Rule{Glob: "x", Keys: []string{"q"}, Threshold: 1}) },
+		"revoking nothing":           func() (*Policy, error) { return p.Revoke(Revocation{}) },
+		"revoking two":               func() (*Policy, error) { return p.Revoke(Revocation{Key: pub(1).Fingerprint(), Digest: digest("x")}) },
+		"removing what a rule needs": func() (*Policy, error) { return p.RemoveKey("a") },
+		"removing what a list needs": func() (*Policy, error) { return p.RemoveKey("c") },
+		"removing nothing":           func() (*Policy, error) { return p.Remove("names", "nobody/**") },
+		"removing the format":        func() (*Policy, error) { return p.Remove("rye", "policy/2") },
+		"removing from nowhere":      func() (*Policy, error) { return p.Remove("name", "**") },
+		"removing an unknown key":    func() (*Policy, error) { return p.Remove("keys", "q") },
 	} {
 		if e, err := edit(); err == nil {
-			t.Errorf("%s: done\n%s", name, e.Policy.Format())
+			t.Errorf("%s: done\n%s", name, e.Format())
 		}
 	}
 	var owner *OwnerError
@@ -287,7 +290,7 @@ func TestRotate(t *testing.T) {
 		}
 		if err == nil {
 			// Once is enough: what it starts from is gone.
-			again := Side{Policy: e.Policy}
+			again := Side{Policy: e}
 			if _, err := again.Rotate(c.r, c.signers, noon); err == nil {
 				t.Errorf("%s: done twice", c.name)
 			}
@@ -308,14 +311,14 @@ func TestRotateEdits(t *testing.T) {
 	if got := edited(t, e, err); got != fill(want) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, fill(want))
 	}
-	if got, want := changes(e), fill("- keys a key: $key1\n+ keys d key: $key4\n+ keys d owner: Dave\n~ names \"acme/**\" keys: [a, b, c] -> [b, c, d]\n"); got != want {
+	if got, want := changes(side.Policy, e), fill("- keys a key: $key1\n+ keys d key: $key4\n+ keys d owner: Dave\n~ names \"acme/**\" keys: [a, b, c] -> [b, c, d]\n"); got != want {
 		t.Errorf("changes:\n%s\nwant:\n%s", got, want)
 	}
 	// Another rule names b: it stays a key.
 	r.Retire = pub(2).Fingerprint()
 	e, err = side.Rotate(r, v2(1, 2, 4), noon)
 	edited(t, e, err)
-	if _, ok := e.Policy.KeyNamed("b"); !ok {
+	if _, ok := e.KeyNamed("b"); !ok {
 		t.Error("a key that another rule names is gone")
 	}
 	// And its name can't be given to another.
@@ -328,13 +331,13 @@ func TestRotateEdits(t *testing.T) {
 	r.Retire, r.Key.Name = pub(1).Fingerprint(), "a"
 	e, err = side.Rotate(r, v2(1, 2, 4), noon)
 	edited(t, e, err)
-	if k, _ := e.Policy.KeyNamed("a"); k.Public != pub(4) {
+	if k, _ := e.KeyNamed("a"); k.Public != pub(4) {
 		t.Error("the name was not taken over")
 	}
 	side.Policy = mustParse(t, strings.Replace(rotateText, "  a:", "  known: {key: \"$key4\"}\n  a:", 1))
 	e, err = side.Rotate(r, v2(1, 2, 4), noon)
 	edited(t, e, err)
-	if k, _ := e.Policy.Key(pub(4).Fingerprint()); k.Name != "known" {
+	if k, _ := e.Key(pub(4).Fingerprint()); k.Name != "known" {
 		t.Errorf("a known key was named %q", k.Name)
 	}
 }
@@ -353,7 +356,7 @@ func TestEditSequences(t *testing.T) {
 	for range 60 {
 		p := mustParse(t, editText)
 		for range 8 {
-			var e Edit
+			var e *Policy
 			var err error
 			n := rnd.IntN(4)
 			switch rnd.IntN(5) {
@@ -371,10 +374,7 @@ func TestEditSequences(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if d := Diff(p, e.Policy); len(d) != len(e.Changes) {
-				t.Fatalf("%v, want %v", e.Changes, d)
-			}
-			p = e.Policy
+			p = e
 			checkStable(t, p)
 			for _, c := range []string{"# people", "# the boss", "# hers", "# everything", "# first", "# the end"} {
 				if !bytes.Contains(p.Format(), []byte(c)) {

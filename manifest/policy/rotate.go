@@ -40,14 +40,14 @@ func (e *RotationError) Error() string { return fmt.Sprintf("rotation of %q: %s"
 // for, the one that retires may be among them, and by the new key, all valid now. It must start from the very
 // keys that the rule has, so that steps can't be left out or made twice in a row; that none is made again later,
 // when the rule has come back to where it began, is for a memory of what was carried out (package rollback).
-func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (Edit, error) {
+func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (*Policy, error) {
 	rule, err := s.mayRotate(r, now)
 	if err != nil {
-		return Edit{}, err
+		return nil, err
 	}
 	var a Answer
 	if err := s.rotationSigners(&a, r, rule, signers, now); err != nil {
-		return Edit{}, err
+		return nil, err
 	}
 	return s.exchange(r, rule)
 }
@@ -167,7 +167,7 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 }
 
 // exchange makes the new policy. The old key stays under "keys:" as long as another rule or a list names it.
-func (s *Side) exchange(r Rotation, rule int) (Edit, error) {
+func (s *Side) exchange(r Rotation, rule int) (*Policy, error) {
 	p := s.Policy
 	retired, _ := p.Key(r.Retire)
 	name := r.Key.Name
@@ -175,14 +175,14 @@ func (s *Side) exchange(r Rotation, rule int) (Edit, error) {
 	if have {
 		name = known.Name
 	} else if other, taken := p.KeyNamed(name); taken && other.Public != retired.Public {
-		return Edit{}, &OwnerError{other, r.Key}
+		return nil, &OwnerError{other, r.Key}
 	}
 	used := slices.ContainsFunc(p.sections.Lists, func(l Source) bool { return l.Key == retired.Name })
 	for i, other := range p.sections.Rules {
 		used = used || i != rule && slices.Contains(other.Keys, retired.Name)
 	}
 	if used && name == retired.Name {
-		return Edit{}, &OwnerError{retired, r.Key}
+		return nil, &OwnerError{retired, r.Key}
 	}
 	return p.change(func(root *yamltree.Node) {
 		if !used {
