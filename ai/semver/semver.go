@@ -103,28 +103,6 @@ func (r Range) Lower() (version string, ok bool) {
 	return r.previews[0].lo, true
 }
 
-// Intersect returns the range of the versions that both r and o allow. Its text may be longer than what Parse reads.
-func (r Range) Intersect(o Range) Range {
-	return Range{meet(r.releases, o.releases), meet(r.previews, o.previews)}
-}
-
-// meet returns what is in both lists.
-func meet(a, b []span) (both []span) {
-	for len(a) > 0 && len(b) > 0 {
-		s := span{later(a[0].lo, b[0].lo), a[0].hi}
-		if endsFirst := a[0].hi != "" && below(a[0].hi, b[0].hi); endsFirst {
-			a = a[1:]
-		} else {
-			s.hi = b[0].hi
-			b = b[1:]
-		}
-		if below(s.lo, s.hi) {
-			both = append(both, s)
-		}
-	}
-	return both
-}
-
 // join sorts the spans of a list and makes one of those that overlap or touch.
 func join(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return manifest.CompareVersions(a.lo, b.lo) })

@@ -225,10 +225,6 @@ func TestDefinition(t *testing.T) {
 		}
 		if err != nil {
 			checkEvidence(t, w, roots, want, err)
-		} else {
-			for id := range want {
-				checkPath(t, w, roots, want, got.Why(id))
-			}
 		}
 		seen[verdict]++
 		if chase {

@@ -35,7 +35,6 @@ type Resolution struct {
 
 	solver *solver // read only from now on
 	sel    selection
-	first  []way
 	force  map[int][]*edge // the requirements in force, by bundle
 }
 
@@ -75,7 +74,7 @@ func (s *solver) resolve(req Request) (*Resolution, error) {
 }
 
 func (s *solver) resolution(sel selection) *Resolution {
-	r := &Resolution{solver: s, sel: sel, first: s.parents(sel), force: s.allowed(sel)}
+	r := &Resolution{solver: s, sel: sel, force: s.allowed(sel)}
 	at := map[int]int{}
 	s.again(sel, func(from int, e *edge) {
 		if from >= 0 {
@@ -98,15 +97,6 @@ func (r *Resolution) Version(id string) string {
 		return ""
 	}
 	return r.Bundles[i].Version
-}
-
-// Why returns the shortest way from the project to a bundle, nil if it isn't needed.
-func (r *Resolution) Why(id string) Path {
-	to, known := r.solver.ids[id]
-	if !known || r.Version(id) == "" {
-		return nil
-	}
-	return r.solver.path(r.sel, r.first, r.first[to])
 }
 
 // A Newer is a bundle of which there is a newer version than the one that was chosen.
