@@ -97,18 +97,6 @@ func Parse(file []byte) (*Recipe, error) {
 	return r, nil
 }
 
-// Format writes a file again in the layout of package yamltree, with its comments.
-func Format(file []byte) ([]byte, error) {
-	if _, err := Parse(file); err != nil {
-		return nil, err
-	}
-	tree, err := yamltree.Parse(file)
-	if err != nil {
-		return nil, err
-	}
-	return tree.Format(), nil
-}
-
 func (r *Recipe) read(root *yamltree.Node) error {
 	if err := root.Fields(order...); err != nil {
 		return err

@@ -53,25 +53,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestFormatKeepsComments(t *testing.T) {
-	once, err := Format([]byte(whole))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, comment := range []string{"# what we ship", "# see CHANGES", "# not yet"} {
-		if !strings.Contains(string(once), comment) {
-			t.Errorf("%q is gone:\n%s", comment, once)
-		}
-	}
-	twice, err := Format(once)
-	if err != nil || string(twice) != string(once) {
-		t.Errorf("formatted twice: %v\n%s", err, twice)
-	}
-	if _, err := Format([]byte("id: [\n")); err == nil {
-		t.Error("what is no recipe was formatted")
-	}
-}
-
 func TestRefused(t *testing.T) {
 	const head = "id: acme/x\nversion: 1.0.0\n"
 	for _, c := range []struct{ file, want string }{
@@ -219,7 +200,7 @@ func FuzzParse(f *testing.F) {
 		if CheckErr := manifest.CheckVersion(r.Version); CheckErr != nil {
 			t.Fatal(CheckErr)
 		}
-		again, err := Format(file)
+		again, err := format(file)
 		if err != nil {
 			t.Fatal(err)
 		}

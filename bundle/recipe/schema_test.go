@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/policy/yamltree/schematest"
 )
 
@@ -17,7 +18,7 @@ func TestSchema(t *testing.T) {
 		t.Errorf("the schema knows %q, the reader %q", s.Keys(), want)
 	}
 	for _, file := range []string{whole, "id: acme\nversion: 1.0.0-rc.1\nassets: []\nrequires: {acme/y: ~1.2, acme/z: \">=1.0 <2\"}\n"} {
-		s.Follows([]byte(file), Format)
+		s.Follows([]byte(file), format)
 	}
 }
 
@@ -40,4 +41,16 @@ func TestSchemaRefuses(t *testing.T) {
 			t.Errorf("%q: the reader accepts it", file)
 		}
 	}
+}
+
+// format writes a recipe again in the layout of package yamltree.
+func format(file []byte) ([]byte, error) {
+	if _, err := Parse(file); err != nil {
+		return nil, err
+	}
+	tree, err := yamltree.Parse(file)
+	if err != nil {
+		return nil, err
+	}
+	return tree.Format(), nil
 }
