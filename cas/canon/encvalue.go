@@ -32,15 +32,7 @@ func (e *Encoder) HeaderInt(i int, n int64) {
 // HeaderStrs writes header i, Strings.
 func (e *Encoder) HeaderStrs(i int, v []string) {
 	if f := e.beginHeader(i, Strings, len(v) == 0); f != nil {
-		e.list(f, len(v), func(i int) []byte { return view(v[i]) })
-		e.endLine()
-	}
-}
-
-// HeaderStrsBytes is HeaderStrs for bytes.
-func (e *Encoder) HeaderStrsBytes(i int, v [][]byte) {
-	if f := e.beginHeader(i, Strings, len(v) == 0); f != nil {
-		e.list(f, len(v), func(i int) []byte { return v[i] })
+		e.list(f, v)
 		e.endLine()
 	}
 }
@@ -66,14 +58,7 @@ func (e *Encoder) Int(field int, n int64) {
 // Strs writes Strings of the entry.
 func (e *Encoder) Strs(field int, v []string) {
 	if f := e.beginField(field, Strings, len(v) == 0); f != nil {
-		e.list(f, len(v), func(i int) []byte { return view(v[i]) })
-	}
-}
-
-// StrsBytes is Strs for bytes.
-func (e *Encoder) StrsBytes(field int, v [][]byte) {
-	if f := e.beginField(field, Strings, len(v) == 0); f != nil {
-		e.list(f, len(v), func(i int) []byte { return v[i] })
+		e.list(f, v)
 	}
 }
 
@@ -178,24 +163,22 @@ func (e *Encoder) int(f *field, n int64) {
 	e.buf = strconv.AppendInt(e.buf, n, 10)
 }
 
-// list writes n strings, of which at returns one.
-func (e *Encoder) list(f *field, n int, at func(int) []byte) {
-	if int64(n) > f.max {
-		e.where(fmt.Errorf("field %q has %d elements, at most %d are allowed", f.name, n, f.max))
+func (e *Encoder) list(f *field, all []string) {
+	if int64(len(all)) > f.max {
+		e.where(fmt.Errorf("field %q has %d elements, at most %d are allowed", f.name, len(all), f.max))
 		return
 	}
-	for i := range n {
+	for i, v := range all {
 		if i == 0 {
 			e.buf = append(e.buf, '[')
 		} else {
 			e.buf = append(e.buf, ", "...)
 		}
-		v := at(i)
 		if len(v) > defaultString {
 			e.where(fmt.Errorf("field %q: element %d has more than %d bytes", f.name, i, defaultString))
 			return
 		}
-		e.quote(v)
+		e.quote(view(v))
 	}
 	e.buf = append(e.buf, ']')
 }
