@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"path"
 	"slices"
 	"strings"
@@ -18,15 +17,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
 )
-
-// Read reads a lock from r.
-func Read(r io.Reader) (*Lock, error) {
-	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	return Parse(b)
-}
 
 // Parse reads a lock. An error is a *canon.SyntaxError or an *Error with the line, a *canon.VersionError, or a
 // *MergeError.
