@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -194,7 +195,7 @@ func TestInjection(t *testing.T) {
 		if want := []any{"first", text, "x=" + text + ";", "last"}; !reflect.DeepEqual(p.Config["args"], want) {
 			t.Errorf("%.50q makes the arguments %.300q", text, p.Config["args"])
 		}
-		given, err := params.Parse([]byte(p.Config["all"].(string)))
+		given, err := jcs.Parse([]byte(p.Config["all"].(string)))
 		if err != nil || !reflect.DeepEqual(given, map[string]any{"name": text}) || p.Config["named"].(map[string]any)["key"] != text {
 			t.Errorf("%.50q: %.300v (%v)", text, p.Config, err)
 		}

@@ -1,7 +1,7 @@
 // Package audit answers: what was run, by whom, with what, and is this still what was written down then?
 //
 // A Log is one process's way into the journals of a user. Begin writes what is known of a call before it may have a
-// side effect, End what became of it. Verify finds what was changed since, List, Stats and Export read. What a line says
+// side effect, End what became of it. Verify finds what was changed since, List and Stats read. What a line says
 // of a call is in package record, how journals hold it against accidents in package journal, which key signs in package
 // machine, and what can be shown to others of one call in package receipt. No line holds text that a tool or a model
 // wrote, nor parameters or results: only their digests, of parameters without secrets (package redact).

@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -23,7 +22,7 @@ type Record struct {
 	Outcome  *record.Outcome
 }
 
-// Append appends the record as JCS: a line of Export, without its LF.
+// Append appends the record as JCS: a line of an export, without its LF.
 func (r *Record) Append(b []byte) []byte {
 	b = r.Begin.AppendFormat(append(b, `{"begin":"`...), timeForm)
 	b = r.Call.Append(append(b, `","call":`...))
@@ -182,22 +181,6 @@ func take(r *journal.Reader, open map[string]*Record) (*Record, error) {
 		return c, err
 	}
 	return nil, errors.New("this line is neither the beginning of a call nor the end of one that began")
-}
-
-// Export writes records as lines of JSON.
-func Export(ctx context.Context, dir string, filter Filter, w io.Writer) error {
-	out := bufio.NewWriterSize(w, 64<<10)
-	var b []byte
-	for r, err := range List(ctx, dir, filter) {
-		if err != nil {
-			return errors.Join(err, out.Flush())
-		}
-		b = append(r.Append(b[:0]), '\n')
-		if _, err := out.Write(b); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
 }
 
 // A Summary counts calls.

@@ -439,9 +439,6 @@ func TestSegmentSense(t *testing.T) {
 	if _, err := Stats(t.Context(), dir, Filter{}); err == nil {
 		t.Error("counted")
 	}
-	if err := Export(t.Context(), dir, Filter{}, &bytes.Buffer{}); err == nil {
-		t.Error("exported")
-	}
 }
 
 // Keys that count: the machine's own, a user's that vouches, any; none says only that the journals agree.

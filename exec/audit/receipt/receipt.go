@@ -120,12 +120,6 @@ func (e *UnknownError) Error() string {
 // Unwrap returns what is wrong with the voucher.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// About returns nil if the receipt is about an item, or about a result, of this digest, else a *attest.SubjectError.
-func (r *Receipt) About(d cas.Digest) error {
-	s := attest.Statement{Subjects: r.subjects()}
-	return s.About(attest.DigestsOf(d))
-}
-
 func (r *Receipt) subjects() []attest.Subject {
 	list := []attest.Subject{{Name: r.Call.Ref, Digests: attest.DigestsOf(r.Call.Digest)}}
 	if !r.Outcome.Result.IsZero() {

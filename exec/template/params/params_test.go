@@ -400,15 +400,6 @@ func TestRead(t *testing.T) {
 	if _, err := closed.Complete(got); err == nil || err.Error() != `m: unknown field; expected one of ["a b"], n` {
 		t.Error(err)
 	}
-	if m, err := Parse([]byte(`{"a": 1}`)); err != nil || m["a"] != 1.0 {
-		t.Error(m, err)
-	}
-	if _, err := Parse(make([]byte, MaxBytes+1)); err == nil {
-		t.Error("no limit")
-	}
-	if _, err := Parse([]byte(`{"a": "\ud800"}`)); err == nil || err.Error() != `the parameters: line 1, column 8: half of a surrogate pair` {
-		t.Error(err)
-	}
 }
 
 type broken struct{}

@@ -99,14 +99,6 @@ func (c *Caller) text() ([]byte, string, error) {
 
 var tooLong = fmt.Sprintf("the parameters have more than %d bytes", MaxBytes)
 
-// Parse reads parameters as JSON, which must be an object. An error is a *TextError.
-func Parse(b []byte) (map[string]any, error) {
-	if len(b) > MaxBytes {
-		return nil, &TextError{Source: "the parameters", Msg: tooLong}
-	}
-	return parseObject(b, "the parameters")
-}
-
 func parseObject(b []byte, source string) (map[string]any, error) {
 	v, err := jcs.Parse(b)
 	if err != nil {
