@@ -33,10 +33,4 @@
 // Embed makes the manifest that names evidence. It is another document with another id, which nobody has signed yet,
 // and with the same subject, so that statements and lists of parts that are about it still are. The bytes of evidence
 // are a blob in a store, and in a project the file NAME beside manifest.yaml.
-//
-// # Reading
-//
-// Verify takes an envelope that enough of the given keys signed, whose statement is about this bundle, and whose
-// predicate says what SLSA requires: a build type, external parameters and a builder. Others may have made it: members
-// that we don't write are passed over, as SLSA asks for, and a recipe is read only where the build type is ours.
 package provenance

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// BuildType is what bundles made by rye say of how they are made.
-const BuildType = "https://github.com/rye-build/rye/bundle/v1"
+// buildType is what bundles made by rye say of how they are made.
+const buildType = "https://github.com/rye-build/rye/bundle/v1"
 
 // Name is what the evidence is called in a manifest, and its file beside manifest.yaml.
 const Name = "provenance.dsse.json"
@@ -40,7 +40,6 @@ func (p Place) about(l *manifest.FileList) cas.Digest {
 
 // A Build says how a bundle was made.
 type Build struct {
-	Type       string     // BuildType, or what others call theirs; Attest writes BuildType
 	Builder    string     // a URI: who made it
 	Recipe     cas.Digest // of bundle.yaml; zero if there was none
 	Invocation string     // what the builder calls this run; may be empty
@@ -48,7 +47,7 @@ type Build struct {
 	Finished   time.Time
 }
 
-// An Error says what is wrong with a build, or with a predicate that should describe one.
+// An Error says what is wrong with a build.
 type Error struct {
 	Field string // as in the predicate: "runDetails.builder.id"
 	Msg   string
@@ -86,20 +85,6 @@ func Attest(l *manifest.FileList, at Place, b Build, keys ...key.Private) ([]byt
 
 var errNoKey = errors.New("provenance: nobody signs it")
 
-// Verify returns how a bundle was made and who says so, if at least threshold of the keys signed a statement about this
-// very bundle.
-func Verify(envelope []byte, l *manifest.FileList, at Place, keys []key.Public, threshold int) (*Build, []key.Public, error) {
-	s, signers, err := attest.VerifyStatement(envelope, keys, threshold, bundle.ProvenanceType, attest.DigestsOf(at.about(l)))
-	if err != nil {
-		return nil, nil, err
-	}
-	b, err := Parse(s.Predicate)
-	if err != nil {
-		return nil, nil, err
-	}
-	return b, signers, nil
-}
-
 // Evidence is how a manifest names bytes that say something about it, which may be named with the type of an envelope
 // or of a list of parts.
 func Evidence(name, mediaType string, b []byte) manifest.Evidence {
@@ -126,7 +111,7 @@ func Embed(b *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifes
 
 type object = map[string]any
 
-// predicate writes what Parse reads.
+// predicate says it as SLSA provenance v1.
 func (b *Build) predicate() ([]byte, error) {
 	if err := checkURI("runDetails.builder.id", b.Builder); err != nil {
 		return nil, err
@@ -157,7 +142,7 @@ func (b *Build) predicate() ([]byte, error) {
 		run["metadata"] = metadata
 	}
 	return jcs.Append(nil, object{
-		"buildDefinition": object{"buildType": BuildType, "externalParameters": parameters},
+		"buildDefinition": object{"buildType": buildType, "externalParameters": parameters},
 		"runDetails":      run,
 	})
 }
@@ -181,110 +166,3 @@ func checkURI(field, s string) error {
 }
 
 func clip(s string) string { return s[:min(len(s), 100)] }
-
-// Parse reads the predicate of a statement: SLSA provenance v1, by whomever it was written.
-func Parse(predicate []byte) (*Build, error) {
-	v, err := jcs.Parse(predicate)
-	if err != nil {
-		return nil, &Error{"predicate", "can't be read: " + err.Error()}
-	}
-	r := &reader{}
-	definition := r.object(v, "predicate", "buildDefinition", true)
-	run := r.object(v, "predicate", "runDetails", true)
-	b := &Build{Type: r.text(definition, "buildDefinition", "buildType", true)}
-	parameters := r.object(definition, "buildDefinition", "externalParameters", true)
-	b.Builder = r.text(r.object(run, "runDetails", "builder", true), "runDetails.builder", "id", true)
-	const metadata = "runDetails.metadata"
-	more := r.object(run, "runDetails", "metadata", false)
-	b.Invocation = r.text(more, metadata, "invocationId", false)
-	b.Started, b.Finished = r.time(more, metadata, "startedOn"), r.time(more, metadata, "finishedOn")
-	if r.err == nil {
-		r.err = checkURI("buildDefinition.buildType", b.Type)
-	}
-	if r.err == nil {
-		r.err = checkURI("runDetails.builder.id", b.Builder)
-	}
-	if r.err == nil && b.Type == BuildType {
-		b.Recipe = r.recipe(parameters)
-	}
-	if r.err != nil {
-		return nil, r.err
-	}
-	return b, nil
-}
-
-// A reader takes a predicate apart and keeps the first error. What comes after one is zero.
-type reader struct{ err error }
-
-func (r *reader) fail(field, msg string) {
-	if r.err == nil {
-		r.err = &Error{field, msg}
-	}
-}
-
-// member returns a member of an object; nil if it isn't there. null is as if it were not, which SLSA's readers allow.
-func (r *reader) member(v any, at, name string, must bool) any {
-	o, ok := v.(object)
-	if r.err != nil || !ok {
-		if must {
-			r.fail(at, "is no object")
-		}
-		return nil
-	}
-	m := o[name]
-	if m == nil && must {
-		r.fail(join(at, name), "is missing")
-	}
-	return m
-}
-
-func join(at, name string) string {
-	if at == "predicate" {
-		return name
-	}
-	return at + "." + name
-}
-
-func (r *reader) object(v any, at, name string, must bool) any {
-	m := r.member(v, at, name, must)
-	if _, ok := m.(object); m != nil && !ok {
-		r.fail(join(at, name), "is no object")
-	}
-	return m
-}
-
-func (r *reader) text(v any, at, name string, must bool) string {
-	m := r.member(v, at, name, must)
-	s, ok := m.(string)
-	if m != nil && !ok {
-		r.fail(join(at, name), "is no text")
-	}
-	return s
-}
-
-func (r *reader) time(v any, at, name string) time.Time {
-	s := r.text(v, at, name, false)
-	if s == "" {
-		return time.Time{}
-	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		r.fail(join(at, name), fmt.Sprintf("is %+q, want a time by RFC 3339", clip(s)))
-	}
-	return t.UTC()
-}
-
-// recipe returns the digest of bundle.yaml.
-func (r *reader) recipe(parameters any) cas.Digest {
-	const at = "buildDefinition.externalParameters.recipe"
-	recipe := r.object(parameters, "buildDefinition.externalParameters", "recipe", false)
-	if recipe == nil {
-		return cas.Digest{}
-	}
-	hex := r.text(r.object(recipe, at, "digest", true), at+".digest", "blake3", true)
-	d, err := cas.ParseDigest("blake3:" + hex)
-	if err != nil {
-		r.fail(at+".digest.blake3", "is no digest")
-	}
-	return d
-}

@@ -253,7 +253,7 @@ func (c *bundleAttestRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	build := provenance.Build{Type: provenance.BuildType, Builder: c.Builder, Invocation: c.Invocation, Finished: a.clock().UTC().Truncate(time.Second)}
+	build := provenance.Build{Builder: c.Builder, Invocation: c.Invocation, Finished: a.clock().UTC().Truncate(time.Second)}
 	if build.Builder == "" {
 		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
 	}
