@@ -75,10 +75,7 @@ func checkPut(ctx context.Context, kind Kind) error {
 	if kind < Blob || kind > Document {
 		return fmt.Errorf("no such kind of object: %s", kind)
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }
 
 // Missing implements Misser.

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -93,12 +94,7 @@ func (s *Set) CheckConfig(ctx context.Context, v *ai.View, a *ai.Admitter) error
 	for _, p := range listing.Problems {
 		wrong = append(wrong, p)
 	}
-	sorted := make([]string, 0, len(names))
-	for name := range names {
-		sorted = append(sorted, name)
-	}
-	slices.Sort(sorted)
-	for _, name := range sorted {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if _, err := s.Config(ctx, v, a, name); err != nil {
 			wrong = append(wrong, err)
 		}

@@ -111,8 +111,5 @@ func (p *parts) neededBy(id cas.ID) (who string) {
 			}
 		}
 	}
-	if who == "" {
-		who = file.Name // a tree, of which the pin is told, or signatures
-	}
-	return who
+	return cmp.Or(who, file.Name) // a tree, of which the pin is told, or signatures
 }

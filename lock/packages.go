@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -59,11 +60,7 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 			pinned[name], by[name] = a, w.tool
 		}
 	}
-	out := make([]file.Artifact, 0, len(pinned))
-	for _, a := range pinned {
-		out = append(out, a)
-	}
-	slices.SortFunc(out, func(a, b file.Artifact) int { return strings.Compare(a.String(), b.String()) })
+	out := slices.SortedFunc(maps.Values(pinned), func(a, b file.Artifact) int { return strings.Compare(a.String(), b.String()) })
 	if r.Packages == nil || len(out) == 0 {
 		return out, nil
 	}
@@ -165,8 +162,5 @@ func spread(ctx context.Context, n int, f func(i int) bool) error {
 	}
 	close(turns)
 	wait.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
+	return context.Cause(ctx)
 }

@@ -2,6 +2,7 @@ package shape
 
 import (
 	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -35,12 +36,7 @@ func (c *comparer) implied(given []node, whole node, wanted []node) bool {
 
 // anyWithin reports whether one of the schemas accepts nothing that w doesn't.
 func (c *comparer) anyWithin(given []node, w node) bool {
-	for _, g := range given {
-		if c.within(g, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(given, func(g node) bool { return c.within(g, w) })
 }
 
 // inOrder reports whether the effect is better told schema by schema: it is bad, and others of the schemas stand where
@@ -118,12 +114,7 @@ func (c *comparer) covered(branches, union []node) bool {
 }
 
 func (c *comparer) withinAny(b node, union []node) bool {
-	for _, u := range union {
-		if c.within(b, u) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(union, func(u node) bool { return c.within(b, u) })
 }
 
 // pairwise reports whether the schemas of two lists are alike, one by one.

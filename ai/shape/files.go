@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,10 +47,7 @@ func within(paths []string, path string) bool {
 		if path == whole {
 			return false
 		}
-		path = path[:max(0, strings.LastIndexByte(path, '/'))]
-		if path == "" {
-			path = whole
-		}
+		path = cmp.Or(path[:max(0, strings.LastIndexByte(path, '/'))], whole)
 	}
 }
 

@@ -1,6 +1,7 @@
 package shape
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 )
@@ -123,10 +124,7 @@ func (c *comparer) arrays(path string, l, r node, from, to map[string]any) effec
 	for i := range longer.first {
 		e |= c.inside(path+longer.name+strconv.Itoa(i), a.at(i), b.at(i))
 	}
-	name := b.restName
-	if name == "" {
-		name = a.restName
-	}
+	name := cmp.Or(b.restName, a.restName)
 	if name == "" {
 		return e // both allow anything
 	}

@@ -38,7 +38,6 @@
 package archive
 
 import (
-	"context"
 	"fmt"
 	"io"
 
@@ -167,11 +166,3 @@ func (h *Head) fits() error {
 
 // maxSignatures is more bytes than a .sig file has.
 const maxSignatures = sign.MaxLines * 1000
-
-// stopped returns why a context has ended, or nil.
-func stopped(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}

@@ -57,7 +57,7 @@ type reader struct {
 
 // Read reads the tar stream, whose end is never to be met here.
 func (p *reader) Read(b []byte) (int, error) {
-	if err := stopped(p.ctx); err != nil {
+	if err := context.Cause(p.ctx); err != nil {
 		return 0, err
 	}
 	n, err := p.z.Read(b)
@@ -164,8 +164,8 @@ func (p *reader) reading(from int64, err error) error {
 		return p.frame.err
 	case ok:
 		return known
-	case stopped(p.ctx) != nil:
-		return stopped(p.ctx)
+	case p.ctx.Err() != nil:
+		return context.Cause(p.ctx)
 	}
 	return &Error{Offset: from, Entry: p.entry, Err: err}
 }

@@ -137,7 +137,7 @@ func (p *writer) stream(e Entry) error {
 
 func (p *writer) copyAll(o cas.Object) error {
 	for {
-		if err := stopped(p.ctx); err != nil {
+		if err := context.Cause(p.ctx); err != nil {
 			return err
 		}
 		n, err := o.Read(p.buf)
@@ -183,7 +183,7 @@ func (p *writer) flush() error {
 		}
 	}
 	l.entries, l.ids, l.from, l.buf = l.entries[:0], l.ids[:0], l.from[:0], l.buf[:0]
-	return stopped(p.ctx)
+	return context.Cause(p.ctx)
 }
 
 // get opens the objects of the lot.

@@ -106,12 +106,7 @@ func (r *Report) items(ctx context.Context, o Options) error {
 
 // ofKind reports whether a path is in the directory of one of the kinds that there were.
 func ofKind(p string) bool {
-	for _, dir := range []string{".ai/directives/", ".ai/tools/", ".ai/knowledge/"} {
-		if strings.HasPrefix(p, dir) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(p, ".ai/directives/") || strings.HasPrefix(p, ".ai/tools/") || strings.HasPrefix(p, ".ai/knowledge/")
 }
 
 func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admitter *ai.Admitter, p string) error {

@@ -128,11 +128,7 @@ func tookText(d time.Duration) string {
 
 // position is where a line of the log stands, as --seen takes it.
 func position(p record.Position) string {
-	file := p.Segment
-	if file == "" {
-		file = headOfLog
-	}
-	return fmt.Sprintf("%s/%d/%s", file, p.Line, p.Sum)
+	return fmt.Sprintf("%s/%d/%s", cmp.Or(p.Segment, headOfLog), p.Line, p.Sum)
 }
 
 // headOfLog stands for the head where a segment is named.

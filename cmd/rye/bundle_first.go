@@ -336,12 +336,7 @@ func (t *trust) listing(ctx context.Context, dirs ...string) *bundle.Listing {
 		return found
 	})
 	return &bundle.Listing{Trust: t.exam(), Listed: func(d cas.Digest) bool {
-		for _, lists := range all() {
-			if lists(d) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(all(), func(lists func(cas.Digest) bool) bool { return lists(d) })
 	}}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -131,11 +132,7 @@ func (c *initRun) place(a *app) (string, error) {
 	if c.Dir != "" && a.globals.Project != "" {
 		return "", &fault{code: codeValidation, message: "-C and DIR name two directories", hint: []string{"rye init " + quoteArg(c.Dir)}}
 	}
-	dir := c.Dir
-	if dir == "" {
-		dir = a.globals.Project
-	}
-	s := a.absolute(setting{value: dir})
+	s := a.absolute(setting{value: cmp.Or(c.Dir, a.globals.Project)})
 	if s.err != nil {
 		return "", s.err
 	}
@@ -275,10 +272,7 @@ func missingFiles(dir string) ([]starting, error) {
 
 // starter is the first rye.yaml of a project.
 func starter(dir string) string {
-	name := slug(strings.ReplaceAll(filepath.Base(dir), ".", "-"))
-	if name == "" {
-		name = starterName
-	}
+	name := cmp.Or(slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
 	least := "0.0.0" // any: this one is no release
 	if v := thisVersion().Version; regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(v) {
 		least = v

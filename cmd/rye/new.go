@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -286,10 +287,7 @@ func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext 
 	case !slices.Contains(have, ext):
 		return nil, "", "", unknownName("template for the kind "+k.Name+" with the extension", ext, have)
 	}
-	about := c.Description
-	if about == "" {
-		about = titleOf(ref.Name())
-	}
+	about := cmp.Or(c.Description, titleOf(ref.Name()))
 	if err := checkDescription(about); err != nil {
 		return nil, "", "", err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -174,9 +175,7 @@ func schemaStruct(t reflect.Type) map[string]any {
 		if !field.IsExported() || name == "-" || field.Anonymous {
 			continue
 		}
-		if name == "" {
-			name = field.Name
-		}
+		name = cmp.Or(name, field.Name)
 		properties[name] = schemaType(field.Type)
 		if !strings.Contains(options, "omit") {
 			required = append(required, name)

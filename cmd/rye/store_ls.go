@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 
@@ -44,10 +45,7 @@ func lineOf(path string, e *cas.Entry) entryLine {
 }
 
 func (l entryLine) row() []string {
-	size, first, name := "", l.Mode, l.Path
-	if first == "" {
-		first = l.Kind
-	}
+	size, first, name := "", cmp.Or(l.Mode, l.Kind), l.Path
 	if l.Size != nil {
 		size = strconv.FormatInt(*l.Size, 10)
 	}

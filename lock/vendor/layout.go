@@ -153,10 +153,7 @@ func (p *plan) divide(prefix string, entries []entry) {
 
 // packName returns what the pack is called that has the objects whose digests begin with prefix.
 func packName(prefix string) string {
-	if prefix == "" {
-		prefix = "all"
-	}
-	return prefix + suffix
+	return cmp.Or(prefix, "all") + suffix
 }
 
 // packPrefix undoes packName.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"net/netip"
@@ -34,10 +35,7 @@ func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error
 	if proxy != nil {
 		return nil, nil
 	}
-	resolver := c.limits.resolver
-	if resolver == nil {
-		resolver = net.DefaultResolver
-	}
+	resolver := cmp.Or(c.limits.resolver, net.DefaultResolver)
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.connect, &SlowError{Connecting, c.limits.connect})
 	defer cancel()
 	all, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())

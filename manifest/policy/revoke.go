@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,12 +94,7 @@ func NewList(l List, entries []Revocation) (*List, error) {
 // signedBy reports whether a key made one of the signatures under l. The first format has no names and so no
 // lists.
 func (l *List) signedBy(k key.Public) bool {
-	for _, s := range l.Signers {
-		if s.Key == k && s.Format == sign.V2 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Signers, func(s sign.Signer) bool { return s.Key == k && s.Format == sign.V2 })
 }
 
 // A ListError says why a list is not taken.

@@ -1,6 +1,7 @@
 package rollback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -305,14 +306,10 @@ func (j *Journal) truncate(f *os.File, size int64) error {
 
 // lock waits for the lock, which the system drops with the file, however the process ends.
 func (j *Journal) lock(ctx context.Context) (*os.File, error) {
-	wait := j.Wait
-	if wait == 0 {
-		wait = 30 * time.Second
-	}
 	if err := makeDirectory(filepath.Dir(j.Path)); err != nil {
 		return nil, err
 	}
-	return osfile.OpenLocked(ctx, j.lockPath(), osfile.Exclusive, wait)
+	return osfile.OpenLocked(ctx, j.lockPath(), osfile.Exclusive, cmp.Or(j.Wait, 30*time.Second))
 }
 
 // makeDirectory makes a directory and its parents, so that they last.

@@ -1,6 +1,7 @@
 package declared
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -349,10 +350,7 @@ func (d *reader) bound(path string, v *value.Value) string {
 // Interface returns the schemas of what a tool takes and gives. Where a tool has no schema of its own for what it takes
 // it is that of its configuration, which parameters are laid over.
 func (t *Tool) Interface() shape.Interface {
-	input := t.Input
-	if input == nil {
-		input = t.ConfigSchema
-	}
+	input := cmp.Or(t.Input, t.ConfigSchema)
 	return shape.Interface{Input: Plain(input), Output: Plain(t.Output), Error: Plain(t.Error)}
 }
 

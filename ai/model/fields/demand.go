@@ -2,6 +2,7 @@ package fields
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
@@ -199,12 +200,8 @@ func (c check) bounds(name string, v *value.Value, d *demand) {
 
 // contains reports whether a scalar is one of a list.
 func contains(list []*value.Value, v *value.Value) bool {
-	for _, e := range list {
-		if e.Kind == v.Kind && e.Text == v.Text && (v.Kind != value.List && v.Kind != value.Map) {
-			return true
-		}
-	}
-	return false
+	return v.Kind != value.List && v.Kind != value.Map &&
+		slices.ContainsFunc(list, func(e *value.Value) bool { return e.Kind == v.Kind && e.Text == v.Text })
 }
 
 func isSnake(s string) bool {

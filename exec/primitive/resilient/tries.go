@@ -1,6 +1,7 @@
 package resilient
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -95,14 +96,8 @@ func (x *run) pause(ctx context.Context, n int, r *primitive.Result) (time.Durat
 		return 0, false
 	}
 	c := x.rules.Of(doc(r))
-	id := c.ID
-	if id == "" {
-		id = string(c.Category)
-	}
-	t := r.Trouble
-	if t == nil {
-		t = &primitive.Trouble{}
-	}
+	id := cmp.Or(c.ID, string(c.Category))
+	t := cmp.Or(r.Trouble, &primitive.Trouble{})
 	safe := t.Undone || t.Repeatable || x.action.Pure || x.retry.idempotent
 	if !c.Retryable || !safe || c.Policy.MaxRetries > 0 && n > c.Policy.MaxRetries {
 		return 0, false
@@ -146,10 +141,7 @@ func (x *run) says(r *primitive.Result) outcome {
 // doc tells a failure.
 func doc(r *primitive.Result) map[string]any {
 	e, d := map[string]any{}, map[string]any{}
-	t := r.Trouble
-	if t == nil {
-		t = &primitive.Trouble{}
-	}
+	t := cmp.Or(r.Trouble, &primitive.Trouble{})
 	kind := t.Type
 	if r.Ended == "timeout" {
 		kind = "TimeoutError"

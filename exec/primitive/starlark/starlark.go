@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/exec/primitive"
@@ -172,10 +173,6 @@ func read(r *primitive.Result) {
 
 // broken reports whether these are the last words of a process that was refused memory, or of one whose stack is too high.
 func broken(errs string) bool {
-	for _, words := range []string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow"} {
-		if strings.Contains(errs, words) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow"},
+		func(words string) bool { return strings.Contains(errs, words) })
 }

@@ -146,12 +146,7 @@ func clip(values []string) string {
 
 // isOneOf reports whether a value is in a list.
 func (c *checker) isOneOf(list []any, v any, path string) bool {
-	for _, o := range list {
-		if c.equal(o, v, path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(o any) bool { return c.equal(o, v, path) })
 }
 
 // equal compares two values.

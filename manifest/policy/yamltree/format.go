@@ -2,6 +2,7 @@ package yamltree
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -75,15 +76,9 @@ func (w *writer) node(n *Node, indent int) {
 
 // annotated reports whether a comment stands inside a mapping or list.
 func (n *Node) annotated() bool {
-	if len(n.tail) > 0 {
-		return true
-	}
-	for _, kid := range n.Kids {
-		if kid.line != "" || strings.Join(kid.head, "") != "" || kid.annotated() {
-			return true
-		}
-	}
-	return false
+	return len(n.tail) > 0 || slices.ContainsFunc(n.Kids, func(kid *Node) bool {
+		return kid.line != "" || strings.Join(kid.head, "") != "" || kid.annotated()
+	})
 }
 
 func (n *Node) oneLine() string {
