@@ -3,6 +3,7 @@
 package ai_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,13 +43,8 @@ func TestFIFO(t *testing.T) {
 	}
 }
 
-// TestSwapped puts a link to another place where a directory is, again and again, while items are read.
-func TestSwapped(t *testing.T) {
-	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/inside/x.py": pyTool("inside/x", python)})
-	outside := t.TempDir()
-	write(t, filepath.Join(outside, "x.py"), pyTool("outside", python))
-	v := view(t, noOverride, s)
-	in := func(name string) string { return filepath.Join(s.Dir, "tools", name) }
+// meanwhile does something again and again until what it returns is called.
+func meanwhile(t *testing.T, do func(i int) error) (end func()) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -58,24 +54,37 @@ func TestSwapped(t *testing.T) {
 				return
 			default:
 			}
-			to := []string{"inside", outside}[i%2]
-			// The steps may be overtaken by nobody: what they leave is a directory or a link.
-			for _, err := range []error{os.Rename(in("d"), in("aside")), os.Symlink(to, in("d")), os.Remove(in("d")), os.Rename(in("aside"), in("d"))} {
-				if err != nil {
-					t.Error(err)
-					return
-				}
+			if err := do(i); err != nil {
+				t.Error(err)
+				return
 			}
 		}
 	}()
+	return func() {
+		close(stop)
+		<-stopped
+	}
+}
+
+// TestSwapped puts a link to another place where a directory is, again and again, while items are read.
+func TestSwapped(t *testing.T) {
+	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/inside/x.py": pyTool("inside/x", python)})
+	outside := t.TempDir()
+	write(t, filepath.Join(outside, "x.py"), pyTool("outside", python))
+	v := view(t, noOverride, s)
+	in := func(name string) string { return filepath.Join(s.Dir, "tools", name) }
+	end := meanwhile(t, func(i int) error {
+		to := []string{"inside", outside}[i%2]
+		// The steps may be overtaken by nobody: what they leave is a directory or a link.
+		return errors.Join(os.Rename(in("d"), in("aside")), os.Symlink(to, in("d")), os.Remove(in("d")), os.Rename(in("aside"), in("d")))
+	})
 	for range 2000 {
 		it, err := v.Resolve(t.Context(), model.Ref{Kind: "tool", ID: "d/x"}, nil)
 		if err == nil && it.Model.Category != "d" {
 			t.Errorf("read the category %q", it.Model.Category)
 		}
 	}
-	close(stop)
-	<-stopped
+	end()
 }
 
 // TestReplaced reads an item while it is replaced by another file again and again: it is one of them.
@@ -83,30 +92,17 @@ func TestReplaced(t *testing.T) {
 	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python)})
 	path := filepath.Join(s.Dir, "tools/d/x.py")
 	v := view(t, noOverride, s)
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			write(t, path+"~", pyTool("d/x", python))
-			if err := os.Rename(path+"~", path); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	}()
+	end := meanwhile(t, func(int) error {
+		write(t, path+"~", pyTool("d/x", python))
+		return os.Rename(path+"~", path)
+	})
 	for range 5000 {
 		if _, err := v.Resolve(t.Context(), model.Ref{Kind: "tool", ID: "d/x"}, nil); err != nil {
 			t.Error(err)
 			break
 		}
 	}
-	close(stop)
-	<-stopped
+	end()
 }
 
 // TestSwappedTree does the same as TestSwapped to a directory of helpers: its tree is that which it was, or none.
@@ -121,24 +117,10 @@ func TestSwappedTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := func(name string) string { return filepath.Join(s.Dir, "tools/d", name) }
-	stop, stopped := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for i := 0; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			to := []string{"../inside", outside}[i%2]
-			for _, err := range []error{os.Rename(in("lib"), in("../aside")), os.Symlink(to, in("lib")), os.Remove(in("lib")), os.Rename(in("../aside"), in("lib"))} {
-				if err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		}
-	}()
+	end := meanwhile(t, func(i int) error {
+		to := []string{"../inside", outside}[i%2]
+		return errors.Join(os.Rename(in("lib"), in("../aside")), os.Symlink(to, in("lib")), os.Remove(in("lib")), os.Rename(in("../aside"), in("lib")))
+	})
 	for range 300 {
 		got, err := ai.NewAdmitter(v, nil).Tree(t.Context(), it)
 		// In the middle of a change the directory isn't there at all.
@@ -146,6 +128,5 @@ func TestSwappedTree(t *testing.T) {
 			t.Errorf("read %v", got.Files)
 		}
 	}
-	close(stop)
-	<-stopped
+	end()
 }

@@ -226,46 +226,15 @@ type firstList struct {
 }
 
 // storedFirsts reads the manifests of the first format in the store.
-func (b *bundles) storedFirsts(ctx context.Context) (all []firstList, err error) {
-	s, err := b.store(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	refs, err := s.Refs()
-	if err != nil {
-		return nil, err
-	}
-	for _, r := range refs {
-		if r.ID.Kind != cas.Document || r.Name != install.FirstRef(r.ID.Digest) {
-			continue
-		}
-		m, err := firstManifest(ctx, s, r.ID)
+func (b *bundles) storedFirsts(ctx context.Context) ([]firstList, error) {
+	return storedDocuments(ctx, b, func(r disk.Ref) bool { return r.Name == install.FirstRef(r.ID.Digest) }, func(o cas.Object) (firstList, error) {
+		text, err := io.ReadAll(io.LimitReader(o, legacy.MaxBytes+1))
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, err
-			}
-			b.app.term.warn("the bundle %s in the store: %s", r.ID.Digest.Short(), classify(err).message)
-			continue
+			return firstList{}, err
 		}
-		all = append(all, firstList{m, r.ID.Digest})
-	}
-	return all, nil
-}
-
-func firstManifest(ctx context.Context, s *disk.Store, id cas.ID) (*legacy.Manifest, error) {
-	o, err := s.Get(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer o.Close()
-	text, err := io.ReadAll(io.LimitReader(o, legacy.MaxBytes+1))
-	if err != nil {
-		return nil, err
-	}
-	return legacy.Parse(text)
+		m, err := legacy.Parse(text)
+		return firstList{m, o.ID.Digest}, err
+	})
 }
 
 // latestFirst finds a bundle of the first format in the store by its name; nil if there is none.

@@ -166,9 +166,23 @@ func (b *bundles) latest(ctx context.Context, id, version string) (cas.Digest, e
 
 const bundleRefs = "bundles/"
 
-// storedLists reads what the manifests in the store say, without their signatures, sorted by id and version. There
-// may be no store.
-func (b *bundles) storedLists(ctx context.Context) (all []*manifest.FileList, err error) {
+// storedLists reads what the manifests in the store say, without their signatures, sorted by id and version.
+func (b *bundles) storedLists(ctx context.Context) ([]*manifest.FileList, error) {
+	all, err := storedDocuments(ctx, b, func(r disk.Ref) bool {
+		rest, ok := strings.CutPrefix(r.Name, bundleRefs)
+		return ok && !strings.Contains(rest, "/")
+	}, func(o cas.Object) (*manifest.FileList, error) {
+		return manifest.ReadFileList(o, func(*manifest.File) error { return nil })
+	})
+	slices.SortFunc(all, func(x, y *manifest.FileList) int {
+		return cmp.Or(cmp.Compare(x.BundleID, y.BundleID), manifest.CompareVersions(x.Version, y.Version), x.ID.Compare(y.ID))
+	})
+	return all, err
+}
+
+// storedDocuments reads those documents in the store that some refs name. There may be no store; what can't be read is
+// told, and left out.
+func storedDocuments[T any](ctx context.Context, b *bundles, wanted func(disk.Ref) bool, read func(cas.Object) (T, error)) (all []T, err error) {
 	s, err := b.store(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -181,10 +195,15 @@ func (b *bundles) storedLists(ctx context.Context) (all []*manifest.FileList, er
 		return nil, err
 	}
 	for _, r := range refs {
-		if rest, ok := strings.CutPrefix(r.Name, bundleRefs); !ok || strings.Contains(rest, "/") || r.ID.Kind != cas.Document {
+		if r.ID.Kind != cas.Document || !wanted(r) {
 			continue
 		}
-		l, err := storedList(ctx, s, r)
+		var document T
+		o, err := s.Get(ctx, r.ID)
+		if err == nil {
+			document, err = read(o)
+			o.Close()
+		}
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, err
@@ -192,21 +211,9 @@ func (b *bundles) storedLists(ctx context.Context) (all []*manifest.FileList, er
 			b.app.term.warn("the bundle %s in the store: %s", r.ID.Digest.Short(), classify(err).message)
 			continue
 		}
-		all = append(all, l)
+		all = append(all, document)
 	}
-	slices.SortFunc(all, func(x, y *manifest.FileList) int {
-		return cmp.Or(cmp.Compare(x.BundleID, y.BundleID), manifest.CompareVersions(x.Version, y.Version), x.ID.Compare(y.ID))
-	})
 	return all, nil
-}
-
-func storedList(ctx context.Context, s *disk.Store, r disk.Ref) (*manifest.FileList, error) {
-	o, err := s.Get(ctx, r.ID)
-	if err != nil {
-		return nil, err
-	}
-	defer o.Close()
-	return manifest.ReadFileList(o, func(*manifest.File) error { return nil })
 }
 
 // atPath finds the bundle of a directory or of a manifest in it, or an archive.
