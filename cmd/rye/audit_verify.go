@@ -133,7 +133,7 @@ func (c *auditVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	ans.Log = &auditReport{Dir: p.log, Seen: []record.Position{}}
 	for _, arg := range c.Seen {
-		at, err := a.seenPosition(ctx, arg, publicKeys(ans.Keys))
+		at, err := a.seenPosition(arg, publicKeys(ans.Keys))
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +165,7 @@ func (c *auditVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 }
 
 // seenPosition reads a position, or a file that says one: a receipt, or what this command has written.
-func (a *app) seenPosition(ctx context.Context, arg string, keys []key.Public) (record.Position, error) {
+func (a *app) seenPosition(arg string, keys []key.Public) (record.Position, error) {
 	if at, ok := parsePosition(arg); ok {
 		return at, nil
 	}

@@ -13,7 +13,7 @@ import (
 
 // signItems signs items before the bundle is made: those that are named, or those that this key has signed before.
 func (m *making) signItems(ctx context.Context) (answer, error) {
-	old := m.previous(ctx)
+	old := m.previous()
 	s := &resigner{
 		app: m.app, key: m.key, flag: m.run.keyFlag, dryRun: m.run.DryRun,
 		includes: func(path string) bool { return m.recipe.Includes(markerDir + "/" + path) },
@@ -32,7 +32,7 @@ func (m *making) signItems(ctx context.Context) (answer, error) {
 }
 
 // previous is the last manifest of the bundle, if the policy admits it: it names the bytes that were signed.
-func (m *making) previous(ctx context.Context) *bundle.Bundle {
+func (m *making) previous() *bundle.Bundle {
 	old, err := readManifest(m.found.root.root, m.recipe.ID)
 	if err != nil {
 		return nil
