@@ -66,12 +66,13 @@ type Options struct {
 // A Result is a bundle that was made.
 type Result struct {
 	bundle.Bundle
-	Path       string          // of the manifest, relative to Dir
-	Written    bool            // the manifest was not there with these bytes
-	Items      int             // how many of the files are items
-	Read       int64           // files of the directory whose bytes were read
-	Remembered bool            // nothing had to be checked
-	Warnings   []*ai.ItemError // about extractors in the bundle that don't count
+	Path       string                // of the manifest, relative to Dir
+	Written    bool                  // the manifest was not there with these bytes
+	Items      int                   // how many of the files are items
+	Read       int64                 // files of the directory whose bytes were read
+	Remembered bool                  // nothing had to be checked
+	Warnings   []*ai.ItemError       // about extractors in the bundle that don't count
+	Unused     []*recipe.UnusedError // patterns of the recipe that cover nothing
 }
 
 // Create makes a bundle of the files of a directory: it puts them into the store, checks all of them, and writes a
@@ -113,6 +114,7 @@ type creation struct {
 
 	mu       sync.Mutex
 	left     []string // files in .ai that don't belong to the bundle
+	outside  []string // files elsewhere that don't, and directories, with a slash behind
 	problems []Problem
 }
 
@@ -125,6 +127,9 @@ func (c *creation) create(ctx context.Context) error {
 	c.readOld(root)
 	if err := c.collect(ctx); err != nil {
 		return err
+	}
+	if len(c.problems) == 0 {
+		c.unused()
 	}
 	if len(c.files) == 0 && len(c.problems) == 0 {
 		c.problem("", "", ErrEmpty)
@@ -195,20 +200,40 @@ func (c *creation) skip(path string, dir bool) bool {
 	}
 	in, ok := strings.CutPrefix(path, ".ai/")
 	switch {
+	case !ok && dir && c.Recipe.Below(path):
+		return false
 	case !ok && dir:
-		return !c.Recipe.Below(path)
+		path += "/" // nothing in it is looked at
 	case ok && recipe.Never(firstOf(in)):
 		return true
 	case dir:
 		return false
 	case c.Recipe.Includes(path):
 		return false
-	case ok:
-		c.mu.Lock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ok {
 		c.left = append(c.left, path)
-		c.mu.Unlock()
+	} else {
+		c.outside = append(c.outside, path)
 	}
 	return true
+}
+
+// unused finds the patterns that cover nothing. One that names what must be there is a problem.
+func (c *creation) unused() {
+	bundled := make([]string, len(c.files))
+	for i := range c.files {
+		bundled[i] = c.files[i].Path
+	}
+	for _, e := range c.Recipe.Unused(bundled, slices.Concat(c.left, c.outside)) {
+		if e.Missing {
+			c.problem("", "", e)
+		} else {
+			c.result.Unused = append(c.result.Unused, e)
+		}
+	}
 }
 
 func firstOf(path string) string {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/secret"
 )
 
@@ -41,7 +42,10 @@ func (p *Problem) Error() string {
 func (p *Problem) Unwrap() error { return p.Err }
 
 // A RefusedError is all that keeps files from being a bundle, sorted by path.
-type RefusedError struct{ Problems []Problem }
+type RefusedError struct {
+	Problems []Problem
+	Unused   []*recipe.UnusedError // as in a Result
+}
 
 // Error gives one line to each problem.
 func (e *RefusedError) Error() string {
@@ -139,11 +143,14 @@ func (c *creation) refused() error {
 		}
 		return strings.Compare(inFile(a.Err), inFile(b.Err))
 	})
-	return &RefusedError{c.problems}
+	return &RefusedError{c.problems, c.result.Unused}
 }
 
-// inFile orders the problems of one file: its secrets by line.
+// inFile orders the problems of one file: its secrets, and what bundle.yaml includes, by line.
 func inFile(err error) string {
+	if u, ok := errors.AsType[*recipe.UnusedError](err); ok {
+		return fmt.Sprintf("%10d %10d", u.Line, u.Column)
+	}
 	if s, ok := errors.AsType[*SecretError](err); ok {
 		return fmt.Sprintf("%10d %10d", s.Line, s.Column)
 	}

@@ -432,7 +432,7 @@ func TestCreateErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		`"a": bad`:        &Problem{Path: "a", Err: bad},
 		"bad":             &Problem{Err: bad},
-		"\"a\": bad\nbad": &RefusedError{[]Problem{{Path: "a", Err: bad}, {Err: bad}}},
+		"\"a\": bad\nbad": &RefusedError{Problems: []Problem{{Path: "a", Err: bad}, {Err: bad}}},
 		`"tool:a" is invalid: line 1, column 2: x`: &InvalidError{model.Ref{Kind: "tool", ID: "a"},
 			[]*value.Problem{{Message: "w", Warning: true}, {At: value.Pos{Line: 1, Column: 2}, Message: "x"}}},
 		`"tool:a" works from "d", of which "d/x" and 1 more are not in the bundle`: &HelperError{model.Ref{Kind: "tool", ID: "a"}, "d", []string{"d/x", "d/y"}},

@@ -52,6 +52,9 @@
 // not what lies beside them, of the kinds that the kernel has. Only names count: a file with an extension of the kind
 // is taken for an item here, whatever is in it.
 //
+// What include names without a star must be there. A glob that covers nothing is no error, but perhaps a mistake: see
+// Unused.
+//
 // Some of what is in .ai is never bundled, and a glob that can only mean it is refused: bundles, vendor, threads,
 // outputs, keys, policy.yaml, and what other directories there are that hold no items (see Never).
 //

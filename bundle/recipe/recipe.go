@@ -34,6 +34,8 @@ type Recipe struct {
 	AllowSecret          []Allowed
 	Requires             []manifest.Require // in the order of the file
 	Build                []Step             // in the order of the file
+
+	patterns []written // in the order of the file
 }
 
 // An Allowed says in which files something that looks like a secret may be.
@@ -163,6 +165,7 @@ func (r *Recipe) readFiles(root *yamltree.Node) error {
 			return n.Errorf("%v", err)
 		}
 		r.Include = append(r.Include, p)
+		r.wrote(n, "include", text, p.match)
 		return nil
 	})
 	if err != nil {
@@ -181,6 +184,7 @@ func (r *Recipe) readFiles(root *yamltree.Node) error {
 				return n.Errorf("%v", err)
 			}
 			*f.to = append(*f.to, g)
+			r.wrote(n, f.name, text, g.Match)
 			return nil
 		})
 		if err != nil {
@@ -261,6 +265,7 @@ func (r *Recipe) readSecrets(root *yamltree.Node) error {
 			return n.Errorf("%v", err)
 		}
 		r.AllowSecret = append(r.AllowSecret, Allowed{g, n.Text})
+		r.wrote(n, "allow-secret", n.Key, g.Match)
 		return nil
 	})
 }

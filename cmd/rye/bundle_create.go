@@ -73,7 +73,7 @@ type bundleCreated struct {
 	Signatures int            `json:"signatures"` // of the manifest
 	Allowed    bool           `json:"allowed"`    // the policy lets it be used now
 	Signed     []signLine     `json:"signed"`     // items that --sign has signed
-	Problems   []checkProblem `json:"problems"`   // with one nothing was made
+	Problems   []checkProblem `json:"problems"`   // with an error nothing was made
 }
 
 func (c *bundleCreated) text(t *terminal) {
@@ -280,6 +280,7 @@ func (m *making) make(ctx context.Context) (answer, error) {
 	case err != nil:
 		return nil, err
 	}
+	m.unused(made.Unused)
 	for _, w := range made.Warnings {
 		a.term.warn("extractors: %s", classify(w).message)
 	}

@@ -14,6 +14,7 @@ import (
 func (m *making) refused(e *create.RefusedError) (answer, error) {
 	var secrets, unsigned []string
 	empty := false
+	m.unused(e.Unused)
 	for i := range e.Problems {
 		p := &e.Problems[i]
 		m.problem(p)
@@ -63,6 +64,14 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 	return m.answer, f
 }
 
+// unused adds a line for each pattern of bundle.yaml that covers nothing, which perhaps nobody meant.
+func (m *making) unused(all []*recipe.UnusedError) {
+	for _, e := range all {
+		m.answer.Problems = append(m.answer.Problems, checkProblem{Severity: severityWarning, Code: codeValidation, Space: inProject,
+			File: recipe.File, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Error()})
+	}
+}
+
 // problem adds a line for each thing that is wrong.
 func (m *making) problem(p *create.Problem) {
 	at := checkProblem{Severity: severityError, Ref: p.Ref, Space: inProject, File: p.Path}
@@ -87,6 +96,9 @@ func (m *making) problem(p *create.Problem) {
 	}
 	if errors.Is(p.Err, create.ErrEntrypoint) {
 		at.Field, at.Message = "entrypoint", fmt.Sprintf("%q, the entrypoint, is no item of the bundle", m.recipe.Entrypoint)
+	}
+	if e, ok := errors.AsType[*recipe.UnusedError](p.Err); ok {
+		at.Line, at.Column, at.Field = e.Line, e.Column, e.Field
 	}
 	if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
 		at.Line, at.Column, at.Message = s.Line, s.Column, fmt.Sprintf("looks like a secret (%s): %s", s.Rule, s.Excerpt)
