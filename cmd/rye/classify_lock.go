@@ -52,6 +52,8 @@ func (f *fault) ofLocks() bool {
 		f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": conflict.ID, "version": conflict.Version}
 		f.exit, f.hint = exitRefused, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
 		f.conflict(conflict)
+	case errors.As(f.err, &none) && len(none.Holds) > 0:
+		f.noneForBoth(none)
 	case errors.As(f.err, &none):
 		f.code, f.details = codeItem, map[string]any{"bundle": none.Path[len(none.Path)-1].ID}
 		if errors.As(f.err, &unlisted) && len(unlisted.Indexes) == 0 {
@@ -120,13 +122,29 @@ func (f *fault) conflict(first *versions.ConflictError) {
 			f.why = append(f.why, way.String())
 		}
 	}
+	f.others(first)
+}
+
+// others tells the other problems there are.
+func (f *fault) others(first error) {
 	if all, ok := f.err.(interface{ Unwrap() []error }); ok {
 		for _, other := range all.Unwrap() {
-			if other != error(first) && len(f.why) < mostTold {
+			if other != first && len(f.why) < mostTold {
 				f.why = append(f.why, other.Error())
 			}
 		}
 	}
+}
+
+// noneForBoth tells that two requirements can't both be met, where for one of them there is no version at all, as when
+// a directory has but one.
+func (f *fault) noneForBoth(e *versions.NoVersionError) {
+	last := e.Path[len(e.Path)-1]
+	f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": last.ID, "version": e.Version}
+	f.exit, f.hint = exitRefused, []string{"rye add " + last.ID + "@RANGE", "rye outdated"}
+	f.message = fmt.Sprintf("%q %s doesn't suit everybody", last.ID, e.Version)
+	f.why = []string{e.Holds.String(), e.Path.String(), fmt.Sprintf("no version is in %s, the newest is %s", last.Range, strings.Join(e.Newest, ", then "))}
+	f.others(e)
 }
 
 // missingObject says that bytes aren't here, who needs them, and how to get them.

@@ -77,7 +77,13 @@ func (s *solver) check(sel selection) ([]problem, error) {
 	for _, w := range wrong[:min(len(wrong), maxProblems)] {
 		p := s.path(sel, first, w)
 		if w.edge.floor < 0 {
-			problems = append(problems, s.noVersion(w, p))
+			e := s.noVersion(w, p)
+			if sel.at(w.edge.to) >= 0 {
+				if holder := s.holder(sel, w.edge.to); holder.edge != nil {
+					e.Version, e.Holds = s.version(sel, w.edge.to), s.path(sel, first, holder)
+				}
+			}
+			problems = append(problems, e)
 			continue
 		}
 		e := &ConflictError{ID: p[len(p)-1].ID, Version: s.version(sel, w.edge.to), Against: p}
@@ -105,7 +111,7 @@ func (s *solver) holder(sel selection, bundle int) (found way) {
 	return found
 }
 
-func (s *solver) noVersion(w way, p Path) problem {
+func (s *solver) noVersion(w way, p Path) *NoVersionError {
 	n := &s.nodes[w.edge.to]
 	e := &NoVersionError{Path: p, Err: n.absent}
 	for _, v := range slices.Backward(n.versions) {

@@ -24,7 +24,8 @@
 // Then every requirement in force must contain the version that was chosen, whatever its floor was. If one doesn't,
 // that is a *ConflictError with two ways from the project to the bundle: one that asks for so much, and one that
 // doesn't allow it. Other versions are not tried: an answer that nobody can foretell is worse than one that says which
-// two lines to change. A requirement that no version meets is a *NoVersionError. Bundles that need each other in a
+// two lines to change. A requirement that no version meets is a *NoVersionError, which
+// has the way to another that one meets, if there is one: then both can't be had. Bundles that need each other in a
 // circle are a *CycleError. Several of a sort come joined, the nearest to the project first; conflicts are told when
 // there is a version for everything, and circles when there is no conflict.
 //

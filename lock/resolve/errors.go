@@ -73,9 +73,11 @@ func (e *ConflictError) steps() []Step {
 // A NoVersionError says that there is no version that a requirement contains. If there is no such bundle at all it is
 // an fs.ErrNotExist.
 type NoVersionError struct {
-	Path   Path     // to the requirement
-	Newest []string // the newest versions there are, at most three
-	Err    error    // why there are none; may be nil
+	Path    Path     // to the requirement
+	Newest  []string // the newest versions there are, at most three
+	Version string   // that another requirement asks for; empty if no other is met either
+	Holds   Path     // to that one
+	Err     error    // why there are none; may be nil
 }
 
 func (e *NoVersionError) Error() string {
@@ -86,7 +88,11 @@ func (e *NoVersionError) Error() string {
 	case len(e.Newest) == 0:
 		return fmt.Sprintf("there is no version of %q: %s", last.ID, e.Path)
 	}
-	return fmt.Sprintf("no version of %q is in %s, the newest is %s: %s", last.ID, last.Range, strings.Join(e.Newest, ", then "), e.Path)
+	text := fmt.Sprintf("no version of %q is in %s, the newest is %s: %s", last.ID, last.Range, strings.Join(e.Newest, ", then "), e.Path)
+	if len(e.Holds) > 0 {
+		text += fmt.Sprintf("; %s", e.Holds)
+	}
+	return text
 }
 
 // Unwrap returns why there are no versions.

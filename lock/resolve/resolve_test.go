@@ -239,11 +239,14 @@ deep 1.0.0: p *
 		{"web ^2, deep *", `"log" 2.0.0 doesn't suit everybody: the project needs "web" >=2.0.0 <3.0.0 (2.0.0), which needs "log" >=2.0.0 <3.0.0; ` +
 			`the project needs "deep" * (1.0.0), which needs "p" * (1.0.0), which needs "q" >=1.0.0 <2.0.0 (1.0.0), which needs "log" >=1.0.0 <2.0.0`},
 		{"web ^3", `no version of "web" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs "web" >=3.0.0 <4.0.0`},
+		{"web ^3, tool *", `no version of "web" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs "web" >=3.0.0 <4.0.0; ` +
+			`the project needs "tool" * (1.0.0), which needs "web" >=1.3.0 <2.0.0`},
 		{"old =1.0.0", `there is no bundle "gone": the project needs "old" =1.0.0 (1.0.0), which needs "gone" >=1.0.0 <2.0.0: file does not exist`},
 		{"empty *", `there is no version of "empty": the project needs "empty" *`},
 		{"x *", `bundles need each other in a circle: "y" 1.0.0 needs "z" 1.0.0 needs "y" 1.0.0`},
 		{"self *", `bundles need each other in a circle: "self" 1.0.0 needs "self" 1.0.0`},
-		{"web ^3, old =1.0.0, log =1.0.0, tool *", "no version of \"web\" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs \"web\" >=3.0.0 <4.0.0\n" +
+		{"web ^3, old =1.0.0, log =1.0.0, tool *", "no version of \"web\" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs \"web\" >=3.0.0 <4.0.0" +
+			"; the project needs \"tool\" * (1.0.0), which needs \"web\" >=1.3.0 <2.0.0\n" +
 			`there is no bundle "gone": the project needs "old" =1.0.0 (1.0.0), which needs "gone" >=1.0.0 <2.0.0: file does not exist`},
 		{"a//b *", `path "a//b" has an empty segment`},
 	} {
