@@ -61,6 +61,9 @@ func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *
 		accept = append(accept, "--accept", n)
 	}
 	f.hint = []string{"rye diff", l.app.with(accept...)}
+	if l.sides != nil {
+		f.hint = f.hint[1:] // the lock that is there can't be read before it is resolved
+	}
 	f.details["names"], f.details["weakenings"] = names, ans.Weakenings
 	return f
 }
