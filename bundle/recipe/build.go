@@ -125,7 +125,7 @@ func readStep(n *yamltree.Node) (s Step, err error) {
 }
 
 func (s *Step) readParams(n *yamltree.Node) error {
-	return eachEntry(n, "params", "a text", func(n *yamltree.Node) error {
+	return eachEntry(n, "params", "a text", "level: \"3\"", func(n *yamltree.Node) error {
 		s.Params = append(s.Params, Param{n.Key, n.Text})
 		return nil
 	})

@@ -259,7 +259,7 @@ func Never(name string) bool {
 }
 
 func (r *Recipe) readSecrets(root *yamltree.Node) error {
-	return eachEntry(root, "allow-secret", "a reason", func(n *yamltree.Node) error {
+	return eachEntry(root, "allow-secret", "a reason", "testdata/key.pem: why it may be there", func(n *yamltree.Node) error {
 		g, err := ParseGlob(n.Key)
 		if err != nil {
 			return n.Errorf("%v", err)
@@ -271,7 +271,7 @@ func (r *Recipe) readSecrets(root *yamltree.Node) error {
 }
 
 func (r *Recipe) readRequires(root *yamltree.Node) error {
-	return eachEntry(root, "requires", "a range of versions", func(n *yamltree.Node) error {
+	return eachEntry(root, "requires", "a range of versions", `acme/base: "^2.0"`, func(n *yamltree.Node) error {
 		if err := portable.CheckID(n.Key); err != nil {
 			return n.Errorf("%v", err)
 		}
@@ -290,13 +290,13 @@ func (r *Recipe) readRequires(root *yamltree.Node) error {
 }
 
 // eachEntry calls read with each entry of a mapping of texts.
-func eachEntry(root *yamltree.Node, name, what string, read func(*yamltree.Node) error) error {
+func eachEntry(root *yamltree.Node, name, what, example string, read func(*yamltree.Node) error) error {
 	m := root.Get(name)
 	if m == nil {
 		return nil
 	}
 	if m.Shape != yamltree.Mapping {
-		return m.Errorf("expected entries under %q", name)
+		return m.Errorf("expected entries under %q, as in %s", name, example)
 	}
 	if len(m.Kids) > maxEntries {
 		return m.Errorf("%q has more than %d entries", name, maxEntries)

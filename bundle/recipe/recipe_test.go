@@ -76,7 +76,7 @@ func TestRefused(t *testing.T) {
 		{head + "assets: [\"/etc/passwd\"]\n", ""},
 		{head + "exclude: [\"a?\"]\n", ""},
 		{head + "exclude: [\"\"]\n", `bundle.yaml: line 3, column 11: expected a path`},
-		{head + "allow-secret: [a]\n", `bundle.yaml: line 3, column 1: expected entries under "allow-secret"`},
+		{head + "allow-secret: [a]\n", `bundle.yaml: line 3, column 1: expected entries under "allow-secret", as in testdata/key.pem: why it may be there`},
 		{head + "allow-secret: {a: \"\"}\n", `bundle.yaml: line 3, column 16: expected a reason after "a"`},
 		{head + "allow-secret: {\"..\": why}\n", ""},
 		{head + "requires: {acme/x: \"*\"}\n", `bundle.yaml: line 3, column 12: "acme/x" requires itself`},
