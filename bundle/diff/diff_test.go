@@ -288,7 +288,7 @@ func TestHostile(t *testing.T) {
 	// Bytes that are gone: what the manifests say is told all the same.
 	a, b := first().side(t, manifest.FileList{}), changed().side(t, manifest.FileList{})
 	b.Files = new(cas.Memory)
-	if r := compared(t, a, b); len(r.Unread) != 4 || len(r.Items) != 5 || r.Items[0].Shape != nil {
+	if r := compared(t, a, b); len(r.Unread) != 4 || len(r.Items) != 5 || r.Items[0].Shape != nil || strings.Contains(r.Unread[0].Why, "bundle:") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -92,6 +93,17 @@ func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
 
 var errOutside = errors.New("is no item: it is not in .ai")
 
+// why is what is wrong without the place, which is told beside it; what is pinned by a lock isn't in a bundle anyway.
+func why(err error) string {
+	if e, ok := errors.AsType[*ai.ItemError](err); ok {
+		err = e.Err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return err.Error()
+}
+
 func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, views [2]*reader) error {
 	x := Item{Ref: ref, Change: Changed, Class: shape.Info}
 	var read [2]*ai.Item
@@ -114,7 +126,7 @@ func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, view
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			d.Unread = append(d.Unread, Unread{ref, f.Path, i == 0, err, err.Error()})
+			d.Unread = append(d.Unread, Unread{ref, f.Path, i == 0, err, why(err)})
 			whole = false
 		}
 		read[i] = it
