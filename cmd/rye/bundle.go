@@ -153,10 +153,10 @@ func (b *bundles) installed(id string) (*install.Installed, error) {
 
 // below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
 // the project's lock has, or else that are installed, in a version that will do.
-func (b *bundles) below(ctx context.Context, requires []manifest.Require) ([]*ai.Space, error) {
+func (b *bundles) below(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, error) {
 	all := []*ai.Space{librarySpace()}
 	for _, r := range requires {
-		if locked, err := b.lockedBelow(ctx, r); err != nil {
+		if locked, err := b.lockedBelow(ctx, id, r); err != nil {
 			return nil, err
 		} else if locked != nil {
 			all = append(all, locked...)
@@ -171,10 +171,10 @@ func (b *bundles) below(ctx context.Context, requires []manifest.Require) ([]*ai
 		case err != nil:
 			return nil, err
 		case at == nil:
-			b.app.term.warn("%q, which it requires, is not installed", r.BundleID)
+			b.app.term.warn("%q, which %q requires, is not installed", r.BundleID, id)
 			continue
 		case !allowed.Contains(at.Version):
-			b.app.term.warn("it requires %q %s, and %s is installed", r.BundleID, r.Version, at.Version)
+			b.app.term.warn("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
 			continue
 		}
 		if _, err := b.store(false); err != nil {
@@ -207,7 +207,7 @@ func (b *bundles) projectLock() *locking {
 
 // lockedBelow are the spaces of a bundle that the project's lock has, and of all that it needs; nil if it has none in a
 // version that will do.
-func (b *bundles) lockedBelow(ctx context.Context, r manifest.Require) (spaces []*ai.Space, err error) {
+func (b *bundles) lockedBelow(ctx context.Context, id string, r manifest.Require) (spaces []*ai.Space, err error) {
 	l := b.projectLock()
 	if l == nil || l.old.Bundle(r.BundleID) == nil {
 		return nil, nil
@@ -217,7 +217,7 @@ func (b *bundles) lockedBelow(ctx context.Context, r manifest.Require) (spaces [
 		return nil, err
 	}
 	if at := l.old.Bundle(r.BundleID).Version; !allowed.Contains(at) {
-		b.app.term.warn("it requires %q %s, and %s is locked", r.BundleID, r.Version, at)
+		b.app.term.warn("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, at)
 		return nil, nil
 	}
 	objects, err := l.objects()
@@ -256,11 +256,11 @@ func (b *bundles) lockedBelow(ctx context.Context, r manifest.Require) (spaces [
 
 // source is what looks at a bundle, with the spaces that its items may use.
 func (b *bundles) source(ctx context.Context, l *located, p *progress) (bundle.Source, []*ai.Space, error) {
-	requires, err := b.requires(ctx, l)
+	id, requires, err := b.requires(ctx, l)
 	if err != nil {
 		return nil, nil, err
 	}
-	below, err := b.below(ctx, requires)
+	below, err := b.below(ctx, id, requires)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -276,29 +276,29 @@ func (b *bundles) source(ctx context.Context, l *located, p *progress) (bundle.S
 }
 
 // requires reads which bundles a bundle needs, if it can be read; that it can't is for others to report.
-func (b *bundles) requires(ctx context.Context, l *located) ([]manifest.Require, error) {
+func (b *bundles) requires(ctx context.Context, l *located) (id string, all []manifest.Require, err error) {
 	switch {
 	case l.read != nil:
-		return l.read.Requires, nil
+		return l.read.BundleID, l.read.Requires, nil
 	case l.where == inProject:
 		if read, err := readManifest(l.dir, l.id); err == nil {
-			return read.Requires, nil
+			return read.BundleID, read.Requires, nil
 		}
 	case l.where == inArchive:
 		file, ok := l.file.(io.ReadSeeker)
 		if !ok {
-			return nil, nil // standard input comes once
+			return "", nil, nil // standard input comes once
 		}
 		var h headOnly
 		archive.Read(ctx, file, &h)
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return nil, err
+			return "", nil, err
 		}
 		if h.list != nil {
-			return h.list.Requires, nil
+			return h.list.BundleID, h.list.Requires, nil
 		}
 	}
-	return nil, nil
+	return "", nil, nil
 }
 
 // A headOnly reads an archive as far as its manifest.

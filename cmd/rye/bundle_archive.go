@@ -246,11 +246,11 @@ func (c *bundleImportRun) run(ctx context.Context, a *app) (answer, error) {
 func (b *bundles) take(ctx context.Context, l *located, v *vouching) (*bundle.Report, error) {
 	p := b.app.progress("importing", 0)
 	defer p.Done()
-	requires, err := b.requires(ctx, l)
+	id, requires, err := b.requires(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	if v.options.Below, err = b.below(ctx, requires); err != nil {
+	if v.options.Below, err = b.below(ctx, id, requires); err != nil {
 		return nil, err
 	}
 	s, err := b.store(true)

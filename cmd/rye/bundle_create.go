@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/create"
@@ -190,13 +191,15 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 	case r != nil:
 		return r, c.agrees(r)
 	case c.ID == "":
-		name := slug(filepath.Base(dir))
-		if !validBundleID(name) {
+		name, hint := sharedID(dir), []string{"rye help bundle"}
+		if name != "" {
+			hint = []string{"rye bundle create " + quoteArg(name), "rye help bundle"}
+		} else if name = slug(filepath.Base(dir)); !validBundleID(name) {
 			name = "bundle"
 		}
 		return nil, &fault{code: codeConfig, message: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
 			why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + firstVersion, "include: [\".ai/**\"]"},
-			hint:    []string{"rye bundle create " + name, "rye help bundle"},
+			hint:    hint,
 			details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
 	}
 	version := firstVersion
@@ -212,6 +215,47 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 		return nil, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"bundle": c.ID}}
 	}
 	return r, nil
+}
+
+// sharedID is the id that every item of a project has or is below, which so names a bundle of all of them; "" if there
+// is none.
+func sharedID(dir string) string {
+	var shared []string
+	begun := false
+	root := filepath.Join(dir, markerDir)
+	filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		rel, relErr := filepath.Rel(root, file)
+		if err != nil || relErr != nil {
+			return nil
+		}
+		rel = filepath.ToSlash(rel)
+		if e.IsDir() {
+			if recipe.Never(rel) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		for _, k := range model.Builtin() {
+			ref, err := k.RefOf(rel)
+			if err != nil {
+				continue
+			}
+			segs := strings.Split(ref.ID, "/")
+			if !begun {
+				shared, begun = segs, true
+			}
+			n := 0
+			for n < min(len(shared), len(segs)) && shared[n] == segs[n] {
+				n++
+			}
+			shared = shared[:n]
+		}
+		return nil
+	})
+	if id := strings.Join(shared, "/"); validBundleID(id) {
+		return id
+	}
+	return ""
 }
 
 // written is the bundle.yaml that the lines would be.
@@ -249,7 +293,7 @@ func (m *making) make(ctx context.Context) (answer, error) {
 	if err := m.current(ctx); err != nil {
 		return nil, err
 	}
-	below, err := m.found.below(ctx, m.recipe.Requires)
+	below, err := m.found.below(ctx, m.recipe.ID, m.recipe.Requires)
 	if err != nil {
 		return nil, err
 	}
@@ -334,6 +378,9 @@ func (m *making) admitted() {
 	m.answer.Allowed = e.Decision.Allowed
 	if !e.Decision.Allowed {
 		m.app.term.warn("that is not enough: %q %s", m.doc.Name, e.Decision.Reason())
+	}
+	if codeOf(e.Decision.Code) == "BELOW_THRESHOLD" {
+		m.app.term.note("next: rye bundle cosign %s --key OTHER", quoteArg(m.recipe.ID))
 	}
 }
 

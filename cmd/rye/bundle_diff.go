@@ -73,7 +73,7 @@ func (b *bundles) side(ctx context.Context, text string) (diff.Side, error) {
 	}
 	s := diff.Side{Bundle: l.read, Files: l.has}
 	if l.where != inBinary {
-		s.Below, err = b.below(ctx, l.read.Requires)
+		s.Below, err = b.below(ctx, l.read.BundleID, l.read.Requires)
 	}
 	return s, err
 }

@@ -263,13 +263,13 @@ func (x *indexing) archive(ctx context.Context, file string, p *progress) (e ind
 
 // spaces are those that the items of an archive may use. What isn't installed is told once.
 func (x *indexing) spaces(ctx context.Context, l *located) ([]*ai.Space, error) {
-	requires, err := x.bundles.requires(ctx, l)
+	id, requires, err := x.bundles.requires(ctx, l)
 	if err != nil {
 		return nil, err
 	}
-	same := fmt.Sprint(requires)
+	same := fmt.Sprint(id, requires)
 	if _, known := x.below[same]; !known {
-		if x.below[same], err = x.bundles.below(ctx, requires); err != nil {
+		if x.below[same], err = x.bundles.below(ctx, id, requires); err != nil {
 			return nil, err
 		}
 	}

@@ -157,7 +157,7 @@ func (b *bundles) install(ctx context.Context, r install.Request, v *vouching) (
 	if err != nil && !isUnreadablePointer(err) {
 		return nil, err
 	}
-	if v.options.Below, err = b.below(ctx, list.Requires); err != nil {
+	if v.options.Below, err = b.below(ctx, list.BundleID, list.Requires); err != nil {
 		return nil, err
 	}
 	space, err := b.space()
@@ -369,7 +369,7 @@ func (c *bundleRollbackRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if v.options.Below, err = b.below(ctx, old.Requires); err != nil {
+	if v.options.Below, err = b.below(ctx, old.BundleID, old.Requires); err != nil {
 		return nil, err
 	}
 	if space, err = b.space(); err != nil {

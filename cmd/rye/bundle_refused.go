@@ -12,7 +12,7 @@ import (
 
 // refused tells all that keeps files from being a bundle, each with its place, and what helps.
 func (m *making) refused(e *create.RefusedError) (answer, error) {
-	var secrets, unsigned []string
+	var secrets, unsigned, below []string
 	empty := false
 	m.unused(e.Unused)
 	for i := range e.Problems {
@@ -25,6 +25,9 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 		empty = empty || errors.Is(p.Err, create.ErrEmpty)
 		if p.Ref != "" && (f.code == "UNSIGNED" || f.code == "INTEGRITY_FAILED" || f.code == "UNTRUSTED_KEY") {
 			unsigned = append(unsigned, p.Ref)
+		}
+		if p.Ref != "" && f.code == "BELOW_THRESHOLD" {
+			below = append(below, quoteArg(p.Ref))
 		}
 	}
 	n, same := 0, code("")
@@ -60,6 +63,10 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 		if len(unsigned) > most {
 			f.hint = append(f.hint, "rye sign --all")
 		}
+	}
+	if slices.Sort(below); len(below) > 0 {
+		below = slices.Compact(below)
+		f.hint = append(f.hint, "rye sign "+strings.Join(below[:min(len(below), mostTold)], " ")+" --key OTHER")
 	}
 	return m.answer, f
 }

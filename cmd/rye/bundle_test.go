@@ -102,7 +102,7 @@ func TestBundleRequires(t *testing.T) {
 	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.write("bundle.yaml", "id: top\nversion: 1.0.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^1.0.0\"\n")
 	h.write("a.txt", "a\n")
-	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `"acme", which it requires, is not installed`) {
+	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `"acme", which "top" requires, is not installed`) {
 		t.Errorf("%s", out)
 	}
 	archive := filepath.Join(h.home, "top.tar.zst")
@@ -114,7 +114,7 @@ func TestBundleRequires(t *testing.T) {
 		}
 	}
 	h.write("bundle.yaml", "id: top\nversion: 1.1.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^2.0.0\"\n")
-	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `it requires "acme" ^2.0.0, and 1.0.0 is installed`) {
+	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `"top" requires "acme" ^2.0.0, and 1.0.0 is installed`) {
 		t.Errorf("%s", out)
 	}
 }
