@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -158,13 +159,32 @@ func (l *locking) relative(where string) (string, error) {
 	if to, err := filepath.EvalSymlinks(s.value); err == nil {
 		s.value = to
 	} else if errors.Is(err, fs.ErrNotExist) {
-		return "", &fault{code: codeItem, err: fs.ErrNotExist, message: fmt.Sprintf("there is nothing at %q", where), details: map[string]any{"path": s.value}}
+		return "", nothingAt(where, s.value)
 	}
 	rel, err := filepath.Rel(dir, s.value)
 	if err != nil {
 		return "", &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q can't be told relative to the project", where)}
 	}
 	return filepath.ToSlash(rel), nil
+}
+
+// nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
+func nothingAt(where, path string) *fault {
+	f := &fault{code: codeItem, err: fs.ErrNotExist, message: fmt.Sprintf("there is nothing at %q", where), hint: []string{"rye docs sources"},
+		details: map[string]any{"path": path}}
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if meant := near(filepath.Base(path), names); len(meant) > 0 {
+		for i, name := range meant {
+			meant[i] = filepath.Join(filepath.Dir(where), name)
+		}
+		f.why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
+		f.details["did_you_mean"] = meant
+	}
+	return f
 }
 
 func badRequirement(text string, err error) error {

@@ -12,7 +12,6 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	versions "github.com/rye-build/rye/lock/resolve"
-	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 )
 
@@ -38,7 +37,6 @@ func (f *fault) ofLocks() bool {
 		pin       *lock.PinError
 		ofBundle  *lock.BundleError
 		needs     *lock.RequirementError
-		unlisted  *sources.NotListedError
 		gone      *vendor.MissingError
 		damaged   *vendor.Error
 	)
@@ -55,10 +53,7 @@ func (f *fault) ofLocks() bool {
 	case errors.As(f.err, &none) && len(none.Holds) > 0:
 		f.noneForBoth(none)
 	case errors.As(f.err, &none):
-		f.code, f.details = codeItem, map[string]any{"bundle": none.Path[len(none.Path)-1].ID}
-		if errors.As(f.err, &unlisted) && len(unlisted.Indexes) == 0 {
-			f.hint = []string{"rye add " + unlisted.ID + " --index PLACE", "rye add " + unlisted.ID + " --from PLACE"}
-		}
+		f.noVersion(none)
 	case errors.As(f.err, &circle), errors.As(f.err, &round):
 		f.code = "CIRCULAR_DEPENDENCY"
 	case errors.As(f.err, &limit):
@@ -130,10 +125,18 @@ func (f *fault) others(first error) {
 	if all, ok := f.err.(interface{ Unwrap() []error }); ok {
 		for _, other := range all.Unwrap() {
 			if other != first && len(f.why) < mostTold {
-				f.why = append(f.why, other.Error())
+				f.why = append(f.why, toldBeside(other))
 			}
 		}
 	}
+}
+
+// toldBeside is a problem as it is told on a line below another one: where nothing is to be had in the same words.
+func toldBeside(err error) string {
+	if none, ok := errors.AsType[*versions.NoVersionError](err); ok && none.Err != nil {
+		return classify(err).message
+	}
+	return err.Error()
 }
 
 // noneForBoth tells that two requirements can't both be met, where for one of them there is no version at all, as when

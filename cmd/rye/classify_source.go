@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"strings"
 
 	repos "github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/index"
+	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/web"
 )
 
 // ofSources recognises what the rooms lock/index and lock/source say.
@@ -56,6 +60,7 @@ func (f *fault) ofSources() bool {
 		f.why = []string{"an index keeps its name: another one in its place would begin a count of its own"}
 	case errors.As(f.err, &absent):
 		f.code, f.details = codeItem, map[string]any{"bundle": absent.ID, "version": absent.Version, "indexes": append([]string{}, absent.Indexes...)}
+		f.listed(absent)
 	case errors.As(f.err, &list):
 		f.code = "PARSING_ERROR"
 	case errors.As(f.err, &revision):
@@ -101,9 +106,59 @@ func (f *fault) ofPlaces() bool {
 		f.message = fmt.Sprintf("there is no bundle %q in %q", id, source.Where)
 		f.why = []string{"a directory that a bundle comes from is the project in which it was made, with " + file.Path}
 		f.hint = []string{"rye -C " + quoteArg(source.Where) + " bundle create " + quoteArg(id)}
+	case !strings.Contains(source.Where, "://") && path.Base(source.Where) == filepath.Base(file.Path):
+		f.gone(source)
+		f.code, f.exit = codeItem, exitMissing
+		f.details["path"] = file.Path
+		return true
 	default:
 		return false
 	}
 	f.code, f.exit, f.details = codeItem, exitMissing, map[string]any{"source": source.Where, "path": file.Path}
 	return true
+}
+
+// gone says that there is nothing any more where a bundle comes from, or a whole index.
+func (f *fault) gone(source *sources.Error) {
+	f.message = fmt.Sprintf("there is nothing at %q", source.Where)
+	f.details = map[string]any{"source": source.Where}
+	id := source.ID
+	none, ofVersions := errors.AsType[*versions.NoVersionError](f.err)
+	if ofVersions {
+		id = none.Path[len(none.Path)-1].ID
+		f.why = []string{none.Path.String()}
+		defer f.others(none)
+	}
+	if id != "" {
+		f.message = fmt.Sprintf("%q can't be had: %s", id, f.message)
+		f.hint, f.details["bundle"] = []string{"rye add " + id + " --from PLACE"}, id
+	}
+}
+
+// noVersion says why nothing of a bundle is to be had. An answer from the network names its address itself.
+func (f *fault) noVersion(none *versions.NoVersionError) {
+	id := none.Path[len(none.Path)-1].ID
+	f.code, f.details, f.message = codeItem, map[string]any{"bundle": id}, none.Error()
+	var (
+		unlisted *sources.NotListedError
+		answer   *web.Error
+	)
+	switch {
+	case errors.As(none, &answer):
+		f.message, f.why = fmt.Sprintf("%q can't be had: %v", id, answer), []string{none.Path.String()}
+		f.hint = []string{"rye add " + id + " --from PLACE"}
+	case errors.As(none, &unlisted) && len(unlisted.Indexes) == 0:
+		f.hint = []string{"rye add " + unlisted.ID + " --index PLACE", "rye add " + unlisted.ID + " --from PLACE"}
+	case unlisted != nil:
+		f.listed(unlisted)
+	}
+	f.others(none)
+}
+
+// listed says which bundle of an index is meant perhaps.
+func (f *fault) listed(e *sources.NotListedError) {
+	if meant := near(e.ID, e.Listed); len(meant) > 0 {
+		f.why = append(f.why, "did you mean "+strings.Join(meant, ", ")+"?")
+		f.details["did_you_mean"] = meant
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/registry"
+	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 )
@@ -118,21 +119,40 @@ func (l *locking) needed(ctx context.Context, err error) error {
 	_, offline := errors.AsType[*sources.OfflineError](err)
 	_, unfetched := errors.AsType[*registry.OfflineError](err)
 	offline = offline || unfetched
-	at, known := errors.AsType[*sources.Error](err)
+	_, known := errors.AsType[*sources.Error](err)
 	if !offline && !(known && errors.Is(err, fs.ErrNotExist)) {
 		return err
 	}
-	f := classify(err)
-	if known && at.ID == "" {
-		for i := range l.old.Bundles {
-			if b := &l.old.Bundles[i]; b.Source.Where == at.Where {
-				f.message = bundleRef(b) + ": " + f.message
-			}
-		}
-	}
+	f := l.ofBundle(err)
 	f.why = append(f.why, l.lacking(ctx)...)
 	f.why = append(f.why, "where it is there, rye vendor puts it into the project, to be committed")
-	f.hint = append(f.hint, "rye vendor")
+	if offline { // else it ends as this did
+		f.hint = append(f.hint, "rye vendor")
+	}
+	return f
+}
+
+// ofBundle says of a source that is gone which bundle of the lock came from there.
+func (l *locking) ofBundle(err error) *fault {
+	f := classify(err)
+	at, known := errors.AsType[*sources.Error](err)
+	if !known || at.ID != "" || l.old == nil {
+		return f
+	}
+	if _, told := errors.AsType[*versions.NoVersionError](err); told {
+		return f
+	}
+	for i := range l.old.Bundles {
+		b := &l.old.Bundles[i]
+		if b.Source.Where != at.Where {
+			continue
+		}
+		f.message = bundleRef(b) + ": " + f.message
+		if len(f.hint) == 0 && errors.Is(err, fs.ErrNotExist) {
+			f.hint = []string{"rye add " + b.ID + " --from PLACE"}
+		}
+		break
+	}
 	return f
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	sources "github.com/rye-build/rye/lock/source"
 )
 
 func lockCommand() command {
@@ -346,6 +347,9 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	}
 	if len(ans.Problems) > 0 {
 		return ans, err
+	}
+	if _, ofSource := errors.AsType[*sources.Error](err); ofSource {
+		return nil, l.ofBundle(c.no(err))
 	}
 	if err != nil {
 		return nil, c.no(err)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	versions "github.com/rye-build/rye/lock/resolve"
+	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
 )
 
@@ -48,5 +50,16 @@ func TestWebFaults(t *testing.T) {
 		if f := classify(&web.Error{Err: cause}); f.code != want || !errors.Is(f, cause) {
 			t.Errorf("%v: %s", cause, f.code)
 		}
+	}
+}
+
+// TestGoneFromTheWeb: an answer of the network names its address, which is told once.
+func TestGoneFromTheWeb(t *testing.T) {
+	const at = "https://acme.example/a.rye"
+	err := &versions.NoVersionError{Path: versions.Path{{ID: "acme/a", Range: "^1"}},
+		Err: &sources.Error{ID: "acme/a", Where: at, Err: &web.Error{URL: at, Err: &web.StatusError{Status: 404}}}}
+	f := classify(err)
+	if want := `"acme/a" can't be had: "https://acme.example/a.rye": the server answers 404 Not Found`; f.message != want || f.code != codeItem || len(f.hint) != 1 {
+		t.Errorf("%s: %s, %q", f.code, f.message, f.hint)
 	}
 }

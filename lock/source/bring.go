@@ -224,7 +224,7 @@ func (c *carrier) listed(ctx context.Context, refused error) error {
 	e := x.Find(c.want.ID, c.want.Version)
 	switch {
 	case e == nil:
-		return &NotListedError{c.want.ID, c.want.Version, []string{where}}
+		return &NotListedError{ID: c.want.ID, Version: c.want.Version, Indexes: []string{where}}
 	case e.Manifest != c.want.Manifest:
 		return &MismatchError{"manifest", c.want.Manifest.String(), e.Manifest.String()}
 	}

@@ -35,6 +35,7 @@ func named(id, version, where string) string {
 type NotListedError struct {
 	ID, Version string   // Version is empty where there is none at all
 	Indexes     []string // that were asked; none if rye.yaml names none
+	Listed      []string // which bundles these have instead; nil where a version is missing
 }
 
 func (e *NotListedError) Error() string {

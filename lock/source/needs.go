@@ -34,7 +34,7 @@ func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Re
 	e := x.Find(want.ID, want.Version)
 	switch {
 	case e == nil:
-		return fail(&NotListedError{want.ID, want.Version, []string{want.Source.Where}})
+		return fail(&NotListedError{ID: want.ID, Version: want.Version, Indexes: []string{want.Source.Where}})
 	case e.Manifest != want.Manifest:
 		return fail(&MismatchError{"manifest", want.Manifest.String(), e.Manifest.String()})
 	}

@@ -221,7 +221,7 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 		}
 		if err != nil {
 			if _, known := errors.AsType[*OfflineError](err); !known {
-				err = &Error{Where: src.Where, Err: err}
+				err = &Error{ID: id, Where: src.Where, Err: err}
 			}
 			return nil, err
 		}

@@ -98,7 +98,7 @@ func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 	}
 	entries := x.Versions(id)
 	if len(entries) == 0 {
-		return nil, &NotListedError{ID: id, Indexes: []string{src.Where}}
+		return nil, &NotListedError{ID: id, Indexes: []string{src.Where}, Listed: idsOf(x)}
 	}
 	all := make([]resolve.Candidate, len(entries))
 	for i := range entries {
@@ -142,7 +142,7 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 		}
 		e := x.Find(id, version)
 		if e == nil {
-			return cas.Digest{}, src, &NotListedError{id, version, []string{src.Where}}
+			return cas.Digest{}, src, &NotListedError{ID: id, Version: version, Indexes: []string{src.Where}}
 		}
 		digest = e.Manifest
 	} else {
@@ -166,7 +166,7 @@ func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 	if src, ok := s.named[id]; ok {
 		return s.pin(ctx, id, src)
 	}
-	var found []string
+	var found, listed []string
 	for _, where := range s.listing {
 		x, err := s.index(ctx, where)
 		if err != nil {
@@ -175,14 +175,25 @@ func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 		if len(x.Versions(id)) > 0 {
 			found = append(found, where)
 		}
+		listed = append(listed, idsOf(x)...)
 	}
 	switch len(found) {
 	case 0:
-		return project.Source{}, &NotListedError{ID: id, Indexes: s.listing}
+		return project.Source{}, &NotListedError{ID: id, Indexes: s.listing, Listed: listed}
 	case 1:
 		return project.Source{Index: true, Where: found[0]}, nil
 	}
 	return project.Source{}, &AmbiguousSourceError{id, found}
+}
+
+// idsOf are the bundles that an index has.
+func idsOf(x *index.Index) (ids []string) {
+	for i := range x.Entries {
+		if id := x.Entries[i].ID; !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // path is where a source is that has no address.
