@@ -45,13 +45,14 @@ func (e *UnusedError) Error() string {
 // Unused returns the patterns that cover none of the files of the bundle, nor of those that were left out where it
 // matters, in the order of bundle.yaml. Both are relative to the directory that holds .ai.
 func (r *Recipe) Unused(bundled, left []string) (unused []*UnusedError) {
+	all := slices.Concat(bundled, left)
 	for _, p := range r.patterns {
 		if p.field == "exclude" && precaution(p.text) {
 			continue
 		}
 		exact := !strings.Contains(p.text, "*")
 		used, directory := false, false
-		for i, file := range append(bundled[:len(bundled):len(bundled)], left...) {
+		for i, file := range all {
 			if i >= len(bundled) && (p.field == "executable" || p.field == "allow-secret") {
 				break
 			}
