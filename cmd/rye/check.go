@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -240,6 +241,12 @@ func (ck *itemChecker) check(ctx context.Context, it *ai.Item) (*checkedItem, er
 		}
 		lines = append(lines, l)
 	}
+	if at := unmerged(it.Bytes); at > 0 {
+		// A prompt may show them to explain git, so it is for whoever reads the line to say.
+		l := ck.line(it.File, value.Pos{Line: at}, nil)
+		l.Severity, l.Message = severityWarning, "git has left both sides of a merge here"
+		lines = append(lines, l)
+	}
 	if it.Broken != nil {
 		// Not what the item says, but what was done to its signatures: whoever signs it anew puts them right.
 		l := ck.line(it.File, value.Pos{}, it.Broken)
@@ -265,6 +272,24 @@ func (ck *itemChecker) check(ctx context.Context, it *ai.Item) (*checkedItem, er
 	c.bad = c.bad || slices.ContainsFunc(lines, func(l checkProblem) bool { return l.Severity == severityError })
 	ck.add(lines...)
 	return c, ctx.Err()
+}
+
+// unmerged returns the line at which git has left both sides of a merge, 0 if it has not.
+func unmerged(b []byte) int {
+	rest, line := b, 1
+	for i, mark := range []string{"<<<<<<< ", "=======", ">>>>>>> "} {
+		at := 0
+		if !bytes.HasPrefix(rest, []byte(mark)) {
+			if at = bytes.Index(rest, []byte("\n"+mark)) + 1; at == 0 {
+				return 0
+			}
+		}
+		if i == 0 {
+			line += bytes.Count(rest[:at], []byte("\n"))
+		}
+		rest = rest[at:]
+	}
+	return line
 }
 
 // ofExtractor returns what is wrong with an extractor as such, whether or not it counts already.
