@@ -150,16 +150,19 @@ func (v *items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Spa
 	return spaces, nil
 }
 
-// space returns the space of a label.
-func (v *items) space(label string) (*ai.Space, error) {
+// named returns the spaces of a label or of its first part, as system is the bundles and the library.
+func (v *items) named(label string) (spaces []*ai.Space, err error) {
 	var labels []string
 	for _, s := range v.Spaces() {
-		if s.Label == label || s.Builtin && label == ai.System.String() {
-			return s, nil
+		if s.Label == label || strings.HasPrefix(s.Label, label+":") {
+			spaces = append(spaces, s)
 		}
 		labels = append(labels, s.Label)
 	}
-	return nil, unknownName("space", label, labels)
+	if spaces == nil {
+		return nil, unknownName("space", label, labels)
+	}
+	return spaces, nil
 }
 
 // isMerged reports whether an item and those of its name in lower spaces count together, as config does: of all others

@@ -98,7 +98,7 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	defer v.close()
 	v.admit.KeepTrees()
-	var only *ai.Space
+	var only []*ai.Space
 	if c.Kind != "" {
 		if _, err := v.kind(c.Kind); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 		if err := v.checkUserSpace(c.Space); err != nil {
 			return nil, err
 		}
-		if only, err = v.space(c.Space); err != nil {
+		if only, err = v.named(c.Space); err != nil {
 			return nil, err
 		}
 	}
@@ -122,7 +122,7 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 	}
 	wanted := func(kind string, s *ai.Space) bool {
-		return (c.Kind == "" || kind == c.Kind) && (only == nil || s == only)
+		return (c.Kind == "" || kind == c.Kind) && (only == nil || slices.Contains(only, s))
 	}
 	ans := &lsAnswer{Problems: []checkProblem{}}
 	for _, p := range l.Problems {

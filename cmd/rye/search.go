@@ -267,8 +267,8 @@ const snippetSize = 160
 
 func newSearchLine(v *items, cat *catalog, r *search.Result) searchLine {
 	l := searchLine{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: cat.shadowed(r.Kind, r.ID, r.Space), Fields: []string{}}
-	if s, err := v.space(r.Space); err == nil {
-		l.File = v.place(s, r.Path)
+	if spaces, err := v.named(r.Space); err == nil {
+		l.File = v.place(spaces[0], r.Path)
 	}
 	texts := map[string]string{}
 	for _, f := range r.Fields {
