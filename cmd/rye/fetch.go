@@ -197,9 +197,19 @@ func (l *locking) gone(err *lock.MissingError) error {
 	if p := l.old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
 		file := path.Join(markerDir, p.Path)
 		f.why = append(f.why, fmt.Sprintf("%q isn't as it is locked", file))
-		f.hint = []string{"git restore " + quoteArg(l.app.fromHere(filepath.Join(l.dir, filepath.FromSlash(file)))), "rye lock"}
+		f.hint = l.fromGit(p.Path)
 	}
 	return f
+}
+
+// fromGit is how to go on without bytes of the project's own, which fetch can't bring: git may have them. Paths are
+// those in .ai.
+func (l *locking) fromGit(paths ...string) []string {
+	args := make([]string, len(paths))
+	for i, p := range paths {
+		args[i] = l.app.fromHere(filepath.Join(l.dir, markerDir, filepath.FromSlash(p)))
+	}
+	return []string{"git restore " + joinArgs(args), "rye lock"}
 }
 
 func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Version }

@@ -37,6 +37,7 @@ type restoreAnswer struct {
 	Items  int           `json:"items"`
 	Files  []restoreLine `json:"files"` // those that were not as they are pinned
 	Left   []restoreLeft `json:"left"`  // those that would be part of an item, and that the lock doesn't know
+	failed bool
 }
 
 type restoreLine struct {
@@ -71,7 +72,7 @@ func (r restoreAnswer) text(t *terminal) {
 			t.note("what was there is %s", f.Before)
 		}
 	}
-	if len(r.Files) == 0 && r.Items > 0 {
+	if len(r.Files) == 0 && r.Items > 0 && !r.failed {
 		t.note("%s as the lock has them", counted(int64(r.Items), "item"))
 	}
 	for _, l := range r.Left {
@@ -122,11 +123,12 @@ func (c *restoreRun) run(ctx context.Context, a *app) (answer, error) {
 		err = r.write(ctx)
 	}
 	for _, f := range r.files {
-		if f.done || c.DryRun {
+		if f.done || c.DryRun && err == nil {
 			ans.Files = append(ans.Files, f.line())
 		}
 	}
 	if err != nil {
+		ans.failed = true
 		return ans, err
 	}
 	ans.Left = append(ans.Left, l.left(ctx, pins)...)

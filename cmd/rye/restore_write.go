@@ -270,6 +270,7 @@ func (r *restoring) fill(ctx context.Context, folder *os.Root, part string, f *r
 // missing says which bytes aren't to be had, all of them; nil if none is.
 func (r *restoring) missing(ctx context.Context) error {
 	var f *fault
+	var paths []string
 	told := map[cas.ID]bool{}
 	for _, x := range r.files {
 		if x.part != "" || x.found == x.want.Digest || told[x.want.ID] {
@@ -283,14 +284,15 @@ func (r *restoring) missing(ctx context.Context) error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		case f == nil:
-			f = classify(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()})
+			f, paths = classify(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
 		case len(f.why) < mostTold:
-			f.why = append(f.why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref))
+			f.why, paths = append(f.why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
 		}
 	}
 	if f == nil {
 		return nil
 	}
+	f.hint = r.l.fromGit(paths...)
 	return f
 }
 

@@ -75,7 +75,7 @@ type Difference struct {
 func (r *Runner) Run(ctx context.Context, b *exec.Base, ref model.Ref, tool *model.Tool, e *model.Example) (*Outcome, error) {
 	o := new(Outcome)
 	if e.Wrong != nil {
-		o.refused("VALIDATION_FAILED", e.Wrong)
+		o.refused(e, "VALIDATION_FAILED", e.Wrong)
 		return o, nil
 	}
 	scratch, err := r.Kernel.Copies.Scratch(ctx)
@@ -93,7 +93,7 @@ func (r *Runner) Run(ctx context.Context, b *exec.Base, ref model.Ref, tool *mod
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		o.refused(r.Code(err), err)
+		o.refused(e, r.Code(err), err)
 	}
 	return o, nil
 }
@@ -148,9 +148,9 @@ func text(s string) any {
 }
 
 // refused notes what no example can mean.
-func (o *Outcome) refused(code string, err error) {
+func (o *Outcome) refused(e *model.Example, code string, err error) {
 	o.Err, o.Code = err, code
-	o.Differences = append(o.Differences, Difference{Path: "error", Found: show(code)})
+	o.Differences = append(o.Differences, Difference{Path: "error", Expected: show(text(e.Error)), Found: show(code)})
 }
 
 // missing is what isn't there.

@@ -157,7 +157,7 @@ examples:
   - {name: refuses, params: {do: refuse}, error: PERMISSION_DENIED}
   - {name: refuses too, params: {do: refuse}, result: 1, expect_files: {a: b}}
   - {name: takes, params: {do: 1}, error: VALIDATION_FAILED}
-  - {name: can't be, files: {a: b, a/b: c}, error: UNKNOWN_ERROR}
+  - {name: can't be, files: {a: b, a/b: c}, error: EXECUTION_FAILED}
   - {name: leads away, params: {do: lead}, expect_files: {out/away/x: y}}
   - {name: wrong, error: wrong}
 `
@@ -205,9 +205,9 @@ examples:
 		"leaves":          `expect_files.out/b: "b", not "other"; expect_files.out/c: , not "c"; expect_files.out/link: , not "b"; expect_files.out/long: ` + long + `, not "l"; expect_files.out/none: "", not `,
 		"fails otherwise": "exit: 3, not 4",
 		"refuses too":     `error: "PERMISSION_DENIED", not `,
-		"can't be":        `error: "UNKNOWN_ERROR", not `,
+		"can't be":        `error: "UNKNOWN_ERROR", not "EXECUTION_FAILED"`,
 		"leads away":      `error: "UNKNOWN_ERROR", not `,
-		"wrong":           `error: "VALIDATION_FAILED", not `,
+		"wrong":           `error: "VALIDATION_FAILED", not "wrong"`,
 	} {
 		o := got[name]
 		if o == nil || o.told() != want {
