@@ -86,11 +86,9 @@ func walk(root *kong.Node, words []string) cursor {
 		case word == "--" && !c.closed:
 			c.closed = true
 		case len(word) > 1 && word[0] == '-' && !c.closed:
-			name, _, valued := strings.Cut(word, "=")
+			name, _, _ := strings.Cut(word, "=")
 			c.flags = append(c.flags, name)
-			if flag := c.find(name); flag != nil && !valued && !flag.IsBool() {
-				c.flag = flag
-			}
+			c.flag = awaits(c.node, word)
 		default:
 			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word })
 			if i < 0 {
@@ -103,18 +101,6 @@ func walk(root *kong.Node, words []string) cursor {
 	return c
 }
 
-// find returns the flag called "--name" or "-x".
-func (c cursor) find(name string) *kong.Flag {
-	for _, group := range c.node.AllFlags(true) {
-		for _, flag := range group {
-			if name == "--"+flag.Name || flag.Short != 0 && name == "-"+string(flag.Short) {
-				return flag
-			}
-		}
-	}
-	return nil
-}
-
 // candidates returns the ways to complete a word here.
 func (c cursor) candidates(ctx context.Context, a *app, word string) []candidate {
 	name, value, valued := strings.Cut(word, "=")
@@ -122,7 +108,7 @@ func (c cursor) candidates(ctx context.Context, a *app, word string) []candidate
 	case c.flag != nil:
 		return c.values(ctx, a, c.flag.Value, word, "")
 	case strings.HasPrefix(word, "--") && valued && !c.closed:
-		if flag := c.find(name); flag != nil && !flag.IsBool() {
+		if flag := flagOf(c.node, name); flag != nil && !flag.IsBool() {
 			return c.values(ctx, a, flag.Value, value, name+"=")
 		}
 		return nil

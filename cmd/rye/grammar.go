@@ -93,6 +93,12 @@ func parse(cmds []command, args []string) (*invocation, error) {
 		kctx, err = newGrammar(&inv.globals, cmds).Parse(args)
 	}
 	var bad *kong.ParseError
+	if errors.As(err, &bad) && !errors.Is(err, errHelp) {
+		if together, ok := gathered(bad, args); ok {
+			inv.globals = globals{}
+			kctx, err = newGrammar(&inv.globals, cmds).Parse(together)
+		}
+	}
 	if errors.As(err, &bad) {
 		if errors.Is(err, errHelp) {
 			inv.help = bad.Context
@@ -111,6 +117,76 @@ func parse(cmds []command, args []string) (*invocation, error) {
 	inv.command, _ = find(cmds, node.Path())
 	inv.runner = node.Target.Addr().Interface().(runner)
 	return inv, nil
+}
+
+// gathered returns a line that was refused with its arguments together behind its flags: kong takes those of a command
+// that has any number of them in one run, and people write flags between them. It is false for lines that are refused
+// for something else.
+func gathered(bad *kong.ParseError, args []string) ([]string, bool) {
+	node := bad.Context.Selected()
+	if node == nil || len(node.Positional) == 0 || !node.Positional[len(node.Positional)-1].IsCumulative() {
+		return nil, false
+	}
+	if _, ok := offender(bad.Unwrap().Error(), "unexpected argument "); !ok {
+		return nil, false
+	}
+	var flags, words []string
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "--":
+			words = append(words, args[i+1:]...)
+			i = len(args)
+		case len(arg) < 2 || arg[0] != '-':
+			words = append(words, arg)
+		case awaits(node, arg) != nil:
+			if i++; i == len(args) { // which is what will be told
+				return slices.Concat(words, flags, []string{arg}), true
+			}
+			flags = append(flags, arg, args[i])
+		default:
+			flags = append(flags, arg)
+		}
+	}
+	path := len(strings.Fields(node.Path()))
+	if len(words) < path {
+		return nil, false
+	}
+	return slices.Concat(words[:path], flags, []string{"--"}, words[path:]), true
+}
+
+// awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
+func awaits(node *kong.Node, word string) *kong.Flag {
+	if strings.HasPrefix(word, "--") {
+		if flag := flagOf(node, word); flag != nil && !flag.IsBool() {
+			return flag
+		}
+		return nil
+	}
+	letters := []rune(word)[1:]
+	for i, letter := range letters {
+		flag := flagOf(node, "-"+string(letter))
+		switch {
+		case flag == nil:
+			return nil
+		case !flag.IsBool() && i < len(letters)-1: // the rest is the value
+			return nil
+		case !flag.IsBool():
+			return flag
+		}
+	}
+	return nil
+}
+
+// flagOf returns the flag of a command called "--name" or "-x", nil if there is none.
+func flagOf(node *kong.Node, name string) *kong.Flag {
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			if name == "--"+flag.Name || flag.Short != 0 && name == "-"+string(flag.Short) {
+				return flag
+			}
+		}
+	}
+	return nil
 }
 
 // emptyFlag returns a flag that was given an empty text, which would count as not given: "--trust $FILE" must not mean

@@ -38,6 +38,53 @@ func testHost(env ...string) (h host, stdout, stderr *bytes.Buffer) {
 	}, stdout, stderr
 }
 
+// TestGathered: flags may stand between the arguments of a command that takes any number, and mean what they mean before.
+func TestGathered(t *testing.T) {
+	read := func(line string) (*invocation, error) { return parse(commands(), strings.Fields(line)) }
+	for line, want := range map[string]string{
+		"verify a -q b":                  "-q verify a b",
+		"-q verify a --store s b -C d c": "--store s -C d -q verify a b c",
+		"verify a --store=s b -Cd c":     "--store s -C d verify a b c",
+		"verify a -qC d b":               "-q -C d verify a b",
+		"verify a -q -- -b c":            "-q verify -- a -b c",
+		"verify a -q b -- -c d":          "-q verify -- a b -c d",
+		"verify verify -q a":             "-q verify verify a",
+		"store put a --json - b":         "--json store put a - b",
+		"audit verify a.json -q b.json":  "-q audit verify a.json b.json",
+		"lock --sign tool:a -q tool:b":   "-q lock --sign tool:a tool:b",
+		"test a -j 2 b":                  "test -j 2 a b",
+		"sign a --key k b --yes c":       "sign --key k --yes a b c",
+		"restore a --dry-run b":          "restore --dry-run a b",
+		"search a -q b":                  "-q search a b",
+		"search a --limit 3 b -- -c":     "search --limit 3 -- a b -c",
+		"exec tool:a -p x=1 -q":          "-q exec -p x=1 tool:a",
+		"check a --json b -h":            "check -h",
+	} {
+		got, err := read(line)
+		as, asErr := read(want)
+		if err != nil || asErr != nil {
+			t.Errorf("%q: %v, %v", line, err, asErr)
+			continue
+		}
+		if got.command.path != as.command.path || got.globals != as.globals || !reflect.DeepEqual(got.runner, as.runner) || (got.help == nil) != (as.help == nil) {
+			t.Errorf("%q: got %+v %+v, want %+v %+v", line, got.globals, got.runner, as.globals, as.runner)
+		}
+	}
+	for line, want := range map[string]string{
+		"version a -q b":           `"a" is one argument too many for "rye version"`,
+		"exec tool:a -q b":         `"b" is one argument too many for "rye exec"`,
+		"verify a -q b --nothing":  `"rye verify" has no flag "--nothing"`,
+		"verify a -q b --store":    "--store needs a value",
+		"verify a -q b --store -q": `--store needs a value, and "-q" looks like a flag`,
+		"verify -q --store":        "--store needs a value",
+		"verify -q":                `"rye verify" needs <item> ...`,
+	} {
+		if _, err := read(line); err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, want %s", line, err, want)
+		}
+	}
+}
+
 // TestNarrow: a grammar of the commands that a line can mean reads it as the grammar of all does.
 func TestNarrow(t *testing.T) {
 	none := func() runner { return new(versionRun) }
