@@ -461,7 +461,7 @@ func denied(p *exec.Plan, text string) (why []string) {
 	if is("out of memory", "cannot allocate memory", "memoryerror", "enomem") {
 		why = append(why, most(p, "memory"))
 	}
-	if len(why) > 0 && p.Stranger {
+	if p.Stranger && (len(why) > 0 || is("granted: files: in the tool says")) { // as fs in Starlark says it
 		why = append(why, "and of what it declares it gets what grants: in the policy says: rye docs policy")
 	}
 	return why

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"bytes"
 	"cmp"
 	"context"
@@ -122,7 +123,9 @@ func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
 	case len(ans.Written) == 0:
 		a.term.note("%q is a project already, and nothing is missing", dir)
 	case made > 0:
-		a.term.note("next: %s", a.globals.placed("rye new tool acme/hello"))
+		there := a.globals
+		there.Project = cmp.Or(c.Dir, there.Project)
+		a.term.note("next: %s", there.placed("rye new tool acme/hello"))
 	}
 	return ans, nil
 }
