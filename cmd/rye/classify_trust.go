@@ -152,6 +152,7 @@ func (f *fault) integrity(e *sign.IntegrityError) {
 		f.why = append(f.why, "cause     only line endings differ: git or an editor has changed them")
 		f.hint = []string{"rye docs what-to-commit"}
 	case e.What == "tree":
+		f.message = "a file beside it is not as it was signed"
 		f.why = append(f.why, "cause     the other files that the signature covers were changed")
 	case e.Expected != "":
 		f.why = append(f.why, "cause     the file was changed after it was signed")

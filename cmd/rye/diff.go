@@ -168,7 +168,7 @@ func (l *locking) diffAll(ctx context.Context, ans *lockDiff) error {
 	r.Update = []string{lock.Library}
 	made, err := lock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		ans.Problems = append(ans.Problems, l.problems(closed)...)
+		ans.Problems = append(ans.Problems, l.problems(ctx, closed)...)
 		return l.drift(ctx, ans)
 	}
 	if errors.Is(err, errElsewhere) {

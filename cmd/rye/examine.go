@@ -264,9 +264,15 @@ func (s subject) broken(err error) *fault {
 		f.message = fmt.Sprintf("%q was changed while it was read", s.file)
 	case errors.As(err, &wrong):
 		f.message = fmt.Sprintf("%q is not as it was signed", s.file)
+		if wrong.What == "tree" {
+			f.message = fmt.Sprintf("a file beside %q is not as it was signed", s.file)
+		}
 		if wrong.What != "lines" && len(f.hint) == 0 {
 			f.why = append(f.why, "whoever meant the change signs again")
 			f.hint = s.lookAndSign()
+			if wrong.What == "tree" { // the file itself is as it was
+				f.hint[0] = "git diff " + quoteArg(filepath.Dir(s.file))
+			}
 		}
 	case errors.As(err, &invalid):
 		f.message = fmt.Sprintf("%q, as %q: the %s", s.file, s.Name, invalid)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"bytes"
 	"cmp"
 	"context"

@@ -18,6 +18,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 func lockCommand() command {
@@ -336,7 +337,7 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	if errors.Is(err, errElsewhere) {
 		return c.elsewhere(ctx, l, ans)
 	}
-	if problems := l.problems(err); len(problems) > 0 {
+	if problems := l.problems(ctx, err); len(problems) > 0 {
 		ans.Problems = append(ans.Problems, problems...)
 		f := classify(err)
 		c.signHint(a, f, err)
@@ -489,15 +490,40 @@ func (a *app) lockFault(path string, err error) error {
 }
 
 // problems are all that keeps the project from being locked, as rye check tells of problems.
-func (l *locking) problems(err error) (lines []checkProblem) {
+func (l *locking) problems(ctx context.Context, err error) (lines []checkProblem) {
 	closed, ok := errors.AsType[*closure.Error](err)
 	if !ok {
 		return nil
 	}
 	for _, p := range closed.Problems {
-		lines = append(lines, l.problem(p, severityError))
+		line := l.problem(p, severityError)
+		if wrong, ok := errors.AsType[*sign.IntegrityError](p.Err); ok && wrong.What == "tree" {
+			line.Message += l.beside(ctx, p.Ref)
+		}
+		lines = append(lines, line)
 	}
 	return lines
+}
+
+// beside names the files of an item that aren't as they are pinned, as far as the old lock tells.
+func (l *locking) beside(ctx context.Context, ref model.Ref) string {
+	var d lockDiff
+	if l.old == nil || l.old.Pin(ref) == nil || l.drift(ctx, &d, ref) != nil {
+		return ""
+	}
+	var files []string
+	for _, line := range d.Drift {
+		if line.Ref == ref.String() && line.File != "" {
+			files = append(files, line.Kind+" "+line.File)
+		}
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	if n := len(files) - mostTold; n > 0 {
+		files = append(files[:mostTold], fmt.Sprintf("and %d more", n))
+	}
+	return ": " + strings.Join(files, ", ")
 }
 
 func (l *locking) problem(p *closure.Problem, severity string) checkProblem {

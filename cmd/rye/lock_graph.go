@@ -44,7 +44,7 @@ func (l *locking) graph(ctx context.Context) (*lockGraph, error) {
 	admit := ai.NewAdmitter(v, asked)
 	admit.KeepTrees()
 	c, err := closure.Close(ctx, closure.Options{View: v, Admit: admit, Roots: l.lockedRoots()})
-	if problems := l.problems(err); len(problems) > 0 {
+	if problems := l.problems(ctx, err); len(problems) > 0 {
 		return nil, unfollowed(err, problems)
 	}
 	if err != nil {

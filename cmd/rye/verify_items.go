@@ -188,10 +188,18 @@ func (v *items) verifyItem(ctx context.Context, t *trust, it *ai.Item) (*verifyA
 	s.Listed = v.lists(it, beside)
 	ans, f := verify(v.app, t, s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
+	if f != nil && f.details["reason"] == "tree" && len(f.hint) > 0 && v.pins(it) {
+		f.hint[0] = "rye diff " + quoteArg(it.Ref.String())
+	}
 	if beside != nil {
 		ans.TreeFiles = len(beside.Files)
 	}
 	return ans, f
+}
+
+// pins reports whether the lock has an item of the project, and so can tell what is different.
+func (v *items) pins(it *ai.Item) bool {
+	return it.Space == v.project && v.lock != nil && v.lock.old != nil && v.lock.old.Pin(it.Ref) != nil
 }
 
 // lists reports whether an admitted manifest lists an item that is signed in the first format, and all of its tree. Of
