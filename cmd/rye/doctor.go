@@ -76,7 +76,7 @@ type doctorAnswer struct {
 
 func (*doctorRun) run(ctx context.Context, a *app) (answer, error) {
 	var ans doctorAnswer
-	failed := 0
+	failed, causes := 0, map[string]string{} // what is wrong, and which check says so
 	for _, c := range checks() {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -85,6 +85,11 @@ func (*doctorRun) run(ctx context.Context, a *app) (answer, error) {
 		f.Name, f.Hint = c.name, a.globals.placed(f.Hint)
 		if f.Status == statusFail {
 			failed++
+			if first, told := causes[f.Detail]; told {
+				f.Detail, f.Hint = fmt.Sprintf("needs %q, above", first), ""
+			} else {
+				causes[f.Detail] = c.name
+			}
 		}
 		ans.Checks = append(ans.Checks, f)
 	}

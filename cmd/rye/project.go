@@ -57,11 +57,11 @@ const maxProject = 4 << 20
 // file reads the project's rye.yaml.
 func (p project) file(running string) (*ryeyaml.Project, error) {
 	path := filepath.Join(p.root, markerFile)
-	broken := func(err error, message string) error {
-		return &fault{code: codeConfig, err: err, message: message, hint: []string{"rye doctor"}, details: map[string]any{"path": path}}
+	broken := func(err error, message, look string) error {
+		return &fault{code: codeConfig, err: err, message: message, hint: []string{look + " " + quoteArg(path)}, details: map[string]any{"path": path}}
 	}
 	if leadsOut(path) {
-		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path))
+		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path), "ls -l")
 	}
 	b, err := readSmall(path, maxProject)
 	if err != nil {
@@ -73,7 +73,7 @@ func (p project) file(running string) (*ryeyaml.Project, error) {
 			hint: []string{"rye version"}, details: map[string]any{"path": path, "expected": newer.Want, "found": newer.Have}}
 	}
 	if err != nil {
-		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), markerFile+": ")))
+		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), markerFile+": ")), "git diff")
 		if at, ok := errors.AsType[*yamltree.Error](err); ok {
 			f := f.(*fault)
 			f.details["line"], f.details["column"] = at.Line, at.Column
