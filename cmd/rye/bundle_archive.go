@@ -141,11 +141,16 @@ func (a *app) toWrite(name string) (string, error) {
 	if fi, err := os.Stat(s.value); err == nil && fi.IsDir() {
 		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is a directory, and -o names a file", name)}
 	}
-	if _, err := os.Stat(filepath.Dir(s.value)); errors.Is(err, fs.ErrNotExist) {
-		return "", &fault{code: codeFiles, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
+	return s.value, noPlace(name, s.value)
+}
+
+// noPlace says that the directory is missing in which a file is to be written; nil if it is there.
+func noPlace(name, path string) error {
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return &fault{code: codeFiles, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
 			hint: []string{"mkdir -p " + quoteArg(filepath.Dir(name))}, err: err}
 	}
-	return s.value, nil
+	return nil
 }
 
 // A countedWriter counts what is written.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -120,6 +121,12 @@ func (f *fault) system() {
 		f.code, f.exit = codeItem, exitMissing
 		if ofFile {
 			f.code = codeFiles
+		}
+		if path != nil && f.err == error(path) && f.message == path.Error() { // nothing around it says more
+			f.message, f.details = fmt.Sprintf("there is no file %q", path.Path), map[string]any{"path": path.Path}
+			if dir := filepath.Dir(path.Path); dir != "." && noPlace(path.Path, path.Path) != nil {
+				f.message = fmt.Sprintf("there is no directory %q", dir)
+			}
 		}
 		return
 	}

@@ -86,7 +86,7 @@ func (*doctorRun) run(ctx context.Context, a *app) (answer, error) {
 		if f.Status == statusFail {
 			failed++
 			if first, told := causes[f.Detail]; told {
-				f.Detail, f.Hint = fmt.Sprintf("needs %q, above", first), ""
+				f.Detail, f.Hint = fmt.Sprintf("the same as %q, above", first), ""
 			} else {
 				causes[f.Detail] = c.name
 			}

@@ -181,9 +181,13 @@ func (c *execRun) check(a *app) error {
 	if at.err != nil {
 		return at.err
 	}
+	name := c.Receipt
 	c.Receipt = at.value
 	if _, err := os.Lstat(c.Receipt); err == nil {
 		return c.receiptThere()
+	}
+	if err := noPlace(name, c.Receipt); err != nil {
+		return err
 	}
 	if info, err := os.Stat(filepath.Dir(c.Receipt)); err != nil {
 		return err
@@ -209,7 +213,10 @@ func (c *execRun) target(a *app) (err error) {
 			hint: []string{"rye help exec"}, details: map[string]any{"host": c.to.URL.Host}}
 	case c.to.Path != "":
 		at := a.absolute(setting{value: c.to.Path})
-		c.to.Path, err = at.value, at.err
+		if err = at.err; err == nil {
+			err = noPlace(c.to.Path, at.value)
+		}
+		c.to.Path = at.value
 	}
 	return err
 }

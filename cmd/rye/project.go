@@ -123,6 +123,10 @@ type projectSearch struct {
 // named returns the project that -C names: that very directory, whoever owns it.
 func (s projectSearch) named(dir string) (project, error) {
 	ok, err := isDir(dir)
+	if errors.Is(err, notDirectory) {
+		err = &fault{code: codeFiles, err: err, exit: exitMissing, message: fmt.Sprintf("%q is no directory", dir),
+			why: []string{"-C takes the directory of a project"}, details: map[string]any{"path": dir}}
+	}
 	if err == nil && !ok {
 		err = &fault{code: codeFiles, err: fs.ErrNotExist, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", dir), details: map[string]any{"path": dir}}
 	}

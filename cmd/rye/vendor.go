@@ -101,6 +101,9 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 			return nil, f
 		}
 	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(at.Path) {
+		return nil, &fs.PathError{Op: plainOp(at.Op), Path: filepath.Join(l.vendorDir(), at.Path), Err: at.Err}
+	}
 	if err != nil {
 		return nil, err
 	}
