@@ -325,9 +325,7 @@ func (m *making) make(ctx context.Context) (answer, error) {
 		return nil, err
 	}
 	m.unused(made.Unused)
-	for _, w := range made.Warnings {
-		a.term.warn("extractors: %s", classify(w).message)
-	}
+	a.warnExtractors(made.Warnings)
 	cache.files.Add(int64(len(made.Files)))
 	cache.read.Add(made.Read)
 	ans := m.answer

@@ -93,10 +93,28 @@ func (a *app) items(ctx context.Context) (_ *items, err error) {
 		return nil, err
 	}
 	v.admit = ai.NewAdmitter(v.View, c.Trust)
-	for _, w := range v.Warnings() {
-		a.term.warn("extractors: %s", classify(w).message)
-	}
+	a.warnExtractors(v.Warnings())
 	return v, nil
+}
+
+// warnExtractors says which extractors don't count, and once what is the same of many.
+func (a *app) warnExtractors(all []*ai.ItemError) {
+	reasons := make([]string, len(all))
+	more := map[string]int{}
+	for i, w := range all {
+		reasons[i] = strings.TrimPrefix(classify(w).message, fmt.Sprintf("%q ", w.Ref))
+		more[reasons[i]]++
+	}
+	for i, w := range all {
+		n := more[reasons[i]] - 1
+		switch {
+		case n > 0:
+			a.term.warn("extractors: %s; so it is with %d more", classify(w).message, n)
+		case n == 0:
+			a.term.warn("extractors: %s", classify(w).message)
+		}
+		more[reasons[i]] = 0
+	}
 }
 
 // close closes the spaces.

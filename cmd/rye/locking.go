@@ -206,9 +206,7 @@ func (l *locking) view(ctx context.Context, system []*ai.Space) (*ai.View, *ai.A
 		done()
 		return nil, nil, nil, err
 	}
-	for _, w := range v.Warnings() {
-		l.app.term.warn("extractors: %s", classify(w).message)
-	}
+	l.app.warnExtractors(v.Warnings())
 	admit := ai.NewAdmitter(v, asked)
 	admit.KeepTrees()
 	return v, admit, done, nil

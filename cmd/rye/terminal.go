@@ -27,8 +27,9 @@ type terminal struct {
 
 	data *bufio.Writer // standard output
 
-	mu   sync.Mutex
-	line string // the progress line on the screen
+	mu     sync.Mutex
+	line   string // the progress line on the screen
+	warned map[string]bool
 }
 
 // A stream is standard output or standard error.
@@ -109,8 +110,19 @@ func (t *terminal) detail(format string, args ...any) {
 	}
 }
 
-// warn says what must not be missed, --quiet or not.
+// warn says what must not be missed, --quiet or not. What was said is not said again.
 func (t *terminal) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.mu.Lock()
+	again := t.warned[text]
+	if t.warned == nil {
+		t.warned = map[string]bool{}
+	}
+	t.warned[text] = true
+	t.mu.Unlock()
+	if again {
+		return
+	}
 	t.say(t.stderr.paint(roleWarn, "warning: ", t.ascii), format, args)
 }
 
