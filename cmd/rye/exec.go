@@ -397,6 +397,8 @@ func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) *fault {
 		f.message = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
 		if c.Timeout == 0 || r.Duration < c.Timeout {
 			f.why, f.hint = []string{most(p, r.Ended)}, []string{"rye show " + quoteArg(ref)}
+		} else {
+			f.why = []string{fmt.Sprintf("--timeout gives it %s", c.Timeout)}
 		}
 	case "CANCELLED":
 		f.message = fmt.Sprintf("%q was interrupted", ref)

@@ -93,13 +93,17 @@ func (c *execBase) check(a *app) error {
 	both := func(x, y string) error {
 		return &fault{code: codeValidation, message: fmt.Sprintf("%s and %s exclude each other", x, y)}
 	}
+	locked := "--locked"
+	if c.Frozen {
+		locked = "--frozen"
+	}
 	switch {
 	case c.Dev && c.Pinned:
 		return both("--dev", "--pinned")
 	case c.Dev && c.Locked:
-		return both("--dev", "--locked")
+		return both("--dev", locked)
 	case c.Unlocked && c.Locked:
-		return both("--unlocked", "--locked")
+		return both("--unlocked", locked)
 	case c.Unlocked && c.Pinned:
 		return both("--unlocked", "--pinned")
 	case c.Dev && a.env("CI") != "":
