@@ -308,13 +308,18 @@ func (p *Plan) inherited(made *env.Env) []string {
 	})
 }
 
+// Named are the names that rye itself gives to templates, where there is what they name.
+func Named() []string {
+	return []string{"tool_path", "tool_dir", "tool_parent", "project_path", "user_space", "anchor_path", "runtime_lib", "params_json"}
+}
+
 // names are what templates may call by name, and what the links say about their environment.
 func (p *Plan) names(ctx context.Context, b *Base, chain *ai.Chain) (map[string]string, []env.Link, error) {
 	tool := chain.Tool()
 	in := func(s *ai.Space, at string) string {
 		return filepath.Join(p.copied.Dir, filepath.FromSlash(path.Join(directory(s), at)))
 	}
-	names := map[string]string{
+	names := map[string]string{ // each of them in Named
 		"tool_path": in(tool.Space, tool.Path), "tool_dir": in(tool.Space, path.Dir(tool.Path)),
 		"tool_parent": in(tool.Space, path.Dir(path.Dir(tool.Path))), "project_path": cmp.Or(p.Work, p.project, p.scratch.Home),
 	}

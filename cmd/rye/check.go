@@ -15,6 +15,8 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/manifest/exam"
 )
@@ -308,7 +310,10 @@ func (ck *itemChecker) chain(ctx context.Context, it *ai.Item, lines *[]checkPro
 	if t == nil || t.Type == "extractor" {
 		return true
 	}
-	_, err := ai.WalkFrom(ctx, ck.links, it)
+	chain, err := ai.WalkFrom(ctx, ck.links, it)
+	if err == nil && ctx.Err() == nil {
+		*lines = append(*lines, ck.ofTemplates(it, chain)...)
+	}
 	if err == nil || ctx.Err() != nil {
 		return true
 	}
@@ -316,8 +321,8 @@ func (ck *itemChecker) chain(ctx context.Context, it *ai.Item, lines *[]checkPro
 	if v := it.Model.Fields.Get("executor_id"); v != nil {
 		at = v.At
 	}
-	chain, ok := errors.AsType[*ai.ChainError](err)
-	if !ok || len(chain.Issues) == 0 {
+	broken, ok := errors.AsType[*ai.ChainError](err)
+	if !ok || len(broken.Issues) == 0 {
 		l := ck.line(it.File, at, err)
 		l.Field = "executor_id"
 		if missing, ok := errors.AsType[*ai.NotFoundError](err); ok {
@@ -335,12 +340,43 @@ func (ck *itemChecker) chain(ctx context.Context, it *ai.Item, lines *[]checkPro
 			own++
 		}
 	}
-	for _, i := range chain.Issues[min(own, len(chain.Issues)):] {
+	for _, i := range broken.Issues[min(own, len(broken.Issues)):] {
 		l := ck.line(it.File, at, nil)
 		l.Field, l.Code, l.Message = "executor_id", code(i.Code), i.Message
 		*lines = append(*lines, l)
 	}
 	return true
+}
+
+// ofTemplates tells which names in the configuration of a tool stand for nothing, so that every call fails. Those of a
+// runtime may be parameters of what it runs.
+func (ck *itemChecker) ofTemplates(it *ai.Item, chain *ai.Chain) (lines []checkProblem) {
+	t := it.Model.Tool
+	if t.Config.IsNull() || t.Primitive || t.Type == "runtime" {
+		return nil
+	}
+	var links []template.Link
+	for _, l := range chain.Links {
+		links = append(links, template.Link{Name: l.Ref.String(), Config: l.Model.Tool.Config})
+	}
+	merged, err := template.Merge(links...)
+	if err != nil {
+		return nil // what isn't an object was told
+	}
+	declares := sync.OnceValue(func() func(string) bool { // most tools have no name in their own configuration
+		schema, err := exec.Input(t)
+		if err != nil {
+			return func(string) bool { return true }
+		}
+		return schema.Declares
+	})
+	for _, wrong := range merged.Unknown(it.Ref.String(), exec.Named(), func(name string) bool { return declares()(name) }) {
+		l := ck.line(it.File, wrong.At, nil)
+		l.Severity, l.Field = severityWarning, "config"
+		l.Message = fmt.Sprintf("config %q: %s", wrong.Path, wrong.Err)
+		lines = append(lines, l)
+	}
+	return lines
 }
 
 // ofTree tells which files keep a tool's directory from being its tree.

@@ -121,6 +121,44 @@ func (c *Config) Fill(n Names) (*Filled, error) {
 	return out, nil
 }
 
+// Unknown returns what Fill refuses in the texts of a link whatever it is given: names that are none of the kernel's, of
+// an entry or of what the tool declares.
+func (c *Config) Unknown(link string, kernel []string, declares func(string) bool) (all []*Error) {
+	var walk func(key, path string, v *value.Value, depth int)
+	walk = func(key, path string, v *value.Value, depth int) {
+		if depth == maxDepth {
+			return
+		}
+		for i, item := range v.Items {
+			walk(key, path+"["+strconv.Itoa(i)+"]", item, depth+1)
+		}
+		for i := range v.Map {
+			walk(key, path+"."+v.Map[i].Key, v.Map[i].Value, depth+1)
+		}
+		if v.Kind != value.Text {
+			return
+		}
+		pieces, err := split(v.Text)
+		if err != nil {
+			all = append(all, &Error{Link: link, Path: path, At: v.At, Err: err})
+		}
+		for i := range pieces {
+			p := &pieces[i]
+			param, of := strings.CutPrefix(p.text, ofParams)
+			_, entry := c.entries[p.text]
+			if p.kind == name && !slices.Contains(kernel, p.text) && (!entry || of || p.text == key) && !declares(param) {
+				all = append(all, &Error{Link: link, Path: path, At: v.At, Err: &UnknownError{Name: p.text, Column: column(v.Text, p.at)}})
+			}
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.entries)) {
+		if e := c.entries[key]; e.link == link {
+			walk(key, key, e.v, 0)
+		}
+	}
+	return all
+}
+
 // urlEntry is the entry in which parameters are percent-encoded.
 const urlEntry = "url"
 

@@ -373,3 +373,37 @@ func BenchmarkFill(b *testing.B) {
 		}
 	}
 }
+
+// TestUnknown: what is told of beforehand is what Fill refuses, whatever it is given.
+func TestUnknown(t *testing.T) {
+	text := func(s string) *value.Value { return &value.Value{Kind: value.Text, Text: s} }
+	for s, want := range map[string]string{
+		"": "", "a": "", "{{a}}": "", "{ a}": "", "{p} {params.p} {k} {e} ${V:-x}": "",
+		"{a}":          `column 1 of the template: nothing is named "a"; {{a}} stands for the text itself`,
+		"x {params.a}": `column 3 of the template: nothing is named "params.a"; {{params.a}} stands for the text itself`,
+		"{params.e}":   `column 1 of the template: nothing is named "params.e"; {{params.e}} stands for the text itself`,
+		"{own}":        `column 1 of the template: nothing is named "own"; {{own}} stands for the text itself`,
+	} {
+		own := &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "own", Value: text(s)}}}
+		below := &value.Value{Kind: value.Map, Map: []value.Entry{{Key: "e", Value: text("1")}}}
+		c, err := Merge(Link{"tool:a", own}, Link{"tool:b", below})
+		if err != nil {
+			t.Fatal(err)
+		}
+		declares := func(name string) bool { return name == "p" }
+		got := ""
+		for _, e := range c.Unknown("tool:a", []string{"k"}, declares) {
+			got += e.Err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", s, got, want)
+		}
+		_, err = c.Fill(Names{Variables: map[string]string{}, Kernel: map[string]string{"k": "1"}, Params: map[string]any{"p": "1"}, Declares: declares})
+		if (err != nil) != (want != "") {
+			t.Errorf("%q: filled it is %v", s, err)
+		}
+		if len(c.Unknown("tool:b", nil, declares)) > 0 {
+			t.Errorf("%q: an entry of another link is told", s)
+		}
+	}
+}
