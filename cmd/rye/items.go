@@ -34,6 +34,7 @@ type items struct {
 	root    project         // zero outside of projects
 	bundles *bundles        // whose files are read
 	lock    *locking        // of the project; nil outside
+	unread  []unreadBundle  // of the lock
 }
 
 // items opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and

@@ -9,10 +9,17 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
 )
 
+// An unreadBundle is a bundle of the lock whose items nobody can see, and why.
+type unreadBundle struct {
+	lockfile.Bundle
+	err error
+}
+
 // addLocked puts the bundles of the project's lock before the library. One that isn't here, or a lock that can't be
-// read, is a warning: looking at items must go on where they are to be mended.
+// read, is a warning: looking at items must go on where they are to be mended. What vouches for items asks unread.
 func (v *items) addLocked(ctx context.Context, spaces []*ai.Space) []*ai.Space {
 	v.bundles = &bundles{app: v.app, root: v.root}
 	v.lock = &locking{app: v.app, dir: v.root.root, dotAI: v.root.dotAI(), found: v.bundles}
@@ -37,6 +44,9 @@ func (v *items) addLocked(ctx context.Context, spaces []*ai.Space) []*ai.Space {
 	objects, err := v.lock.objects()
 	if err != nil {
 		v.app.term.warn("the bundles of the lock: %s", classify(err).message)
+		for _, line := range lines {
+			v.unread = append(v.unread, unreadBundle{line, err})
+		}
 		return spaces
 	}
 	if v.asked != nil {
@@ -48,7 +58,12 @@ func (v *items) addLocked(ctx context.Context, spaces []*ai.Space) []*ai.Space {
 			err = &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest}, NeededBy: "bundle:" + line.ID + "@" + line.Version}
 		}
 		if err != nil {
-			v.app.term.warn("the bundle %q: %s; rye fetch", line.ID, classify(err).message)
+			f, next := classify(err), ""
+			if len(f.hint) > 0 {
+				next = "; " + v.app.globals.placed(f.hint[0])
+			}
+			v.app.term.warn("the bundle %q: %s%s", line.ID, f.message, next)
+			v.unread = append(v.unread, unreadBundle{line, err})
 			continue
 		}
 		v.lock.listed.addAdmitted(v.trust, b)

@@ -60,6 +60,7 @@ type verifyAnswer struct {
 	Found     string       `json:"found,omitempty"`
 	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
 	reason    string
+	hint      []string // where it needs another one than those of items
 }
 
 type signerLine struct {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
+	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -106,6 +107,13 @@ func (r *verifyReport) fault() *fault {
 	if unsigned {
 		f.hint = []string{"rye sign ITEM"}
 	}
+	for _, v := range r.Files {
+		for _, hint := range v.hint {
+			if !slices.Contains(f.hint, hint) {
+				f.hint = append(f.hint, hint)
+			}
+		}
+	}
 	return f
 }
 
@@ -161,6 +169,12 @@ func (c *verifyRun) verifyItems(ctx context.Context, a *app) (answer, error) {
 		ans, f := v.refusedFile(t, ai.File{Ref: p.Ref, Space: p.Space, Path: p.Path}, p)
 		files, faults = append(files, ans), append(faults, f)
 	}
+	for _, b := range v.unread {
+		if v.mayCover(b.ID, c.Items) {
+			ans, f := v.refusedBundle(t, b)
+			files, faults = append(files, ans), append(faults, f)
+		}
+	}
 	faults = slices.DeleteFunc(faults, func(f *fault) bool { return f == nil })
 	files = slices.DeleteFunc(files, func(v *verifyAnswer) bool { return v == nil })
 	if len(files) == 0 {
@@ -172,6 +186,36 @@ func (c *verifyRun) verifyItems(ctx context.Context, a *app) (answer, error) {
 		one = faults[0]
 	}
 	return newVerifyReport(files, one)
+}
+
+// mayCover reports whether a glob among the arguments may stand for items of a bundle that nobody can see: what is
+// pinned of it, and what would be below its id. A ref that was found means no other.
+func (v *items) mayCover(id string, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool {
+		arg, err := v.arg(text)
+		if err != nil || arg.glob == nil {
+			return false
+		}
+		if v.lock.old != nil && slices.ContainsFunc(v.lock.old.Pins, func(p lockfile.Pin) bool {
+			return p.From == lockfile.System+id && arg.covers(p.Ref, nil, "")
+		}) {
+			return true
+		}
+		_, path, colon := strings.Cut(text, ":")
+		if !colon {
+			path = text
+		}
+		fixed, _, _ := strings.Cut(path, "*")
+		return strings.HasPrefix(fixed, id+"/") || strings.HasPrefix(id+"/", fixed)
+	})
+}
+
+// refusedBundle is the evidence about the items of a bundle that nobody can see.
+func (v *items) refusedBundle(t *trust, b unreadBundle) (*verifyAnswer, *fault) {
+	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
+	ans, f := v.refusedFile(t, ai.File{Space: space}, b.err)
+	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.lock.lockPath(), f.hint
+	return ans, f
 }
 
 // verifyItem verifies an item with its tree.
