@@ -311,7 +311,7 @@ func (m *making) current(ctx context.Context) error {
 	if made.OK() {
 		return nil
 	}
-	f := &fault{code: "CONFLICT", message: "what the steps of bundle.yaml make isn't there as they would make it now", hint: []string{"rye build"}}
+	f := &fault{code: "CONFLICT", stays: true, message: "what the steps of bundle.yaml make isn't there as they would make it now", hint: []string{"rye build"}}
 	var stale []string
 	for _, s := range made.Steps {
 		switch {

@@ -280,7 +280,7 @@ func (c *bundleCreateRun) agrees(r *recipe.Recipe) error {
 	has := map[string]any{"version": r.Version, "entrypoint": r.Entrypoint, "description": r.Description}
 	for _, l := range c.head {
 		if old, ok := has[l.name]; ok && old != l.value {
-			return &fault{code: "CONFLICT", message: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.name, r.ID, old, recipe.File, l.value),
+			return &fault{code: "CONFLICT", stays: true, message: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.name, r.ID, old, recipe.File, l.value),
 				why: []string{"what is in " + recipe.File + " counts"}, details: map[string]any{"bundle": r.ID}}
 		}
 	}

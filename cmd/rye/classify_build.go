@@ -35,7 +35,7 @@ func (f *fault) ofBuilds() bool {
 		f.code, f.details = "EXECUTION_FAILED", map[string]any{"step": differ.Step, "ref": differ.Tool, "differences": differ.Files}
 		f.why, f.hint = append(f.why, differ.Files...), []string{"rye show " + quoteArg(differ.Tool)}
 	case errors.As(f.err, &stray):
-		f.code, f.exit, f.details = "CONFLICT", exitNo, map[string]any{"step": stray.Step, "strays": stray.Files}
+		f.code, f.exit, f.stays, f.details = "CONFLICT", exitNo, true, map[string]any{"step": stray.Step, "strays": stray.Files}
 		for i, path := range stray.Files {
 			if i == mostTold {
 				break

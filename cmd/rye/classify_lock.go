@@ -48,7 +48,7 @@ func (f *fault) ofLocks() bool {
 		f.closure(closed)
 	case errors.As(f.err, &conflict):
 		f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": conflict.ID, "version": conflict.Version}
-		f.exit, f.hint = exitRefused, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
+		f.exit, f.stays, f.hint = exitRefused, true, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
 		f.conflict(conflict)
 	case errors.As(f.err, &none) && len(none.Holds) > 0:
 		f.noneForBoth(none)

@@ -32,7 +32,7 @@ func (f *fault) ofPackages() bool {
 		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
 		f.details = map[string]any{"reason": "packages", "package": unpinned.Package}
 	case errors.As(f.err, &two):
-		f.code, f.exit, f.hint = "CONFLICT", exitRefused, []string{"rye docs packages"}
+		f.code, f.exit, f.stays, f.hint = "CONFLICT", exitRefused, true, []string{"rye docs packages"}
 		f.message = fmt.Sprintf("%s is two files", two.Name)
 		for i := range two.Tools {
 			f.why = append(f.why, fmt.Sprintf("%s for %s", two.Sources[i], two.Tools[i]))

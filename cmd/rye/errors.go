@@ -96,7 +96,7 @@ func codeTable() []codeLine {
 		{"SANDBOX_UNAVAILABLE", exitRefused, false, "this machine can't confine the tool as policy asks"},
 		{"AMBIGUOUS", exitUsage, false, "the name stands for more than one thing"},
 		{"BUSY", exitNo, again, "another process holds the lock"},
-		{"CONFLICT", exitNo, again, "somebody else has changed it meanwhile"},
+		{"CONFLICT", exitNo, again, "somebody else has changed it meanwhile, or, and then it isn't retryable, what is there stands in the way"},
 		{"RATE_LIMITED", exitNo, again, "the other side asks to slow down"},
 		{"UNAVAILABLE", exitNo, again, "the other side can't be reached"},
 		{codeCancelled, exitInterrupted, again, "interrupted"},
@@ -111,6 +111,7 @@ type fault struct {
 	hint    []string       // commands to paste
 	details map[string]any // the same facts for programs
 	exit    int            // where it isn't the code's
+	stays   bool           // the same command fails again, whatever others with its code do
 	err     error          // what caused it, or nil
 }
 
@@ -135,5 +136,6 @@ func (f *fault) line() codeLine {
 	if f.exit != 0 {
 		l.Exit = f.exit
 	}
+	l.Retryable = l.Retryable && !f.stays
 	return l
 }

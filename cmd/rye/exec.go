@@ -198,7 +198,7 @@ func (c *execRun) check(a *app) error {
 }
 
 func (c *execRun) receiptThere() error {
-	return &fault{code: "CONFLICT", message: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
+	return &fault{code: "CONFLICT", stays: true, message: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
 		hint: []string{"rye audit verify " + quoteArg(c.Receipt)}, err: fs.ErrExist, details: map[string]any{"path": c.Receipt}}
 }
 
