@@ -170,10 +170,11 @@ func (e examined) refusal(t *trust) *fault {
 		f.why = append(f.why, "whoever signs it vouches for it: look at it first")
 		f.hint = e.subject.lookAndSign()
 	case policy.BelowThreshold:
+		f.hint = []string{"rye trust check " + name}
 		if left := e.othersOf(t); len(left) > 0 {
 			f.why = append(f.why, "to sign   "+strings.Join(left, ", "))
+			f.hint = append(f.hint, "rye sign "+e.subject.typed()+" --key OTHER")
 		}
-		f.hint = []string{"rye trust check " + name, "rye sign " + e.subject.typed() + " --key OTHER"}
 	case policy.UntrustedKey:
 		f.hint = []string{"rye trust check " + name, "rye trust add KEYFILE --owner OWNER --names GLOB"}
 	case policy.EvidenceOnly:
@@ -200,17 +201,17 @@ func (s subject) lookAndSign() []string {
 	return []string{"less " + quoteArg(s.file), "rye sign " + s.typed()}
 }
 
-// side is the policy that decided.
-func (e examined) side(t *trust) *policy.Policy {
+// side is the policy that decided, with its lists.
+func (e examined) side(t *trust) *policy.Side {
 	if e.Decision.Project && t.project != nil {
-		return t.project.side.Policy
+		return &t.project.side
 	}
-	return t.root.side.Policy
+	return &t.root.side
 }
 
 // ruleOf returns the rule that decided.
 func (e examined) ruleOf(t *trust) (policy.Rule, bool) {
-	rules := e.side(t).Sections().Rules
+	rules := e.side(t).Policy.Sections().Rules
 	i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == e.Decision.Rule })
 	if i < 0 {
 		return policy.Rule{}, false
@@ -218,10 +219,14 @@ func (e examined) ruleOf(t *trust) (policy.Rule, bool) {
 	return rules[i], true
 }
 
-// othersOf returns the keys of the rule that don't count for the file yet.
+// othersOf returns the keys of the rule that don't count for the file yet, and would.
 func (e examined) othersOf(t *trust) (left []string) {
+	s := e.side(t)
 	r, _ := e.ruleOf(t)
 	for _, name := range r.Keys {
+		if k, _ := s.Policy.KeyNamed(name); s.KeyFault(k, t.now) != policy.Admitted {
+			continue
+		}
 		if !slices.ContainsFunc(e.Decision.Signers, func(v policy.Verdict) bool { return v.Name == name && v.Code == policy.Admitted }) {
 			left = append(left, name)
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -130,9 +131,10 @@ type keyLine struct {
 	Fingerprint string   `json:"fingerprint"`
 	V1          string   `json:"v1"` // what signature lines of the first format call it
 	Locked      bool     `json:"locked"`
-	Default     bool     `json:"default"`   // signs where no other is named
-	InPolicy    string   `json:"in_policy"` // its name in the root policy; empty if it has none
-	Vouches     []string `json:"vouches"`   // globs of the rules that name it
+	Default     bool     `json:"default"`         // signs where no other is named
+	InPolicy    string   `json:"in_policy"`       // its name in the root policy; empty if it has none
+	Vouches     []string `json:"vouches"`         // globs of the rules that name it
+	Fault       string   `json:"fault,omitempty"` // why it doesn't count now, whatever rules name it
 	Error       string   `json:"error,omitempty"`
 	hint        string   // what to do about the error
 }
@@ -145,16 +147,29 @@ func (l *keyLine) public(p key.Public) {
 }
 
 // inPolicy adds what a policy says of the key.
-func (l *keyLine) inPolicy(p *policy.Policy, pub key.Public) {
+func (l *keyLine) inPolicy(s policy.Side, pub key.Public, now time.Time) {
 	l.Vouches = []string{}
-	if p == nil || pub.IsZero() {
+	if s.Policy == nil || pub.IsZero() {
 		return
 	}
-	known, ok := p.Key(pub.Fingerprint())
+	known, ok := s.Policy.Key(pub.Fingerprint())
 	if !ok {
 		return
 	}
-	l.InPolicy, l.Vouches = known.Name, append(l.Vouches, vouches(p, known.Name)...)
+	l.InPolicy, l.Vouches = known.Name, append(l.Vouches, vouches(s.Policy, known.Name)...)
+	if fault := s.KeyFault(known, now); fault != policy.Admitted {
+		l.Fault = fault.String()
+	}
+}
+
+// rootSide is the root policy with its lists, for what is told of keys. One that can't be read says nothing about them.
+func (a *app) rootSide() policy.Side {
+	au, err := a.rootAuthority()
+	if err != nil {
+		return policy.Side{}
+	}
+	au.side.Lists, _ = a.lists().load(au)
+	return au.side
 }
 
 // vouches lists the rules that name a key.
@@ -167,7 +182,7 @@ func vouches(p *policy.Policy, name string) (globs []string) {
 	return globs
 }
 
-// keyLines lists the kept keys. A policy that can't be read says nothing about them.
+// keyLines lists the kept keys.
 func (a *app) keyLines() ([]keyLine, error) {
 	dir, err := a.keysDir()
 	if err != nil {
@@ -181,15 +196,12 @@ func (a *app) keyLines() ([]keyLine, error) {
 	if err != nil {
 		return nil, err
 	}
-	var known *policy.Policy
-	if au, err := a.rootAuthority(); err == nil {
-		known = au.side.Policy
-	}
+	known := a.rootSide()
 	lines := make([]keyLine, len(entries))
 	for i, e := range entries {
 		l := keyLine{Name: e.Name, Locked: e.Locked, Default: e.Name == first}
 		l.public(e.Public)
-		l.inPolicy(known, e.Public)
+		l.inPolicy(known, e.Public, a.now())
 		if e.Err != nil {
 			f := classify(e.Err)
 			if l.Error = f.message; len(f.hint) > 0 {

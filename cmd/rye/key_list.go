@@ -58,6 +58,8 @@ func (l *keyLine) state() string {
 	switch {
 	case l.InPolicy == "":
 		words = append(words, "not in the policy")
+	case l.Fault != "":
+		words = append(words, strings.ReplaceAll(l.Fault, "-", " ")+", vouches for nothing")
 	case len(l.Vouches) == 0:
 		words = append(words, "in the policy, vouches for nothing")
 	default:

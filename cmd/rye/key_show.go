@@ -36,11 +36,10 @@ func (c *keyShowRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 		l := keyLine{Name: s.name, Default: true}
 		l.public(s.Public())
-		au, err := a.rootAuthority()
-		if err != nil {
+		if _, err := a.rootAuthority(); err != nil {
 			return nil, err
 		}
-		l.inPolicy(au.side.Policy, s.Public())
+		l.inPolicy(a.rootSide(), s.Public(), a.now())
 		return keyShowAnswer{l}, nil
 	}
 	if name == "" {
@@ -61,8 +60,12 @@ func (c *keyShowRun) run(ctx context.Context, a *app) (answer, error) {
 
 func (k keyShowAnswer) text(t *terminal) {
 	l := k.Key
+	names := l.Vouches
+	if l.Fault != "" {
+		names = nil
+	}
 	t.rows([][]string{
 		{"name", l.Name}, {"public", orDash(l.Public)}, {"fingerprint", orDash(l.Fingerprint)}, {"v1", orDash(l.V1)},
-		{"state", l.state()}, {"vouches for", orDash(strings.Join(l.Vouches, " "))},
+		{"state", l.state()}, {"vouches for", orDash(strings.Join(names, " "))},
 	})
 }

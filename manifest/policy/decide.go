@@ -266,7 +266,7 @@ func (s *Side) judge(a *Answer, r *Request, rule *compiledRule, v1 Code) {
 			v.Code = FormatNotAccepted
 		}
 		if known {
-			if fault := s.keyFault(k, r.Now); fault != Admitted {
+			if fault := s.KeyFault(k, r.Now); fault != Admitted {
 				v.Code = fault
 			}
 		}
@@ -291,8 +291,8 @@ func (a *Answer) add(v Verdict) {
 	}
 }
 
-// keyFault says why a key does not count now; Admitted: it does.
-func (s *Side) keyFault(k Key, now time.Time) Code {
+// KeyFault says why a key of the policy does not count now; Admitted: it does.
+func (s *Side) KeyFault(k Key, now time.Time) Code {
 	if revoked, _ := s.revokedKey(k.Public.Fingerprint()); revoked != nil {
 		return KeyRevoked
 	}
@@ -400,7 +400,7 @@ func (s *Side) stale(a *Answer, now time.Time) bool {
 			l = nil
 		}
 		why := stale(src, l, now)
-		if fault := s.keyFault(k, now); why == "" && fault != Admitted {
+		if fault := s.KeyFault(k, now); why == "" && fault != Admitted {
 			why = fmt.Sprintf("is signed by %q: %s", src.Key, fault.words())
 		}
 		switch {

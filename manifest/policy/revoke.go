@@ -132,7 +132,7 @@ func (s *Side) Accept(next, last *List, now time.Time) error {
 	if !next.signedBy(k.Public) {
 		return bad(UntrustedKey, "is not signed by %q, the key that the policy names for it", src.Key)
 	}
-	if why := s.keyFault(k, now); why != Admitted {
+	if why := s.KeyFault(k, now); why != Admitted {
 		return bad(why, "its key %q: %s", src.Key, why.words())
 	}
 	if why := stale(src, next, now); why != "" {

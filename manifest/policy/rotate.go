@@ -124,7 +124,7 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	if known, ok := s.Policy.Key(fresh); ok {
 		incoming = known
 	}
-	if fault := s.keyFault(incoming, now); fault != Admitted {
+	if fault := s.KeyFault(incoming, now); fault != Admitted {
 		return &RotationError{Rule: r.Rule, Code: fault, Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), fault.words())}
 	}
 	old := s.Policy.rules[rule].keys
@@ -139,7 +139,7 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 		case v.Key == fresh:
 			v.Name, v.Code, own = incoming.Name, Admitted, true
 		case old[v.Key]:
-			v.Code = s.keyFault(k, now)
+			v.Code = s.KeyFault(k, now)
 		case known:
 			v.Code = NoRule
 		}
