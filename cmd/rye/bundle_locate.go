@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // locate finds what an argument stands for; without one the project's only bundle.
@@ -354,6 +355,9 @@ func (b *bundles) whole(ctx context.Context, l *located) error {
 	}
 	var err error
 	if l.read, err = readManifest(l.dir, l.id); err != nil {
+		if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
+			err = fmt.Errorf("the manifest of %q: %w", l.id, err)
+		}
 		return err
 	}
 	if l.read.BundleID != l.id {

@@ -3,10 +3,14 @@ package main
 import (
 	"cmp"
 	"errors"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/lock/index"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -135,7 +139,12 @@ func (f *fault) ofExam() bool {
 
 // integrity says what was signed and what is there.
 func (f *fault) integrity(e *sign.IntegrityError) {
-	f.code, f.message = "INTEGRITY_FAILED", "not as it was signed"
+	// What the errors around it say is where the document is.
+	where, _ := strings.CutSuffix(f.err.Error(), e.Error())
+	if !strings.HasSuffix(where, ": ") {
+		where = ""
+	}
+	f.code, f.message = "INTEGRITY_FAILED", where+"not as it was signed"
 	f.details = map[string]any{"reason": cmp.Or(e.What, "content"), "only_line_endings_differ": e.OnlyLineEndings}
 	if e.Expected != "" {
 		f.why = []string{"expected  " + e.Expected, "found     " + e.Found}
@@ -146,7 +155,7 @@ func (f *fault) integrity(e *sign.IntegrityError) {
 	}
 	switch {
 	case e.What == "lines" && !e.OnlyLineEndings:
-		f.message = "not as it was signed: a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
+		f.message = where + "not as it was signed: a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
 		f.why = append(f.why, "cause     delete the damaged line; whoever vouches for the rest signs again")
 	case e.OnlyLineEndings:
 		f.why = append(f.why, "cause     only line endings differ: git or an editor has changed them")
@@ -156,6 +165,29 @@ func (f *fault) integrity(e *sign.IntegrityError) {
 		f.why = append(f.why, "cause     the other files that the signature covers were changed")
 	case e.Expected != "":
 		f.why = append(f.why, "cause     the file was changed after it was signed")
+	}
+	f.inSource()
+}
+
+// inSource says of a document of a source which one it is, and what tells more about it where that is a file.
+func (f *fault) inSource() {
+	signed, ok := errors.AsType[*sources.SignedError](f.err)
+	if !ok {
+		return
+	}
+	f.details["file"] = signed.Path
+	source, ok := errors.AsType[*sources.Error](f.err)
+	if !ok {
+		return
+	}
+	f.details["source"] = source.Where
+	if (ryeyaml.Source{Where: source.Where}).Remote() {
+		return
+	}
+	if signed.Path == index.File {
+		f.hint = append(f.hint, "rye verify "+quoteArg(path.Join(source.Where, signed.Path))+" --as index:NAME")
+	} else {
+		f.hint = append(f.hint, "rye bundle verify "+quoteArg(source.Where))
 	}
 }
 

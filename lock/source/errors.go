@@ -1,11 +1,13 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/manifest/sign"
 )
 
 // An Error says what is wrong with a source, or with a bundle that came from it.
@@ -19,6 +21,25 @@ func (e *Error) Error() string { return named(e.ID, e.Version, e.Where) + ": " +
 
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
+
+// A SignedError names the document of a source that isn't as it was signed.
+type SignedError struct {
+	Path string // in the source
+	Err  error
+}
+
+func (e *SignedError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
+
+// Unwrap returns what is wrong.
+func (e *SignedError) Unwrap() error { return e.Err }
+
+// inDocument names the document that isn't as it was signed; what else is wrong with one names it already.
+func inDocument(path string, err error) error {
+	if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
+		return &SignedError{path, err}
+	}
+	return err
+}
 
 func named(id, version, where string) string {
 	text := fmt.Sprintf("from %+q", where)

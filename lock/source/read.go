@@ -50,10 +50,10 @@ func (s *Sources) readIndex(ctx context.Context, where string) (*index.Index, er
 	}
 	x, err := index.Parse(text)
 	if err != nil {
-		return nil, err
+		return nil, inDocument(index.File, err)
 	}
 	if err := s.admitIndex(x); err != nil {
-		return nil, err
+		return nil, inDocument(index.File, err)
 	}
 	if err := s.rememberIndex(ctx, src, x); err != nil {
 		return nil, err
@@ -310,7 +310,8 @@ func readManifest(dir, id string) (*bundle.Bundle, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return bundle.Read(io.LimitReader(f, maxManifest))
+	b, err := bundle.Read(io.LimitReader(f, maxManifest))
+	return b, inDocument(at, err)
 }
 
 // readHead reads an archive as far as its manifest, and returns a reader of all of it.
