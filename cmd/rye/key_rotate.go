@@ -35,6 +35,7 @@ type keyRotateRun struct {
 	Expires    string `placeholder:"DATE" help:"When the new key no longer counts."`
 	Out        string `placeholder:"FILE" complete:"file" default:"rotation.yaml" help:"Where to write the document: ${default}."`
 	Passphrase bool   `help:"Lock the new key with a passphrase."`
+	missing    int    // how many other keys of the rule have to sign
 }
 
 type keyRotateAnswer struct {
@@ -77,6 +78,10 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	kept, err := a.keyLine(c.Name)
+	if err != nil {
+		return nil, err
+	}
 	step, err := c.step(a, old.Public(), dir)
 	if err != nil {
 		return nil, err
@@ -110,7 +115,18 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
 	}
 	a.term.note("made the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())
-	a.term.note("nothing has changed yet: rye trust add --rotation %s, and then rye sign --all: what the old key has signed is refused from then on", quoteArg(c.Out))
+	if kept.Locked && !c.Passphrase {
+		a.term.warn("the key %q is locked by a passphrase, and %q is not: rye key rotate --passphrase would have locked it", c.Name, step.Key.Name)
+	}
+	sign := "rye sign --all"
+	if !kept.Default {
+		sign += " --key " + quoteArg(step.Key.Name)
+	}
+	if c.missing > 0 {
+		a.term.note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER", counted(int64(c.missing), "other key"),
+			quoteArg(c.Out), quoteArg("rotation:"+step.Rule))
+	}
+	a.term.note("nothing has changed yet: rye trust add --rotation %s, and then %s: what the old key has signed is refused from then on", quoteArg(c.Out), sign)
 	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule, c.Out, doc.ID.String()}, nil
 }
 
@@ -170,6 +186,9 @@ func (c *keyRotateRun) step(a *app, old key.Public, dir key.Dir) (policy.Rotatio
 	if (line.Expired || revoked) && len(step.Before)-1 < threshold {
 		// Nobody else is there to sign in its place, so that the document would be refused by everybody.
 		return step, c.void(known, revoked)
+	}
+	if c.missing = threshold; !line.Expired && !revoked {
+		c.missing-- // the one that goes signs
 	}
 	if step.Key.Expires, err = parseDate("--expires", c.Expires); err != nil {
 		return step, err

@@ -344,6 +344,11 @@ func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
 				return nil, err
 			}
 			after, err := root.Rotate(doc.Step, signers, a.now().UTC())
+			if short, ok := errors.AsType[*policy.RotationError](err); ok && short.Code == policy.BelowThreshold {
+				f := classify(err)
+				f.hint = []string{"rye sign " + quoteArg(c.Rotation) + " --as " + quoteArg(doc.Name) + " --key OTHER"}
+				return nil, f
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -404,7 +409,11 @@ func (a *app) followRotation(old key.Fingerprint, fresh key.Public) error {
 		return slices.IndexFunc(lines, func(l keyLine) bool { return l.Fingerprint == f.String() })
 	}
 	from, to := is(old), is(fresh.Fingerprint())
-	if from < 0 || to < 0 || !lines[from].Default {
+	if from < 0 || to < 0 {
+		return nil
+	}
+	if !lines[from].Default {
+		a.term.note("what the old key has signed is refused now: rye sign --all --key %s in each project signs it again", quoteArg(lines[to].Name))
 		return nil
 	}
 	dir, err := a.keysDir()
