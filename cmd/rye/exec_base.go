@@ -261,9 +261,12 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 	if len(found) == 0 {
 		return nil
 	}
+	outlived := l.outlived()
 	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("the working tree isn't what the lock pins for %q", ref),
-		hint:    append(c.adopt(l, found), "rye "+joinArgs(l.app.args)+" --pinned"),
-		details: map[string]any{"ref": ref.String(), "reason": "drift"}}
+		hint: c.adopt(l, found, outlived), details: map[string]any{"ref": ref.String(), "reason": "drift"}}
+	if !slices.ContainsFunc(found, func(d *lock.Difference) bool { return slices.Contains(outlived, d.Ref.String()) }) {
+		f.hint = append(f.hint, "rye "+joinArgs(l.app.args)+" --pinned")
+	}
 	if !l.user {
 		f.hint = append([]string{"rye diff " + quoteArg(ref.String())}, f.hint...)
 	}
@@ -284,7 +287,7 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 
 // adopt are the commands by which what the working tree has becomes what is locked or, of an item that is gone, by which
 // it comes back.
-func (c *execBase) adopt(l *locking, found []*lock.Difference) []string {
+func (c *execBase) adopt(l *locking, found []*lock.Difference, outlived []string) []string {
 	var sign []string
 	for _, d := range found {
 		ref := quoteArg(d.Ref.String())
@@ -298,11 +301,15 @@ func (c *execBase) adopt(l *locking, found []*lock.Difference) []string {
 	}
 	switch {
 	case len(sign) == 0:
-		return []string{l.lockCommand()}
+		return []string{l.lockAgain(outlived)}
 	case l.user:
-		return []string{"rye sign " + strings.Join(sign, " "), l.lockCommand()}
+		return []string{"rye sign " + strings.Join(sign, " "), l.lockAgain(outlived)}
 	}
-	return []string{l.lockCommand() + " --sign " + strings.Join(sign, " ")}
+	again := l.lockCommand() + " --sign " + strings.Join(sign, " ")
+	if len(outlived) > 0 {
+		again += " " + joinArgs(accepting(outlived))
+	}
+	return []string{again}
 }
 
 // without returns arguments but for a flag.

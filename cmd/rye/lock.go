@@ -360,7 +360,12 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	ans.Changes = append(ans.Changes, made.Changes...)
 	ans.Changed = !bytes.Equal(made.Bytes, l.file)
 	if c.Check {
-		return c.checked(ctx, l, ans)
+		// Where the bytes that were pinned aren't here it can't be told what would be weaker.
+		var weaker []string
+		if no, ok := errors.AsType[*fault](c.weaker(ctx, l, made, ans)); ok {
+			weaker, _ = no.details["names"].([]string)
+		}
+		return c.checked(ctx, l, ans, weaker)
 	}
 	if err := c.weaker(ctx, l, made, ans); err != nil {
 		return ans, err
@@ -421,14 +426,14 @@ func (l *locking) warn(made *lock.Made, ans *lockAnswer) {
 	}
 }
 
-// checked is the answer to --check.
-func (c *lockRun) checked(ctx context.Context, l *locking, ans *lockAnswer) (answer, error) {
+// checked is the answer to --check. What the new lock would be weaker in has to be accepted by name.
+func (c *lockRun) checked(ctx context.Context, l *locking, ans *lockAnswer, weaker []string) (answer, error) {
 	if !ans.Changed {
 		c.remember(ctx, l, ans)
 		return ans, nil
 	}
 	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("%q is not what rye lock would make: %s", l.lockPath(), counted(int64(len(ans.Changes)), "change")),
-		hint: []string{"rye diff", l.lockCommand()}, details: map[string]any{"path": l.lockPath()}}
+		hint: []string{"rye diff", l.lockAgain(weaker)}, details: map[string]any{"path": l.lockPath()}}
 	return ans, f.asked()
 }
 

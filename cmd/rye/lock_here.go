@@ -165,7 +165,7 @@ func (c *lockRun) elsewhere(ctx context.Context, l *locking, ans *lockAnswer) (a
 	l.describe(ans, l.old, l.file)
 	ans.Changes, ans.Changed = append(ans.Changes, l.requirementChanges()...), true
 	if len(ans.Changes) > 0 {
-		return c.checked(ctx, l, ans)
+		return c.checked(ctx, l, ans, nil)
 	}
 	var f *fault
 	if l.here.unfit != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 // weaker refuses what weakens the lock and wasn't accepted.
@@ -56,16 +58,50 @@ func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *
 		return nil
 	}
 	f.message = fmt.Sprintf("the new lock would be weaker: %s", counted(refused, "change"))
-	var accept []string
-	for _, n := range names {
-		accept = append(accept, "--accept", n)
-	}
-	f.hint = []string{"rye diff", l.app.with(accept...)}
+	f.hint = []string{"rye diff", l.app.with(accepting(names)...)}
 	if l.sides != nil {
 		f.hint = f.hint[1:] // the lock that is there can't be read before it is resolved
 	}
 	f.details["names"], f.details["weakenings"] = names, ans.Weakenings
 	return f
+}
+
+// accepting are the flags that accept what weakens a lock.
+func accepting(names []string) (flags []string) {
+	for _, n := range names {
+		flags = append(flags, "--accept", n)
+	}
+	return flags
+}
+
+// lockAgain is the command that makes the lock anew, with what it has to accept.
+func (l *locking) lockAgain(names []string) string {
+	if len(names) == 0 {
+		return l.lockCommand()
+	}
+	return l.lockCommand() + " " + joinArgs(accepting(names))
+}
+
+// outlived are the project's own items, or the user's, that the lock has by a key which doesn't count any more, as
+// after a rotation. Whoever else signs them makes a weaker lock.
+func (l *locking) outlived() (refs []string) {
+	t, err := l.app.trust()
+	if err != nil || l.old == nil {
+		return nil
+	}
+	for i := range l.old.Pins {
+		p := &l.old.Pins[i]
+		if p.From != lockfile.FromProject && p.From != lockfile.FromUser {
+			continue
+		}
+		if slices.ContainsFunc(p.Signers, func(f key.Fingerprint) bool {
+			k, ok := t.root.side.Policy.Key(f)
+			return !ok || t.root.side.KeyFault(k, t.now) != policy.Admitted
+		}) {
+			refs = append(refs, p.Ref.String())
+		}
+	}
+	return refs
 }
 
 // unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
