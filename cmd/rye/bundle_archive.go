@@ -264,6 +264,11 @@ func (b *bundles) take(ctx context.Context, l *located, v *vouching) (*bundle.Re
 	}
 	v.options.Progress = p.reached() // what is verified in the store, after what came in
 	r, err := install.Import(ctx, s, p.counted(l.file), v.options)
+	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.trust == nil {
+		f := classify(err)
+		f.hint = inspectHint(l.where, l.place, l.id)
+		return r, f
+	}
 	return r, l.about(err)
 }
 

@@ -33,7 +33,7 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 		}
 		return b.inDirectory(b.root.root, b.root.root)
 	case text == "-":
-		return &located{where: inArchive, place: "standard input", file: b.app.input(ctx)}, nil
+		return &located{where: inArchive, place: standardInput, file: b.app.input(ctx)}, nil
 	case strings.HasPrefix(text, "blake3:"):
 		s, err := b.store(false)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -114,6 +114,9 @@ func (b *bundles) byName(ctx context.Context, id, version string) (*located, err
 	}
 	return b.stored(ctx, digest)
 }
+
+// standardInput is where an archive is that comes from there.
+const standardInput = "standard input"
 
 // library is rye/std.
 func library() (*located, error) {

@@ -337,14 +337,19 @@ func (r *bundleReport) fault(all []*bundle.Failure) *fault {
 
 // hints are the commands that say more or help.
 func (r *bundleReport) hints(all []*bundle.Failure) (hints []string) {
+	asked := r.Origin != "--signer" // the policy
 	for _, f := range all {
 		switch f.Check {
 		case bundle.CheckSignatures:
+			if !asked {
+				hints = append(hints, inspectHint(r.Where, r.Place, r.Bundle)...)
+				break
+			}
 			hints = append(hints, "rye trust check "+quoteArg("bundle:"+r.Bundle))
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+quoteArg(r.Bundle)+" --allow-extra")
 		}
-		if r.Where == inProject {
+		if r.Where == inProject && (asked || f.Check != bundle.CheckItem) {
 			hints = append(hints, r.mends(f)...)
 		}
 		if f.OnlyLineEndings {
@@ -354,6 +359,17 @@ func (r *bundleReport) hints(all []*bundle.Failure) (hints []string) {
 	slices.Sort(hints)
 	hints = slices.Compact(hints)
 	return hints[:min(len(hints), 4)]
+}
+
+// inspectHint is the command that says who signed a bundle, for whoever believes keys and not the policy.
+func inspectHint(where, place, id string) []string {
+	switch {
+	case place == standardInput:
+		return nil // it is read
+	case where == inProject, where == inArchive:
+		return []string{"rye bundle inspect " + quoteArg(place)}
+	}
+	return []string{"rye bundle inspect " + quoteArg(id)}
 }
 
 // mends are the commands that make a bundle of the project what it should be.

@@ -52,6 +52,10 @@ func (a *app) noKey(name string, err error) error {
 	for _, c := range completeKeys(a) {
 		names = append(names, c.Value)
 	}
+	if len(names) == 0 && a.env(envTrust) != "" {
+		f.why = []string{"the first key comes with a policy, and " + envTrust + " names one; a key in " + envKey + " signs as well"}
+		f.hint = append([]string{"unset " + envTrust}, f.hint...)
+	}
 	if meant := near(name, names); len(meant) > 0 {
 		f.why = []string{"did you mean " + meant[0] + "?"}
 	}
