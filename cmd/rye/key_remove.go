@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"github.com/rye-build/rye/manifest/policy"
+	"slices"
 	"strings"
 )
 
@@ -43,8 +45,18 @@ func (c *keyRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 	if l.Default {
 		a.term.note("no key signs now where none is named: --key NAME names one")
 	}
-	if len(l.Vouches) > 0 {
-		a.term.note("the policy still lets it vouch for %s: rye trust remove %s", strings.Join(l.Vouches, " "), l.InPolicy)
+	if len(l.Vouches) > 0 && l.Fault == "" {
+		a.term.note("the policy still lets it vouch for %s: %s", strings.Join(l.Vouches, " "), strings.Join(l.leave(a.rootSide().Policy), ", and then "))
 	}
 	return keyShowAnswer{l}, nil
+}
+
+// leave are the commands that take a key out of a policy. A rule that asks for it goes first.
+func (l *keyLine) leave(p *policy.Policy) (commands []string) {
+	for _, r := range p.Sections().Rules {
+		if slices.Contains(r.Keys, l.InPolicy) && len(r.Keys) <= r.Threshold {
+			commands = append(commands, "rye trust remove --from names "+quoteArg(r.Glob))
+		}
+	}
+	return append(commands, "rye trust remove "+quoteArg(l.InPolicy))
 }

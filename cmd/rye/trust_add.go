@@ -88,6 +88,9 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 			a.term.note("key          %s", k.Public)
 			a.term.note("fingerprint  %s", k.Public.Fingerprint())
 			a.term.note("owner        %s", orDash(k.Owner))
+			if !k.Expires.IsZero() && !a.now().Before(k.Expires) {
+				a.term.warn("the key expired on %s: it vouches for nothing", dateText(k.Expires))
+			}
 			for _, l := range lost {
 				a.term.warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, quoteArg(l.names))
 			}

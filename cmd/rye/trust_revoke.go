@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func (c *trustRevokeRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.revocation(au.side.Policy)
+	r, err := c.revocation(a, au.side.Policy)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +75,7 @@ func (c *trustRevokeRun) run(ctx context.Context, a *app) (answer, error) {
 }
 
 // revocation finds what is meant.
-func (c *trustRevokeRun) revocation(p *policy.Policy) (policy.Revocation, error) {
+func (c *trustRevokeRun) revocation(a *app, p *policy.Policy) (policy.Revocation, error) {
 	if k, ok := p.KeyNamed(c.What); ok {
 		return policy.Revocation{Key: k.Public.Fingerprint()}, nil
 	}
@@ -90,7 +91,11 @@ func (c *trustRevokeRun) revocation(p *policy.Policy) (policy.Revocation, error)
 	_, err := cas.ParseDigest(c.What)
 	f := &fault{code: codeItem, err: errors.Join(err), message: fmt.Sprintf("%q is neither a key of the policy nor a fingerprint nor a digest", c.What),
 		hint: []string{"rye trust list"}, details: map[string]any{"what": c.What}}
-	if meant := near(c.What, keyNames(p)); len(meant) > 0 {
+	if l, err := a.keyLine(c.What); err == nil && l.Fingerprint != "" {
+		// After a rotation the policy has a key of much the same name, which is the good one.
+		f.why = []string{fmt.Sprintf("%q is a key of your own, which the policy doesn't name", c.What)}
+		f.hint = []string{"rye trust revoke " + l.Fingerprint + " --reason " + quoteArg(cmp.Or(c.Reason, "REASON")), "rye trust list"}
+	} else if meant := near(c.What, keyNames(p)); len(meant) > 0 {
 		f.why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return policy.Revocation{}, f
