@@ -96,7 +96,7 @@ func codeTable() []codeLine {
 		{"SANDBOX_UNAVAILABLE", exitRefused, false, "this machine can't confine the tool as policy asks"},
 		{"AMBIGUOUS", exitUsage, false, "the name stands for more than one thing"},
 		{"BUSY", exitNo, again, "another process holds the lock"},
-		{"CONFLICT", exitNo, again, "somebody else has changed it meanwhile, or, and then it isn't retryable, what is there stands in the way"},
+		{"CONFLICT", exitNo, again, "somebody else has changed it meanwhile; or what is there stands in the way, and then it isn't retryable"},
 		{"RATE_LIMITED", exitNo, again, "the other side asks to slow down"},
 		{"UNAVAILABLE", exitNo, again, "the other side can't be reached"},
 		{codeCancelled, exitInterrupted, again, "interrupted"},

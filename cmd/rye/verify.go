@@ -17,7 +17,7 @@ func verifyCommand() command {
 			"--as NAME, what it is to be used as: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
 			"revocations:NAME, rotation:RULE.\n\n" +
 			"It reads every file whole, of a tool those of its tree too, checks the signatures, and asks the policy (see rye trust); nothing is " +
-			"remembered from before. If the answer is no, for one of many too, the exit status is 1 and the code says why; where the policy that would answer " +
+			"remembered from before. A bundle of the lock that isn't here is refused where a glob may stand for its items. If the answer is no, for one of many too, the exit status is 1 and the code says why; where the policy that would answer " +
 			"is refused itself, it is 4.\n\n" +
 			"Examples:\n\n    rye verify tool:acme/fetch\n    rye verify '**' --json\n    rye verify --trust team.yaml fetch.py --as tool:acme/fetch",
 		new: func() runner { return new(verifyRun) }, schema: "verify/2", output: &verifyReport{},
