@@ -92,7 +92,7 @@ func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 
 // notLocked says that the lock doesn't name something.
 func (l *locking) notLocked(ctx context.Context, name string) error {
-	f := &fault{code: "NOT_LOCKED", message: fmt.Sprintf("%q isn't in the lock", name), hint: []string{"rye tree", "rye lock"},
+	f := &fault{code: codeItem, message: fmt.Sprintf("%q isn't in the lock", name), hint: []string{"rye tree", "rye lock"},
 		details: map[string]any{"name": name}}
 	var names []string
 	for i := range l.old.Pins {
