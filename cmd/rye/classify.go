@@ -157,6 +157,7 @@ func systemCauses() []systemCause {
 	return []systemCause{
 		{syscall.ENOSPC, "the disk is full", []string{"df -h"}},
 		{syscall.EDQUOT, "the disk quota is used up", []string{"quota"}},
+		{syscall.EFBIG, "a file may not be so large here", []string{"ulimit -f"}},
 		{syscall.EROFS, "the file system is read-only", nil},
 		{syscall.EMFILE, "too many files are open in this process", []string{"ulimit -n 4096"}},
 		{syscall.ENFILE, "too many files are open on this machine", nil},

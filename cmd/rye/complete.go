@@ -19,7 +19,7 @@ func completeCommand() command {
 }
 
 type completeRun struct {
-	Words []string `arg:"" optional:"" help:"The words typed so far."`
+	Words []string `arg:"" optional:"" blank:"" help:"The words typed so far."`
 }
 
 type completeAnswer struct {

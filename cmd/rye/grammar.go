@@ -109,12 +109,12 @@ func parse(cmds []command, args []string) (*invocation, error) {
 	if err != nil {
 		return nil, err
 	}
-	if flag := emptyFlag(kctx); flag != "" {
-		return nil, &fault{code: codeValidation, message: flag + " is given an empty value",
-			why: []string{"most often a variable that is not set; without " + flag + " another value would count"}, details: map[string]any{"argument": flag}}
-	}
 	node := kctx.Selected()
 	inv.command, _ = find(cmds, node.Path())
+	if name := emptyValue(kctx); name != "" {
+		return nil, &fault{code: codeValidation, message: name + " is given an empty value",
+			why: []string{"most often a variable that is not set; without " + name + " another value would count"}, details: map[string]any{"argument": name}}
+	}
 	inv.runner = node.Target.Addr().Interface().(runner)
 	return inv, nil
 }
@@ -189,21 +189,34 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 	return nil
 }
 
-// emptyFlag returns a flag that was given an empty text, which would count as not given: "--trust $FILE" must not mean
-// the user's policy.
-func emptyFlag(kctx *kong.Context) string {
+// emptyValue names a flag or an argument that was given an empty text, which would count as not given: "--trust $FILE"
+// must not mean the user's policy, nor "store put $DIR" the directory one is in. Where it means something, the argument
+// has the tag "blank".
+func emptyValue(kctx *kong.Context) string {
 	for _, p := range kctx.Path {
-		if p.Flag == nil {
+		var name string
+		var v reflect.Value
+		switch {
+		case p.Flag != nil:
+			name, v = "--"+p.Flag.Name, p.Flag.Target
+		case p.Positional != nil && !p.Positional.Tag.Has("blank"):
+			name, v = "<"+p.Positional.Name+">", p.Positional.Target
+		default:
 			continue
 		}
-		switch v := p.Flag.Target; v.Kind() {
+		switch v.Kind() {
 		case reflect.String:
 			if v.Len() == 0 {
-				return "--" + p.Flag.Name
+				return name
 			}
 		case reflect.Slice:
-			if v.Len() == 0 || v.Index(v.Len()-1).Kind() == reflect.String && v.Index(v.Len()-1).Len() == 0 {
-				return "--" + p.Flag.Name
+			if v.Len() == 0 {
+				return name
+			}
+			for i := range v.Len() {
+				if e := v.Index(i); e.Kind() == reflect.String && e.Len() == 0 {
+					return name
+				}
 			}
 		}
 	}

@@ -38,7 +38,7 @@ func searchCommand() command {
 }
 
 type searchRun struct {
-	Query  []string `arg:"" name:"query" words:"" help:"What to find; several arguments are joined by spaces. \"\" finds everything."`
+	Query  []string `arg:"" name:"query" words:"" blank:"" help:"What to find; several arguments are joined by spaces. \"\" finds everything."`
 	Kind   string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
 	Scope  string   `placeholder:"SCOPE" help:"Only items in this scope."`
 	Space  string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user, system."`
