@@ -19,8 +19,10 @@ import (
 type CheckoutOptions struct {
 	// Force replaces a directory that isn't empty, with all there is in it.
 	Force bool
-	// Forbidden are directories that are never replaced, nor any that they are in: the home directory, the store.
+	// Forbidden are directories that are never replaced, nor any that they are in: the home directory.
 	Forbidden []string
+	// Closed are Forbidden, and nothing is made in them either: the store, the directory of keys.
+	Closed []string
 	// Workers is how many goroutines write when the source doesn't decide that itself; GOMAXPROCS when zero.
 	Workers int
 	// MaxFiles bounds the files and directories that are made; 4 Mi when zero. A few small trees that name each

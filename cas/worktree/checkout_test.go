@@ -233,6 +233,33 @@ func TestCheckoutForbidden(t *testing.T) {
 	same(t, onDisk(t, home), map[string]string{"precious": "old", "below/a": "new"})
 }
 
+func TestCheckoutClosed(t *testing.T) {
+	s, root := storeOf(t, map[string]string{"a": "new"})
+	dir := t.TempDir()
+	shut := filepath.Join(dir, "data", "store")
+	put(t, shut, "packs/one/deep/file", "old")
+	link := filepath.Join(dir, "link")
+	must(t, os.Symlink(filepath.Join(shut, "packs"), link))
+	other := filepath.Join(dir, "other")
+	must(t, os.Symlink(shut, other))
+	for _, dst := range []string{shut, filepath.Dir(shut), filepath.Join(shut, "packs"), filepath.Join(shut, "packs", "one", "deep"),
+		filepath.Join(shut, "absent"), filepath.Join(link, "one"), filepath.Join(link, "absent")} {
+		for _, name := range []string{shut, other} {
+			for _, force := range []bool{false, true} {
+				_, err := Checkout(t.Context(), s, root, dst, CheckoutOptions{Force: force, Closed: []string{"", filepath.Join(dir, "no"), name}})
+				if d, ok := errors.AsType[*DestinationError](err); !ok || d.Force {
+					t.Errorf("%q, closed is %q: got %v", dst, name, err)
+				}
+			}
+		}
+	}
+	same(t, onDisk(t, shut), map[string]string{"packs/one/deep/file": "old"})
+	beside := filepath.Join(dir, "data", "store2")
+	_, err := Checkout(t.Context(), s, root, beside, CheckoutOptions{Closed: []string{shut}})
+	must(t, err)
+	same(t, onDisk(t, beside), map[string]string{"a": "new"})
+}
+
 func TestCheckoutWantsAParent(t *testing.T) {
 	s, root := storeOf(t, map[string]string{"a": ""})
 	if _, err := Checkout(t.Context(), s, root, filepath.Join(t.TempDir(), "no", "out"), CheckoutOptions{}); !errors.Is(err, fs.ErrNotExist) {

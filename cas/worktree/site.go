@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
@@ -49,7 +50,7 @@ func openSite(dst string, o CheckoutOptions) (*site, error) {
 	if filepath.Dir(abs) == abs {
 		return nil, &DestinationError{Path: abs, Why: "is the root of the file system"}
 	}
-	if err := forbidden(abs, o.Forbidden); err != nil {
+	if err := forbidden(abs, o); err != nil {
 		return nil, err
 	}
 	if s.parent, err = os.OpenRoot(filepath.Dir(abs)); err != nil {
@@ -62,10 +63,18 @@ func openSite(dst string, o CheckoutOptions) (*site, error) {
 	return s, nil
 }
 
-// forbidden refuses the directories of list and those that they are in, under whatever name.
-func forbidden(abs string, list []string) error {
+// forbidden refuses the directories that o protects and those that they are in, and what would lie in those that o
+// closes, under whatever name.
+func forbidden(abs string, o CheckoutOptions) error {
 	fi, err := os.Stat(abs)
-	for _, f := range list {
+	is := func(dir string) bool {
+		if dir == abs {
+			return true
+		}
+		di, derr := os.Stat(dir)
+		return err == nil && derr == nil && os.SameFile(fi, di)
+	}
+	for _, f := range slices.Concat(o.Forbidden, o.Closed) {
 		if f == "" {
 			continue
 		}
@@ -76,19 +85,45 @@ func forbidden(abs string, list []string) error {
 		if real, err := filepath.EvalSymlinks(f); err == nil {
 			f = real
 		}
-		for up := f; ; up = filepath.Dir(up) {
-			if up == abs {
-				return &DestinationError{Path: abs, Why: "is, or holds, a directory that is never replaced"}
-			}
-			if ui, uerr := os.Stat(up); err == nil && uerr == nil && os.SameFile(fi, ui) {
-				return &DestinationError{Path: abs, Why: "is, or holds, a directory that is never replaced"}
-			}
-			if filepath.Dir(up) == up {
-				break
-			}
+		if slices.ContainsFunc(upwards(f), is) {
+			return &DestinationError{Path: abs, Why: "is, or holds, a directory that is never replaced"}
+		}
+	}
+	return closed(abs, o.Closed)
+}
+
+// closed refuses what would lie in a directory of list.
+func closed(abs string, list []string) error {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(abs))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nor can anything be made there
+	}
+	if err != nil {
+		return err
+	}
+	var shut []fs.FileInfo
+	for _, dir := range list {
+		if fi, err := os.Stat(dir); dir != "" && err == nil {
+			shut = append(shut, fi)
+		}
+	}
+	for _, dir := range upwards(parent) {
+		fi, err := os.Stat(dir)
+		if err == nil && slices.ContainsFunc(shut, func(s fs.FileInfo) bool { return os.SameFile(fi, s) }) {
+			return &DestinationError{Path: abs, Why: fmt.Sprintf("lies in %q, where nothing is checked out", dir)}
 		}
 	}
 	return nil
+}
+
+// upwards returns a directory and those that it is in.
+func upwards(dir string) []string {
+	all := []string{dir}
+	for filepath.Dir(dir) != dir {
+		dir = filepath.Dir(dir)
+		all = append(all, dir)
+	}
+	return all
 }
 
 func (s *site) begin(o CheckoutOptions) error {

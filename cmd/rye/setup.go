@@ -279,8 +279,15 @@ func (a *app) store() setting {
 	if v := a.env("RYE_STORE"); v != "" {
 		return a.fromEnv("RYE_STORE", v)
 	}
+	return a.defaultStore()
+}
+
+// defaultStore is the store where nothing names another.
+func (a *app) defaultStore() setting {
 	s := a.dir(dataPlace)
-	s.value = filepath.Join(s.value, "store")
+	if s.err == nil {
+		s.value = filepath.Join(s.value, "store")
+	}
 	return s
 }
 

@@ -14,7 +14,7 @@ func storeCheckoutCommand() command {
 	return command{
 		path: "store checkout", group: "store", help: "Make a directory of a tree, verified.",
 		more: "DIR must not exist, or be empty, unless --force. It is built beside, and gets its name when every byte of it has been " +
-			"verified: it is complete or it isn't there.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
+			"verified: it is complete or it isn't there. Nothing is made in a store, in the user space or where rye keeps its state.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
 		aka:    []string{"checkout", "store export", "store extract"},
 		new:    func() runner { return new(storeCheckoutRun) },
 		schema: "store-checkout/1", output: storeCheckoutAnswer{},
@@ -74,9 +74,7 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 	}
 	p := a.progress("writing", 0)
 	defer p.Done()
-	// What --force may not cost: the store itself, and what can't be made again.
-	keep := []string{a.home().value, userSpace(a.userBase()).value, a.dir(statePlace).value, s.Dir()}
-	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: keep}
+	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{a.home().value}, Closed: a.irreplaceable(s.Dir())}
 	if p != nil {
 		o.Progress = func(_, bytes int64) { p.done.Store(bytes) }
 		p.Expect(ctx, func(ctx context.Context) (sum int64, err error) {
@@ -89,4 +87,13 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 		return nil, err
 	}
 	return storeCheckoutAnswer{dir.value, what.id.Digest, r.Files, r.Bytes}, nil
+}
+
+// irreplaceable are the directories that no checkout may cost: the stores that commands use, and what can't be made again.
+func (a *app) irreplaceable(store string) []string {
+	dirs := []string{store, a.defaultStore().value, userSpace(a.userBase()).value, a.dir(statePlace).value}
+	if v := a.env("RYE_STORE"); v != "" {
+		dirs = append(dirs, a.fromEnv("RYE_STORE", v).value)
+	}
+	return dirs
 }
