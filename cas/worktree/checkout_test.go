@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -194,22 +195,80 @@ func TestCheckoutSweeps(t *testing.T) {
 	other, err := openSite(filepath.Join(dir, "other"), CheckoutOptions{})
 	must(t, err)
 	put(t, dir, other.tmp+"/tree/lib/half", "x")
-	making := tmpPrefix + "0123456789abcdef"
-	put(t, dir, making+"/tree/half", "x")
+	put(t, dir, tmpPrefix+"0123456789abcdef/tree/half", "x") // its lock was removed first, or not yet made
+	put(t, dir, tmpPrefix+"0123456789abcde0/lock", "")
+	put(t, dir, tmpPrefix+"0123456789abcde1/./", "")
+	put(t, dir, tmpPrefix+"0123456789abcde2/lock/./", "") // where files can't be locked
+	put(t, dir, tmpPrefix+"build-0123456789/file", "somebody else's")
 	left := func(dst string) (names []string) {
 		_, err := Checkout(t.Context(), s, root, filepath.Join(dir, dst), CheckoutOptions{})
 		must(t, err)
 		names, err = filepath.Glob(filepath.Join(dir, tmpPrefix+"*"))
 		must(t, err)
+		for i := range names {
+			names[i] = strings.TrimPrefix(filepath.Base(names[i]), tmpPrefix)
+		}
 		return names
 	}
-	if names := left("one"); len(names) != 2 {
-		t.Errorf("beside one that goes on there is %q", names)
+	stay := []string{"0123456789abcde2", "build-0123456789"}
+	want := append([]string{strings.TrimPrefix(other.tmp, tmpPrefix)}, stay...)
+	slices.Sort(want)
+	if names := left("one"); !slices.Equal(names, want) {
+		t.Errorf("beside one that goes on there is %q, not %q", names, want)
 	}
 	// As the system does it for a process that is killed.
 	must(t, errors.Join(other.lock.Close(), other.target.close(), other.parent.Close()))
-	if names := left("two"); len(names) != 1 || filepath.Base(names[0]) != making {
-		t.Errorf("after one that was killed there is %q", names)
+	if names := left("two"); !slices.Equal(names, stay) {
+		t.Errorf("after one that was killed there is %q, not %q", names, stay)
+	}
+}
+
+// TestCheckoutKilledWhileItCleansUp stops removing at each of its steps.
+func TestCheckoutKilledWhileItCleansUp(t *testing.T) {
+	s, root := storeOf(t, files)
+	for _, gone := range []string{"tree/a", "tree", "lock", ""} {
+		dir := t.TempDir()
+		killed, err := openSite(filepath.Join(dir, "killed"), CheckoutOptions{})
+		must(t, err)
+		put(t, dir, killed.tmp+"/tree/a", "x")
+		put(t, dir, killed.tmp+"/tree/b", "x")
+		must(t, os.RemoveAll(filepath.Join(dir, killed.tmp, "tree/a")))
+		for _, name := range []string{"tree", "lock", ""} {
+			if gone == "tree/a" {
+				break
+			}
+			must(t, os.RemoveAll(filepath.Join(dir, killed.tmp, name)))
+			if name == gone {
+				break
+			}
+		}
+		must(t, errors.Join(killed.lock.Close(), killed.target.close(), killed.parent.Close()))
+		_, err = Checkout(t.Context(), s, root, filepath.Join(dir, "out"), CheckoutOptions{})
+		must(t, err)
+		clean(t, dir)
+	}
+}
+
+// TestCheckoutsBesideEachOther has checkouts sweep while others begin.
+func TestCheckoutsBesideEachOther(t *testing.T) {
+	s, root := storeOf(t, map[string]string{"a": "new", "d/b": "new"})
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for j := range 10 {
+				if _, err := Checkout(t.Context(), s, root, filepath.Join(dir, fmt.Sprint(i, "-", j)), CheckoutOptions{Workers: 1}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	clean(t, dir)
+	for i := range 16 {
+		for j := range 10 {
+			same(t, onDisk(t, filepath.Join(dir, fmt.Sprint(i, "-", j))), map[string]string{"a": "new", "d/b": "new"})
+		}
 	}
 }
 

@@ -34,7 +34,7 @@ type site struct {
 	base    string
 	parent  *os.Root
 	tmp     string   // in parent
-	lock    *os.File // in tmp, and locked; nil where that can't be
+	lock    *os.File // in tmp, and locked; nil where files can't be
 	target  target   // tmp
 	replace bool     // there is a directory with something in it
 	done    bool
@@ -138,8 +138,7 @@ func (s *site) begin(o CheckoutOptions) error {
 		return err
 	}
 	s.sweep()
-	s.tmp = tmpPrefix + randomName()
-	if err := s.parent.Mkdir(s.tmp, 0o700); err != nil {
+	if err := s.claim(); err != nil {
 		return err
 	}
 	open := openTarget
@@ -147,26 +146,62 @@ func (s *site) begin(o CheckoutOptions) error {
 		open = openRootTarget
 	}
 	if s.target, err = open(s.parent, s.tmp); err != nil {
-		return errors.Join(err, s.parent.RemoveAll(s.tmp))
+		return errors.Join(err, s.remove())
 	}
-	s.claim()
 	return nil
 }
 
-// lockName is the file in a directory in which a tree is built that is locked for as long as somebody builds there.
+// lockName is the file in a directory in which a tree is built that is locked for as long as somebody builds there. Whoever
+// can lock it may remove the directory, and so it is the last to go: what is left half removed can be swept.
 const lockName = "lock"
 
-// claim makes the lock, which is never seen unlocked. Where there are no locks nobody sweeps, either.
-func (s *site) claim() {
-	making := filepath.Join(s.tmp, lockName+"-making")
-	f, err := s.parent.OpenFile(making, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+// claim makes the directory and locks it. Before that somebody may take it for one that was left, and remove it.
+func (s *site) claim() (err error) {
+	for range 100 {
+		s.tmp = tmpPrefix + randomName()
+		if err = s.parent.Mkdir(s.tmp, 0o700); err != nil {
+			return err
+		}
+		var held bool
+		s.lock, held, err = s.take(s.tmp)
+		if errors.Is(err, errNoLocks) {
+			// Who can lock files is kept off by a directory in the place of one.
+			path := filepath.Join(s.tmp, lockName)
+			held = s.parent.Remove(path) == nil && s.parent.Mkdir(path, 0o700) == nil
+		}
+		if held {
+			return nil
+		}
+		if err != nil && !errors.Is(err, errNoLocks) && !errors.Is(err, fs.ErrNotExist) {
+			return errors.Join(err, s.parent.RemoveAll(s.tmp))
+		}
+	}
+	return &osfile.BusyError{Path: filepath.Join(filepath.Dir(s.dst), s.tmp)}
+}
+
+var errNoLocks = errors.New("files can't be locked here")
+
+// take locks a directory in which a tree is, or was, built. A lock on a file that has been removed since counts for nothing.
+func (s *site) take(tmp string) (lock *os.File, held bool, err error) {
+	path := filepath.Join(tmp, lockName)
+	f, err := s.parent.OpenFile(path, os.O_RDWR|os.O_CREATE|osfile.Nonblock, 0o600)
 	if err != nil {
-		return
+		return nil, false, err
 	}
-	s.lock = f
-	if ok, _ := osfile.TryLock(f, osfile.Exclusive); ok {
-		_ = s.parent.Rename(making, filepath.Join(s.tmp, lockName))
+	held, err = osfile.TryLock(f, osfile.Exclusive)
+	if err != nil {
+		err = errors.Join(errNoLocks, err)
 	}
+	if held {
+		mine, merr := f.Stat()
+		now, nerr := s.parent.Lstat(path)
+		held = merr == nil && nerr == nil && os.SameFile(mine, now)
+	}
+	if !held {
+		f.Close()
+		return nil, false, err
+	}
+	return f, true, nil
 }
 
 // sweep removes what checkouts that were killed have left beside the destination, as far as that can be done.
@@ -178,22 +213,50 @@ func (s *site) sweep() {
 	names, _ := d.Readdirnames(-1)
 	d.Close()
 	for _, name := range names {
-		if len(name) != len(tmpPrefix)+16 || !strings.HasPrefix(name, tmpPrefix) {
+		id, ok := strings.CutPrefix(name, tmpPrefix)
+		if b, err := hex.DecodeString(id); !ok || err != nil || len(b) != randomBytes {
 			continue
 		}
 		if fi, err := s.parent.Lstat(name); err != nil || !fi.IsDir() || foreign(fi) {
 			continue
 		}
-		f, err := s.parent.OpenFile(filepath.Join(name, lockName), os.O_RDWR|osfile.Nonblock, 0)
-		if err != nil {
-			continue
-		}
-		dead, err := osfile.TryLock(f, osfile.Exclusive)
-		f.Close()
-		if dead && err == nil {
-			s.parent.RemoveAll(name)
+		if lock, dead, _ := s.take(name); dead {
+			s.empty(name)
+			lock.Close()
 		}
 	}
+}
+
+// empty removes a directory that is locked. Before the last step somebody else may lock it, whose it is then: it isn't empty.
+func (s *site) empty(tmp string) error {
+	d, err := s.parent.Open(tmp)
+	if err != nil {
+		return err
+	}
+	names, err := d.Readdirnames(-1)
+	d.Close()
+	for _, name := range names {
+		if name != lockName {
+			err = errors.Join(err, s.parent.RemoveAll(filepath.Join(tmp, name)))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.parent.Remove(filepath.Join(tmp, lockName)); err != nil {
+		return err
+	}
+	return s.parent.Remove(tmp)
+}
+
+// remove ends the claim.
+func (s *site) remove() error {
+	err := s.empty(s.tmp)
+	s.lock.Close()
+	if err != nil {
+		err = s.parent.RemoveAll(s.tmp) // a system that keeps files that are open, or what another sweeps by now
+	}
+	return err
 }
 
 // look tells what is at the destination.
@@ -273,8 +336,7 @@ func (s *site) swap() error {
 // close removes what isn't needed: the unfinished tree, or the directory that was replaced.
 func (s *site) close() error {
 	err := s.target.close()
-	s.lock.Close()
-	if rerr := s.parent.RemoveAll(s.tmp); rerr != nil {
+	if rerr := s.remove(); rerr != nil {
 		what := "the unfinished tree"
 		if s.done {
 			what = "what was replaced"
@@ -284,8 +346,10 @@ func (s *site) close() error {
 	return errors.Join(err, s.parent.Close())
 }
 
+const randomBytes = 8
+
 func randomName() string {
-	var b [8]byte
+	var b [randomBytes]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
