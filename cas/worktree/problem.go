@@ -53,9 +53,12 @@ type KindError struct{ Kind string } // "symbolic link", "device", "FIFO", "sock
 
 func (e *KindError) Error() string { return "is a " + e.Kind + ", which has no place in a tree" }
 
-// describe returns the error for a file of a type that is refused.
+// describe returns the error for a file of a type that is refused. A directory in the place of a file, or a file in that of
+// a directory, would have been welcome: what was listed has changed.
 func describe(m fs.FileMode) error {
 	switch {
+	case m.IsDir(), m.IsRegular():
+		return errSwapped
 	case m&fs.ModeSymlink != 0:
 		return &KindError{"symbolic link"}
 	case m&fs.ModeNamedPipe != 0:

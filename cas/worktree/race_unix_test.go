@@ -108,6 +108,33 @@ func TestImportSwappedAfterListing(t *testing.T) {
 	})
 }
 
+// TestImportOtherwiseThanListed has a directory take a file's place, and a file that of a directory: a tree may hold both.
+func TestImportOtherwiseThanListed(t *testing.T) {
+	bothWays(t, func(t *testing.T, way bool) {
+		for _, name := range []string{"f", "d", "d/f", "d/sub"} {
+			dir := t.TempDir()
+			for _, file := range []string{"f", "d/f", "d/sub/f"} {
+				put(t, dir, file, "inside")
+			}
+			var s cas.Memory
+			_, err := tryImport(t.Context(), &s, dir, Options{portable: way, Skip: func(path string, isDir bool) bool {
+				if path == name {
+					must(t, os.RemoveAll(filepath.Join(dir, path)))
+					if isDir {
+						put(t, dir, path, "now a file")
+					} else {
+						put(t, dir, path+"/./", "")
+					}
+				}
+				return false
+			}})
+			if changed, ok := errors.AsType[*ChangedError](err); !ok || changed.Path != name {
+				t.Errorf("%q: got %v", name, err)
+			}
+		}
+	})
+}
+
 func TestCheckoutHidesWhatItBuilds(t *testing.T) {
 	s, root := storeOf(t, files)
 	parent := t.TempDir()
