@@ -321,3 +321,27 @@ func TestDirectoriesAreClosed(t *testing.T) {
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
 }
+
+// TestCheckoutOntoAMountPoint goes by what renaming and removing one gives, since mounting is the administrator's.
+func TestCheckoutOntoAMountPoint(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "mnt/./", "")
+	put(t, dir, "file", "x")
+	s, err := openSite(filepath.Join(dir, "mnt"), CheckoutOptions{})
+	must(t, err)
+	defer s.close()
+	for _, number := range []syscall.Errno{syscall.EBUSY, syscall.EXDEV} {
+		failed := &os.LinkError{Op: "rename", Old: "tree", New: "mnt", Err: number}
+		if d, ok := errors.AsType[*DestinationError](s.mounted(failed)); !ok || d.Force || !strings.Contains(d.Why, "mount point") {
+			t.Errorf("%v: got %v", number, s.mounted(failed))
+		}
+		s.base = "file"
+		if got := s.mounted(failed); got != error(failed) {
+			t.Errorf("%v, where no directory is: got %v", number, got)
+		}
+		s.base = "mnt"
+	}
+	if got := s.mounted(syscall.EACCES); got != syscall.EACCES {
+		t.Errorf("got %v", got)
+	}
+}

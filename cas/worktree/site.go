@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
@@ -303,18 +304,33 @@ func (s *site) publish() error {
 		err = s.rename()
 	}
 	if err != nil {
-		return err
+		return s.mounted(err)
 	}
 	s.done = true
 	return nil
+}
+
+// mounted recognises that another file system, or a part of one, is mounted at the destination: that can't be renamed.
+func (s *site) mounted(err error) error {
+	if fi, ferr := s.parent.Lstat(s.base); ferr != nil || !fi.IsDir() || !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	return &DestinationError{Path: s.dst, Why: "is a mount point, or in use, and can't be replaced: check out into a directory in it"}
 }
 
 // rename moves the tree to where nothing, or an empty directory, is. It fails if there is something by now.
 func (s *site) rename() error {
 	tree := filepath.Join(s.tmp, rootName)
 	err := s.parent.Rename(tree, s.base)
-	if err != nil && s.parent.Remove(s.base) == nil {
-		err = s.parent.Rename(tree, s.base) // a system that doesn't rename over empty directories
+	if err == nil {
+		return nil
+	}
+	// Package os doesn't rename over directories, not even empty ones.
+	switch rerr := s.parent.Remove(s.base); {
+	case rerr == nil:
+		return s.parent.Rename(tree, s.base)
+	case errors.Is(rerr, syscall.EBUSY):
+		return rerr
 	}
 	return err
 }
