@@ -13,6 +13,9 @@ import (
 func (s *Store) checkFormat() error {
 	path := filepath.Join(s.dir, "format")
 	b, err := readFile(path, 4096)
+	if errors.Is(err, ErrFormat) {
+		return fmt.Errorf("%w: %q is not the format file of one", ErrNoStore, path) // a directory, say, and no pack for fsck
+	}
 	if err != nil {
 		return err
 	}

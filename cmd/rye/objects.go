@@ -21,8 +21,21 @@ func storeGroup() command {
 	}
 }
 
-// readStore opens the store to read from it. A store that isn't there is an empty answer's error.
-func (a *app) readStore() (*disk.Store, error) { return a.openStore(disk.Options{}) }
+// readStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a newer
+// rye may write to can be read if its format says so.
+func (a *app) readStore() (*disk.Store, error) {
+	s, err := a.haveStore()
+	if v, ok := errors.AsType[*disk.VersionError](err); ok && canRead(v) {
+		return a.openStore(disk.Options{ReadOnly: true})
+	}
+	return s, err
+}
+
+// canRead reports whether it is only for writing that a store's format is too new.
+func canRead(v *disk.VersionError) bool { return v.Format > disk.Format && v.Readers <= disk.Format }
+
+// haveStore opens the store that is there, to change it.
+func (a *app) haveStore() (*disk.Store, error) { return a.openStore(disk.Options{}) }
 
 // makeStore opens the store, and makes it when there is none.
 func (a *app) makeStore() (*disk.Store, error) { return a.openStore(disk.Options{Create: true}) }

@@ -79,7 +79,11 @@ func (s storeFsckAnswer) text(t *terminal) {
 }
 
 func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
-	s, err := a.readStore()
+	open := a.readStore
+	if c.Repair || c.RepairFrom != "" {
+		open = a.haveStore
+	}
+	s, err := open()
 	if err != nil {
 		return nil, err
 	}

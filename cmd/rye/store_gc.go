@@ -58,7 +58,7 @@ func (c *storeGcRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Grace < 0 {
 		return nil, &fault{code: codeValidation, message: "the grace is a time in the future"}
 	}
-	s, err := a.readStore()
+	s, err := a.haveStore()
 	if err != nil {
 		return nil, err
 	}

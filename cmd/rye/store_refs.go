@@ -53,7 +53,11 @@ func (c *storeRefsRun) complete(_ context.Context, a *app, _, _ string) []candid
 }
 
 func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
-	s, err := a.readStore()
+	open := a.readStore
+	if c.Set != "" || c.Delete {
+		open = a.haveStore
+	}
+	s, err := open()
 	if err != nil {
 		return nil, err
 	}

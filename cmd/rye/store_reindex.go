@@ -27,7 +27,7 @@ func (s storeReindexAnswer) text(t *terminal) {
 }
 
 func (c *storeReindexRun) run(ctx context.Context, a *app) (answer, error) {
-	s, err := a.readStore()
+	s, err := a.haveStore()
 	if err != nil {
 		return nil, err
 	}

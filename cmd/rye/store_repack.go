@@ -30,7 +30,7 @@ func (s storeRepackAnswer) text(t *terminal) {
 }
 
 func (c *storeRepackRun) run(ctx context.Context, a *app) (answer, error) {
-	s, err := a.readStore()
+	s, err := a.haveStore()
 	if err != nil {
 		return nil, err
 	}
