@@ -14,8 +14,8 @@ import (
 func storeGcCommand() command {
 	return command{
 		path: "store gc", group: "store", help: "Remove what no ref reaches.",
-		more: "Only what an earlier gc has already seen unreachable, at least the time of grace ago, is removed. It is safe beside " +
-			"running writers and readers. What a rye.lock names is kept for as long as that file is there.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
+		more: "Only what an earlier gc has already seen unreachable, at least the time of grace ago, is removed, and with --grace 0s whatever is unreachable, at once. " +
+			"It is safe beside running writers and readers. What a rye.lock names is kept for as long as that file is there.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
 		aka:    []string{"gc", "prune", "store prune"},
 		new:    func() runner { return new(storeGcRun) },
 		schema: "store-gc/1", output: storeGcAnswer{},
