@@ -103,9 +103,6 @@ func (f *fault) ofStore() bool {
 		f.code = "CONFLICT"
 	case errors.As(f.err, &place):
 		f.code = codeDenied
-		if place.Force {
-			f.hint = []string{"rye store checkout --force OBJECT " + quoteArg(place.Path)}
-		}
 	case errors.As(f.err, &limit), errors.As(f.err, &walk):
 		f.code = "LIMIT_EXCEEDED"
 	default:

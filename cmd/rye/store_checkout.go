@@ -83,6 +83,11 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 		})
 	}
 	r, err := worktree.Checkout(ctx, s, what.id, dir.value, o)
+	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
+		f := classify(err)
+		f.hint = []string{"rye store checkout --force " + quoteArg(c.Object) + " " + quoteArg(place.Path)}
+		return nil, f
+	}
 	if err != nil {
 		return nil, err
 	}
