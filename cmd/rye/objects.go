@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
@@ -59,6 +60,7 @@ type object struct {
 	id   cas.ID
 	path string // the part after ':', or empty
 	mode cas.Mode
+	part bool // only the beginning of a digest was given
 }
 
 // resolve finds what an OBJECT argument stands for. A digest that is kept under several kinds is the first of
@@ -68,11 +70,11 @@ func resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) 
 	if strings.HasPrefix(arg, "blake3:") {
 		name = "blake3:" + name
 	}
-	id, err := resolveName(ctx, s, name, kinds)
+	id, part, err := resolveName(ctx, s, name, kinds)
 	if err != nil {
 		return object{}, err
 	}
-	o := object{id: id, path: path, mode: cas.File}
+	o := object{id: id, path: path, mode: cas.File, part: part}
 	if id.Kind == cas.TreeKind {
 		o.mode = cas.Dir
 	}
@@ -96,7 +98,7 @@ func descend(ctx context.Context, s *disk.Store, o object, name string) (object,
 	var names []string
 	for _, e := range entries {
 		if e.Name == name {
-			return object{id: e.ID(), path: o.path, mode: e.Mode}, nil
+			return object{id: e.ID(), path: o.path, mode: e.Mode, part: o.part}, nil
 		}
 		names = append(names, e.Name)
 	}
@@ -110,7 +112,7 @@ func descend(ctx context.Context, s *disk.Store, o object, name string) (object,
 // readTree returns the entries of a tree.
 func readTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error) {
 	if id.Kind != cas.TreeKind {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%s is not a tree", id)}
+		return nil, notATree(id)
 	}
 	b, err := readObject(ctx, s, id)
 	if err != nil {
@@ -123,7 +125,12 @@ func readTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error)
 	return entries, nil
 }
 
-func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (cas.ID, error) {
+func notATree(id cas.ID) *fault {
+	return &fault{code: codeValidation, message: fmt.Sprintf("%s is not a tree", id)}
+}
+
+// resolveName finds what a name stands for, and whether that was the beginning of a digest.
+func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (id cas.ID, part bool, err error) {
 	if len(kinds) == 0 {
 		kinds = []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
 	}
@@ -131,50 +138,59 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 		for _, k := range kinds {
 			id := cas.ID{Kind: k, Digest: d}
 			if has, err := s.Has(id); has || err != nil {
-				return id, err
+				return id, false, err
 			}
 		}
-		return cas.ID{}, noObject(s, name)
+		return cas.ID{}, false, noObject(s, name)
 	}
 	if disk.CheckRefName(name) == nil {
 		id, err := s.Ref(name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
-			return id, err
+			return id, false, err
 		}
 	}
 	digits, ok := cas.ParsePrefix(name)
 	if !ok {
-		return cas.ID{}, noObject(s, name)
+		return cas.ID{}, false, noObject(s, name)
 	}
 	found, err := s.Find(ctx, digits)
 	if err != nil {
-		return cas.ID{}, err
+		return cas.ID{}, false, err
 	}
-	for _, k := range kinds {
-		var some []cas.ID
-		for _, id := range found {
-			if id.Kind == k {
-				some = append(some, id)
-			}
-		}
-		switch len(some) {
-		case 0:
-		case 1:
-			return some[0], nil
-		default:
-			f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d objects begin with %q", len(some), name)}
-			for _, id := range some[:min(len(some), 5)] {
-				f.why = append(f.why, id.String())
-			}
-			return cas.ID{}, f
-		}
+	// The first of kinds counts among those of one digest, and not against another digest.
+	found = slices.DeleteFunc(found, func(id cas.ID) bool { return !slices.Contains(kinds, id.Kind) })
+	if len(found) == 0 {
+		return cas.ID{}, false, noObject(s, name)
 	}
-	return cas.ID{}, noObject(s, name)
+	if first := found[0].Digest; !slices.ContainsFunc(found, func(id cas.ID) bool { return id.Digest != first }) {
+		return slices.MinFunc(found, func(x, y cas.ID) int {
+			return slices.Index(kinds, x.Kind) - slices.Index(kinds, y.Kind)
+		}), true, nil
+	}
+	f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d objects begin with %q", len(found), name)}
+	for _, id := range found[:min(len(found), 5)] {
+		f.why = append(f.why, id.String())
+	}
+	return cas.ID{}, false, f
+}
+
+// openObject opens what something names, a ref or a tree: if it isn't there it is lost, and fsck tells more.
+func openObject(ctx context.Context, s cas.Getter, id cas.ID) (cas.Object, error) {
+	o, err := s.Get(ctx, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &cas.MissingError{ID: id, Err: err}
+	}
+	return o, err
 }
 
 func noObject(s *disk.Store, name string) error {
-	f := &fault{code: codeItem, message: fmt.Sprintf("the store has no object and no ref %q", name),
-		details: map[string]any{"object": name, "store": s.Dir()}, hint: []string{"rye store refs"}}
+	return suggestRef(s, name, &fault{code: codeItem, message: fmt.Sprintf("the store has no object and no ref %q", name),
+		details: map[string]any{"object": name, "store": s.Dir()}})
+}
+
+// suggestRef adds the ref that may have been meant.
+func suggestRef(s *disk.Store, name string, f *fault) *fault {
+	f.hint = []string{"rye store refs"}
 	refs, _ := s.Refs()
 	var names []string
 	for _, r := range refs {

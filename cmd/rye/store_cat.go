@@ -47,7 +47,7 @@ func (c *storeCatRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.Get(ctx, what.id)
+	o, err := openObject(ctx, s, what.id)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ const mostInReply = 16 << 20
 
 // readObject returns a whole object that is bounded by what it is: a tree, a document.
 func readObject(ctx context.Context, s cas.Getter, id cas.ID) ([]byte, error) {
-	o, err := s.Get(ctx, id)
+	o, err := openObject(ctx, s, id)
 	if err != nil {
 		return nil, err
 	}

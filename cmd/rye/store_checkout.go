@@ -68,7 +68,7 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		a.term.detail("the store can't be written to, so nothing keeps gc from running meanwhile")
 	case err != nil:
-		return nil, err
+		return nil, lost(err)
 	default:
 		defer func() { err = errors.Join(err, release()) }()
 	}
@@ -89,7 +89,7 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 		return nil, f
 	}
 	if err != nil {
-		return nil, err
+		return nil, lost(err)
 	}
 	return storeCheckoutAnswer{dir.value, what.id.Digest, r.Files, r.Bytes}, nil
 }
@@ -101,4 +101,14 @@ func (a *app) irreplaceable(store string) []string {
 		dirs = append(dirs, a.fromEnv("RYE_STORE", v).value)
 	}
 	return dirs
+}
+
+// lost says what to do about an object that a ref or a tree names and the store lacks.
+func lost(err error) error {
+	if _, ofFile := errors.AsType[*fs.PathError](err); ofFile || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f := classify(err)
+	f.hint = []string{"rye store fsck"}
+	return f
 }

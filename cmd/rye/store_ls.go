@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strconv"
 
 	"github.com/rye-build/rye/cas"
@@ -79,13 +80,18 @@ func (c *storeLsRun) run(ctx context.Context, a *app) (answer, error) {
 	defer s.Close()
 	ans := storeLsAnswer{Entries: []entryLine{}}
 	if c.Object == "" {
+		var errs []error
 		for info, err := range s.List(ctx) {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
 			if err != nil {
-				return nil, err
+				errs = append(errs, err) // what another pack has is listed all the same
+				continue
 			}
 			ans.Entries = append(ans.Entries, entryLine{Kind: info.Kind.String(), Digest: info.Digest, Size: &info.Size})
 		}
-		return ans, nil
+		return ans, errors.Join(errs...)
 	}
 	what, err := resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
 	if err != nil {

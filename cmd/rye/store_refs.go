@@ -15,8 +15,9 @@ func storeRefsCommand() command {
 	return command{
 		path: "store refs", group: "store", help: "List the refs, or set or delete one.",
 		more: "A ref is a name for an object. What can be reached from a ref is never collected. --expect makes the change " +
-			"only if the ref stands for that object now (\"none\": only if there is no such ref); otherwise it ends with CONFLICT.\n\n" +
-			"Examples:\n\n    rye store refs\n    rye store refs app --set 9f2c41d07a33\n    rye store refs app --delete --expect blake3:…",
+			"only if the ref stands for that object now (\"none\": only if there is no such ref); otherwise it ends with CONFLICT. The beginning of a digest is " +
+			"not enough for a change.\n\n" +
+			"Examples:\n\n    rye store refs\n    rye store refs stable --set app\n    rye store refs app --delete --expect blake3:…",
 		aka:    []string{"store tag", "store branch"},
 		new:    func() runner { return new(storeRefsRun) },
 		schema: "store-refs/1", output: storeRefsAnswer{},
@@ -74,7 +75,9 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 			}
 		}
 		if c.Name != "" && len(ans.Refs) == 0 && err == nil {
-			_, err = s.Ref(c.Name)
+			if _, err = s.Ref(c.Name); errors.Is(err, fs.ErrNotExist) {
+				err = noRef(s, c.Name)
+			}
 		}
 		return ans, err
 	}
@@ -83,16 +86,14 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	var want cas.ID
 	if c.Set != "" {
-		what, err := resolve(ctx, s, c.Set)
-		if err != nil {
+		if want, err = c.whole(ctx, s, c.Set, "--set"); err != nil {
 			return nil, err
 		}
-		want = what.id
 	}
 	switch c.Expect {
 	case "":
 		if _, err := s.Ref(c.Name); c.Delete && errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return nil, noRef(s, c.Name)
 		}
 		err = s.PutRef(ctx, c.Name, want)
 	case "none":
@@ -119,12 +120,26 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, error) {
 	d, err := cas.ParseDigest(c.Expect)
 	if err != nil {
-		o, err := resolve(ctx, s, c.Expect)
-		return o.id, err
+		return c.whole(ctx, s, c.Expect, "--expect")
 	}
 	now, err := s.Ref(c.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
 	return cas.ID{Kind: cmp.Or(now.Kind, cas.Blob), Digest: d}, err
+}
+
+// whole finds an object that a change is about. What the beginning of a digest stands for is another thing tomorrow.
+func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
+	o, err := resolve(ctx, s, arg)
+	if err == nil && o.part {
+		err = &fault{code: codeValidation, message: fmt.Sprintf("%s takes a ref or a whole digest, and %q is the beginning of one", flag, arg),
+			why: []string{"it is " + o.id.String()}, details: map[string]any{"digest": o.id.Digest.String()}}
+	}
+	return o.id, err
+}
+
+func noRef(s *disk.Store, name string) error {
+	return suggestRef(s, name, &fault{code: codeItem, message: fmt.Sprintf("the store has no ref %q", name),
+		details: map[string]any{"ref": name, "store": s.Dir()}})
 }

@@ -72,7 +72,7 @@ func (c *storeStatRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.Get(ctx, what.id)
+	o, err := openObject(ctx, s, what.id)
 	if err != nil {
 		return nil, err
 	}
