@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/portable"
 )
 
 func storeTreeCommand() command {
@@ -45,33 +46,49 @@ func (c *storeTreeRun) run(ctx context.Context, a *app) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if what.id.Kind != cas.TreeKind {
+		return nil, notATree(what.id)
+	}
+	if err := listable(ctx, s, what.id); err != nil {
+		return nil, err
+	}
 	ans := storeTreeAnswer{Root: what.id.Digest, Entries: []entryLine{}}
-	var walk func(id cas.ID, above string) error
-	walk = func(id cas.ID, above string) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		entries, err := readTree(ctx, s, id)
-		if err != nil {
-			return err
-		}
-		for i := range entries {
-			e := &entries[i]
-			path := above + e.Name
-			ans.Entries = append(ans.Entries, lineOf(path, e))
-			if e.Mode == cas.Dir {
-				if err := walk(e.ID(), path+"/"); err != nil {
-					return err
-				}
-				continue
-			}
+	err = cas.Walk(ctx, s, what.id, func(path string, e cas.Entry) error {
+		ans.Entries = append(ans.Entries, lineOf(path, &e))
+		if e.Mode != cas.Dir {
 			ans.Files++
 			ans.Bytes += e.Size
 		}
 		return nil
-	}
-	if err := walk(what.id, ""); err != nil {
+	})
+	if err != nil {
 		return nil, err // and no sums of what was read until then
 	}
 	return ans, nil
+}
+
+// listable refuses a tree that stands for more than can be walked, before the walk comes to the end of its patience. Each
+// tree is read once, and those of one that doubles with every level are few. What is wrong with one the walk says.
+func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
+	known := map[cas.Digest]int{}
+	var below func(d cas.Digest, depth int) int
+	below = func(d cas.Digest, depth int) int {
+		n, ok := known[d]
+		if ok || depth > portable.MaxPath || ctx.Err() != nil {
+			return n
+		}
+		entries, _ := cas.ReadTree(ctx, nil, s, d)
+		n = len(entries)
+		for i := range entries {
+			if entries[i].Mode == cas.Dir {
+				n = min(n+below(entries[i].Digest, depth+1), cas.MaxWalk+1)
+			}
+		}
+		known[d] = n
+		return n
+	}
+	if below(root.Digest, 0) > cas.MaxWalk {
+		return &cas.LimitError{Root: root}
+	}
+	return nil
 }
