@@ -256,14 +256,15 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	doomed, err := s.readRecord(doomedFile)
-	if err != nil {
-		return nil, err
-	}
-	if doomed != nil && doomed.all {
-		gone = doomed // what is left of them may lack parts
-	}
+	// The doomed are named before the first of them goes, until after the last has: two lists alike saw all of them, or none.
 	list := func() ([]string, error) {
+		doomed, err := s.readRecord(doomedFile)
+		if err != nil {
+			return nil, err
+		}
+		if doomed != nil && doomed.all {
+			gone = doomed // what is left of them may lack parts
+		}
 		paths, err := listPacks(s.dir)
 		return slices.DeleteFunc(paths, func(path string) bool {
 			return doomed != nil && slices.Contains(doomed.packs, filepath.Base(path))
