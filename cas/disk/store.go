@@ -74,7 +74,13 @@ type VersionError struct {
 	Format, Readers int // the store's, and the oldest that reads it
 }
 
+// Readable reports whether it is only for writing that the format is too new.
+func (e *VersionError) Readable() bool { return e.Format > Format && e.Readers <= Format }
+
 func (e *VersionError) Error() string {
+	if e.Readable() {
+		return fmt.Sprintf("the store %q has format %d, which this rye can read and not write to: it writes %d", e.Dir, e.Format, Format)
+	}
 	return fmt.Sprintf("the store %q has format %d, which readers from %d on understand; this is %d", e.Dir, e.Format, e.Readers, Format)
 }
 

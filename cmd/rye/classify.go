@@ -76,9 +76,6 @@ func (f *fault) ofStore() bool {
 		f.code = "INTEGRITY_FAILED"
 	case errors.As(f.err, &version):
 		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
-		if canRead(version) {
-			f.message = fmt.Sprintf("the store %q has format %d, which this rye can read and not write to: it writes %d", version.Dir, version.Format, disk.Format)
-		}
 	case errors.As(f.err, &readOnly):
 		f.code = codeFiles
 	case errors.As(f.err, &conflict):

@@ -26,14 +26,11 @@ func storeGroup() command {
 // rye may write to can be read if its format says so.
 func (a *app) readStore() (*disk.Store, error) {
 	s, err := a.haveStore()
-	if v, ok := errors.AsType[*disk.VersionError](err); ok && canRead(v) {
+	if v, ok := errors.AsType[*disk.VersionError](err); ok && v.Readable() {
 		return a.openStore(disk.Options{ReadOnly: true})
 	}
 	return s, err
 }
-
-// canRead reports whether it is only for writing that a store's format is too new.
-func canRead(v *disk.VersionError) bool { return v.Format > disk.Format && v.Readers <= disk.Format }
 
 // haveStore opens the store that is there, to change it.
 func (a *app) haveStore() (*disk.Store, error) { return a.openStore(disk.Options{}) }
