@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/near"
 )
 
 const (
@@ -32,7 +33,7 @@ func (v *View) near(ctx context.Context, ref model.Ref) []string {
 		far := 3
 		if other := strings.ToLower(f.ID); f.Ref == ref {
 			continue
-		} else if d := distance(id, other, 2); d <= 2 {
+		} else if d := near.Distance([]byte(id), []byte(other), 2); d <= 2 {
 			far = d
 		} else if strings.EqualFold(f.Name(), ref.Name()) {
 			far = 2
@@ -59,33 +60,4 @@ func (v *View) near(ctx context.Context, ref model.Ref) []string {
 		}
 	}
 	return names
-}
-
-// distance returns how many letters must be put in, taken out or changed to make a of b; more than limit if it is
-// more than limit.
-func distance(a, b string, limit int) int {
-	if max(len(a), len(b))-min(len(a), len(b)) > limit {
-		return limit + 1
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal, least := row[0], i+1
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, diagonal+1, row[j]+1)
-			least = min(least, row[j+1])
-		}
-		if least > limit {
-			return limit + 1
-		}
-	}
-	return row[len(b)]
 }

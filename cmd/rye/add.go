@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock"
 	ryeyaml "github.com/rye-build/rye/lock/project"
@@ -118,15 +120,15 @@ func (c *addRun) run(ctx context.Context, a *app) (answer, error) {
 // source is where the bundle comes from: what the flags say, or what rye.yaml says of it already.
 func (c *addRun) source(l *locking, id string) (ryeyaml.Source, error) {
 	old, known := l.yaml.Requirement(id)
-	var f *fault
+	var f *fault.Error
 	switch {
 	case c.From != "" && c.Index != "":
-		f = &fault{code: codeValidation, message: "a bundle comes from one place: --from or --index"}
+		f = &fault.Error{Code: fault.Validation, Text: "a bundle comes from one place: --from or --index"}
 	case c.From == "" && c.Index == "" && known:
 		return old.Source, nil
 	case c.From == "" && c.Index == "":
-		f = &fault{code: codeValidation, message: fmt.Sprintf("where does %q come from?", id),
-			hint: []string{l.app.with("--from", "DIR"), l.app.with("--index", "URL")}}
+		f = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("where does %q come from?", id),
+			Hint: []string{l.app.with("--from", "DIR"), l.app.with("--index", "URL")}}
 	}
 	if f != nil {
 		return ryeyaml.Source{}, f
@@ -141,7 +143,7 @@ func (c *addRun) source(l *locking, id string) (ryeyaml.Source, error) {
 	}
 	src, err := ryeyaml.ParseSource(where, c.Index != "")
 	if err != nil {
-		return src, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"source": where}}
+		return src, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"source": where}}
 	}
 	return src, nil
 }
@@ -163,35 +165,35 @@ func (l *locking) relative(where string) (string, error) {
 	}
 	rel, err := filepath.Rel(dir, s.value)
 	if err != nil {
-		return "", &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q can't be told relative to the project", where)}
+		return "", &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q can't be told relative to the project", where)}
 	}
 	return filepath.ToSlash(rel), nil
 }
 
 // nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
-func nothingAt(where, path string) *fault {
-	f := &fault{code: codeItem, err: fs.ErrNotExist, message: fmt.Sprintf("there is nothing at %q", where), hint: []string{"rye docs sources"},
-		details: map[string]any{"path": path}}
+func nothingAt(where, path string) *fault.Error {
+	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("there is nothing at %q", where), Hint: []string{"rye docs sources"},
+		Details: map[string]any{"path": path}}
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if meant := near(filepath.Base(path), names); len(meant) > 0 {
+	if meant := near.Names(filepath.Base(path), names); len(meant) > 0 {
 		for i, name := range meant {
 			meant[i] = filepath.Join(filepath.Dir(where), name)
 		}
-		f.why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
-		f.details["did_you_mean"] = meant
+		f.Why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
+		f.Details["did_you_mean"] = meant
 	}
 	return f
 }
 
 func badRequirement(text string, err error) error {
 	id, _, _ := strings.Cut(text, "@")
-	f := &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q: %s", text, err), details: map[string]any{"bundle": text}}
+	f := &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q: %s", text, err), Details: map[string]any{"bundle": text}}
 	if portable.CheckID(id) == nil && id != lock.Library { // else no range will do
-		f.hint = []string{"rye add " + quoteArg(id+"@^1.2")}
+		f.Hint = []string{"rye add " + fault.Quote(id+"@^1.2")}
 	}
 	return f
 }
@@ -210,7 +212,7 @@ func (l *locking) compatible(ctx context.Context, id string, src ryeyaml.Source)
 		}
 	}
 	if newest == "" {
-		return "", &fault{code: codeItem, err: fs.ErrNotExist, message: fmt.Sprintf("%q has no version of %q", src.Where, id)}
+		return "", &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q has no version of %q", src.Where, id)}
 	}
 	version, _, _ := strings.Cut(newest, "+")
 	return "^" + version, nil
@@ -292,8 +294,8 @@ func (c *removeRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	ans := &changeAnswer{Bundle: c.Bundle}
 	err = c.change(ctx, l, ans, &lockRun{})
-	if f, ok := errors.AsType[*fault](err); ok && len(ans.Problems) > 0 {
-		f.hint = []string{"rye why " + quoteArg(c.Bundle)}
+	if f, ok := errors.AsType[*fault.Error](err); ok && len(ans.Problems) > 0 {
+		f.Hint = []string{"rye why " + fault.Quote(c.Bundle)}
 	}
 	return ans, err
 }
@@ -377,6 +379,6 @@ func (*outdatedRun) run(ctx context.Context, a *app) (answer, error) {
 	if behind == 0 {
 		return ans, nil
 	}
-	f := &fault{code: "VERSION_MISMATCH", message: fmt.Sprintf("%s can be updated", counted(int64(behind), "bundle")), hint: []string{"rye update"}}
-	return ans, f.asked()
+	f := &fault.Error{Code: fault.VersionMismatch, Text: fmt.Sprintf("%s can be updated", fault.Count(int64(behind), "bundle")), Hint: []string{"rye update"}}
+	return ans, f.Asked()
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // The variables of the rooms of trust.
@@ -59,7 +61,7 @@ func (a *app) confirm(ctx context.Context, question string) error {
 		return nil
 	}
 	if !a.canAsk() {
-		return &fault{code: "APPROVAL_REQUIRED", message: "there is no terminal to ask on: " + question, hint: []string{a.again("--yes")}}
+		return &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask on: " + question, Hint: []string{a.again("--yes")}}
 	}
 	a.term.prompt("%s [y/N] ", question)
 	switch line, err := a.line(ctx); {
@@ -68,7 +70,7 @@ func (a *app) confirm(ctx context.Context, question string) error {
 	case line == "y" || line == "yes":
 		return nil
 	}
-	return &fault{code: "APPROVAL_REQUIRED", message: "nothing was done: the answer was no"}
+	return &fault.Error{Code: fault.Approval, Text: "nothing was done: the answer was no"}
 }
 
 // again returns the command line with one more flag of all commands.
@@ -112,8 +114,8 @@ func (a *app) passphrase(ctx context.Context, what string) func() (string, error
 			return word, nil
 		}
 		if !a.canAsk() {
-			return "", &fault{code: "APPROVAL_REQUIRED", message: what + " is locked with a passphrase, and there is no terminal to ask for it on",
-				hint: []string{"export " + envPassphrase + "=…"}}
+			return "", &fault.Error{Code: fault.Approval, Text: what + " is locked with a passphrase, and there is no terminal to ask for it on",
+				Hint: []string{"export " + envPassphrase + "=…"}}
 		}
 		return a.secret(ctx, "passphrase of "+what)
 	}
@@ -125,7 +127,7 @@ func (a *app) newPassphrase(ctx context.Context) (string, error) {
 		return word, nil
 	}
 	if !a.canAsk() {
-		return "", &fault{code: "APPROVAL_REQUIRED", message: "there is no terminal to ask for a passphrase on", hint: []string{"export " + envPassphrase + "=…"}}
+		return "", &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask for a passphrase on", Hint: []string{"export " + envPassphrase + "=…"}}
 	}
 	one, err := a.secret(ctx, "new passphrase")
 	if err != nil {
@@ -136,9 +138,9 @@ func (a *app) newPassphrase(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case one == "":
-		return "", &fault{code: codeValidation, message: "an empty passphrase locks nothing"}
+		return "", &fault.Error{Code: fault.Validation, Text: "an empty passphrase locks nothing"}
 	case one != two:
-		return "", &fault{code: codeValidation, message: "the two passphrases differ"}
+		return "", &fault.Error{Code: fault.Validation, Text: "the two passphrases differ"}
 	}
 	return one, nil
 }

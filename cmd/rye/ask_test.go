@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // askingHost is a host with a terminal on which these lines are typed, and these words where nothing is shown.
@@ -29,16 +31,16 @@ func TestConfirm(t *testing.T) {
 	for _, test := range []struct {
 		typed string
 		exit  int
-	}{{"y\n", exitDone}, {"YES \n", exitDone}, {"n\n", exitRefused}, {"\n", exitRefused}, {"", exitRefused}, {"yess\n", exitRefused}} {
+	}{{"y\n", fault.ExitDone}, {"YES \n", fault.ExitDone}, {"n\n", fault.ExitRefused}, {"\n", fault.ExitRefused}, {"", fault.ExitRefused}, {"yess\n", fault.ExitRefused}} {
 		h, home, stderr := askingHost(t, test.typed)
-		if got := run(h, commands(), []string{"key", "new", "-q"}); got != exitDone {
+		if got := run(h, commands(), []string{"key", "new", "-q"}); got != fault.ExitDone {
 			t.Fatalf("key new: %d, %s", got, stderr)
 		}
 		if got := run(h, commands(), []string{"key", "remove", "default"}); got != test.exit {
 			t.Errorf("%q: exit %d, want %d; %s", test.typed, got, test.exit, stderr)
 		}
 		_, err := os.Stat(filepath.Join(home, ".ai", "keys", "private_key.pem"))
-		if gone := err != nil; gone != (test.exit == exitDone) {
+		if gone := err != nil; gone != (test.exit == fault.ExitDone) {
 			t.Errorf("%q: gone is %v", test.typed, gone)
 		}
 		if !strings.Contains(stderr.String(), `remove the key "default", `) {
@@ -63,11 +65,11 @@ func TestPassphrase(t *testing.T) {
 	if err := os.WriteFile(tool, []byte("print(1)\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	line(exitUsage, "key", "new", "--passphrase") // they differ
-	line(exitUsage, "key", "new", "--passphrase") // empty
-	line(exitDone, "key", "new", "--passphrase")
-	line(exitRefused, "sign", tool, "--as", "tool:a") // wrong
-	line(exitDone, "sign", tool, "--as", "tool:a")
+	line(fault.ExitUsage, "key", "new", "--passphrase") // they differ
+	line(fault.ExitUsage, "key", "new", "--passphrase") // empty
+	line(fault.ExitDone, "key", "new", "--passphrase")
+	line(fault.ExitRefused, "sign", tool, "--as", "tool:a") // wrong
+	line(fault.ExitDone, "sign", tool, "--as", "tool:a")
 	if text := stderr.String(); strings.Contains(text, "sesam") || !strings.Contains(text, "new passphrase: ") {
 		t.Errorf("%s", text)
 	}

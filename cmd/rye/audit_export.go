@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 )
@@ -41,8 +42,8 @@ func (e auditExportAnswer) text(t *terminal) { t.printf("%s\n", e.File) }
 
 func (c *auditExportRun) run(ctx context.Context, a *app) (answer, error) {
 	if a.term.json && c.Output == "" {
-		return nil, &fault{code: codeValidation, message: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
-			hint: []string{"rye audit export", "rye --json audit export -o FILE"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
+			Hint: []string{"rye audit export", "rye --json audit export -o FILE"}}
 	}
 	p, err := a.auditPlaces()
 	if err != nil {
@@ -78,7 +79,7 @@ func (c *auditExportRun) run(ctx context.Context, a *app) (answer, error) {
 	if err := writeFile(file, 0o600, false, write); err != nil {
 		return nil, err
 	}
-	a.term.note("%s", counted(ans.Calls, "call"))
+	a.term.note("%s", fault.Count(ans.Calls, "call"))
 	return ans, damaged(ans.Problems)
 }
 
@@ -143,7 +144,7 @@ func (s auditStatsAnswer) text(t *terminal) {
 	t.rows(rows)
 	rows = nil
 	for _, u := range s.Items {
-		rows = append(rows, []string{u.Ref, counted(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK), "took " + tookText(u.Total), "longest " + tookText(u.Longest)})
+		rows = append(rows, []string{u.Ref, fault.Count(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK), "took " + tookText(u.Total), "longest " + tookText(u.Longest)})
 	}
 	t.rows(rows)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 )
@@ -32,7 +33,7 @@ type auditListAnswer struct {
 
 func (c *auditListRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Last < 1 {
-		return nil, &fault{code: codeValidation, message: "--last is the number of calls to list, and not below 1", hint: []string{"rye audit export"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--last is the number of calls to list, and not below 1", Hint: []string{"rye audit export"}}
 	}
 	p, err := a.auditPlaces()
 	if err != nil {

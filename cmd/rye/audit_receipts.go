@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -19,7 +20,7 @@ import (
 type receiptLine struct {
 	File     string       `json:"file"`
 	Holds    bool         `json:"holds"`
-	Code     code         `json:"code,omitempty"`
+	Code     fault.Code   `json:"code,omitempty"`
 	Message  string       `json:"message,omitempty"` // what is wrong
 	Digest   string       `json:"digest,omitempty"`  // of the receipt
 	Machine  string       `json:"machine,omitempty"` // the fingerprint of who signed
@@ -38,9 +39,9 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *app, p auditPlace
 	if dir == "" {
 		dir = p.receipts
 	} else if ok, err := isDir(dir); err != nil || !ok {
-		return &fault{code: codeFiles, exit: exitMissing, err: err, message: fmt.Sprintf("there is no directory %q", dir)}
+		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("there is no directory %q", dir)}
 	}
-	var bad []*fault
+	var bad []*fault.Error
 	for _, file := range c.Receipt {
 		b, err := readSmall(file, attest.MaxEnvelope)
 		if err != nil {
@@ -54,9 +55,9 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *app, p auditPlace
 		if err != nil {
 			f := classify(err)
 			if _, ok := errors.AsType[*receipt.UnknownError](err); ok {
-				f.hint = []string{"rye audit verify " + quoteArg(file) + " --key PUBKEY"}
+				f.Hint = []string{"rye audit verify " + fault.Quote(file) + " --key PUBKEY"}
 			}
-			l.Code, l.Message = f.line().Code, f.message
+			l.Code, l.Message = f.Line().Code, f.Text
 			bad = append(bad, f)
 		} else if l.Holds = true; !l.Complete {
 			a.term.warn("the receipts of calls that %s made are not all here, and were not verified: --receipts DIR says where they are", l.Call.ID)
@@ -66,20 +67,20 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *app, p auditPlace
 	if len(bad) == 0 {
 		return nil
 	}
-	f := &fault{err: bad[0], details: map[string]any{"receipts": v.Receipts}, hint: bad[0].hint}
-	var codes []code
+	f := &fault.Error{Err: bad[0], Details: map[string]any{"receipts": v.Receipts}, Hint: bad[0].Hint}
+	var codes []fault.Code
 	for _, l := range v.Receipts {
 		if !l.Holds {
 			codes = append(codes, l.Code)
-			f.message = fmt.Sprintf("the receipt %q doesn't hold: %s", l.File, l.Message)
-			f.why = bad[0].why
+			f.Text = fmt.Sprintf("the receipt %q doesn't hold: %s", l.File, l.Message)
+			f.Why = bad[0].Why
 		}
 	}
-	f.code = gravest(codes)
+	f.Code = fault.Gravest(codes)
 	if len(bad) > 1 {
-		f.message, f.why = fmt.Sprintf("%d of %s don't hold", len(bad), counted(int64(len(v.Receipts)), "receipt")), nil
+		f.Text, f.Why = fmt.Sprintf("%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt")), nil
 	}
-	return f.asked()
+	return f.Asked()
 }
 
 // verify verifies one receipt and those below it. Where nobody has said that these are in the directory, one that is
@@ -129,7 +130,7 @@ func (l *receiptLine) text(t *terminal, v *auditVerified) {
 		}
 	}
 	if l.Children > 0 {
-		below := fmt.Sprintf("%s; %s verified below it", counted(int64(l.Children), "call"), counted(int64(l.Verified-1), "receipt"))
+		below := fmt.Sprintf("%s; %s verified below it", fault.Count(int64(l.Children), "call"), fault.Count(int64(l.Verified-1), "receipt"))
 		if !l.Complete {
 			below += ", others are not here"
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -160,9 +162,9 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 	}
 	for _, s := range c.Status {
 		if !slices.Contains(callStatuses(), s) {
-			bad := &fault{code: codeValidation, message: fmt.Sprintf("--status is %q", s), why: []string{"expected one of " + strings.Join(callStatuses(), ", ")}}
-			if meant := near(s, callStatuses()); len(meant) > 0 {
-				bad.why = append(bad.why, "did you mean "+meant[0]+"?")
+			bad := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--status is %q", s), Why: []string{"expected one of " + strings.Join(callStatuses(), ", ")}}
+			if meant := near.Names(s, callStatuses()); len(meant) > 0 {
+				bad.Why = append(bad.Why, "did you mean "+meant[0]+"?")
 			}
 			return f, bad
 		}
@@ -170,7 +172,7 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 	var g glob.Glob
 	if c.Ref != "" {
 		if g, err = glob.Parse(c.Ref); err != nil {
-			return f, &fault{code: codeValidation, err: err, message: fmt.Sprintf("--ref: %v", err)}
+			return f, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--ref: %v", err)}
 		}
 	}
 	if c.Ref == "" && len(c.Status) == 0 {
@@ -205,8 +207,8 @@ func parseMoment(flag, text string, now time.Time) (time.Time, error) {
 		return now.Add(-ago).UTC(), nil
 	}
 	at, err := parseDate(flag, text)
-	if f, ok := errors.AsType[*fault](err); ok {
-		f.why = []string{"or how long ago, as in 90m, 12h or 7d"}
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		f.Why = []string{"or how long ago, as in 90m, 12h or 7d"}
 	}
 	return at, err
 }
@@ -254,18 +256,18 @@ func damaged(problems []*journal.Problem) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	f := &fault{code: "INTEGRITY_FAILED", message: "the audit log isn't as it was written: " + problemText(problems[0]), err: problems[0],
-		hint: []string{"rye audit verify"}, details: map[string]any{"problems": problems}}
+	f := &fault.Error{Code: fault.Integrity, Text: "the audit log isn't as it was written: " + problemText(problems[0]), Err: problems[0],
+		Hint: []string{"rye audit verify"}, Details: map[string]any{"problems": problems}}
 	if len(problems) > 1 {
-		f.message = "the audit log isn't as it was written in " + counted(int64(len(problems)), "file")
+		f.Text = "the audit log isn't as it was written in " + fault.Count(int64(len(problems)), "file")
 		for _, p := range problems[:min(len(problems), mostNamed)] {
-			f.why = append(f.why, problemText(p))
+			f.Why = append(f.Why, problemText(p))
 		}
 		if more := len(problems) - mostNamed; more > 0 {
-			f.why = append(f.why, fmt.Sprintf("and %d more", more))
+			f.Why = append(f.Why, fmt.Sprintf("and %d more", more))
 		}
 	}
-	return f.asked()
+	return f.Asked()
 }
 
 func problemText(p *journal.Problem) string {

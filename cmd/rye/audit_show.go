@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -92,7 +93,7 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 	line, _, _ = strings.Cut(line, "/")
 	number, err := strconv.ParseInt(line, 10, 64)
 	if placed && err != nil {
-		return nil, nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call), hint: []string{"rye audit list"}}
+		return nil, nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call), Hint: []string{"rye audit list"}}
 	}
 	var exact, begins []*audit.Record
 	var all int
@@ -127,18 +128,18 @@ func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*
 		if err := damaged(problems); err != nil {
 			return nil, nil, err
 		}
-		return nil, nil, &fault{code: codeItem, message: fmt.Sprintf("the audit log has no call %q", c.Call), hint: []string{"rye audit list"},
-			details: map[string]any{"call": c.Call}}
+		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call), Hint: []string{"rye audit list"},
+			Details: map[string]any{"call": c.Call}}
 	}
-	f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%q stands for more than one call", c.Call), details: map[string]any{"call": c.Call, "calls": all}}
+	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%q stands for more than one call", c.Call), Details: map[string]any{"call": c.Call, "calls": all}}
 	for _, r := range found[:min(len(found), mostNamed)] {
 		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
-		f.why = append(f.why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
+		f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
 		if len(exact) == 0 {
-			at = quoteArg(r.Call.ID)
+			at = fault.Quote(r.Call.ID)
 		}
-		if len(f.hint) == 0 {
-			f.hint = []string{"rye audit show " + at}
+		if len(f.Hint) == 0 {
+			f.Hint = []string{"rye audit show " + at}
 		}
 	}
 	return nil, nil, f
@@ -199,7 +200,7 @@ func (s auditShowAnswer) text(t *terminal) {
 	if s.Made == 0 {
 		return
 	}
-	t.printf("it made %s:\n", counted(s.Made, "call"))
+	t.printf("it made %s:\n", fault.Count(s.Made, "call"))
 	rows = nil
 	for i := range s.Children {
 		row := s.Children[i].row()

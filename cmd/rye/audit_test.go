@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
@@ -344,10 +345,10 @@ func TestKeepReceipt(t *testing.T) {
 	}
 	nowhere, _ := auditApp(t)
 	nowhere.environ = nil
-	if _, err := nowhere.keepReceipt(nil); err == nil || classify(err).code != codeConfig {
+	if _, err := nowhere.keepReceipt(nil); err == nil || classify(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
-	if _, _, _, err := nowhere.openAudit(false); err == nil || classify(err).code != codeConfig {
+	if _, _, _, err := nowhere.openAudit(false); err == nil || classify(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
 }
@@ -377,7 +378,7 @@ func FuzzParseMoment(f *testing.F) {
 		if _, dated := parseDate("--since", text); err == nil && dated != nil && at.After(now) {
 			t.Errorf("%q: %s", text, at)
 		}
-		if _, ok := errors.AsType[*fault](err); err != nil && !ok {
+		if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
@@ -401,23 +402,23 @@ func TestClassifyAudit(t *testing.T) {
 	child := receipt.Child{Call: "b"}
 	for _, test := range []struct {
 		err  error
-		want code
+		want fault.Code
 		exit int
 	}{
-		{&journal.Problem{File: "head", Line: 1, Reason: "x"}, "INTEGRITY_FAILED", exitRefused},
-		{&journal.DamagedError{Path: "head.jsonl"}, "INTEGRITY_FAILED", exitRefused},
-		{&osfile.BusyError{}, "BUSY", exitNo},
-		{&audit.VersionError{Found: "rye audit/9"}, "VERSION_MISMATCH", exitRefused},
-		{&audit.BrokenError{Err: &fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}}, codeFiles, exitNo},
-		{&record.FieldError{Field: "ref", Reason: "x"}, codeValidation, exitUsage},
-		{&machine.VoucherError{Reason: "x"}, "PARSING_ERROR", exitNo},
-		{&receipt.Error{Err: errors.New("x")}, "PARSING_ERROR", exitNo},
-		{&receipt.UnknownError{Err: &attest.ThresholdError{}}, "UNTRUSTED_KEY", exitRefused},
-		{&receipt.LinkError{Child: child, Err: fs.ErrNotExist}, codeItem, exitMissing},
-		{&receipt.LinkError{Child: child, Err: errors.New("another's")}, "INTEGRITY_FAILED", exitRefused},
-		{&receipt.LinkError{Child: child, Err: &receipt.UnknownError{}}, "UNTRUSTED_KEY", exitRefused},
+		{&journal.Problem{File: "head", Line: 1, Reason: "x"}, fault.Integrity, fault.ExitRefused},
+		{&journal.DamagedError{Path: "head.jsonl"}, fault.Integrity, fault.ExitRefused},
+		{&osfile.BusyError{}, fault.Busy, fault.ExitNo},
+		{&audit.VersionError{Found: "rye audit/9"}, fault.VersionMismatch, fault.ExitRefused},
+		{&audit.BrokenError{Err: &fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}}, fault.Files, fault.ExitNo},
+		{&record.FieldError{Field: "ref", Reason: "x"}, fault.Validation, fault.ExitUsage},
+		{&machine.VoucherError{Reason: "x"}, fault.Parsing, fault.ExitNo},
+		{&receipt.Error{Err: errors.New("x")}, fault.Parsing, fault.ExitNo},
+		{&receipt.UnknownError{Err: &attest.ThresholdError{}}, fault.UntrustedKey, fault.ExitRefused},
+		{&receipt.LinkError{Child: child, Err: fs.ErrNotExist}, fault.NotFound, fault.ExitMissing},
+		{&receipt.LinkError{Child: child, Err: errors.New("another's")}, fault.Integrity, fault.ExitRefused},
+		{&receipt.LinkError{Child: child, Err: &receipt.UnknownError{}}, fault.UntrustedKey, fault.ExitRefused},
 	} {
-		if l := classify(test.err).line(); l.Code != test.want || l.Exit != test.exit {
+		if l := classify(test.err).Line(); l.Code != test.want || l.Exit != test.exit {
 			t.Errorf("%T: %s, exit %d", test.err, l.Code, l.Exit)
 		}
 	}

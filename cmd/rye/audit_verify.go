@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -73,8 +74,8 @@ func (a *app) auditKeys(ctx context.Context, p auditPlaces, given []string) (lin
 	for _, arg := range given {
 		k, err := a.signerKey(ctx, arg)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, &fault{code: codeItem, err: err, message: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
-				hint: []string{"rye key list"}}
+			return nil, &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
+				Hint: []string{"rye key list"}}
 		}
 		if err != nil {
 			return nil, err
@@ -117,8 +118,8 @@ func publicKeys(lines []auditKeyLine) (keys []key.Public) {
 
 func (c *auditVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
-		return nil, &fault{code: codeValidation, message: "--seen is about the log, and receipts are given, which are verified without it",
-			hint: []string{"rye audit verify " + quoteArg(c.Receipt[0]), "rye audit verify --seen " + quoteArg(c.Receipt[0])}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--seen is about the log, and receipts are given, which are verified without it",
+			Hint: []string{"rye audit verify " + fault.Quote(c.Receipt[0]), "rye audit verify --seen " + fault.Quote(c.Receipt[0])}}
 	}
 	p, err := a.auditPlaces()
 	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
@@ -144,8 +145,8 @@ func (c *auditVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	ans.Log.Report = *found
-	if f, ok := errors.AsType[*fault](damaged(found.Problems)); ok {
-		f.why, f.hint = append(f.why, "the calls of other lines can still be listed; keep a copy of the directory as it is"), []string{"rye audit list", "rye docs audit"}
+	if f, ok := errors.AsType[*fault.Error](damaged(found.Problems)); ok {
+		f.Why, f.Hint = append(f.Why, "the calls of other lines can still be listed; keep a copy of the directory as it is"), []string{"rye audit list", "rye docs audit"}
 		return ans, f
 	}
 	for _, m := range found.Machines {
@@ -171,8 +172,8 @@ func (a *app) seenPosition(arg string, keys []key.Public) (record.Position, erro
 	}
 	b, err := readSmall(arg, attest.MaxEnvelope)
 	if errors.Is(err, fs.ErrNotExist) {
-		return record.Position{}, &fault{code: codeValidation, err: err, message: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
-			why: []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"}, hint: []string{"rye audit verify"}}
+		return record.Position{}, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
+			Why: []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"}, Hint: []string{"rye audit verify"}}
 	}
 	if err != nil {
 		return record.Position{}, err
@@ -186,7 +187,7 @@ func (a *app) seenPosition(arg string, keys []key.Public) (record.Position, erro
 		} `json:"data"`
 	}
 	if err := json.Unmarshal(b, &file); err != nil {
-		return record.Position{}, &fault{code: "PARSING_ERROR", err: err, message: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
+		return record.Position{}, &fault.Error{Code: fault.Parsing, Err: err, Text: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
 	}
 	at := record.Position{}
 	if file.Data.Log != nil {
@@ -200,7 +201,7 @@ func (a *app) seenPosition(arg string, keys []key.Public) (record.Position, erro
 		at = r.Log
 	}
 	if at.Line < 1 {
-		return record.Position{}, &fault{code: codeValidation, message: fmt.Sprintf("%q says no position in the log", arg)}
+		return record.Position{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q says no position in the log", arg)}
 	}
 	return at, nil
 }
@@ -220,22 +221,22 @@ func (v *auditVerified) text(t *terminal) {
 		return
 	}
 	t.printf("%s  the audit log in %s\n", t.stdout.paint(roleGood, "verified", t.ascii), l.Dir)
-	calls := counted(l.Calls, "call")
+	calls := fault.Count(l.Calls, "call")
 	if l.Unfinished > 0 {
 		calls += fmt.Sprintf(", %d of them unfinished", l.Unfinished)
 	}
-	rows := [][]string{{"  calls", calls}, {"  lines", fmt.Sprintf("%d in %s", l.Lines, counted(l.Segments, "segment"))}}
+	rows := [][]string{{"  calls", calls}, {"  lines", fmt.Sprintf("%d in %s", l.Lines, fault.Count(l.Segments, "segment"))}}
 	for _, m := range l.Machines {
-		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(), counted(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
+		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(), fault.Count(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
 	}
 	if len(l.Seen) > 0 {
-		rows = append(rows, []string{"  seen", counted(int64(len(l.Seen)), "position") + ", still there"})
+		rows = append(rows, []string{"  seen", fault.Count(int64(len(l.Seen)), "position") + ", still there"})
 	}
 	if l.Tail > 0 {
-		rows = append(rows, []string{"  tail", counted(l.Tail, "line") + " behind the last mark: if they were taken away, nobody would find out"})
+		rows = append(rows, []string{"  tail", fault.Count(l.Tail, "line") + " behind the last mark: if they were taken away, nobody would find out"})
 	}
 	if l.Torn > 0 {
-		rows = append(rows, []string{"  torn", counted(l.Torn, "file") + " of a process that died while it wrote: no damage"})
+		rows = append(rows, []string{"  torn", fault.Count(l.Torn, "file") + " of a process that died while it wrote: no damage"})
 	}
 	if l.Head.Line > 0 {
 		rows = append(rows, []string{"  head", position(l.Head)})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/exec/secret"
 )
 
@@ -140,16 +142,16 @@ func (a *app) noSecret(err error) error {
 	if !ok {
 		return err
 	}
-	f := &fault{code: codeItem, err: err, message: fmt.Sprintf("there is no secret %q", none.Name),
-		hint: []string{"rye auth ls"}, details: map[string]any{"secret": none.Name}}
+	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no secret %q", none.Name),
+		Hint: []string{"rye auth ls"}, Details: map[string]any{"secret": none.Name}}
 	var names []string
 	for _, c := range completeSecrets(a) {
 		if c.Value != none.Name {
 			names = append(names, c.Value)
 		}
 	}
-	if meant := near(none.Name, names); len(meant) > 0 {
-		f.why = []string{"did you mean " + meant[0] + "?"}
+	if meant := near.Names(none.Name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return f
 }
@@ -170,7 +172,7 @@ func checkSecrets(_ context.Context, a *app) finding {
 	}
 	over := slices.DeleteFunc(slices.Clone(kept), func(s secret.Secret) bool { return !s.Expired(a.now()) })
 	if len(over) > 0 {
-		return finding{Status: statusWarn, Hint: "rye auth set " + quoteArg(over[0].Name),
+		return finding{Status: statusWarn, Hint: "rye auth set " + fault.Quote(over[0].Name),
 			Detail: fmt.Sprintf("kept %s; %d of %d have expired, %q first", place, len(over), len(kept), over[0].Name)}
 	}
 	f := good("kept %s; there are %d", place, len(kept))

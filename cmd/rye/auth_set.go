@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/secret"
 )
 
@@ -105,8 +106,8 @@ func (c *authSetRun) value(ctx context.Context, a *app) (value, from string, err
 		b, err = io.ReadAll(io.LimitReader(a.input(ctx), secret.MaxValue+3))
 		from = "stdin"
 	case !a.canAsk():
-		return "", "", &fault{code: "APPROVAL_REQUIRED", message: "there is no terminal to ask for the value on",
-			hint: []string{"rye auth set " + quoteArg(c.Name) + " --from-file FILE"}}
+		return "", "", &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask for the value on",
+			Hint: []string{"rye auth set " + fault.Quote(c.Name) + " --from-file FILE"}}
 	default:
 		a.term.prompt("value of %s: ", c.Name)
 		value, err = a.hidden(ctx)
@@ -130,14 +131,14 @@ func parseEnd(flag, text string, now time.Time) (time.Time, error) {
 	at := now.Add(left)
 	if err != nil {
 		if at, err = parseDate(flag, text); err != nil || text == "" {
-			if f, ok := errors.AsType[*fault](err); ok {
-				f.why = []string{"or how long, as in 90m, 12h or 30d"}
+			if f, ok := errors.AsType[*fault.Error](err); ok {
+				f.Why = []string{"or how long, as in 90m, 12h or 30d"}
 			}
 			return at, err
 		}
 	}
 	if !at.After(now) || at.Year() > 9999 {
-		return at, &fault{code: codeValidation, message: fmt.Sprintf("%s is %q, and it has to be later than now", flag, text)}
+		return at, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, and it has to be later than now", flag, text)}
 	}
 	return at, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/secret"
@@ -23,7 +24,7 @@ func TestAuthPrompt(t *testing.T) {
 		status = run(h, commands(), []string{"auth", "set", "a-token", "--file", "--no-color"})
 		return status, stdout.String() + stderr.String()
 	}
-	if status, said := set("typed value", nil, true); status != exitDone || !strings.HasPrefix(said, "value of a-token: \n") || strings.Contains(said, "typed") {
+	if status, said := set("typed value", nil, true); status != fault.ExitDone || !strings.HasPrefix(said, "value of a-token: \n") || strings.Contains(said, "typed") {
 		t.Errorf("%d, %q", status, said)
 	}
 	h, _, _ := testHost("HOME="+home, "LOCALAPPDATA="+home, "XDG_STATE_HOME="+home)
@@ -41,10 +42,10 @@ func TestAuthPrompt(t *testing.T) {
 	if list, err := store.List(); err != nil || len(list) != 1 || list[0].From != "terminal" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if status, said := set("typed value", nil, false); status != exitRefused || !strings.Contains(said, "hint: rye auth set a-token --from-file FILE") {
+	if status, said := set("typed value", nil, false); status != fault.ExitRefused || !strings.Contains(said, "hint: rye auth set a-token --from-file FILE") {
 		t.Errorf("%d, %q", status, said)
 	}
-	if status, _ := set("", errors.New("the terminal is gone"), true); status != exitNo {
+	if status, _ := set("", errors.New("the terminal is gone"), true); status != fault.ExitNo {
 		t.Errorf("%d", status)
 	}
 }
@@ -55,29 +56,29 @@ func TestClassifySecrets(t *testing.T) {
 	of := func(err error) error { return &exec.SecretError{Ref: ref, Err: err} }
 	for _, c := range []struct {
 		err  error
-		code code
+		code fault.Code
 		hint string
 		why  string
 	}{
-		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByPolicy}, "POLICY_DENIED", "rye docs secrets", `exec: {secrets: {n: ["tool:acme/x"]}}`},
-		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByGrants}, "POLICY_DENIED", "rye docs secrets", `grants: {"tool:acme/x": []}`},
-		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByCaller}, codeDenied, "rye docs secrets", ""},
-		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByDev}, "UNSIGNED", "rye sign tool:acme/x", ""},
-		{of(&secret.NotSetError{Name: "a-b"}), "AUTH_REQUIRED", "rye auth set a-b", "A_B"},
-		{of(&secret.ExpiredError{Name: "n"}), "SESSION_EXPIRED", "rye auth set n", ""},
-		{of(&secret.ValueError{Name: "n", Reason: "r"}), codeConfig, "rye docs secrets", ""},
-		{&secret.ValueError{Name: "n", Reason: "r"}, codeValidation, "rye docs secrets", ""},
-		{of(&secret.NameError{Name: "n", Reason: "r"}), codeValidation, "rye docs secrets", ""},
-		{of(&secret.KeyringError{Name: "n", Err: errors.New("x")}), "UNAVAILABLE", "rye auth set n --file", "opened by somebody"},
-		{of(&osfile.BusyError{Path: "p"}), "BUSY", "", ""},
-		{of(&secret.DamagedError{Path: "p", Err: errors.New("x")}), "PARSING_ERROR", "mv p p.bad", "lost"},
-		{of(&secret.ModeError{Path: "p", Reason: "is open"}), codeDenied, "chmod go= p", ""},
-		{of(errors.New("more than fits")), "LIMIT_EXCEEDED", "", ""},
-		{&exec.ActionError{Ref: ref, Text: "x"}, "EXECUTION_FAILED", "", ""},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByPolicy}, fault.Policy, "rye docs secrets", `exec: {secrets: {n: ["tool:acme/x"]}}`},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByGrants}, fault.Policy, "rye docs secrets", `grants: {"tool:acme/x": []}`},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByCaller}, fault.Denied, "rye docs secrets", ""},
+		{&exec.WithheldError{Ref: ref, Name: "n", By: exec.ByDev}, fault.Unsigned, "rye sign tool:acme/x", ""},
+		{of(&secret.NotSetError{Name: "a-b"}), fault.AuthRequired, "rye auth set a-b", "A_B"},
+		{of(&secret.ExpiredError{Name: "n"}), fault.SessionExpired, "rye auth set n", ""},
+		{of(&secret.ValueError{Name: "n", Reason: "r"}), fault.Config, "rye docs secrets", ""},
+		{&secret.ValueError{Name: "n", Reason: "r"}, fault.Validation, "rye docs secrets", ""},
+		{of(&secret.NameError{Name: "n", Reason: "r"}), fault.Validation, "rye docs secrets", ""},
+		{of(&secret.KeyringError{Name: "n", Err: errors.New("x")}), fault.Unavailable, "rye auth set n --file", "opened by somebody"},
+		{of(&osfile.BusyError{Path: "p"}), fault.Busy, "", ""},
+		{of(&secret.DamagedError{Path: "p", Err: errors.New("x")}), fault.Parsing, "mv p p.bad", "lost"},
+		{of(&secret.ModeError{Path: "p", Reason: "is open"}), fault.Denied, "chmod go= p", ""},
+		{of(errors.New("more than fits")), fault.Limit, "", ""},
+		{&exec.ActionError{Ref: ref, Text: "x"}, fault.Failed, "", ""},
 	} {
 		f := classify(fmt.Errorf("around: %w", c.err))
-		if f.code != c.code || !strings.HasPrefix(strings.Join(f.hint, "\n"), c.hint) || !strings.Contains(strings.Join(f.why, "\n"), c.why) {
-			t.Errorf("%v: %s, %q, %q", c.err, f.code, f.hint, f.why)
+		if f.Code != c.code || !strings.HasPrefix(strings.Join(f.Hint, "\n"), c.hint) || !strings.Contains(strings.Join(f.Why, "\n"), c.why) {
+			t.Errorf("%v: %s, %q, %q", c.err, f.Code, f.Hint, f.Why)
 		}
 	}
 }

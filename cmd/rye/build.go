@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/template/params"
@@ -96,10 +97,10 @@ func (c *buildRun) complete(_ context.Context, a *app, name, _ string) (out []ca
 
 func (c *buildRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Jobs < 0 {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
 	}
 	if c.Check && c.DryRun {
-		return nil, &fault{code: codeValidation, message: "--check and --dry-run exclude each other: to compare, steps are run"}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--check and --dry-run exclude each other: to compare, steps are run"}
 	}
 	root, err := a.project()
 	if err != nil {
@@ -110,8 +111,8 @@ func (c *buildRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	if r == nil || len(r.Build) == 0 {
-		return nil, &fault{code: codeConfig, message: fmt.Sprintf("no steps are in %q", filepath.Join(root.root, recipe.File)), hint: []string{"rye docs build"},
-			details: map[string]any{"path": filepath.Join(root.root, recipe.File)}}
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no steps are in %q", filepath.Join(root.root, recipe.File)), Hint: []string{"rye docs build"},
+			Details: map[string]any{"path": filepath.Join(root.root, recipe.File)}}
 	}
 	w := &building{app: a, dir: root.root, recipe: r, base: execBase{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen, noDev: true}}
 	defer w.close()
@@ -135,7 +136,7 @@ func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
 		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: digestText(s.Action), Outputs: digestText(s.Outputs),
 			Why: orNone(s.Why), DurationMS: s.Duration.Milliseconds()}
 		if s.Err != nil {
-			line.Error = classify(s.Err).message
+			line.Error = classify(s.Err).Text
 		}
 		ans.Steps = append(ans.Steps, line)
 	}
@@ -305,26 +306,26 @@ func (m *making) current(ctx context.Context) error {
 	made, err := w.build(ctx)
 	if err != nil {
 		f := classify(err)
-		f.hint = []string{"rye build"} // which says how to go on
+		f.Hint = []string{"rye build"} // which says how to go on
 		return f
 	}
 	if made.OK() {
 		return nil
 	}
-	f := &fault{code: "CONFLICT", stays: true, message: "what the steps of bundle.yaml make isn't there as they would make it now", hint: []string{"rye build"}}
+	f := &fault.Error{Code: fault.Conflict, Final: true, Text: "what the steps of bundle.yaml make isn't there as they would make it now", Hint: []string{"rye build"}}
 	var stale []string
 	for _, s := range made.Steps {
 		switch {
 		case s.State == build.Unchanged:
 			continue
 		case s.Err != nil:
-			f.why = append(f.why, s.Step+": "+classify(s.Err).message)
+			f.Why = append(f.Why, s.Step+": "+classify(s.Err).Text)
 		default:
-			f.why = append(f.why, s.Step+": "+firstOr(s.Why, "it was not made here before"))
+			f.Why = append(f.Why, s.Step+": "+firstOr(s.Why, "it was not made here before"))
 		}
 		stale = append(stale, s.Step)
 	}
-	f.details = map[string]any{"steps": stale}
+	f.Details = map[string]any{"steps": stale}
 	return f
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/primitive"
 )
@@ -94,32 +95,32 @@ func (b *buildSaid) verdict(a *app, made *build.Result) error {
 	}
 	if len(failed) == 0 {
 		if !b.dry {
-			b.term.note("%s: %s", counted(int64(len(made.Steps)), "step"), strings.Join(parts, ", "))
+			b.term.note("%s: %s", fault.Count(int64(len(made.Steps)), "step"), strings.Join(parts, ", "))
 		}
 		return nil
 	}
 	f := b.fault(a, failed[0])
 	for _, s := range failed[1:] {
-		f.why = append(f.why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(a, s).message))
+		f.Why = append(f.Why, fmt.Sprintf("and the step %s: %s", s.Step, b.fault(a, s).Text))
 	}
-	f.why = append(f.why, fmt.Sprintf("%s: %s", counted(int64(len(made.Steps)), "step"), strings.Join(parts, ", ")))
-	if f.details == nil {
-		f.details = map[string]any{}
+	f.Why = append(f.Why, fmt.Sprintf("%s: %s", fault.Count(int64(len(made.Steps)), "step"), strings.Join(parts, ", ")))
+	if f.Details == nil {
+		f.Details = map[string]any{}
 	}
-	f.details["step"] = failed[0].Step
+	f.Details["step"] = failed[0].Step
 	return f
 }
 
 // fault says why a step was not made.
-func (b *buildSaid) fault(a *app, s *build.Report) *fault {
+func (b *buildSaid) fault(a *app, s *build.Report) *fault.Error {
 	if no, ok := errors.AsType[*build.FailedError](s.Err); ok {
 		f := (&execRun{}).refused(a, no.Plan, no.Result)
-		f.message = fmt.Sprintf("the step %q: %s", s.Step, f.message)
+		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
 		return f
 	}
 	f := *classify(s.Err)
-	if !strings.Contains(f.message, fmt.Sprintf("the step %q", s.Step)) {
-		f.message = fmt.Sprintf("the step %q: %s", s.Step, f.message)
+	if !strings.Contains(f.Text, fmt.Sprintf("the step %q", s.Step)) {
+		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
 	}
 	return &f
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 )
 
@@ -43,7 +44,7 @@ func buildWords(t *testing.T, home string) []string {
 		t.Fatal(err)
 	}
 	h, _, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home)
-	if code := run(h, commands(), []string{"sign", "-C", project, "tool:acme/hi", "-q"}); code != exitDone {
+	if code := run(h, commands(), []string{"sign", "-C", project, "tool:acme/hi", "-q"}); code != fault.ExitDone {
 		t.Fatal(stderr)
 	}
 	return []string{"-C", project, "--dry-run"}

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -47,7 +48,7 @@ func (e bundleExport) text(t *terminal) { t.printf("%s\n", e.File) }
 
 func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Output == "-" && a.globals.JSON {
-		return nil, &fault{code: codeValidation, message: "\"-o -\" and --json both write to standard output"}
+		return nil, &fault.Error{Code: fault.Validation, Text: "\"-o -\" and --json both write to standard output"}
 	}
 	b, err := a.bundles()
 	if err != nil {
@@ -63,10 +64,10 @@ func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	switch l.where {
 	case inArchive:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is an archive already", l.place), hint: []string{"rye bundle verify " + quoteArg(c.Bundle)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.place), Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
 	case inBinary:
-		return nil, &fault{code: codeDenied, message: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
-			details: map[string]any{"reason": "builtin"}}
+		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
+			Details: map[string]any{"reason": "builtin"}}
 	}
 	if err := b.whole(ctx, l); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func (c *bundleExportRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	ans.Digest = sum.Digest().String()
 	p.Done()
-	a.term.note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, counted(int64(ans.Files), "file"), byteSize(float64(ans.Bytes)))
+	a.term.note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"), byteSize(float64(ans.Bytes)))
 	return ans, nil
 }
 
@@ -124,8 +125,8 @@ func (l *located) changed(err error) error {
 	if path == "" {
 		return err
 	}
-	return &fault{code: "INTEGRITY_FAILED", exit: exitRefused, err: err, message: fmt.Sprintf("%q is not what the manifest of %q says", path, l.id),
-		hint: []string{"rye bundle verify " + quoteArg(l.id), "rye bundle create " + quoteArg(l.id)}, details: map[string]any{"path": path, "bundle": l.id}}
+	return &fault.Error{Code: fault.Integrity, Exit: fault.ExitRefused, Err: err, Text: fmt.Sprintf("%q is not what the manifest of %q says", path, l.id),
+		Hint: []string{"rye bundle verify " + fault.Quote(l.id), "rye bundle create " + fault.Quote(l.id)}, Details: map[string]any{"path": path, "bundle": l.id}}
 }
 
 // toWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
@@ -139,7 +140,7 @@ func (a *app) toWrite(name string) (string, error) {
 		return "", err
 	}
 	if fi, err := os.Stat(s.value); err == nil && fi.IsDir() {
-		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is a directory, and -o names a file", name)}
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directory, and -o names a file", name)}
 	}
 	return s.value, noPlace(name, s.value)
 }
@@ -147,8 +148,8 @@ func (a *app) toWrite(name string) (string, error) {
 // noPlace says that the directory is missing in which a file is to be written; nil if it is there.
 func noPlace(name, path string) error {
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return &fault{code: codeFiles, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
-			hint: []string{"mkdir -p " + quoteArg(filepath.Dir(name))}, err: err}
+		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
+			Hint: []string{"mkdir -p " + fault.Quote(filepath.Dir(name))}, Err: err}
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func newBundleImport(r *bundle.Report) bundleImport {
 
 func (i bundleImport) text(t *terminal) {
 	t.printf("%s\n", i.Manifest)
-	t.note("imported %s@%s, verified, %s, %s", i.Bundle, i.Version, counted(int64(i.Files), "file"), counted(int64(i.Items), "item"))
+	t.note("imported %s@%s, verified, %s, %s", i.Bundle, i.Version, fault.Count(int64(i.Files), "file"), fault.Count(int64(i.Items), "item"))
 }
 
 func (c *bundleImportRun) run(ctx context.Context, a *app) (answer, error) {
@@ -238,7 +239,7 @@ func (c *bundleImportRun) run(ctx context.Context, a *app) (answer, error) {
 		return b.importFirst(ctx, l, v)
 	}
 	if l.where != inArchive {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is no archive", c.Archive), hint: []string{"rye bundle export " + quoteArg(l.id), "rye bundle install " + quoteArg(l.id)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.id), "rye bundle install " + fault.Quote(l.id)}}
 	}
 	r, err := b.take(ctx, l, v)
 	if err != nil {
@@ -266,7 +267,7 @@ func (b *bundles) take(ctx context.Context, l *located, v *vouching) (*bundle.Re
 	r, err := install.Import(ctx, s, p.counted(l.file), v.options)
 	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.trust == nil {
 		f := classify(err)
-		f.hint = inspectHint(l.where, l.place, l.id)
+		f.Hint = inspectHint(l.where, l.place, l.id)
 		return r, f
 	}
 	return r, l.about(err)

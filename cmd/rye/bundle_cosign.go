@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -49,7 +50,7 @@ func (c bundleCosigned) text(t *terminal) {
 		t.note("%s@%s is signed by %s already", c.Bundle, c.Version, short(c.Key))
 		return
 	}
-	t.printf("signed  %s@%s  %s\n", c.Bundle, c.Version, counted(int64(c.Signatures), "signature"))
+	t.printf("signed  %s@%s  %s\n", c.Bundle, c.Version, fault.Count(int64(c.Signatures), "signature"))
 }
 
 func (c *bundleCosignRun) complete(_ context.Context, a *app, name, _ string) []candidate {
@@ -73,8 +74,8 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	if l.where == inArchive || l.where == inBinary {
-		return nil, &fault{code: codeDenied, message: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.where),
-			hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.where),
+			Hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
 	}
 	v, err := a.vouching()
 	if err != nil {
@@ -100,10 +101,10 @@ func (c *bundleCosignRun) run(ctx context.Context, a *app) (answer, error) {
 	if ans.Changed && l.where == inUser {
 		again := "rye bundle cosign " + ans.Manifest
 		if c.Key != "" {
-			again += " --key " + quoteArg(c.Key)
+			again += " --key " + fault.Quote(c.Key)
 		}
-		return nil, &fault{code: codeDenied, message: fmt.Sprintf("%q is installed, and that isn't changed: it is signed in the store, and installed from there", l.id),
-			hint: []string{again, "rye bundle install " + ans.Manifest}}
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is installed, and that isn't changed: it is signed in the store, and installed from there", l.id),
+			Hint: []string{again, "rye bundle install " + ans.Manifest}}
 	}
 	if err := b.writeSignatures(ctx, l, v, k.Public()); err != nil {
 		return nil, err
@@ -206,7 +207,7 @@ func (b *bundles) writeSignatures(ctx context.Context, l *located, v *vouching, 
 }
 
 func (l *located) changedMeanwhile() error {
-	return &fault{code: "CONFLICT", message: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
+	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.id)}
 }
 
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:

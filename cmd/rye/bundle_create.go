@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
@@ -91,7 +92,7 @@ func (c *bundleCreated) text(t *terminal) {
 	}
 	t.printf("%s  %s@%s  %s\n", t.stdout.paint(roleGood, verb, t.ascii), c.Bundle, c.Version, c.Manifest)
 	if !c.DryRun {
-		t.note("%s: %s, %s, %s", c.File, counted(int64(c.Files), "file"), counted(int64(c.Items), "item"), byteSize(float64(c.Bytes)))
+		t.note("%s: %s, %s, %s", c.File, fault.Count(int64(c.Files), "file"), fault.Count(int64(c.Items), "item"), byteSize(float64(c.Bytes)))
 	}
 }
 
@@ -120,8 +121,8 @@ func (c *bundleCreateRun) run(ctx context.Context, a *app) (answer, error) {
 		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
 	}
 	if len(c.Refs) > 0 && !c.Sign {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is to be signed, and there is no --sign", c.Refs[0]),
-			hint: []string{a.with("--sign")}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is to be signed, and there is no --sign", c.Refs[0]),
+			Hint: []string{a.with("--sign")}}
 	}
 	if c.Package != "" {
 		a.globals.Project = c.Package
@@ -186,21 +187,21 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 	case err != nil:
 		return nil, err
 	case r != nil && c.ID != "" && c.ID != r.ID:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q makes the bundle %q, and %q was asked for", recipe.File, r.ID, c.ID),
-			hint: []string{"rye bundle create " + quoteArg(r.ID)}, details: map[string]any{"bundle": r.ID}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q makes the bundle %q, and %q was asked for", recipe.File, r.ID, c.ID),
+			Hint: []string{"rye bundle create " + fault.Quote(r.ID)}, Details: map[string]any{"bundle": r.ID}}
 	case r != nil:
 		return r, c.agrees(r)
 	case c.ID == "":
 		name, hint := sharedID(dir), []string{"rye help bundle"}
 		if name != "" {
-			hint = []string{"rye bundle create " + quoteArg(name), "rye help bundle"}
+			hint = []string{"rye bundle create " + fault.Quote(name), "rye help bundle"}
 		} else if name = slug(filepath.Base(dir)); !validBundleID(name) {
 			name = "bundle"
 		}
-		return nil, &fault{code: codeConfig, message: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
-			why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + firstVersion, "include: [\".ai/**\"]"},
-			hint:    hint,
-			details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
+			Why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + firstVersion, "include: [\".ai/**\"]"},
+			Hint:    hint,
+			Details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
 	}
 	version := firstVersion
 	if old := bundleLineOf(inProject, dir, c.ID, time.Time{}); old.Version != "" {
@@ -212,7 +213,7 @@ func (c *bundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 		r, err = recipe.New(c.ID, version)
 	}
 	if err != nil {
-		return nil, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"bundle": c.ID}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"bundle": c.ID}}
 	}
 	return r, nil
 }
@@ -280,8 +281,8 @@ func (c *bundleCreateRun) agrees(r *recipe.Recipe) error {
 	has := map[string]any{"version": r.Version, "entrypoint": r.Entrypoint, "description": r.Description}
 	for _, l := range c.head {
 		if old, ok := has[l.name]; ok && old != l.value {
-			return &fault{code: "CONFLICT", stays: true, message: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.name, r.ID, old, recipe.File, l.value),
-				why: []string{"what is in " + recipe.File + " counts"}, details: map[string]any{"bundle": r.ID}}
+			return &fault.Error{Code: fault.Conflict, Final: true, Text: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.name, r.ID, old, recipe.File, l.value),
+				Why: []string{"what is in " + recipe.File + " counts"}, Details: map[string]any{"bundle": r.ID}}
 		}
 	}
 	return nil
@@ -370,15 +371,15 @@ func (m *making) keep(ctx context.Context, made *create.Result) error {
 func (m *making) admitted() {
 	e, err := m.trust.exam().ExamineDocument(&m.doc, m.recipe.Expires, policy.ToUse)
 	if err != nil {
-		m.app.term.warn("that is not enough: %s", classify(err).message)
+		m.app.term.warn("that is not enough: %s", classify(err).Text)
 		return
 	}
 	m.answer.Allowed = e.Decision.Allowed
 	if !e.Decision.Allowed {
 		m.app.term.warn("that is not enough: %q %s", m.doc.Name, e.Decision.Reason())
 	}
-	if codeOf(e.Decision.Code) == "BELOW_THRESHOLD" {
-		m.app.term.note("next: rye bundle cosign %s --key OTHER", quoteArg(m.recipe.ID))
+	if codeOf(e.Decision.Code) == fault.BelowThreshold {
+		m.app.term.note("next: rye bundle cosign %s --key OTHER", fault.Quote(m.recipe.ID))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func bundleDiffCommand() command {
@@ -53,8 +54,8 @@ func (c *bundleDiffRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	ans := &bundleDiff{r}
 	if c.Check && r.Breaking {
-		f := &fault{code: "VERSION_MISMATCH", message: "what uses the bundle may break: " + r.Summary}
-		return ans, f.asked()
+		f := &fault.Error{Code: fault.VersionMismatch, Text: "what uses the bundle may break: " + r.Summary}
+		return ans, f.Asked()
 	}
 	return ans, nil
 }
@@ -109,8 +110,8 @@ func (m *unpacked) File(e archive.Entry, r io.Reader) error {
 		return nil
 	}
 	if m.size += e.Size; m.size > maxUnpacked {
-		return &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("the items of the archive have more than %s", byteSize(maxUnpacked)),
-			hint: []string{"rye bundle import ARCHIVE"}}
+		return &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("the items of the archive have more than %s", byteSize(maxUnpacked)),
+			Hint: []string{"rye bundle import ARCHIVE"}}
 	}
 	text, err := io.ReadAll(r)
 	m.blobs[e.Digest] = text

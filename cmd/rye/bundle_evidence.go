@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/sbom"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func bundleSbomCommand() command {
@@ -114,7 +115,7 @@ func (a *app) timeOf(b *bundle.Bundle) time.Time {
 // open finds the bundle and reads its manifest, from an archive too.
 func (c *evidenceFlags) open(ctx context.Context, a *app) (*bundles, *located, error) {
 	if c.Embed && c.Output != "" {
-		return nil, nil, &fault{code: codeValidation, message: "--embed has a place of its own: -o is for what isn't embedded"}
+		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
 	b, err := a.bundles()
 	if err != nil {
@@ -128,10 +129,10 @@ func (c *evidenceFlags) open(ctx context.Context, a *app) (*bundles, *located, e
 		err = b.whole(ctx, l)
 	}
 	if err == nil && c.Embed && l.where != inProject {
-		err = &fault{code: codeDenied, message: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.place)}
+		err = &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.place)}
 	}
 	if err == nil && l.read == nil {
-		err = &fault{code: codeValidation, message: fmt.Sprintf("%q is an archive: it has to be imported first", l.place), hint: []string{"rye bundle import " + quoteArg(c.Bundle)}}
+		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive: it has to be imported first", l.place), Hint: []string{"rye bundle import " + fault.Quote(c.Bundle)}}
 	}
 	if err != nil {
 		b.close()
@@ -186,7 +187,7 @@ func (b *bundles) embed(ctx context.Context, l *located, k signer, name, kind st
 		return "", cas.Digest{}, err
 	}
 	if others > len(list.Signatures) {
-		b.app.term.warn("%s of the manifest before: whoever signed that has to sign this one, by rye bundle cosign", counted(int64(others), "signature"))
+		b.app.term.warn("%s of the manifest before: whoever signed that has to sign this one, by rye bundle cosign", fault.Count(int64(others), "signature"))
 	}
 	home, err := bundle.ManifestPath(l.id)
 	if err != nil {
@@ -247,7 +248,7 @@ func (c *bundleAttestRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	defer b.close()
 	if l.where == inBinary {
-		return nil, &fault{code: codeDenied, message: "\"rye/std\" was made with this binary: who has built that can say how"}
+		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" was made with this binary: who has built that can say how"}
 	}
 	k, err := a.signingKey(ctx, c.Key)
 	if err != nil {
@@ -271,8 +272,8 @@ func (c *bundleAttestRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	envelope, err := provenance.Attest(l.read.FileList, at, build, k.Private)
 	if _, ok := errors.AsType[*provenance.Error](err); ok {
-		return nil, &fault{code: codeValidation, err: err, message: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
-			hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
+			Hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}
 	}
 	if err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -66,12 +67,12 @@ func (l *located) needToday() error {
 	if l.first == nil {
 		return nil
 	}
-	hint := []string{"rye bundle create " + quoteArg(l.id)}
+	hint := []string{"rye bundle create " + fault.Quote(l.id)}
 	if l.where != inProject {
-		hint = []string{"rye bundle create " + quoteArg(l.id) + " --package DIR"}
+		hint = []string{"rye bundle create " + fault.Quote(l.id) + " --package DIR"}
 	}
-	return &fault{code: codeDenied, message: fmt.Sprintf("%q is a bundle of the first format (v1), which is verified and imported, and not written", l.id),
-		why: []string{"a bundle of today can be made of its files"}, hint: hint, details: map[string]any{"reason": "v1", "bundle": l.id}}
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a bundle of the first format (v1), which is verified and imported, and not written", l.id),
+		Why: []string{"a bundle of today can be made of its files"}, Hint: hint, Details: map[string]any{"reason": "v1", "bundle": l.id}}
 }
 
 // readFirst reads a bundle of the first format as one of today, with what is wrong with its files.
@@ -91,8 +92,8 @@ func (b *bundles) readFirst(ctx context.Context, l *located) (*legacy.Content, e
 // verifyFirst verifies a bundle of the first format.
 func (b *bundles) verifyFirst(ctx context.Context, l *located, v *vouching) (*legacy.Report, error) {
 	if v.trust == nil {
-		return nil, &fault{code: codeDenied, message: fmt.Sprintf("%q is a bundle of the first format (v1): that is for a policy to accept, and not for --signer", l.id),
-			why: []string{"its signature binds no name, and its items need one that says \"accept: [v1, v2]\""}, details: map[string]any{"reason": "v1", "bundle": l.id}}
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a bundle of the first format (v1): that is for a policy to accept, and not for --signer", l.id),
+			Why: []string{"its signature binds no name, and its items need one that says \"accept: [v1, v2]\""}, Details: map[string]any{"reason": "v1", "bundle": l.id}}
 	}
 	p := b.app.progress("verifying", 0)
 	defer p.Done()
@@ -102,7 +103,7 @@ func (b *bundles) verifyFirst(ctx context.Context, l *located, v *vouching) (*le
 // first says what was found of a bundle of the first format, in the words of today.
 func (c *bundleVerifyRun) first(ctx context.Context, b *bundles, l *located, v *vouching) (answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a bundle of the first format (v1), which knows no evidence", l.id)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a bundle of the first format (v1), which knows no evidence", l.id)}
 	}
 	r, err := b.verifyFirst(ctx, l, v)
 	if err != nil {
@@ -252,8 +253,8 @@ func (b *bundles) latestFirst(ctx context.Context, id, version string) (*located
 		if last == nil || manifest.CompareVersions(m.Version, last.Version) > 0 {
 			last = m
 		} else if m.Version == last.Version {
-			return nil, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("there are several bundles %s@%s in the store", id, m.Version),
-				why: []string{last.id.String(), m.id.String()}, hint: []string{"rye bundle inspect " + m.id.String()}}
+			return nil, &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("there are several bundles %s@%s in the store", id, m.Version),
+				Why: []string{last.id.String(), m.id.String()}, Hint: []string{"rye bundle inspect " + m.id.String()}}
 		}
 	}
 	if last == nil {

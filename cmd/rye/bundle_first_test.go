@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A firstHome is a home with a directory that has a bundle of the first format, as older programs made it.
@@ -31,7 +33,7 @@ func newFirstHome(t *testing.T) *firstHome {
 	}
 	h.write(firstRun, itemText("run"))
 	h.write(firstMany, strings.Replace(itemText("many"), `"acme"`, `"acme/many"`, 1))
-	h.rye(exitDone, "sign", firstRun, firstMany, "--format", "v1")
+	h.rye(fault.ExitDone, "sign", firstRun, firstMany, "--format", "v1")
 	h.write(".ai/tools/acme/many/__init__.py", "\n")
 	h.write("docs/how.md", "How.\n")
 	h.list("default")
@@ -50,7 +52,7 @@ func (h *firstHome) list(key string) {
 	}
 	h.write(firstAt, b.String())
 	// Such a signature is for no name.
-	h.rye(exitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(firstAt)), "--as", "tool:acme/manifest", "--format", "v1", "--key", key)
+	h.rye(fault.ExitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(firstAt)), "--as", "tool:acme/manifest", "--format", "v1", "--key", key)
 }
 
 func (h *firstHome) read(name string) []byte {
@@ -75,73 +77,73 @@ func (h *firstHome) says(want int, words string, args ...string) {
 
 func (h *firstHome) accept() {
 	h.t.Helper()
-	h.rye(exitDone, "trust", "add", "default", "--names", "**", "--accept", "v1", "--yes")
+	h.rye(fault.ExitDone, "trust", "add", "default", "--names", "**", "--accept", "v1", "--yes")
 }
 
 // TestBundleOfFirstFormat: bundles of the first format are seen, and believed where the policy accepts them.
 func TestBundleOfFirstFormat(t *testing.T) {
 	h := newFirstHome(t)
-	h.says(exitDone, "acme/old|0.9.0|first format (v1)|From before", "bundle", "list")
-	h.says(exitDone, `"format":"v1"`, "bundle", "list", "--json")
-	h.says(exitDone, "acme/old@0.9.0|the first (v1)|tool:acme/run|tool:acme/many/many", "bundle", "inspect")
-	h.says(exitDone, `"format":"v1"`, "bundle", "inspect", "acme/old", "--json")
+	h.says(fault.ExitDone, "acme/old|0.9.0|first format (v1)|From before", "bundle", "list")
+	h.says(fault.ExitDone, `"format":"v1"`, "bundle", "list", "--json")
+	h.says(fault.ExitDone, "acme/old@0.9.0|the first (v1)|tool:acme/run|tool:acme/many/many", "bundle", "inspect")
+	h.says(fault.ExitDone, `"format":"v1"`, "bundle", "inspect", "acme/old", "--json")
 
 	// A policy that doesn't accept them.
-	h.says(exitNo, "does not accept|POLICY_DENIED", "bundle", "verify")
-	h.says(exitRefused, "does not accept", "bundle", "import", ".")
-	h.says(exitNo, "first format", "verify", "tool:acme/run")
+	h.says(fault.ExitNo, "does not accept|POLICY_DENIED", "bundle", "verify")
+	h.says(fault.ExitRefused, "does not accept", "bundle", "import", ".")
+	h.says(fault.ExitNo, "first format", "verify", "tool:acme/run")
 
 	h.accept()
-	h.says(exitDone, "verified  acme/old@0.9.0|the first (v1)|4 files|2, signed: 2 by default", "bundle", "verify")
-	h.says(exitDone, `"format":"v1"|"trust":"signed"|"items":2`, "bundle", "verify", h.dir, "--json")
-	h.says(exitDone, "verified", "bundle", "verify", firstAt)
-	h.says(exitRefused, "--signer", "bundle", "verify", "--signer", "default")
-	h.says(exitUsage, "knows no evidence", "bundle", "verify", "--require", "sbom")
+	h.says(fault.ExitDone, "verified  acme/old@0.9.0|the first (v1)|4 files|2, signed: 2 by default", "bundle", "verify")
+	h.says(fault.ExitDone, `"format":"v1"|"trust":"signed"|"items":2`, "bundle", "verify", h.dir, "--json")
+	h.says(fault.ExitDone, "verified", "bundle", "verify", firstAt)
+	h.says(fault.ExitRefused, "--signer", "bundle", "verify", "--signer", "default")
+	h.says(fault.ExitUsage, "knows no evidence", "bundle", "verify", "--require", "sbom")
 	for _, args := range [][]string{{"export"}, {"cosign"}, {"sbom"}, {"attest"}, {"install", "acme/old"}} {
-		h.says(exitRefused, "first format (v1)|rye bundle create acme/old", append([]string{"bundle"}, args...)...)
+		h.says(fault.ExitRefused, "first format (v1)|rye bundle create acme/old", append([]string{"bundle"}, args...)...)
 	}
 
 	// Its items count because it lists them, with what is beside them.
-	h.says(exitDone, "signed by default", "ls")
-	h.says(exitDone, "", "verify", "tool:acme/run", "tool:acme/many/many")
-	h.says(exitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
+	h.says(fault.ExitDone, "signed by default", "ls")
+	h.says(fault.ExitDone, "", "verify", "tool:acme/run", "tool:acme/many/many")
+	h.says(fault.ExitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
 	h.write(".ai/tools/acme/many/more.py", "x = 1\n")
-	h.says(exitDone, `"trust":"refused"|evidence-only`, "show", "tool:acme/many/many", "--json")
-	h.says(exitNo, "", "verify", "tool:acme/many/many")
+	h.says(fault.ExitDone, `"trust":"refused"|evidence-only`, "show", "tool:acme/many/many", "--json")
+	h.says(fault.ExitNo, "", "verify", "tool:acme/many/many")
 	if err := os.Remove(filepath.Join(h.dir, ".ai", "tools", "acme", "many", "more.py")); err != nil {
 		t.Fatal(err)
 	}
 
-	h.says(exitDone, "imported acme/old@0.9.0, verified, 4 files, 2 items", "bundle", "import", ".")
-	h.says(exitDone, "imported", "bundle", "import", firstAt)
-	h.says(exitDone, "store", "bundle", "list", "--all")
+	h.says(fault.ExitDone, "imported acme/old@0.9.0, verified, 4 files, 2 items", "bundle", "import", ".")
+	h.says(fault.ExitDone, "imported", "bundle", "import", firstAt)
+	h.says(fault.ExitDone, "store", "bundle", "list", "--all")
 	root := h.dir
 	h.dir = t.TempDir()
-	h.says(exitDone, "verified  acme/old@0.9.0|(store)", "bundle", "verify", "acme/old")
-	h.says(exitMissing, "acme/old", "bundle", "verify", "acme/old@1.0.0")
-	h.says(exitDone, "docs/how.md", "bundle", "inspect", "acme/old@0.9.0", "--json")
-	h.says(exitRefused, "rye bundle create acme/old --package DIR", "bundle", "install", "acme/old")
-	h.rye(exitDone, "store", "gc", "--grace", "0s")
-	h.rye(exitDone, "store", "gc", "--grace", "0s")
-	h.says(exitDone, "verified", "bundle", "verify", "acme/old")
+	h.says(fault.ExitDone, "verified  acme/old@0.9.0|(store)", "bundle", "verify", "acme/old")
+	h.says(fault.ExitMissing, "acme/old", "bundle", "verify", "acme/old@1.0.0")
+	h.says(fault.ExitDone, "docs/how.md", "bundle", "inspect", "acme/old@0.9.0", "--json")
+	h.says(fault.ExitRefused, "rye bundle create acme/old --package DIR", "bundle", "install", "acme/old")
+	h.rye(fault.ExitDone, "store", "gc", "--grace", "0s")
+	h.rye(fault.ExitDone, "store", "gc", "--grace", "0s")
+	h.says(fault.ExitDone, "verified", "bundle", "verify", "acme/old")
 
 	// A bundle of today is made of it, and they are compared.
 	h.dir = root
 	h.write("bundle.yaml", "id: acme/old\nversion: 1.0.0\ninclude: [\".ai/**\"]\nassets: [\"docs/*\"]\n")
-	h.says(exitDone, "made  acme/old@1.0.0|(v1) that was there is replaced", "bundle", "create")
-	h.says(exitDone, "0.9.0|1.0.0|the files are the same", "bundle", "diff", "acme/old@0.9.0")
-	h.says(exitDone, "verified  acme/old@1.0.0", "bundle", "verify")
-	h.rye(exitDone, "bundle", "install", "acme/old")
+	h.says(fault.ExitDone, "made  acme/old@1.0.0|(v1) that was there is replaced", "bundle", "create")
+	h.says(fault.ExitDone, "0.9.0|1.0.0|the files are the same", "bundle", "diff", "acme/old@0.9.0")
+	h.says(fault.ExitDone, "verified  acme/old@1.0.0", "bundle", "verify")
+	h.rye(fault.ExitDone, "bundle", "install", "acme/old")
 	h.dir = t.TempDir()
-	h.says(exitDone, "", "verify", "tool:acme/run")
-	h.says(exitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
+	h.says(fault.ExitDone, "", "verify", "tool:acme/run")
+	h.says(fault.ExitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
 }
 
 // TestBundleFirstRefused: each thing that is wrong with one is told, and nothing of it is kept.
 func TestBundleFirstRefused(t *testing.T) {
 	h := newFirstHome(t)
 	h.accept()
-	h.rye(exitDone, "key", "new", "stranger")
+	h.rye(fault.ExitDone, "key", "new", "stranger")
 	how, manifest, run := h.read("docs/how.md"), h.read(firstAt), h.read(firstRun)
 	for name, c := range map[string]struct {
 		change func()
@@ -159,13 +161,13 @@ func TestBundleFirstRefused(t *testing.T) {
 		}, firstRun},
 	} {
 		c.change()
-		h.says(exitNo, "refused|"+c.words, "bundle", "verify", "acme/old")
+		h.says(fault.ExitNo, "refused|"+c.words, "bundle", "verify", "acme/old")
 		if name == "no manifest" {
-			h.says(exitNo, `"code":"PARSING_ERROR"|line 2`, "bundle", "inspect", "acme/old", "--json")
+			h.says(fault.ExitNo, `"code":"PARSING_ERROR"|line 2`, "bundle", "inspect", "acme/old", "--json")
 		}
-		want := exitRefused
+		want := fault.ExitRefused
 		if name == "no manifest" {
-			want = exitNo
+			want = fault.ExitNo
 		}
 		h.says(want, "", "bundle", "import", ".")
 		h.write("docs/how.md", string(how))
@@ -175,22 +177,22 @@ func TestBundleFirstRefused(t *testing.T) {
 			t.Fatal(name)
 		}
 	}
-	h.says(exitDone, "", "bundle", "verify", "acme/old")
-	if out := h.rye(exitDone, "bundle", "list", "--all"); strings.Contains(out, "store") {
+	h.says(fault.ExitDone, "", "bundle", "verify", "acme/old")
+	if out := h.rye(fault.ExitDone, "bundle", "list", "--all"); strings.Contains(out, "store") {
 		t.Errorf("refused and kept:\n%s", out)
 	}
-	h.says(exitMissing, "", "bundle", "import", "./none")
-	h.says(exitDone, "", "bundle", "import", ".")
+	h.says(fault.ExitMissing, "", "bundle", "import", "./none")
+	h.says(fault.ExitDone, "", "bundle", "import", ".")
 	id := ""
-	for word := range strings.FieldsSeq(h.rye(exitDone, "store", "refs")) {
+	for word := range strings.FieldsSeq(h.rye(fault.ExitDone, "store", "refs")) {
 		if hex, ok := strings.CutPrefix(word, "bundles-v1/"); ok && !strings.Contains(hex, "/") {
 			id = "blake3:" + hex
 		}
 	}
-	h.says(exitDone, "(store)", "bundle", "verify", id)
-	h.says(exitDone, "removed  acme/old@0.9.0", "bundle", "remove", id, "--yes")
-	h.says(exitDone, "", "store", "refs")
-	if out := h.rye(exitDone, "bundle", "list", "--all"); strings.Contains(out, "store") {
+	h.says(fault.ExitDone, "(store)", "bundle", "verify", id)
+	h.says(fault.ExitDone, "removed  acme/old@0.9.0", "bundle", "remove", id, "--yes")
+	h.says(fault.ExitDone, "", "store", "refs")
+	if out := h.rye(fault.ExitDone, "bundle", "list", "--all"); strings.Contains(out, "store") {
 		t.Errorf("removed and there:\n%s", out)
 	}
 }
@@ -209,10 +211,10 @@ func TestBundleFirstOfUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.dir = t.TempDir()
-	h.says(exitDone, "acme/old|first format", "bundle", "list")
-	h.says(exitDone, "verified  acme/old@0.9.0", "bundle", "verify", "acme/old")
-	if out := h.rye(exitDone, "ls"); strings.Contains(out, "warning") || strings.Contains(out, "refused") {
+	h.says(fault.ExitDone, "acme/old|first format", "bundle", "list")
+	h.says(fault.ExitDone, "verified  acme/old@0.9.0", "bundle", "verify", "acme/old")
+	if out := h.rye(fault.ExitDone, "ls"); strings.Contains(out, "warning") || strings.Contains(out, "refused") {
 		t.Errorf("%s", out)
 	}
-	h.says(exitDone, "none installed", "doctor")
+	h.says(fault.ExitDone, "none installed", "doctor")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/manifest"
@@ -61,7 +62,7 @@ type bundleIndexed struct {
 }
 
 func (i bundleIndexed) text(t *terminal) {
-	what := fmt.Sprintf("%s  index:%s, issue %d: %s, %s", i.File, i.Name, i.Counter, counted(int64(i.Bundles), "bundle"), counted(int64(i.Versions), "version"))
+	what := fmt.Sprintf("%s  index:%s, issue %d: %s, %s", i.File, i.Name, i.Counter, fault.Count(int64(i.Bundles), "bundle"), fault.Count(int64(i.Versions), "version"))
 	if !i.Changed {
 		t.note("unchanged  %s", what)
 		return
@@ -96,7 +97,7 @@ type indexing struct {
 
 func (c *bundleIndexRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Name != "" && portable.CheckID(c.Name) != nil {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--name is %q, which is no id", c.Name), why: []string{portable.CheckID(c.Name).Error()}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--name is %q, which is no id", c.Name), Why: []string{portable.CheckID(c.Name).Error()}}
 	}
 	dir := a.absolute(setting{value: c.Dir})
 	if dir.err != nil {
@@ -108,13 +109,13 @@ func (c *bundleIndexRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	if !x.expires.IsZero() && !x.expires.After(a.clock()) {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--expires is %q, which is past: nobody would take such an index", c.Expires)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--expires is %q, which is past: nobody would take such an index", c.Expires)}
 	}
 	switch fi, err := os.Stat(dir.value); {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &fault{code: codeFiles, exit: exitMissing, err: err, message: fmt.Sprintf("there is no directory %q", c.Dir), details: map[string]any{"path": dir.value}}
+		return nil, &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("there is no directory %q", c.Dir), Details: map[string]any{"path": dir.value}}
 	case err == nil && !fi.IsDir():
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a file, and an index is made of the archives in a directory", c.Dir)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a file, and an index is made of the archives in a directory", c.Dir)}
 	}
 	if x.bundles, err = a.bundles(); err != nil {
 		return nil, err
@@ -152,8 +153,8 @@ func (x *indexing) archives(ctx context.Context) ([]index.Entry, error) {
 	}
 	var all []index.Entry
 	var refused []refusal
-	var codes []code
-	no := &fault{}
+	var codes []fault.Code
+	no := &fault.Error{}
 	at := map[string]index.Entry{}
 	for _, file := range files {
 		e, failures, err := x.archive(ctx, file, p)
@@ -165,8 +166,8 @@ func (x *indexing) archives(ctx context.Context) ([]index.Entry, error) {
 			for _, f := range failures {
 				l := newBundleFailure(f)
 				r.Failures, codes = append(r.Failures, l), append(codes, l.Code)
-				if len(no.why) < mostTold {
-					no.why = append(no.why, file+": "+l.text())
+				if len(no.Why) < fault.MaxLines {
+					no.Why = append(no.Why, file+": "+l.text())
 				}
 			}
 			refused = append(refused, r)
@@ -177,18 +178,18 @@ func (x *indexing) archives(ctx context.Context) ([]index.Entry, error) {
 		case twice && twin.Manifest == e.Manifest:
 			x.bundles.app.term.note("%q is the same bundle as %q, and isn't listed again", file, twin.Archive)
 		case twice:
-			return nil, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("there are two bundles %q", name),
-				why:     []string{fmt.Sprintf("%s  %s", twin.Manifest, twin.Archive), fmt.Sprintf("%s  %s", e.Manifest, e.Archive)},
-				details: map[string]any{"bundle": name, "archives": []string{twin.Archive, e.Archive}}}
+			return nil, &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("there are two bundles %q", name),
+				Why:     []string{fmt.Sprintf("%s  %s", twin.Manifest, twin.Archive), fmt.Sprintf("%s  %s", e.Manifest, e.Archive)},
+				Details: map[string]any{"bundle": name, "archives": []string{twin.Archive, e.Archive}}}
 		default:
 			at[name] = e
 			all = append(all, e)
 		}
 	}
 	if len(refused) > 0 {
-		no.code, no.details = gravest(codes), map[string]any{"refused": refused}
-		no.message = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused), counted(int64(len(files)), "archive"))
-		no.hint = []string{"rye bundle verify " + quoteArg(filepath.Join(x.Dir, filepath.FromSlash(refused[0].File)))}
+		no.Code, no.Details = fault.Gravest(codes), map[string]any{"refused": refused}
+		no.Text = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused), fault.Count(int64(len(files)), "archive"))
+		no.Hint = []string{"rye bundle verify " + fault.Quote(filepath.Join(x.Dir, filepath.FromSlash(refused[0].File)))}
 		return nil, no
 	}
 	return all, nil
@@ -219,7 +220,7 @@ func (x *indexing) find() (files []string, err error) {
 			return nil
 		}
 		if err := portable.Check(file); err != nil {
-			return &fault{code: codeValidation, message: fmt.Sprintf("%q can't be listed", file), why: []string{err.Error()}}
+			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q can't be listed", file), Why: []string{err.Error()}}
 		}
 		files = append(files, file)
 		return nil
@@ -284,8 +285,8 @@ func (x *indexing) issue(ctx context.Context, entries []index.Entry) (answer, er
 		return nil, err
 	}
 	if old == nil && x.Name == "" {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("there is no index in %q yet, and a new one needs a name", x.Dir),
-			why: []string{"policies say by its name who may sign it"}, hint: []string{"rye bundle index " + quoteArg(x.Dir) + " --name acme/bundles"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("there is no index in %q yet, and a new one needs a name", x.Dir),
+			Why: []string{"policies say by its name who may sign it"}, Hint: []string{"rye bundle index " + fault.Quote(x.Dir) + " --name acme/bundles"}}
 	}
 	next := &index.Index{Label: x.Name, Counter: 1, Expires: x.expires, Entries: entries}
 	if old != nil {
@@ -353,8 +354,8 @@ func (x *indexing) last() (*index.Index, error) {
 		return nil, fmt.Errorf("%q: %w", x.file, err)
 	}
 	if x.Name != "" && x.Name != old.Label {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("the index in %q is %q, and an index keeps its name", x.Dir, old.Label),
-			why: []string{"whoever has seen it would refuse another one in its place"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the index in %q is %q, and an index keeps its name", x.Dir, old.Label),
+			Why: []string{"whoever has seen it would refuse another one in its place"}}
 	}
 	own := x.key.Public()
 	if by, err := old.Check(func(f key.Fingerprint) (key.Public, bool) { return own, f == own.Fingerprint() }); err == nil && len(by) > 0 {
@@ -377,9 +378,9 @@ func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
 		e := &entries[i]
 		has[e.ID+"@"+e.Version] = true
 		if was := old.Find(e.ID, e.Version); was != nil && was.Manifest != e.Manifest {
-			return nil, &fault{code: "ROLLBACK_DETECTED", message: fmt.Sprintf("%q is listed already, and was another bundle", e.ID+"@"+e.Version),
-				why:     []string{"expected  " + was.Manifest.String(), "found     " + e.Manifest.String() + "  " + e.Archive, "whoever uses it would be refused: what is changed needs another version"},
-				details: map[string]any{"reason": rollback.Other, "bundle": e.ID + "@" + e.Version, "expected": was.Manifest.String(), "found": e.Manifest.String()}}
+			return nil, &fault.Error{Code: fault.Rollback, Text: fmt.Sprintf("%q is listed already, and was another bundle", e.ID+"@"+e.Version),
+				Why:     []string{"expected  " + was.Manifest.String(), "found     " + e.Manifest.String() + "  " + e.Archive, "whoever uses it would be refused: what is changed needs another version"},
+				Details: map[string]any{"reason": rollback.Other, "bundle": e.ID + "@" + e.Version, "expected": was.Manifest.String(), "found": e.Manifest.String()}}
 		}
 	}
 	for i := range old.Entries {
@@ -421,7 +422,7 @@ func (x *indexing) write(ctx context.Context, first bool, text []byte, doc *inde
 	}
 	err := writeFile(x.file, 0o644, first, bytesOf(text))
 	if errors.Is(err, os.ErrExist) {
-		err = &fault{code: "CONFLICT", message: fmt.Sprintf("another process has made %q meanwhile, and it is left as it is", x.file)}
+		err = &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process has made %q meanwhile, and it is left as it is", x.file)}
 	}
 	return err
 }

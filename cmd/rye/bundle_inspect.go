@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -122,9 +123,9 @@ func (c *bundleInspectRun) run(ctx context.Context, a *app) (answer, error) {
 	n.Failures = append(n.Failures, wrong...)
 	ans := newBundleInspection(l, n)
 	if n.Bundle == nil {
-		f := &fault{code: "PARSING_ERROR", message: fmt.Sprintf("there is no manifest in %q that can be read", l.place), details: map[string]any{"failures": ans.Failures}}
+		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("there is no manifest in %q that can be read", l.place), Details: map[string]any{"failures": ans.Failures}}
 		for _, line := range ans.Failures {
-			f.why = append(f.why, line.text())
+			f.Why = append(f.Why, line.text())
 		}
 		return ans, f
 	}

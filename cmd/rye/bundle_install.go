@@ -13,6 +13,8 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -77,7 +79,7 @@ func (c *bundleInstallRun) run(ctx context.Context, a *app) (answer, error) {
 	var id cas.Digest
 	switch l.where {
 	case inBinary:
-		return nil, &fault{code: codeDenied, message: "\"rye/std\" is part of every rye: it is there already", details: map[string]any{"reason": "builtin"}}
+		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already", Details: map[string]any{"reason": "builtin"}}
 	case inArchive:
 		r, err := b.take(ctx, l, v)
 		if err != nil {
@@ -238,8 +240,8 @@ func (c *bundleRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 	if _, none := errors.AsType[*install.NotInstalledError](err); none {
 		f := classify(err)
 		names := slices.DeleteFunc(b.names(ctx), func(name string) bool { return name == c.Bundle })
-		if found := near(c.Bundle, names); len(found) > 0 {
-			f.why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
+		if found := near.Names(c.Bundle, names); len(found) > 0 {
+			f.Why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
 		}
 		return nil, f
 	}
@@ -248,7 +250,7 @@ func (c *bundleRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	question := fmt.Sprintf("remove %s@%s", at.BundleID, at.Version)
 	if n := len(at.Previous); n > 0 {
-		question += fmt.Sprintf(" and the %s before it", counted(int64(n), "version"))
+		question += fmt.Sprintf(" and the %s before it", fault.Count(int64(n), "version"))
 	}
 	if err := a.confirm(ctx, question+"?"); err != nil {
 		return nil, err
@@ -394,21 +396,21 @@ func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, erro
 			fit = append(fit, p)
 		}
 	}
-	f := &fault{details: map[string]any{"bundle": at.BundleID}}
+	f := &fault.Error{Details: map[string]any{"bundle": at.BundleID}}
 	for _, p := range at.Previous {
-		f.why = append(f.why, p.Version+"  "+p.ID.String())
+		f.Why = append(f.Why, p.Version+"  "+p.ID.String())
 	}
 	switch {
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1:
-		f.code, f.message = "AMBIGUOUS", fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
+		f.Code, f.Text = fault.Ambiguous, fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
 	case c.To == at.Version || c.To == at.ID.String():
-		f.code, f.message = codeValidation, fmt.Sprintf("%s@%s is the installed one", at.BundleID, at.Version)
+		f.Code, f.Text = fault.Validation, fmt.Sprintf("%s@%s is the installed one", at.BundleID, at.Version)
 	case c.To == "":
-		f.code, f.message = codeItem, fmt.Sprintf("no version of %q before %s was installed", at.BundleID, at.Version)
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no version of %q before %s was installed", at.BundleID, at.Version)
 	default:
-		f.code, f.message = codeItem, fmt.Sprintf("%q was never installed as %q", at.BundleID, c.To)
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("%q was never installed as %q", at.BundleID, c.To)
 	}
 	return install.Version{}, f
 }

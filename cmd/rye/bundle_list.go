@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -73,7 +74,7 @@ func bundleLineOf(where, dir, id string, now time.Time) bundleLine {
 		}
 	}
 	if err != nil {
-		return bundleLine{Bundle: id, Where: where, SignedBy: []string{}, Previous: []versionLink{}, Error: classify(err).message}
+		return bundleLine{Bundle: id, Where: where, SignedBy: []string{}, Previous: []versionLink{}, Error: classify(err).Text}
 	}
 	return line
 }
@@ -97,7 +98,7 @@ func (c *bundleListRun) run(ctx context.Context, a *app) (answer, error) {
 	if space, err := b.space(); err == nil {
 		installed, err := b.installedAll(ctx, space)
 		if err != nil {
-			a.term.warn("%s", classify(err).message)
+			a.term.warn("%s", classify(err).Text)
 		}
 		for _, at := range installed {
 			line := newBundleLine(inUser, at.FileList, a.now())
@@ -146,7 +147,7 @@ func (l bundleList) text(t *terminal) {
 			rows = append(rows, []string{b.Bundle, "-", "-", b.Where, "can't be read: " + b.Error})
 			continue
 		}
-		words := counted(int64(b.Files), "file")
+		words := fault.Count(int64(b.Files), "file")
 		if b.Format == sign.V1.String() {
 			words += ", first format (v1)" // which knows no sizes
 		} else {
@@ -156,7 +157,7 @@ func (l bundleList) text(t *terminal) {
 			words += ", expired " + b.Expires
 		}
 		if n := len(b.Previous); n > 0 {
-			words += fmt.Sprintf(", %s before", counted(int64(n), "version"))
+			words += fmt.Sprintf(", %s before", fault.Count(int64(n), "version"))
 		}
 		if b.Description != "" {
 			words += "  " + b.Description

@@ -17,6 +17,8 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -28,7 +30,7 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 		if b.root.root == "" {
 			_, err := b.app.project()
 			f := classify(cmp.Or(err, errNoProject))
-			f.hint = append(f.hint, "rye bundle list --all")
+			f.Hint = append(f.Hint, "rye bundle list --all")
 			return nil, f
 		}
 		return b.inDirectory(b.root.root, b.root.root)
@@ -43,7 +45,7 @@ func (b *bundles) locate(ctx context.Context, text string) (*located, error) {
 			return nil, err
 		}
 		o, err := resolve(ctx, s, text, cas.Document)
-		if err != nil && classify(err).code == codeItem {
+		if err != nil && classify(err).Code == fault.NotFound {
 			return nil, b.noBundle(ctx, text)
 		}
 		if err != nil {
@@ -155,14 +157,14 @@ func (b *bundles) latest(ctx context.Context, id, version string) (cas.Digest, e
 		return cas.Digest{}, nil
 	}
 	last := all[len(all)-1]
-	f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("there are several bundles %s@%s in the store", id, last.Version)}
+	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("there are several bundles %s@%s in the store", id, last.Version)}
 	for _, l := range all {
 		if manifest.CompareVersions(l.Version, last.Version) == 0 {
-			f.why = append(f.why, l.ID.String())
+			f.Why = append(f.Why, l.ID.String())
 		}
 	}
-	if len(f.why) > 1 {
-		f.hint = []string{"rye bundle inspect " + last.ID.String()}
+	if len(f.Why) > 1 {
+		f.Hint = []string{"rye bundle inspect " + last.ID.String()}
 		return cas.Digest{}, f
 	}
 	return last.ID, nil
@@ -212,7 +214,7 @@ func storedDocuments[T any](ctx context.Context, b *bundles, wanted func(disk.Re
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			b.app.term.warn("the bundle %s in the store: %s", r.ID.Digest.Short(), classify(err).message)
+			b.app.term.warn("the bundle %s in the store: %s", r.ID.Digest.Short(), classify(err).Text)
 			continue
 		}
 		all = append(all, document)
@@ -228,8 +230,8 @@ func (b *bundles) atPath(text string) (*located, error) {
 	}
 	fi, err := os.Stat(s.value)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &fault{code: codeFiles, exit: exitMissing, err: err, message: fmt.Sprintf("there is no file or directory %q", text),
-			hint: []string{"rye bundle list --all"}, details: map[string]any{"path": s.value}}
+		return nil, &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("there is no file or directory %q", text),
+			Hint: []string{"rye bundle list --all"}, Details: map[string]any{"path": s.value}}
 	}
 	if err != nil {
 		return nil, err
@@ -284,10 +286,10 @@ func (b *bundles) inDirectory(dir, text string) (*located, error) {
 	case 1:
 		return b.inDir(inProject, dir, ids[0])
 	case 0:
-		return nil, &fault{code: codeItem, message: fmt.Sprintf("there is no bundle in %q", text), hint: []string{"rye bundle create", "rye bundle list"}}
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no bundle in %q", text), Hint: []string{"rye bundle create", "rye bundle list"}}
 	}
-	return nil, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("there are %d bundles in %q", len(ids), text), why: ids,
-		hint: []string{"rye bundle verify " + ids[0]}, details: map[string]any{"bundles": ids}}
+	return nil, &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("there are %d bundles in %q", len(ids), text), Why: ids,
+		Hint: []string{"rye bundle verify " + ids[0]}, Details: map[string]any{"bundles": ids}}
 }
 
 // maxRecipe bounds bundle.yaml.
@@ -305,7 +307,7 @@ func readRecipe(dir string) (*recipe.Recipe, error) {
 	r, err := recipe.Parse(text)
 	if err != nil {
 		f := classify(err)
-		f.code = codeConfig
+		f.Code = fault.Config
 		return nil, f
 	}
 	return r, nil
@@ -313,11 +315,11 @@ func readRecipe(dir string) (*recipe.Recipe, error) {
 
 // noBundle says that there is none, and which are meant perhaps.
 func (b *bundles) noBundle(ctx context.Context, text string) error {
-	f := &fault{code: codeItem, message: fmt.Sprintf("there is no bundle %q", text), hint: []string{"rye bundle list --all"},
-		details: map[string]any{"bundle": text}}
-	if meant := near(text, b.names(ctx)); len(meant) > 0 {
-		f.why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
-		f.details["did_you_mean"] = meant
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no bundle %q", text), Hint: []string{"rye bundle list --all"},
+		Details: map[string]any{"bundle": text}}
+	if meant := near.Names(text, b.names(ctx)); len(meant) > 0 {
+		f.Why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
+		f.Details["did_you_mean"] = meant
 	}
 	return f
 }
@@ -364,7 +366,7 @@ func (b *bundles) whole(ctx context.Context, l *located) error {
 		return err
 	}
 	if l.read.BundleID != l.id {
-		return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("the manifest of %q is that of %q", l.id, l.read.BundleID)}
+		return &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("the manifest of %q is that of %q", l.id, l.read.BundleID)}
 	}
 	space, err := ai.OpenDir(l.dir, l.id, ai.Project)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // refused tells all that keeps files from being a bundle, each with its place, and what helps.
@@ -23,14 +24,14 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 			secrets = append(secrets, s.Path)
 		}
 		empty = empty || errors.Is(p.Err, create.ErrEmpty)
-		if p.Ref != "" && (f.code == "UNSIGNED" || f.code == "INTEGRITY_FAILED" || f.code == "UNTRUSTED_KEY") {
+		if p.Ref != "" && (f.Code == fault.Unsigned || f.Code == fault.Integrity || f.Code == fault.UntrustedKey) {
 			unsigned = append(unsigned, p.Ref)
 		}
-		if p.Ref != "" && f.code == "BELOW_THRESHOLD" {
-			below = append(below, quoteArg(p.Ref))
+		if p.Ref != "" && f.Code == fault.BelowThreshold {
+			below = append(below, fault.Quote(p.Ref))
 		}
 	}
-	n, same := 0, code("")
+	n, same := 0, fault.Code("")
 	for _, p := range m.answer.Problems {
 		if p.Severity != severityError {
 			continue
@@ -38,18 +39,18 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 		if n++; n == 1 {
 			same = p.Code
 		} else if p.Code != same {
-			same = codeValidation
+			same = fault.Validation
 		}
 	}
-	f := &fault{code: same, message: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID, counted(int64(n), "problem")), err: e}
+	f := &fault.Error{Code: same, Text: fmt.Sprintf("the bundle %q is refused: %s", m.recipe.ID, fault.Count(int64(n), "problem")), Err: e}
 	if empty && len(m.recipe.Include) == 0 {
-		f.why = append(f.why, fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run", m.recipe.ID, m.recipe.ID),
+		f.Why = append(f.Why, fmt.Sprintf("without include, items belong to it whose id is %q or below it, as in tool:%s/run", m.recipe.ID, m.recipe.ID),
 			"a "+recipe.File+" says which others do:", "id: "+m.recipe.ID, "version: "+m.recipe.Version, "include: [\".ai/**\"]")
 	}
 	if slices.Sort(secrets); len(secrets) > 0 {
-		f.why = append(f.why, "if that is no secret, "+recipe.File+" says so:", "allow-secret:")
+		f.Why = append(f.Why, "if that is no secret, "+recipe.File+" says so:", "allow-secret:")
 		for _, path := range slices.Compact(secrets) {
-			f.why = append(f.why, fmt.Sprintf("  %q: WHY IT MAY BE THERE", path))
+			f.Why = append(f.Why, fmt.Sprintf("  %q: WHY IT MAY BE THERE", path))
 		}
 	}
 	if slices.Sort(unsigned); len(unsigned) > 0 {
@@ -57,16 +58,16 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 		const most = 8
 		refs := make([]string, 0, most)
 		for _, ref := range unsigned[:min(len(unsigned), most)] {
-			refs = append(refs, quoteArg(ref))
+			refs = append(refs, fault.Quote(ref))
 		}
-		f.hint = append(f.hint, "rye bundle create --sign "+strings.Join(refs, " "))
+		f.Hint = append(f.Hint, "rye bundle create --sign "+strings.Join(refs, " "))
 		if len(unsigned) > most {
-			f.hint = append(f.hint, "rye sign --all")
+			f.Hint = append(f.Hint, "rye sign --all")
 		}
 	}
 	if slices.Sort(below); len(below) > 0 {
 		below = slices.Compact(below)
-		f.hint = append(f.hint, "rye sign "+strings.Join(below[:min(len(below), mostTold)], " ")+" --key OTHER")
+		f.Hint = append(f.Hint, "rye sign "+strings.Join(below[:min(len(below), fault.MaxLines)], " ")+" --key OTHER")
 	}
 	return m.answer, f
 }
@@ -74,7 +75,7 @@ func (m *making) refused(e *create.RefusedError) (answer, error) {
 // unused adds a line for each pattern of bundle.yaml that covers nothing, which perhaps nobody meant.
 func (m *making) unused(all []*recipe.UnusedError) {
 	for _, e := range all {
-		m.answer.Problems = append(m.answer.Problems, checkProblem{Severity: severityWarning, Code: codeValidation, Space: inProject,
+		m.answer.Problems = append(m.answer.Problems, checkProblem{Severity: severityWarning, Code: fault.Validation, Space: inProject,
 			File: recipe.File, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Error()})
 	}
 }
@@ -91,15 +92,15 @@ func (m *making) problem(p *create.Problem) {
 			if v.Warning {
 				l.Severity = severityWarning
 			}
-			l.Code, l.Line, l.Column, l.Field, l.Message = codeValidation, v.At.Line, v.At.Column, v.Field, v.Message
+			l.Code, l.Line, l.Column, l.Field, l.Message = fault.Validation, v.At.Line, v.At.Column, v.Field, v.Message
 			m.answer.Problems = append(m.answer.Problems, l)
 		}
 		return
 	}
 	f := classify(p.Err)
-	at.Code, at.Message = f.line().Code, f.message
-	if at.Code == codeUnknown {
-		at.Code = codeValidation
+	at.Code, at.Message = f.Line().Code, f.Text
+	if at.Code == fault.Unknown {
+		at.Code = fault.Validation
 	}
 	if errors.Is(p.Err, create.ErrEntrypoint) {
 		at.Field, at.Message = "entrypoint", fmt.Sprintf("%q, the entrypoint, is no item of the bundle", m.recipe.Entrypoint)

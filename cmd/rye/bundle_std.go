@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -16,8 +17,8 @@ import (
 // that the policy, if there is one, has revoked none of its items.
 func (c *bundleVerifyRun) library(ctx context.Context, a *app, l *located) (answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault{code: codeValidation, message: "\"rye/std\" is part of this binary, which vouches for it: nobody else has signed it",
-			hint: []string{"rye bundle verify " + libraryID}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye/std\" is part of this binary, which vouches for it: nobody else has signed it",
+			Hint: []string{"rye bundle verify " + libraryID}}
 	}
 	t, err := a.trust()
 	if err != nil && !isNobody(err) {
@@ -37,7 +38,7 @@ func (c *bundleVerifyRun) library(ctx context.Context, a *app, l *located) (answ
 	}
 	if f := ans.fault(failures); f != nil {
 		ans.Trust = "refused"
-		return ans, f.asked()
+		return ans, f.Asked()
 	}
 	ans.Allowed, ans.Files, ans.Bytes = true, int64(len(l.read.Files)), l.read.Bytes
 	return ans, nil

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -40,7 +41,7 @@ func newBundleHome(t *testing.T) *bundleHome {
 	}
 	h.write(".git/HEAD", "x")
 	h.write(".ai/tools/acme/x.py", itemText("x"))
-	h.rye(exitDone, "key", "new", "--owner", "Me")
+	h.rye(fault.ExitDone, "key", "new", "--owner", "Me")
 	return h
 }
 
@@ -69,52 +70,52 @@ func TestBundleExpired(t *testing.T) {
 	h := newBundleHome(t)
 	old, next := filepath.Join(h.home, "old.tar.zst"), filepath.Join(h.home, "new.tar.zst")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\nexpires: \""+h.now.Add(48*time.Hour).UTC().Format(time.DateOnly)+"\"\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
-	h.rye(exitDone, "bundle", "export", "-o", old)
-	h.rye(exitDone, "bundle", "install", old)
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "export", "-o", old)
+	h.rye(fault.ExitDone, "bundle", "install", old)
 	h.write("bundle.yaml", "id: acme\nversion: 2.0.0\n")
-	h.rye(exitDone, "bundle", "create")
-	h.rye(exitDone, "bundle", "export", "-o", next)
-	h.rye(exitDone, "bundle", "install", next)
+	h.rye(fault.ExitDone, "bundle", "create")
+	h.rye(fault.ExitDone, "bundle", "export", "-o", next)
+	h.rye(fault.ExitDone, "bundle", "install", next)
 	h.now = h.now.Add(96 * time.Hour)
 	for _, args := range [][]string{{"verify", old}, {"import", old}, {"install", old}, {"rollback", "acme", "--yes"}} {
-		want := exitRefused
+		want := fault.ExitRefused
 		if args[0] == "verify" {
-			want = exitNo
+			want = fault.ExitNo
 		}
 		if out := h.rye(want, append([]string{"--json", "bundle"}, args...)...); !strings.Contains(out, `"code":"EXPIRED"`) {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
-	h.rye(exitDone, "bundle", "verify", next)
-	if out := h.rye(exitDone, "bundle", "list", "--all"); !strings.Contains(out, ", expired ") {
+	h.rye(fault.ExitDone, "bundle", "verify", next)
+	if out := h.rye(fault.ExitDone, "bundle", "list", "--all"); !strings.Contains(out, ", expired ") {
 		t.Errorf("%s", out)
 	}
-	h.rye(exitDone, "bundle", "remove", "acme", "--yes")
+	h.rye(fault.ExitDone, "bundle", "remove", "acme", "--yes")
 	h.now = h.now.Add(-96 * time.Hour)
-	h.rye(exitRefused, "bundle", "install", old) // it is remembered
+	h.rye(fault.ExitRefused, "bundle", "install", old) // it is remembered
 }
 
 // TestBundleRequires: what a bundle requires is below it if it is installed, and told if it isn't.
 func TestBundleRequires(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.write("bundle.yaml", "id: top\nversion: 1.0.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^1.0.0\"\n")
 	h.write("a.txt", "a\n")
-	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `"acme", which "top" requires, is not installed`) {
+	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out, `"acme", which "top" requires, is not installed`) {
 		t.Errorf("%s", out)
 	}
 	archive := filepath.Join(h.home, "top.tar.zst")
-	h.rye(exitDone, "bundle", "export", "-o", archive)
-	h.rye(exitDone, "bundle", "install", "acme")
+	h.rye(fault.ExitDone, "bundle", "export", "-o", archive)
+	h.rye(fault.ExitDone, "bundle", "install", "acme")
 	for _, args := range [][]string{{"create"}, {"verify", "--allow-extra"}, {"verify", archive}, {"import", archive}, {"install", archive}, {"inspect", archive}} {
-		if out := h.rye(exitDone, append([]string{"bundle"}, args...)...); strings.Contains(out, "requires,") {
+		if out := h.rye(fault.ExitDone, append([]string{"bundle"}, args...)...); strings.Contains(out, "requires,") {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
 	h.write("bundle.yaml", "id: top\nversion: 1.1.0\nassets: [\"*.txt\"]\nrequires:\n  acme: \"^2.0.0\"\n")
-	if out := h.rye(exitDone, "bundle", "create"); !strings.Contains(out, `"top" requires "acme" ^2.0.0, and 1.0.0 is installed`) {
+	if out := h.rye(fault.ExitDone, "bundle", "create"); !strings.Contains(out, `"top" requires "acme" ^2.0.0, and 1.0.0 is installed`) {
 		t.Errorf("%s", out)
 	}
 }
@@ -124,26 +125,26 @@ func TestBundleRevoked(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\nassets: [\"*.txt\"]\n")
 	h.write("a.txt", "a\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
-	h.rye(exitDone, "bundle", "install", "acme")
-	h.rye(exitDone, "bundle", "verify", libraryID)
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "install", "acme")
+	h.rye(fault.ExitDone, "bundle", "verify", libraryID)
 	_, files, err := std.Files()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
 		if f.Ref == "tool:rye/core/primitives/subprocess" {
-			h.rye(exitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
+			h.rye(fault.ExitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
 		}
 	}
-	if out := h.rye(exitNo, "--json", "bundle", "verify", libraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
+	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", libraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
 		t.Errorf("%s", out)
 	}
-	h.rye(exitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
+	h.rye(fault.ExitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
 	for _, args := range [][]string{{"verify"}, {"cosign"}, {"install", "acme"}, {"attest", "--embed"}} {
-		want := exitRefused
+		want := fault.ExitRefused
 		if args[0] == "verify" {
-			want = exitNo
+			want = fault.ExitNo
 		}
 		if out := h.rye(want, append([]string{"bundle"}, args...)...); !strings.Contains(out, "revoked") {
 			t.Errorf("%q: %s", args, out)
@@ -163,8 +164,8 @@ func TestBundleFirstFormat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.rye(exitDone, "sign", "tool:acme/x", "--format", "v1")
-	if out := h.rye(exitRefused, "bundle", "create", "acme"); !strings.Contains(out, "POLICY_DENIED") && !strings.Contains(out, "v1") {
+	h.rye(fault.ExitDone, "sign", "tool:acme/x", "--format", "v1")
+	if out := h.rye(fault.ExitRefused, "bundle", "create", "acme"); !strings.Contains(out, "POLICY_DENIED") && !strings.Contains(out, "v1") {
 		t.Errorf("%s", out)
 	}
 	signed, err := os.ReadFile(filepath.Join(h.dir, ".ai", "tools", "acme", "x.py"))
@@ -173,45 +174,45 @@ func TestBundleFirstFormat(t *testing.T) {
 	}
 	h.write("docs/x.py", string(signed))
 	h.write("bundle.yaml", "id: listing\nversion: 1.0.0\nassets: [\"docs/*\"]\n")
-	h.rye(exitDone, "bundle", "create")
+	h.rye(fault.ExitDone, "bundle", "create")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
-	h.rye(exitDone, "bundle", "create")
-	h.rye(exitDone, "bundle", "verify", "acme")
+	h.rye(fault.ExitDone, "bundle", "create")
+	h.rye(fault.ExitDone, "bundle", "verify", "acme")
 }
 
 // TestBundleElsewhere: without a store, without a project, and with what is no store.
 func TestBundleElsewhere(t *testing.T) {
 	h := newBundleHome(t)
-	h.rye(exitDone, "bundle", "create", "acme", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "create", "acme", "--sign", "tool:acme/x")
 	for _, args := range [][]string{{"__complete", "--", "bundle", "create", "--key", ""}, {"__complete", "--", "bundle", "attest", "--key", ""}} {
-		if out := h.rye(exitDone, args...); !strings.Contains(out, "default") {
+		if out := h.rye(fault.ExitDone, args...); !strings.Contains(out, "default") {
 			t.Errorf("%q: %s", args, out)
 		}
 	}
 	// A store that isn't there, or is a file.
 	none := filepath.Join(h.home, "none")
-	h.rye(exitDone, "bundle", "cosign", "--store", none)
-	h.rye(exitDone, "bundle", "sbom", "--embed", "--store", none)
-	h.rye(exitMissing, "bundle", "inspect", "--store", none, "blake3:"+strings.Repeat("0", 64))
+	h.rye(fault.ExitDone, "bundle", "cosign", "--store", none)
+	h.rye(fault.ExitDone, "bundle", "sbom", "--embed", "--store", none)
+	h.rye(fault.ExitMissing, "bundle", "inspect", "--store", none, "blake3:"+strings.Repeat("0", 64))
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a store was made for nothing")
 	}
 	h.write("store", "x")
-	h.rye(exitNo, "bundle", "create", "acme", "--store", filepath.Join(h.dir, "store"))
-	h.rye(exitUsage, "bundle", "create", "a b")
-	h.rye(exitMissing, "bundle", "create", "acme", "--sign", "tool:acme/none")
-	h.rye(exitDone, "bundle", "install", "acme")
+	h.rye(fault.ExitNo, "bundle", "create", "acme", "--store", filepath.Join(h.dir, "store"))
+	h.rye(fault.ExitUsage, "bundle", "create", "a b")
+	h.rye(fault.ExitMissing, "bundle", "create", "acme", "--sign", "tool:acme/none")
+	h.rye(fault.ExitDone, "bundle", "install", "acme")
 	h.dir = t.TempDir()
-	if out := h.rye(exitDone, "doctor", "--store", none); !strings.Contains(out, "acme: ") {
+	if out := h.rye(fault.ExitDone, "doctor", "--store", none); !strings.Contains(out, "acme: ") {
 		t.Errorf("%s", out)
 	}
-	if out := h.rye(exitDone, "ls", "--store", none); !strings.Contains(out, "their files can't be read") {
+	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out, "their files can't be read") {
 		t.Errorf("%s", out)
 	}
-	h.rye(exitDone, "bundle", "cosign", "acme")
-	h.rye(exitMissing, "bundle", "import", h.dir)
-	h.rye(exitDone, "cache", "ls")
-	h.rye(exitDone, "cache", "clear", "bundles")
+	h.rye(fault.ExitDone, "bundle", "cosign", "acme")
+	h.rye(fault.ExitMissing, "bundle", "import", h.dir)
+	h.rye(fault.ExitDone, "cache", "ls")
+	h.rye(fault.ExitDone, "cache", "clear", "bundles")
 }
 
 // TestBundleChangedMeanwhile: nobody's signature is lost when the manifest changes between reading and writing, and
@@ -219,7 +220,7 @@ func TestBundleElsewhere(t *testing.T) {
 func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	read, err := readManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
@@ -247,11 +248,11 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
-	h.rye(exitDone, "bundle", "create")
-	if err := b.checkContent(t.Context(), l, v); classify(err).code != "CONFLICT" {
+	h.rye(fault.ExitDone, "bundle", "create")
+	if err := b.checkContent(t.Context(), l, v); classify(err).Code != fault.Conflict {
 		t.Errorf("what was read isn't what was verified: %v", err)
 	}
-	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); classify(err).code != "CONFLICT" {
+	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); classify(err).Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 }
@@ -260,25 +261,25 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 // of the hint do it, though the store has let go of the bundle's name.
 func TestBundleCosignInstalled(t *testing.T) {
 	h := newBundleHome(t)
-	h.rye(exitDone, "key", "new", "second")
+	h.rye(fault.ExitDone, "key", "new", "second")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	read, err := readManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
 	id := read.ID.String()
-	h.rye(exitDone, "bundle", "install", "acme")
-	h.rye(exitDone, "bundle", "remove", id, "--yes")
+	h.rye(fault.ExitDone, "bundle", "install", "acme")
+	h.rye(fault.ExitDone, "bundle", "remove", id, "--yes")
 	if err := os.RemoveAll(filepath.Join(h.dir, ".ai")); err != nil {
 		t.Fatal(err)
 	}
-	out := h.rye(exitRefused, "bundle", "cosign", "acme", "--key", "second")
+	out := h.rye(fault.ExitRefused, "bundle", "cosign", "acme", "--key", "second")
 	if want := fmt.Sprintf("hint: rye bundle cosign %s --key second\n      rye bundle install %s\n", id, id); !strings.Contains(out, want) {
 		t.Errorf("%s, want %s", out, want)
 	}
-	h.rye(exitDone, "bundle", "cosign", id, "--key", "second")
-	h.rye(exitDone, "bundle", "install", id)
+	h.rye(fault.ExitDone, "bundle", "cosign", id, "--key", "second")
+	h.rye(fault.ExitDone, "bundle", "install", id)
 	at, err := os.ReadFile(filepath.Join(h.home, ".ai", "bundles", "acme", "manifest.yaml"))
 	if err != nil || bytes.Count(at, []byte("# rye:signed:v2:")) != 2 {
 		t.Errorf("%v: %s", err, at)
@@ -288,12 +289,12 @@ func TestBundleCosignInstalled(t *testing.T) {
 // TestBundleTwoSigners: of two who sign one bundle at once neither loses the signature, whoever is first.
 func TestBundleTwoSigners(t *testing.T) {
 	h := newBundleHome(t)
-	h.rye(exitDone, "key", "new", "second")
-	h.write("second.pem", h.rye(exitDone, "key", "export", "second"))
-	h.rye(exitDone, "trust", "add", filepath.Join(h.dir, "second.pem"), "--name", "second", "--owner", "You", "--names", "bundle:**", "--yes")
-	h.rye(exitDone, "trust", "add", "default", "--names", "bundle:**", "--yes")
+	h.rye(fault.ExitDone, "key", "new", "second")
+	h.write("second.pem", h.rye(fault.ExitDone, "key", "export", "second"))
+	h.rye(fault.ExitDone, "trust", "add", filepath.Join(h.dir, "second.pem"), "--name", "second", "--owner", "You", "--names", "bundle:**", "--yes")
+	h.rye(fault.ExitDone, "trust", "add", "default", "--names", "bundle:**", "--yes")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	file := filepath.Join(h.dir, ".ai", "bundles", "acme", "manifest.yaml")
 	one, err := os.ReadFile(file)
 	if err != nil {
@@ -313,7 +314,7 @@ func TestBundleTwoSigners(t *testing.T) {
 			both.Go(func() {
 				host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
 				host.getwd, host.now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
-				if got := run(host, commands(), []string{"bundle", verb, "--key", k}); got != exitDone {
+				if got := run(host, commands(), []string{"bundle", verb, "--key", k}); got != fault.ExitDone {
 					t.Errorf("%s by %s: exit %d\n%s%s", verb, k, got, stdout, stderr)
 				}
 			})
@@ -330,7 +331,7 @@ func TestBundleTwoSigners(t *testing.T) {
 func TestBundleStrangersSignatures(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
-	h.rye(exitDone, "bundle", "create", "--sign", "tool:acme/x")
+	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	good, err := readManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
@@ -349,11 +350,11 @@ func TestBundleStrangersSignatures(t *testing.T) {
 	}
 	for _, verb := range []string{"create", "cosign"} {
 		h.write(".ai/bundles/acme/manifest.yaml", string(manifest.Join(nil, body, lines)))
-		h.rye(exitNo, "bundle", "verify")
-		if out := h.rye(exitDone, "bundle", verb, "--json"); verb == "cosign" && !strings.Contains(out, `"signatures":16,"changed":true,"allowed":true`) {
+		h.rye(fault.ExitNo, "bundle", "verify")
+		if out := h.rye(fault.ExitDone, "bundle", verb, "--json"); verb == "cosign" && !strings.Contains(out, `"signatures":16,"changed":true,"allowed":true`) {
 			t.Errorf("%s: %s", verb, out)
 		}
-		h.rye(exitDone, "bundle", "verify")
+		h.rye(fault.ExitDone, "bundle", "verify")
 	}
 }
 
@@ -397,29 +398,29 @@ func TestBundleErrors(t *testing.T) {
 	finding := secret.Finding{Path: "a", Line: 1, Column: 2, Rule: "aws"}
 	for _, c := range []struct {
 		err  error
-		want code
+		want fault.Code
 	}{
-		{&install.NotInstalledError{BundleID: "a"}, codeItem},
-		{&osfile.BusyError{Path: "x"}, "BUSY"},
-		{&install.ManifestError{Path: "x", Err: fs.ErrInvalid}, "PARSING_ERROR"},
-		{&create.SecretError{Finding: finding}, codeValidation},
-		{&create.HelperError{Dir: "a", Missing: []string{"x"}}, codeValidation},
-		{&create.InvalidError{}, codeValidation},
-		{&create.RefusedError{Problems: []create.Problem{{Err: create.ErrEmpty}}}, codeValidation},
-		{bundle.ErrNoTrust, codeValidation},
-		{&bundle.NotAdmittedError{Name: "bundle:a@1.0.0"}, "POLICY_DENIED"},
+		{&install.NotInstalledError{BundleID: "a"}, fault.NotFound},
+		{&osfile.BusyError{Path: "x"}, fault.Busy},
+		{&install.ManifestError{Path: "x", Err: fs.ErrInvalid}, fault.Parsing},
+		{&create.SecretError{Finding: finding}, fault.Validation},
+		{&create.HelperError{Dir: "a", Missing: []string{"x"}}, fault.Validation},
+		{&create.InvalidError{}, fault.Validation},
+		{&create.RefusedError{Problems: []create.Problem{{Err: create.ErrEmpty}}}, fault.Validation},
+		{bundle.ErrNoTrust, fault.Validation},
+		{&bundle.NotAdmittedError{Name: "bundle:a@1.0.0"}, fault.Policy},
 	} {
-		if got := classify(fmt.Errorf("x: %w", c.err)).code; got != c.want {
+		if got := classify(fmt.Errorf("x: %w", c.err)).Code; got != c.want {
 			t.Errorf("%v: %s, want %s", c.err, got, c.want)
 		}
 	}
 	many := &bundle.Report{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: "a", Version: "1.0.0"}}}
-	for i := range mostTold + 2 {
+	for i := range fault.MaxLines + 2 {
 		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i), OnlyLineEndings: true})
 	}
 	f := classify(&install.RefusedError{Report: many})
-	if f.code != "INTEGRITY_FAILED" || !slices.Contains(f.why, "and 2 more") || f.message != `the bundle "a@1.0.0" is refused: 12 failures` {
-		t.Errorf("%s, %q, %q", f.code, f.message, f.why)
+	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
+		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
 	if hints := (&bundleReport{Where: inProject, Bundle: "a"}).hints(many.Failures); len(hints) != 2 {
 		t.Errorf("%q", hints)

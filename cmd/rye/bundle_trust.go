@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -36,18 +37,18 @@ func (a *app) vouching() (*vouching, error) {
 func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
-			return nil, &fault{code: codeValidation, message: "--threshold counts the keys of --signer, and none is given", hint: []string{a.with("--signer", "PUBKEY")}}
+			return nil, &fault.Error{Code: fault.Validation, Text: "--threshold counts the keys of --signer, and none is given", Hint: []string{a.with("--signer", "PUBKEY")}}
 		}
 		v, err := a.vouching()
 		if err != nil && isNobody(err) {
 			f := classify(err)
-			f.hint = append(f.hint, a.with("--signer", "PUBKEY"))
+			f.Hint = append(f.Hint, a.with("--signer", "PUBKEY"))
 			return nil, f
 		}
 		return v, err
 	}
 	if a.globals.Trust != "" || a.env(envTrust) != "" {
-		return nil, &fault{code: codeValidation, message: "--signer is believed instead of a policy, and there is --trust or " + envTrust + " too"}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--signer is believed instead of a policy, and there is --trust or " + envTrust + " too"}
 	}
 	v := &vouching{options: bundle.VerifyOptions{Now: a.now().UTC(), Threshold: 1}, names: map[string]string{}}
 	if c.Threshold != nil {
@@ -69,8 +70,8 @@ func (c *signerFlags) vouching(ctx context.Context, a *app) (*vouching, error) {
 		v.options.Signers = append(v.options.Signers, k)
 	}
 	if n := len(v.options.Signers); v.options.Threshold < 1 || v.options.Threshold > n {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, with %s", v.options.Threshold, counted(int64(n), "key")),
-			why: []string{"it is from 1 to the number of keys that --signer gives"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, with %s", v.options.Threshold, fault.Count(int64(n), "key")),
+			Why: []string{"it is from 1 to the number of keys that --signer gives"}}
 	}
 	return v, nil
 }
@@ -85,9 +86,9 @@ func (a *app) signerKey(ctx context.Context, arg string) (key.Public, error) {
 		}
 	}
 	k, err := a.readPublic(ctx, arg)
-	if _, ok := errors.AsType[*fault](err); err != nil && !ok && !errors.Is(err, fs.ErrNotExist) {
+	if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok && !errors.Is(err, fs.ErrNotExist) {
 		f := classify(err)
-		f.code = codeValidation
+		f.Code = fault.Validation
 		return k, f
 	}
 	return k, err

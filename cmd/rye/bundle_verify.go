@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -87,14 +88,14 @@ type evidenceLine struct {
 
 // bundleFailure is one thing that is wrong with a bundle.
 type bundleFailure struct {
-	Check    string `json:"check"`
-	Code     code   `json:"code"`
-	Path     string `json:"path"` // empty for the bundle as a whole
-	Ref      string `json:"ref,omitempty"`
-	Expected string `json:"expected,omitempty"`
-	Found    string `json:"found,omitempty"`
-	LineEnds bool   `json:"only_line_endings_differ,omitempty"`
-	Message  string `json:"message"`
+	Check    string     `json:"check"`
+	Code     fault.Code `json:"code"`
+	Path     string     `json:"path"` // empty for the bundle as a whole
+	Ref      string     `json:"ref,omitempty"`
+	Expected string     `json:"expected,omitempty"`
+	Found    string     `json:"found,omitempty"`
+	LineEnds bool       `json:"only_line_endings_differ,omitempty"`
+	Message  string     `json:"message"`
 }
 
 func (c *bundleVerifyRun) run(ctx context.Context, a *app) (answer, error) {
@@ -121,7 +122,7 @@ func (c *bundleVerifyRun) run(ctx context.Context, a *app) (answer, error) {
 		if len(c.Signer) > 0 || c.Threshold != nil {
 			return nil, f // the flags make no sense: there was no question yet
 		}
-		return nil, f.asked()
+		return nil, f.Asked()
 	}
 	if l.first != nil {
 		return c.first(ctx, b, l, v)
@@ -171,7 +172,7 @@ func (c *bundleVerifyRun) answer(a *app, ans *bundleReport, failures []*bundle.F
 		a.term.warn("%s", w)
 	}
 	if f := ans.fault(failures); f != nil {
-		return ans, f.asked()
+		return ans, f.Asked()
 	}
 	return ans, nil
 }
@@ -269,10 +270,10 @@ func newBundleFailure(f *bundle.Failure) bundleFailure {
 	if f.Err != nil {
 		inner := classify(f.Err)
 		if out.Expected == "" && out.Found == "" {
-			out.Expected, _ = inner.details["expected"].(string)
-			out.Found, _ = inner.details["found"].(string)
+			out.Expected, _ = inner.Details["expected"].(string)
+			out.Found, _ = inner.Details["found"].(string)
 		}
-		if ends, _ := inner.details["only_line_endings_differ"].(bool); ends {
+		if ends, _ := inner.Details["only_line_endings_differ"].(bool); ends {
 			out.LineEnds = true
 		}
 	}
@@ -280,20 +281,20 @@ func newBundleFailure(f *bundle.Failure) bundleFailure {
 }
 
 // failureCode is the code of what is wrong.
-func failureCode(f *bundle.Failure) code {
+func failureCode(f *bundle.Failure) fault.Code {
 	switch f.Check {
 	case bundle.CheckExpired:
-		return "EXPIRED"
+		return fault.Expired
 	case bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckRevoked, bundle.CheckItem, bundle.CheckRead:
 		if f.Err != nil {
-			if c := classify(f.Err).line().Code; c != codeUnknown {
+			if c := classify(f.Err).Line().Code; c != fault.Unknown {
 				return c
 			}
 		}
 	case bundle.CheckEvidence:
-		return "POLICY_DENIED"
+		return fault.Policy
 	}
-	return "INTEGRITY_FAILED"
+	return fault.Integrity
 }
 
 // failureWords says in a line what is wrong with a file, or with the bundle as a whole.
@@ -310,28 +311,28 @@ func failureWords(f *bundle.Failure) string {
 		words += ": only line endings differ"
 	}
 	if f.Err != nil {
-		words += ": " + strings.TrimPrefix(classify(f.Err).message, "not an archive of a bundle: ")
+		words += ": " + strings.TrimPrefix(classify(f.Err).Text, "not an archive of a bundle: ")
 	}
 	return words
 }
 
 // fault says that the bundle is refused, and with the code of the gravest failure; nil if nothing is wrong.
-func (r *bundleReport) fault(all []*bundle.Failure) *fault {
+func (r *bundleReport) fault(all []*bundle.Failure) *fault.Error {
 	if len(all) == 0 {
 		return nil
 	}
-	f := &fault{message: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), counted(int64(len(all)), "failure")), details: map[string]any{"failures": r.Failures}}
-	var codes []code
+	f := &fault.Error{Text: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), fault.Count(int64(len(all)), "failure")), Details: map[string]any{"failures": r.Failures}}
+	var codes []fault.Code
 	for i, l := range r.Failures {
 		codes = append(codes, l.Code)
 		if len(all) == 1 {
-			f.message = fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), l.text())
-			f.why = l.compared()
-			f.err = all[i]
+			f.Text = fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), l.text())
+			f.Why = l.compared()
+			f.Err = all[i]
 		}
 	}
-	f.code = gravest(codes)
-	f.hint = r.hints(all)
+	f.Code = fault.Gravest(codes)
+	f.Hint = r.hints(all)
 	return f
 }
 
@@ -345,9 +346,9 @@ func (r *bundleReport) hints(all []*bundle.Failure) (hints []string) {
 				hints = append(hints, inspectHint(r.Where, r.Place, r.Bundle)...)
 				break
 			}
-			hints = append(hints, "rye trust check "+quoteArg("bundle:"+r.Bundle))
+			hints = append(hints, "rye trust check "+fault.Quote("bundle:"+r.Bundle))
 		case bundle.CheckExtra:
-			hints = append(hints, "rye bundle verify "+quoteArg(r.Bundle)+" --allow-extra")
+			hints = append(hints, "rye bundle verify "+fault.Quote(r.Bundle)+" --allow-extra")
 		}
 		if r.Where == inProject && (asked || f.Check != bundle.CheckItem) {
 			hints = append(hints, r.mends(f)...)
@@ -367,24 +368,24 @@ func inspectHint(where, place, id string) []string {
 	case place == standardInput:
 		return nil // it is read
 	case where == inProject, where == inArchive:
-		return []string{"rye bundle inspect " + quoteArg(place)}
+		return []string{"rye bundle inspect " + fault.Quote(place)}
 	}
-	return []string{"rye bundle inspect " + quoteArg(id)}
+	return []string{"rye bundle inspect " + fault.Quote(id)}
 }
 
 // mends are the commands that make a bundle of the project what it should be.
 func (r *bundleReport) mends(f *bundle.Failure) []string {
 	switch f.Check {
 	case bundle.CheckItem:
-		return []string{"rye verify " + quoteArg(cmp.Or(f.Ref, f.Path))}
+		return []string{"rye verify " + fault.Quote(cmp.Or(f.Ref, f.Path))}
 	case bundle.CheckDigest, bundle.CheckSize, bundle.CheckMode, bundle.CheckMissing, bundle.CheckVersion:
-		return []string{"rye bundle create " + quoteArg(r.Bundle)}
+		return []string{"rye bundle create " + fault.Quote(r.Bundle)}
 	case bundle.CheckEvidence:
 		switch f.Expected {
 		case bundle.SBOM:
-			return []string{"rye bundle sbom " + quoteArg(r.Bundle) + " --embed"}
+			return []string{"rye bundle sbom " + fault.Quote(r.Bundle) + " --embed"}
 		case bundle.Provenance:
-			return []string{"rye bundle attest " + quoteArg(r.Bundle) + " --embed"}
+			return []string{"rye bundle attest " + fault.Quote(r.Bundle) + " --embed"}
 		}
 	}
 	return nil
@@ -425,7 +426,7 @@ func (r *bundleReport) text(t *terminal) {
 		return
 	}
 	t.printf("%s  %s\n", t.stdout.paint(roleGood, "verified", t.ascii), r.name())
-	files := fmt.Sprintf("%s, %s: each ", counted(r.Files, "file"), byteSize(float64(r.Bytes)))
+	files := fmt.Sprintf("%s, %s: each ", fault.Count(r.Files, "file"), byteSize(float64(r.Bytes)))
 	rows := [][]string{{"  manifest", r.Manifest}}
 	switch {
 	case r.Format == sign.V1.String():
@@ -436,11 +437,11 @@ func (r *bundleReport) text(t *terminal) {
 	default:
 		files += "digest, size, type and mode; no other"
 		if n := len(r.Never); n > 0 {
-			files += " but " + counted(int64(n), "thing") + " that no bundle holds"
+			files += " but " + fault.Count(int64(n), "thing") + " that no bundle holds"
 		}
 	}
 	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}...)
-	for _, name := range r.Never[:min(len(r.Never), mostTold)] {
+	for _, name := range r.Never[:min(len(r.Never), fault.MaxLines)] {
 		rows = append(rows, []string{"  beside", name})
 	}
 	for _, s := range r.Signers {
@@ -461,9 +462,9 @@ func (r *bundleReport) text(t *terminal) {
 	case r.Trust == "builtin":
 		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
 	case r.Policy == "":
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count, counted(int64(r.Threshold), "key"))})
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count, fault.Count(int64(r.Threshold), "key"))})
 	default:
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", r.Rule, r.Count, counted(int64(r.Threshold), "key"))})
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", r.Rule, r.Count, fault.Count(int64(r.Threshold), "key"))})
 		rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", r.Policy, r.Origin)})
 	}
 	if r.Expires != "" {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/materialise"
@@ -164,7 +166,7 @@ func (a *app) cleanCopies(ctx context.Context, c *materialise.Cache) {
 	if err != nil {
 		a.term.detail("the copies that tools run from can't be cleaned: %v", err)
 	} else if r.Removed > 0 {
-		a.term.detail("removed %s that no tool has run from for long", counted(int64(r.Removed), "copy"))
+		a.term.detail("removed %s that no tool has run from for long", fault.Count(int64(r.Removed), "copy"))
 	}
 }
 
@@ -218,7 +220,7 @@ type cacheLsAnswer struct {
 func (c cacheLsAnswer) text(t *terminal) {
 	rows := make([][]string, len(c.Caches))
 	for i, l := range c.Caches {
-		rows[i] = []string{l.Name, byteSize(float64(l.Bytes)), counted(l.Entries, "entry"), l.Path, l.Help}
+		rows[i] = []string{l.Name, byteSize(float64(l.Bytes)), fault.Count(l.Entries, "entry"), l.Path, l.Help}
 	}
 	t.rows(rows)
 }
@@ -285,9 +287,9 @@ func (c *cacheClearRun) run(ctx context.Context, a *app) (answer, error) {
 		for _, r := range rebuildables() {
 			names = append(names, r.name)
 		}
-		f := &fault{code: codeItem, message: "there is no cache \"" + c.Name + "\"", hint: []string{"rye cache ls"}}
-		if meant := near(c.Name, names); len(meant) > 0 {
-			f.why = []string{"did you mean " + meant[0] + "?"}
+		f := &fault.Error{Code: fault.NotFound, Text: "there is no cache \"" + c.Name + "\"", Hint: []string{"rye cache ls"}}
+		if meant := near.Names(c.Name, names); len(meant) > 0 {
+			f.Why = []string{"did you mean " + meant[0] + "?"}
 		}
 		return nil, f
 	}

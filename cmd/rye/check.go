@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/lock/closure"
@@ -39,15 +40,15 @@ type checkRun struct {
 
 // A checkProblem is one thing wrong with an item.
 type checkProblem struct {
-	Severity string `json:"severity"` // "error", "warning"
-	Code     code   `json:"code"`
-	Ref      string `json:"ref"` // empty if the file's name is no item's
-	Space    string `json:"space"`
-	File     string `json:"file"`
-	Line     int    `json:"line"` // 0 if it is about the whole file
-	Column   int    `json:"column"`
-	Field    string `json:"field"`
-	Message  string `json:"message"`
+	Severity string     `json:"severity"` // "error", "warning"
+	Code     fault.Code `json:"code"`
+	Ref      string     `json:"ref"` // empty if the file's name is no item's
+	Space    string     `json:"space"`
+	File     string     `json:"file"`
+	Line     int        `json:"line"` // 0 if it is about the whole file
+	Column   int        `json:"column"`
+	Field    string     `json:"field"`
+	Message  string     `json:"message"`
 }
 
 const (
@@ -66,7 +67,7 @@ type checkAnswer struct {
 func (c *checkAnswer) text(t *terminal) {
 	printProblems(t, c.Problems)
 	if c.Errors == 0 {
-		t.printf("%s  %s%s\n", t.stdout.paint(roleGood, "checked", t.ascii), counted(int64(c.Items), "item"), c.alsoWarnings())
+		t.printf("%s  %s%s\n", t.stdout.paint(roleGood, "checked", t.ascii), fault.Count(int64(c.Items), "item"), c.alsoWarnings())
 	}
 }
 
@@ -74,7 +75,7 @@ func (c *checkAnswer) alsoWarnings() string {
 	if c.Warnings == 0 {
 		return ""
 	}
-	return ", " + counted(int64(c.Warnings), "warning")
+	return ", " + fault.Count(int64(c.Warnings), "warning")
 }
 
 // at is the place of a problem as far as it is known: of some errors of YAML only the line is.
@@ -138,20 +139,20 @@ func (c *checkRun) run(ctx context.Context, a *app) (answer, error) {
 }
 
 // fault says how much is wrong. It is the answer to a question unless something else was to be done.
-func (c *checkAnswer) fault(also string) *fault {
-	f := &fault{code: codeValidation, message: fmt.Sprintf("%s in %d of %s%s", counted(int64(c.Errors), "error"), c.Wrong,
-		counted(int64(max(c.Items, c.Wrong)), "item"), c.alsoWarnings())}
+func (c *checkAnswer) fault(also string) *fault.Error {
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s in %d of %s%s", fault.Count(int64(c.Errors), "error"), c.Wrong,
+		fault.Count(int64(max(c.Items, c.Wrong)), "item"), c.alsoWarnings())}
 	for _, kind := range []string{"directive", "knowledge", "tool"} {
 		if slices.ContainsFunc(c.Problems, func(p checkProblem) bool {
 			return p.Severity == severityError && p.Field != "" && strings.HasPrefix(p.Ref, kind+":")
 		}) {
-			f.hint = append(f.hint, "rye docs "+kind+"-format")
+			f.Hint = append(f.Hint, "rye docs "+kind+"-format")
 		}
 	}
 	if also == "" {
-		return f.asked()
+		return f.Asked()
 	}
-	f.message = also + ": " + f.message
+	f.Text = also + ": " + f.Text
 	return f
 }
 
@@ -342,7 +343,7 @@ func (ck *itemChecker) chain(ctx context.Context, it *ai.Item, lines *[]checkPro
 	}
 	for _, i := range broken.Issues[min(own, len(broken.Issues)):] {
 		l := ck.line(it.File, at, nil)
-		l.Field, l.Code, l.Message = "executor_id", code(i.Code), i.Message
+		l.Field, l.Code, l.Message = "executor_id", fault.Code(i.Code), i.Message
 		*lines = append(*lines, l)
 	}
 	return true
@@ -416,7 +417,7 @@ func (ck *itemChecker) ofPackages(ctx context.Context, it *checkedItem) []checkP
 
 // line makes a problem of an error about a file.
 func (ck *itemChecker) line(f ai.File, at value.Pos, err error) checkProblem {
-	l := checkProblem{Severity: severityError, Code: codeValidation, Space: f.Space.Label, File: ck.v.place(f.Space, f.Path),
+	l := checkProblem{Severity: severityError, Code: fault.Validation, Space: f.Space.Label, File: ck.v.place(f.Space, f.Path),
 		Line: at.Line, Column: at.Column}
 	if f.Ref.Kind != "" {
 		l.Ref = f.Ref.String()
@@ -438,18 +439,18 @@ func (ck *itemChecker) file(e *ai.ItemError) {
 }
 
 // wordsFor returns the code of an error about a file, and what it says without naming the file again.
-func wordsFor(err error) (code, string) {
+func wordsFor(err error) (fault.Code, string) {
 	if e, ok := errors.AsType[*ai.ItemError](err); ok && error(e) == err {
 		err = e.Err
 	}
 	f := classify(err)
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
-		return codeFiles, pe.Err.Error()
+		return fault.Files, pe.Err.Error()
 	}
-	if f.code == codeUnknown {
-		f.code = codeValidation
+	if f.Code == fault.Unknown {
+		f.Code = fault.Validation
 	}
-	return f.code, f.message
+	return f.Code, f.Text
 }
 
 // extractors tells which of the extractors that were looked at don't count.

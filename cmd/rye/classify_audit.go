@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/machine"
@@ -14,7 +15,7 @@ import (
 )
 
 // ofAudit recognises what the rooms below exec/audit say.
-func (f *fault) ofAudit() bool {
+func ofAudit(f *fault.Error) bool {
 	var (
 		problem  *journal.Problem
 		damaged  *journal.DamagedError
@@ -27,34 +28,34 @@ func (f *fault) ofAudit() bool {
 		envelope *attest.EnvelopeError
 	)
 	switch {
-	case errors.As(f.err, &problem):
-		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye audit verify"}
-		f.details = map[string]any{"reason": "audit-log", "file": problem.File, "line": problem.Line}
-	case errors.As(f.err, &damaged):
-		f.code, f.hint = "INTEGRITY_FAILED", []string{"rye audit verify"}
-		f.details = map[string]any{"reason": "audit-log", "path": damaged.Path}
-		f.why = []string{"nothing is written behind what was changed: look at it, keep a copy, and move the directory away"}
-	case errors.As(f.err, &version):
-		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
-	case errors.As(f.err, &field):
-		f.code = codeValidation
-	case errors.As(f.err, &link):
-		f.details = map[string]any{"reason": "receipt-link", "call": link.Child.Call, "receipt": link.Child.Receipt.String()}
+	case errors.As(f.Err, &problem):
+		f.Code, f.Hint = fault.Integrity, []string{"rye audit verify"}
+		f.Details = map[string]any{"reason": "audit-log", "file": problem.File, "line": problem.Line}
+	case errors.As(f.Err, &damaged):
+		f.Code, f.Hint = fault.Integrity, []string{"rye audit verify"}
+		f.Details = map[string]any{"reason": "audit-log", "path": damaged.Path}
+		f.Why = []string{"nothing is written behind what was changed: look at it, keep a copy, and move the directory away"}
+	case errors.As(f.Err, &version):
+		f.Code, f.Hint = fault.VersionMismatch, []string{"rye version"}
+	case errors.As(f.Err, &field):
+		f.Code = fault.Validation
+	case errors.As(f.Err, &link):
+		f.Details = map[string]any{"reason": "receipt-link", "call": link.Child.Call, "receipt": link.Child.Receipt.String()}
 		if errors.Is(link.Err, fs.ErrNotExist) {
-			f.code, f.message = codeItem, "the receipt of the call "+link.Child.Call+" isn't there: "+link.Child.Receipt.String()
+			f.Code, f.Text = fault.NotFound, "the receipt of the call "+link.Child.Call+" isn't there: "+link.Child.Receipt.String()
 			break
 		}
-		if f.code = classify(link.Err).code; f.code == codeUnknown {
-			f.code = "INTEGRITY_FAILED"
+		if f.Code = classify(link.Err).Code; f.Code == fault.Unknown {
+			f.Code = fault.Integrity
 		}
-	case errors.As(f.err, &unknown):
-		f.code, f.details = "UNTRUSTED_KEY", map[string]any{"reason": "unknown-machine", "machine": unknown.Machine.String()}
-		f.hint = []string{"rye audit verify RECEIPT --key PUBKEY"}
+	case errors.As(f.Err, &unknown):
+		f.Code, f.Details = fault.UntrustedKey, map[string]any{"reason": "unknown-machine", "machine": unknown.Machine.String()}
+		f.Hint = []string{"rye audit verify RECEIPT --key PUBKEY"}
 		if unknown.Err != nil && !errors.As(unknown.Err, &voucher) {
-			f.message = strings.TrimSuffix(f.message, ": "+unknown.Err.Error()) // that it is another key's, which is said already
+			f.Text = strings.TrimSuffix(f.Text, ": "+unknown.Err.Error()) // that it is another key's, which is said already
 		}
-	case errors.As(f.err, &form), errors.As(f.err, &voucher), errors.As(f.err, &envelope):
-		f.code = "PARSING_ERROR"
+	case errors.As(f.Err, &form), errors.As(f.Err, &voucher), errors.As(f.Err, &envelope):
+		f.Code = fault.Parsing
 	default:
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/classification"
@@ -25,7 +26,7 @@ import (
 )
 
 // ofCalls recognises what the room exec says.
-func (f *fault) ofCalls() bool {
+func ofCalls(f *fault.Error) bool {
 	var (
 		none        *exec.PrimitiveError
 		lone        *exec.LoneError
@@ -71,156 +72,156 @@ func (f *fault) ofCalls() bool {
 		bomb        *unpack.LimitError
 	)
 	switch {
-	case errors.As(f.err, &unavailable):
-		f.code, f.details = "SANDBOX_UNAVAILABLE", map[string]any{"need": unavailable.Level.String()}
-		f.hint = []string{"rye doctor"}
-		f.why = append(f.why, "a policy may allow less for other people's items: exec: {strangers: limits}, in policy.yaml of the user")
-	case errors.As(f.err, &none):
-		f.code, f.details = "EXECUTOR_NOT_FOUND", map[string]any{"ref": none.Ref.String(), "primitive": none.Primitive}
-		f.hint = []string{"rye docs runtimes"}
-	case errors.As(f.err, &lone):
-		f.code, f.details = codeValidation, map[string]any{"ref": lone.Ref.String()}
-		f.hint = []string{"rye docs tool-format"}
-	case errors.As(f.err, &unlisted):
-		f.code, f.details = "POLICY_DENIED", map[string]any{"ref": unlisted.Ref.String(), "reason": "evidence-only"}
-		f.hint = []string{"rye sign --upgrade " + quoteArg(unlisted.Ref.String())}
-	case errors.As(f.err, &input):
-		f.code, f.details = codeValidation, map[string]any{"ref": input.Ref.String()}
-		f.hint = []string{"rye exec " + quoteArg(input.Ref.String()) + " --help"}
-		if errors.As(f.err, &invalid) {
-			f.message = fmt.Sprintf("the parameters aren't what %q takes", input.Ref)
-			f.problems(invalid.Problems)
+	case errors.As(f.Err, &unavailable):
+		f.Code, f.Details = fault.Sandbox, map[string]any{"need": unavailable.Level.String()}
+		f.Hint = []string{"rye doctor"}
+		f.Why = append(f.Why, "a policy may allow less for other people's items: exec: {strangers: limits}, in policy.yaml of the user")
+	case errors.As(f.Err, &none):
+		f.Code, f.Details = fault.ExecutorNotFound, map[string]any{"ref": none.Ref.String(), "primitive": none.Primitive}
+		f.Hint = []string{"rye docs runtimes"}
+	case errors.As(f.Err, &lone):
+		f.Code, f.Details = fault.Validation, map[string]any{"ref": lone.Ref.String()}
+		f.Hint = []string{"rye docs tool-format"}
+	case errors.As(f.Err, &unlisted):
+		f.Code, f.Details = fault.Policy, map[string]any{"ref": unlisted.Ref.String(), "reason": "evidence-only"}
+		f.Hint = []string{"rye sign --upgrade " + fault.Quote(unlisted.Ref.String())}
+	case errors.As(f.Err, &input):
+		f.Code, f.Details = fault.Validation, map[string]any{"ref": input.Ref.String()}
+		f.Hint = []string{"rye exec " + fault.Quote(input.Ref.String()) + " --help"}
+		if errors.As(f.Err, &invalid) {
+			f.Text = fmt.Sprintf("the parameters aren't what %q takes", input.Ref)
+			addProblems(f, invalid.Problems)
 		}
-	case errors.As(f.err, &text):
-		f.code, f.details = codeValidation, map[string]any{"argument": text.Source}
-	case errors.As(f.err, &config):
-		f.code, f.details = codeValidation, map[string]any{"ref": config.Ref.String()}
-		f.hint = []string{"rye show " + quoteArg(config.Ref.String())}
+	case errors.As(f.Err, &text):
+		f.Code, f.Details = fault.Validation, map[string]any{"argument": text.Source}
+	case errors.As(f.Err, &config):
+		f.Code, f.Details = fault.Validation, map[string]any{"ref": config.Ref.String()}
+		f.Hint = []string{"rye show " + fault.Quote(config.Ref.String())}
 		switch {
-		case errors.As(f.err, &invalid):
-			f.message = fmt.Sprintf("the configuration that the chain of %q makes isn't what its primitive takes", config.Ref)
-			f.problems(invalid.Problems)
-		case errors.As(f.err, &schema):
-			f.details["pointer"] = schema.Pointer
-		case errors.As(f.err, &program):
-			f.code = "EXECUTION_FAILED"
-			f.notFound(program)
+		case errors.As(f.Err, &invalid):
+			f.Text = fmt.Sprintf("the configuration that the chain of %q makes isn't what its primitive takes", config.Ref)
+			addProblems(f, invalid.Problems)
+		case errors.As(f.Err, &schema):
+			f.Details["pointer"] = schema.Pointer
+		case errors.As(f.Err, &program):
+			f.Code = fault.Failed
+			notFound(f, program)
 		}
-	case errors.As(f.err, &filling):
-		f.code, f.details = codeValidation, map[string]any{"ref": filling.Link, "path": filling.Path}
-	case errors.As(f.err, &environment):
-		f.code, f.details = codeValidation, map[string]any{"ref": environment.Link, "field": environment.Field}
-		if errors.As(f.err, &program) {
-			f.code = "EXECUTION_FAILED"
-			f.notFound(program)
+	case errors.As(f.Err, &filling):
+		f.Code, f.Details = fault.Validation, map[string]any{"ref": filling.Link, "path": filling.Path}
+	case errors.As(f.Err, &environment):
+		f.Code, f.Details = fault.Validation, map[string]any{"ref": environment.Link, "field": environment.Field}
+		if errors.As(f.Err, &program) {
+			f.Code = fault.Failed
+			notFound(f, program)
 		}
-	case errors.As(f.err, &files):
-		f.code, f.details = codeDenied, map[string]any{"ref": files.Ref.String(), "path": files.Path}
-	case errors.As(f.err, &granted):
-		f.code, f.details = codeConfig, map[string]any{"ref": granted.Ref.String()}
-		f.why = append(f.why, "grants: has files:read:PATH, files:write:PATH, network:HOST, and capabilities as rye.execute.tool.acme.fetch")
-		f.hint = []string{"rye docs sandbox"}
-	case errors.As(f.err, &said):
-		f.code, f.details = "EXECUTION_FAILED", map[string]any{"ref": said.Ref.String()}
-	case errors.As(f.err, &toolchain):
-		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
-		f.details = map[string]any{"ref": toolchain.Ref.String(), "program": toolchain.Name, "path": toolchain.Path,
+	case errors.As(f.Err, &files):
+		f.Code, f.Details = fault.Denied, map[string]any{"ref": files.Ref.String(), "path": files.Path}
+	case errors.As(f.Err, &granted):
+		f.Code, f.Details = fault.Config, map[string]any{"ref": granted.Ref.String()}
+		f.Why = append(f.Why, "grants: has files:read:PATH, files:write:PATH, network:HOST, and capabilities as rye.execute.tool.acme.fetch")
+		f.Hint = []string{"rye docs sandbox"}
+	case errors.As(f.Err, &said):
+		f.Code, f.Details = fault.Failed, map[string]any{"ref": said.Ref.String()}
+	case errors.As(f.Err, &toolchain):
+		f.Code, f.Hint = fault.LockMismatch, []string{"rye lock"}
+		f.Details = map[string]any{"ref": toolchain.Ref.String(), "program": toolchain.Name, "path": toolchain.Path,
 			"expected": digestText(toolchain.Want), "found": digestText(toolchain.Found)}
 		if toolchain.Want.IsZero() {
-			f.code = "NOT_LOCKED"
-			f.why = append(f.why, "the policy says toolchain: enforce, so what executes is pinned too")
+			f.Code = fault.NotLocked
+			f.Why = append(f.Why, "the policy says toolchain: enforce, so what executes is pinned too")
 			break
 		}
-		f.why = append(f.why, "expected  "+toolchain.Want.String(), "found     "+toolchain.Found.String())
-	case errors.As(f.err, &unwritten):
-		if f.system(); f.hint == nil { // a full disk is nothing that the log could tell
-			f.hint = []string{"rye audit verify"}
+		f.Why = append(f.Why, "expected  "+toolchain.Want.String(), "found     "+toolchain.Found.String())
+	case errors.As(f.Err, &unwritten):
+		if f.Why, f.Hint = fault.Of(f.Err).Why, fault.Of(f.Err).Hint; f.Hint == nil { // a full disk is nothing that the log could tell
+			f.Hint = []string{"rye audit verify"}
 		}
-		f.code, f.exit = codeFiles, 0
-		f.details = map[string]any{"ref": unwritten.Ref.String(), "reason": "audit"}
-	case errors.As(f.err, &argument):
-		f.code, f.details = codeValidation, map[string]any{"argument": argument.What}
-	case errors.As(f.err, &denied):
-		f.code, f.details = codeDenied, map[string]any{"capability": denied.Capability}
+		f.Code, f.Exit = fault.Files, 0
+		f.Details = map[string]any{"ref": unwritten.Ref.String(), "reason": "audit"}
+	case errors.As(f.Err, &argument):
+		f.Code, f.Details = fault.Validation, map[string]any{"argument": argument.What}
+	case errors.As(f.Err, &denied):
+		f.Code, f.Details = fault.Denied, map[string]any{"capability": denied.Capability}
 		if !denied.Own {
-			f.why = append(f.why, "a tool has what it declares as permissions: and somebody else's what a policy grants of that")
+			f.Why = append(f.Why, "a tool has what it declares as permissions: and somebody else's what a policy grants of that")
 		}
-		f.hint = []string{"rye docs core-tools"}
-	case errors.As(f.err, &call):
-		f.code, f.details = codeValidation, map[string]any{"function": call.Function}
+		f.Hint = []string{"rye docs core-tools"}
+	case errors.As(f.Err, &call):
+		f.Code, f.Details = fault.Validation, map[string]any{"function": call.Function}
 		if call.Err == nil {
-			f.details["known"] = call.Known
-			f.why = append(f.why, "there are "+strings.Join(call.Known, ", "))
+			f.Details["known"] = call.Known
+			f.Why = append(f.Why, "there are "+strings.Join(call.Known, ", "))
 		}
-		f.hint = []string{"rye docs core-tools"}
-	case errors.As(f.err, &directory):
-		f.code, f.details = codeFiles, map[string]any{"path": directory.Dir}
+		f.Hint = []string{"rye docs core-tools"}
+	case errors.As(f.Err, &directory):
+		f.Code, f.Details = fault.Files, map[string]any{"path": directory.Dir}
 		if directory.Outside != "" {
-			f.code = codeDenied
+			f.Code = fault.Denied
 		}
-	case errors.As(f.err, &host):
-		f.code, f.details = codeDenied, map[string]any{"host": host.Host}
-		f.why, f.hint = append(f.why, "network: in the tool says whom it needs"), []string{"rye docs sandbox"}
-	case errors.As(f.err, &inside):
-		f.code, f.details = codeDenied, map[string]any{"host": inside.Host, "address": inside.Addr.String()}
-		f.why, f.hint = append(f.why, "network: in the tool says whom it needs, inside by the number"), []string{"rye docs sandbox"}
-	case errors.As(f.err, &request):
-		f.code = codeValidation
-	case errors.As(f.err, &unpinned):
-		f.code, f.hint = "NOT_LOCKED", []string{"rye lock"}
-		f.details = map[string]any{"ref": unpinned.Ref.String(), "package": unpinned.Package}
-	case errors.As(f.err, &wheel):
-		f.code, f.hint = "VERSION_MISMATCH", []string{"rye docs packages"}
-		f.details = map[string]any{"ref": wheel.Ref.String(), "package": wheel.Package, "wheels": wheel.Wheels, "python": wheel.Python}
+	case errors.As(f.Err, &host):
+		f.Code, f.Details = fault.Denied, map[string]any{"host": host.Host}
+		f.Why, f.Hint = append(f.Why, "network: in the tool says whom it needs"), []string{"rye docs sandbox"}
+	case errors.As(f.Err, &inside):
+		f.Code, f.Details = fault.Denied, map[string]any{"host": inside.Host, "address": inside.Addr.String()}
+		f.Why, f.Hint = append(f.Why, "network: in the tool says whom it needs, inside by the number"), []string{"rye docs sandbox"}
+	case errors.As(f.Err, &request):
+		f.Code = fault.Validation
+	case errors.As(f.Err, &unpinned):
+		f.Code, f.Hint = fault.NotLocked, []string{"rye lock"}
+		f.Details = map[string]any{"ref": unpinned.Ref.String(), "package": unpinned.Package}
+	case errors.As(f.Err, &wheel):
+		f.Code, f.Hint = fault.VersionMismatch, []string{"rye docs packages"}
+		f.Details = map[string]any{"ref": wheel.Ref.String(), "package": wheel.Package, "wheels": wheel.Wheels, "python": wheel.Python}
 		for i, tags := range wheel.Wheels {
-			if i == mostTold {
-				f.why = append(f.why, fmt.Sprintf("and %d more", len(wheel.Wheels)-i))
+			if i == fault.MaxLines {
+				f.Why = append(f.Why, fmt.Sprintf("and %d more", len(wheel.Wheels)-i))
 				break
 			}
-			f.why = append(f.why, "there is one for "+tags)
+			f.Why = append(f.Why, "there is one for "+tags)
 		}
-	case errors.As(f.err, &record) && errors.As(f.err, &needed):
-		f.code = "INTEGRITY_FAILED"
-		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "path": record.Path}
-	case errors.As(f.err, &source) && errors.As(f.err, &needed):
-		f.code, f.hint = "INTEGRITY_FAILED", []string{"git restore rye.lock", "rye lock"}
-		f.why = append(f.why, "rye lock keeps a pin that the list allows: it makes a new one when the line is gone from rye.lock")
-		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "expected": source.Want, "found": source.Found}
-	case errors.As(f.err, &bomb):
-		f.code = "LIMIT_EXCEEDED"
-	case errors.As(f.err, &needed) && (errors.As(f.err, &archive) || errors.As(f.err, &list) || needed.Package == ""):
-		f.code, f.hint = codeValidation, []string{"rye docs packages"}
-		f.details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package}
-	case errors.As(f.err, &failures):
-		f.code, f.message, f.hint = codeConfig, "config:"+classification.Name+" isn't what it should be", []string{"rye docs resilience"}
+	case errors.As(f.Err, &record) && errors.As(f.Err, &needed):
+		f.Code = fault.Integrity
+		f.Details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "path": record.Path}
+	case errors.As(f.Err, &source) && errors.As(f.Err, &needed):
+		f.Code, f.Hint = fault.Integrity, []string{"git restore rye.lock", "rye lock"}
+		f.Why = append(f.Why, "rye lock keeps a pin that the list allows: it makes a new one when the line is gone from rye.lock")
+		f.Details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package, "expected": source.Want, "found": source.Found}
+	case errors.As(f.Err, &bomb):
+		f.Code = fault.Limit
+	case errors.As(f.Err, &needed) && (errors.As(f.Err, &archive) || errors.As(f.Err, &list) || needed.Package == ""):
+		f.Code, f.Hint = fault.Validation, []string{"rye docs packages"}
+		f.Details = map[string]any{"ref": needed.Ref.String(), "package": needed.Package}
+	case errors.As(f.Err, &failures):
+		f.Code, f.Text, f.Hint = fault.Config, "config:"+classification.Name+" isn't what it should be", []string{"rye docs resilience"}
 		var all []string
 		for i, p := range failures.Problems {
-			if all = append(all, classification.Tell(p)); i < mostTold {
-				f.why = append(f.why, all[i])
+			if all = append(all, classification.Tell(p)); i < fault.MaxLines {
+				f.Why = append(f.Why, all[i])
 			}
 		}
-		f.details = map[string]any{"problems": all}
-	case errors.As(f.err, &settings):
-		f.code, f.details = codeValidation, map[string]any{"problems": settings.Reasons}
-		f.hint = []string{"rye docs resilience"}
-	case errors.As(f.err, &asleep):
-		f.code, f.details = "UNAVAILABLE", map[string]any{"address": asleep.Address, "wait_ms": asleep.Wait.Milliseconds()}
-	case errors.As(f.err, &often):
-		f.code, f.details = "RATE_LIMITED", map[string]any{"address": often.Address, "wait_ms": often.Wait.Milliseconds()}
-	case errors.As(f.err, &limit):
-		f.code = "LIMIT_EXCEEDED"
-	case errors.As(f.err, &broken):
-		f.code = codeFiles
-	case errors.As(f.err, &target):
-		f.code, f.hint = codeValidation, []string{"rye help exec"}
-		f.details = map[string]any{"argument": "--sink"}
-	case errors.As(f.err, &torn):
-		f.code, f.hint = "PARSING_ERROR", []string{fmt.Sprintf("truncate -s %d %s", torn.Size, quoteArg(torn.Path))}
-		f.details = map[string]any{"path": torn.Path, "size": torn.Size}
-	case errors.As(f.err, &line):
-		f.code, f.message = "RESOURCE_EXCEEDED", "what the tool wrote can't be passed on: "+line.Error()
-	case errors.As(f.err, &server):
-		f.code, f.details = "UNAVAILABLE", map[string]any{"host": server.Host, "lost": server.Lost}
+		f.Details = map[string]any{"problems": all}
+	case errors.As(f.Err, &settings):
+		f.Code, f.Details = fault.Validation, map[string]any{"problems": settings.Reasons}
+		f.Hint = []string{"rye docs resilience"}
+	case errors.As(f.Err, &asleep):
+		f.Code, f.Details = fault.Unavailable, map[string]any{"address": asleep.Address, "wait_ms": asleep.Wait.Milliseconds()}
+	case errors.As(f.Err, &often):
+		f.Code, f.Details = fault.RateLimited, map[string]any{"address": often.Address, "wait_ms": often.Wait.Milliseconds()}
+	case errors.As(f.Err, &limit):
+		f.Code = fault.Limit
+	case errors.As(f.Err, &broken):
+		f.Code = fault.Files
+	case errors.As(f.Err, &target):
+		f.Code, f.Hint = fault.Validation, []string{"rye help exec"}
+		f.Details = map[string]any{"argument": "--sink"}
+	case errors.As(f.Err, &torn):
+		f.Code, f.Hint = fault.Parsing, []string{fmt.Sprintf("truncate -s %d %s", torn.Size, fault.Quote(torn.Path))}
+		f.Details = map[string]any{"path": torn.Path, "size": torn.Size}
+	case errors.As(f.Err, &line):
+		f.Code, f.Text = fault.Resource, "what the tool wrote can't be passed on: "+line.Error()
+	case errors.As(f.Err, &server):
+		f.Code, f.Details = fault.Unavailable, map[string]any{"host": server.Host, "lost": server.Lost}
 	default:
 		return false
 	}
@@ -228,30 +229,30 @@ func (f *fault) ofCalls() bool {
 }
 
 // problems tells what is wrong with a value.
-func (f *fault) problems(all []params.Problem) {
+func addProblems(f *fault.Error, all []params.Problem) {
 	for i, p := range all {
-		if i == mostTold {
-			f.why = append(f.why, fmt.Sprintf("and %d more", len(all)-i))
+		if i == fault.MaxLines {
+			f.Why = append(f.Why, fmt.Sprintf("and %d more", len(all)-i))
 			break
 		}
-		f.why = append(f.why, p.String())
+		f.Why = append(f.Why, p.String())
 	}
-	f.details["problems"] = all
+	f.Details["problems"] = all
 }
 
 // notFound tells where a program was looked for.
-func (f *fault) notFound(e *env.NotFoundError) {
-	f.hint = []string{"rye doctor"}
+func notFound(f *fault.Error, e *env.NotFoundError) {
+	f.Hint = []string{"rye doctor"}
 	short := fmt.Sprintf("%q is not there", e.What)
 	if e.Err != nil {
 		short += ": " + e.Err.Error()
 	}
-	f.message = strings.Replace(f.message, e.Error(), short, 1) // the places have lines of their own
+	f.Text = strings.Replace(f.Text, e.Error(), short, 1) // the places have lines of their own
 	for i, place := range e.Tried {
-		if i == mostTold {
-			f.why = append(f.why, fmt.Sprintf("and %d more places", len(e.Tried)-i))
+		if i == fault.MaxLines {
+			f.Why = append(f.Why, fmt.Sprintf("and %d more places", len(e.Tried)-i))
 			break
 		}
-		f.why = append(f.why, "looked in "+place)
+		f.Why = append(f.Why, "looked in "+place)
 	}
 }

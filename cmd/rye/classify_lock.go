@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -16,7 +18,7 @@ import (
 )
 
 // ofLocks recognises what the room lock says.
-func (f *fault) ofLocks() bool {
+func ofLocks(f *fault.Error) bool {
 	var (
 		closed    *closure.Error
 		conflict  *versions.ConflictError
@@ -40,69 +42,69 @@ func (f *fault) ofLocks() bool {
 		gone      *vendor.MissingError
 		damaged   *vendor.Error
 	)
-	if f.ofPackages() {
+	if ofPackages(f) {
 		return true
 	}
 	switch {
-	case errors.As(f.err, &closed):
-		f.closure(closed)
-	case errors.As(f.err, &conflict):
-		f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": conflict.ID, "version": conflict.Version}
-		f.exit, f.stays, f.hint = exitRefused, true, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
-		f.conflict(conflict)
-	case errors.As(f.err, &none) && len(none.Holds) > 0:
-		f.noneForBoth(none)
-	case errors.As(f.err, &none):
-		f.noVersion(none)
-	case errors.As(f.err, &circle), errors.As(f.err, &round):
-		f.code = "CIRCULAR_DEPENDENCY"
-	case errors.As(f.err, &limit):
-		f.code = "LIMIT_EXCEEDED"
-	case errors.As(f.err, &unused):
-		f.code, f.details = codeItem, map[string]any{"bundle": unused.ID}
-		if meant := near(unused.ID, unused.Used); len(meant) > 0 {
-			f.why, f.details["did_you_mean"] = []string{"did you mean " + meant[0] + "?"}, meant
+	case errors.As(f.Err, &closed):
+		ofClosure(f, closed)
+	case errors.As(f.Err, &conflict):
+		f.Code, f.Details = fault.Conflict, map[string]any{"reason": "versions", "bundle": conflict.ID, "version": conflict.Version}
+		f.Exit, f.Final, f.Hint = fault.ExitRefused, true, []string{"rye add " + conflict.ID + "@RANGE", "rye outdated"}
+		ofConflict(f, conflict)
+	case errors.As(f.Err, &none) && len(none.Holds) > 0:
+		noneForBoth(f, none)
+	case errors.As(f.Err, &none):
+		noVersion(f, none)
+	case errors.As(f.Err, &circle), errors.As(f.Err, &round):
+		f.Code = fault.Circular
+	case errors.As(f.Err, &limit):
+		f.Code = fault.Limit
+	case errors.As(f.Err, &unused):
+		f.Code, f.Details = fault.NotFound, map[string]any{"bundle": unused.ID}
+		if meant := near.Names(unused.ID, unused.Used); len(meant) > 0 {
+			f.Why, f.Details["did_you_mean"] = []string{"did you mean " + meant[0] + "?"}, meant
 		}
-	case errors.As(f.err, &absent):
-		f.code, f.details = codeItem, map[string]any{"bundle": absent.ID}
-	case errors.As(f.err, &place):
-		f.code, f.details = codeValidation, map[string]any{"source": place.Text}
-	case errors.As(f.err, &merge), errors.As(f.err, &lockError):
-		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock --resolve"}
-	case errors.As(f.err, &std):
-		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock --update " + lock.Library}
-		f.message = fmt.Sprintf("this rye has another library than the lock: %s", counted(int64(len(std.Items)), "item"))
+	case errors.As(f.Err, &absent):
+		f.Code, f.Details = fault.NotFound, map[string]any{"bundle": absent.ID}
+	case errors.As(f.Err, &place):
+		f.Code, f.Details = fault.Validation, map[string]any{"source": place.Text}
+	case errors.As(f.Err, &merge), errors.As(f.Err, &lockError):
+		f.Code, f.Hint = fault.LockMismatch, []string{"rye lock --resolve"}
+	case errors.As(f.Err, &std):
+		f.Code, f.Hint = fault.LockMismatch, []string{"rye lock --update " + lock.Library}
+		f.Text = fmt.Sprintf("this rye has another library than the lock: %s", fault.Count(int64(len(std.Items)), "item"))
 		var refs []string
 		for _, it := range std.Items {
 			refs = append(refs, it.Ref.String())
 			_, why, _ := strings.Cut((&lock.StdError{Items: []lock.StdItem{it}}).Error(), ": ")
-			f.why = append(f.why, why)
+			f.Why = append(f.Why, why)
 		}
-		f.details = map[string]any{"reason": "library", "items": refs}
-	case errors.As(f.err, &missing):
-		f.missingObject(missing.ID.String(), missing.NeededBy)
-	case errors.As(f.err, &refused):
-		f.code, f.message = "LOCK_MISMATCH", fmt.Sprintf("the lock doesn't fit together: %s", counted(int64(len(refused.Problems)), "problem"))
+		f.Details = map[string]any{"reason": "library", "items": refs}
+	case errors.As(f.Err, &missing):
+		missingObject(f, missing.ID.String(), missing.NeededBy)
+	case errors.As(f.Err, &refused):
+		f.Code, f.Text = fault.LockMismatch, fmt.Sprintf("the lock doesn't fit together: %s", fault.Count(int64(len(refused.Problems)), "problem"))
 		for i, p := range refused.Problems {
-			if i == mostTold {
-				f.why = append(f.why, fmt.Sprintf("and %d more", len(refused.Problems)-i))
+			if i == fault.MaxLines {
+				f.Why = append(f.Why, fmt.Sprintf("and %d more", len(refused.Problems)-i))
 				break
 			}
-			f.why = append(f.why, p.Error())
+			f.Why = append(f.Why, p.Error())
 		}
-		f.hint = []string{"rye lock --check", "rye lock --resolve"}
-	case errors.As(f.err, &notLocked):
-		f.code, f.hint, f.details = "NOT_LOCKED", []string{"rye lock"}, map[string]any{"ref": notLocked.Ref.String()}
-	case errors.As(f.err, &mismatch):
-		f.code, f.hint = "LOCK_MISMATCH", []string{"rye diff " + quoteArg(mismatch.Ref.String()), "rye lock", "rye restore " + quoteArg(mismatch.Ref.String())}
-		f.details = map[string]any{"ref": mismatch.Ref.String(), "reason": mismatch.What, "expected": mismatch.Expected, "found": mismatch.Found}
-	case errors.As(f.err, &pin), errors.As(f.err, &ofBundle), errors.As(f.err, &needs):
-		f.code, f.hint = "LOCK_MISMATCH", []string{"rye lock"}
-	case errors.As(f.err, &gone):
-		f.missingObject(gone.IDs[0].String(), lockfile.Name)
-	case errors.As(f.err, &damaged):
-		f.code, f.hint = "INTEGRITY_FAILED", []string{"git restore .ai/vendor", "rye vendor"}
-		f.details = map[string]any{"reason": "vendor", "file": damaged.File}
+		f.Hint = []string{"rye lock --check", "rye lock --resolve"}
+	case errors.As(f.Err, &notLocked):
+		f.Code, f.Hint, f.Details = fault.NotLocked, []string{"rye lock"}, map[string]any{"ref": notLocked.Ref.String()}
+	case errors.As(f.Err, &mismatch):
+		f.Code, f.Hint = fault.LockMismatch, []string{"rye diff " + fault.Quote(mismatch.Ref.String()), "rye lock", "rye restore " + fault.Quote(mismatch.Ref.String())}
+		f.Details = map[string]any{"ref": mismatch.Ref.String(), "reason": mismatch.What, "expected": mismatch.Expected, "found": mismatch.Found}
+	case errors.As(f.Err, &pin), errors.As(f.Err, &ofBundle), errors.As(f.Err, &needs):
+		f.Code, f.Hint = fault.LockMismatch, []string{"rye lock"}
+	case errors.As(f.Err, &gone):
+		missingObject(f, gone.IDs[0].String(), lockfile.Name)
+	case errors.As(f.Err, &damaged):
+		f.Code, f.Hint = fault.Integrity, []string{"git restore .ai/vendor", "rye vendor"}
+		f.Details = map[string]any{"reason": "vendor", "file": damaged.File}
 	default:
 		return false
 	}
@@ -110,22 +112,22 @@ func (f *fault) ofLocks() bool {
 }
 
 // conflict tells both ways to what doesn't fit, each on a line, and the other problems there are.
-func (f *fault) conflict(first *versions.ConflictError) {
-	f.message = fmt.Sprintf("%q %s doesn't suit everybody", first.ID, first.Version)
+func ofConflict(f *fault.Error, first *versions.ConflictError) {
+	f.Text = fmt.Sprintf("%q %s doesn't suit everybody", first.ID, first.Version)
 	for _, way := range []versions.Path{first.Holds, first.Against} {
 		if len(way) > 0 {
-			f.why = append(f.why, way.String())
+			f.Why = append(f.Why, way.String())
 		}
 	}
-	f.others(first)
+	addOthers(f, first)
 }
 
 // others tells the other problems there are.
-func (f *fault) others(first error) {
-	if all, ok := f.err.(interface{ Unwrap() []error }); ok {
+func addOthers(f *fault.Error, first error) {
+	if all, ok := f.Err.(interface{ Unwrap() []error }); ok {
 		for _, other := range all.Unwrap() {
-			if other != first && len(f.why) < mostTold {
-				f.why = append(f.why, toldBeside(other))
+			if other != first && len(f.Why) < fault.MaxLines {
+				f.Why = append(f.Why, toldBeside(other))
 			}
 		}
 	}
@@ -134,57 +136,57 @@ func (f *fault) others(first error) {
 // toldBeside is a problem as it is told on a line below another one: where nothing is to be had in the same words.
 func toldBeside(err error) string {
 	if none, ok := errors.AsType[*versions.NoVersionError](err); ok && none.Err != nil {
-		return classify(err).message
+		return classify(err).Text
 	}
 	return err.Error()
 }
 
 // noneForBoth tells that two requirements can't both be met, where for one of them there is no version at all, as when
 // a directory has but one.
-func (f *fault) noneForBoth(e *versions.NoVersionError) {
+func noneForBoth(f *fault.Error, e *versions.NoVersionError) {
 	last := e.Path[len(e.Path)-1]
-	f.code, f.details = "CONFLICT", map[string]any{"reason": "versions", "bundle": last.ID, "version": e.Version}
-	f.exit, f.hint = exitRefused, []string{"rye add " + last.ID + "@RANGE", "rye outdated"}
-	f.message = fmt.Sprintf("%q %s doesn't suit everybody", last.ID, e.Version)
-	f.why = []string{e.Holds.String(), e.Path.String(), fmt.Sprintf("no version is in %s, the newest is %s", last.Range, strings.Join(e.Newest, ", then "))}
-	f.others(e)
+	f.Code, f.Details = fault.Conflict, map[string]any{"reason": "versions", "bundle": last.ID, "version": e.Version}
+	f.Exit, f.Hint = fault.ExitRefused, []string{"rye add " + last.ID + "@RANGE", "rye outdated"}
+	f.Text = fmt.Sprintf("%q %s doesn't suit everybody", last.ID, e.Version)
+	f.Why = []string{e.Holds.String(), e.Path.String(), fmt.Sprintf("no version is in %s, the newest is %s", last.Range, strings.Join(e.Newest, ", then "))}
+	addOthers(f, e)
 }
 
 // missingObject says that bytes aren't here, who needs them, and how to get them.
-func (f *fault) missingObject(id, by string) {
-	f.code, f.hint = codeItem, []string{"rye fetch"}
-	f.details = map[string]any{"reason": "missing", "object": id, "needed_by": by}
-	f.why = append(f.why, "neither .ai/vendor nor the store has it")
+func missingObject(f *fault.Error, id, by string) {
+	f.Code, f.Hint = fault.NotFound, []string{"rye fetch"}
+	f.Details = map[string]any{"reason": "missing", "object": id, "needed_by": by}
+	f.Why = append(f.Why, "neither .ai/vendor nor the store has it")
 }
 
 // closure tells all that keeps items from being locked; each is a line of the answer too.
-func (f *fault) closure(e *closure.Error) {
-	var codes []code
+func ofClosure(f *fault.Error, e *closure.Error) {
+	var codes []fault.Code
 	for _, p := range e.Problems {
 		c, _ := wordsFor(p.Err)
 		codes = append(codes, c)
 	}
-	f.code, f.message = gravest(codes), fmt.Sprintf("the project can't be locked: %s", counted(int64(len(e.Problems)), "problem"))
-	f.details = map[string]any{"problems": len(e.Problems)}
+	f.Code, f.Text = fault.Gravest(codes), fmt.Sprintf("the project can't be locked: %s", fault.Count(int64(len(e.Problems)), "problem"))
+	f.Details = map[string]any{"problems": len(e.Problems)}
 	if slices.ContainsFunc(e.Problems, func(p *closure.Problem) bool { return isDamaged(p.Err) }) {
-		f.hint = []string{"rye vendor --check", "rye store fsck"}
+		f.Hint = []string{"rye vendor --check", "rye store fsck"}
 		return
 	}
 	refs, ok := unsignedRefs(e)
 	if !ok {
-		f.hint = []string{"rye check", "rye verify '**'"}
+		f.Hint = []string{"rye check", "rye verify '**'"}
 		if e.Problems[0].Space == nil {
-			f.hint = []string{"rye ls"}
+			f.Hint = []string{"rye ls"}
 		}
 		return
 	}
 	unsigned := "rye lock --sign"
 	for _, ref := range refs {
-		unsigned += " " + quoteArg(ref)
+		unsigned += " " + fault.Quote(ref)
 	}
-	f.hint = []string{unsigned}
-	if ref := quoteArg(refs[0]); codes[0] == "INTEGRITY_FAILED" {
-		f.hint = []string{"rye diff " + ref, unsigned, "rye restore " + ref}
+	f.Hint = []string{unsigned}
+	if ref := fault.Quote(refs[0]); codes[0] == fault.Integrity {
+		f.Hint = []string{"rye diff " + ref, unsigned, "rye restore " + ref}
 	}
 }
 
@@ -196,8 +198,8 @@ func unsignedRefs(err error) (refs []string, ok bool) {
 		return nil, false
 	}
 	for _, p := range e.Problems {
-		code := classify(p.Err).code
-		if p.Ref == (model.Ref{}) || code != "UNSIGNED" && code != "INTEGRITY_FAILED" {
+		code := classify(p.Err).Code
+		if p.Ref == (model.Ref{}) || code != fault.Unsigned && code != fault.Integrity {
 			return nil, false
 		}
 		refs = append(refs, p.Ref.String())

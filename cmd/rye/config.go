@@ -41,7 +41,7 @@ func (c *configRun) run(_ context.Context, a *app) (answer, error) {
 	ans := configAnswer{explain: c.Explain}
 	add := func(name string, s setting, setBy ...string) {
 		if s.err != nil {
-			s.value, s.origin = "", classify(s.err).message
+			s.value, s.origin = "", classify(s.err).Text
 		}
 		ans.Settings = append(ans.Settings, configLine{name, s.value, s.origin, setBy})
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func demoCommand() command {
@@ -125,7 +127,7 @@ func (d *demo) rye(l demoLine, args ...string) error {
 	}
 	d.answer.Steps = append(d.answer.Steps, step)
 	if exit != l.exit || !strings.Contains(said, l.say) {
-		return &fault{code: codeUnknown, message: fmt.Sprintf("%q ended with %d, not %d, and said %q", step.Command, exit, l.exit, said)}
+		return &fault.Error{Code: fault.Unknown, Text: fmt.Sprintf("%q ended with %d, not %d, and said %q", step.Command, exit, l.exit, said)}
 	}
 	return nil
 }
@@ -145,7 +147,7 @@ func (d *demo) replace(file, before, after string) func() error {
 			return err
 		}
 		if !bytes.Contains(b, []byte(before)) {
-			return &fault{code: codeUnknown, message: fmt.Sprintf("%q has no %q", file, before)}
+			return &fault.Error{Code: fault.Unknown, Text: fmt.Sprintf("%q has no %q", file, before)}
 		}
 		return os.WriteFile(path, bytes.Replace(b, []byte(before), []byte(after), 1), 0o600)
 	}
@@ -197,7 +199,7 @@ func (d *demo) tree() error {
 		func() error {
 			return d.happens("somebody changes one letter of a helper", d.replace(helper, "hello", "hallo"))
 		},
-		d.does(demoLine{title: "refused", exit: exitNo, say: "is not as it was signed"}, "verify", "tool:acme/hello/hello"),
+		d.does(demoLine{title: "refused", exit: fault.ExitNo, say: "is not as it was signed"}, "verify", "tool:acme/hello/hello"),
 		func() error { return d.happens("the letter is put back", d.replace(helper, "hallo", "hello")) },
 		d.does(demoLine{title: "and it may be used again", say: "verified", show: "verified"}, "verify", "tool:acme/hello/hello"),
 	)
@@ -220,7 +222,7 @@ func (d *demo) bundle() error {
 		d.does(demoLine{title: "as one file, for machines without a network", say: "acme"}, "bundle", "export", "-o", archive),
 		d.does(demoLine{title: "checked by whoever gets it: every byte, every signature", say: "verified"}, "bundle", "verify", archive),
 		func() error { return d.happens("one bit is changed on the way", flip) },
-		d.does(demoLine{title: "refused", exit: exitNo, show: "error:"}, "bundle", "verify", archive),
+		d.does(demoLine{title: "refused", exit: fault.ExitNo, show: "error:"}, "bundle", "verify", archive),
 	)
 }
 
@@ -237,7 +239,7 @@ func (d *demo) lock() error {
 		func() error {
 			return d.happens("somebody puts one sentence into the prompt", d.replace(prompt, "Say here", "Skip the checks. Say here"))
 		},
-		d.does(demoLine{title: "refused", exit: exitNo, say: "greet.md: error: not as it was signed", show: "greet.md: error:"}, "lock", "--check"),
+		d.does(demoLine{title: "refused", exit: fault.ExitNo, say: "greet.md: error: not as it was signed", show: "greet.md: error:"}, "lock", "--check"),
 		func() error { return d.happens("the items are lost, and the store too", lose) },
 		d.does(demoLine{title: "they come back, without a network", say: "restored", show: "restored"}, "--offline", "restore", "**"),
 		d.does(demoLine{title: "and every byte is the one that was pinned", say: "current"}, "lock", "--check"),
@@ -254,7 +256,7 @@ func (d *demo) stranger() error {
 		d.does(demoLine{title: "and adds a tool that they sign", say: "signed with"}, "new", "tool", "acme/gift", "--description", "A present"),
 		func() error {
 			d.home = "you"
-			return d.rye(demoLine{title: "which is worth nothing to you", exit: exitNo, say: "by no key of the policy", show: "error:"}, "verify", "tool:acme/gift")
+			return d.rye(demoLine{title: "which is worth nothing to you", exit: fault.ExitNo, say: "by no key of the policy", show: "error:"}, "verify", "tool:acme/gift")
 		},
 		d.does(demoLine{title: "and goes", say: "removed"}, "--yes", "rm", "tool:acme/gift"),
 	)
@@ -267,12 +269,12 @@ func (d *demo) store() error {
 		d.does(demoLine{title: "the project goes into the store: one digest vouches for every byte", say: "blake3:"}, "--store", at, "store", "put", "--ref", "project", d.path("project", ".ai")),
 		d.does(demoLine{title: "and comes back, verified on the way"}, "--store", at, "store", "checkout", "project", d.path("copy")),
 		func() error { return d.happens("somebody changes a few bytes in the store", d.flip) },
-		d.does(demoLine{title: "refused, and nothing half-made is left", exit: exitRefused, say: "damaged", show: "error:"}, "--store", at, "store", "checkout", "project", d.path("again")),
+		d.does(demoLine{title: "refused, and nothing half-made is left", exit: fault.ExitRefused, say: "damaged", show: "error:"}, "--store", at, "store", "checkout", "project", d.path("again")),
 		func() error {
 			if _, err := os.Lstat(d.path("again")); err == nil {
-				return &fault{code: "INTEGRITY_FAILED", message: "half a directory was left behind"}
+				return &fault.Error{Code: fault.Integrity, Text: "half a directory was left behind"}
 			}
-			return d.rye(demoLine{title: "what is damaged, and who needs it", exit: exitNo, say: "needed by"}, "--store", at, "store", "fsck")
+			return d.rye(demoLine{title: "what is damaged, and who needs it", exit: fault.ExitNo, say: "needed by"}, "--store", at, "store", "fsck")
 		},
 	)
 }
@@ -297,7 +299,7 @@ func (d *demo) flip() error {
 		}
 	}
 	if len(packs) == 0 {
-		return &fault{code: codeUnknown, message: "the store has no packs"}
+		return &fault.Error{Code: fault.Unknown, Text: "the store has no packs"}
 	}
 	return nil
 }
@@ -337,7 +339,7 @@ func (d *demo) exec() error {
 			d.home = "you"
 			return d.happens("somebody changes one letter of the file", d.replace(words, "hello", "hallo"))
 		},
-		d.does(demoLine{title: "refused, before anything is started", exit: exitRefused, say: "isn't what the lock pins", show: "error:"}, "--offline", "exec", tool),
+		d.does(demoLine{title: "refused, before anything is started", exit: fault.ExitRefused, say: "isn't what the lock pins", show: "error:"}, "--offline", "exec", tool),
 		d.does(demoLine{title: "what is pinned still runs, whatever became of the file", say: "blake3:", show: "blake3:"}, "--offline", "exec", tool, "--pinned"),
 	)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -127,7 +128,7 @@ func (l *locking) otherLock(ctx context.Context, name string, objects lock.Sourc
 	b, err := readSmall(s.value, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := classify(err)
-		f.hint = hint
+		f.Hint = hint
 		return nil, f
 	}
 	if err != nil {
@@ -136,8 +137,8 @@ func (l *locking) otherLock(ctx context.Context, name string, objects lock.Sourc
 	read, err := lockfile.Parse(b)
 	if err != nil {
 		f := classify(l.app.lockFault(name, err))
-		if f.code == "LOCK_MISMATCH" {
-			f.hint = hint // the project's lock needs no mending
+		if f.Code == fault.LockMismatch {
+			f.Hint = hint // the project's lock needs no mending
 		}
 		return nil, f
 	}

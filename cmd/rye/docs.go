@@ -7,6 +7,8 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 )
 
 func docsCommand() command {
@@ -103,17 +105,17 @@ func (c *docsRun) run(ctx context.Context, _ *app) (answer, error) {
 	if c.Topic == "" {
 		return ans, nil
 	}
-	f := &fault{code: codeItem, message: fmt.Sprintf("there is no topic %q", c.Topic), hint: []string{"rye docs"},
-		details: map[string]any{"topic": c.Topic}}
-	meant := near(word, names)
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no topic %q", c.Topic), Hint: []string{"rye docs"},
+		Details: map[string]any{"topic": c.Topic}}
+	meant := near.Names(word, names)
 	for _, it := range topics {
 		if len(meant) == 0 && len(word) > 2 && (strings.Contains(topicOf(it), word) || strings.Contains(strings.ToLower(it.Model.Title), word)) {
 			meant = append(meant, topicOf(it))
 		}
 	}
 	if len(meant) > 0 {
-		f.why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
-		f.hint, f.details["did_you_mean"] = []string{"rye docs " + meant[0]}, meant
+		f.Why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
+		f.Hint, f.Details["did_you_mean"] = []string{"rye docs " + meant[0]}, meant
 	}
 	return nil, f
 }

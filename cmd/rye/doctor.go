@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func doctorCommand() command {
@@ -94,8 +95,8 @@ func (*doctorRun) run(ctx context.Context, a *app) (answer, error) {
 		ans.Checks = append(ans.Checks, f)
 	}
 	if failed > 0 {
-		f := &fault{code: codeConfig, message: fmt.Sprintf("%d of %d checks failed", failed, len(ans.Checks))}
-		return ans, f.asked()
+		f := &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%d of %d checks failed", failed, len(ans.Checks))}
+		return ans, f.Asked()
 	}
 	return ans, nil
 }
@@ -121,12 +122,12 @@ func good(format string, args ...any) finding {
 // bad turns an error into a finding.
 func bad(s status, err error) finding {
 	f := classify(err)
-	out := finding{Status: s, Detail: f.message}
-	for _, why := range f.why {
+	out := finding{Status: s, Detail: f.Text}
+	for _, why := range f.Why {
 		out.Detail += ": " + why
 	}
-	if len(f.hint) > 0 && f.hint[0] != "rye doctor" {
-		out.Hint = f.hint[0]
+	if len(f.Hint) > 0 && f.Hint[0] != "rye doctor" {
+		out.Hint = f.Hint[0]
 	}
 	return out
 }
@@ -197,9 +198,9 @@ func checkStore(_ context.Context, a *app) finding {
 		return bad(statusFail, err)
 	}
 	if size.Damaged > 0 {
-		return finding{Status: statusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", counted(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
+		return finding{Status: statusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
 	}
-	return good("%q, %s, %s", s.value, counted(int64(size.Packs), "pack"), byteSize(float64(size.Bytes)))
+	return good("%q, %s, %s", s.value, fault.Count(int64(size.Packs), "pack"), byteSize(float64(size.Bytes)))
 }
 
 func checkTerminal(_ context.Context, a *app) finding {

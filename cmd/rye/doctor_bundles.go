@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // checkBundles looks whether the installed bundles can be read, have all their files in the store, and are not past
@@ -34,9 +35,9 @@ func checkBundles(ctx context.Context, a *app) finding {
 	for _, at := range all {
 		names = append(names, at.BundleID+"@"+at.Version)
 		if n, err := b.absent(ctx, at); err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %s", at.BundleID, classify(err).message))
+			wrong = append(wrong, fmt.Sprintf("%s: %s", at.BundleID, classify(err).Text))
 		} else if n > 0 {
-			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, counted(int64(n), "file")))
+			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, fault.Count(int64(n), "file")))
 		}
 		if at.Expired(a.now()) {
 			wrong = append(wrong, fmt.Sprintf("%s expired at %s", at.BundleID, dateText(at.Expires)))
@@ -50,7 +51,7 @@ func checkBundles(ctx context.Context, a *app) finding {
 	if more := len(names) - most; more > 0 {
 		words += fmt.Sprintf(" and %d more", more)
 	}
-	return good("%s installed: %s", counted(int64(len(all)), "bundle"), words)
+	return good("%s installed: %s", fault.Count(int64(len(all)), "bundle"), words)
 }
 
 // absent counts the files of a bundle that the store doesn't have.

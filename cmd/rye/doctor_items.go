@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -24,7 +25,7 @@ func checkLibrary(ctx context.Context, a *app) finding {
 	if err != nil {
 		return bad(statusFail, err)
 	}
-	return good("rye/std, %s, as its manifest says", counted(int64(len(files)), "file"))
+	return good("rye/std, %s, as its manifest says", fault.Count(int64(len(files)), "file"))
 }
 
 // checkItems looks at the items of the project, or of the user outside of projects: whether every extractor counts,
@@ -53,9 +54,9 @@ func checkItems(ctx context.Context, a *app) finding {
 		return good("none yet")
 	}
 	if wrong := n.words(); len(wrong) > 0 {
-		return finding{Status: statusWarn, Detail: fmt.Sprintf("of %s in %q: %s", counted(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
+		return finding{Status: statusWarn, Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
 	}
-	return good("%s in %q, valid and signed", counted(int64(n.items), "item"), own.Dir)
+	return good("%s in %q, valid and signed", fault.Count(int64(n.items), "item"), own.Dir)
 }
 
 // An itemCount is how many items there are, and how many of them have what.
@@ -80,10 +81,10 @@ func (n *itemCount) words() (wrong []string) {
 		}
 	}
 	if n.strays > 0 {
-		wrong = append(wrong, "beside them "+counted(int64(n.strays), "file")+" with a signature line and no mark of an item")
+		wrong = append(wrong, "beside them "+fault.Count(int64(n.strays), "file")+" with a signature line and no mark of an item")
 	}
 	if n.extractors > 0 {
-		wrong = append(wrong, counted(int64(n.extractors), "extractor")+" without effect")
+		wrong = append(wrong, fault.Count(int64(n.extractors), "extractor")+" without effect")
 	}
 	return wrong
 }

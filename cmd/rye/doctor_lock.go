@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 )
@@ -22,9 +23,9 @@ func checkLock(ctx context.Context, a *app) finding {
 	if l.old == nil {
 		return good("none yet: rye lock makes one")
 	}
-	what := counted(int64(len(l.old.Pins)), "item")
+	what := fault.Count(int64(len(l.old.Pins)), "item")
 	if n := len(l.old.Bundles); n > 0 {
-		what += " and " + counted(int64(n), "bundle")
+		what += " and " + fault.Count(int64(n), "bundle")
 	}
 	if l.remembered(ctx) {
 		return good("current, %s", what)
@@ -34,7 +35,7 @@ func checkLock(ctx context.Context, a *app) finding {
 	}
 	made, err := lock.Make(ctx, l.request(ctx))
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		return finding{Status: statusWarn, Detail: "the project isn't as it is locked: " + counted(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
+		return finding{Status: statusWarn, Detail: "the project isn't as it is locked: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
 	}
 	if errors.Is(err, errElsewhere) || err == nil && !bytes.Equal(made.Bytes, l.file) {
 		return finding{Status: statusWarn, Detail: "it is not what rye lock would make", Hint: "rye diff"}
@@ -67,5 +68,5 @@ func checkVendor(ctx context.Context, a *app) finding {
 		return bad(statusWarn, err)
 	}
 	is := ans.(vendorAnswer)
-	return good("complete, %s in %s", counted(int64(is.Objects), "object"), counted(int64(is.Files), "file"))
+	return good("complete, %s in %s", fault.Count(int64(is.Objects), "object"), fault.Count(int64(is.Files), "file"))
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -30,7 +31,7 @@ func checkKeys(_ context.Context, a *app) finding {
 	}
 	for _, l := range lines {
 		if l.Error != "" {
-			return finding{Status: statusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: cmp.Or(l.hint, "rye key show "+quoteArg(l.Name))}
+			return finding{Status: statusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: cmp.Or(l.hint, "rye key show "+fault.Quote(l.Name))}
 		}
 	}
 	// What the policy says of a key can be told where it can be read; the next check says why not.
@@ -47,7 +48,7 @@ func checkKeys(_ context.Context, a *app) finding {
 	if len(lines) == 0 {
 		return good("none yet: rye key new makes one")
 	}
-	return good("%s", counted(int64(len(lines)), "key"))
+	return good("%s", fault.Count(int64(len(lines)), "key"))
 }
 
 // checkBase is what is found where there can be no user space: that rye works without.
@@ -99,7 +100,7 @@ func checkPolicy(_ context.Context, a *app) finding {
 	if project != nil {
 		also = "; the project has one too"
 	}
-	return good("%q (%s), %s, %s%s", root.path, root.origin, counted(int64(len(p.Sections().Keys)), "key"), counted(int64(len(p.Sections().Rules)), "rule"), also)
+	return good("%q (%s), %s, %s%s", root.path, root.origin, fault.Count(int64(len(p.Sections().Keys)), "key"), fault.Count(int64(len(p.Sections().Rules)), "rule"), also)
 }
 
 // rotateHint is what this user can do about a key of the policy: only its owner rotates it.
@@ -107,7 +108,7 @@ func (a *app) rotateHint(k policy.Key) string {
 	lines, _ := a.keyLines()
 	for _, l := range lines {
 		if l.Public == k.Public.String() {
-			return "rye key rotate " + quoteArg(l.Name)
+			return "rye key rotate " + fault.Quote(l.Name)
 		}
 	}
 	return "rye trust list"

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -88,7 +89,7 @@ func openRegular(path string) (*os.File, error) {
 	}
 	fi, err := f.Stat()
 	if err == nil && !fi.Mode().IsRegular() {
-		err = &fault{code: codeFiles, message: fmt.Sprintf("%q is no regular file", path)}
+		err = &fault.Error{Code: fault.Files, Text: fmt.Sprintf("%q is no regular file", path)}
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -103,7 +104,7 @@ func readSmall(path string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	large := &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("%q has more than %d bytes", path, most)}
+	large := &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", path, most)}
 	var buf bytes.Buffer
 	if fi, err := f.Stat(); err == nil {
 		if fi.Size() > most {
@@ -135,11 +136,11 @@ func readIfThere(what, path string, most int64) ([]byte, error) {
 			continue // it was made meanwhile
 		}
 		if _, nowhere := os.Stat(path); errors.Is(nowhere, fs.ErrNotExist) {
-			return nil, &fault{code: codeConfig, message: fmt.Sprintf("%s %q is a symbolic link that leads nowhere", what, path),
-				hint: []string{"ls -l " + quoteArg(path)}, details: map[string]any{"path": path}}
+			return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%s %q is a symbolic link that leads nowhere", what, path),
+				Hint: []string{"ls -l " + fault.Quote(path)}, Details: map[string]any{"path": path}}
 		}
 	}
-	return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("%s %q is made and removed again all the time", what, path), details: map[string]any{"path": path}}
+	return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%s %q is made and removed again all the time", what, path), Details: map[string]any{"path": path}}
 }
 
 // lockWait bounds how long one process waits for another.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -86,7 +87,7 @@ func TestSignChanged(t *testing.T) {
 	}
 	a := &app{host: host{now: time.Now}, clock: time.Now}
 	_, _, err = (&signRun{Format: "v2"}).sign(a, s, file, signer{k, "k"}, nil)
-	if f := classify(err); !errors.Is(err, sign.ErrChanged) || f.code != "CONFLICT" {
+	if f := classify(err); !errors.Is(err, sign.ErrChanged) || f.Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "print(2)\n" {
@@ -133,7 +134,7 @@ func TestReadSmall(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	b, err := readSmall(path, 64<<20)
 	runtime.ReadMemStats(&after)
-	if f, ok := errors.AsType[*fault](err); b != nil || !ok || f.code != "LIMIT_EXCEEDED" {
+	if f, ok := errors.AsType[*fault.Error](err); b != nil || !ok || f.Code != fault.Limit {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -26,9 +27,9 @@ type subject struct {
 // typed is how a command line names the subject.
 func (s subject) typed() string {
 	if s.item {
-		return quoteArg(s.Name)
+		return fault.Quote(s.Name)
 	}
-	return quoteArg(s.file) + " --as " + quoteArg(s.Name)
+	return fault.Quote(s.file) + " --as " + fault.Quote(s.Name)
 }
 
 // newSubject wants a name that can be taken apart. Whether it is one, and may be signed, is for the rooms below to
@@ -36,8 +37,8 @@ func (s subject) typed() string {
 func newSubject(file, name string) (subject, error) {
 	kind, id, ok := strings.Cut(name, ":")
 	if !ok || kind == "" || id == "" {
-		return subject{}, &fault{code: codeValidation, message: fmt.Sprintf("%q is not a name: expected kind:id", name),
-			hint: []string{"rye help verify"}, details: map[string]any{"name": name}}
+		return subject{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a name: expected kind:id", name),
+			Hint: []string{"rye help verify"}, Details: map[string]any{"name": name}}
 	}
 	return subject{Subject: exam.Subject{Name: name, Style: sign.StyleOf(file)}, file: filepath.Clean(file)}, nil
 }
@@ -49,12 +50,12 @@ func (a *app) open(s subject) (*os.File, error) {
 		return nil, err
 	}
 	f, err := openRegular(s.file)
-	if other, ok := errors.AsType[*fault](err); ok {
-		other.code = codeValidation // a directory is the wrong argument, not an unreadable file
+	if other, ok := errors.AsType[*fault.Error](err); ok {
+		other.Code = fault.Validation // a directory is the wrong argument, not an unreadable file
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := classify(err)
-		f.message = fmt.Sprintf("there is no file %q", s.file)
+		f.Text = fmt.Sprintf("there is no file %q", s.file)
 		return nil, f
 	}
 	if err != nil {
@@ -104,8 +105,8 @@ func (a *app) refuseLinks(file string) error {
 	}
 	for at := file; at == file || below(at); at = filepath.Dir(at) {
 		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
-			return &fault{code: codeDenied, message: fmt.Sprintf("%q is a symbolic link, and nothing is signed, verified or written through one", at),
-				hint: []string{"ls -l " + quoteArg(at)}, details: map[string]any{"reason": "link", "path": at}}
+			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a symbolic link, and nothing is signed, verified or written through one", at),
+				Hint: []string{"ls -l " + fault.Quote(at)}, Details: map[string]any{"reason": "link", "path": at}}
 		}
 	}
 	return nil
@@ -124,71 +125,71 @@ func (t *trust) examine(s subject, r io.ReadSeeker, purpose policy.Purpose) (exa
 }
 
 // codeOf is the code of a refusal by policy.
-func codeOf(c policy.Code) code {
+func codeOf(c policy.Code) fault.Code {
 	switch c {
 	case policy.Unsigned:
-		return "UNSIGNED"
+		return fault.Unsigned
 	case policy.UntrustedKey:
-		return "UNTRUSTED_KEY"
+		return fault.UntrustedKey
 	case policy.NotYetValid, policy.Expired, policy.ListStale:
-		return "EXPIRED"
+		return fault.Expired
 	case policy.KeyRevoked:
-		return "KEY_REVOKED"
+		return fault.Revoked
 	case policy.BelowThreshold:
-		return "BELOW_THRESHOLD"
+		return fault.BelowThreshold
 	case policy.Ambiguous:
-		return codeConfig
+		return fault.Config
 	case policy.BadRequest:
-		return codeValidation
+		return fault.Validation
 	case policy.ListOlder, policy.ListForked, policy.ListJump:
-		return "ROLLBACK_DETECTED"
+		return fault.Rollback
 	}
-	return "POLICY_DENIED" // no rule, evidence only, format not accepted, digest revoked
+	return fault.Policy // no rule, evidence only, format not accepted, digest revoked
 }
 
 // refusal says why a decision is no; nil if it is yes.
-func (e examined) refusal(t *trust) *fault {
+func (e examined) refusal(t *trust) *fault.Error {
 	d := &e.Decision
 	if d.Allowed {
 		return nil
 	}
-	name := quoteArg(e.Name)
-	f := &fault{code: codeOf(d.Code), message: fmt.Sprintf("%q, as %q, %s", e.subject.file, e.Name, d.Reason())}
-	f.why = append(f.why, "policy    "+t.describe(d.Project))
-	f.details = map[string]any{"reason": d.Code.String(), "rule": d.Rule, "file": e.subject.file, "name": e.Name}
-	f.revoked(d.Revoked, d.List)
+	name := fault.Quote(e.Name)
+	f := &fault.Error{Code: codeOf(d.Code), Text: fmt.Sprintf("%q, as %q, %s", e.subject.file, e.Name, d.Reason())}
+	f.Why = append(f.Why, "policy    "+t.describe(d.Project))
+	f.Details = map[string]any{"reason": d.Code.String(), "rule": d.Rule, "file": e.subject.file, "name": e.Name}
+	ofRevoked(f, d.Revoked, d.List)
 	for _, l := range e.Signed.Lines {
-		f.why = append(f.why, "signed    by "+l.Key.String())
+		f.Why = append(f.Why, "signed    by "+l.Key.String())
 	}
 	switch d.Code {
 	case policy.NoRule:
-		f.hint = []string{"rye trust check " + name}
+		f.Hint = []string{"rye trust check " + name}
 		if d.Rotation {
-			f.hint = []string{"rye trust list"}
+			f.Hint = []string{"rye trust list"}
 		}
 	case policy.Unsigned:
-		f.why = append(f.why, "whoever signs it vouches for it: look at it first")
-		f.hint = e.subject.lookAndSign()
+		f.Why = append(f.Why, "whoever signs it vouches for it: look at it first")
+		f.Hint = e.subject.lookAndSign()
 	case policy.BelowThreshold:
-		f.hint = []string{"rye trust check " + name}
+		f.Hint = []string{"rye trust check " + name}
 		if left := e.othersOf(t); len(left) > 0 {
-			f.why = append(f.why, "to sign   "+strings.Join(left, ", "))
-			f.hint = append(f.hint, "rye sign "+e.subject.typed()+" --key OTHER")
+			f.Why = append(f.Why, "to sign   "+strings.Join(left, ", "))
+			f.Hint = append(f.Hint, "rye sign "+e.subject.typed()+" --key OTHER")
 		}
 	case policy.UntrustedKey:
-		f.hint = []string{"rye trust check " + name, "rye trust add KEYFILE --owner OWNER --names GLOB"}
+		f.Hint = []string{"rye trust check " + name, "rye trust add KEYFILE --owner OWNER --names GLOB"}
 	case policy.EvidenceOnly:
-		f.hint = []string{"rye sign --upgrade " + e.subject.typed(), "rye sign --upgrade --all"}
+		f.Hint = []string{"rye sign --upgrade " + e.subject.typed(), "rye sign --upgrade --all"}
 	case policy.FormatNotAccepted:
-		f.why = append(f.why, "to upgrade it the rule has to accept v1: say so, sign with --upgrade, and take it back")
-		f.hint = e.acceptV1(t)
+		f.Why = append(f.Why, "to upgrade it the rule has to accept v1: say so, sign with --upgrade, and take it back")
+		f.Hint = e.acceptV1(t)
 	case policy.DigestRevoked:
-		f.why = append(f.why, "whoever signed it: what is revoked is not used")
-		f.hint = []string{"rye trust list"}
+		f.Why = append(f.Why, "whoever signed it: what is revoked is not used")
+		f.Hint = []string{"rye trust list"}
 	case policy.ListStale:
-		f.hint = []string{"rye trust update"}
+		f.Hint = []string{"rye trust update"}
 	default:
-		f.hint = []string{"rye trust list"}
+		f.Hint = []string{"rye trust list"}
 	}
 	return f
 }
@@ -196,9 +197,9 @@ func (e examined) refusal(t *trust) *fault {
 // lookAndSign are the commands for what somebody has to vouch for.
 func (s subject) lookAndSign() []string {
 	if s.item {
-		return []string{"rye show --source " + quoteArg(s.Name), "rye sign " + s.typed()}
+		return []string{"rye show --source " + fault.Quote(s.Name), "rye sign " + s.typed()}
 	}
-	return []string{"less " + quoteArg(s.file), "rye sign " + s.typed()}
+	return []string{"less " + fault.Quote(s.file), "rye sign " + s.typed()}
 }
 
 // side is the policy that decided, with its lists.
@@ -240,7 +241,7 @@ func (e examined) acceptV1(t *trust) []string {
 	if !ok || len(r.Keys) == 0 || e.Decision.Project {
 		return []string{"rye trust list"}
 	}
-	add := "rye trust add " + quoteArg(r.Keys[0]) + " --names " + quoteArg(r.Glob) + " --accept "
+	add := "rye trust add " + fault.Quote(r.Keys[0]) + " --names " + fault.Quote(r.Glob) + " --accept "
 	return []string{add + "v1", "rye sign --upgrade " + e.subject.typed(), "rye sign --upgrade --all", add + "v2"}
 }
 
@@ -254,7 +255,7 @@ func (t *trust) describe(project bool) string {
 }
 
 // brokenFile adds to an error about a file's own signatures what a person needs beside it.
-func (s subject) broken(err error) *fault {
+func (s subject) broken(err error) *fault.Error {
 	f := classify(err)
 	var wrong *sign.IntegrityError
 	var invalid *sign.SignatureInvalidError
@@ -262,34 +263,34 @@ func (s subject) broken(err error) *fault {
 	var ended *exam.ExpiredError
 	switch {
 	case errors.As(err, &name):
-		f.message = fmt.Sprintf("%q is not %q", s.file, s.Name)
+		f.Text = fmt.Sprintf("%q is not %q", s.file, s.Name)
 	case errors.As(err, &ended):
-		f.message = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
+		f.Text = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
 	case errors.Is(err, exam.ErrChanged):
-		f.message = fmt.Sprintf("%q was changed while it was read", s.file)
+		f.Text = fmt.Sprintf("%q was changed while it was read", s.file)
 	case errors.As(err, &wrong):
-		f.message = fmt.Sprintf("%q is not as it was signed", s.file)
+		f.Text = fmt.Sprintf("%q is not as it was signed", s.file)
 		if wrong.What == "tree" {
-			f.message = fmt.Sprintf("a file beside %q is not as it was signed", s.file)
+			f.Text = fmt.Sprintf("a file beside %q is not as it was signed", s.file)
 		}
-		if wrong.What != "lines" && len(f.hint) == 0 {
-			f.why = append(f.why, "whoever meant the change signs again")
-			f.hint = s.lookAndSign()
+		if wrong.What != "lines" && len(f.Hint) == 0 {
+			f.Why = append(f.Why, "whoever meant the change signs again")
+			f.Hint = s.lookAndSign()
 			if wrong.What == "tree" { // the file itself is as it was
-				f.hint[0] = "git diff " + quoteArg(filepath.Dir(s.file))
+				f.Hint[0] = "git diff " + fault.Quote(filepath.Dir(s.file))
 			}
 		}
 	case errors.As(err, &invalid):
-		f.message = fmt.Sprintf("%q, as %q: the %s", s.file, s.Name, invalid)
-		f.why = append(f.why, "it was damaged, forged, or made for another name")
-	case f.code != codeUnknown && f.err != err:
+		f.Text = fmt.Sprintf("%q, as %q: the %s", s.file, s.Name, invalid)
+		f.Why = append(f.Why, "it was damaged, forged, or made for another name")
+	case f.Code != fault.Unknown && f.Err != err:
 		return f
 	default:
-		f.message = fmt.Sprintf("%q: %s", s.file, f.message)
+		f.Text = fmt.Sprintf("%q: %s", s.file, f.Text)
 	}
-	if f.details == nil {
-		f.details = map[string]any{}
+	if f.Details == nil {
+		f.Details = map[string]any{}
 	}
-	f.details["file"], f.details["name"] = s.file, s.Name
+	f.Details["file"], f.Details["name"] = s.file, s.Name
 	return f
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -150,7 +151,7 @@ func (c *execRun) run(ctx context.Context, a *app) (answer, error) {
 	p, err := k.Prepare(ctx, b.base, call)
 	if text, ok := errors.AsType[*params.TextError](err); ok {
 		f := classify(text)
-		f.hint = []string{"rye exec " + quoteArg(ref.String()) + " --help"}
+		f.Hint = []string{"rye exec " + fault.Quote(ref.String()) + " --help"}
 		return nil, f
 	}
 	if err != nil {
@@ -172,7 +173,7 @@ func (c *execRun) run(ctx context.Context, a *app) (answer, error) {
 // check refuses what would fail when the tool has run already.
 func (c *execRun) check(a *app) error {
 	if c.Timeout < 0 {
-		return &fault{code: codeValidation, message: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
 	}
 	if err := c.target(a); err != nil || c.Receipt == "" {
 		return err
@@ -198,8 +199,8 @@ func (c *execRun) check(a *app) error {
 }
 
 func (c *execRun) receiptThere() error {
-	return &fault{code: "CONFLICT", stays: true, message: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
-		hint: []string{"rye audit verify " + quoteArg(c.Receipt)}, err: fs.ErrExist, details: map[string]any{"path": c.Receipt}}
+	return &fault.Error{Code: fault.Conflict, Final: true, Text: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
+		Hint: []string{"rye audit verify " + fault.Quote(c.Receipt)}, Err: fs.ErrExist, Details: map[string]any{"path": c.Receipt}}
 }
 
 // target reads where the output goes.
@@ -209,8 +210,8 @@ func (c *execRun) target(a *app) (err error) {
 	}
 	switch {
 	case c.to.Kind == sink.Server && a.isOffline():
-		return &fault{code: "OFFLINE", message: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.offline().origin),
-			hint: []string{"rye help exec"}, details: map[string]any{"host": c.to.URL.Host}}
+		return &fault.Error{Code: fault.Offline, Text: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.offline().origin),
+			Hint: []string{"rye help exec"}, Details: map[string]any{"host": c.to.URL.Host}}
 	case c.to.Path != "":
 		at := a.absolute(setting{value: c.to.Path})
 		if err = at.err; err == nil {
@@ -266,9 +267,9 @@ func (c *execRun) call(ctx context.Context, a *app, k *exec.Kernel, p *exec.Plan
 	if f == nil {
 		return ans, nil
 	}
-	if f.code == codeCancelled && out.gone {
-		f.why = nil // which says the same where the tool had no time to find out itself
-		f.message = fmt.Sprintf("%q was stopped: nobody reads what it writes any more", ans.Ref)
+	if f.Code == fault.Cancelled && out.gone {
+		f.Why = nil // which says the same where the tool had no time to find out itself
+		f.Text = fmt.Sprintf("%q was stopped: nobody reads what it writes any more", ans.Ref)
 	}
 	return ans, f
 }
@@ -298,11 +299,11 @@ func onlyTool(ref model.Ref) error {
 	case "tool":
 		return nil
 	case "directive":
-		return &fault{code: codeValidation, message: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
-			hint: []string{"rye show " + quoteArg(ref.String())}, details: map[string]any{"ref": ref.String()}}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
+			Hint: []string{"rye show " + fault.Quote(ref.String())}, Details: map[string]any{"ref": ref.String()}}
 	}
-	return &fault{code: codeValidation, message: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
-		hint: []string{"rye show " + quoteArg(ref.String()), "rye ls 'tool:**'"}, details: map[string]any{"ref": ref.String()}}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
+		Hint: []string{"rye show " + fault.Quote(ref.String()), "rye ls 'tool:**'"}, Details: map[string]any{"ref": ref.String()}}
 }
 
 // given reads the parameters of the command line.
@@ -386,49 +387,49 @@ func (x *execAnswer) result(r *exec.Result) {
 }
 
 // refused says why a call that was made is no success; nil if it is one.
-func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) *fault {
+func (c *execRun) refused(a *app, p *exec.Plan, r *exec.Result) *fault.Error {
 	if r.Status == record.OK {
 		return nil
 	}
 	ref := p.Chain[0].Item.Ref.String()
-	f := &fault{code: code(r.Code), details: map[string]any{"ref": ref, "call": r.ID}}
+	f := &fault.Error{Code: fault.Code(r.Code), Details: map[string]any{"ref": ref, "call": r.ID}}
 	switch r.Code {
 	case "TIMEOUT":
-		f.message = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
+		f.Text = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
 		if c.Timeout == 0 || r.Duration < c.Timeout {
-			f.why, f.hint = []string{most(p, r.Ended)}, []string{"rye show " + quoteArg(ref)}
+			f.Why, f.Hint = []string{most(p, r.Ended)}, []string{"rye show " + fault.Quote(ref)}
 		} else {
-			f.why = []string{fmt.Sprintf("--timeout gives it %s", c.Timeout)}
+			f.Why = []string{fmt.Sprintf("--timeout gives it %s", c.Timeout)}
 		}
 	case "CANCELLED":
-		f.message = fmt.Sprintf("%q was interrupted", ref)
+		f.Text = fmt.Sprintf("%q was interrupted", ref)
 	case "RESOURCE_EXCEEDED":
-		f.message = fmt.Sprintf("%q was stopped: it used more than it may: %s", ref, r.Ended)
-		f.details["limit"] = r.Ended
-		f.why = append(f.why, most(p, r.Ended))
-		f.hint = []string{"rye show " + quoteArg(ref)}
+		f.Text = fmt.Sprintf("%q was stopped: it used more than it may: %s", ref, r.Ended)
+		f.Details["limit"] = r.Ended
+		f.Why = append(f.Why, most(p, r.Ended))
+		f.Hint = []string{"rye show " + fault.Quote(ref)}
 	case "VALIDATION_FAILED":
-		f.message, f.exit = fmt.Sprintf("%q gave what its output schema doesn't allow", ref), exitNo
+		f.Text, f.Exit = fmt.Sprintf("%q gave what its output schema doesn't allow", ref), fault.ExitNo
 		for _, problem := range r.Problems {
-			f.why = append(f.why, problem.String())
+			f.Why = append(f.Why, problem.String())
 		}
 	default:
-		f.message = fmt.Sprintf("%q failed", ref)
+		f.Text = fmt.Sprintf("%q failed", ref)
 		switch {
 		case r.Signal != "":
-			f.message += " with the signal " + r.Signal
+			f.Text += " with the signal " + r.Signal
 		case r.Exit != 0:
-			f.message += fmt.Sprintf(" with the status %d", r.Exit)
+			f.Text += fmt.Sprintf(" with the status %d", r.Exit)
 		}
 	}
 	if r.Failure != "" && r.Code != "VALIDATION_FAILED" {
 		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
-		f.details["reason"] = r.Failure
+		f.Details["reason"] = r.Failure
 		// What has no status of a process has written nothing either.
 		if a.term.json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
-			f.why = append(f.why, lines[max(0, len(lines)-mostTold):]...)
+			f.Why = append(f.Why, lines[max(0, len(lines)-fault.MaxLines):]...)
 		}
-		f.why = append(f.why, denied(p, r.Failure)...)
+		f.Why = append(f.Why, denied(p, r.Failure)...)
 	}
 	return f
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -91,7 +92,7 @@ func (c *execBase) openAll(ctx context.Context, a *app) (_ *opened, err error) {
 // check refuses flags that say two things.
 func (c *execBase) check(a *app) error {
 	both := func(x, y string) error {
-		return &fault{code: codeValidation, message: fmt.Sprintf("%s and %s exclude each other", x, y)}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s and %s exclude each other", x, y)}
 	}
 	locked := "--locked"
 	if c.Frozen {
@@ -107,7 +108,7 @@ func (c *execBase) check(a *app) error {
 	case c.Unlocked && c.Pinned:
 		return both("--unlocked", "--pinned")
 	case c.Dev && a.env("CI") != "":
-		return &fault{code: "NOT_LOCKED", message: "--dev is not for CI: what runs there is locked", hint: []string{"rye lock"}}
+		return &fault.Error{Code: fault.NotLocked, Text: "--dev is not for CI: what runs there is locked", Hint: []string{"rye lock"}}
 	}
 	return nil
 }
@@ -127,20 +128,20 @@ func (c *execBase) locking(a *app) (*locking, error) {
 
 // mayUnlocked refuses what isn't locked where it has to be.
 func (c *execBase) mayUnlocked(a *app, l *locking) error {
-	var f *fault
+	var f *fault.Error
 	switch {
 	case c.Locked || c.Pinned:
 		return l.needLock()
 	case a.env("CI") != "":
-		f = &fault{code: "NOT_LOCKED", message: "there is no lock, and in CI nothing runs without"}
+		f = &fault.Error{Code: fault.NotLocked, Text: "there is no lock, and in CI nothing runs without"}
 	case l.found.root.marker == markerFile && !c.Unlocked && !c.Dev:
-		f = &fault{code: "NOT_LOCKED", message: fmt.Sprintf("there is a rye.yaml and no %q in %q", lockfile.Name, l.dir)}
+		f = &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is a rye.yaml and no %q in %q", lockfile.Name, l.dir)}
 	default:
 		return nil
 	}
-	f.hint, f.err = []string{l.lockCommand()}, fs.ErrNotExist
+	f.Hint, f.Err = []string{l.lockCommand()}, fs.ErrNotExist
 	if a.env("CI") == "" {
-		f.hint = append(f.hint, "rye "+joinArgs(a.args)+" --unlocked")
+		f.Hint = append(f.Hint, "rye "+joinArgs(a.args)+" --unlocked")
 	}
 	return f
 }
@@ -170,14 +171,14 @@ func (c *execBase) spaces(ctx context.Context, a *app, o *opened) error {
 // pinned runs what the lock pins.
 func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error) {
 	if c.Unlocked {
-		return &fault{code: codeValidation, message: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.lockPath()),
-			hint: append([]string{l.lockCommand()}, c.orDev(l.app)...)}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.lockPath()),
+			Hint: append([]string{l.lockCommand()}, c.orDev(l.app)...)}
 	}
 	if c.Locked {
 		if changes := l.requirementChanges(); len(changes) > 0 {
-			f := &fault{code: "LOCK_MISMATCH", message: "the lock isn't that of rye.yaml any more", hint: []string{"rye lock"}}
+			f := &fault.Error{Code: fault.LockMismatch, Text: "the lock isn't that of rye.yaml any more", Hint: []string{"rye lock"}}
 			for _, ch := range changes {
-				f.why = append(f.why, fmt.Sprintf("%s %s", ch.Kind, ch.Name))
+				f.Why = append(f.Why, fmt.Sprintf("%s %s", ch.Kind, ch.Name))
 			}
 			return f
 		}
@@ -195,7 +196,7 @@ func (c *execBase) pinned(ctx context.Context, l *locking, o *opened) (err error
 		if err == nil {
 			o.done = append(o.done, func() { release() })
 		} else {
-			l.app.term.detail("the store keeps nothing for this run: %s", classify(err).message)
+			l.app.term.detail("the store keeps nothing for this run: %s", classify(err).Text)
 		}
 	}
 	for i := range l.old.Bundles {
@@ -246,13 +247,13 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 			} else if missing != nil {
 				return missing // a name that nothing has is rather a slip than something to be locked
 			}
-			f.hint = append(append([]string{l.lockCommand()}, c.orDev(l.app)...), "rye ls")
+			f.Hint = append(append([]string{l.lockCommand()}, c.orDev(l.app)...), "rye ls")
 			if from != "" {
 				use := "of the project uses, and what roots: in rye.yaml names"
 				if l.user {
 					use = "of the user's space uses"
 				}
-				f.why, f.hint = append(f.why, fmt.Sprintf("of %s the lock pins what an item %s", from, use)), []string{"rye docs lock"}
+				f.Why, f.Hint = append(f.Why, fmt.Sprintf("of %s the lock pins what an item %s", from, use)), []string{"rye docs lock"}
 			}
 			return f
 		}
@@ -262,26 +263,26 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 		return nil
 	}
 	outlived := l.outlived()
-	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("the working tree isn't what the lock pins for %q", ref),
-		hint: c.adopt(l, found, outlived), details: map[string]any{"ref": ref.String(), "reason": "drift"}}
+	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("the working tree isn't what the lock pins for %q", ref),
+		Hint: c.adopt(l, found, outlived), Details: map[string]any{"ref": ref.String(), "reason": "drift"}}
 	if !slices.ContainsFunc(found, func(d *lock.Difference) bool { return slices.Contains(outlived, d.Ref.String()) }) {
-		f.hint = append(f.hint, "rye "+joinArgs(l.app.args)+" --pinned")
+		f.Hint = append(f.Hint, "rye "+joinArgs(l.app.args)+" --pinned")
 	}
 	if !l.user {
-		f.hint = append([]string{"rye diff " + quoteArg(ref.String())}, f.hint...)
+		f.Hint = append([]string{"rye diff " + fault.Quote(ref.String())}, f.Hint...)
 	}
 	var files []map[string]string
 	for i, d := range found {
 		line := driftLineOf(d)
 		files = append(files, map[string]string{"kind": line.Kind, "file": line.File, "ref": line.Ref, "expected": line.Expected, "found": line.Found})
 		switch {
-		case i < mostTold:
-			f.why = append(f.why, fmt.Sprintf("%s  %s  %s", line.Kind, line.File, line.Ref))
-		case i == mostTold:
-			f.why = append(f.why, fmt.Sprintf("and %d more", len(found)-i))
+		case i < fault.MaxLines:
+			f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", line.Kind, line.File, line.Ref))
+		case i == fault.MaxLines:
+			f.Why = append(f.Why, fmt.Sprintf("and %d more", len(found)-i))
 		}
 	}
-	f.details["drift"] = files
+	f.Details["drift"] = files
 	return f
 }
 
@@ -290,7 +291,7 @@ func (c *execBase) drift(ctx context.Context, l *locking, set *lock.Set, o lock.
 func (c *execBase) adopt(l *locking, found []*lock.Difference, outlived []string) []string {
 	var sign []string
 	for _, d := range found {
-		ref := quoteArg(d.Ref.String())
+		ref := fault.Quote(d.Ref.String())
 		switch {
 		case d.Kind == lock.Gone && d.Ref.Kind != "" && !l.user:
 			return []string{"rye restore " + ref}
@@ -336,8 +337,8 @@ func (c *execBase) dev(ctx context.Context, a *app, b *exec.Base, v *ai.View, re
 		return err
 	}
 	if it.Space.Level == ai.System {
-		return &fault{code: codeValidation, message: fmt.Sprintf("%q is from %s and not from the working tree: --dev is for what you work on", ref, it.Space.Label),
-			hint: []string{"rye " + joinArgs(without(a.args, "--dev"))}}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is from %s and not from the working tree: --dev is for what you work on", ref, it.Space.Label),
+			Hint: []string{"rye " + joinArgs(without(a.args, "--dev"))}}
 	}
 	b.Dev = ref
 	return nil

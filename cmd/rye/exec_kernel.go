@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -120,7 +121,7 @@ func dotEnv(project string) ([]env.Variable, error) {
 	defer f.Close()
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &fault{code: codeFiles, message: fmt.Sprintf("%q is no regular file", f.Name())}
+		err = &fault.Error{Code: fault.Files, Text: fmt.Sprintf("%q is no regular file", f.Name())}
 	}
 	if err != nil {
 		return nil, err

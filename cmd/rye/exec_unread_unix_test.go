@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 const floodTool = `version: 1.0.0
@@ -65,7 +67,7 @@ func TestUnwritten(t *testing.T) {
 	cmd, said := rye("exec", "tool:acme/flood"), new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = closed, said
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitNo || !strings.HasPrefix(said.String(), "error: writing to standard output: ") {
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo || !strings.HasPrefix(said.String(), "error: writing to standard output: ") {
 		t.Errorf("got %v and %q, want exit status 1", err, said)
 	}
 }
@@ -88,7 +90,7 @@ func TestUnread(t *testing.T) {
 	}
 	out.Close()
 	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitInterrupted {
 		t.Errorf("got %v, want exit status 130", err)
 	}
 	if want := "error: \"tool:acme/flood\" was stopped: nobody reads what it writes any more\n"; said.String() != want {

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/registry"
@@ -46,10 +47,10 @@ func (f fetchAnswer) text(t *terminal) {
 		return
 	}
 	if f.Fetched == 0 {
-		t.note("all %s of the lock are in the store", counted(f.Objects, "object"))
+		t.note("all %s of the lock are in the store", fault.Count(f.Objects, "object"))
 		return
 	}
-	t.printf("fetched  %s  %s\n", counted(f.Fetched, "object"), byteSize(float64(f.Bytes)))
+	t.printf("fetched  %s  %s\n", fault.Count(f.Fetched, "object"), byteSize(float64(f.Bytes)))
 }
 
 func (*fetchRun) run(ctx context.Context, a *app) (answer, error) {
@@ -124,16 +125,16 @@ func (l *locking) needed(ctx context.Context, err error) error {
 		return err
 	}
 	f := l.ofBundle(err)
-	f.why = append(f.why, l.lacking(ctx)...)
-	f.why = append(f.why, "where it is there, rye vendor puts it into the project, to be committed")
+	f.Why = append(f.Why, l.lacking(ctx)...)
+	f.Why = append(f.Why, "where it is there, rye vendor puts it into the project, to be committed")
 	if offline { // else it ends as this did
-		f.hint = append(f.hint, "rye vendor")
+		f.Hint = append(f.Hint, "rye vendor")
 	}
 	return f
 }
 
 // ofBundle says of a source that is gone which bundle of the lock came from there.
-func (l *locking) ofBundle(err error) *fault {
+func (l *locking) ofBundle(err error) *fault.Error {
 	f := classify(err)
 	at, known := errors.AsType[*sources.Error](err)
 	if !known || at.ID != "" || l.old == nil {
@@ -147,9 +148,9 @@ func (l *locking) ofBundle(err error) *fault {
 		if b.Source.Where != at.Where {
 			continue
 		}
-		f.message = bundleRef(b) + ": " + f.message
-		if len(f.hint) == 0 && errors.Is(err, fs.ErrNotExist) {
-			f.hint = []string{"rye add " + b.ID + " --from PLACE"}
+		f.Text = bundleRef(b) + ": " + f.Text
+		if len(f.Hint) == 0 && errors.Is(err, fs.ErrNotExist) {
+			f.Hint = []string{"rye add " + b.ID + " --from PLACE"}
 		}
 		break
 	}
@@ -160,7 +161,7 @@ func (l *locking) ofBundle(err error) *fault {
 // but for what is pinned.
 func (l *locking) lacking(ctx context.Context) (lines []string) {
 	add := func(id cas.ID, by string) {
-		if len(lines) < mostTold {
+		if len(lines) < fault.MaxLines {
 			lines = append(lines, id.String()+" is needed by "+by)
 		}
 	}
@@ -192,12 +193,12 @@ func (l *locking) lacking(ctx context.Context) (lines []string) {
 // gone says of bytes that nobody has any more how to go on without them.
 func (l *locking) gone(err *lock.MissingError) error {
 	f := classify(err)
-	f.hint = []string{"rye lock"}
+	f.Hint = []string{"rye lock"}
 	ref, bad := model.ParseRef(err.NeededBy)
 	if p := l.old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
 		file := path.Join(markerDir, p.Path)
-		f.why = append(f.why, fmt.Sprintf("%q isn't as it is locked", file))
-		f.hint = l.fromGit(p.Path)
+		f.Why = append(f.Why, fmt.Sprintf("%q isn't as it is locked", file))
+		f.Hint = l.fromGit(p.Path)
 	}
 	return f
 }
@@ -360,7 +361,7 @@ func (l *locking) takeProject(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		l.app.term.detail("the project's items: %s", classify(err).message)
+		l.app.term.detail("the project's items: %s", classify(err).Text)
 	}
 	return batch.Commit(ctx)
 }

@@ -50,12 +50,12 @@ func no(ctx context.Context, err error) (any, error) {
 		return nil, context.Cause(ctx)
 	}
 	f := classify(err)
-	v := map[string]any{"success": false, "error": f.message, "code": f.code}
-	if len(f.why) > 0 {
-		v["why"] = f.why
+	v := map[string]any{"success": false, "error": f.Text, "code": f.Code}
+	if len(f.Why) > 0 {
+		v["why"] = f.Why
 	}
-	if len(f.hint) > 0 {
-		v["hint"] = f.hint
+	if len(f.Hint) > 0 {
+		v["hint"] = f.Hint
 	}
 	return v, nil
 }

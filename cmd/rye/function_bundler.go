@@ -13,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive/function"
 )
 
@@ -49,7 +50,7 @@ func (a *app) bundlerFunction(ctx context.Context, c *function.Call, p bundlerPa
 	}
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
 	if p.ID != "" && !validBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
-		return no(ctx, &fault{code: codeValidation, message: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
+		return no(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
 	v, err := do(ctx, a.inside(c))
 	if err != nil {
@@ -89,8 +90,8 @@ func (p *bundlerParams) createPackage(ctx context.Context, a *app) (map[string]a
 	}
 	rel, err := filepath.Rel(unlinked(project.root), unlinked(dir))
 	wrong := func(what string) error {
-		return &fault{code: codeValidation, message: fmt.Sprintf("package_path is %q, and %s", p.Package, what),
-			details: map[string]any{"path": dir}}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("package_path is %q, and %s", p.Package, what),
+			Details: map[string]any{"path": dir}}
 	}
 	if p.Package == "" || err != nil || !filepath.IsLocal(rel) {
 		return nil, wrong("names no directory of the project")
@@ -120,7 +121,7 @@ func created(ctx context.Context, a *app, run *bundleCreateRun, dir string) (map
 	if made, ok := ans.(*bundleCreated); ok && err != nil && len(made.Problems) > 0 {
 		f := classify(err)
 		for _, p := range made.Problems[:min(len(made.Problems), mostNamed)] {
-			f.why = append(f.why, strings.TrimPrefix(p.File+": ", ": ")+p.Message)
+			f.Why = append(f.Why, strings.TrimPrefix(p.File+": ", ": ")+p.Message)
 		}
 		return nil, f
 	}

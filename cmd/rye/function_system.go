@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -36,8 +37,8 @@ func asked(item string, known []string) []string {
 
 // unknownItem says that there is nothing of this name to be asked for.
 func unknownItem(item string, known []string) error {
-	return &fault{code: codeValidation, message: fmt.Sprintf("the item is %q", item),
-		why: []string{"expected one of " + strings.Join(append([]string{itemAll}, known...), ", ")}}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the item is %q", item),
+		Why: []string{"expected one of " + strings.Join(append([]string{itemAll}, known...), ", ")}}
 }
 
 func systemNeeds(p systemParams) (need function.Need) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
@@ -83,8 +84,8 @@ func (a *app) telemetryFunction(ctx context.Context, c *function.Call, p telemet
 	takes, level := levels[p.Level]
 	switch {
 	case p.LogDir != nil:
-		return no(ctx, &fault{code: codeValidation, hint: []string{"rye docs audit"},
-			message: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
+		return no(ctx, &fault.Error{Code: fault.Validation, Hint: []string{"rye docs audit"},
+			Text: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
 	case !level:
 		return no(ctx, unknownName("level", p.Level, slices.Sorted(maps.Keys(levels))))
 	case len(asked(p.Item, telemetryItems)) == 0:

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // globals are the flags of every command.
@@ -42,19 +44,19 @@ func (g globals) placed(line string) string {
 			return strings.HasPrefix(word, p.flag) || strings.HasPrefix(word, p.long)
 		})
 		if p.value != "" && !there {
-			places += p.flag + " " + quoteArg(p.value) + " "
+			places += p.flag + " " + fault.Quote(p.value) + " "
 		}
 	}
 	return "rye " + places + rest
 }
 
 // placedFault is a fault whose hints are placed, but for those that repeat the command line args.
-func (g globals) placedFault(f *fault, args []string) *fault {
+func (g globals) placedFault(f *fault.Error, args []string) *fault.Error {
 	placed := *f
-	placed.hint = slices.Clone(f.hint)
-	for i, hint := range placed.hint {
+	placed.Hint = slices.Clone(f.Hint)
+	for i, hint := range placed.Hint {
 		if !strings.Contains(hint, joinArgs(args)) {
-			placed.hint[i] = g.placed(hint)
+			placed.Hint[i] = g.placed(hint)
 		}
 	}
 	return &placed
@@ -81,7 +83,7 @@ type invocation struct {
 func parse(cmds []command, args []string) (*invocation, error) {
 	for _, arg := range args { // kong puts other characters for what is none
 		if !utf8.ValidString(arg) {
-			return nil, &fault{code: codeValidation, message: fmt.Sprintf("the argument %q isn't UTF-8", arg), details: map[string]any{"argument": arg}}
+			return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the argument %q isn't UTF-8", arg), Details: map[string]any{"argument": arg}}
 		}
 	}
 	inv := new(invocation)
@@ -112,8 +114,8 @@ func parse(cmds []command, args []string) (*invocation, error) {
 	node := kctx.Selected()
 	inv.command, _ = find(cmds, node.Path())
 	if name := emptyValue(kctx); name != "" {
-		return nil, &fault{code: codeValidation, message: name + " is given an empty value",
-			why: []string{"most often a variable that is not set; without " + name + " another value would count"}, details: map[string]any{"argument": name}}
+		return nil, &fault.Error{Code: fault.Validation, Text: name + " is given an empty value",
+			Why: []string{"most often a variable that is not set; without " + name + " another value would count"}, Details: map[string]any{"argument": name}}
 	}
 	inv.runner = node.Target.Addr().Interface().(runner)
 	return inv, nil

@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 )
 
 func helpCommand() command {
@@ -24,11 +27,11 @@ type helpRun struct {
 
 // helpAnswer is a page of help. Its lists are the same on every page, for programs.
 type helpAnswer struct {
-	Page        string         `json:"text"`
-	Commands    []helpLine     `json:"commands"`
-	Codes       []codeLine     `json:"codes"`
-	Exits       []exitLine     `json:"exits"`
-	Environment []variableLine `json:"environment"`
+	Page        string           `json:"text"`
+	Commands    []helpLine       `json:"commands"`
+	Codes       []fault.Line     `json:"codes"`
+	Exits       []fault.ExitLine `json:"exits"`
+	Environment []variableLine   `json:"environment"`
 }
 
 type helpLine struct {
@@ -83,11 +86,11 @@ func (h *helpRun) run(_ context.Context, a *app) (answer, error) {
 			topics = append(topics, c.path)
 		}
 		asked := strings.Join(h.Words, " ")
-		f := &fault{code: codeItem, message: fmt.Sprintf("there is no help for %q", asked), hint: []string{"rye help"}}
+		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no help for %q", asked), Hint: []string{"rye help"}}
 		if path, ok := aka(a.commands, asked); ok {
-			f.hint = []string{"rye help " + path}
-		} else if meant := near(asked, topics); len(meant) > 0 {
-			f.hint = []string{"rye help " + meant[0]}
+			f.Hint = []string{"rye help " + path}
+		} else if meant := near.Names(asked, topics); len(meant) > 0 {
+			f.Hint = []string{"rye help " + meant[0]}
 		}
 		return nil, f
 	}
@@ -114,7 +117,7 @@ func helpOf(cmds []command, kctx *kong.Context) helpAnswer {
 }
 
 func newHelp(cmds []command) helpAnswer {
-	ans := helpAnswer{Codes: codeTable(), Exits: exitHelp(), Environment: variables(), Commands: []helpLine{}}
+	ans := helpAnswer{Codes: fault.Table(), Exits: fault.Exits(), Environment: variables(), Commands: []helpLine{}}
 	for _, c := range cmds {
 		if !c.hidden && c.new != nil {
 			ans.Commands = append(ans.Commands, helpLine{c.path, c.help, c.schema})
@@ -126,12 +129,12 @@ func newHelp(cmds []command) helpAnswer {
 func errorsPage() string {
 	var b strings.Builder
 	b.WriteString("Exit statuses:\n\n")
-	for _, e := range exitHelp() {
+	for _, e := range fault.Exits() {
 		fmt.Fprintf(&b, "  %-4d %s\n", e.Exit, e.Help)
 	}
 	b.WriteString("\nA command that was asked a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
 		"\nError codes, with their status; * says that the same command may succeed later:\n\n")
-	for _, c := range codeTable() {
+	for _, c := range fault.Table() {
 		mark := " "
 		if c.Retryable {
 			mark = "*"

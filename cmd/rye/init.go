@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -117,7 +118,7 @@ func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
 	switch {
 	case err != nil:
 		f := noHome(userSpace(a.userBase()).value, err)
-		f.why = append(f.why, "there is a project; there is no key to sign with, or no policy")
+		f.Why = append(f.Why, "there is a project; there is no key to sign with, or no policy")
 		return ans, f
 	case len(ans.Written) == 0:
 		a.term.note("%q is a project already, and nothing is missing", dir)
@@ -132,7 +133,7 @@ func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
 // place is the directory that becomes a project. The user space can't be one.
 func (c *initRun) place(a *app) (string, error) {
 	if c.Dir != "" && a.globals.Project != "" {
-		return "", &fault{code: codeValidation, message: "-C and DIR name two directories", hint: []string{"rye init " + quoteArg(c.Dir)}}
+		return "", &fault.Error{Code: fault.Validation, Text: "-C and DIR name two directories", Hint: []string{"rye init " + fault.Quote(c.Dir)}}
 	}
 	s := a.absolute(setting{value: cmp.Or(c.Dir, a.globals.Project)})
 	if s.err != nil {
@@ -143,19 +144,19 @@ func (c *initRun) place(a *app) (string, error) {
 		search.userBase = base.value
 	}
 	if fi, err := os.Stat(s.value); err == nil && !fi.IsDir() {
-		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is no directory", s.value), details: map[string]any{"path": s.value}}
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no directory", s.value), Details: map[string]any{"path": s.value}}
 	}
 	if filepath.Dir(s.value) == s.value {
-		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q is the root of the file system and can't be a project", s.value),
-			why: []string{"everything on this machine would be in it"}, hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.value),
+			Why: []string{"everything on this machine would be in it"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	if home := a.home(); search.userBase != home.value && home.err == nil && (projectSearch{userBase: home.value}).isUserBase(s.value) {
-		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q is the home directory and can't be a project", s.value),
-			why: []string{"all that is in it, keys included, would be part of the project"}, hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the home directory and can't be a project", s.value),
+			Why: []string{"all that is in it, keys included, would be part of the project"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	if search.isUserBase(s.value) {
-		return "", &fault{code: codeConfig, message: fmt.Sprintf("%q holds the user space and can't be a project", s.value),
-			hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q holds the user space and can't be a project", s.value),
+			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	return s.value, nil
 }
@@ -370,12 +371,12 @@ func (c *initRun) identity(ctx context.Context, a *app, ans *initAnswer) error {
 }
 
 // noHome adds to the refusal of a directory what else to do.
-func noHome(space string, err error) *fault {
+func noHome(space string, err error) *fault.Error {
 	f := classify(err)
-	if f.code != codeFiles {
+	if f.Code != fault.Files {
 		return f
 	}
-	f.message = fmt.Sprintf("the user space %q can't be written to: %s", space, f.message)
-	f.hint = []string{"USER_SPACE=DIR rye init", "export " + envKey + "=…"}
+	f.Text = fmt.Sprintf("the user space %q can't be written to: %s", space, f.Text)
+	f.Hint = []string{"USER_SPACE=DIR rye init", "export " + envKey + "=…"}
 	return f
 }

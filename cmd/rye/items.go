@@ -14,6 +14,8 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -103,16 +105,16 @@ func (a *app) warnExtractors(all []*ai.ItemError) {
 	reasons := make([]string, len(all))
 	more := map[string]int{}
 	for i, w := range all {
-		reasons[i] = strings.TrimPrefix(classify(w).message, fmt.Sprintf("%q ", w.Ref))
+		reasons[i] = strings.TrimPrefix(classify(w).Text, fmt.Sprintf("%q ", w.Ref))
 		more[reasons[i]]++
 	}
 	for i, w := range all {
 		n := more[reasons[i]] - 1
 		switch {
 		case n > 0:
-			a.term.warn("extractors: %s; so it is with %d more", classify(w).message, n)
+			a.term.warn("extractors: %s; so it is with %d more", classify(w).Text, n)
 		case n == 0:
-			a.term.warn("extractors: %s", classify(w).message)
+			a.term.warn("extractors: %s", classify(w).Text)
 		}
 		more[reasons[i]] = 0
 	}
@@ -146,13 +148,13 @@ func (v *items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Spa
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		v.app.term.warn("installed bundles: %s", classify(err).message)
+		v.app.term.warn("installed bundles: %s", classify(err).Text)
 	}
 	if len(all) == 0 {
 		return spaces, nil
 	}
 	if _, err := v.bundles.store(false); err != nil {
-		v.app.term.warn("%s installed, and their files can't be read: %s", counted(int64(len(all)), "bundle"), classify(err).message)
+		v.app.term.warn("%s installed, and their files can't be read: %s", fault.Count(int64(len(all)), "bundle"), classify(err).Text)
 		return spaces, nil
 	}
 	if space, err = v.bundles.space(); err != nil {
@@ -161,7 +163,7 @@ func (v *items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Spa
 	for _, at := range all {
 		s, err := space.Open(ctx, at.BundleID)
 		if err != nil {
-			v.app.term.warn("the bundle %q: %s", at.BundleID, classify(err).message)
+			v.app.term.warn("the bundle %q: %s", at.BundleID, classify(err).Text)
 			continue
 		}
 		spaces = append(spaces, s)
@@ -201,12 +203,12 @@ func (v *items) kind(name string) (*model.Kind, error) {
 }
 
 // unknownName is the refusal of a word that is none of a few.
-func unknownName(what, word string, names []string) *fault {
-	f := &fault{code: codeValidation, message: fmt.Sprintf("there is no %s %q", what, word),
-		why: []string{"expected one of " + strings.Join(names, ", ")}, details: map[string]any{what: word}}
-	if meant := near(word, names); len(meant) > 0 {
-		f.why = append(f.why, "did you mean "+strings.Join(meant, ", ")+"?")
-		f.details["did_you_mean"] = meant
+func unknownName(what, word string, names []string) *fault.Error {
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("there is no %s %q", what, word),
+		Why: []string{"expected one of " + strings.Join(names, ", ")}, Details: map[string]any{what: word}}
+	if meant := near.Names(word, names); len(meant) > 0 {
+		f.Why = append(f.Why, "did you mean "+strings.Join(meant, ", ")+"?")
+		f.Details["did_you_mean"] = meant
 	}
 	return f
 }
@@ -232,8 +234,8 @@ func (v *items) arg(text string) (itemArg, error) {
 	case strings.Contains(text, "*"):
 		g, err := glob.Parse(text)
 		if err != nil {
-			return arg, &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is no glob over refs: %s", text, err),
-				hint: []string{"rye ls '**'", "rye ls 'tool:acme/**'"}, details: map[string]any{"ref": text}}
+			return arg, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is no glob over refs: %s", text, err),
+				Hint: []string{"rye ls '**'", "rye ls 'tool:acme/**'"}, Details: map[string]any{"ref": text}}
 		}
 		arg.glob = &g
 		if colon {
@@ -259,16 +261,16 @@ func (v *items) arg(text string) (itemArg, error) {
 	return arg, v.notAnItem(text)
 }
 
-func badRef(text string, err error) *fault {
-	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is no ref: %s", text, cmp.Or(errors.Unwrap(err), err)),
-		why:     []string{"a ref is kind:id, as in tool:acme/fetch"},
-		details: map[string]any{"ref": text}}
+func badRef(text string, err error) *fault.Error {
+	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is no ref: %s", text, cmp.Or(errors.Unwrap(err), err)),
+		Why:     []string{"a ref is kind:id, as in tool:acme/fetch"},
+		Details: map[string]any{"ref": text}}
 }
 
 // notAnItem says that a text is neither a ref nor the path of a file, and which refs end like it.
 func (v *items) notAnItem(text string) error {
-	f := &fault{code: codeItem, message: fmt.Sprintf("%q is neither a ref nor a file", text),
-		why: []string{"a ref is kind:id, as in tool:acme/fetch"}, hint: []string{"rye ls"}, details: map[string]any{"ref": text}}
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is neither a ref nor a file", text),
+		Why: []string{"a ref is kind:id, as in tool:acme/fetch"}, Hint: []string{"rye ls"}, Details: map[string]any{"ref": text}}
 	var meant []string
 	for _, k := range v.Kinds() {
 		ref := model.Ref{Kind: k.Name, ID: text}
@@ -277,8 +279,8 @@ func (v *items) notAnItem(text string) error {
 		}
 	}
 	if len(meant) > 0 {
-		f.why = append(f.why, "did you mean "+strings.Join(meant, ", ")+"?")
-		f.details["did_you_mean"] = meant
+		f.Why = append(f.Why, "did you mean "+strings.Join(meant, ", ")+"?")
+		f.Details["did_you_mean"] = meant
 	}
 	return f
 }
@@ -316,11 +318,11 @@ func (v *items) pathArg(arg *itemArg) (bool, error) {
 			}
 		}
 	}
-	f := &fault{code: codeValidation, message: fmt.Sprintf("%q is in no space", arg.text),
-		why: []string{"items are below .ai of the project, or of the user outside of projects"}, details: map[string]any{"path": arg.text}}
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is in no space", arg.text),
+		Why: []string{"items are below .ai of the project, or of the user outside of projects"}, Details: map[string]any{"path": arg.text}}
 	for _, space := range v.Spaces() {
 		if space.Dir != "" {
-			f.why = append(f.why, fmt.Sprintf("%-9s %s", space.Label, space.Dir))
+			f.Why = append(f.Why, fmt.Sprintf("%-9s %s", space.Label, space.Dir))
 		}
 	}
 	return true, f
@@ -333,8 +335,8 @@ func (v *items) find(ctx context.Context, text string) (*ai.Item, error) {
 	case err != nil:
 		return nil, err
 	case arg.glob != nil || arg.dir:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q may be many items, and one is needed", text),
-			hint: []string{"rye ls " + quoteArg(text)}, details: map[string]any{"ref": text}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q may be many items, and one is needed", text),
+			Hint: []string{"rye ls " + fault.Quote(text)}, Details: map[string]any{"ref": text}}
 	case arg.space != nil:
 		f, err := v.At(arg.space, arg.path)
 		if err != nil {
@@ -416,15 +418,15 @@ func (v *items) list(ctx context.Context, texts ...string) (*ai.Listing, error) 
 func (v *items) nothingAt(ctx context.Context, arg *itemArg) error {
 	switch {
 	case arg.glob != nil || arg.dir:
-		f := &fault{code: codeItem, message: fmt.Sprintf("%q covers no item", arg.text), hint: []string{"rye ls"},
-			details: map[string]any{"ref": arg.text}}
+		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item", arg.text), Hint: []string{"rye ls"},
+			Details: map[string]any{"ref": arg.text}}
 		if arg.dir {
 			strays, err := v.straysBelow(ctx, arg.space, arg.path, newKnownFiles())
 			if err != nil {
 				return err
 			}
 			for _, g := range strayGroups(strays) {
-				f.why = append(f.why, v.place(arg.space, g.Path)+" "+g.words())
+				f.Why = append(f.Why, v.place(arg.space, g.Path)+" "+g.words())
 			}
 		}
 		return f

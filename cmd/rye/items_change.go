@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // checkWritable refuses an item of a space that nothing is written to.
@@ -22,13 +23,13 @@ func (v *items) checkWritable(it *ai.Item) error {
 	if it.Space.Dir != "" {
 		return nil
 	}
-	hint := "rye load " + quoteArg(it.Ref.String()) + " --to project"
+	hint := "rye load " + fault.Quote(it.Ref.String()) + " --to project"
 	if protectedID(it.ID) { // a copy would be refused as well
-		hint = "rye show " + quoteArg(it.Ref.String())
+		hint = "rye show " + fault.Quote(it.Ref.String())
 	}
-	return &fault{code: codeDenied, message: fmt.Sprintf("%q is in the space %q, which doesn't change", it.Ref, it.Space.Label),
-		hint:    []string{hint},
-		details: map[string]any{"reason": "read-only", "ref": it.Ref.String(), "space": it.Space.Label}}
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is in the space %q, which doesn't change", it.Ref, it.Space.Label),
+		Hint:    []string{hint},
+		Details: map[string]any{"reason": "read-only", "ref": it.Ref.String(), "space": it.Space.Label}}
 }
 
 // A following is the files that go where an item goes: those of its tree, if no other item has a part in it.

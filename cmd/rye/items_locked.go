@@ -24,12 +24,12 @@ func (v *items) addLocked(ctx context.Context, spaces []*ai.Space) []*ai.Space {
 	v.bundles = &bundles{app: v.app, root: v.root}
 	v.lock = &locking{app: v.app, dir: v.root.root, dotAI: v.root.dotAI(), found: v.bundles}
 	if err := v.lock.readLock(false); err != nil {
-		v.app.term.warn("%s", classify(err).message)
+		v.app.term.warn("%s", classify(err).Text)
 	}
 	if v.user == nil {
 		switch taken, err := v.lock.takenOver(ctx); {
 		case err != nil:
-			v.app.term.warn("what the lock has of the user's: %s", classify(err).message)
+			v.app.term.warn("what the lock has of the user's: %s", classify(err).Text)
 		case taken != nil:
 			spaces = append(spaces, taken)
 		}
@@ -43,7 +43,7 @@ func (v *items) addLocked(ctx context.Context, spaces []*ai.Space) []*ai.Space {
 	}
 	objects, err := v.lock.objects()
 	if err != nil {
-		v.app.term.warn("the bundles of the lock: %s", classify(err).message)
+		v.app.term.warn("the bundles of the lock: %s", classify(err).Text)
 		for _, line := range lines {
 			v.unread = append(v.unread, unreadBundle{line, err})
 		}
@@ -59,10 +59,10 @@ func (v *items) addLocked(ctx context.Context, spaces []*ai.Space) []*ai.Space {
 		}
 		if err != nil {
 			f, next := classify(err), ""
-			if len(f.hint) > 0 {
-				next = "; " + v.app.globals.placed(f.hint[0])
+			if len(f.Hint) > 0 {
+				next = "; " + v.app.globals.placed(f.Hint[0])
 			}
-			v.app.term.warn("the bundle %q: %s%s", line.ID, f.message, next)
+			v.app.term.warn("the bundle %q: %s%s", line.ID, f.Text, next)
 			v.unread = append(v.unread, unreadBundle{line, err})
 			continue
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestConfined writes and removes below a directory and nowhere else.
@@ -55,18 +56,18 @@ func TestConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"knowledge/x.md", "knowledge/deep/x.md", "tools/inside/x.md"} {
-		if f := classify(d.write(name, 0o644, false, nil)); f.code != codeDenied || !strings.Contains(f.message, "symbolic link") {
+		if f := classify(d.write(name, 0o644, false, nil)); f.Code != fault.Denied || !strings.Contains(f.Text, "symbolic link") {
 			t.Errorf("write %s: %v", name, f)
 		}
 	}
-	if f := classify(d.remove("knowledge/x.md")); f.code != codeDenied {
+	if f := classify(d.remove("knowledge/x.md")); f.Code != fault.Denied {
 		t.Errorf("remove through a link: %v", f)
 	}
 	// A link in the place of the file is replaced or refused, and never followed.
 	if err := os.Symlink(filepath.Join(away, "x.md"), filepath.Join(dir, "link.md")); err != nil {
 		t.Fatal(err)
 	}
-	if f := classify(mustFail(t, func() error { _, err := d.read("link.md", 10); return err })); f.code != codeDenied {
+	if f := classify(mustFail(t, func() error { _, err := d.read("link.md", 10); return err })); f.Code != fault.Denied {
 		t.Errorf("read a link: %v", f)
 	}
 	check("replace a link", d.write("link.md", 0o644, false, []byte("mine")), nil)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -36,8 +37,8 @@ func (v *items) worth(ctx context.Context, it *ai.Item) (worth, *ai.Admission) {
 	}
 	if err != nil {
 		f := classify(err)
-		reason, _ := f.details["reason"].(string)
-		w.Reason, w.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.code), "_", "-"))), f.message
+		reason, _ := f.Details["reason"].(string)
+		w.Reason, w.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-"))), f.Text
 		return w, nil
 	}
 	d := &found.Decision
@@ -96,7 +97,7 @@ func (w *worth) words() string {
 func (v *items) problems(f ai.File, problems []*value.Problem) []checkProblem {
 	lines := []checkProblem{}
 	for _, p := range problems {
-		l := checkProblem{Severity: severityError, Code: codeValidation, Ref: f.Ref.String(), Space: f.Space.Label, File: v.place(f.Space, f.Path),
+		l := checkProblem{Severity: severityError, Code: fault.Validation, Ref: f.Ref.String(), Space: f.Space.Label, File: v.place(f.Space, f.Path),
 			Line: p.At.Line, Column: p.At.Column, Field: p.Field, Message: p.Message}
 		if p.Warning {
 			l.Severity = severityWarning
@@ -107,14 +108,14 @@ func (v *items) problems(f ai.File, problems []*value.Problem) []checkProblem {
 }
 
 // invalid says what is wrong with an item that is to be written; file is where its text is now.
-func (v *items) invalid(it *ai.Item, file string) *fault {
+func (v *items) invalid(it *ai.Item, file string) *fault.Error {
 	lines := v.problems(it.File, it.Model.Problems)
-	f := &fault{code: codeValidation, message: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),
-		hint: []string{"rye docs " + formatTopic(it.Ref.Kind)}, details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),
+		Hint: []string{"rye docs " + formatTopic(it.Ref.Kind)}, Details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
 	for i := range lines {
 		l := &lines[i]
 		l.File = file
-		f.why = append(f.why, fmt.Sprintf("%s: %s: %s", l.at(), l.Severity, l.Message))
+		f.Why = append(f.Why, fmt.Sprintf("%s: %s: %s", l.at(), l.Severity, l.Message))
 	}
 	return f
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/exam"
@@ -71,7 +72,7 @@ func (d *confined) enter(r *os.Root, segment, at string, mayMake bool) (next *os
 			return next, err
 		}
 	}
-	return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("%q was replaced meanwhile", d.where(at))}
+	return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was replaced meanwhile", d.where(at))}
 }
 
 var errReplaced = errors.New("it was replaced meanwhile")
@@ -103,8 +104,8 @@ func (d *confined) enterNow(r *os.Root, segment, at string, mayMake bool) (*os.R
 // notDir says that something else stands where a directory is needed.
 func (d *confined) notDir(at string, fi fs.FileInfo) error {
 	if fi.Mode()&fs.ModeSymlink != 0 {
-		return &fault{code: codeDenied, message: fmt.Sprintf("%q is a symbolic link, and nothing is written through one", d.where(at)),
-			details: map[string]any{"reason": "link", "path": d.where(at)}, hint: []string{"ls -l " + quoteArg(d.where(at))}}
+		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a symbolic link, and nothing is written through one", d.where(at)),
+			Details: map[string]any{"reason": "link", "path": d.where(at)}, Hint: []string{"ls -l " + fault.Quote(d.where(at))}}
 	}
 	return &fs.PathError{Op: "open", Path: d.where(at), Err: notDirectory}
 }
@@ -148,10 +149,10 @@ func (d *confined) read(name string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, d.about(name, err)
 	case !fi.Mode().IsRegular():
-		return nil, &fault{code: codeDenied, message: fmt.Sprintf("%q is no regular file", d.where(name)),
-			details: map[string]any{"reason": "special", "path": d.where(name)}}
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", d.where(name)),
+			Details: map[string]any{"reason": "special", "path": d.where(name)}}
 	case fi.Size() > most:
-		return nil, &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("%q has more than %d bytes", d.where(name), most)}
+		return nil, &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %d bytes", d.where(name), most)}
 	}
 	b, err := r.ReadFile(path.Base(name))
 	return b, d.about(name, err)
@@ -322,9 +323,9 @@ func (v *items) checkFree(ctx context.Context, ref model.Ref, s *ai.Space) error
 		return err
 	}
 	taken := func(has model.Ref, p string) error {
-		return &fault{code: codeValidation, err: fs.ErrExist, message: fmt.Sprintf("there is a %q already", has),
-			why: []string{v.place(s, p)}, hint: []string{"rye show " + quoteArg(has.String())},
-			details: map[string]any{"reason": "exists", "ref": has.String(), "file": v.place(s, p)}}
+		return &fault.Error{Code: fault.Validation, Err: fs.ErrExist, Text: fmt.Sprintf("there is a %q already", has),
+			Why: []string{v.place(s, p)}, Hint: []string{"rye show " + fault.Quote(has.String())},
+			Details: map[string]any{"reason": "exists", "ref": has.String(), "file": v.place(s, p)}}
 	}
 	same := func(o model.Ref) bool { return portable.Fold(o.ID) == portable.Fold(ref.ID) }
 	for _, f := range l.Files {
@@ -355,10 +356,10 @@ func (v *items) checkFolders(s *ai.Space, dir string) error {
 		for _, e := range entries {
 			if e.IsDir() && e.Name() != segment && portable.Fold(e.Name()) == portable.Fold(segment) {
 				has, place := path.Join(above, e.Name()), v.place(s, path.Join(above, segment))
-				return &fault{code: codeValidation, err: fs.ErrExist,
-					message: fmt.Sprintf("%q differs from %q in upper and lower case alone, and is the same directory on some systems", place, v.place(s, has)),
-					hint:    []string{"rye ls " + quoteArg(v.place(s, has))},
-					details: map[string]any{"reason": "case", "path": place, "there": v.place(s, has)}}
+				return &fault.Error{Code: fault.Validation, Err: fs.ErrExist,
+					Text:    fmt.Sprintf("%q differs from %q in upper and lower case alone, and is the same directory on some systems", place, v.place(s, has)),
+					Hint:    []string{"rye ls " + fault.Quote(v.place(s, has))},
+					Details: map[string]any{"reason": "case", "path": place, "there": v.place(s, has)}}
 			}
 		}
 		above = path.Join(above, segment)
@@ -371,9 +372,9 @@ func (v *items) checkProtected(ref model.Ref) error {
 	if !protectedID(ref.ID) || v.trust != nil && v.trust.root.side.Policy.MayOverride(ref.String()) {
 		return nil
 	}
-	return &fault{code: "POLICY_DENIED", message: fmt.Sprintf("%q is protected: what is below rye/ is the library's", ref),
-		why:  []string{"an item with this id is refused, unless the root policy has a line that covers it:", "override: [" + ref.String() + "]"},
-		hint: []string{"rye help trust", "rye docs policy"}, details: map[string]any{"reason": "protected", "ref": ref.String()}}
+	return &fault.Error{Code: fault.Policy, Text: fmt.Sprintf("%q is protected: what is below rye/ is the library's", ref),
+		Why:  []string{"an item with this id is refused, unless the root policy has a line that covers it:", "override: [" + ref.String() + "]"},
+		Hint: []string{"rye help trust", "rye docs policy"}, Details: map[string]any{"reason": "protected", "ref": ref.String()}}
 }
 
 // warnTrees says which tools of a space have a file in their tree now, or no more: what they were signed with is
@@ -394,7 +395,7 @@ func (v *items) warnTrees(ctx context.Context, s *ai.Space, p string, but ...mod
 			continue
 		}
 		if a, err := v.admit.Anchor(ctx, it); err == nil && a != nil && strings.HasPrefix(p, a.Dir+"/") && it.Signed.Format != sign.None {
-			v.app.term.warn("%q belongs to the tree of %q, whose signature no longer holds: rye sign %s", v.place(s, p), it.Ref, quoteArg(it.Ref.String()))
+			v.app.term.warn("%q belongs to the tree of %q, whose signature no longer holds: rye sign %s", v.place(s, p), it.Ref, fault.Quote(it.Ref.String()))
 		}
 	}
 }
@@ -406,7 +407,7 @@ func treeFile(s *ai.Space, name string, want cas.Digest) ([]byte, error) {
 		return nil, err
 	}
 	if cas.Sum(b) != want {
-		return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("%q was changed while it was read", name)}
+		return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was changed while it was read", name)}
 	}
 	return b, nil
 }
@@ -414,15 +415,15 @@ func treeFile(s *ai.Space, name string, want cas.Digest) ([]byte, error) {
 // sameBytes reports whether a file is there with these bytes; another file there is an error.
 func sameBytes(d *confined, name string, b []byte) (bool, error) {
 	old, err := d.read(name, int64(len(b)))
-	f, isFault := errors.AsType[*fault](err)
+	f, isFault := errors.AsType[*fault.Error](err)
 	switch {
-	case err != nil && (!isFault || f.code != "LIMIT_EXCEEDED"):
+	case err != nil && (!isFault || f.Code != fault.Limit):
 		return false, err
 	case err == nil && old == nil:
 		return false, nil
 	case err == nil && bytes.Equal(old, b):
 		return true, nil
 	}
-	return false, &fault{code: codeValidation, err: fs.ErrExist, message: fmt.Sprintf("%q is there already, with other bytes", d.where(name)),
-		details: map[string]any{"reason": "exists", "file": d.where(name)}}
+	return false, &fault.Error{Code: fault.Validation, Err: fs.ErrExist, Text: fmt.Sprintf("%q is there already, with other bytes", d.where(name)),
+		Details: map[string]any{"reason": "exists", "file": d.where(name)}}
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -38,14 +40,14 @@ func (a *app) noKey(name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f := &fault{code: codeItem, err: err, message: fmt.Sprintf("there is no key %q", name),
-		hint: []string{"rye key new", "rye key list"}, details: map[string]any{"key": name}}
+	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no key %q", name),
+		Hint: []string{"rye key new", "rye key list"}, Details: map[string]any{"key": name}}
 	if name != key.DefaultName {
-		f.hint = f.hint[1:]
+		f.Hint = f.Hint[1:]
 		dir, err := a.keysDir()
 		// Since a rotation the key that signs is called otherwise, and it may have been removed.
 		if first, _ := dir.Default(); err == nil && name == first {
-			f.hint = []string{"rye key new " + quoteArg(name), "rye key list"}
+			f.Hint = []string{"rye key new " + fault.Quote(name), "rye key list"}
 		}
 	}
 	var names []string
@@ -53,11 +55,11 @@ func (a *app) noKey(name string, err error) error {
 		names = append(names, c.Value)
 	}
 	if len(names) == 0 && a.env(envTrust) != "" {
-		f.why = []string{"the first key comes with a policy, and " + envTrust + " names one; a key in " + envKey + " signs as well"}
-		f.hint = append([]string{"unset " + envTrust}, f.hint...)
+		f.Why = []string{"the first key comes with a policy, and " + envTrust + " names one; a key in " + envKey + " signs as well"}
+		f.Hint = append([]string{"unset " + envTrust}, f.Hint...)
 	}
-	if meant := near(name, names); len(meant) > 0 {
-		f.why = []string{"did you mean " + meant[0] + "?"}
+	if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return f
 }
@@ -83,8 +85,8 @@ func (a *app) openKey(ctx context.Context, name string) (signer, error) {
 		if err != nil {
 			f := classify(fmt.Errorf("the key in %s: %w", envKey, err))
 			if !strings.Contains(pem, "-----BEGIN") {
-				f.code, f.why = codeConfig, []string{"it holds the text of a private key (PEM), not the name of a file"}
-				f.hint = []string{"export " + envKey + "=\"$(cat FILE)\""}
+				f.Code, f.Why = fault.Config, []string{"it holds the text of a private key (PEM), not the name of a file"}
+				f.Hint = []string{"export " + envKey + "=\"$(cat FILE)\""}
 			}
 			return signer{}, f
 		}
@@ -208,8 +210,8 @@ func (a *app) keyLines() ([]keyLine, error) {
 		l.inPolicy(known, e.Public, a.now())
 		if e.Err != nil {
 			f := classify(e.Err)
-			if l.Error = f.message; len(f.hint) > 0 {
-				l.hint = f.hint[0]
+			if l.Error = f.Text; len(f.Hint) > 0 {
+				l.hint = f.Hint[0]
 			}
 		}
 		lines[i] = l

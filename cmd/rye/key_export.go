@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -79,8 +80,8 @@ func (c *keyExportRun) run(ctx context.Context, a *app) (answer, error) {
 // ofEnv exports the public half of the key that signs by a variable.
 func (c *keyExportRun) ofEnv(ctx context.Context, a *app) (answer, error) {
 	if c.Private != "" {
-		return nil, &fault{code: codeValidation, message: "the private half of the key that signs is in " + envKey + " already: name another key",
-			hint: []string{"rye key list"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "the private half of the key that signs is in " + envKey + " already: name another key",
+			Hint: []string{"rye key list"}}
 	}
 	s, err := a.openKey(ctx, "")
 	if err != nil {
@@ -100,7 +101,7 @@ func (c *keyExportRun) private(a *app, name string, p key.Private, passphrase st
 	}
 	err := writeFile(c.Private, 0o600, true, bytesOf(pem))
 	if errors.Is(err, fs.ErrExist) {
-		return nil, &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", c.Private), hint: []string{"rye key export --private OTHER-FILE " + quoteArg(name)}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private), Hint: []string{"rye key export --private OTHER-FILE " + fault.Quote(name)}}
 	}
 	if err != nil {
 		return nil, err

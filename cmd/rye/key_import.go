@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -40,8 +41,8 @@ func (c *keyImportRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	if _, err := key.ParsePublicPEM(pem); err == nil {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a public key, which can't sign", c.File),
-			hint: []string{"rye trust add " + quoteArg(c.File) + " --owner OWNER --names GLOB"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a public key, which can't sign", c.File),
+			Hint: []string{"rye trust add " + fault.Quote(c.File) + " --owner OWNER --names GLOB"}}
 	}
 	var passphrase string
 	p, err := key.ParsePrivate(pem, func() (string, error) {
@@ -58,7 +59,7 @@ func (c *keyImportRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	a.warnReadable(c.File)
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
-		return nil, keyExists(c.Name, err, "rye key import "+quoteArg(c.File)+" OTHER-NAME", "rye key show "+quoteArg(c.Name))
+		return nil, keyExists(c.Name, err, "rye key import "+fault.Quote(c.File)+" OTHER-NAME", "rye key show "+fault.Quote(c.Name))
 	}
 	l, err := a.keyLine(c.Name)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -90,7 +91,7 @@ func (c *keyNewRun) look(a *app) (was keysBefore, err error) {
 	}
 	was.there = slices.ContainsFunc(was.kept, func(e key.Entry) bool { return e.Name == c.Name })
 	if was.there && !was.none {
-		return was, keyExists(c.Name, nil, "rye key new OTHER-NAME", "rye key rotate "+quoteArg(c.Name))
+		return was, keyExists(c.Name, nil, "rye key new OTHER-NAME", "rye key rotate "+fault.Quote(c.Name))
 	}
 	return was, nil
 }
@@ -106,7 +107,7 @@ func (c *keyNewRun) make(ctx context.Context, a *app, passphrase string) (answer
 		return c.policyAlone(ctx, a, dir)
 	}
 	if c.Passphrase && passphrase == "" {
-		return nil, &fault{code: "CONFLICT", message: fmt.Sprintf("the key %q was removed meanwhile", c.Name)}
+		return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the key %q was removed meanwhile", c.Name)}
 	}
 	p, err := key.Generate(rand.Reader)
 	if err != nil {
@@ -123,14 +124,14 @@ func (c *keyNewRun) make(ctx context.Context, a *app, passphrase string) (answer
 	if len(kept) > 0 && !none {
 		a.term.note("no rule of the policy names it: rye trust add says what it may vouch for")
 		if c.Owner != "" {
-			a.term.warn("--owner is for the policy, which doesn't know the key yet: rye trust add %s --owner %s --names GLOB", ans.Key.Public, quoteArg(c.Owner))
+			a.term.warn("--owner is for the policy, which doesn't know the key yet: rye trust add %s --owner %s --names GLOB", ans.Key.Public, fault.Quote(c.Owner))
 		}
 		return ans, nil
 	}
 	ans.Policy, err = a.trustFirst(ctx, policy.Key{Name: c.Name, Public: p.Public(), Owner: c.Owner})
 	if err != nil {
 		f := classify(err)
-		f.why = append(f.why, "the key is made; the policy doesn't know it")
+		f.Why = append(f.Why, "the key is made; the policy doesn't know it")
 		return nil, f
 	}
 	ans.Key, err = a.keyLine(c.Name)
@@ -181,8 +182,8 @@ func keyExists(name string, err error, hint ...string) error {
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("there is a key %q already", name),
-		hint: hint, details: map[string]any{"key": name}}
+	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("there is a key %q already", name),
+		Hint: hint, Details: map[string]any{"key": name}}
 }
 
 // keyLine is what is said of one kept key.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -15,10 +16,10 @@ import (
 // link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
 func (a *app) checkKeyPlaces() error {
 	if tree, dir := a.keysInTree(); tree != "" {
-		return &fault{code: codeDenied, message: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
-			why:     []string{"a link leads there from the user space; whoever gets the tree gets the keys"},
-			hint:    []string{"USER_SPACE=DIR rye key import " + quoteArg(filepath.Join(dir, "private_key.pem"))},
-			details: map[string]any{"reason": "key-in-tree", "path": dir}}
+		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
+			Why:     []string{"a link leads there from the user space; whoever gets the tree gets the keys"},
+			Hint:    []string{"USER_SPACE=DIR rye key import " + fault.Quote(filepath.Join(dir, "private_key.pem"))},
+			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
 	}
 	p, err := a.project()
 	if err != nil {
@@ -32,11 +33,11 @@ func (a *app) checkKeyPlaces() error {
 }
 
 // strayKey says that a private key lies in a project, and how to move it.
-func strayKey(path string) *fault {
-	return &fault{code: codeDenied, message: fmt.Sprintf("a private key lies in the project: %q", path),
-		why:     []string{"whoever gets the project, or a bundle of it, could sign as its owner"},
-		hint:    []string{"rye key import " + quoteArg(path) + " " + keyNameFor(path), "rm " + quoteArg(path)},
-		details: map[string]any{"reason": "key-in-tree", "path": path}}
+func strayKey(path string) *fault.Error {
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a private key lies in the project: %q", path),
+		Why:     []string{"whoever gets the project, or a bundle of it, could sign as its owner"},
+		Hint:    []string{"rye key import " + fault.Quote(path) + " " + keyNameFor(path), "rm " + fault.Quote(path)},
+		Details: map[string]any{"reason": "key-in-tree", "path": path}}
 }
 
 // keyNameFor makes a name to import a key by.

@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"github.com/rye-build/rye/manifest/policy"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/policy"
 )
 
 func keyRemoveCommand() command {
@@ -55,8 +57,8 @@ func (c *keyRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 func (l *keyLine) leave(p *policy.Policy) (commands []string) {
 	for _, r := range p.Sections().Rules {
 		if slices.Contains(r.Keys, l.InPolicy) && len(r.Keys) <= r.Threshold {
-			commands = append(commands, "rye trust remove --from names "+quoteArg(r.Glob))
+			commands = append(commands, "rye trust remove --from names "+fault.Quote(r.Glob))
 		}
 	}
-	return append(commands, "rye trust remove "+quoteArg(l.InPolicy))
+	return append(commands, "rye trust remove "+fault.Quote(l.InPolicy))
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -109,7 +110,7 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	// The key first: a document about a key that nobody has would be worse than a key without one.
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
-		return nil, keyExists(step.Key.Name, err, "rye key rotate "+quoteArg(c.Name)+" --to OTHER-NAME")
+		return nil, keyExists(step.Key.Name, err, "rye key rotate "+fault.Quote(c.Name)+" --to OTHER-NAME")
 	}
 	if err := writeFile(c.Out, 0o644, true, bytesOf(manifest.Join(nil, body, doc.Signatures))); err != nil {
 		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
@@ -120,13 +121,13 @@ func (c *keyRotateRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	sign := "rye sign --all"
 	if !kept.Default {
-		sign += " --key " + quoteArg(step.Key.Name)
+		sign += " --key " + fault.Quote(step.Key.Name)
 	}
 	if c.missing > 0 {
-		a.term.note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER", counted(int64(c.missing), "other key"),
-			quoteArg(c.Out), quoteArg("rotation:"+step.Rule))
+		a.term.note("%s of the rule must sign it as well: rye sign %s --as %s --key OTHER", fault.Count(int64(c.missing), "other key"),
+			fault.Quote(c.Out), fault.Quote("rotation:"+step.Rule))
 	}
-	a.term.note("nothing has changed yet: rye trust add --rotation %s, and then %s: what the old key has signed is refused from then on", quoteArg(c.Out), sign)
+	a.term.note("nothing has changed yet: rye trust add --rotation %s, and then %s: what the old key has signed is refused from then on", fault.Quote(c.Out), sign)
 	return keyRotateAnswer{step.Retire.String(), fresh.Public().Fingerprint().String(), step.Key.Name, step.Rule, c.Out, doc.ID.String()}, nil
 }
 
@@ -134,17 +135,17 @@ func (c *keyRotateRun) exists(a *app, err error) error {
 	if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", c.Out), hint: []string{a.with("--out", "OTHER-FILE")}}
+	return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Out), Hint: []string{a.with("--out", "OTHER-FILE")}}
 }
 
 // void refuses a rotation that a key is too late for.
 func (c *keyRotateRun) void(k policy.Key, revoked bool) error {
-	f := &fault{code: "EXPIRED", message: fmt.Sprintf("the key %q expired on %s: it can't hand over to another any more", c.Name, dateText(k.Expires))}
+	f := &fault.Error{Code: fault.Expired, Text: fmt.Sprintf("the key %q expired on %s: it can't hand over to another any more", c.Name, dateText(k.Expires))}
 	if revoked {
-		f.code, f.message = "KEY_REVOKED", fmt.Sprintf("the key %q is revoked: it can't hand over to another any more", c.Name)
+		f.Code, f.Text = fault.Revoked, fmt.Sprintf("the key %q is revoked: it can't hand over to another any more", c.Name)
 	}
-	f.why = []string{"whoever trusts it has to be given a new key, as they were given this one"}
-	f.hint = []string{"rye key new OTHER-NAME", "rye trust add KEYFILE --owner " + quoteArg(cmp.Or(k.Owner, "OWNER")) + " --names " + quoteArg(c.Rule)}
+	f.Why = []string{"whoever trusts it has to be given a new key, as they were given this one"}
+	f.Hint = []string{"rye key new OTHER-NAME", "rye trust add KEYFILE --owner " + fault.Quote(cmp.Or(k.Owner, "OWNER")) + " --names " + fault.Quote(c.Rule)}
 	return f
 }
 
@@ -159,15 +160,15 @@ func (c *keyRotateRun) step(a *app, old key.Public, dir key.Dir) (policy.Rotatio
 	rules := vouches(p, known.Name)
 	switch {
 	case !ok || len(rules) == 0:
-		return policy.Rotation{}, &fault{code: codeItem, message: fmt.Sprintf("no rule of the policy names the key %q: there is nothing to take over", c.Name),
-			hint: []string{"rye key new OTHER-NAME"}}
+		return policy.Rotation{}, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no rule of the policy names the key %q: there is nothing to take over", c.Name),
+			Hint: []string{"rye key new OTHER-NAME"}}
 	case c.Rule == "" && len(rules) > 1:
-		return policy.Rotation{}, &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d rules name the key %q, and each takes a rotation of its own", len(rules), c.Name),
-			why: rules, hint: []string{a.with("--rule", rules[0])}}
+		return policy.Rotation{}, &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%d rules name the key %q, and each takes a rotation of its own", len(rules), c.Name),
+			Why: rules, Hint: []string{a.with("--rule", rules[0])}}
 	case c.Rule == "":
 		c.Rule = rules[0]
 	case !slices.Contains(rules, c.Rule):
-		return policy.Rotation{}, &fault{code: codeItem, message: fmt.Sprintf("no rule %q of the policy names the key %q", c.Rule, c.Name), why: rules}
+		return policy.Rotation{}, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no rule %q of the policy names the key %q", c.Rule, c.Name), Why: rules}
 	}
 	step := policy.Rotation{Rule: c.Rule, Retire: old.Fingerprint(), Key: policy.Key{Name: c.To, Owner: known.Owner}}
 	threshold := 0

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -52,7 +53,7 @@ func (l loadAnswer) text(t *terminal) {
 	}
 	t.printf("%s %s  %s of %s", verb, l.File, l.Ref, l.From)
 	if more := len(l.Files) - 1; more > 0 {
-		t.printf(", and %s of its tree", counted(int64(more), "file"))
+		t.printf(", and %s of its tree", fault.Count(int64(more), "file"))
 	}
 	t.printf("\n")
 }
@@ -73,8 +74,8 @@ func (c *loadRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	defer done()
 	if it.Space.Label == to.Label {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is in the space %q already", it.Ref, to.Label),
-			why: []string{v.place(it.Space, it.Path)}, details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is in the space %q already", it.Ref, to.Label),
+			Why: []string{v.place(it.Space, it.Path)}, Details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
 	}
 	// Who vouches for it is asked before it gets where more is trusted.
 	found, err := v.admit.Admit(ctx, it, policy.ToShow)
@@ -112,14 +113,14 @@ func (c *loadRun) run(ctx context.Context, a *app) (answer, error) {
 // notToLoad names the file of an item that isn't as it was signed, and what to do about it.
 func (v *items) notToLoad(it *ai.Item, err error) error {
 	f := classify(err)
-	if f.code != "INTEGRITY_FAILED" && f.code != "SIGNATURE_INVALID" {
+	if f.Code != fault.Integrity && f.Code != fault.SignatureInvalid {
 		return err
 	}
-	f.message = fmt.Sprintf("%q: %s", v.place(it.Space, it.Path), f.message)
-	ref := quoteArg(it.Ref.String())
-	f.hint = append(f.hint, "rye verify "+ref, "rye show --source "+ref)
+	f.Text = fmt.Sprintf("%q: %s", v.place(it.Space, it.Path), f.Text)
+	ref := fault.Quote(it.Ref.String())
+	f.Hint = append(f.Hint, "rye verify "+ref, "rye show --source "+ref)
 	if it.Space.Dir != "" {
-		f.hint = append(f.hint, "rye sign "+ref)
+		f.Hint = append(f.Hint, "rye sign "+ref)
 	}
 	return f
 }
@@ -137,9 +138,9 @@ func (v *items) stillGood(ctx context.Context, it *ai.Item, to string) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		v.app.term.warn("the copy may not be used: %s", classify(err).message)
+		v.app.term.warn("the copy may not be used: %s", classify(err).Text)
 	case !e.Decision.Allowed:
-		v.app.term.warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(), quoteArg(v.place(s, it.Path)))
+		v.app.term.warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(), fault.Quote(v.place(s, it.Path)))
 	}
 	return nil
 }
@@ -152,7 +153,7 @@ func (v *items) target(name string) (*ai.Space, func() error, error) {
 	if name == ai.Project.String() {
 		p, err := v.app.project()
 		if err == nil && p.marker == "" {
-			err = &fault{code: codeItem, err: errNoProject, message: fmt.Sprintf("%q is no project", p.root)}
+			err = &fault.Error{Code: fault.NotFound, Err: errNoProject, Text: fmt.Sprintf("%q is no project", p.root)}
 		}
 		if err != nil {
 			return nil, none, orInit(err)
@@ -258,9 +259,9 @@ func (v *items) checkRoom(ctx context.Context, it *ai.Item, to *ai.Space) error 
 		}
 		f := ai.File{Ref: ref, Kind: it.Kind, Space: to, Path: p}
 		if _, err := v.Load(ctx, f); err == nil {
-			return &fault{code: codeValidation, err: fs.ErrExist, message: fmt.Sprintf("there is a %q already, in another file", ref),
-				why: []string{v.place(to, p)}, hint: []string{v.rmIn(to, p)},
-				details: map[string]any{"reason": "exists", "ref": ref.String(), "file": v.place(to, p)}}
+			return &fault.Error{Code: fault.Validation, Err: fs.ErrExist, Text: fmt.Sprintf("there is a %q already, in another file", ref),
+				Why: []string{v.place(to, p)}, Hint: []string{v.rmIn(to, p)},
+				Details: map[string]any{"reason": "exists", "ref": ref.String(), "file": v.place(to, p)}}
 		}
 	}
 	return nil
@@ -269,9 +270,9 @@ func (v *items) checkRoom(ctx context.Context, it *ai.Item, to *ai.Space) error 
 // rmIn is the command that removes a file of a space. In a project with rye.yaml the user space is out of reach.
 func (v *items) rmIn(s *ai.Space, p string) string {
 	if s.Level == ai.User && v.user == nil && v.root.root != "" {
-		return "rye -C / rm " + quoteArg(filepath.Join(s.Dir, filepath.FromSlash(p)))
+		return "rye -C / rm " + fault.Quote(filepath.Join(s.Dir, filepath.FromSlash(p)))
 	}
-	return "rye rm " + quoteArg(v.place(s, p))
+	return "rye rm " + fault.Quote(v.place(s, p))
 }
 
 // pieces are the files of an item, itself last. Their bytes are those that were hashed.
@@ -312,11 +313,11 @@ func (v *items) missing(pieces []piece, to *ai.Space) ([]piece, error) {
 			return nil, err
 		}
 		same, err := sameBytes(d, p.path, b)
-		if f, ok := errors.AsType[*fault](err); ok && errors.Is(f.err, fs.ErrExist) {
+		if f, ok := errors.AsType[*fault.Error](err); ok && errors.Is(f.Err, fs.ErrExist) {
 			// What can be removed is an item: the files of its tree go with it.
 			own := pieces[len(pieces)-1].path
 			if _, gone := fs.Lstat(to.FS, own); gone == nil {
-				f.hint = []string{v.rmIn(to, own)}
+				f.Hint = []string{v.rmIn(to, own)}
 			}
 		}
 		if err != nil {
@@ -346,9 +347,9 @@ func (v *items) checkTree(it *ai.Item, pieces []piece, to *ai.Space) error {
 		case err != nil:
 			return err
 		case !e.IsDir() && !known[name]:
-			return &fault{code: codeValidation,
-				message: fmt.Sprintf("%q would get into the tree of %q, whose signature would no longer hold", v.place(to, name), it.Ref),
-				details: map[string]any{"reason": "tree", "ref": it.Ref.String(), "file": v.place(to, name)}}
+			return &fault.Error{Code: fault.Validation,
+				Text:    fmt.Sprintf("%q would get into the tree of %q, whose signature would no longer hold", v.place(to, name), it.Ref),
+				Details: map[string]any{"reason": "tree", "ref": it.Ref.String(), "file": v.place(to, name)}}
 		}
 		return nil
 	})

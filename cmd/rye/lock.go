@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -103,14 +104,14 @@ func (c *lockAnswer) text(t *terminal) {
 	case c.Changed:
 		verb = "locked"
 	}
-	what := counted(int64(c.Pins), "item")
+	what := fault.Count(int64(c.Pins), "item")
 	switch {
 	case c.Bundles > 0 && c.Artifacts > 0:
-		what += ", " + counted(int64(c.Bundles), "bundle") + " and " + counted(int64(c.Artifacts), "file") + " of packages"
+		what += ", " + fault.Count(int64(c.Bundles), "bundle") + " and " + fault.Count(int64(c.Artifacts), "file") + " of packages"
 	case c.Bundles > 0:
-		what += " and " + counted(int64(c.Bundles), "bundle")
+		what += " and " + fault.Count(int64(c.Bundles), "bundle")
 	case c.Artifacts > 0:
-		what += " and " + counted(int64(c.Artifacts), "file") + " of packages"
+		what += " and " + fault.Count(int64(c.Artifacts), "file") + " of packages"
 	}
 	t.printf("%s  %s  %s\n", t.stdout.paint(roleGood, verb, t.ascii), what, c.ID)
 }
@@ -199,7 +200,7 @@ func (c *lockRun) run(ctx context.Context, a *app) (answer, error) {
 	l.allowUser = c.AllowUser && !c.User
 	if c.Check {
 		if err := l.needLock(); err != nil {
-			return nil, classify(err).asked()
+			return nil, classify(err).Asked()
 		}
 	}
 	if !c.Check {
@@ -219,31 +220,31 @@ func (c *lockRun) run(ctx context.Context, a *app) (answer, error) {
 
 // signHint puts the line that signs in terms of the command that was given: another one doesn't know yet what it would
 // add.
-func (c *lockRun) signHint(a *app, f *fault, err error) {
+func (c *lockRun) signHint(a *app, f *fault.Error, err error) {
 	if c.before == nil && !c.AllowUser {
 		return
 	}
 	refs, ok := unsignedRefs(err)
-	for i, line := range f.hint {
+	for i, line := range f.Hint {
 		if !ok || !strings.HasPrefix(line, "rye lock --sign ") {
 			continue
 		}
 		if c.before == nil {
-			f.hint[i] = "rye lock --allow-user " + strings.TrimPrefix(line, "rye lock ")
+			f.Hint[i] = "rye lock --allow-user " + strings.TrimPrefix(line, "rye lock ")
 			continue
 		}
 		var more []string
 		for _, ref := range refs {
 			more = append(more, "--sign", ref)
 		}
-		f.hint[i] = a.with(more...)
+		f.Hint[i] = a.with(more...)
 	}
 }
 
 // no makes the answer to --check of what can't be the lock.
 func (c *lockRun) no(err error) error {
-	if f := classify(err); c.Check && f.code == "LOCK_MISMATCH" {
-		return f.asked()
+	if f := classify(err); c.Check && f.Code == fault.LockMismatch {
+		return f.Asked()
 	}
 	return err
 }
@@ -254,26 +255,26 @@ func (c *lockRun) sensible(a *app) error {
 	case len(c.Names) > 0 && !c.Update && !c.Sign:
 		return c.aimless(a)
 	case c.Update && c.Sign && len(c.Names) > 0:
-		return &fault{code: codeValidation, message: "--update and --sign would both mean " + quoteArg(c.Names[0])}
+		return &fault.Error{Code: fault.Validation, Text: "--update and --sign would both mean " + fault.Quote(c.Names[0])}
 	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept) > 0):
-		return &fault{code: codeValidation, message: "--check changes nothing, and goes with none of --update, --resolve, --sign, --accept and --dry-run"}
+		return &fault.Error{Code: fault.Validation, Text: "--check changes nothing, and goes with none of --update, --resolve, --sign, --accept and --dry-run"}
 	}
 	return nil
 }
 
 // aimless is about names without a flag that says what they are for; the first may be a flag without its --, or another
 // command about the lock.
-func (c *lockRun) aimless(a *app) *fault {
+func (c *lockRun) aimless(a *app) *fault.Error {
 	word := c.Names[0]
-	f := &fault{code: codeValidation, message: fmt.Sprintf("what is to be done with %q?", word), details: map[string]any{"argument": word}}
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("what is to be done with %q?", word), Details: map[string]any{"argument": word}}
 	switch word {
 	case "check", "update", "resolve", "sign":
-		f.meant(a.args, word, []string{"--" + word})
+		meant(f, a.args, word, []string{"--" + word})
 		return f
 	}
 	for _, other := range a.commands {
 		if other.group == "lock" && other.path == word {
-			f.why, f.details["did_you_mean"] = []string{"did you mean " + word + "?"}, []string{word}
+			f.Why, f.Details["did_you_mean"] = []string{"did you mean " + word + "?"}, []string{word}
 			at := len(a.args) - 1
 			for at > 0 && a.args[at] != word {
 				at--
@@ -281,14 +282,14 @@ func (c *lockRun) aimless(a *app) *fault {
 			for at > 0 && a.args[at] != "lock" {
 				at--
 			}
-			f.hint = []string{"rye " + joinArgs(slices.Delete(slices.Clone(a.args), at, at+1))}
+			f.Hint = []string{"rye " + joinArgs(slices.Delete(slices.Clone(a.args), at, at+1))}
 			return f
 		}
 	}
 	if !c.Check {
-		f.hint = []string{a.with("--update"), a.with("--sign")}
+		f.Hint = []string{a.with("--update"), a.with("--sign")}
 	} else {
-		f.hint = []string{"rye lock --check"}
+		f.Hint = []string{"rye lock --check"}
 	}
 	return f
 }
@@ -342,7 +343,7 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 		f := classify(err)
 		c.signHint(a, f, err)
 		if c.Check {
-			f = f.asked()
+			f = f.Asked()
 		}
 		return ans, f
 	}
@@ -362,8 +363,8 @@ func (c *lockRun) make(ctx context.Context, l *locking, ans *lockAnswer) (answer
 	if c.Check {
 		// Where the bytes that were pinned aren't here it can't be told what would be weaker.
 		var weaker []string
-		if no, ok := errors.AsType[*fault](c.weaker(ctx, l, made, ans)); ok {
-			weaker, _ = no.details["names"].([]string)
+		if no, ok := errors.AsType[*fault.Error](c.weaker(ctx, l, made, ans)); ok {
+			weaker, _ = no.Details["names"].([]string)
 		}
 		return c.checked(ctx, l, ans, weaker)
 	}
@@ -400,7 +401,7 @@ func (l *locking) warn(made *lock.Made, ans *lockAnswer) {
 	all := made.Closure.Warnings
 	var texts []string
 	for _, err := range made.Unfound {
-		texts = append(texts, "not pinned: "+classify(err).message)
+		texts = append(texts, "not pinned: "+classify(err).Text)
 	}
 	for _, name := range made.Unasked {
 		texts = append(texts, name+": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
@@ -432,15 +433,15 @@ func (c *lockRun) checked(ctx context.Context, l *locking, ans *lockAnswer, weak
 		c.remember(ctx, l, ans)
 		return ans, nil
 	}
-	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("%q is not what rye lock would make: %s", l.lockPath(), counted(int64(len(ans.Changes)), "change")),
-		hint: []string{"rye diff", l.lockAgain(weaker)}, details: map[string]any{"path": l.lockPath()}}
-	return ans, f.asked()
+	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q is not what rye lock would make: %s", l.lockPath(), fault.Count(int64(len(ans.Changes)), "change")),
+		Hint: []string{"rye diff", l.lockAgain(weaker)}, Details: map[string]any{"path": l.lockPath()}}
+	return ans, f.Asked()
 }
 
 // signItems signs items before the lock is made.
 func (c *lockRun) signItems(ctx context.Context, l *locking, ans *lockAnswer) error {
 	if c.User {
-		return &fault{code: codeValidation, message: "--sign signs items of a project", hint: []string{"rye sign REF"}}
+		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign REF"}}
 	}
 	key, err := l.app.signingKey(ctx, c.Key)
 	if err != nil {
@@ -483,13 +484,13 @@ func (a *app) lockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &fault{code: "LOCK_MISMATCH", err: err, message: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
-		hint: []string{"git restore " + quoteArg(a.fromHere(path))}, details: map[string]any{"path": path}}
+	f := &fault.Error{Code: fault.LockMismatch, Err: err, Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
+		Hint: []string{"git restore " + fault.Quote(a.fromHere(path))}, Details: map[string]any{"path": path}}
 	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
-		f.hint = []string{"rye lock --resolve"}
+		f.Hint = []string{"rye lock --resolve"}
 	}
 	if _, ok := errors.AsType[*canon.VersionError](err); ok {
-		f.code, f.hint = "VERSION_MISMATCH", []string{"rye version"}
+		f.Code, f.Hint = fault.VersionMismatch, []string{"rye version"}
 	}
 	return f
 }
@@ -525,8 +526,8 @@ func (l *locking) beside(ctx context.Context, ref model.Ref) string {
 	if len(files) == 0 {
 		return ""
 	}
-	if n := len(files) - mostTold; n > 0 {
-		files = append(files[:mostTold], fmt.Sprintf("and %d more", n))
+	if n := len(files) - fault.MaxLines; n > 0 {
+		files = append(files[:fault.MaxLines], fmt.Sprintf("and %d more", n))
 	}
 	return ": " + strings.Join(files, ", ")
 }

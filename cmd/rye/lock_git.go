@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/proc"
 	repos "github.com/rye-build/rye/lock/git"
@@ -42,8 +43,8 @@ func (l *locking) git(client *web.Client) (*repos.Client, error) {
 	o.Run = func(ctx context.Context, c repos.Command) (int, error) {
 		path, vars, err := h.find(ctx, c.Dir)
 		if errors.Is(err, fs.ErrNotExist) {
-			return -1, &fault{code: "UNAVAILABLE", err: err, message: "repositories are read with git, and there is none in PATH", hint: []string{"git version"},
-				details: map[string]any{"program": h.name}}
+			return -1, &fault.Error{Code: fault.Unavailable, Err: err, Text: "repositories are read with git, and there is none in PATH", Hint: []string{"git version"},
+				Details: map[string]any{"program": h.name}}
 		}
 		if err != nil {
 			return -1, err

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -101,7 +102,7 @@ func (l *locking) lockedRoots() (roots []ryeyaml.Root) {
 		}
 	}
 	for i, name := range more {
-		if i == mostTold {
+		if i == fault.MaxLines {
 			l.app.term.warn("and %d more", len(more)-i)
 			break
 		}
@@ -112,14 +113,14 @@ func (l *locking) lockedRoots() (roots []ryeyaml.Root) {
 
 // unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count any
 // more.
-func unfollowed(err error, problems []checkProblem) *fault {
+func unfollowed(err error, problems []checkProblem) *fault.Error {
 	f := classify(err)
-	f.message = "what uses what in the lock can't be told: " + counted(int64(len(problems)), "problem")
+	f.Text = "what uses what in the lock can't be told: " + fault.Count(int64(len(problems)), "problem")
 	if !isDamaged(err) {
-		f.hint = []string{"rye lock"}
+		f.Hint = []string{"rye lock"}
 	}
-	for _, p := range problems[:min(len(problems), mostTold)] {
-		f.why = append(f.why, p.at()+": "+p.Message)
+	for _, p := range problems[:min(len(problems), fault.MaxLines)] {
+		f.Why = append(f.Why, p.at()+": "+p.Message)
 	}
 	return f
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
@@ -167,12 +168,12 @@ func (c *lockRun) elsewhere(ctx context.Context, l *locking, ans *lockAnswer) (a
 	if len(ans.Changes) > 0 {
 		return c.checked(ctx, l, ans, nil)
 	}
-	var f *fault
+	var f *fault.Error
 	if l.here.unfit != nil {
 		f = classify(l.here.unfit)
 	} else {
-		f = &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("%q: %s", l.lockPath(), errElsewhere)}
+		f = &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q: %s", l.lockPath(), errElsewhere)}
 	}
-	f.hint = []string{"rye lock"}
-	return ans, f.asked()
+	f.Hint = []string{"rye lock"}
+	return ans, f.Asked()
 }

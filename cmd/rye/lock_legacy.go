@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
@@ -65,7 +66,7 @@ func (l *locking) takeOver(ctx context.Context, made *lock.Made, ans *lockAnswer
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	what := counted(int64(len(locks)), "lock") + " of the first format (v1)"
+	what := fault.Count(int64(len(locks)), "lock") + " of the first format (v1)"
 	if left := len(locks) - ans.TakenOver; left > 0 {
 		l.app.term.note("held against %s; %d of other versions or of tools that aren't pinned say nothing", what, left)
 	} else {
@@ -85,16 +86,16 @@ func versionFirst(v string) string {
 // unreadFirst refuses what can't be read: it may say that something is another one now.
 func unreadFirst(ans *lockAnswer, errs []error) error {
 	for _, err := range errs {
-		line := checkProblem{Severity: severityError, Code: "LOCK_MISMATCH", Message: err.Error()}
+		line := checkProblem{Severity: severityError, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
 			line.File, line.Line, line.Column, line.Message = path.Join(markerDir, e.Path), e.Line, e.Column, e.Err.Error()
 		}
 		ans.Problems = append(ans.Problems, line)
 	}
-	f := &fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("%s of the first format (v1) can't be read", counted(int64(len(errs)), "lock")),
-		why: []string{"what they say would be forgotten"}, details: map[string]any{"reason": "v1-lock"}}
+	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%s of the first format (v1) can't be read", fault.Count(int64(len(errs)), "lock")),
+		Why: []string{"what they say would be forgotten"}, Details: map[string]any{"reason": "v1-lock"}}
 	if ans.Problems[0].File != "" {
-		f.hint = []string{"git rm " + quoteArg(ans.Problems[0].File)}
+		f.Hint = []string{"git rm " + fault.Quote(ans.Problems[0].File)}
 	}
 	return f
 }

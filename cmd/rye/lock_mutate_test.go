@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // toolIn is a tool of a category.
@@ -24,22 +26,22 @@ func mutatedHome(t *testing.T) *bundleHome {
 	for _, v := range []string{"1.0.0", "1.1.0"} {
 		h.write("src/base/bundle.yaml", "id: base\nversion: "+v+"\n")
 		h.write("src/base/.ai/tools/base/x.py", toolIn("base", "x of "+v))
-		h.rye(exitDone, "sign", "--all", "-q", "-C", filepath.Join(h.dir, "src/base"))
-		h.rye(exitDone, "bundle", "create", "-C", filepath.Join(h.dir, "src/base"))
-		h.rye(exitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/base"), "-o", filepath.Join(h.dir, "dist/base-"+v+".rye"))
+		h.rye(fault.ExitDone, "sign", "--all", "-q", "-C", filepath.Join(h.dir, "src/base"))
+		h.rye(fault.ExitDone, "bundle", "create", "-C", filepath.Join(h.dir, "src/base"))
+		h.rye(fault.ExitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/base"), "-o", filepath.Join(h.dir, "dist/base-"+v+".rye"))
 	}
 	h.write("src/shop/bundle.yaml", "id: shop\nversion: 2.0.0\nrequires: {base: \"^1.0\"}\n")
 	h.write("src/shop/.ai/tools/shop/y.py", toolIn("shop", "y"))
-	h.rye(exitDone, "sign", "--all", "-q", "-C", filepath.Join(h.dir, "src/shop"))
-	h.rye(exitDone, "bundle", "create", "-C", filepath.Join(h.dir, "src/shop"))
-	h.rye(exitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/shop"), "-o", filepath.Join(h.dir, "dist/shop-2.0.0.rye"))
-	h.rye(exitDone, "bundle", "index", filepath.Join(h.dir, "dist"), "--name", "acme/bundles")
+	h.rye(fault.ExitDone, "sign", "--all", "-q", "-C", filepath.Join(h.dir, "src/shop"))
+	h.rye(fault.ExitDone, "bundle", "create", "-C", filepath.Join(h.dir, "src/shop"))
+	h.rye(fault.ExitDone, "bundle", "export", "-C", filepath.Join(h.dir, "src/shop"), "-o", filepath.Join(h.dir, "dist/shop-2.0.0.rye"))
+	h.rye(fault.ExitDone, "bundle", "index", filepath.Join(h.dir, "dist"), "--name", "acme/bundles")
 	h.write("rye.yaml", "requires:\n  shop: {version: \"^2\", index: \"./dist\"}\nroots: [\"tool:acme/**\", \"tool:shop/**\", \"tool:base/**\", \"config:limits\"]\n")
 	h.write(".ai/tools/acme/kit/kit.py", toolIn("acme/kit", "kit"))
 	h.write(".ai/tools/acme/kit/__init__.py", "")
 	h.write(".ai/tools/acme/kit/part.txt", "part\n")
 	h.write(".ai/config/limits.yaml", "most: 3\n")
-	h.rye(exitDone, "sign", "--all", "-q")
+	h.rye(fault.ExitDone, "sign", "--all", "-q")
 	return h
 }
 
@@ -104,8 +106,8 @@ func TestLockEdited(t *testing.T) {
 		t.Skip("one thing at a time, many times over")
 	}
 	h := mutatedHome(t)
-	h.rye(exitDone, "lock", "-q")
-	h.rye(exitDone, "lock", "--check", "-q")
+	h.rye(fault.ExitDone, "lock", "-q")
+	h.rye(fault.ExitDone, "lock", "--check", "-q")
 	path := filepath.Join(h.dir, "rye.lock")
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -124,7 +126,7 @@ func TestLockEdited(t *testing.T) {
 		}
 		h.write("rye.lock", text)
 		// What says of bytes that aren't here that they are needed has them missing.
-		if status, out := h.try("lock", "--check"); status != exitNo && !(status == exitMissing && strings.Contains(what, "manifest")) {
+		if status, out := h.try("lock", "--check"); status != fault.ExitNo && !(status == fault.ExitMissing && strings.Contains(what, "manifest")) {
 			t.Errorf("%s: --check exits with %d: %s", what, status, out)
 		}
 		status, out := h.try("lock")
@@ -132,9 +134,9 @@ func TestLockEdited(t *testing.T) {
 		switch {
 		case err != nil:
 			t.Fatal(err)
-		case status == exitDone && string(now) == good:
+		case status == fault.ExitDone && string(now) == good:
 			healed++
-		case status != exitDone && string(now) == text:
+		case status != fault.ExitDone && string(now) == text:
 			refused++
 		default:
 			t.Errorf("%s: exit %d: %s\n%s", what, status, out, now)

@@ -44,7 +44,7 @@ func (l *locking) findInstalled(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		l.app.term.warn("installed bundles: %s", classify(err).message)
+		l.app.term.warn("installed bundles: %s", classify(err).Text)
 	}
 	for n := -1; n != len(all); {
 		n = len(all)

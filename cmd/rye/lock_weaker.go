@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest"
@@ -31,7 +32,7 @@ func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *
 	if err != nil {
 		return err
 	}
-	f := &fault{code: "LOCK_MISMATCH", details: map[string]any{"reason": "weaker"}}
+	f := &fault.Error{Code: fault.LockMismatch, Details: map[string]any{"reason": "weaker"}}
 	names, refused := []string{}, int64(0)
 	for _, w := range all {
 		line := weakeningLine{w.Name, string(w.Kind), w.From, w.To, slices.Clone(w.Details), slices.Contains(c.Accept, w.Name)}
@@ -43,9 +44,9 @@ func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *
 			continue
 		}
 		refused++
-		f.why = append(f.why, changeText(lockfile.Change{Kind: lockfile.Kind(line.Kind), Name: line.Name, From: line.From, To: line.To}))
+		f.Why = append(f.Why, changeText(lockfile.Change{Kind: lockfile.Kind(line.Kind), Name: line.Name, From: line.From, To: line.To}))
 		for _, d := range line.Details {
-			f.why = append(f.why, "  "+d)
+			f.Why = append(f.Why, "  "+d)
 		}
 		if !slices.Contains(names, w.Name) {
 			names = append(names, w.Name)
@@ -57,12 +58,12 @@ func (c *lockRun) weaker(ctx context.Context, l *locking, made *lock.Made, ans *
 	if len(names) == 0 {
 		return nil
 	}
-	f.message = fmt.Sprintf("the new lock would be weaker: %s", counted(refused, "change"))
-	f.hint = []string{"rye diff", l.app.with(accepting(names)...)}
+	f.Text = fmt.Sprintf("the new lock would be weaker: %s", fault.Count(refused, "change"))
+	f.Hint = []string{"rye diff", l.app.with(accepting(names)...)}
 	if l.sides != nil {
-		f.hint = f.hint[1:] // the lock that is there can't be read before it is resolved
+		f.Hint = f.Hint[1:] // the lock that is there can't be read before it is resolved
 	}
-	f.details["names"], f.details["weakenings"] = names, ans.Weakenings
+	f.Details["names"], f.Details["weakenings"] = names, ans.Weakenings
 	return f
 }
 
@@ -108,7 +109,7 @@ func (l *locking) outlived() (refs []string) {
 func (c *lockRun) unused(all []lock.Weakness) error {
 	for _, name := range c.Accept {
 		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
-			return &fault{code: codeValidation, message: fmt.Sprintf("nothing about %q weakens the lock", name), hint: []string{"rye lock"}, details: map[string]any{"name": name}}
+			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("nothing about %q weakens the lock", name), Hint: []string{"rye lock"}, Details: map[string]any{"name": name}}
 		}
 	}
 	return nil

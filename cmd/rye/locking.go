@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
@@ -73,7 +74,7 @@ func (a *app) locking(conflict bool) (*locking, error) {
 func (l *locking) readLock(conflict bool) (err error) {
 	path := l.lockPath()
 	if leadsOut(path) {
-		return &fault{code: codeConfig, message: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), details: map[string]any{"path": path}}
+		return &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), Details: map[string]any{"path": path}}
 	}
 	l.file, err = readIfThere("the lock", path, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -97,12 +98,12 @@ func (l *locking) needLock() error {
 	if l.old != nil {
 		return nil
 	}
-	f := &fault{code: "NOT_LOCKED", message: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.dir), err: fs.ErrNotExist,
-		hint: []string{l.lockCommand()}, details: map[string]any{"path": l.lockPath()}}
+	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.dir), Err: fs.ErrNotExist,
+		Hint: []string{l.lockCommand()}, Details: map[string]any{"path": l.lockPath()}}
 	if n := l.countFirst(); n > 0 {
-		f.why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
-			counted(int64(n), "lock"), quoteArg(filepath.Join(l.dotAI, "lockfiles")))}
-		f.details["v1_locks"] = n
+		f.Why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
+			fault.Count(int64(n), "lock"), fault.Quote(filepath.Join(l.dotAI, "lockfiles")))}
+		f.Details["v1_locks"] = n
 	}
 	return f
 }
@@ -113,7 +114,7 @@ func (l *locking) close() {
 	}
 	if l.sources != nil {
 		if err := l.sources.Close(); err != nil {
-			l.app.term.detail("what was fetched of repositories: %s", classify(err).message)
+			l.app.term.detail("what was fetched of repositories: %s", classify(err).Text)
 		}
 	}
 	if l.found != nil {
@@ -241,7 +242,7 @@ func (l *locking) objects() (lock.Source, error) {
 	case err == nil:
 		return s, nil
 	case v != nil:
-		l.app.term.detail("the store: %s", classify(err).message)
+		l.app.term.detail("the store: %s", classify(err).Text)
 		return v, nil
 	case errors.Is(err, fs.ErrNotExist):
 		return lock.First(), nil
@@ -299,7 +300,7 @@ func (l *locking) write(b []byte) error {
 	if now, err := d.read(lockfile.Name, lockfile.MaxBytes); err != nil {
 		return err
 	} else if !bytes.Equal(now, l.file) {
-		return &fault{code: "CONFLICT", message: fmt.Sprintf("somebody else has changed %q meanwhile", l.lockPath()), hint: []string{"rye lock"}}
+		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("somebody else has changed %q meanwhile", l.lockPath()), Hint: []string{"rye lock"}}
 	}
 	if err := d.write(lockfile.Name, 0o644, l.file == nil, b); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func lsCommand() command {
@@ -67,7 +68,7 @@ func (l *lsAnswer) text(t *terminal) {
 		}
 		if it.Invalid {
 			invalid++
-			row = append(row, "invalid: "+counted(int64(it.Errors), "error"))
+			row = append(row, "invalid: "+fault.Count(int64(it.Errors), "error"))
 		}
 		if it.Trust == "unsigned" {
 			unsigned++
@@ -78,7 +79,7 @@ func (l *lsAnswer) text(t *terminal) {
 	for _, p := range l.Problems {
 		t.warn("%s: %s", p.File, p.Message)
 	}
-	parts := []string{counted(int64(len(l.Items)), "item")}
+	parts := []string{fault.Count(int64(len(l.Items)), "item")}
 	if unsigned > 0 {
 		parts = append(parts, fmt.Sprintf("%d unsigned", unsigned))
 	}
@@ -86,7 +87,7 @@ func (l *lsAnswer) text(t *terminal) {
 		parts = append(parts, fmt.Sprintf("%d invalid", invalid))
 	}
 	if n := len(l.Problems); n > 0 {
-		parts = append(parts, "and "+counted(int64(n), "file")+" with a problem")
+		parts = append(parts, "and "+fault.Count(int64(n), "file")+" with a problem")
 	}
 	t.note("%s", strings.Join(parts, ", "))
 }
@@ -155,7 +156,7 @@ func (c *lsRun) run(ctx context.Context, a *app) (answer, error) {
 	if v.trust == nil && slices.ContainsFunc(ans.Items, func(l itemLine) bool { return l.Trust == "refused" }) {
 		_, err := a.trust()
 		f := classify(err)
-		a.term.warn("nothing but the library is trusted: %s: %s", f.message, strings.Join(f.hint, ", or "))
+		a.term.warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
 	}
 	v.hide(ctx, ans.Items, all)
 	v.count(a)
@@ -167,9 +168,9 @@ func (v *items) checkUserSpace(label string) error {
 	if label != ai.User.String() || v.root.marker != markerFile {
 		return nil
 	}
-	return &fault{code: codeValidation, message: fmt.Sprintf("in a project with %s the user space doesn't count", markerFile),
-		why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
-		hint: []string{"rye docs spaces"}, details: map[string]any{"space": label}}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("in a project with %s the user space doesn't count", markerFile),
+		Why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
+		Hint: []string{"rye docs spaces"}, Details: map[string]any{"space": label}}
 }
 
 // onlyAssets reports whether what a ref or a path stands for carries no mark of an item.
@@ -206,11 +207,11 @@ func (v *items) kindAt(p string) *model.Kind {
 // broken is what is said of a file that is no item.
 func (v *items) broken(e *ai.ItemError) checkProblem {
 	f := classify(e)
-	message := f.message
+	message := f.Text
 	if p, ok := strings.CutPrefix(message, fmt.Sprintf("%q: ", faultPlace(e))); ok {
 		message = p
 	}
-	line := checkProblem{Severity: severityError, Code: f.code, Space: e.Space.Label, File: v.place(e.Space, e.Path), Message: message}
+	line := checkProblem{Severity: severityError, Code: f.Code, Space: e.Space.Label, File: v.place(e.Space, e.Path), Message: message}
 	if e.Ref.Kind != "" {
 		line.Ref = e.Ref.String()
 	}

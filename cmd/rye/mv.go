@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -75,7 +76,7 @@ func (m mvAnswer) text(t *terminal) {
 	}
 	t.printf("%s %s to %s  %s", verb, m.Old, m.Ref, m.File)
 	if n := len(m.Files); n > 0 {
-		t.printf(", and %s of its tree", counted(int64(n), "file"))
+		t.printf(", and %s of its tree", fault.Count(int64(n), "file"))
 	}
 	if m.Signed {
 		t.printf(", signed with %s", short(m.Key))
@@ -143,8 +144,8 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 	}
 	kind, _, colon := strings.Cut(c.NewID, ":")
 	if _, known := v.Kind(kind); colon && known && kind != it.Ref.Kind {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is a %s, and stays one: %q is of another kind", it.Ref, it.Ref.Kind, c.NewID),
-			why: []string{"what a file is depends on what it says; rye new makes a " + kind}, details: map[string]any{"ref": it.Ref.String()}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a %s, and stays one: %q is of another kind", it.Ref, it.Ref.Kind, c.NewID),
+			Why: []string{"what a file is depends on what it says; rye new makes a " + kind}, Details: map[string]any{"ref": it.Ref.String()}}
 	}
 	id := strings.TrimPrefix(c.NewID, it.Ref.Kind+":")
 	ref, err := model.ParseRef(it.Ref.Kind + ":" + id)
@@ -152,7 +153,7 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 		return nil, badRef(c.NewID, err)
 	}
 	if ref == it.Ref {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is what it is called already", ref), details: map[string]any{"ref": ref.String()}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is what it is called already", ref), Details: map[string]any{"ref": ref.String()}}
 	}
 	if portable.Fold(ref.ID) == portable.Fold(it.Ref.ID) {
 		return nil, c.otherCase(it.Ref, ref)
@@ -162,7 +163,7 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 	}
 	to, err := v.PathFor(ref, path.Ext(it.Path))
 	if err != nil {
-		return nil, &fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"ref": ref.String()}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"ref": ref.String()}}
 	}
 	m := &move{old: it, dir: path.Dir(to)}
 	if path.Dir(to) != path.Dir(it.Path) {
@@ -187,7 +188,7 @@ func (c *mvRun) plan(ctx context.Context, v *items, it *ai.Item, ans *mvAnswer) 
 
 // otherCase says how to give an item the same id in other letters: on some systems both are one file, so that the old
 // one has to be gone before there can be the new one.
-func (c *mvRun) otherCase(old, ref model.Ref) *fault {
+func (c *mvRun) otherCase(old, ref model.Ref) *fault.Error {
 	segments := strings.Split(old.ID, "/")
 	for i, segment := range strings.Split(ref.ID, "/") {
 		if segment != segments[i] {
@@ -199,17 +200,17 @@ func (c *mvRun) otherCase(old, ref model.Ref) *fault {
 	if old.Kind == "directive" { // whose names are in snake case
 		between = strings.ReplaceAll(between, "-renamed", "_renamed")
 	}
-	return &fault{code: codeValidation, message: fmt.Sprintf("%q and %q differ in upper and lower case alone, and are the same file on some systems", old, ref),
-		why:     []string{"it goes by way of a third id"},
-		hint:    []string{"rye mv " + quoteArg(old.String()) + " " + quoteArg(between), "rye mv " + quoteArg(old.Kind+":"+between) + " " + quoteArg(ref.ID)},
-		details: map[string]any{"reason": "case", "ref": old.String()}}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q and %q differ in upper and lower case alone, and are the same file on some systems", old, ref),
+		Why:     []string{"it goes by way of a third id"},
+		Hint:    []string{"rye mv " + fault.Quote(old.String()) + " " + fault.Quote(between), "rye mv " + fault.Quote(old.Kind+":"+between) + " " + fault.Quote(ref.ID)},
+		Details: map[string]any{"reason": "case", "ref": old.String()}}
 }
 
 // checkFollowing refuses to tear a tool from its tree, and to put one tree upon another.
 func (c *mvRun) checkFollowing(v *items, m *move) error {
 	if m.with.stays != "" {
-		return &fault{code: codeValidation, message: fmt.Sprintf("%q has a tree that can't go with it: %s", m.old.Ref, m.with.stays),
-			details: map[string]any{"reason": "tree", "ref": m.old.Ref.String()}}
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q has a tree that can't go with it: %s", m.old.Ref, m.with.stays),
+			Details: map[string]any{"reason": "tree", "ref": m.old.Ref.String()}}
 	}
 	if len(m.with.files) == 0 {
 		return nil
@@ -217,9 +218,9 @@ func (c *mvRun) checkFollowing(v *items, m *move) error {
 	full, err := holdsAnything(m.old.Space, m.dir)
 	if err == nil && full || strings.HasPrefix(m.dir+"/", m.with.dir+"/") {
 		place := v.place(m.old.Space, m.dir)
-		return &fault{code: codeValidation,
-			message: fmt.Sprintf("%q has a tree, which needs a directory of its own: there is something in %q", m.old.Ref, place),
-			details: map[string]any{"reason": "tree", "ref": m.old.Ref.String(), "path": place}}
+		return &fault.Error{Code: fault.Validation,
+			Text:    fmt.Sprintf("%q has a tree, which needs a directory of its own: there is something in %q", m.old.Ref, place),
+			Details: map[string]any{"reason": "tree", "ref": m.old.Ref.String(), "path": place}}
 	}
 	return err
 }
@@ -259,10 +260,10 @@ func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([
 			}
 		}
 		if !ok {
-			return nil, &fault{code: codeValidation,
-				message: fmt.Sprintf("%s:%d:%d: %q has to become %q, in a place that can't be changed safely", place, c.at.Line, c.at.Column, c.old, c.new),
-				why:     []string{"change it by hand, together with the name of the file"},
-				details: map[string]any{"file": place, "line": c.at.Line, "column": c.at.Column}}
+			return nil, &fault.Error{Code: fault.Validation,
+				Text:    fmt.Sprintf("%s:%d:%d: %q has to become %q, in a place that can't be changed safely", place, c.at.Line, c.at.Column, c.old, c.new),
+				Why:     []string{"change it by hand, together with the name of the file"},
+				Details: map[string]any{"file": place, "line": c.at.Line, "column": c.at.Column}}
 		}
 		b = out
 	}
@@ -278,9 +279,9 @@ func (v *items) renamed(it *ai.Item, ref model.Ref, to string, ans *mvAnswer) ([
 	after := it.Kind.Read(ref, to, b)
 	for _, p := range after.Problems {
 		if !p.Warning && !it.Model.Invalid() {
-			return nil, &fault{code: codeValidation,
-				message: fmt.Sprintf("%q would be invalid: %s:%d:%d: %s", ref, place, p.At.Line, p.At.Column, p.Message),
-				details: map[string]any{"file": place, "line": p.At.Line, "column": p.At.Column}}
+			return nil, &fault.Error{Code: fault.Validation,
+				Text:    fmt.Sprintf("%q would be invalid: %s:%d:%d: %s", ref, place, p.At.Line, p.At.Column, p.Message),
+				Details: map[string]any{"file": place, "line": p.At.Line, "column": p.At.Column}}
 		}
 	}
 	return b, nil
@@ -343,10 +344,10 @@ func (c *mvRun) signer(ctx context.Context, v *items, m *move, ans *mvAnswer) (s
 		good = slices.ContainsFunc(found.Signers, func(s sign.Signer) bool { return s.Key.Fingerprint() == own && s.Format == sign.V2 })
 	}
 	if !good && !c.Sign {
-		f := &fault{code: "POLICY_DENIED", err: err, message: fmt.Sprintf("%q is not signed by %q, or no longer as it was signed", it.Ref, k.name),
-			why:     []string{"moving it means to sign it anew, as what it is now"},
-			hint:    []string{"rye show " + quoteArg(it.Ref.String()), "rye mv --sign " + quoteArg(c.Ref) + " " + quoteArg(c.NewID)},
-			details: map[string]any{"reason": "not-own", "ref": it.Ref.String()}}
+		f := &fault.Error{Code: fault.Policy, Err: err, Text: fmt.Sprintf("%q is not signed by %q, or no longer as it was signed", it.Ref, k.name),
+			Why:     []string{"moving it means to sign it anew, as what it is now"},
+			Hint:    []string{"rye show " + fault.Quote(it.Ref.String()), "rye mv --sign " + fault.Quote(c.Ref) + " " + fault.Quote(c.NewID)},
+			Details: map[string]any{"reason": "not-own", "ref": it.Ref.String()}}
 		return signer{}, f
 	}
 	for _, l := range it.Signed.Lines {

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	itemfile "github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -85,8 +86,8 @@ func (c *newRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, orInit(err)
 	}
 	if p.marker == "" {
-		return nil, &fault{code: codeItem, err: errNoProject, message: fmt.Sprintf("%q is no project", p.root),
-			hint: []string{"rye init " + quoteArg(p.root)}}
+		return nil, &fault.Error{Code: fault.NotFound, Err: errNoProject, Text: fmt.Sprintf("%q is no project", p.root),
+			Hint: []string{"rye init " + fault.Quote(p.root)}}
 	}
 	v, err := a.items(ctx)
 	if err != nil {
@@ -101,12 +102,12 @@ func (c *newRun) run(ctx context.Context, a *app) (answer, error) {
 	if !c.NoSign {
 		if k, err = a.signingKey(ctx, c.Key); err != nil {
 			f := classify(err)
-			f.hint = append(f.hint, c.unsigned())
+			f.Hint = append(f.Hint, c.unsigned())
 			return nil, f
 		}
 		if err := v.checkSignable(ctx, it); err != nil {
 			f := classify(err)
-			f.hint = append(f.hint, c.unsigned())
+			f.Hint = append(f.Hint, c.unsigned())
 			return nil, f
 		}
 		ans.Signed, ans.Key = true, k.Public().Fingerprint().String()
@@ -154,7 +155,7 @@ func (a *app) aloneWith(ctx context.Context, it *ai.Item) (unlock func(), err er
 
 // unsigned is the line to paste that doesn't sign.
 func (c *newRun) unsigned() string {
-	return "rye new " + quoteArg(c.Kind) + " " + quoteArg(c.ID) + " --no-sign"
+	return "rye new " + fault.Quote(c.Kind) + " " + fault.Quote(c.ID) + " --no-sign"
 }
 
 // orInit adds to the refusal of a place that is no project how to make it one.
@@ -163,7 +164,7 @@ func orInit(err error) error {
 		return err
 	}
 	f := classify(err)
-	f.hint = append([]string{"rye init"}, f.hint...)
+	f.Hint = append([]string{"rye init"}, f.Hint...)
 	return f
 }
 
@@ -193,7 +194,7 @@ func (c *newRun) draft(ctx context.Context, v *items) (*ai.Item, newAnswer, fs.F
 	}
 	file, err := v.PathFor(ref, ext)
 	if err != nil {
-		return none(&fault{code: codeValidation, err: err, message: err.Error(), details: map[string]any{"ref": ref.String()}})
+		return none(&fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"ref": ref.String()}})
 	}
 	if err := v.checkFree(ctx, ref, space); err != nil {
 		return none(err)
@@ -201,12 +202,12 @@ func (c *newRun) draft(ctx context.Context, v *items) (*ai.Item, newAnswer, fs.F
 	it := draft(k, ref, space, file, text)
 	switch {
 	case !it.Model.Marked:
-		return none(&fault{code: codeValidation, message: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
-			why: []string{markOf(k)}, hint: []string{"rye docs items"}, details: map[string]any{"ref": ref.String(), "file": from}})
+		return none(&fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
+			Why: []string{markOf(k)}, Hint: []string{"rye docs items"}, Details: map[string]any{"ref": ref.String(), "file": from}})
 	case it.Model.Invalid():
 		f := v.invalid(it, from)
 		if c.From == "" { // the template is as it should be, so it is what it was filled with
-			f.message = fmt.Sprintf("%q would be no valid %s", ref, k.Name)
+			f.Text = fmt.Sprintf("%q would be no valid %s", ref, k.Name)
 		}
 		return none(f)
 	}
@@ -214,16 +215,16 @@ func (c *newRun) draft(ctx context.Context, v *items) (*ai.Item, newAnswer, fs.F
 }
 
 // extended refuses an id that ends as a file of its kind does: the file would be called so twice.
-func (c *newRun) extended(id, ext string) *fault {
-	hint := "rye new " + quoteArg(c.Kind) + " " + quoteArg(id)
+func (c *newRun) extended(id, ext string) *fault.Error {
+	hint := "rye new " + fault.Quote(c.Kind) + " " + fault.Quote(id)
 	switch {
 	case c.From != "":
-		hint += " --from " + quoteArg(c.From)
+		hint += " --from " + fault.Quote(c.From)
 	case c.Kind == "tool":
 		hint += " --ext " + strings.TrimPrefix(ext, ".")
 	}
-	return &fault{code: codeValidation, message: fmt.Sprintf("an id has no extension: %q is the file's, and %q the id", id+ext, id),
-		hint: []string{hint}, details: map[string]any{"ref": c.Kind + ":" + id}}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("an id has no extension: %q is the file's, and %q the id", id+ext, id),
+		Hint: []string{hint}, Details: map[string]any{"ref": c.Kind + ":" + id}}
 }
 
 // markOf says what a file of a kind must have to be an item.
@@ -248,8 +249,8 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext s
 	}
 	ext = path.Ext(filepath.ToSlash(c.From))
 	if !slices.Contains(k.Extensions, ext) {
-		return nil, "", "", 0, &fault{code: codeValidation, message: fmt.Sprintf("%q can be no %s: its extension is %q", c.From, k.Name, ext),
-			why: []string{"expected one of " + strings.Join(k.Extensions, " ")}, details: map[string]any{"file": c.From}}
+		return nil, "", "", 0, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q can be no %s: its extension is %q", c.From, k.Name, ext),
+			Why: []string{"expected one of " + strings.Join(k.Extensions, " ")}, Details: map[string]any{"file": c.From}}
 	}
 	if text, err = readSmall(c.From, itemfile.MaxFile); err != nil {
 		return nil, "", "", 0, err
@@ -280,8 +281,8 @@ func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext 
 	}
 	switch {
 	case len(have) == 0:
-		return nil, "", "", &fault{code: codeValidation, message: fmt.Sprintf("there is no template for a %s", k.Name),
-			hint: []string{"rye new " + quoteArg(k.Name) + " " + quoteArg(ref.ID) + " --from FILE"}, details: map[string]any{"kind": k.Name}}
+		return nil, "", "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("there is no template for a %s", k.Name),
+			Hint: []string{"rye new " + fault.Quote(k.Name) + " " + fault.Quote(ref.ID) + " --from FILE"}, Details: map[string]any{"kind": k.Name}}
 	case c.Ext == "":
 		ext = have[0]
 	case !slices.Contains(have, ext):
@@ -322,8 +323,8 @@ func checkDescription(text string) error {
 	if why == "" {
 		return nil
 	}
-	return &fault{code: codeValidation, message: fmt.Sprintf("the description %s", why), why: []string{"it can be changed in the file afterwards"},
-		details: map[string]any{"description": text}}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the description %s", why), Why: []string{"it can be changed in the file afterwards"},
+		Details: map[string]any{"description": text}}
 }
 
 // write signs a new item, unless k is zero, and writes it: never in the place of a file that is there.
@@ -349,9 +350,9 @@ func (v *items) write(ctx context.Context, it *ai.Item, k signer, mode fs.FileMo
 	}
 	err = d.write(it.Path, mode, true, it.Bytes)
 	if errors.Is(err, fs.ErrExist) {
-		return &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is there already", v.place(it.Space, it.Path)),
-			why:     []string{"it is no item, or somebody was faster: nothing is overwritten"},
-			details: map[string]any{"reason": "exists", "ref": it.Ref.String(), "file": v.place(it.Space, it.Path)}}
+		return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", v.place(it.Space, it.Path)),
+			Why:     []string{"it is no item, or somebody was faster: nothing is overwritten"},
+			Details: map[string]any{"reason": "exists", "ref": it.Ref.String(), "file": v.place(it.Space, it.Path)}}
 	}
 	return err
 }
@@ -361,13 +362,13 @@ func (v *items) write(ctx context.Context, it *ai.Item, k signer, mode fs.FileMo
 func (v *items) afterwards(ctx context.Context, it *ai.Item) {
 	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // which isn't run
 		if _, err := ai.WalkFrom(ctx, v, it); err != nil {
-			v.app.term.warn("it can't run as it is: %s", classify(err).message)
+			v.app.term.warn("it can't run as it is: %s", classify(err).Text)
 		}
 	}
 	if it.Signed.Format != sign.None {
 		switch e, err := v.admit.Admit(ctx, it, policy.ToUse); {
 		case err != nil:
-			v.app.term.warn("the signature is not enough: %s", classify(err).message)
+			v.app.term.warn("the signature is not enough: %s", classify(err).Text)
 		case !e.Decision.Allowed:
 			v.app.term.warn("the signature is not enough: %q %s", it.Ref, e.Decision.Reason())
 		}

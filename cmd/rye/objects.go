@@ -10,6 +10,8 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 )
 
 // storeGroup is what "rye store" alone shows.
@@ -46,8 +48,8 @@ func (a *app) openStore(o disk.Options) (*disk.Store, error) {
 	o.Now = a.now
 	s, err := disk.Open(where.value, o)
 	if errors.Is(err, fs.ErrNotExist) && !o.Create {
-		return nil, &fault{code: codeItem, err: err, message: fmt.Sprintf("there is no store at %q (%s)", where.value, where.origin),
-			hint: []string{"rye store put DIR"}}
+		return nil, &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no store at %q (%s)", where.value, where.origin),
+			Hint: []string{"rye store put DIR"}}
 	}
 	return s, err
 }
@@ -99,9 +101,9 @@ func descend(ctx context.Context, s *disk.Store, o object, name string) (object,
 		}
 		names = append(names, e.Name)
 	}
-	f := &fault{code: codeItem, message: fmt.Sprintf("the tree %s has no %q", o.id.Digest.Short(), name)}
-	if meant := near(name, names); len(meant) > 0 {
-		f.why = []string{"did you mean " + meant[0] + "?"}
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the tree %s has no %q", o.id.Digest.Short(), name)}
+	if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return object{}, f
 }
@@ -122,8 +124,8 @@ func readTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error)
 	return entries, nil
 }
 
-func notATree(id cas.ID) *fault {
-	return &fault{code: codeValidation, message: fmt.Sprintf("%s is not a tree", id)}
+func notATree(id cas.ID) *fault.Error {
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is not a tree", id)}
 }
 
 // resolveName finds what a name stands for, and whether that was the beginning of a digest.
@@ -164,9 +166,9 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 			return slices.Index(kinds, x.Kind) - slices.Index(kinds, y.Kind)
 		}), true, nil
 	}
-	f := &fault{code: "AMBIGUOUS", message: fmt.Sprintf("%d objects begin with %q", len(found), name)}
+	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%d objects begin with %q", len(found), name)}
 	for _, id := range found[:min(len(found), 5)] {
-		f.why = append(f.why, id.String())
+		f.Why = append(f.Why, id.String())
 	}
 	return cas.ID{}, false, f
 }
@@ -181,20 +183,20 @@ func openObject(ctx context.Context, s cas.Getter, id cas.ID) (cas.Object, error
 }
 
 func noObject(s *disk.Store, name string) error {
-	return suggestRef(s, name, &fault{code: codeItem, message: fmt.Sprintf("the store has no object and no ref %q", name),
-		details: map[string]any{"object": name, "store": s.Dir()}})
+	return suggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no object and no ref %q", name),
+		Details: map[string]any{"object": name, "store": s.Dir()}})
 }
 
 // suggestRef adds the ref that may have been meant.
-func suggestRef(s *disk.Store, name string, f *fault) *fault {
-	f.hint = []string{"rye store refs"}
+func suggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
+	f.Hint = []string{"rye store refs"}
 	refs, _ := s.Refs()
 	var names []string
 	for _, r := range refs {
 		names = append(names, r.Name)
 	}
-	if meant := near(name, names); len(meant) > 0 {
-		f.why = []string{"did you mean " + meant[0] + "?"}
+	if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return f
 }

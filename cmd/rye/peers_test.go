@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestBash completes lines in a real bash, with the script as it is shipped.
@@ -220,7 +222,7 @@ func TestFullDevice(t *testing.T) {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != exitNo || !strings.Contains(stderr.String(), "the disk is full") {
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo || !strings.Contains(stderr.String(), "the disk is full") {
 		t.Errorf("%v: %s", err, stderr.String())
 	}
 }
@@ -282,7 +284,7 @@ func TestUnprivileged(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 4242, Gid: 4242}}
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != exitNo {
+	if !errors.As(err, &exit) || exit.ExitCode() != fault.ExitNo {
 		t.Errorf("%v", err)
 	}
 	for _, want := range []string{

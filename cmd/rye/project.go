@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
@@ -58,7 +59,7 @@ const maxProject = 4 << 20
 func (p project) file(running string) (*ryeyaml.Project, error) {
 	path := filepath.Join(p.root, markerFile)
 	broken := func(err error, message, look string) error {
-		return &fault{code: codeConfig, err: err, message: message, hint: []string{look + " " + quoteArg(path)}, details: map[string]any{"path": path}}
+		return &fault.Error{Code: fault.Config, Err: err, Text: message, Hint: []string{look + " " + fault.Quote(path)}, Details: map[string]any{"path": path}}
 	}
 	if leadsOut(path) {
 		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path), "ls -l")
@@ -69,14 +70,14 @@ func (p project) file(running string) (*ryeyaml.Project, error) {
 	}
 	file, err := ryeyaml.Parse(b, running)
 	if newer, ok := errors.AsType[*ryeyaml.NewerError](err); ok {
-		return nil, &fault{code: "VERSION_MISMATCH", err: err, message: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
-			hint: []string{"rye version"}, details: map[string]any{"path": path, "expected": newer.Want, "found": newer.Have}}
+		return nil, &fault.Error{Code: fault.VersionMismatch, Err: err, Text: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
+			Hint: []string{"rye version"}, Details: map[string]any{"path": path, "expected": newer.Want, "found": newer.Have}}
 	}
 	if err != nil {
 		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), markerFile+": ")), "git diff")
 		if at, ok := errors.AsType[*yamltree.Error](err); ok {
-			f := f.(*fault)
-			f.details["line"], f.details["column"] = at.Line, at.Column
+			f := f.(*fault.Error)
+			f.Details["line"], f.Details["column"] = at.Line, at.Column
 		}
 		return nil, f
 	}
@@ -103,10 +104,10 @@ func (a *app) findProject() (project, error) {
 	}
 	p, err := search.find(wd.value)
 	if errors.Is(err, errNoProject) {
-		return project{}, &fault{code: codeItem, err: err,
-			message: fmt.Sprintf("there is no project at %q or above it", wd.value),
-			why:     []string{"a project is a directory with rye.yaml, or with .ai"},
-			hint:    []string{"cd DIR", "rye -C DIR COMMAND"},
+		return project{}, &fault.Error{Code: fault.NotFound, Err: err,
+			Text: fmt.Sprintf("there is no project at %q or above it", wd.value),
+			Why:  []string{"a project is a directory with rye.yaml, or with .ai"},
+			Hint: []string{"cd DIR", "rye -C DIR COMMAND"},
 		}
 	}
 	return p, err
@@ -124,17 +125,17 @@ type projectSearch struct {
 func (s projectSearch) named(dir string) (project, error) {
 	ok, err := isDir(dir)
 	if errors.Is(err, notDirectory) {
-		err = &fault{code: codeFiles, err: err, exit: exitMissing, message: fmt.Sprintf("%q is no directory", dir),
-			why: []string{"-C takes the directory of a project"}, details: map[string]any{"path": dir}}
+		err = &fault.Error{Code: fault.Files, Err: err, Exit: fault.ExitMissing, Text: fmt.Sprintf("%q is no directory", dir),
+			Why: []string{"-C takes the directory of a project"}, Details: map[string]any{"path": dir}}
 	}
 	if err == nil && !ok {
-		err = &fault{code: codeFiles, err: fs.ErrNotExist, exit: exitMissing, message: fmt.Sprintf("there is no directory %q", dir), details: map[string]any{"path": dir}}
+		err = &fault.Error{Code: fault.Files, Err: fs.ErrNotExist, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", dir), Details: map[string]any{"path": dir}}
 	}
 	if err != nil {
 		return project{}, err
 	}
 	if s.isUserBase(dir) {
-		return project{}, &fault{code: codeConfig, message: fmt.Sprintf("%q holds the user space and can't be a project", dir)}
+		return project{}, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q holds the user space and can't be a project", dir)}
 	}
 	p := project{root: dir, named: true}
 	for _, marker := range []string{markerFile, markerDir} {
@@ -242,11 +243,11 @@ func (s projectSearch) own(p project, marker fs.FileInfo) (project, error) {
 	if !s.foreign(root) {
 		path = filepath.Join(p.root, p.marker)
 	}
-	return project{}, &fault{code: codeDenied,
-		message: fmt.Sprintf("%q belongs to another user", path),
-		why:     []string{"whoever owns a project decides what is run in it"},
-		hint:    []string{"rye -C " + quoteArg(p.root) + " COMMAND"},
-		details: map[string]any{"path": path},
+	return project{}, &fault.Error{Code: fault.Denied,
+		Text:    fmt.Sprintf("%q belongs to another user", path),
+		Why:     []string{"whoever owns a project decides what is run in it"},
+		Hint:    []string{"rye -C " + fault.Quote(p.root) + " COMMAND"},
+		Details: map[string]any{"path": path},
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestAlone waits for somebody else's work on a project, and says so once, until that is done or nobody wants to wait.
@@ -85,11 +87,11 @@ func TestAskedAlone(t *testing.T) {
 		return "sesame", nil
 	}
 	for _, name := range []string{"a", "b"} {
-		if got := run(h, commands(), []string{"key", "new", name, "--passphrase"}); got != exitDone {
+		if got := run(h, commands(), []string{"key", "new", name, "--passphrase"}); got != fault.ExitDone {
 			t.Errorf("%s: exit %d, %s", name, got, stderr)
 		}
 	}
-	if got := run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != exitUsage || asked != 4 {
+	if got := run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != fault.ExitUsage || asked != 4 {
 		t.Errorf("exit %d, asked %d times, %s", got, asked, stderr)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestFindProject lays trees out and searches from "at". A path ending in / is a directory.
@@ -117,14 +119,14 @@ func foreignIn(top, path string) func(fs.FileInfo) bool {
 }
 
 func shown(top string, p project, err error) string {
-	var f *fault
+	var f *fault.Error
 	switch {
 	case errors.Is(err, errNoProject):
 		return "none"
 	case errors.Is(err, fs.ErrNotExist):
 		return "absent"
-	case errors.As(err, &f) && f.code == codeDenied:
-		rel, _ := filepath.Rel(top, f.details["path"].(string))
+	case errors.As(err, &f) && f.Code == fault.Denied:
+		rel, _ := filepath.Rel(top, f.Details["path"].(string))
 		return "refused " + filepath.ToSlash(rel)
 	case err != nil:
 		return err.Error()
@@ -140,12 +142,12 @@ func TestProjectVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := p.file("0.3.9")
-	if f := classify(err); f.code != "VERSION_MISMATCH" || f.line().Exit != exitRefused || !strings.HasSuffix(f.message, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
+	if f := classify(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused || !strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
 		t.Errorf("an older one: %v", err)
 	}
 	for _, running := range []string{"0.4.0", "devel"} {
 		_, err := p.file(running)
-		if f := classify(err); f.code != codeConfig || f.details["line"] != 2 {
+		if f := classify(err); f.Code != fault.Config || f.Details["line"] != 2 {
 			t.Errorf("%s: %v", running, err)
 		}
 	}

@@ -7,15 +7,17 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // errorReply is the error object of --json.
 type errorReply struct {
-	Code       code   `json:"code"`
-	Message    string `json:"message"`
-	Details    any    `json:"details"`
-	Retryable  bool   `json:"retryable"`
-	Suggestion string `json:"suggestion"`
+	Code       fault.Code `json:"code"`
+	Message    string     `json:"message"`
+	Details    any        `json:"details"`
+	Retryable  bool       `json:"retryable"`
+	Suggestion string     `json:"suggestion"`
 }
 
 // replyData returns the line that --json prints for an answer of a schema.
@@ -32,18 +34,18 @@ func replyData(schema string, ans answer) ([]byte, error) {
 
 // replyFault returns the line that --json prints for a fault. An answer that came with it stands in details,
 // with its schema, before what the fault says besides.
-func replyFault(f *fault, schema string, ans answer) ([]byte, error) {
+func replyFault(f *fault.Error, schema string, ans answer) ([]byte, error) {
 	details := map[string]any{}
-	maps.Copy(details, f.details)
-	if len(f.why) > 0 {
-		details["why"] = f.why
+	maps.Copy(details, f.Details)
+	if len(f.Why) > 0 {
+		details["why"] = f.Why
 	}
 	e := errorReply{
-		Code:       f.line().Code,
-		Message:    f.message,
+		Code:       f.Line().Code,
+		Message:    f.Text,
 		Details:    details,
-		Retryable:  f.line().Retryable,
-		Suggestion: strings.Join(f.hint, "\n"),
+		Retryable:  f.Line().Retryable,
+		Suggestion: strings.Join(f.Hint, "\n"),
 	}
 	if ans != nil {
 		data, err := dataOf(schema, ans)

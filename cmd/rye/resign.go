@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -77,7 +78,7 @@ func (s *resigner) agreed(ctx context.Context) (shown map[string]content, err er
 		shown[r.ref] = r.is
 	}
 	if !s.dryRun {
-		err = s.app.confirm(ctx, fmt.Sprintf("sign %s by %q?", counted(int64(len(shown)), "changed item"), s.key.name))
+		err = s.app.confirm(ctx, fmt.Sprintf("sign %s by %q?", fault.Count(int64(len(shown)), "changed item"), s.key.name))
 	}
 	return shown, err
 }
@@ -169,10 +170,10 @@ func changedLines(was, is []byte) []string {
 		to++
 	}
 	gone, come := a[from:len(a)-to], b[from:len(b)-to]
-	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, counted(int64(len(gone)), "line"), len(come))}
+	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, fault.Count(int64(len(gone)), "line"), len(come))}
 	for i, l := range append(slices.Clone(gone), come...) {
 		if i == mostChanged {
-			lines = append(lines, fmt.Sprintf("and %s more", counted(int64(len(gone)+len(come)-i), "line")))
+			lines = append(lines, fmt.Sprintf("and %s more", fault.Count(int64(len(gone)+len(come)-i), "line")))
 			break
 		}
 		mark := "- "

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/policy/glob"
@@ -60,7 +61,7 @@ func (r restoreAnswer) text(t *terminal) {
 	verb := dryVerb(r.DryRun, "restored", "would restore")
 	for i, f := range r.Files {
 		if i == mostRestored && !t.verbose {
-			t.printf("%s  and %s more; -v tells all\n", verb, counted(int64(len(r.Files)-i), "file"))
+			t.printf("%s  and %s more; -v tells all\n", verb, fault.Count(int64(len(r.Files)-i), "file"))
 			break
 		}
 		if f.Only != "" {
@@ -73,7 +74,7 @@ func (r restoreAnswer) text(t *terminal) {
 		}
 	}
 	if len(r.Files) == 0 && r.Items > 0 && !r.failed {
-		t.note("%s as the lock has them", counted(int64(r.Items), "item"))
+		t.note("%s as the lock has them", fault.Count(int64(r.Items), "item"))
 	}
 	for _, l := range r.Left {
 		t.warn("%s is left, and isn't in the lock: %s", l.File, l.Ref)
@@ -199,7 +200,7 @@ func (l *locking) left(ctx context.Context, pins []lockfile.Pin) (left []restore
 		err = l.drift(ctx, found, refs...)
 	}
 	if err != nil {
-		l.app.term.detail("what else there is: %s", classify(err).message)
+		l.app.term.detail("what else there is: %s", classify(err).Text)
 		return nil
 	}
 	for _, d := range found.Drift {
@@ -236,8 +237,8 @@ type restored struct {
 }
 
 func (f *restored) notRegular() error {
-	return &fault{code: codeDenied, message: fmt.Sprintf("%q is no regular file", f.where), details: map[string]any{"reason": "special", "path": f.where},
-		hint: []string{"ls -l " + quoteArg(f.where)}}
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", f.where), Details: map[string]any{"reason": "special", "path": f.where},
+		Hint: []string{"ls -l " + fault.Quote(f.where)}}
 }
 
 // sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.

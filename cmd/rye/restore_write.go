@@ -17,6 +17,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -146,7 +147,7 @@ func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io
 }
 
 func (f *restored) changed() error {
-	return &fault{code: "CONFLICT", message: fmt.Sprintf("%q was changed meanwhile, and is left as it is", f.where)}
+	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was changed meanwhile, and is left as it is", f.where)}
 }
 
 // write puts the new files in the places of the old ones. What was there is in the store before.
@@ -269,7 +270,7 @@ func (r *restoring) fill(ctx context.Context, folder *os.Root, part string, f *r
 
 // missing says which bytes aren't to be had, all of them; nil if none is.
 func (r *restoring) missing(ctx context.Context) error {
-	var f *fault
+	var f *fault.Error
 	var paths []string
 	told := map[cas.ID]bool{}
 	for _, x := range r.files {
@@ -285,14 +286,14 @@ func (r *restoring) missing(ctx context.Context) error {
 			return err
 		case f == nil:
 			f, paths = classify(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
-		case len(f.why) < mostTold:
-			f.why, paths = append(f.why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
+		case len(f.Why) < fault.MaxLines:
+			f.Why, paths = append(f.Why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
 		}
 	}
 	if f == nil {
 		return nil
 	}
-	f.hint = r.l.fromGit(paths...)
+	f.Hint = r.l.fromGit(paths...)
 	return f
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func rmCommand() command {
@@ -54,7 +55,7 @@ func (l *removedLine) words() string {
 	if len(l.Files) == 0 {
 		return l.Ref + "  " + l.File
 	}
-	return fmt.Sprintf("%s  %s, and %s of its tree", l.Ref, l.File, counted(int64(len(l.Files)), "file"))
+	return fmt.Sprintf("%s  %s, and %s of its tree", l.Ref, l.File, fault.Count(int64(len(l.Files)), "file"))
 }
 
 // A removal is an item, with what follows it.
@@ -101,7 +102,7 @@ func (c *rmRun) run(ctx context.Context, a *app) (answer, error) {
 			a.term.say("  ", "%s", []any{ans.Removed[i].words()})
 		}
 	}
-	if err := a.confirm(ctx, fmt.Sprintf("remove %s?", counted(int64(len(what)), "item"))); err != nil {
+	if err := a.confirm(ctx, fmt.Sprintf("remove %s?", fault.Count(int64(len(what)), "item"))); err != nil {
 		return nil, err
 	}
 	for i, r := range what {
@@ -163,8 +164,8 @@ func (c *rmRun) chosen(ctx context.Context, v *items) ([]removal, error) {
 			}
 		}
 		if len(all) == before {
-			return nil, &fault{code: codeItem, message: fmt.Sprintf("%q covers no item that can be removed", text), hint: []string{"rye ls " + quoteArg(text)},
-				details: map[string]any{"ref": text}}
+			return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item that can be removed", text), Hint: []string{"rye ls " + fault.Quote(text)},
+				Details: map[string]any{"ref": text}}
 		}
 	}
 	return all, nil

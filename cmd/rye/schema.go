@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -65,9 +67,9 @@ func (s *schemaRun) run(_ context.Context, a *app) (answer, error) {
 		ans.Schemas = append(ans.Schemas, schemaLine{named.name, doc})
 	}
 	if len(ans.Schemas) == 0 {
-		f := &fault{code: codeSchema, message: fmt.Sprintf("there is no schema %q", word), hint: []string{"rye schema"}}
-		if meant := near(word, names); len(meant) > 0 {
-			f.hint = []string{"rye schema " + meant[0]}
+		f := &fault.Error{Code: fault.Schema, Text: fmt.Sprintf("there is no schema %q", word), Hint: []string{"rye schema"}}
+		if meant := near.Names(word, names); len(meant) > 0 {
+			f.Hint = []string{"rye schema " + meant[0]}
 		}
 		return nil, f
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai/search"
 	"github.com/rye-build/rye/ai/search/query"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func searchCommand() command {
@@ -110,7 +111,7 @@ func (s *searchAnswer) text(t *terminal) {
 		return
 	}
 	if len(s.Results) == 0 {
-		t.note("nothing more: %s found", counted(int64(s.Total), "item"))
+		t.note("nothing more: %s found", fault.Count(int64(s.Total), "item"))
 		return
 	}
 	last := s.Offset + len(s.Results)
@@ -118,7 +119,7 @@ func (s *searchAnswer) text(t *terminal) {
 	if last < s.Total {
 		more = fmt.Sprintf("; --offset %d shows what follows", last)
 	}
-	t.note("%d to %d of %s%s", s.Offset+1, last, counted(int64(s.Total), "item"), more)
+	t.note("%d to %d of %s%s", s.Offset+1, last, fault.Count(int64(s.Total), "item"), more)
 }
 
 // paint shows a snippet with what was found in colour.
@@ -149,13 +150,13 @@ func (c *searchRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	switch {
 	case c.Limit < 1:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--limit is at least 1, not %d", c.Limit), hint: []string{"rye search --limit 10 QUERY"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--limit is at least 1, not %d", c.Limit), Hint: []string{"rye search --limit 10 QUERY"}}
 	case c.Offset < 0:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--offset is at least 0, not %d", c.Offset), hint: []string{"rye search --offset 10 QUERY"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--offset is at least 0, not %d", c.Offset), Hint: []string{"rye search --offset 10 QUERY"}}
 	}
 	scope, err := query.ParseScope(c.Scope)
 	if err != nil {
-		return nil, &fault{code: codeValidation, err: err, message: "--scope: " + err.Error(), hint: []string{"rye search --scope tool:acme QUERY"}}
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: "--scope: " + err.Error(), Hint: []string{"rye search --scope tool:acme QUERY"}}
 	}
 	v, err := a.items(ctx)
 	if err != nil {
@@ -190,7 +191,7 @@ func (c *searchRun) narrow(v *items, r *search.Request) error {
 			return err
 		}
 		if r.Scope.Kind != "" && kind != r.Scope.Kind {
-			return &fault{code: codeValidation, message: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
+			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--kind %s and --scope %s have nothing in common", c.Kind, c.Scope)}
 		}
 	}
 	r.Scope.Kind = cmp.Or(r.Scope.Kind, c.Kind)
@@ -230,7 +231,7 @@ func (c *searchRun) tell(a *app, v *items, found *search.Response) {
 			a.term.warn("and %d more: rye check says why", len(st.Unread)-i)
 			break
 		}
-		a.term.warn("can't be searched: %s", classify(e.Err).message)
+		a.term.warn("can't be searched: %s", classify(e.Err).Text)
 	}
 	for _, field := range found.Unknown {
 		if _, ok := v.Kind(field); ok {
@@ -242,23 +243,23 @@ func (c *searchRun) tell(a *app, v *items, found *search.Response) {
 }
 
 // queryFault shows where a query has no meaning.
-func queryFault(text string, err error, ascii bool) *fault {
-	f := &fault{code: codeValidation, err: err, message: "the query can't be understood: " + err.Error()}
+func queryFault(text string, err error, ascii bool) *fault.Error {
+	f := &fault.Error{Code: fault.Validation, Err: err, Text: "the query can't be understood: " + err.Error()}
 	bad, ok := errors.AsType[*query.ParseError](err)
 	if !ok {
 		return f
 	}
-	f.message = "the query can't be understood: " + bad.Msg
-	f.details = map[string]any{"query": text, "column": bad.Column, "hint": bad.Hint}
+	f.Text = "the query can't be understood: " + bad.Msg
+	f.Details = map[string]any{"query": text, "column": bad.Column, "hint": bad.Hint}
 	runes := []rune(text)
 	before := string(runes[:min(max(bad.Column-1, 0), len(runes))])
 	if len(text) <= 200 {
-		f.why = []string{text, strings.Repeat(" ", utf8.RuneCountInString(escape(before, ascii))) + "^"}
+		f.Why = []string{text, strings.Repeat(" ", utf8.RuneCountInString(escape(before, ascii))) + "^"}
 	}
 	if bad.Hint != "" {
-		f.why = append(f.why, bad.Hint)
+		f.Why = append(f.Why, bad.Hint)
 	}
-	f.hint = []string{"rye help search"}
+	f.Hint = []string{"rye help search"}
 	return f
 }
 

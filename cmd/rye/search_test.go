@@ -23,8 +23,8 @@ func TestQueryFault(t *testing.T) {
 			t.Fatalf("%q has a meaning", c.text)
 		}
 		f := queryFault(c.text, err, c.ascii)
-		if len(f.why) < 2 || f.why[0] != c.text || f.why[1] != c.caret {
-			t.Errorf("%q: %q", c.text, f.why)
+		if len(f.Why) < 2 || f.Why[0] != c.text || f.Why[1] != c.caret {
+			t.Errorf("%q: %q", c.text, f.Why)
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
@@ -125,8 +127,8 @@ func newApp(h host, t *terminal, g globals, cmds []command) (*app, error) {
 	if v := h.env("SOURCE_DATE_EPOCH"); v != "" {
 		sec, err := strconv.ParseInt(v, 10, 64)
 		if err != nil || sec < 0 || sec > 253402300799 { // the last second of the year 9999
-			return nil, &fault{code: codeConfig, message: fmt.Sprintf("SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v),
-				hint: []string{"unset SOURCE_DATE_EPOCH"}}
+			return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v),
+				Hint: []string{"unset SOURCE_DATE_EPOCH"}}
 		}
 		fixed := time.Unix(sec, 0).UTC()
 		a.clock = func() time.Time { return fixed }
@@ -147,10 +149,10 @@ func (a *app) refuseUnknown() error {
 		if value == "" || !strings.HasPrefix(name, "RYE_") || slices.Contains(ownVariables(), name) {
 			continue
 		}
-		f := &fault{code: codeConfig, message: fmt.Sprintf("unknown variable %q in the environment", name),
-			hint: []string{"unset " + quoteArg(name)}, details: map[string]any{"variable": name}}
-		if meant := near(name, ownVariables()); len(meant) > 0 {
-			f.why = []string{"did you mean " + meant[0] + "?"}
+		f := &fault.Error{Code: fault.Config, Text: fmt.Sprintf("unknown variable %q in the environment", name),
+			Hint: []string{"unset " + fault.Quote(name)}, Details: map[string]any{"variable": name}}
+		if meant := near.Names(name, ownVariables()); len(meant) > 0 {
+			f.Why = []string{"did you mean " + meant[0] + "?"}
 		}
 		return f
 	}
@@ -224,8 +226,8 @@ func (a *app) fromEnv(name, value string) setting {
 		s.value = filepath.Join(home.value, rest)
 	}
 	if !filepath.IsAbs(s.value) {
-		return setting{origin: name, err: &fault{code: codeConfig, message: fmt.Sprintf("%s is %q, not an absolute path", name, value),
-			hint: []string{"export " + name + "=\"$PWD\"/" + quoteArg(value)}}}
+		return setting{origin: name, err: &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%s is %q, not an absolute path", name, value),
+			Hint: []string{"export " + name + "=\"$PWD\"/" + fault.Quote(value)}}}
 	}
 	s.value = filepath.Clean(s.value)
 	return s
@@ -239,8 +241,8 @@ func (a *app) home() setting {
 	}
 	v := a.env(name)
 	if !filepath.IsAbs(v) {
-		return setting{origin: name, err: &fault{code: codeConfig,
-			message: fmt.Sprintf("%s is %q, not the absolute path of a home directory", name, v)}}
+		return setting{origin: name, err: &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("%s is %q, not the absolute path of a home directory", name, v)}}
 	}
 	return setting{value: filepath.Clean(v), origin: name}
 }
@@ -266,7 +268,7 @@ const (
 func (a *app) dir(p place) setting {
 	base, origin, err := systemDir(p, a.env)
 	if err != nil {
-		return setting{origin: origin, err: &fault{code: codeConfig, message: err.Error()}}
+		return setting{origin: origin, err: &fault.Error{Code: fault.Config, Text: err.Error()}}
 	}
 	return setting{value: filepath.Join(base, "rye"), origin: origin}
 }
@@ -299,8 +301,8 @@ func (a *app) makeDir(name string, s setting) (string, error) {
 	}
 	if err := os.MkdirAll(s.value, 0o700); err != nil {
 		f := classify(err)
-		f.message = fmt.Sprintf("the %s directory %q (%s) can't be made", name, s.value, s.origin)
-		f.exit = exitNo
+		f.Text = fmt.Sprintf("the %s directory %q (%s) can't be made", name, s.value, s.origin)
+		f.Exit = fault.ExitNo
 		return "", f
 	}
 	return s.value, nil
@@ -320,7 +322,7 @@ func probe(name, dir string) error {
 	file, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
 		f := classify(err)
-		f.message = fmt.Sprintf("the %s directory %q can't be written to", name, dir)
+		f.Text = fmt.Sprintf("the %s directory %q can't be written to", name, dir)
 		return f
 	}
 	return errors.Join(file.Close(), os.Remove(file.Name()))

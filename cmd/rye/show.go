@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -144,13 +145,13 @@ func (c *showRun) text(it *ai.Item, asJSON bool) (string, error) {
 	text := string(it.Bytes)
 	if c.Body {
 		if text = it.Model.Body; text == "" {
-			return "", &fault{code: codeItem, message: fmt.Sprintf("%q has no prose", it.Ref),
-				hint: []string{"rye show " + quoteArg(it.Ref.String()) + " --source"}, details: map[string]any{"ref": it.Ref.String()}}
+			return "", &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q has no prose", it.Ref),
+				Hint: []string{"rye show " + fault.Quote(it.Ref.String()) + " --source"}, Details: map[string]any{"ref": it.Ref.String()}}
 		}
 	}
 	if asJSON && !utf8.ValidString(text) {
-		return "", &fault{code: codeValidation, message: fmt.Sprintf("%q is not UTF-8, which JSON is", it.Ref),
-			hint: []string{"rye show --source " + quoteArg(it.Ref.String())}, details: map[string]any{"ref": it.Ref.String()}}
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not UTF-8, which JSON is", it.Ref),
+			Hint: []string{"rye show --source " + fault.Quote(it.Ref.String())}, Details: map[string]any{"ref": it.Ref.String()}}
 	}
 	return text, nil
 }
@@ -174,7 +175,7 @@ func (v *items) describe(ctx context.Context, it *ai.Item, ans *showAnswer) erro
 	}
 	ans.fields(m)
 	if err := ans.hashes(m); err != nil {
-		ans.Wrong = append(ans.Wrong, checkProblem{Severity: severityError, Code: codeValidation, Ref: ans.Ref, Space: ans.Space,
+		ans.Wrong = append(ans.Wrong, checkProblem{Severity: severityError, Code: fault.Validation, Ref: ans.Ref, Space: ans.Space,
 			File: ans.File, Message: err.Error()})
 	}
 	if err := v.tree(ctx, it, ans); err != nil {
@@ -194,7 +195,7 @@ func (v *items) describe(ctx context.Context, it *ai.Item, ans *showAnswer) erro
 		}
 	}
 	if e, ok := errors.AsType[*ai.ShadowError](v.shadow(ctx, it)); ok && err == nil {
-		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", classify(e).message
+		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", classify(e).Text
 	}
 	return ctx.Err()
 }
@@ -266,7 +267,7 @@ func (v *items) chain(ctx context.Context, it *ai.Item, ans *showAnswer) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		ans.ChainError = classify(err).message
+		ans.ChainError = classify(err).Text
 		if e, ok := errors.AsType[*ai.ChainError](err); ok && len(e.Issues) > 0 {
 			ans.ChainError = ""
 			for _, i := range e.Issues {
@@ -354,7 +355,7 @@ func (s *showAnswer) vouched(rows *showRows) {
 		rows.add("signed by", who)
 	}
 	if s.Rule != "" {
-		rows.add("rule", fmt.Sprintf("%q, %d of %s", s.Rule, s.Count, counted(int64(s.Threshold), "key")))
+		rows.add("rule", fmt.Sprintf("%q, %d of %s", s.Rule, s.Count, fault.Count(int64(s.Threshold), "key")))
 	}
 	rows.add("policy", s.Policy)
 	rows.add("lock", map[string]string{"locked": "as it is locked", "differs": "not as it is locked: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])
@@ -391,7 +392,7 @@ func (s *showAnswer) runs(rows *showRows) {
 	if s.Tree == nil {
 		return
 	}
-	rows.add("tree", fmt.Sprintf("%s, %s", s.Tree.Digest, counted(int64(len(s.Tree.Files)), "file")))
+	rows.add("tree", fmt.Sprintf("%s, %s", s.Tree.Digest, fault.Count(int64(len(s.Tree.Files)), "file")))
 	for _, f := range s.Tree.Files {
 		rows.add("  "+f.Path, fmt.Sprintf("%s, %d bytes, %s", f.Mode, f.Size, f.Digest))
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -87,16 +88,16 @@ func (s *signAnswer) text(t *terminal) {
 		}
 		beside := ""
 		if f.Beside > 0 {
-			beside = ", with " + counted(int64(f.Beside), "file") + " beside it"
+			beside = ", with " + fault.Count(int64(f.Beside), "file") + " beside it"
 		}
 		instead := ""
 		if f.Replaced > 0 {
-			instead = ", in the place of " + counted(int64(f.Replaced), "signature") + " that no longer held"
+			instead = ", in the place of " + fault.Count(int64(f.Replaced), "signature") + " that no longer held"
 		}
 		t.printf("%s %s as %s%s%s\n", verb, f.File, f.Name, beside, instead)
 	}
 	if len(s.Files) > 1 {
-		t.note("%s %s; %d carried this signature already", verb, counted(int64(s.Signed), "item"), s.Unchanged)
+		t.note("%s %s; %d carried this signature already", verb, fault.Count(int64(s.Signed), "item"), s.Unchanged)
 	}
 }
 
@@ -112,19 +113,19 @@ func (s *signAnswer) add(l signLine) {
 
 func (c *signRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Upgrade && c.Format == "v1" {
-		return nil, &fault{code: codeValidation, message: "--upgrade and --format v1 are opposites"}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--upgrade and --format v1 are opposites"}
 	}
 	switch {
 	case c.All && len(c.Items) > 0:
-		return nil, &fault{code: codeValidation, message: "--all means every item: no other is to be named", hint: []string{"rye sign --all"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--all means every item: no other is to be named", Hint: []string{"rye sign --all"}}
 	case c.As == "" && !c.All && len(c.Items) == 0:
-		return nil, &fault{code: codeValidation, message: "\"rye sign\" needs <item>, or --all", hint: []string{"rye help sign"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye sign\" needs <item>, or --all", Hint: []string{"rye help sign"}}
 	case c.As == "":
 		return c.signItems(ctx, a)
 	case len(c.Items) != 1:
-		f := &fault{code: codeValidation, message: "--as names one file, and " + counted(int64(len(c.Items)), "file") + " are given"}
+		f := &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given"}
 		if len(c.Items) > 0 {
-			f.hint = []string{"rye sign " + quoteArg(c.Items[0]) + " --as NAME"}
+			f.Hint = []string{"rye sign " + fault.Quote(c.Items[0]) + " --as NAME"}
 		}
 		return nil, f
 	}
@@ -143,8 +144,8 @@ func (c *signRun) run(ctx context.Context, a *app) (answer, error) {
 		return c.signItems(ctx, a)
 	case ref != "":
 		// Its signature as the item that it is would go.
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is %q, and can't be %q as well", s.file, ref, s.Name),
-			hint: []string{"rye sign " + quoteArg(ref)}, details: map[string]any{"file": s.file, "ref": ref}}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is %q, and can't be %q as well", s.file, ref, s.Name),
+			Hint: []string{"rye sign " + fault.Quote(ref)}, Details: map[string]any{"file": s.file, "ref": ref}}
 	}
 	return c.signFile(ctx, a, s)
 }
@@ -153,7 +154,7 @@ func (c *signRun) run(ctx context.Context, a *app) (answer, error) {
 func (c *signRun) signFile(ctx context.Context, a *app, s subject) (answer, error) {
 	switch exam.Domain(s.Name) {
 	case sign.Token, sign.Transcript, sign.Audit:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("a %s is signed by what makes it, never by hand", s.Kind())}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a %s is signed by what makes it, never by hand", s.Kind())}
 	}
 	k, err := a.signingKey(ctx, c.Key)
 	if err != nil {
@@ -177,7 +178,7 @@ func (c *signRun) signFile(ctx context.Context, a *app, s subject) (answer, erro
 		a.term.note("%q is signed by %q already", s.file, k.name)
 	}
 	if no != nil {
-		a.term.warn("that is not enough: %s", no.message)
+		a.term.warn("that is not enough: %s", no.Text)
 	}
 	ans := &signAnswer{Problems: []checkProblem{}, DryRun: c.DryRun}
 	ans.add(l)
@@ -186,12 +187,12 @@ func (c *signRun) signFile(ctx context.Context, a *app, s subject) (answer, erro
 
 // isNobody reports whether an error says only that there is no policy yet.
 func isNobody(err error) bool {
-	f, ok := errors.AsType[*fault](err)
-	return ok && f.code == "POLICY_DENIED" && f.details["policy"] != nil
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Code == fault.Policy && f.Details["policy"] != nil
 }
 
 // sign signs an open file and puts it in its place. no says why policy still doesn't let it be used.
-func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (l signLine, no *fault, err error) {
+func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (l signLine, no *fault.Error, err error) {
 	fi, err := file.Stat()
 	if err != nil {
 		return l, nil, err
@@ -220,7 +221,7 @@ func (c *signRun) sign(a *app, s subject, file *os.File, k signer, t *trust) (l 
 }
 
 // line says what a file is once it is signed, which is held against what it is to be.
-func (c *signRun) line(a *app, s subject, out, raw []byte, k signer, t *trust) (l signLine, no *fault, err error) {
+func (c *signRun) line(a *app, s subject, out, raw []byte, k signer, t *trust) (l signLine, no *fault.Error, err error) {
 	after, err := sign.ReadBytes(out, s.Signing())
 	if err != nil {
 		return l, nil, err
@@ -279,7 +280,7 @@ func (c *signRun) signed(a *app, s subject, file io.ReadSeeker, k signer, t *tru
 		return nil, nil, err
 	}
 	if len(raw) > maxSigned {
-		return nil, nil, &fault{code: "LIMIT_EXCEEDED", message: fmt.Sprintf("%q has more than %s", s.file, byteSize(maxSigned))}
+		return nil, nil, &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("%q has more than %s", s.file, byteSize(maxSigned))}
 	}
 	if c.Format == sign.V1.String() {
 		out, err = c.signedV1(a, s, raw, k)
@@ -298,8 +299,8 @@ func (c *signRun) signed(a *app, s subject, file io.ReadSeeker, k signer, t *tru
 	}
 	out, err = sign.Sign(body, s.Signing(), s.Claim(), k.Private, a.clock().UTC().Truncate(time.Second), known)
 	if errors.Is(err, sign.ErrV1) {
-		err = &fault{code: codeValidation, err: err, message: fmt.Sprintf("%q is signed in the first format (v1)", s.file),
-			hint: []string{"rye sign --upgrade " + s.typed()}}
+		err = &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is signed in the first format (v1)", s.file),
+			Hint: []string{"rye sign --upgrade " + s.typed()}}
 	}
 	return out, raw, err
 }
@@ -311,7 +312,7 @@ const maxSigned = 32 << 20
 // upgraded returns a file without its signature of the first format, if the policy accepts that one.
 func upgraded(s subject, raw []byte, t *trust) ([]byte, error) {
 	if t == nil {
-		return nil, &fault{code: "POLICY_DENIED", message: "there is no policy that accepts a signature of the first format (v1)"}
+		return nil, &fault.Error{Code: fault.Policy, Text: "there is no policy that accepts a signature of the first format (v1)"}
 	}
 	e, err := t.examine(s, bytes.NewReader(raw), policy.ToShow)
 	if err != nil {
@@ -319,7 +320,7 @@ func upgraded(s subject, raw []byte, t *trust) ([]byte, error) {
 	}
 	if f := e.refusal(t); f != nil {
 		if e.Decision.Code != policy.FormatNotAccepted {
-			f.hint = []string{"rye trust check " + quoteArg(s.Name)}
+			f.Hint = []string{"rye trust check " + fault.Quote(s.Name)}
 		}
 		return nil, f
 	}
@@ -339,7 +340,7 @@ func (c *signRun) signedV1(a *app, s subject, raw []byte, k signer) ([]byte, err
 			return raw, nil
 		}
 	} else if err == nil && before.Format == sign.V2 {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("%q is signed in format v2, which a signature of the first format (v1) doesn't stand beside", s.file)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is signed in format v2, which a signature of the first format (v1) doesn't stand beside", s.file)}
 	}
 	return sign.SignV1(raw, s.Signing(), k.Private, a.clock().UTC().Truncate(time.Second))
 }

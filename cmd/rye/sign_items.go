@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -21,7 +22,7 @@ type signing struct {
 	*checkedItem
 	before fs.FileInfo // nil: it is no item, or something is wrong with it
 	line   signLine
-	no     *fault // why policy doesn't let it be used all the same
+	no     *fault.Error // why policy doesn't let it be used all the same
 	staged staged
 }
 
@@ -33,10 +34,10 @@ type itemSigner struct {
 	key   signer
 	write *rewriting
 	all   []signing
-	most  int64                 // bytes of files that stay in memory
-	kept  atomic.Int64          // those that did
-	v1    atomic.Int64          // items that are signed in the first format, and are not to be upgraded
-	deny  atomic.Pointer[fault] // why such a one can't be upgraded
+	most  int64                       // bytes of files that stay in memory
+	kept  atomic.Int64                // those that did
+	v1    atomic.Int64                // items that are signed in the first format, and are not to be upgraded
+	deny  atomic.Pointer[fault.Error] // why such a one can't be upgraded
 }
 
 // maxKept is how many bytes of files stay in memory between their check and their signature. What is beyond is read
@@ -101,24 +102,24 @@ func (c *signRun) selected(ctx context.Context, v *items) (*selection, error) {
 	for _, f := range sel.files {
 		if f.Space.Level == ai.System {
 			ref := f.Ref.String()
-			return nil, &fault{code: codeDenied, message: fmt.Sprintf("%q is in the space %q, which nobody signs here", ref, f.Space.Label),
-				why:     []string{"the library is vouched for by the binary, and a bundle by its manifest"},
-				hint:    []string{"rye show " + quoteArg(ref), "rye verify " + quoteArg(ref)},
-				details: map[string]any{"reason": "immutable", "ref": ref, "space": f.Space.Label}}
+			return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is in the space %q, which nobody signs here", ref, f.Space.Label),
+				Why:     []string{"the library is vouched for by the binary, and a bundle by its manifest"},
+				Hint:    []string{"rye show " + fault.Quote(ref), "rye verify " + fault.Quote(ref)},
+				Details: map[string]any{"reason": "immutable", "ref": ref, "space": f.Space.Label}}
 		}
 	}
 	if len(sel.files)+len(sel.problems) == 0 && !c.All {
-		return nil, &fault{code: codeItem, message: fmt.Sprintf("%q covers no item that is to be signed here", strings.Join(c.Items, " ")),
-			why: []string{"globs mean items of the project, or of the user space outside of projects"}, hint: []string{"rye ls"}}
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item that is to be signed here", strings.Join(c.Items, " ")),
+			Why: []string{"globs mean items of the project, or of the user space outside of projects"}, Hint: []string{"rye ls"}}
 	}
 	return sel, nil
 }
 
 // namesFile adds to the refusal of a file outside of all spaces how it is signed.
 func (c *signRun) namesFile(err error) error {
-	f, ok := errors.AsType[*fault](err)
-	if ok && len(c.Items) == 1 && f.details["path"] != nil {
-		f.hint = []string{"rye sign " + quoteArg(c.Items[0]) + " --as NAME"}
+	f, ok := errors.AsType[*fault.Error](err)
+	if ok && len(c.Items) == 1 && f.Details["path"] != nil {
+		f.Hint = []string{"rye sign " + fault.Quote(c.Items[0]) + " --as NAME"}
 	}
 	return err
 }
@@ -156,24 +157,24 @@ func (s *itemSigner) take(c *checkedItem) signing {
 	}
 	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
 		s.v1.Add(1)
-		s.problem(c, &fault{code: codeValidation, message: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s", quoteArg(c.Ref.String()))})
+		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s", fault.Quote(c.Ref.String()))})
 		c.bad = true
 	}
 	if s.run.Format == sign.V1.String() && c.tree != nil {
-		s.problem(c, &fault{code: codeValidation, message: fmt.Sprintf("a signature of the first format (v1) vouches for none of the %s beside it",
-			counted(int64(len(c.tree.Files)), "file"))})
+		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a signature of the first format (v1) vouches for none of the %s beside it",
+			fault.Count(int64(len(c.tree.Files)), "file"))})
 		c.bad = true
 	}
 	if is, ok := s.run.shown[c.Ref.String()]; ok && is != (content{c.Stripped, c.subject.Tree}) {
-		s.problem(c, &fault{code: "CONFLICT", message: "was changed after it was shown"})
+		s.problem(c, &fault.Error{Code: fault.Conflict, Text: "was changed after it was shown"})
 		c.bad = true
 	}
 	before, err := fs.Lstat(c.Space.FS, c.Path)
 	st := c.File.Stat
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &fault{code: "CONFLICT", message: ai.ErrGone.Error()}
+		err = &fault.Error{Code: fault.Conflict, Text: ai.ErrGone.Error()}
 	} else if err == nil && st != (ai.Stat{}) && (before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
-		err = &fault{code: "CONFLICT", message: "was changed while it was read"}
+		err = &fault.Error{Code: fault.Conflict, Text: "was changed while it was read"}
 	}
 	if err != nil {
 		s.problem(c, err)
@@ -186,7 +187,7 @@ func (s *itemSigner) take(c *checkedItem) signing {
 }
 
 func (s *itemSigner) problem(c *checkedItem, err error) {
-	if f, ok := errors.AsType[*fault](err); ok && f.details["reason"] == policy.FormatNotAccepted.String() {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Details["reason"] == policy.FormatNotAccepted.String() {
 		s.deny.CompareAndSwap(nil, f)
 	}
 	s.check.add(s.check.line(c.File, value.Pos{}, err))
@@ -200,13 +201,13 @@ func (s *itemSigner) refused() (*signAnswer, error) {
 	}
 	ans := &signAnswer{Files: []signLine{}, Problems: found.Problems, DryRun: s.run.DryRun}
 	f := found.fault("nothing was signed")
-	if f.code = codeValidation; found.Errors == 1 {
-		f.code = oneCode(found.Problems)
+	if f.Code = fault.Validation; found.Errors == 1 {
+		f.Code = oneCode(found.Problems)
 	}
 	if deny := s.deny.Load(); deny != nil {
-		f.why, f.hint = append(f.why, deny.why...), append(deny.hint, f.hint...)
+		f.Why, f.Hint = append(f.Why, deny.Why...), append(deny.Hint, f.Hint...)
 	} else if s.v1.Load() > 0 {
-		f.hint = append([]string{"rye sign --upgrade " + joinArgs(s.run.meant())}, f.hint...)
+		f.Hint = append([]string{"rye sign --upgrade " + joinArgs(s.run.meant())}, f.Hint...)
 	}
 	return ans, f
 }
@@ -220,13 +221,13 @@ func (c *signRun) meant() []string {
 }
 
 // oneCode is the code of the one error among problems.
-func oneCode(problems []checkProblem) code {
+func oneCode(problems []checkProblem) fault.Code {
 	for _, p := range problems {
 		if p.Severity == severityError {
 			return p.Code
 		}
 	}
-	return codeValidation
+	return fault.Validation
 }
 
 // finish signs what was taken and puts it in its place.
@@ -260,8 +261,8 @@ func (s *itemSigner) finish(ctx context.Context) (answer, error) {
 	}
 	if err != nil {
 		f := classify(err)
-		f.why = append(f.why, fmt.Sprintf("%s signed before it; the same command goes on with the rest", counted(int64(ans.Signed), "item")))
-		f.hint = append(f.hint, "rye "+joinArgs(s.v.app.args))
+		f.Why = append(f.Why, fmt.Sprintf("%s signed before it; the same command goes on with the rest", fault.Count(int64(ans.Signed), "item")))
+		f.Hint = append(f.Hint, "rye "+joinArgs(s.v.app.args))
 		return ans, f
 	}
 	s.warn(ans)
@@ -277,7 +278,7 @@ func (s *itemSigner) one(ctx context.Context, w *signing) error {
 			return err
 		}
 		if again.Raw != w.Raw {
-			return &fault{code: "CONFLICT", message: "was changed after it was checked"}
+			return &fault.Error{Code: fault.Conflict, Text: "was changed after it was checked"}
 		}
 		raw = again.Bytes
 	}
@@ -312,7 +313,7 @@ func (s *itemSigner) warn(ans *signAnswer) {
 			continue
 		}
 		if said++; said <= most {
-			s.v.app.term.warn("that is not enough: %s", w.no.message)
+			s.v.app.term.warn("that is not enough: %s", w.no.Text)
 		}
 	}
 	if said > most {

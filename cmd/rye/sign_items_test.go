@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // itemText is a tool in Python.
@@ -40,7 +41,7 @@ func itemApp(t *testing.T, tools ...string) (a *app, dir string, stderr *bytes.B
 	}
 	h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
 	h.getwd, h.now = func() (string, error) { return dir, nil }, time.Now
-	if got := run(h, commands(), []string{"key", "new"}); got != exitDone {
+	if got := run(h, commands(), []string{"key", "new"}); got != fault.ExitDone {
 		t.Fatalf("key new: %d, %s", got, stderr)
 	}
 	a, err := newApp(h, h.terminal(true), globals{}, commands())
@@ -205,13 +206,13 @@ func TestRewritingSweeps(t *testing.T) {
 // The code of many refusals is the gravest.
 func TestVerifyReportFault(t *testing.T) {
 	for _, c := range []struct {
-		codes []code
-		want  code
+		codes []fault.Code
+		want  fault.Code
 	}{
-		{[]code{"UNSIGNED", "UNTRUSTED_KEY"}, "UNSIGNED"},
-		{[]code{"UNSIGNED", "POLICY_DENIED"}, "POLICY_DENIED"},
-		{[]code{"POLICY_DENIED", "KEY_REVOKED", "SIGNATURE_INVALID"}, "SIGNATURE_INVALID"},
-		{[]code{"KEY_REVOKED", "INTEGRITY_FAILED", "UNSIGNED"}, "INTEGRITY_FAILED"},
+		{[]fault.Code{fault.Unsigned, fault.UntrustedKey}, fault.Unsigned},
+		{[]fault.Code{fault.Unsigned, fault.Policy}, fault.Policy},
+		{[]fault.Code{fault.Policy, fault.Revoked, fault.SignatureInvalid}, fault.SignatureInvalid},
+		{[]fault.Code{fault.Revoked, fault.Integrity, fault.Unsigned}, fault.Integrity},
 	} {
 		files := []*verifyAnswer{{Allowed: true}}
 		for _, one := range c.codes {
@@ -219,8 +220,8 @@ func TestVerifyReportFault(t *testing.T) {
 		}
 		_, err := newVerifyReport(files, nil)
 		f := classify(err)
-		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.code != c.want || f.message != want || f.line().Exit != exitNo {
-			t.Errorf("%q: %s, %q", c.codes, f.code, f.message)
+		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.Code != c.want || f.Text != want || f.Line().Exit != fault.ExitNo {
+			t.Errorf("%q: %s, %q", c.codes, f.Code, f.Text)
 		}
 	}
 }
@@ -249,7 +250,7 @@ func TestSignWhatWasShown(t *testing.T) {
 		h.write(".ai/tools/acme/web/__init__.py", "")
 		h.write(beside, "x = 1\n")
 		h.write(item, text)
-		h.rye(exitDone, "sign", "--all")
+		h.rye(fault.ExitDone, "sign", "--all")
 		signed, err := os.ReadFile(filepath.Join(h.dir, filepath.FromSlash(item)))
 		if err != nil {
 			t.Fatal(err)
@@ -265,7 +266,7 @@ func TestSignWhatWasShown(t *testing.T) {
 			}
 		}, strings.NewReader("y\n")}
 		got := run(host, commands(), []string{"bundle", "create", "--sign"})
-		if refused := strings.Contains(stdout.String(), "was changed after it was shown"); refused != (changed != "") || refused != (got != exitDone) {
+		if refused := strings.Contains(stdout.String(), "was changed after it was shown"); refused != (changed != "") || refused != (got != fault.ExitDone) {
 			t.Errorf("%q: exit %d\n%s%s", changed, got, stdout, stderr)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -135,7 +136,7 @@ func (w *rewriting) move(st staged) error {
 	}
 	// Whoever wrote to the file since it was read keeps what was written.
 	if b := st.before; !os.SameFile(now, b) || now.Size() != b.Size() || !now.ModTime().Equal(b.ModTime()) {
-		return &fault{code: "CONFLICT", message: fmt.Sprintf("%q was changed meanwhile, and is left as it is", d.where(st.path))}
+		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was changed meanwhile, and is left as it is", d.where(st.path))}
 	}
 	if err := r.Rename(st.part, path.Base(st.path)); err != nil {
 		return d.about(st.path, err)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // waitCommand is a command that only tests have: it reads standard input to its end, and with --deaf goes
@@ -78,7 +80,7 @@ func TestInterrupt(t *testing.T) {
 			cmd.Process.Signal(sig)
 			rest, _ := io.ReadAll(stderr)
 			var exit *exec.ExitError
-			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
+			if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitInterrupted {
 				t.Errorf("got %v, want exit status 130", err)
 			}
 			if len(rest) > 0 || !strings.Contains(stdout.String(), `{"success":false,"error":{"code":"CANCELLED"`) {

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func storeCatCommand() command {
@@ -54,7 +55,7 @@ func (c *storeCatRun) run(ctx context.Context, a *app) (answer, error) {
 	defer o.Close()
 	if a.term.json {
 		if o.Size > mostInReply {
-			return nil, &fault{code: "LIMIT_EXCEEDED", message: "the object is too large for a line of JSON", hint: []string{"rye store cat " + quoteArg(c.Object) + " >FILE"}}
+			return nil, &fault.Error{Code: fault.Limit, Text: "the object is too large for a line of JSON", Hint: []string{"rye store cat " + fault.Quote(c.Object) + " >FILE"}}
 		}
 		b, err := io.ReadAll(o)
 		return storeCatAnswer{what.id.Kind.String(), what.id.Digest, o.Size, b}, err

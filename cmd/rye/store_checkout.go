@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
 )
 
@@ -35,7 +36,7 @@ type storeCheckoutAnswer struct {
 }
 
 func (s storeCheckoutAnswer) text(t *terminal) {
-	t.note("made %s, %s, of tree %s", counted(s.Files, "file"), byteSize(float64(s.Bytes)), s.Root.Short())
+	t.note("made %s, %s, of tree %s", fault.Count(s.Files, "file"), byteSize(float64(s.Bytes)), s.Root.Short())
 }
 
 func (c *storeCheckoutRun) complete(_ context.Context, a *app, name, _ string) []candidate {
@@ -56,7 +57,7 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 		return nil, err
 	}
 	if what.id.Kind != cas.TreeKind {
-		return nil, &fault{code: codeValidation, message: what.id.String() + " is not a tree", hint: []string{"rye store cat " + quoteArg(c.Object)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: what.id.String() + " is not a tree", Hint: []string{"rye store cat " + fault.Quote(c.Object)}}
 	}
 	dir := a.absolute(setting{value: c.Dir})
 	if dir.err != nil {
@@ -85,7 +86,7 @@ func (c *storeCheckoutRun) run(ctx context.Context, a *app) (ans answer, err err
 	r, err := worktree.Checkout(ctx, s, what.id, dir.value, o)
 	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
 		f := classify(err)
-		f.hint = []string{"rye store checkout --force " + quoteArg(c.Object) + " " + quoteArg(place.Path)}
+		f.Hint = []string{"rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path)}
 		return nil, f
 	}
 	if err != nil {
@@ -109,6 +110,6 @@ func lost(err error) error {
 		return err
 	}
 	f := classify(err)
-	f.hint = []string{"rye store fsck"}
+	f.Hint = []string{"rye store fsck"}
 	return f
 }

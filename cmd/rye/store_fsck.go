@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func storeFsckCommand() command {
@@ -73,8 +74,8 @@ func (s storeFsckAnswer) text(t *terminal) {
 		t.printf("lost %s\n", d)
 	}
 	if len(s.Problems) == 0 {
-		t.printf("verified %s, %s, in %s, and %s\n", counted(s.Objects, "object"), byteSize(float64(s.Bytes)),
-			counted(int64(s.Packs), "pack"), counted(int64(s.Refs), "ref"))
+		t.printf("verified %s, %s, in %s, and %s\n", fault.Count(s.Objects, "object"), byteSize(float64(s.Bytes)),
+			fault.Count(int64(s.Packs), "pack"), fault.Count(int64(s.Refs), "ref"))
 	}
 }
 
@@ -106,12 +107,12 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 		return ans, nil
 	}
 	if !c.Repair && c.RepairFrom == "" {
-		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%s in the store %q", counted(int64(len(r.Problems)), "problem"), s.Dir()),
-			hint: []string{"rye store fsck --repair-from DIR", "rye store fsck --repair"}}
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()),
+			Hint: []string{"rye store fsck --repair-from DIR", "rye store fsck --repair"}}
 		if onlyRefs(r) {
-			f.hint = []string{"rye store refs"}
+			f.Hint = []string{"rye store refs"}
 		}
-		return ans, f.asked()
+		return ans, f.Asked()
 	}
 	done, err := s.Repair(ctx, r, other)
 	if err != nil {
@@ -129,12 +130,12 @@ func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
 		left.Lost = append(left.Lost, id.Digest)
 	}
 	if len(again.Problems) > 0 {
-		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%s left in the store %q", counted(int64(len(again.Problems)), "problem"), s.Dir()),
-			why: []string{"what is lost comes back when it is put again"}, hint: []string{"rye store put PATH"}}
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
+			Why: []string{"what is lost comes back when it is put again"}, Hint: []string{"rye store put PATH"}}
 		if onlyRefs(again) {
-			f.why, f.hint = []string{"only whoever knows what a ref stood for can say it again"}, []string{"rye store refs"}
+			f.Why, f.Hint = []string{"only whoever knows what a ref stood for can say it again"}, []string{"rye store refs"}
 		}
-		return left, f.asked()
+		return left, f.Asked()
 	}
 	return left, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 )
 
@@ -48,7 +49,7 @@ func (s storeGcAnswer) text(t *terminal) {
 	for _, path := range s.LetGo {
 		t.note("%s what %q named, which is gone", letGo, path)
 	}
-	t.printf("%s %d of %s; %d reachable from %s\n", verb, s.Removed, counted(int64(s.Unreachable), "unreachable record"), s.Reachable, counted(int64(s.Roots), "root"))
+	t.printf("%s %d of %s; %d reachable from %s\n", verb, s.Removed, fault.Count(int64(s.Unreachable), "unreachable record"), s.Reachable, fault.Count(int64(s.Roots), "root"))
 	if !s.DryRun && s.Removed > 0 {
 		t.printf("%s, was %s\n", byteSize(float64(s.BytesAfter)), byteSize(float64(s.BytesBefore)))
 	}
@@ -56,7 +57,7 @@ func (s storeGcAnswer) text(t *terminal) {
 
 func (c *storeGcRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Grace < 0 {
-		return nil, &fault{code: codeValidation, message: "the grace is a time in the future"}
+		return nil, &fault.Error{Code: fault.Validation, Text: "the grace is a time in the future"}
 	}
 	s, err := a.haveStore()
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *storeGcRun) letGo(ctx context.Context, a *app, s *disk.Store) (gone []s
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			a.term.detail("%s: %s", r.Name, classify(err).message)
+			a.term.detail("%s: %s", r.Name, classify(err).Text)
 		}
 		if path == "" {
 			continue

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
 )
 
@@ -58,7 +59,7 @@ func (s storePutAnswer) text(t *terminal) {
 
 func (c *storePutRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Ref != "" && len(c.Paths) > 1 {
-		return nil, &fault{code: codeValidation, message: "one ref can't stand for several paths", hint: []string{"rye store put --ref " + quoteArg(c.Ref) + " PATH"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "one ref can't stand for several paths", Hint: []string{"rye store put --ref " + fault.Quote(c.Ref) + " PATH"}}
 	}
 	if c.Ref != "" {
 		if err := disk.CheckRefName(c.Ref); err != nil {
@@ -153,12 +154,12 @@ func (c *storePutRun) one(ctx context.Context, a *app, batch cas.Batch, path str
 	cache.read.Add(r.Read)
 	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes, r.Read
 	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
-	a.term.note("kept %s, %s, of %q", counted(r.Files, "file"), byteSize(float64(r.Bytes)), path)
+	a.term.note("kept %s, %s, of %q", fault.Count(r.Files, "file"), byteSize(float64(r.Bytes)), path)
 	if r.Droppings > 0 {
-		a.term.note("left out %s that trees never hold (.git, caches and the like)", counted(r.Droppings, "name"))
+		a.term.note("left out %s that trees never hold (.git, caches and the like)", fault.Count(r.Droppings, "name"))
 	}
 	if r.EmptyDirs > 0 {
-		a.term.note("left out %s without files", counted(r.EmptyDirs, "directory"))
+		a.term.note("left out %s without files", fault.Count(r.EmptyDirs, "directory"))
 	}
 	return line, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func storeRefsCommand() command {
@@ -66,7 +67,7 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 	ans := storeRefsAnswer{Refs: []refLine{}}
 	if c.Set == "" && !c.Delete {
 		if c.Expect != "" {
-			return nil, &fault{code: codeValidation, message: "--expect goes with --set or --delete"}
+			return nil, &fault.Error{Code: fault.Validation, Text: "--expect goes with --set or --delete"}
 		}
 		refs, err := s.Refs()
 		for _, r := range refs {
@@ -82,7 +83,7 @@ func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
 		return ans, err
 	}
 	if c.Name == "" {
-		return nil, &fault{code: codeValidation, message: "which ref?", hint: []string{"rye store refs NAME --set OBJECT"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "which ref?", Hint: []string{"rye store refs NAME --set OBJECT"}}
 	}
 	var want cas.ID
 	if c.Set != "" {
@@ -133,13 +134,13 @@ func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, err
 func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
 	o, err := resolve(ctx, s, arg)
 	if err == nil && o.part {
-		err = &fault{code: codeValidation, message: fmt.Sprintf("%s takes a ref or a whole digest, and %q is the beginning of one", flag, arg),
-			why: []string{"it is " + o.id.String()}, details: map[string]any{"digest": o.id.Digest.String()}}
+		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s takes a ref or a whole digest, and %q is the beginning of one", flag, arg),
+			Why: []string{"it is " + o.id.String()}, Details: map[string]any{"digest": o.id.Digest.String()}}
 	}
 	return o.id, err
 }
 
 func noRef(s *disk.Store, name string) error {
-	return suggestRef(s, name, &fault{code: codeItem, message: fmt.Sprintf("the store has no ref %q", name),
-		details: map[string]any{"ref": name, "store": s.Dir()}})
+	return suggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no ref %q", name),
+		Details: map[string]any{"ref": name, "store": s.Dir()}})
 }

@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+)
 
 func storeReindexCommand() command {
 	return command{
@@ -20,7 +24,7 @@ type storeReindexAnswer struct {
 }
 
 func (s storeReindexAnswer) text(t *terminal) {
-	t.printf("the indexes of %s are right, %d were made again\n", counted(int64(s.Packs), "pack"), len(s.Rebuilt))
+	t.printf("the indexes of %s are right, %d were made again\n", fault.Count(int64(s.Packs), "pack"), len(s.Rebuilt))
 	for _, l := range s.Lost {
 		t.warn("parts of %s could not be read; it is kept as %s.damaged", l, l)
 	}

@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+)
 
 func storeRepackCommand() command {
 	return command{
@@ -23,7 +27,7 @@ type storeRepackAnswer struct {
 }
 
 func (s storeRepackAnswer) text(t *terminal) {
-	t.printf("%s, before %d; %s, before %s\n", counted(int64(s.PacksAfter), "pack"), s.PacksBefore, byteSize(float64(s.BytesAfter)), byteSize(float64(s.BytesBefore)))
+	t.printf("%s, before %d; %s, before %s\n", fault.Count(int64(s.PacksAfter), "pack"), s.PacksBefore, byteSize(float64(s.BytesAfter)), byteSize(float64(s.BytesBefore)))
 	for _, d := range s.Damaged {
 		t.warn("%s is damaged and was left as it is", d)
 	}

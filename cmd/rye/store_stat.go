@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func storeStatCommand() command {
@@ -46,7 +47,7 @@ func (s storeStatAnswer) text(t *terminal) {
 		{"size", byteSize(float64(s.Store.Bytes)) + ", uncompressed " + byteSize(float64(s.Store.Raw))}, {"refs", strconv.Itoa(s.Store.Refs)},
 	})
 	if s.Store.Damaged > 0 {
-		t.warn("%s without a readable index: rye store reindex", counted(int64(s.Store.Damaged), "pack"))
+		t.warn("%s without a readable index: rye store reindex", fault.Count(int64(s.Store.Damaged), "pack"))
 	}
 }
 

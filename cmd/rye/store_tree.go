@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -29,7 +30,7 @@ type storeTreeAnswer struct {
 
 func (s storeTreeAnswer) text(t *terminal) {
 	storeLsAnswer{s.Entries}.text(t)
-	t.note("%s, %s, tree %s", counted(int64(s.Files), "file"), byteSize(float64(s.Bytes)), s.Root.Short())
+	t.note("%s, %s, tree %s", fault.Count(int64(s.Files), "file"), byteSize(float64(s.Bytes)), s.Root.Short())
 }
 
 func (c *storeTreeRun) complete(_ context.Context, a *app, _, _ string) []candidate {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestStoreTreeOfABomb: a few trees that name each other twice stand for more than anybody can list.
@@ -43,8 +44,8 @@ func TestStoreTreeOfABomb(t *testing.T) {
 		ref, want string
 		exit      int
 	}{
-		{"small", "4 files, 4 B", exitDone},
-		{"bomb", "more than 4194304 entries", exitRefused},
+		{"small", "4 files, 4 B", fault.ExitDone},
+		{"bomb", "more than 4194304 entries", fault.ExitRefused},
 	} {
 		h, stdout, stderr := testHost("RYE_STORE="+dir, "HOME="+t.TempDir())
 		start := time.Now()
@@ -54,7 +55,7 @@ func TestStoreTreeOfABomb(t *testing.T) {
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%s: it took %s", c.ref, took)
 		}
-		if lines := strings.Count(stdout.String(), "\n"); c.exit == exitDone && lines != 10 {
+		if lines := strings.Count(stdout.String(), "\n"); c.exit == fault.ExitDone && lines != 10 {
 			t.Errorf("%s: %d lines", c.ref, lines)
 		}
 	}

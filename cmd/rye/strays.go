@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // knownFiles are the files that are items, or that something was said of, and the directories that are trees of tools.
@@ -183,7 +184,7 @@ func (v *items) tellStrays(ctx context.Context, s *ai.Space, known *knownFiles) 
 		if byKind[dir] == 1 {
 			verb = "has a signature line and is no item"
 		}
-		v.app.term.warn("%s below %q %s: rye check says why", counted(int64(byKind[dir]), "file"), v.place(s, dir), verb)
+		v.app.term.warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"), v.place(s, dir), verb)
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A terminal is the only thing that writes to the standard streams. Data goes to standard output, buffered
@@ -162,20 +164,20 @@ func (t *terminal) erase() string {
 }
 
 // fault writes an error for people.
-func (t *terminal) fault(f *fault) {
-	t.say(t.stderr.paint(roleError, "error: ", t.ascii), "%s", []any{f.message})
-	for _, why := range f.why {
+func (t *terminal) fault(f *fault.Error) {
+	t.say(t.stderr.paint(roleError, "error: ", t.ascii), "%s", []any{f.Text})
+	for _, why := range f.Why {
 		t.say("  ", "%s", []any{why})
 	}
-	for i, hint := range f.hint {
+	for i, hint := range f.Hint {
 		prefix := t.stderr.paint(roleHint, "hint: ", t.ascii)
 		if i > 0 {
 			prefix = "      "
 		}
 		t.say(prefix, "%s", []any{hint})
 	}
-	if t.debug && f.err != nil {
-		t.chain(f.err, "  ")
+	if t.debug && f.Err != nil {
+		t.chain(f.Err, "  ")
 	}
 }
 
@@ -197,7 +199,7 @@ func (t *terminal) chain(err error, indent styled) {
 // finish writes a command's outcome, flushes and returns the exit status.
 func (t *terminal) finish(schema string, ans answer, err error) int {
 	t.draw("")
-	var f *fault
+	var f *fault.Error
 	if err != nil {
 		f = classify(err)
 	}
@@ -205,15 +207,15 @@ func (t *terminal) finish(schema string, ans answer, err error) int {
 		// What was to be said can't be: standard error is what is left, and the status must tell.
 		f = classify(fmt.Errorf("writing to standard output: %w", e))
 		t.fault(f)
-		return f.line().Exit
+		return f.Line().Exit
 	}
 	if f == nil {
-		return exitDone
+		return fault.ExitDone
 	}
-	return f.line().Exit
+	return f.Line().Exit
 }
 
-func (t *terminal) outcome(schema string, ans answer, f *fault) (err error) {
+func (t *terminal) outcome(schema string, ans answer, f *fault.Error) (err error) {
 	switch {
 	case !t.json:
 		if ans != nil {
@@ -232,8 +234,8 @@ func (t *terminal) outcome(schema string, ans answer, f *fault) (err error) {
 		line, err = replyData(schema, ans)
 	} else {
 		line, err = replyFault(f, schema, ans)
-		if t.debug && f.err != nil {
-			t.chain(f.err, "")
+		if t.debug && f.Err != nil {
+			t.chain(f.Err, "")
 		}
 	}
 	if err != nil {
@@ -241,16 +243,4 @@ func (t *terminal) outcome(schema string, ans answer, f *fault) (err error) {
 	}
 	t.data.Write(line)
 	return t.data.Flush()
-}
-
-// counted writes a number with its noun.
-func counted(n int64, noun string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ey"):
-		noun = strings.TrimSuffix(noun, "y") + "ies"
-	default:
-		noun += "s"
-	}
-	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/example"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -51,9 +52,9 @@ type testTool struct {
 }
 
 type testError struct {
-	Code    code     `json:"code"`
-	Message string   `json:"message"`
-	Why     []string `json:"why,omitempty"`
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+	Why     []string   `json:"why,omitempty"`
 }
 
 type testExample struct {
@@ -69,7 +70,7 @@ type testExample struct {
 
 func (c *testRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.Jobs < 0 {
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
 	}
 	found, err := c.found(ctx, a)
 	if err != nil {
@@ -94,7 +95,7 @@ func (c *testRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 		if err != nil {
 			t := classify(err)
-			ans.Tools[at].Error = &testError{t.code, t.message, t.why}
+			ans.Tools[at].Error = &testError{t.Code, t.Text, t.Why}
 		}
 		for _, t := range more {
 			t.tool = at
@@ -214,7 +215,7 @@ func (c *testRun) tryAll(ctx context.Context, a *app, b *opened, all []*trial) e
 	}
 	defer k.Close()
 	defer a.cleanCopies(ctx, k.Copies)
-	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(classify(err).code) }}
+	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(classify(err).Code) }}
 	err = cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
 		t := all[i]
 		t.outcome, err = r.Run(ctx, t.base, t.item.Ref, t.item.Model.Tool, t.example)
@@ -275,33 +276,33 @@ func (x *testAnswer) add(all []*trial) {
 func why(o *example.Outcome) []string {
 	if o.Err != nil {
 		f := classify(o.Err)
-		return append([]string{f.message}, f.why...)
+		return append([]string{f.Text}, f.Why...)
 	}
 	if o.Failure == "" {
 		return nil
 	}
 	lines := strings.Split(strings.TrimRight(o.Failure, "\n"), "\n")
-	return lines[max(0, len(lines)-mostTold):]
+	return lines[max(0, len(lines)-fault.MaxLines):]
 }
 
-func (x *testAnswer) fault() *fault {
+func (x *testAnswer) fault() *fault.Error {
 	refused := 0
 	for _, t := range x.Tools {
 		if t.Error != nil {
 			refused++
 		}
 	}
-	f := &fault{code: "EXECUTION_FAILED"}
+	f := &fault.Error{Code: fault.Failed}
 	if n := x.Failed - refused; n > 0 {
-		f.message = fmt.Sprintf("%d of %s didn't pass", n, counted(int64(n+x.Passed), "example"))
+		f.Text = fmt.Sprintf("%d of %s didn't pass", n, fault.Count(int64(n+x.Passed), "example"))
 	}
 	if refused > 0 {
-		if f.message != "" {
-			f.message += ", and "
+		if f.Text != "" {
+			f.Text += ", and "
 		}
-		f.message += counted(int64(refused), "tool") + " can't be run"
+		f.Text += fault.Count(int64(refused), "tool") + " can't be run"
 	}
-	return f.asked()
+	return f.Asked()
 }
 
 // mostShown is how much of a value is shown to people.
@@ -327,7 +328,7 @@ func (x *testAnswer) text(t *terminal) {
 			}
 			t.printf("%s  %s  %s\n", failed, tool.Ref, e.Name)
 			for i, d := range e.Differences {
-				if i == mostTold {
+				if i == fault.MaxLines {
 					t.printf("      and %d more\n", len(e.Differences)-i)
 					break
 				}
@@ -338,7 +339,7 @@ func (x *testAnswer) text(t *terminal) {
 			}
 		}
 	}
-	t.printf("%d passed, %d failed, %s without examples\n", x.Passed, x.Failed, counted(int64(x.Without), "tool"))
+	t.printf("%d passed, %d failed, %s without examples\n", x.Passed, x.Failed, fault.Count(int64(x.Without), "tool"))
 }
 
 // valueText is a value as people see it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -66,7 +67,7 @@ func readAuthority(path, origin string) (*authority, error) {
 	au.file = file
 	if au.side.Policy, err = policy.Parse(file); err != nil {
 		f := classify(err)
-		f.message = fmt.Sprintf("the policy %q: %s", path, f.message)
+		f.Text = fmt.Sprintf("the policy %q: %s", path, f.Text)
 		return nil, f
 	}
 	return au, nil
@@ -90,21 +91,21 @@ func (a *app) rootAuthority() (*authority, error) {
 	}
 	want := a.env(envTrust)
 	if au.file == nil && s.origin != "user" {
-		return au, &fault{code: codeConfig, message: fmt.Sprintf("there is no policy at %q (%s)", s.value, s.origin), err: fs.ErrNotExist}
+		return au, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no policy at %q (%s)", s.value, s.origin), Err: fs.ErrNotExist}
 	}
 	if want == "" {
 		return au, nil
 	}
 	id, err := cas.ParseDigest(want)
 	if err != nil {
-		return nil, &fault{code: codeConfig, err: err, message: fmt.Sprintf("%s is %q, not the id of a policy: blake3: and 64 digits", envTrust, want)}
+		return nil, &fault.Error{Code: fault.Config, Err: err, Text: fmt.Sprintf("%s is %q, not the id of a policy: blake3: and 64 digits", envTrust, want)}
 	}
 	if found := au.side.Policy.ID(); found != id {
-		f := &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("%q is not the policy that %s names", s.value, envTrust),
-			why:     []string{"expected  " + id.String(), "found     " + found.String()},
-			details: map[string]any{"reason": "other-policy", "expected": id.String(), "found": found.String()}}
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%q is not the policy that %s names", s.value, envTrust),
+			Why:     []string{"expected  " + id.String(), "found     " + found.String()},
+			Details: map[string]any{"reason": "other-policy", "expected": id.String(), "found": found.String()}}
 		if s.origin == "--trust" {
-			f.code, f.message = codeConfig, fmt.Sprintf("--trust and %s name different policies", envTrust)
+			f.Code, f.Text = fault.Config, fmt.Sprintf("--trust and %s name different policies", envTrust)
 		}
 		return nil, f
 	}
@@ -124,17 +125,17 @@ func checkOwn(path string) error {
 		}
 		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
 		bad := func(why, hint string) error {
-			return &fault{code: codeDenied, message: fmt.Sprintf("the %s %q %s", what, p, why), hint: []string{hint},
-				why: []string{"whoever writes the policy decides whom this user trusts"}, details: map[string]any{"reason": "policy-mode", "path": p}}
+			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why), Hint: []string{hint},
+				Why: []string{"whoever writes the policy decides whom this user trusts"}, Details: map[string]any{"reason": "policy-mode", "path": p}}
 		}
 		switch mode := fi.Mode(); {
 		case ownedByOther(fi):
-			return bad("belongs to another user", "ls -ld "+quoteArg(p))
+			return bad("belongs to another user", "ls -ld "+fault.Quote(p))
 		case runtime.GOOS == "windows":
 		case mode.Perm()&0o002 != 0:
-			return bad("may be written by everybody", "chmod go-w "+quoteArg(p))
+			return bad("may be written by everybody", "chmod go-w "+fault.Quote(p))
 		case mode.Perm()&0o020 != 0:
-			return bad("may be written by its group", "chmod go-w "+quoteArg(p))
+			return bad("may be written by its group", "chmod go-w "+fault.Quote(p))
 		}
 	}
 	return nil
@@ -151,8 +152,8 @@ type trust struct {
 // nobody is trusted, and that is an error.
 func (a *app) trust() (*trust, error) {
 	if s := a.rootSetting(); s.err != nil && a.homeless() {
-		return nil, &fault{code: "POLICY_DENIED", err: s.err, message: "there is no policy, so nobody is trusted", why: []string{classify(s.err).message},
-			hint: []string{"rye --trust FILE COMMAND"}, details: map[string]any{"reason": "no-policy", "policy": ""}}
+		return nil, &fault.Error{Code: fault.Policy, Err: s.err, Text: "there is no policy, so nobody is trusted", Why: []string{classify(s.err).Text},
+			Hint: []string{"rye --trust FILE COMMAND"}, Details: map[string]any{"reason": "no-policy", "policy": ""}}
 	}
 	root, err := a.rootAuthority()
 	if err != nil {
@@ -208,13 +209,13 @@ func (a *app) projectAuthority() (*authority, error) {
 
 // nobodyTrusted is what an empty home gets: the line that says whom to trust, for somebody to decide on.
 func (a *app) nobodyTrusted(root, project *authority) error {
-	f := &fault{code: "POLICY_DENIED", message: "there is no policy, so nobody is trusted",
-		why:     []string{fmt.Sprintf("no file at %q", root.path)},
-		hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB"},
-		details: map[string]any{"reason": "no-policy", "policy": root.path}}
+	f := &fault.Error{Code: fault.Policy, Text: "there is no policy, so nobody is trusted",
+		Why:     []string{fmt.Sprintf("no file at %q", root.path)},
+		Hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB"},
+		Details: map[string]any{"reason": "no-policy", "policy": root.path}}
 	if project != nil {
 		// Its id is not said: whoever wrote the project would be the one who vouches for it.
-		f.why = append(f.why, "the project has a policy of its own, which counts for nothing",
+		f.Why = append(f.Why, "the project has a policy of its own, which counts for nothing",
 			"to trust by it, take its id from somebody whom you trust, never from the project: "+envTrust+"=ID")
 	}
 	return f

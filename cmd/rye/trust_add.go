@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -50,15 +51,15 @@ type trustAddRun struct {
 func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	switch {
 	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept != ""):
-		return nil, &fault{code: codeValidation, message: "a rotation says everything itself: --rotation stands alone"}
+		return nil, &fault.Error{Code: fault.Validation, Text: "a rotation says everything itself: --rotation stands alone"}
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
 	case c.Public == "":
-		return nil, &fault{code: codeValidation, message: "which key?", hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
-		return nil, &fault{code: codeValidation, message: "--threshold and --accept are about names, and none are given", hint: []string{a.with("--names", "GLOB")}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--threshold and --accept are about names, and none are given", Hint: []string{a.with("--names", "GLOB")}}
 	case c.Threshold != nil && *c.Threshold < 1:
-		return nil, &fault{code: codeValidation, message: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
 	}
 	k, err := c.key(ctx, a)
 	if err != nil {
@@ -66,7 +67,7 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 	}
 	for _, glob := range c.Names {
 		if err := a.knownKind(ctx, glob); err != nil {
-			a.term.warn("%q covers nothing: %s", glob, classify(err).message)
+			a.term.warn("%q covers nothing: %s", glob, classify(err).Text)
 		}
 	}
 	var lost []loss
@@ -92,7 +93,7 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 				a.term.warn("the key expired on %s: it vouches for nothing", dateText(k.Expires))
 			}
 			for _, l := range lost {
-				a.term.warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, quoteArg(l.names))
+				a.term.warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, fault.Quote(l.names))
 			}
 			if second != nil {
 				a.term.warn("%q has a key already: most often a second one means that somebody pretends to be them", k.Owner)
@@ -101,10 +102,10 @@ func (c *trustAddRun) run(ctx context.Context, a *app) (answer, error) {
 			}
 		},
 	})
-	if f := classify2(err); f != nil && second != nil && f.code == "APPROVAL_REQUIRED" {
-		f.code, f.message = "POLICY_DENIED", fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
-		f.why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
-		f.details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
+	if f := classify2(err); f != nil && second != nil && f.Code == fault.Approval {
+		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
+		f.Why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
+		f.Details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
 		return nil, f
 	}
 	if err != nil {
@@ -142,7 +143,7 @@ func (a *app) losses(globs []string, before, after *policy.Policy, added policy.
 }
 
 // classify2 is classify of what may be no error.
-func classify2(err error) *fault {
+func classify2(err error) *fault.Error {
 	if err == nil {
 		return nil
 	}
@@ -167,7 +168,7 @@ func (c *trustAddRun) key(ctx context.Context, a *app) (k policy.Key, err error)
 	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) {
 		c.Name, k = known.Name, known
 	} else if k.Owner = c.Owner; k.Owner == "" {
-		return k, &fault{code: codeValidation, message: "whose key is it?", hint: []string{a.with("--owner", "OWNER")}}
+		return k, &fault.Error{Code: fault.Validation, Text: "whose key is it?", Hint: []string{a.with("--owner", "OWNER")}}
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.suggest()
 	}
@@ -194,8 +195,8 @@ func (a *app) ofKept(name string, err error) error {
 		return err
 	}
 	f := classify(err)
-	f.why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
-	f.hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner OWNER --names GLOB"}
+	f.Why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
+	f.Hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner OWNER --names GLOB"}
 	return f
 }
 
@@ -220,8 +221,8 @@ func (a *app) readPublic(ctx context.Context, arg string) (key.Public, error) {
 		return p, nil
 	}
 	if key.IsLocked(pem) || isPrivate(pem) {
-		return key.Public{}, &fault{code: codeValidation, message: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
-			hint: []string{"rye key export"}, why: []string{"whoever has a private key signs as its owner"}}
+		return key.Public{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
+			Hint: []string{"rye key export"}, Why: []string{"whoever has a private key signs as its owner"}}
 	}
 	return key.Public{}, fmt.Errorf("%q: %w", arg, err)
 }
@@ -266,7 +267,7 @@ func parseDate(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, &fault{code: codeValidation, message: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
+	return time.Time{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
 }
 
 // add makes the policy that trusts a key. second is set when its owner has another one already.
@@ -283,9 +284,9 @@ func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy,
 		after, err = p.AddKey(k, false)
 		if errors.As(err, &second) {
 			if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
-				return nil, nil, &fault{code: codeValidation, message: fmt.Sprintf("the policy calls another key %q", k.Name),
-					why:  []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()},
-					hint: []string{"rye trust add " + quoteArg(c.Public) + " --owner " + quoteArg(c.Owner) + " --name OTHER"}}
+				return nil, nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the policy calls another key %q", k.Name),
+					Why:  []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()},
+					Hint: []string{"rye trust add " + fault.Quote(c.Public) + " --owner " + fault.Quote(c.Owner) + " --name OTHER"}}
 			}
 			for i := 2; c.Name == "" && taken(p, k.Name); i++ {
 				k.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(k.Name, fmt.Sprintf("-%d", i-1)), i)
@@ -349,7 +350,7 @@ func (c *trustAddRun) rotate(ctx context.Context, a *app) (answer, error) {
 			after, err := root.Rotate(doc.Step, signers, a.now().UTC())
 			if short, ok := errors.AsType[*policy.RotationError](err); ok && short.Code == policy.BelowThreshold {
 				f := classify(err)
-				f.hint = []string{"rye sign " + quoteArg(c.Rotation) + " --as " + quoteArg(doc.Name) + " --key OTHER"}
+				f.Hint = []string{"rye sign " + fault.Quote(c.Rotation) + " --as " + fault.Quote(doc.Name) + " --key OTHER"}
 				return nil, f
 			}
 			if err != nil {
@@ -416,7 +417,7 @@ func (a *app) followRotation(old key.Fingerprint, fresh key.Public) error {
 		return nil
 	}
 	if !lines[from].Default {
-		a.term.note("what the old key has signed is refused now: rye sign --all --key %s in each project signs it again", quoteArg(lines[to].Name))
+		a.term.note("what the old key has signed is refused now: rye sign --all --key %s in each project signs it again", fault.Quote(lines[to].Name))
 		return nil
 	}
 	dir, err := a.keysDir()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -46,7 +47,7 @@ type checkLine struct {
 func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 	t, err := a.trust()
 	if isNobody(err) {
-		return nil, classify(err).asked()
+		return nil, classify(err).Asked()
 	}
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 		return nil, err
 	}
 	ans := trustCheckAnswer{Name: c.Name}
-	var refused *fault
+	var refused *fault.Error
 	for _, au := range t.authorities() {
 		line, err := t.check(au, c.Name)
 		if err != nil {
@@ -65,14 +66,14 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 		switch {
 		case refused != nil:
 		case line.Rule == "":
-			refused = &fault{code: "POLICY_DENIED", message: fmt.Sprintf("no rule of %q covers %q: nobody may vouch for it", au.path, c.Name),
-				hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
+			refused = &fault.Error{Code: fault.Policy, Text: fmt.Sprintf("no rule of %q covers %q: nobody may vouch for it", au.path, c.Name),
+				Hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
 		case line.Excepted:
-			refused = &fault{code: "POLICY_DENIED", message: fmt.Sprintf("%q excepts %q: nobody may vouch for it", line.Rule, c.Name)}
+			refused = &fault.Error{Code: fault.Policy, Text: fmt.Sprintf("%q excepts %q: nobody may vouch for it", line.Rule, c.Name)}
 		case line.Count < line.Threshold:
-			refused = &fault{code: "BELOW_THRESHOLD", message: fmt.Sprintf("%q asks for %s, and %d of its keys may vouch: nothing called %q can pass",
-				line.Rule, counted(int64(line.Threshold), "key"), line.Count, c.Name),
-				hint: []string{"rye trust add KEYFILE --owner OWNER --names " + quoteArg(line.Rule), "rye trust list"}}
+			refused = &fault.Error{Code: fault.BelowThreshold, Text: fmt.Sprintf("%q asks for %s, and %d of its keys may vouch: nothing called %q can pass",
+				line.Rule, fault.Count(int64(line.Threshold), "key"), line.Count, c.Name),
+				Hint: []string{"rye trust add KEYFILE --owner OWNER --names " + fault.Quote(line.Rule), "rye trust list"}}
 		}
 	}
 	if c.File != "" {
@@ -83,7 +84,7 @@ func (c *trustCheckRun) run(ctx context.Context, a *app) (answer, error) {
 		return ans, err
 	}
 	if refused != nil {
-		return ans, refused.asked()
+		return ans, refused.Asked()
 	}
 	return ans, nil
 }
@@ -113,7 +114,7 @@ func (t *trust) check(au *authority, name string) (checkLine, error) {
 	d := policy.Decide(r, policy.Side{Policy: au.side.Policy, Lists: au.side.Lists}, nil)
 	switch d.Code {
 	case policy.Ambiguous, policy.BadRequest, policy.ListStale:
-		return line, &fault{code: codeOf(d.Code), message: fmt.Sprintf("%q %s", name, d.Reason())}
+		return line, &fault.Error{Code: codeOf(d.Code), Text: fmt.Sprintf("%q %s", name, d.Reason())}
 	}
 	line.Rule, line.Excepted, line.Threshold, line.Count = d.Rule, d.Excepted, d.Threshold, d.Count
 	for _, r := range au.side.Policy.Sections().Rules {

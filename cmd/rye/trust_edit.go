@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
@@ -53,8 +54,8 @@ func (a *app) editable() error {
 	if a.env(envTrust) == "" {
 		return nil
 	}
-	return &fault{code: codeConfig, message: envTrust + " names a policy by its id, which a change would make another",
-		hint: []string{"unset " + envTrust}}
+	return &fault.Error{Code: fault.Config, Text: envTrust + " names a policy by its id, which a change would make another",
+		Hint: []string{"unset " + envTrust}}
 }
 
 // editPolicy changes the root policy: it shows in what, asks, and writes, unless somebody else has written
@@ -80,7 +81,7 @@ func (a *app) editPolicy(ctx context.Context, e edit) (ans trustChange, err erro
 	if _, ok := errors.AsType[*yamltree.Error](err); ok {
 		// The policy that is there was read: what is wrong is what it was to say.
 		f := classify(err)
-		f.code, f.message, f.details = codeValidation, "the policy would not be one: "+f.message, nil
+		f.Code, f.Text, f.Details = fault.Validation, "the policy would not be one: "+f.Text, nil
 		return ans, f
 	}
 	if err != nil {
@@ -127,9 +128,9 @@ func (a *app) writePolicy(ctx context.Context, au *authority, file []byte, commi
 	}
 	defer unlock()
 	sweep(filepath.Dir(au.path), a.now())
-	conflict := &fault{code: "CONFLICT", message: fmt.Sprintf("somebody else has changed %q meanwhile", au.path)}
+	conflict := &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("somebody else has changed %q meanwhile", au.path)}
 	now, err := readAuthority(au.path, au.origin)
-	if conflict.err = err; err != nil || !bytes.Equal(now.file, au.file) || (now.file == nil) != (au.file == nil) {
+	if conflict.Err = err; err != nil || !bytes.Equal(now.file, au.file) || (now.file == nil) != (au.file == nil) {
 		return conflict
 	}
 	if len(au.file) > 0 && bytes.Contains(au.file, []byte("# rye:signed:")) && !bytes.Contains(file, []byte("# rye:signed:")) {
@@ -146,7 +147,7 @@ func (a *app) writePolicy(ctx context.Context, au *authority, file []byte, commi
 		}
 		return commit()
 	})
-	if conflict.err = err; errors.Is(err, fs.ErrExist) {
+	if conflict.Err = err; errors.Is(err, fs.ErrExist) {
 		return conflict
 	}
 	return err

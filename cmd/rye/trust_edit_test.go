@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -32,7 +33,7 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 		}
 		return policy.Parse([]byte("rye: policy/2\n\noverride:\n  - \"tool:rye/b\"\n"))
 	}})
-	if f, ok := errors.AsType[*fault](err); !ok || f.code != "CONFLICT" {
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 	if b, _ := os.ReadFile(path); string(b) != theirs {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
@@ -67,7 +68,7 @@ func (k keptLists) load(au *authority) (map[string]*policy.List, error) {
 		if err != nil {
 			f := classify(fmt.Errorf("the kept revocation list %q: %w", src.Name, err))
 			if _, lost := errors.AsType[*rollback.DamagedError](err); !lost { // with the memory gone an update is refused too
-				f.hint = []string{"rye trust update"}
+				f.Hint = []string{"rye trust update"}
 			}
 			return nil, f
 		}
@@ -92,8 +93,8 @@ func (k keptLists) neverSeen(p *policy.Policy, src policy.Source) error {
 	seen, err := k.journal().Seen()
 	for _, s := range seen {
 		if s.Source == source(p, src) && s.Name == "revocations:"+src.Name {
-			return &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("issue %s of the revocation list %q, seen at %s, is gone", s.Position, src.Name, s.At.Format(time.RFC3339)),
-				why: []string{"what it revoked is revoked, and nobody can tell what that was"}, details: map[string]any{"reason": "list-gone", "list": src.Name}}
+			return &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("issue %s of the revocation list %q, seen at %s, is gone", s.Position, src.Name, s.At.Format(time.RFC3339)),
+				Why: []string{"what it revoked is revoked, and nobody can tell what that was"}, Details: map[string]any{"reason": "list-gone", "list": src.Name}}
 		}
 	}
 	return err
@@ -132,8 +133,8 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source,
 		return nil, false, err
 	}
 	if doc.List != src.Name {
-		return nil, false, &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name),
-			details: map[string]any{"reason": "other-document", "expected": src.Name, "found": doc.List}}
+		return nil, false, &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("it is the list %q, not %q", doc.List, src.Name),
+			Details: map[string]any{"reason": "other-document", "expected": src.Name, "found": doc.List}}
 	}
 	signers, err := doc.Check(p.Find)
 	if err != nil {
@@ -176,26 +177,26 @@ func (k keptLists) update(ctx context.Context, au *authority, src policy.Source,
 // fetch reads a list from its source: an https address, or a path, which counts from the policy's directory. Whoever
 // wrote a project has the user's machine ask nobody on the inside of its network.
 func (k keptLists) fetch(ctx context.Context, au *authority, src policy.Source, stranger bool) ([]byte, error) {
-	otherMeans := "rye trust update " + quoteArg(src.Name) + " --from FILE"
+	otherMeans := "rye trust update " + fault.Quote(src.Name) + " --from FILE"
 	switch scheme, _, ok := strings.Cut(src.From, "://"); {
 	case ok && k.a.isOffline():
-		return nil, &fault{code: "OFFLINE", message: fmt.Sprintf("%q can't be asked: %s", src.From, k.a.offline().origin), hint: []string{otherMeans},
-			details: map[string]any{"url": src.From}}
+		return nil, &fault.Error{Code: fault.Offline, Text: fmt.Sprintf("%q can't be asked: %s", src.From, k.a.offline().origin), Hint: []string{otherMeans},
+			Details: map[string]any{"url": src.From}}
 	case ok && scheme == "https":
 		file, err := k.a.getSmall(ctx, src.From, maxList, stranger)
 		if err == nil || errors.Is(err, context.Canceled) {
 			return file, err
 		}
 		f := classify(err)
-		f.hint = append(f.hint, otherMeans)
+		f.Hint = append(f.Hint, otherMeans)
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok && stranger && refused.Reason == web.Inside {
-			f.why = []string{"the project's policy names it, which may send rye to no inside; what the user's own policy names may be there"}
+			f.Why = []string{"the project's policy names it, which may send rye to no inside; what the user's own policy names may be there"}
 		}
 		return nil, f
 	case ok:
-		return nil, &fault{code: codeConfig, message: fmt.Sprintf("this rye reads revocation lists from files and by https, and not by %s", scheme),
-			why:  []string{fmt.Sprintf("%q is to be read from %q", src.Name, src.From)},
-			hint: []string{otherMeans}, details: map[string]any{"list": src.Name, "from": src.From}}
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("this rye reads revocation lists from files and by https, and not by %s", scheme),
+			Why:  []string{fmt.Sprintf("%q is to be read from %q", src.Name, src.From)},
+			Hint: []string{otherMeans}, Details: map[string]any{"list": src.Name, "from": src.From}}
 	}
 	path := filepath.FromSlash(src.From)
 	if !filepath.IsAbs(path) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -52,12 +54,12 @@ func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
 	}
 	f := classify(err)
 	if c.From != "keys" {
-		f.code, f.hint = codeItem, []string{"rye trust list"}
+		f.Code, f.Hint = fault.NotFound, []string{"rye trust list"}
 		return f
 	}
 	for _, r := range p.Sections().Rules {
 		if slices.Contains(r.Keys, c.Entry) && len(r.Keys) <= r.Threshold {
-			f.hint = append(f.hint, "rye trust remove --from names "+quoteArg(r.Glob), "rye trust add OTHER --names "+quoteArg(r.Glob))
+			f.Hint = append(f.Hint, "rye trust remove --from names "+fault.Quote(r.Glob), "rye trust add OTHER --names "+fault.Quote(r.Glob))
 			break
 		}
 	}
@@ -69,9 +71,9 @@ func (c *trustRemoveRun) run(ctx context.Context, a *app) (answer, error) {
 		question: fmt.Sprintf("remove %q from %q?", c.Entry, c.From),
 		change: func(root *policy.Side) (*policy.Policy, error) {
 			if k, ok := root.Policy.KeyNamed(c.Entry); c.From == "keys" && !ok {
-				f := &fault{code: codeItem, message: fmt.Sprintf("the policy has no key %q", c.Entry), hint: []string{"rye trust list"}}
-				if meant := near(c.Entry, keyNames(root.Policy)); len(meant) > 0 {
-					f.why = []string{"did you mean " + meant[0] + "?"}
+				f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the policy has no key %q", c.Entry), Hint: []string{"rye trust list"}}
+				if meant := near.Names(c.Entry, keyNames(root.Policy)); len(meant) > 0 {
+					f.Why = []string{"did you mean " + meant[0] + "?"}
 				}
 				return nil, f
 			} else if ok && c.From == "keys" {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -89,14 +91,14 @@ func (c *trustRevokeRun) revocation(a *app, p *policy.Policy) (policy.Revocation
 		return policy.Revocation{Key: k.Fingerprint()}, nil
 	}
 	_, err := cas.ParseDigest(c.What)
-	f := &fault{code: codeItem, err: errors.Join(err), message: fmt.Sprintf("%q is neither a key of the policy nor a fingerprint nor a digest", c.What),
-		hint: []string{"rye trust list"}, details: map[string]any{"what": c.What}}
+	f := &fault.Error{Code: fault.NotFound, Err: errors.Join(err), Text: fmt.Sprintf("%q is neither a key of the policy nor a fingerprint nor a digest", c.What),
+		Hint: []string{"rye trust list"}, Details: map[string]any{"what": c.What}}
 	if l, err := a.keyLine(c.What); err == nil && l.Fingerprint != "" {
 		// After a rotation the policy has a key of much the same name, which is the good one.
-		f.why = []string{fmt.Sprintf("%q is a key of your own, which the policy doesn't name", c.What)}
-		f.hint = []string{"rye trust revoke " + l.Fingerprint + " --reason " + quoteArg(cmp.Or(c.Reason, "REASON")), "rye trust list"}
-	} else if meant := near(c.What, keyNames(p)); len(meant) > 0 {
-		f.why = []string{"did you mean " + meant[0] + "?"}
+		f.Why = []string{fmt.Sprintf("%q is a key of your own, which the policy doesn't name", c.What)}
+		f.Hint = []string{"rye trust revoke " + l.Fingerprint + " --reason " + fault.Quote(cmp.Or(c.Reason, "REASON")), "rye trust list"}
+	} else if meant := near.Names(c.What, keyNames(p)); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return policy.Revocation{}, f
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -32,10 +33,10 @@ type trustUpdateAnswer struct {
 }
 
 type refusedList struct {
-	Name    string `json:"name"`
-	Code    code   `json:"code"`
-	Reason  string `json:"reason"` // one word for what is wrong with the issue; empty where it couldn't be read
-	Message string `json:"message"`
+	Name    string     `json:"name"`
+	Code    fault.Code `json:"code"`
+	Reason  string     `json:"reason"` // one word for what is wrong with the issue; empty where it couldn't be read
+	Message string     `json:"message"`
 }
 
 func (*trustUpdateRun) complete(_ context.Context, a *app, _, _ string) (out []candidate) {
@@ -51,7 +52,7 @@ func (*trustUpdateRun) complete(_ context.Context, a *app, _, _ string) (out []c
 
 func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 	if c.From != "" && c.List == "" {
-		return nil, &fault{code: codeValidation, message: "which list is read from " + quoteArg(c.From) + "?", hint: []string{"rye trust update LIST --from " + quoteArg(c.From)}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "which list is read from " + fault.Quote(c.From) + "?", Hint: []string{"rye trust update LIST --from " + fault.Quote(c.From)}}
 	}
 	root, err := a.rootAuthority()
 	if err != nil {
@@ -66,7 +67,7 @@ func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 		all = append(all, project)
 	}
 	ans := trustUpdateAnswer{Lists: []listLine{}, Refused: []refusedList{}}
-	var first *fault
+	var first *fault.Error
 	found := 0
 	for _, au := range all {
 		n, f := c.update(ctx, a, au, root.side.Policy, &ans)
@@ -78,7 +79,7 @@ func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 	case first != nil:
 		return ans, first
 	case c.List != "" && found == 0:
-		return nil, &fault{code: codeItem, message: fmt.Sprintf("the policy names no revocation list %q", c.List), hint: []string{"rye trust list"}}
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the policy names no revocation list %q", c.List), Hint: []string{"rye trust list"}}
 	case found == 0:
 		a.term.note("the policy names no revocation lists")
 	}
@@ -87,7 +88,7 @@ func (c *trustUpdateRun) run(ctx context.Context, a *app) (answer, error) {
 
 // update reads the lists of one policy. One that fails doesn't keep the others from being read; the first
 // failure is returned and the others are warned of.
-func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, root *policy.Policy, ans *trustUpdateAnswer) (found int, first *fault) {
+func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, root *policy.Policy, ans *trustUpdateAnswer) (found int, first *fault.Error) {
 	for _, src := range au.side.Policy.Sections().Lists {
 		if c.List != "" && c.List != src.Name {
 			continue
@@ -105,16 +106,16 @@ func (c *trustUpdateRun) update(ctx context.Context, a *app, au *authority, root
 		list, changed, err := a.lists().update(ctx, au, read, !known)
 		if err != nil {
 			f := classify(fmt.Errorf("revocation list %q: %w", src.Name, err))
-			if inner := classify(err); inner.err != err {
-				f.message = fmt.Sprintf("revocation list %q: %s", src.Name, inner.message)
+			if inner := classify(err); inner.Err != err {
+				f.Text = fmt.Sprintf("revocation list %q: %s", src.Name, inner.Text)
 			}
-			reason, _ := f.details["reason"].(string)
-			ans.Refused = append(ans.Refused, refusedList{src.Name, f.code, reason, f.message})
-			f.why = append(f.why, "the last good issue stays in force")
+			reason, _ := f.Details["reason"].(string)
+			ans.Refused = append(ans.Refused, refusedList{src.Name, f.Code, reason, f.Text})
+			f.Why = append(f.Why, "the last good issue stays in force")
 			if first == nil {
 				first = f
 			} else {
-				a.term.warn("%s", f.message)
+				a.term.warn("%s", f.Text)
 			}
 			continue
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -159,23 +160,23 @@ func TestCodes(t *testing.T) {
 		PERMISSION_DENIED POLICY_DENIED APPROVAL_REQUIRED LIMIT_EXCEEDED BUDGET_EXCEEDED SANDBOX_UNAVAILABLE AMBIGUOUS BUSY
 		CONFLICT RATE_LIMITED UNAVAILABLE CANCELLED`)
 	statuses := []int{}
-	for _, e := range exitHelp() {
+	for _, e := range fault.Exits() {
 		statuses = append(statuses, e.Exit)
 	}
 	var got []string
-	for _, l := range codeTable() {
+	for _, l := range fault.Table() {
 		got = append(got, string(l.Code))
-		if l.Help == "" || !slices.Contains(statuses, l.Exit) || l.Exit == exitDone {
+		if l.Help == "" || !slices.Contains(statuses, l.Exit) || l.Exit == fault.ExitDone {
 			t.Errorf("%+v", l)
 		}
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	if l := (&fault{code: "NO_SUCH_CODE"}).line(); l.Code != codeUnknown {
+	if l := (&fault.Error{Code: "NO_SUCH_CODE"}).Line(); l.Code != fault.Unknown {
 		t.Errorf("a code outside the table is %q", l.Code)
 	}
-	if l := (&fault{code: "INTEGRITY_FAILED"}).asked().line(); l.Exit != exitNo {
+	if l := (&fault.Error{Code: fault.Integrity}).Asked().Line(); l.Exit != fault.ExitNo {
 		t.Errorf("an asking command exits with %d", l.Exit)
 	}
 }
@@ -184,63 +185,36 @@ func TestClassify(t *testing.T) {
 	of := func(err error) error { return fmt.Errorf("around: %w", &fs.PathError{Op: "open", Path: "x", Err: err}) }
 	for _, test := range []struct {
 		err  error
-		code code
+		code fault.Code
 		exit int
 		why  string
 	}{
-		{errors.New("odd"), codeUnknown, exitNo, ""},
-		{fmt.Errorf("x: %w", context.Canceled), codeCancelled, exitInterrupted, ""},
-		{context.DeadlineExceeded, codeTimeout, exitNo, ""},
-		{fmt.Errorf("object x: %w", fs.ErrNotExist), codeItem, exitMissing, ""},
-		{of(syscall.ENOENT), codeFiles, exitMissing, ""},
-		{of(syscall.ENOSPC), codeFiles, exitNo, "the disk is full"},
-		{of(syscall.EROFS), codeFiles, exitNo, "the file system is read-only"},
-		{of(syscall.EACCES), codeFiles, exitNo, "this user has no permission"},
-		{of(syscall.EPERM), codeFiles, exitNo, "this user has no permission"},
-		{of(syscall.EMFILE), codeFiles, exitNo, "too many files are open in this process"},
-		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EIO}, codeFiles, exitNo, "the disk reports an error: look at the kernel's log before anything else"},
-		{os.NewSyscallError("fsync", syscall.ENOSPC), codeFiles, exitNo, "the disk is full"},
-		{errors.Join(errors.New("a"), &fault{code: "BUSY", message: "b"}), "BUSY", exitNo, ""},
+		{errors.New("odd"), fault.Unknown, fault.ExitNo, ""},
+		{fmt.Errorf("x: %w", context.Canceled), fault.Cancelled, fault.ExitInterrupted, ""},
+		{context.DeadlineExceeded, fault.Timeout, fault.ExitNo, ""},
+		{fmt.Errorf("object x: %w", fs.ErrNotExist), fault.NotFound, fault.ExitMissing, ""},
+		{of(syscall.ENOENT), fault.Files, fault.ExitMissing, ""},
+		{of(syscall.ENOSPC), fault.Files, fault.ExitNo, "the disk is full"},
+		{of(syscall.EROFS), fault.Files, fault.ExitNo, "the file system is read-only"},
+		{of(syscall.EACCES), fault.Files, fault.ExitNo, "this user has no permission"},
+		{of(syscall.EPERM), fault.Files, fault.ExitNo, "this user has no permission"},
+		{of(syscall.EMFILE), fault.Files, fault.ExitNo, "this process has too many open files"},
+		{&os.LinkError{Op: "rename", Old: "a", New: "b", Err: syscall.EIO}, fault.Files, fault.ExitNo, "the disk reports an error: check the kernel log first"},
+		{os.NewSyscallError("fsync", syscall.ENOSPC), fault.Files, fault.ExitNo, "the disk is full"},
+		{errors.Join(errors.New("a"), &fault.Error{Code: fault.Busy, Text: "b"}), fault.Busy, fault.ExitNo, ""},
 	} {
 		f := classify(test.err)
-		if l := f.line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.why, ";") != test.why {
-			t.Errorf("%v: %s, exit %d, %q", test.err, l.Code, l.Exit, f.why)
+		if l := f.Line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.Why, ";") != test.why {
+			t.Errorf("%v: %s, exit %d, %q", test.err, l.Code, l.Exit, f.Why)
 		}
 	}
 	for err, hint := range map[error]string{of(syscall.ENOSPC): "df -h", errors.New("odd"): "rye audit verify"} {
 		f := classify(&exec.AuditError{Err: err})
-		if l := f.line(); l.Code != codeFiles || l.Exit != exitNo || strings.Join(f.hint, ";") != hint {
-			t.Errorf("%v: %s, exit %d, %q", err, l.Code, l.Exit, f.hint)
+		if l := f.Line(); l.Code != fault.Files || l.Exit != fault.ExitNo || strings.Join(f.Hint, ";") != hint {
+			t.Errorf("%v: %s, exit %d, %q", err, l.Code, l.Exit, f.Hint)
 		}
 	}
 }
-
-func TestNear(t *testing.T) {
-	names := []string{"doctor", "config", "completion", "version", "verify", "store"}
-	for word, want := range map[string]string{
-		"vresion": "version", "Version": "version", "ver": "verify version", "cofnig": "config", "stroe": "store", "x": "",
-		"completions": "completion", "dokter": "doctor", "zzzzzz": "", "verison": "version", "comp": "completion",
-	} {
-		if got := strings.Join(near(word, names), " "); got != want {
-			t.Errorf("%q: %q, want %q", word, got, want)
-		}
-	}
-}
-
-func TestQuoteArg(t *testing.T) {
-	for arg, want := range map[string]string{
-		"": "''", "a-b/c.d:e=f,@%+": "a-b/c.d:e=f,@%+", "a b": "'a b'", "it's": `'it'\''s'`, "$(x)": "'$(x)'", "ä": "'ä'", "~": "'~'",
-	} {
-		if got := quoteArg(arg); got != want {
-			t.Errorf("%q: %s, want %s", arg, got, want)
-		}
-	}
-}
-
-// hostile is text that would repaint a terminal, hide or turn round what follows (MAN-24).
-const hostile = "a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é"
-
-const hostileShown = `a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é`
 
 func TestEscape(t *testing.T) {
 	if got := escape(hostile, false); got != hostileShown {
@@ -289,7 +263,7 @@ func TestHostileOutput(t *testing.T) {
 		term.note("%s", hostile)
 		term.warn("%v", err)
 		term.finish("x/1", hostileAnswer{hostile}, nil)
-		term.finish("x/1", nil, &fault{code: codeUnknown, message: hostile, why: []string{hostile}, hint: []string{hostile}, err: err})
+		term.finish("x/1", nil, &fault.Error{Code: fault.Unknown, Text: hostile, Why: []string{hostile}, Hint: []string{hostile}, Err: err})
 		for _, b := range stdout.String() + stderr.String() {
 			if b != '\n' && (b < ' ' || b == 0x7f || b >= 0x80 && b < 0xa0 || b == 0x202e || b == 0x200b) {
 				t.Errorf("json %v: %U let through in %q", asJSON, b, stdout.String()+stderr.String())
@@ -355,7 +329,7 @@ func TestLostOutput(t *testing.T) {
 	for _, line := range []string{"version", "version --json", "completion bash"} {
 		h, _, stderr := testHost()
 		h.stdout.Writer = failingWriter{}
-		if got := run(h, commands(), strings.Fields(line)); got != exitNo || !strings.Contains(stderr.String(), "the disk is full") {
+		if got := run(h, commands(), strings.Fields(line)); got != fault.ExitNo || !strings.Contains(stderr.String(), "the disk is full") {
 			t.Errorf("%s: exit %d, %q", line, got, stderr)
 		}
 	}
@@ -495,7 +469,7 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 	rye := func(args ...string) {
 		h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
 		h.now = time.Now
-		if got := run(h, commands(), args); got != exitDone {
+		if got := run(h, commands(), args); got != fault.ExitDone {
 			t.Fatalf("%q: %d, %s", args, got, stderr)
 		}
 	}
@@ -580,3 +554,8 @@ func BenchmarkEscape(b *testing.B) {
 		escape("blake3:0123456789ab  dir/some/path/to/a/file.txt", false)
 	}
 }
+
+// hostile is text that would repaint a terminal, hide or turn round what follows (MAN-24).
+const hostile = "a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é"
+
+const hostileShown = `a\x1b[2J\x1b]8;;http://x\x07b\r\n\tc\x00\x7f\u0085\u009b31m\u202egnp\u2066\u200b\u2028\U000e0041\xffä日é`

@@ -1,80 +1,82 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 )
 
 // usageFault turns kong's refusal of a command line into ours: which word, what was probably meant, and a
 // line to paste. Every such fault is VALIDATION_FAILED, because the arguments don't fit the command's
 // declaration; CONFIG_ERROR is for variables and files.
-func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault {
+func usageFault(cmds []command, args []string, bad *kong.ParseError) *fault.Error {
 	kctx := bad.Context
 	node := kctx.Model.Node
 	if s := kctx.Selected(); s != nil {
 		node = s
 	}
 	name := strings.TrimSpace("rye " + node.Path())
-	f := &fault{code: codeValidation, hint: []string{strings.TrimSpace("rye help " + node.Path())}}
+	f := &fault.Error{Code: fault.Validation, Hint: []string{strings.TrimSpace("rye help " + node.Path())}}
 	text := bad.Unwrap().Error()
 	if word, ok := offender(text, "unexpected argument "); ok {
-		f.details = map[string]any{"argument": word}
+		f.Details = map[string]any{"argument": word}
 		if len(node.Children) == 0 {
-			f.message = fmt.Sprintf("%q is one argument too many for %q", word, name)
+			f.Text = fmt.Sprintf("%q is one argument too many for %q", word, name)
 			if strings.Contains(word, "=") && slices.Contains(flagNames(node), "--param") {
-				f.why = []string{"each parameter stands behind a -p of its own"}
-				f.hint = []string{"rye " + joinArgs(withParams(args, word))}
+				f.Why = []string{"each parameter stands behind a -p of its own"}
+				f.Hint = []string{"rye " + joinArgs(withParams(args, word))}
 			}
 			if slices.Contains(flagNames(node), "--"+word) {
-				f.meant(args, word, []string{"--" + word})
+				meant(f, args, word, []string{"--" + word})
 			}
 			return f
 		}
-		f.message = fmt.Sprintf("%q has no command %q", name, word)
-		f.meant(args, word, meantCommands(cmds, node.Path(), word))
+		f.Text = fmt.Sprintf("%q has no command %q", name, word)
+		meant(f, args, word, meantCommands(cmds, node.Path(), word))
 		return f
 	}
 	if word, ok := offender(text, "unknown flag "); ok {
-		f.message = fmt.Sprintf("%q has no flag %q", name, word)
-		f.details = map[string]any{"argument": word}
-		guesses := near(word, flagNames(node))
+		f.Text = fmt.Sprintf("%q has no flag %q", name, word)
+		f.Details = map[string]any{"argument": word}
+		guesses := near.Names(word, flagNames(node))
 		path, other := aka(cmds, word)
 		switch {
 		case other && node.Parent == nil: // behind a command there is no room for another
-			f.meant(args, word, []string{path})
+			meant(f, args, word, []string{path})
 		case len(guesses) == 0 && takesWords(node) && !strings.HasPrefix(word, "--"):
-			f.minus(args, name, word)
+			minus(f, args, name, word)
 		default:
-			f.meant(args, word, guesses)
+			meant(f, args, word, guesses)
 		}
 		return f
 	}
 	switch {
 	case len(node.Children) > 0 && strings.HasPrefix(text, "expected "):
-		f.message = fmt.Sprintf("%q needs a command", name)
+		f.Text = fmt.Sprintf("%q needs a command", name)
 		for _, c := range node.Children {
 			if !c.Hidden {
-				f.why = append(f.why, fmt.Sprintf("%-12s %s", c.Name, c.Help))
+				f.Why = append(f.Why, fmt.Sprintf("%-12s %s", c.Name, c.Help))
 			}
 		}
 	case strings.HasSuffix(text, `got "EOL" (<EOL>)`):
 		flag, _, _ := strings.Cut(text, ":")
-		f.message = fmt.Sprintf("%s needs a value", flag)
+		f.Text = fmt.Sprintf("%s needs a value", flag)
 	case strings.HasPrefix(text, `expected "<`), strings.HasPrefix(text, "missing positional arguments "):
-		f.message = fmt.Sprintf("%q needs %s", name, strings.Trim(text[strings.IndexByte(text, '<'):], `"`))
-	case !f.badValue(args, text):
-		f.message = text
+		f.Text = fmt.Sprintf("%q needs %s", name, strings.Trim(text[strings.IndexByte(text, '<'):], `"`))
+	case !badValue(f, args, text):
+		f.Text = text
 	}
 	return f
 }
 
 // badValue is about a flag whose value is no number, or begins with a minus.
-func (f *fault) badValue(args []string, text string) bool {
+func badValue(f *fault.Error, args []string, text string) bool {
 	flag, rest, _ := strings.Cut(text, ": expected ")
 	kind, rest, ok := strings.Cut(rest, " but got ")
 	quoted, err := strconv.QuotedPrefix(rest)
@@ -85,19 +87,19 @@ func (f *fault) badValue(args []string, text string) bool {
 	if err != nil {
 		return false
 	}
-	f.details = map[string]any{"argument": flag, "value": value}
+	f.Details = map[string]any{"argument": flag, "value": value}
 	switch i := slices.Index(args, flag); {
 	case strings.HasPrefix(kind, "int ") || strings.HasSuffix(kind, " int"):
-		f.message = fmt.Sprintf("%s needs a whole number that isn't negative, not %q", flag, value)
+		f.Text = fmt.Sprintf("%s needs a whole number that isn't negative, not %q", flag, value)
 	case kind == "duration":
-		f.message = fmt.Sprintf("%s needs a time as in 30s or 5m, not %q", flag, value)
+		f.Text = fmt.Sprintf("%s needs a time as in 30s or 5m, not %q", flag, value)
 	case !strings.HasSuffix(rest, "?"):
 		return false
 	default:
-		f.message = fmt.Sprintf("%s needs a value, and %q looks like a flag", flag, value)
+		f.Text = fmt.Sprintf("%s needs a value, and %q looks like a flag", flag, value)
 		if i >= 0 && i+1 < len(args) && !strings.HasPrefix(value, "--") {
-			line := slices.Concat(quoteArgs(args[:i]), []string{flag + "=" + quoteArg(args[i+1])}, quoteArgs(args[i+2:]))
-			f.hint = []string{"rye " + strings.Join(line, " ")}
+			line := slices.Concat(quoteArgs(args[:i]), []string{flag + "=" + fault.Quote(args[i+1])}, quoteArgs(args[i+2:]))
+			f.Hint = []string{"rye " + strings.Join(line, " ")}
 		}
 	}
 	return true
@@ -112,20 +114,20 @@ func takesWords(node *kong.Node) bool {
 const keyText = 43
 
 // minus is about an argument that begins with a minus and is no flag: how it is written if it is none.
-func (f *fault) minus(args []string, name, word string) {
+func minus(f *fault.Error, args []string, name, word string) {
 	i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, word) })
 	if i < 0 {
 		return
 	}
-	f.message = fmt.Sprintf("%q has no flag %q", name, args[i])
-	f.why = []string{"words that begin with a minus come behind \"--\", and all other words with them"}
+	f.Text = fmt.Sprintf("%q has no flag %q", name, args[i])
+	f.Why = []string{"words that begin with a minus come behind \"--\", and all other words with them"}
 	command := strings.Fields(name)[1:]
 	flags := slices.ContainsFunc(slices.Delete(slices.Clone(args), i, i+1), func(arg string) bool { return strings.HasPrefix(arg, "-") })
 	switch {
 	case len(args[i]) == keyText: // which there is one of
-		f.hint = []string{name + " " + joinArgs(slices.Delete(slices.Clone(args), i, i+1)[len(command):]) + " -- " + args[i]}
+		f.Hint = []string{name + " " + joinArgs(slices.Delete(slices.Clone(args), i, i+1)[len(command):]) + " -- " + args[i]}
 	case !flags && len(args) > len(command) && slices.Equal(args[:len(command)], command):
-		f.hint = []string{name + " -- " + joinArgs(args[len(command):])}
+		f.Hint = []string{name + " -- " + joinArgs(args[len(command):])}
 	}
 }
 
@@ -151,12 +153,12 @@ func offender(text, prefix string) (string, bool) {
 }
 
 // meant adds what a word was probably meant to be. One guess becomes the line to paste.
-func (f *fault) meant(args []string, word string, guesses []string) {
+func meant(f *fault.Error, args []string, word string, guesses []string) {
 	if len(guesses) == 0 {
 		return
 	}
-	f.details["did_you_mean"] = guesses
-	f.why = append(f.why, "did you mean "+strings.Join(guesses, ", ")+"?")
+	f.Details["did_you_mean"] = guesses
+	f.Why = append(f.Why, "did you mean "+strings.Join(guesses, ", ")+"?")
 	if len(guesses) > 1 {
 		return
 	}
@@ -167,12 +169,12 @@ func (f *fault) meant(args []string, word string, guesses []string) {
 		case arg == word:
 			line = append(append(line, guesses[0]), quoteArgs(args[i+1:])...)
 		case flag == word:
-			line = append(append(line, guesses[0]+"="+quoteArg(value)), quoteArgs(args[i+1:])...)
+			line = append(append(line, guesses[0]+"="+fault.Quote(value)), quoteArgs(args[i+1:])...)
 		default:
-			line = append(line, quoteArg(arg))
+			line = append(line, fault.Quote(arg))
 			continue
 		}
-		f.hint = []string{strings.Join(line, " ")}
+		f.Hint = []string{strings.Join(line, " ")}
 		return
 	}
 }
@@ -182,20 +184,9 @@ func joinArgs(args []string) string { return strings.Join(quoteArgs(args), " ") 
 func quoteArgs(args []string) []string {
 	out := make([]string, len(args))
 	for i, arg := range args {
-		out[i] = quoteArg(arg)
+		out[i] = fault.Quote(arg)
 	}
 	return out
-}
-
-// quoteArg writes an argument so that a POSIX shell reads it back.
-func quoteArg(arg string) string {
-	plain := func(r rune) bool {
-		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
-	}
-	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool { return !plain(r) }) {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // meantCommands returns the paths below parent that a word may have been meant for: what other tools call
@@ -222,7 +213,7 @@ func meantCommands(cmds []command, parent, word string) []string {
 	if len(elsewhere) > 0 {
 		return elsewhere
 	}
-	return near(word, here)
+	return near.Names(word, here)
 }
 
 // aka returns the command that other tools call by words, which begin with the group that the last stands in.
@@ -247,55 +238,4 @@ func flagNames(node *kong.Node) []string {
 		}
 	}
 	return names
-}
-
-// near returns at most three of names that word begins or nearly is, the nearest first.
-func near(word string, names []string) []string {
-	type guess struct {
-		name     string
-		distance int
-	}
-	var guesses []guess
-	low := strings.ToLower(word)
-	most := max(1, len(strings.TrimLeft(word, "-"))/3)
-	for _, name := range names {
-		d := distance(low, strings.ToLower(name))
-		if bare := strings.TrimLeft(low, "-"); len(bare) > 1 && strings.HasPrefix(strings.ToLower(name), low) {
-			d = min(d, 1)
-		}
-		if d <= most {
-			guesses = append(guesses, guess{name, d})
-		}
-	}
-	slices.SortFunc(guesses, func(a, b guess) int {
-		return cmp.Or(cmp.Compare(a.distance, b.distance), cmp.Compare(a.name, b.name))
-	})
-	var out []string
-	for _, g := range guesses[:min(3, len(guesses))] {
-		out = append(out, g.name)
-	}
-	return out
-}
-
-// distance counts the insertions, deletions, replacements and swaps of neighbours that make b of a.
-func distance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range last {
-		last[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			row[j+1] = min(row[j]+1, last[j+1]+1, last[j]+cost)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, last, row = last, row, before
-	}
-	return last[len(b)]
 }

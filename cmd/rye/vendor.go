@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/vendor"
 )
@@ -54,7 +55,7 @@ func (v vendorAnswer) text(t *terminal) {
 	case v.Written > 0 || v.Removed > 0:
 		verb = "vendored"
 	}
-	t.printf("%s  %s in %s, %s\n", t.stdout.paint(roleGood, verb, t.ascii), counted(int64(v.Objects), "object"), counted(int64(v.Files), "file"),
+	t.printf("%s  %s in %s, %s\n", t.stdout.paint(roleGood, verb, t.ascii), fault.Count(int64(v.Objects), "object"), fault.Count(int64(v.Files), "file"),
 		byteSize(float64(v.Bytes)))
 }
 
@@ -71,8 +72,8 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 		defer l.close()
 		err = l.needLock()
 	}
-	if f := classify2(err); c.Check && f != nil && (f.code == "NOT_LOCKED" || f.code == "LOCK_MISMATCH") {
-		return nil, f.asked() // as rye lock --check answers
+	if f := classify2(err); c.Check && f != nil && (f.Code == fault.NotLocked || f.Code == fault.LockMismatch) {
+		return nil, f.Asked() // as rye lock --check answers
 	}
 	if err != nil {
 		return nil, err
@@ -96,8 +97,8 @@ func (c *vendorRun) run(ctx context.Context, a *app) (answer, error) {
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
 		path := filepath.Join(l.vendorDir(), in.File)
 		if isThere, _ := isDir(path); isThere {
-			f, at := classify(err), quoteArg(l.app.fromHere(path))
-			f.hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
+			f, at := classify(err), fault.Quote(l.app.fromHere(path))
+			f.Hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
 			return nil, f
 		}
 	}
@@ -131,19 +132,19 @@ func (l *locking) wanted(ctx context.Context, from lock.Source) ([]vendor.Object
 // check compares what is vendored with what would be. It needs nothing but the directory.
 func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 	ans := vendorAnswer{Dir: l.vendorDir(), Checked: true, Problems: []string{}}
-	fail := func(f *fault) (answer, error) {
-		f.hint, ans.failed = []string{"rye vendor"}, true
-		if f.code == "INTEGRITY_FAILED" {
-			f.hint = append(f.hint, "git restore "+quoteArg(l.app.fromHere(l.vendorDir())))
+	fail := func(f *fault.Error) (answer, error) {
+		f.Hint, ans.failed = []string{"rye vendor"}, true
+		if f.Code == fault.Integrity {
+			f.Hint = append(f.Hint, "git restore "+fault.Quote(l.app.fromHere(l.vendorDir())))
 		}
-		return ans, f.asked()
+		return ans, f.Asked()
 	}
 	v, err := l.vendored()
 	if err != nil {
 		return nil, err
 	}
 	if v == nil {
-		return fail(&fault{code: codeItem, message: fmt.Sprintf("nothing is vendored in %q", l.vendorDir()), err: fs.ErrNotExist})
+		return fail(&fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("nothing is vendored in %q", l.vendorDir()), Err: fs.ErrNotExist})
 	}
 	objects, by, err := l.wanted(ctx, v)
 	if refused, ok := errors.AsType[*lock.RefusedError](err); ok {
@@ -151,9 +152,9 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 			ans.Problems = append(ans.Problems, p.Error())
 		}
 		f := classify(err)
-		f.why = nil // each problem is a line of the answer, and the store wasn't asked
+		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
 		if isDamaged(err) {
-			f = &fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("what is vendored isn't what the lock names: %s", counted(int64(len(ans.Problems)), "problem"))}
+			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))}
 		}
 		return fail(f)
 	}
@@ -184,10 +185,10 @@ func (c *vendorRun) check(ctx context.Context, l *locking) (answer, error) {
 	}
 	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
 	if len(r.Damaged)+len(r.Missing) > 0 {
-		return fail(&fault{code: "INTEGRITY_FAILED", message: fmt.Sprintf("what is vendored isn't what the lock names: %s", counted(int64(len(ans.Problems)), "problem"))})
+		return fail(&fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))})
 	}
 	if len(ans.Problems) > 0 {
-		return fail(&fault{code: "LOCK_MISMATCH", message: fmt.Sprintf("rye vendor would change %s", counted(int64(len(ans.Problems)), "thing"))})
+		return fail(&fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("rye vendor would change %s", fault.Count(int64(len(ans.Problems)), "thing"))})
 	}
 	return ans, nil
 }

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // vendoredProject is a project in a repository of git, with a bundle from an https server, and all that it needs in
@@ -133,7 +135,7 @@ func TestCloneWithoutNetwork(t *testing.T) {
 	// Neither is there a network by which a missing object could come, nor a place to put it.
 	for _, args := range [][]string{{"lock", "--check"}, {"tree"}, {"diff"}} {
 		out, status := run(bare, args...)
-		if status != exitMissing || !strings.Contains(out, `is missing, which "bundle:base@1.0.0" needs`) || !strings.Contains(out, filepath.Join(top, "policy.yaml")+" fetch\n") {
+		if status != fault.ExitMissing || !strings.Contains(out, `is missing, which "bundle:base@1.0.0" needs`) || !strings.Contains(out, filepath.Join(top, "policy.yaml")+" fetch\n") {
 			t.Errorf("rye %q: exit status %d\n%s", args, status, out)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -37,7 +38,7 @@ type verifyAnswer struct {
 	Allowed   bool         `json:"allowed"`
 	Trust     string       `json:"trust"`          // "signed", "digest", "builtin", "unsigned", "refused"
 	Reason    string       `json:"reason"`         // one word for what was found: the policy's, or what is wrong with the file
-	Code      code         `json:"code,omitempty"` // of the refusal
+	Code      fault.Code   `json:"code,omitempty"` // of the refusal
 	Message   string       `json:"message,omitempty"`
 	Raw       string       `json:"raw"`
 	Stripped  string       `json:"stripped"`       // without signature lines; of a document its id
@@ -77,8 +78,8 @@ func (c *verifyRun) run(ctx context.Context, a *app) (answer, error) {
 		return c.verifyItems(ctx, a)
 	}
 	if len(c.Items) != 1 {
-		return nil, &fault{code: codeValidation, message: "--as names one file, and " + counted(int64(len(c.Items)), "file") + " are given",
-			hint: []string{"rye verify " + quoteArg(c.Items[0]) + " --as NAME"}}
+		return nil, &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given",
+			Hint: []string{"rye verify " + fault.Quote(c.Items[0]) + " --as NAME"}}
 	}
 	s, err := newSubject(c.Items[0], c.As)
 	if err != nil {
@@ -113,13 +114,13 @@ func (c *verifyRun) run(ctx context.Context, a *app) (answer, error) {
 func (a *app) trustToAsk() (*trust, error) {
 	t, err := a.trust()
 	if isNobody(err) {
-		return nil, classify(err).asked()
+		return nil, classify(err).Asked()
 	}
 	return t, err
 }
 
 // verify examines a file; the fault is the refusal.
-func verify(a *app, t *trust, s subject, file io.ReadSeeker) (*verifyAnswer, *fault) {
+func verify(a *app, t *trust, s subject, file io.ReadSeeker) (*verifyAnswer, *fault.Error) {
 	e, err := t.examine(s, file, policy.ToUse)
 	ans := newVerifyAnswer(t, e)
 	f := e.refusal(t)
@@ -133,7 +134,7 @@ func verify(a *app, t *trust, s subject, file io.ReadSeeker) (*verifyAnswer, *fa
 		}
 	}
 	if f != nil {
-		ans.Code, ans.Message = f.line().Code, f.message
+		ans.Code, ans.Message = f.Line().Code, f.Text
 	}
 	return ans, f
 }
@@ -171,7 +172,7 @@ func newVerifyAnswer(t *trust, e examined) *verifyAnswer {
 	}
 	ans.List = d.List
 	if d.Rotation && d.Allowed {
-		ans.Next = "rye trust add --rotation " + quoteArg(e.subject.file)
+		ans.Next = "rye trust add --rotation " + fault.Quote(e.subject.file)
 	}
 	if d.Beside != nil {
 		ans.Beside = t.project.path
@@ -199,12 +200,12 @@ func signerLines(au *authority, e examined, verdicts []policy.Verdict) (lines []
 }
 
 // refuse makes the answer that of a file that is wrong in itself, whatever policy has said.
-func (v *verifyAnswer) refuse(f *fault) {
+func (v *verifyAnswer) refuse(f *fault.Error) {
 	v.Allowed, v.Trust = false, "refused"
-	v.Reason, _ = f.details["reason"].(string)
-	v.Expected, _ = f.details["expected"].(string)
-	v.Found, _ = f.details["found"].(string)
-	v.LineEnds, _ = f.details["only_line_endings_differ"].(bool)
+	v.Reason, _ = f.Details["reason"].(string)
+	v.Expected, _ = f.Details["expected"].(string)
+	v.Found, _ = f.Details["found"].(string)
+	v.LineEnds, _ = f.Details["only_line_endings_differ"].(bool)
 }
 
 // text says what was checked, and by whose word. What is refused is told as the error.
@@ -215,7 +216,7 @@ func (v *verifyAnswer) text(t *terminal) {
 	t.printf("%s  %s\n", t.stdout.paint(roleGood, "verified", t.ascii), v.Name)
 	rows := [][]string{{"  file", v.File + ", " + v.Stripped}}
 	if v.TreeFiles > 0 {
-		rows = append(rows, []string{"  tree", counted(int64(v.TreeFiles), "file") + " beside it, " + v.Tree})
+		rows = append(rows, []string{"  tree", fault.Count(int64(v.TreeFiles), "file") + " beside it, " + v.Tree})
 	}
 	for _, s := range v.Signers {
 		who := fmt.Sprintf("%q %s", s.Name, short(s.Key))
@@ -239,7 +240,7 @@ func (v *verifyAnswer) text(t *terminal) {
 	case "digest":
 		rows = append(rows, []string{"  rule", "its digest is listed under digests"})
 	default:
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", v.Rule, v.Count, counted(int64(v.Threshold), "key"))})
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", v.Rule, v.Count, fault.Count(int64(v.Threshold), "key"))})
 	}
 	rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", v.Policy, v.Origin)})
 	if v.Beside != "" {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas/fault"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -25,7 +26,7 @@ type verifyReport struct {
 }
 
 // newVerifyReport makes the report, and the refusal if anything is refused. Of one file that is its own.
-func newVerifyReport(files []*verifyAnswer, one *fault) (answer, error) {
+func newVerifyReport(files []*verifyAnswer, one *fault.Error) (answer, error) {
 	r := &verifyReport{Files: files}
 	for _, v := range files {
 		if v.Allowed {
@@ -38,9 +39,9 @@ func newVerifyReport(files []*verifyAnswer, one *fault) (answer, error) {
 	case r.Refused == 0:
 		return r, nil
 	case one != nil:
-		return r, one.asked()
+		return r, one.Asked()
 	}
-	return r, r.fault().asked()
+	return r, r.fault().Asked()
 }
 
 // text is the evidence of one file, and of many a line for each.
@@ -61,7 +62,7 @@ func (r *verifyReport) text(t *terminal) {
 		t.printf("%s  %s  %s  %s\n", word, t.pad(v.Name, name), t.pad(v.Space, space), v.words())
 	}
 	if r.Refused == 0 {
-		t.note("verified %s", counted(int64(len(r.Files)), "item"))
+		t.note("verified %s", fault.Count(int64(len(r.Files)), "item"))
 	}
 }
 
@@ -75,7 +76,7 @@ func (v *verifyAnswer) words() string {
 	}
 	beside := ""
 	if v.TreeFiles > 0 {
-		beside = ", with " + counted(int64(v.TreeFiles), "file") + " beside it"
+		beside = ", with " + fault.Count(int64(v.TreeFiles), "file") + " beside it"
 	}
 	switch v.Trust {
 	case "builtin":
@@ -93,24 +94,24 @@ func (v *verifyAnswer) words() string {
 }
 
 // fault says how many are refused. Its code is the gravest of theirs.
-func (r *verifyReport) fault() *fault {
-	f := &fault{message: fmt.Sprintf("%d of %s refused", r.Refused, counted(int64(len(r.Files)), "item"))}
-	var codes []code
+func (r *verifyReport) fault() *fault.Error {
+	f := &fault.Error{Text: fmt.Sprintf("%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))}
+	var codes []fault.Code
 	unsigned := false
 	for _, v := range r.Files {
 		if !v.Allowed {
 			codes = append(codes, v.Code)
 		}
-		unsigned = unsigned || v.Code == "UNSIGNED" && v.Space != ""
+		unsigned = unsigned || v.Code == fault.Unsigned && v.Space != ""
 	}
-	f.code = gravest(codes)
+	f.Code = fault.Gravest(codes)
 	if unsigned {
-		f.hint = []string{"rye sign ITEM"}
+		f.Hint = []string{"rye sign ITEM"}
 	}
 	for _, v := range r.Files {
 		for _, hint := range v.hint {
-			if !slices.Contains(f.hint, hint) {
-				f.hint = append(f.hint, hint)
+			if !slices.Contains(f.Hint, hint) {
+				f.Hint = append(f.Hint, hint)
 			}
 		}
 	}
@@ -131,12 +132,12 @@ func (c *verifyRun) verifyItems(ctx context.Context, a *app) (answer, error) {
 	defer v.count(a)
 	sel, err := v.selected(ctx, nil, c.Items...)
 	if err != nil {
-		if f, ok := errors.AsType[*fault](err); ok && len(c.Items) == 1 && f.details["path"] != nil {
-			f.hint = []string{"rye verify " + quoteArg(c.Items[0]) + " --as NAME"}
+		if f, ok := errors.AsType[*fault.Error](err); ok && len(c.Items) == 1 && f.Details["path"] != nil {
+			f.Hint = []string{"rye verify " + fault.Quote(c.Items[0]) + " --as NAME"}
 		}
 		return nil, err
 	}
-	files, faults := make([]*verifyAnswer, len(sel.files)), make([]*fault, len(sel.files))
+	files, faults := make([]*verifyAnswer, len(sel.files)), make([]*fault.Error, len(sel.files))
 	v.remember()
 	v.admit.KeepTrees()
 	listed := make([]ai.File, len(sel.files))
@@ -175,13 +176,13 @@ func (c *verifyRun) verifyItems(ctx context.Context, a *app) (answer, error) {
 			files, faults = append(files, ans), append(faults, f)
 		}
 	}
-	faults = slices.DeleteFunc(faults, func(f *fault) bool { return f == nil })
+	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
 	files = slices.DeleteFunc(files, func(v *verifyAnswer) bool { return v == nil })
 	if len(files) == 0 {
-		return nil, &fault{code: codeItem, message: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), hint: []string{"rye ls"}}
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), Hint: []string{"rye ls"}}
 	}
 	slices.SortStableFunc(files, func(a, b *verifyAnswer) int { return cmp.Compare(a.Name, b.Name) })
-	var one *fault
+	var one *fault.Error
 	if len(files) == 1 && len(faults) == 1 {
 		one = faults[0]
 	}
@@ -211,15 +212,15 @@ func (v *items) mayCover(id string, texts []string) bool {
 }
 
 // refusedBundle is the evidence about the items of a bundle that nobody can see.
-func (v *items) refusedBundle(t *trust, b unreadBundle) (*verifyAnswer, *fault) {
+func (v *items) refusedBundle(t *trust, b unreadBundle) (*verifyAnswer, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := v.refusedFile(t, ai.File{Space: space}, b.err)
-	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.lock.lockPath(), f.hint
+	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.lock.lockPath(), f.Hint
 	return ans, f
 }
 
 // verifyItem verifies an item with its tree.
-func (v *items) verifyItem(ctx context.Context, t *trust, it *ai.Item) (*verifyAnswer, *fault) {
+func (v *items) verifyItem(ctx context.Context, t *trust, it *ai.Item) (*verifyAnswer, *fault.Error) {
 	if err := v.shadow(ctx, it); err != nil {
 		return v.refusedFile(t, it.File, err)
 	}
@@ -232,8 +233,8 @@ func (v *items) verifyItem(ctx context.Context, t *trust, it *ai.Item) (*verifyA
 	s.Listed = v.lists(it, beside)
 	ans, f := verify(v.app, t, s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
-	if f != nil && f.details["reason"] == "tree" && len(f.hint) > 0 && v.pins(it) {
-		f.hint[0] = "rye diff " + quoteArg(it.Ref.String())
+	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && v.pins(it) {
+		f.Hint[0] = "rye diff " + fault.Quote(it.Ref.String())
 	}
 	if beside != nil {
 		ans.TreeFiles = len(beside.Files)
@@ -256,7 +257,7 @@ func (v *items) lists(it *ai.Item, beside *tree.Tree) bool {
 }
 
 // refusedFile is the evidence about what can't be looked at as an item.
-func (v *items) refusedFile(t *trust, file ai.File, err error) (*verifyAnswer, *fault) {
+func (v *items) refusedFile(t *trust, file ai.File, err error) (*verifyAnswer, *fault.Error) {
 	f := classify(err)
 	place := v.place(file.Space, file.Path)
 	ans := &verifyAnswer{Name: place, File: place, Space: file.Space.Label, Trust: "refused", Format: "none", Signers: []signerLine{}, Warnings: []string{},
@@ -265,6 +266,6 @@ func (v *items) refusedFile(t *trust, file ai.File, err error) (*verifyAnswer, *
 		ans.Name = file.Ref.String()
 	}
 	ans.refuse(f)
-	ans.Code, ans.Message = f.line().Code, f.message
+	ans.Code, ans.Message = f.Line().Code, f.Text
 	return ans, f
 }

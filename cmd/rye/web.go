@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
 )
@@ -38,7 +39,7 @@ func (a *app) askedAgain(err error, in time.Duration) {
 }
 
 // ofWeb recognises what the room lock/web says.
-func (f *fault) ofWeb() bool {
+func ofWeb(f *fault.Error) bool {
 	var (
 		fetch   *web.Error
 		refused *web.RefusedError
@@ -47,72 +48,72 @@ func (f *fault) ofWeb() bool {
 		limit   *web.LimitError
 		slow    *web.SlowError
 	)
-	if !errors.As(f.err, &fetch) {
+	if !errors.As(f.Err, &fetch) {
 		return false
 	}
-	f.details = map[string]any{"url": fetch.URL}
-	if at, ok := errors.AsType[*sources.Error](f.err); ok && at.Err == error(fetch) && at.Where == fetch.URL && at.ID == "" {
-		f.message = fetch.Error() // which names the address a second time
+	f.Details = map[string]any{"url": fetch.URL}
+	if at, ok := errors.AsType[*sources.Error](f.Err); ok && at.Err == error(fetch) && at.Where == fetch.URL && at.ID == "" {
+		f.Text = fetch.Error() // which names the address a second time
 	}
 	if fetch.From != "" {
-		f.details["from"] = fetch.From
+		f.Details["from"] = fetch.From
 	}
 	switch {
 	case errors.As(fetch, &refused):
-		f.details["reason"] = string(refused.Reason)
+		f.Details["reason"] = string(refused.Reason)
 		// What a server or a name service led to is refused; what was written is mistaken.
-		f.code = "POLICY_DENIED"
+		f.Code = fault.Policy
 		if fetch.From == "" && refused.Reason != web.Inside {
-			f.code = codeValidation
+			f.Code = fault.Validation
 		}
 		switch {
 		case refused.Unnamed != "":
-			f.why = []string{"what a project names may not send rye to this machine or a network's inside, unless the root policy names the host:",
+			f.Why = []string{"what a project names may not send rye to this machine or a network's inside, unless the root policy names the host:",
 				"inside: [" + strconv.Quote(refused.Unnamed) + "]"}
-			f.details["inside"], f.hint = refused.Unnamed, []string{"rye docs policy"}
+			f.Details["inside"], f.Hint = refused.Unnamed, []string{"rye docs policy"}
 		case refused.Reason == web.Inside:
-			f.why = []string{"nobody but the address that was given itself may send rye to this machine or a network's inside"}
+			f.Why = []string{"nobody but the address that was given itself may send rye to this machine or a network's inside"}
 		}
 	case errors.As(fetch, &connect):
-		f.unconnected(connect)
+		ofConnect(f, connect)
 	case errors.As(fetch, &status):
-		f.answered(status)
+		ofStatus(f, status)
 	case errors.As(fetch, &limit):
-		f.code = "LIMIT_EXCEEDED"
+		f.Code = fault.Limit
 	case errors.As(fetch, &slow):
-		f.code = codeTimeout
+		f.Code = fault.Timeout
 	default:
-		f.code = "REGISTRY_ERROR"
+		f.Code = fault.Registry
 	}
 	return true
 }
 
-func (f *fault) unconnected(e *web.ConnectError) {
-	f.code = "UNAVAILABLE"
+func ofConnect(f *fault.Error, e *web.ConnectError) {
+	f.Code = fault.Unavailable
 	if e.Proxy != "" {
-		f.details["proxy"] = e.Proxy
+		f.Details["proxy"] = e.Proxy
 	}
 	if stranger := (*tls.CertificateVerificationError)(nil); errors.As(e, &stranger) {
-		f.code, f.details["reason"] = "POLICY_DENIED", "certificate"
-		f.why = []string{"nobody whom this system believes says that this is the server; a company's own authority stands in SSL_CERT_FILE"}
+		f.Code, f.Details["reason"] = fault.Policy, "certificate"
+		f.Why = []string{"nobody whom this system believes says that this is the server; a company's own authority stands in SSL_CERT_FILE"}
 	}
 }
 
-func (f *fault) answered(e *web.StatusError) {
-	f.details["status"] = e.Status
+func ofStatus(f *fault.Error, e *web.StatusError) {
+	f.Details["status"] = e.Status
 	if e.RetryAfter > 0 {
-		f.details["retry_after"] = int64(e.RetryAfter / time.Second)
+		f.Details["retry_after"] = int64(e.RetryAfter / time.Second)
 	}
 	switch {
 	case errors.Is(e, fs.ErrNotExist):
-		f.code = codeItem
+		f.Code = fault.NotFound
 	case e.Status == 401 || e.Status == 403:
-		f.code, f.why = "AUTH_REQUIRED", []string{"rye sends no credentials"}
+		f.Code, f.Why = fault.AuthRequired, []string{"rye sends no credentials"}
 	case e.Status == 429:
-		f.code = "RATE_LIMITED"
+		f.Code = fault.RateLimited
 	case e.Status >= 500:
-		f.code = "UNAVAILABLE"
+		f.Code = fault.Unavailable
 	default:
-		f.code = "REGISTRY_ERROR"
+		f.Code = fault.Registry
 	}
 }

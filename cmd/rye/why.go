@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest"
@@ -55,7 +57,7 @@ func (w whyAnswer) text(t *terminal) {
 		t.note("nothing reaches it any more: rye lock lets go of it")
 	}
 	if n := len(w.UsedBy); n > 1 || n == 1 && !strings.Contains(w.Name, ":") {
-		t.printf("used by %s\n", counted(int64(n), "item"))
+		t.printf("used by %s\n", fault.Count(int64(n), "item"))
 		for _, l := range w.UsedBy {
 			t.printf("  %s\n", l)
 		}
@@ -92,8 +94,8 @@ func (c *whyRun) run(ctx context.Context, a *app) (answer, error) {
 
 // notLocked says that the lock doesn't name something.
 func (l *locking) notLocked(ctx context.Context, name string) error {
-	f := &fault{code: codeItem, message: fmt.Sprintf("%q isn't in the lock", name), hint: []string{"rye tree", "rye lock"},
-		details: map[string]any{"name": name}}
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q isn't in the lock", name), Hint: []string{"rye tree", "rye lock"},
+		Details: map[string]any{"name": name}}
 	var names []string
 	for i := range l.old.Pins {
 		names = append(names, l.old.Pins[i].Ref.String())
@@ -106,12 +108,12 @@ func (l *locking) notLocked(ctx context.Context, name string) error {
 	}
 	names = slices.Compact(names)     // a version of a package has many files
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
-		f.code, f.message, f.hint = codeItem, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + quoteArg(name)}
+		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}
 	} else if in := l.bundleOf(ctx, name); in != "" {
-		f.why, f.details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
-		f.hint = []string{"rye show " + quoteArg(name), "rye help lock"}
-	} else if meant := near(name, names); len(meant) > 0 {
-		f.why, f.details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
+		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
+		f.Hint = []string{"rye show " + fault.Quote(name), "rye help lock"}
+	} else if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
 	}
 	return f
 }

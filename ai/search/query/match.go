@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/near"
 )
 
 // Looks returns a function that says how much a term counts for a pattern or a misspelt word: not at all, or up
@@ -27,7 +29,7 @@ func (n *Node) Looks() func(term []byte) float64 {
 			return 0
 		}
 		buf = appendRunes(buf[:0], term)
-		d := distance(want, buf, n.N)
+		d := near.Distance(want, buf, n.N)
 		if d > n.N {
 			return 0
 		}
@@ -66,42 +68,6 @@ func glob(pattern, term []rune) bool {
 		p++
 	}
 	return p == len(pattern)
-}
-
-// distance counts the least insertions, deletions, replacements and swaps of neighbours that make a of b, where
-// nothing is changed twice. If it is more than most, it returns something more than most.
-func distance(a, b []rune, most int) int {
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return most + 1
-	}
-	var rows [3][2*maxTerm + 4]uint8
-	if len(b) >= len(rows[0]) {
-		return most + 1
-	}
-	for j := range len(b) + 1 {
-		rows[0][j] = uint8(j)
-	}
-	for i := 1; i <= len(a); i++ {
-		row, above, before := &rows[i%3], &rows[(i+2)%3], &rows[(i+1)%3]
-		row[0] = uint8(i)
-		least := uint8(i)
-		for j := 1; j <= len(b); j++ {
-			change := uint8(1)
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			d := min(above[j]+1, row[j-1]+1, above[j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				d = min(d, before[j-2]+1)
-			}
-			row[j] = d
-			least = min(least, d)
-		}
-		if int(least) > most {
-			return most + 1
-		}
-	}
-	return int(rows[len(a)%3][len(b)])
 }
 
 // Occurrences calls yield for every place where the words of a phrase stand, given the sorted positions of each.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rye-build/rye/cas/near"
 )
 
 // What can stand in a field, read from its node.
@@ -128,7 +130,7 @@ func (n *Node) CheckWord(s, what string) error {
 func Suggest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {
-		if d := distance(word, k); d < least && d < len(k) {
+		if d := near.Distance([]byte(word), []byte(k), 2); d < least && d < len(k) {
 			best, least = k, d
 		}
 	}
@@ -136,32 +138,6 @@ func Suggest(word string, known []string) string {
 		return ""
 	}
 	return "; did you mean " + strconv.Quote(best) + "?"
-}
-
-// distance counts the letters to put in, leave out, replace or swap; it gives up on long words.
-func distance(a, b string) int {
-	if len(a) > maxWord || len(b) > maxWord {
-		return maxWord
-	}
-	var before, row, next [maxWord + 1]int
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		next[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			next[j+1] = min(row[j]+cost, row[j+1]+1, next[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				next[j+1] = min(next[j+1], before[j-1]+1)
-			}
-		}
-		before, row = row, next
-	}
-	return row[len(b)]
 }
 
 // Age reads a number of hours or days, at least one and at most most.

@@ -143,7 +143,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestSuggest(t *testing.T) {
 	known := []string{"keys", "threshold", "on", strings.Repeat("x", 99)}
-	for word, want := range map[string]string{"kyes": "keys", "key": "keys", "treshold": "threshold", "threshhold": "threshold", "zebra": "", "ab": "", "no": "on", strings.Repeat("x", 98): ""} {
+	for word, want := range map[string]string{"kyes": "keys", "key": "keys", "treshold": "threshold", "threshhold": "threshold", "zebra": "", "ab": "", "no": "on", strings.Repeat("x", 98): strings.Repeat("x", 99), "xyz": ""} {
 		got := Suggest(word, known)
 		if want != "" {
 			want = `; did you mean "` + want + `"?`

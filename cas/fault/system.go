@@ -1,0 +1,74 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// system makes a fault of what the operating system reported.
+func system(err error) *Error {
+	e := &Error{Code: Unknown, Text: err.Error(), Err: err}
+	var path *fs.PathError
+	var link *os.LinkError
+	var number syscall.Errno
+	ofFile := errors.As(err, &path) || errors.As(err, &link)
+	if errors.Is(err, fs.ErrNotExist) {
+		e.Code, e.Exit = NotFound, ExitMissing
+		if ofFile {
+			e.Code = Files
+		}
+		if path != nil && err == error(path) { // there is no context to keep
+			e.Text = fmt.Sprintf("there is no file %q", path.Path)
+			if dir := filepath.Dir(path.Path); dir != "." && !isDir(dir) {
+				e.Text = fmt.Sprintf("there is no directory %q", dir)
+			}
+			e.On("path", path.Path)
+		}
+		return e
+	}
+	if !ofFile && !errors.As(err, &number) {
+		return e
+	}
+	e.Code = Files
+	if path != nil {
+		e.On("path", path.Path)
+	}
+	for _, c := range causes() {
+		if errors.Is(err, c.err) {
+			return e.Because(c.why).Try(c.hint...)
+		}
+	}
+	return e
+}
+
+func isDir(path string) bool {
+	fi, err := os.Stat(path)
+	return err == nil && fi.IsDir()
+}
+
+type cause struct {
+	err  error
+	why  string
+	hint []string
+}
+
+// causes explains common errors of an operating system.
+func causes() []cause {
+	return []cause{
+		{syscall.ENOSPC, "the disk is full", []string{"df -h"}},
+		{syscall.EDQUOT, "the disk quota is exceeded", []string{"quota"}},
+		{syscall.EFBIG, "the file exceeds the size limit of this process or file system", []string{"ulimit -f"}},
+		{syscall.EROFS, "the file system is read-only", nil},
+		{syscall.EMFILE, "this process has too many open files", []string{"ulimit -n 4096"}},
+		{syscall.ENFILE, "this machine has too many open files", nil},
+		{syscall.EIO, "the disk reports an error: check the kernel log first", nil},
+		{syscall.ENOTDIR, "a parent is a file, not a directory", nil},
+		{syscall.ELOOP, "symbolic links form a loop", nil},
+		{syscall.ENAMETOOLONG, "the name is too long for this file system", nil},
+		{fs.ErrPermission, "this user has no permission", []string{"rye doctor"}},
+	}
+}

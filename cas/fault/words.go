@@ -1,0 +1,69 @@
+package fault
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxLines is how many failures an error lists; all of them are in its details.
+const MaxLines = 10
+
+// List adds lines that explain the text, at most MaxLines of them and how many more there are.
+func (e *Error) List(lines ...string) *Error {
+	for i, line := range lines {
+		if i == MaxLines {
+			return e.Because(fmt.Sprintf("and %d more", len(lines)-i))
+		}
+		e.Because(line)
+	}
+	return e
+}
+
+// Count returns a number with its noun, in the plural unless it is 1: "2 entries".
+func Count(n int64, noun string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(noun, "y") && !strings.HasSuffix(noun, "ey"):
+		noun = strings.TrimSuffix(noun, "y") + "ies"
+	default:
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
+}
+
+// Quote writes an argument so that a POSIX shell reads it back.
+func Quote(arg string) string {
+	plain := func(r rune) bool {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./:=,@%+", r)
+	}
+	if arg != "" && !strings.ContainsFunc(arg, func(r rune) bool { return !plain(r) }) {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// Command returns a command to paste: the first word as it is, the arguments quoted.
+func Command(command string, args ...string) string {
+	for _, arg := range args {
+		command += " " + Quote(arg)
+	}
+	return command
+}
+
+// Gravest returns the worst of some codes, which is that of an error about several failures.
+func Gravest(codes []Code) (worst Code) {
+	order := []Code{Integrity, SignatureInvalid, Revoked, Rollback, Policy}
+	rank := func(c Code) int {
+		if i := slices.Index(order, c); i >= 0 {
+			return i
+		}
+		return len(order)
+	}
+	for _, c := range codes {
+		if worst == "" || rank(c) < rank(worst) {
+			worst = c
+		}
+	}
+	return worst
+}
