@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/rye-build/rye/exec/primitive/function"
+)
 
 // A command is one line of the table that everything about commands is read from: the grammar, the help,
 // the completion, the schemas and what is suggested when somebody types something else.
@@ -14,6 +18,8 @@ type command struct {
 	new    func() runner // its flags and arguments as kong tags; nil for a group of commands
 	schema string        // the name of its output, "NAME/N"; changes to an output of one N are additions
 	output answer        // a zero value of its output
+
+	functions func(a *app) function.Functions // what tools may have rye do as these commands do it, by name; nil: nothing
 }
 
 // A runner is a parsed command line. It returns what it found, or why not; where it returns both, the

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"maps"
 	"strings"
 
 	"github.com/rye-build/rye/ai/capability"
@@ -11,12 +12,17 @@ import (
 
 // functions is what tools may have rye do, by name. Each does it as the command does that a person would type.
 func (a *app) functions() function.Functions {
-	return function.Functions{
-		"bundler":   function.Of(bundlerNeeds, a.bundlerFunction),
+	all := function.Functions{
 		"lint":      function.Seeking(function.Of(nil, a.lintFunction), lintSeeks),
 		"system":    function.Of(systemNeeds, a.systemFunction),
 		"telemetry": function.Of(telemetryNeeds, a.telemetryFunction),
 	}
+	for _, c := range a.commands {
+		if c.functions != nil {
+			maps.Copy(all, c.functions(a))
+		}
+	}
+	return all
 }
 
 // capabilityFor is the right to do something with what has an id; with all of the kind where that can't be one.
