@@ -15,10 +15,11 @@ import (
 
 // The variables of the rooms of trust.
 const (
-	envTrust      = "RYE_TRUST"
-	envKey        = "RYE_KEY"
-	envPassphrase = "RYE_KEY_PASSPHRASE"
+	envTrust = "RYE_TRUST"
+	envKey   = "RYE_KEY"
 )
+
+const envPassphrase = "RYE_KEY_PASSPHRASE"
 
 // hiddenLine returns what reads a line from a terminal without showing it, nil if f is none.
 func hiddenLine(f *os.File) func(context.Context) (string, error) {

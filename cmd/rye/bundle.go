@@ -79,9 +79,9 @@ func (b *bundles) store(write bool) (*disk.Store, error) {
 	if b.open != nil {
 		return b.open, nil
 	}
-	open := b.app.readStore
+	open := func() (*disk.Store, error) { return b.app.readStore() }
 	if write {
-		open = b.app.makeStore
+		open = func() (*disk.Store, error) { return b.app.makeStore() }
 	}
 	s, err := open()
 	if err == nil {

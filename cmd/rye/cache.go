@@ -73,10 +73,10 @@ type rebuildable struct {
 // rebuildables lists what "rye cache" knows: everything rye can make again by itself.
 func rebuildables() []rebuildable {
 	return []rebuildable{
-		{"stat", "which files have not changed since they were hashed", (*app).statCachePath, statCacheSize, func(_ context.Context, path string) error {
+		{"stat", "which files have not changed since they were hashed", func(a *app) (string, error) { return a.statCachePath() }, statCacheSize, func(_ context.Context, path string) error {
 			return statcache.Open(path, statcache.Options{}).Clear()
 		}},
-		{"search", "which words are in which items; an entry for each place that was searched from", (*app).indexes,
+		{"search", "which words are in which items; an entry for each place that was searched from", func(a *app) (string, error) { return a.indexes() },
 			func(_ context.Context, dir string) (entries, bytes int64) {
 				for _, path := range indexFiles(dir) {
 					if fi, err := os.Stat(path); err == nil {
@@ -86,11 +86,11 @@ func rebuildables() []rebuildable {
 				return entries, bytes
 			},
 			removeAll},
-		{"bundles", "which bundles were checked when they were made, and what of", (*app).bundleMemories, memorySize, removeAll},
-		{"build", "what steps of builds have made of what", (*app).buildCachePath, buildCacheSize, func(_ context.Context, path string) error {
+		{"bundles", "which bundles were checked when they were made, and what of", func(a *app) (string, error) { return a.bundleMemories() }, memorySize, removeAll},
+		{"build", "what steps of builds have made of what", func(a *app) (string, error) { return a.buildCachePath() }, buildCacheSize, func(_ context.Context, path string) error {
 			return build.OpenCache(path, nil).Clear()
 		}},
-		{"exec", "the files that tools run from, verified before each run", (*app).copies, copiesSize, clearCopies},
+		{"exec", "the files that tools run from, verified before each run", func(a *app) (string, error) { return a.copies() }, copiesSize, clearCopies},
 		{"wasm", "what modules were compiled to", func(a *app) (string, error) {
 			s := a.dir(cachePlace)
 			return filepath.Join(s.value, "wasm"), s.err

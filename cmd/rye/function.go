@@ -13,9 +13,15 @@ import (
 // functions is what tools may have rye do, by name. Each does it as the command does that a person would type.
 func (a *app) functions() function.Functions {
 	all := function.Functions{
-		"lint":      function.Seeking(function.Of(nil, a.lintFunction), lintSeeks),
-		"system":    function.Of(systemNeeds, a.systemFunction),
-		"telemetry": function.Of(telemetryNeeds, a.telemetryFunction),
+		"lint": function.Seeking(function.Of(nil, func(ctx context.Context, c *function.Call, p lintParams) (any, error) {
+			return a.lintFunction(ctx, c, p)
+		}), lintSeeks),
+		"system": function.Of(systemNeeds, func(ctx context.Context, c *function.Call, p systemParams) (any, error) {
+			return a.systemFunction(ctx, c, p)
+		}),
+		"telemetry": function.Of(telemetryNeeds, func(ctx context.Context, c *function.Call, p telemetryParams) (any, error) {
+			return a.telemetryFunction(ctx, c, p)
+		}),
 	}
 	for _, c := range a.commands {
 		if c.functions != nil {

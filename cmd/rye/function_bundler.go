@@ -39,7 +39,9 @@ func bundlerNeeds(p bundlerParams) function.Need {
 
 // bundleFunctions is what tools may have rye do with bundles.
 func bundleFunctions(a *app) function.Functions {
-	return function.Functions{"bundler": function.Of(bundlerNeeds, a.bundlerFunction)}
+	return function.Functions{"bundler": function.Of(bundlerNeeds, func(ctx context.Context, c *function.Call, p bundlerParams) (any, error) {
+		return a.bundlerFunction(ctx, c, p)
+	})}
 }
 
 // bundlerFunction does what the command does, and says it in the words that tools know.

@@ -188,9 +188,9 @@ func (c *lockRun) run(ctx context.Context, a *app) (answer, error) {
 		}
 		defer unlock()
 	}
-	open := a.locking
+	open := func(conflict bool) (*locking, error) { return a.locking(conflict) }
 	if c.User {
-		open = a.userLocking
+		open = func(conflict bool) (*locking, error) { return a.userLocking(conflict) }
 	}
 	l, err := open(c.Resolve)
 	if err != nil {
@@ -447,7 +447,7 @@ func (c *lockRun) signItems(ctx context.Context, l *locking, ans *lockAnswer) er
 	if err != nil {
 		return err
 	}
-	r := &resigner{app: l.app, key: key, flag: c.keyFlag, dryRun: c.DryRun, before: l.pinnedBytes}
+	r := &resigner{app: l.app, key: key, flag: c.keyFlag, dryRun: c.DryRun, before: func(ctx context.Context, it *ai.Item) []byte { return l.pinnedBytes(ctx, it) }}
 	signed, problems, err := r.sign(ctx, c.Names)
 	ans.Signed = append(ans.Signed, signed...)
 	ans.Problems = append(ans.Problems, problems...)

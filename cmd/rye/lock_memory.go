@@ -122,7 +122,7 @@ func (l *locking) now(ctx context.Context) (key cas.Digest, ok bool) {
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	cache := l.app.statCache(false)
 	defer cache.close(ctx, l.app)
-	tree, err := worktree.Import(ctx, hashing{}, l.dir, worktree.Options{Cache: cache.Cache, Skip: l.apart})
+	tree, err := worktree.Import(ctx, hashing{}, l.dir, worktree.Options{Cache: cache.Cache, Skip: func(path string, dir bool) bool { return l.apart(path, dir) }})
 	if err != nil {
 		return key, false // making the lock tells what is wrong
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
@@ -137,7 +138,7 @@ func (l *locking) open() (err error) {
 	}
 	if !l.app.isOffline() {
 		// Whoever wrote the project, or an index, wrote the addresses: what they may be is for the user's policy to say.
-		client := web.New(web.Options{Stranger: true, Inside: l.trust.root.side.Policy.Sections().Inside, Again: l.app.askedAgain})
+		client := web.New(web.Options{Stranger: true, Inside: l.trust.root.side.Policy.Sections().Inside, Again: func(err error, in time.Duration) { l.app.askedAgain(err, in) }})
 		if o.Git, err = l.git(client); err != nil {
 			return err
 		}

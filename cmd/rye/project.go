@@ -14,10 +14,9 @@ import (
 )
 
 // What makes a directory a project.
-const (
-	markerFile = "rye.yaml"
-	markerDir  = ".ai"
-)
+const markerFile = "rye.yaml"
+
+const markerDir = ".ai"
 
 // A project is the directory that a command works on.
 type project struct {

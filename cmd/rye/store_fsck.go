@@ -80,9 +80,9 @@ func (s storeFsckAnswer) text(t *terminal) {
 }
 
 func (c *storeFsckRun) run(ctx context.Context, a *app) (answer, error) {
-	open := a.readStore
+	open := func() (*disk.Store, error) { return a.readStore() }
 	if c.Repair || c.RepairFrom != "" {
-		open = a.haveStore
+		open = func() (*disk.Store, error) { return a.haveStore() }
 	}
 	s, err := open()
 	if err != nil {

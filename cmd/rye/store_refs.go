@@ -55,9 +55,9 @@ func (c *storeRefsRun) complete(_ context.Context, a *app, _, _ string) []candid
 }
 
 func (c *storeRefsRun) run(ctx context.Context, a *app) (answer, error) {
-	open := a.readStore
+	open := func() (*disk.Store, error) { return a.readStore() }
 	if c.Set != "" || c.Delete {
-		open = a.haveStore
+		open = func() (*disk.Store, error) { return a.haveStore() }
 	}
 	s, err := open()
 	if err != nil {

@@ -22,7 +22,7 @@ const smallWait = 5 * time.Minute
 func (a *app) getSmall(ctx context.Context, address string, most int64, stranger bool) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
 	defer cancel()
-	file, _, err := web.New(web.Options{Stranger: stranger, Again: a.askedAgain}).Get(ctx, address, most)
+	file, _, err := web.New(web.Options{Stranger: stranger, Again: func(err error, in time.Duration) { a.askedAgain(err, in) }}).Get(ctx, address, most)
 	if err != nil {
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok {
 			refused.Unnamed = "" // the hosts in a policy are those of bundles
