@@ -91,7 +91,8 @@ func (a *app) telemetryFunction(ctx context.Context, c *function.Call, p telemet
 	case len(asked(p.Item, telemetryItems)) == 0:
 		return no(ctx, unknownItem(p.Item, telemetryItems))
 	}
-	places, err := a.inside(c).auditPlaces()
+	b := a.inside(c)
+	places, err := b.auditPlaces()
 	if err != nil {
 		return no(ctx, err)
 	}
