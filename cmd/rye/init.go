@@ -78,19 +78,18 @@ rye: %s
 )
 
 // gitLines are the lines that a project needs in files of git's.
-func gitLines() []struct {
-	file  string
-	lines []string
-	what  string
-} {
-	return []struct {
-		file  string
-		lines []string
-		what  string
-	}{
+func gitLines() []gitFile {
+	return []gitFile{
 		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
 		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "what runs leave behind"},
 	}
+}
+
+// A gitFile is a file of git's, the lines that belong in it, and why.
+type gitFile struct {
+	file  string
+	lines []string
+	what  string
 }
 
 func (c *initRun) run(ctx context.Context, a *app) (answer, error) {
