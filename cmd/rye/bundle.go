@@ -27,8 +27,7 @@ import (
 func bundleGroup() command {
 	return command{
 		path: "bundle", group: "bundles", help: "Put items together, and bring them to others.",
-		functions: bundleFunctions,
-		aka:       []string{"bundles", "package", "packages"},
+		aka: []string{"bundles", "package", "packages"},
 		more: "A bundle is a signed list of files. bundle.yaml says what belongs to it, rye bundle create signs the list and puts it in " +
 			".ai/bundles/ID/manifest.yaml, which is committed, and export makes one file of all of it. Whoever gets one verifies it by a " +
 			"policy, or by the keys of its makers.\n\n" +

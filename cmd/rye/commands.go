@@ -19,7 +19,7 @@ type command struct {
 	schema string        // the name of its output, "NAME/N"; changes to an output of one N are additions
 	output answer        // a zero value of its output
 
-	functions func(a *app) function.Functions // what tools may have rye do as these commands do it, by name; nil: nothing
+	functions func(a *app) function.Functions // of the command that runs tools: what they may have rye do, by name
 }
 
 // A runner is a parsed command line. It returns what it found, or why not; where it returns both, the
@@ -36,6 +36,8 @@ type answer interface {
 
 // commands lists every command in the order in which the help shows them.
 func commands() []command {
+	exec := execCommand()
+	exec.functions = functions
 	return []command{
 		initCommand(),
 		demoCommand(),
@@ -97,7 +99,7 @@ func commands() []command {
 		vendorCommand(),
 		fetchCommand(),
 		restoreCommand(),
-		execCommand(),
+		exec,
 		buildCommand(),
 		testCommand(),
 		authGroup(),

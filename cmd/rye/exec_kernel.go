@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/httpclient"
 	"github.com/rye-build/rye/exec/primitive/resilient"
 	"github.com/rye-build/rye/exec/primitive/starlark"
@@ -37,7 +38,7 @@ import (
 func (a *app) primitives() map[string]primitive.Primitive {
 	return map[string]primitive.Primitive{
 		"rye/core/primitives/http_client": &httpclient.Client{Agent: "rye/" + thisVersion().Version},
-		"rye/core/primitives/rye":         a.functions(),
+		"rye/core/primitives/rye":         a.toolFunctions(),
 		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: a.machine(), Self: guestSelf("starlark")},
 		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: a.machine()},
 		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: a.machine(), Self: guestSelf("wasm"), Cache: a.modules()},
@@ -327,6 +328,16 @@ func (a *app) weaker(p *exec.Plan, r *exec.Result) {
 	for _, line := range r.Applied {
 		a.term.detail("%s", line)
 	}
+}
+
+// toolFunctions returns what tools may have rye do: what the command table says.
+func (a *app) toolFunctions() function.Functions {
+	for _, c := range a.commands {
+		if c.functions != nil {
+			return c.functions(a)
+		}
+	}
+	return nil
 }
 
 // stageArg enters the second stage of a sandbox: between rye and the program that it confines. Nobody types it.

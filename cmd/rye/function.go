@@ -3,16 +3,18 @@ package main
 import (
 	"context"
 	"io"
-	"maps"
 	"strings"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/exec/primitive/function"
 )
 
-// functions is what tools may have rye do, by name. Each does it as the command does that a person would type.
-func (a *app) functions() function.Functions {
-	all := function.Functions{
+// functions returns what tools may have rye do, by name. Each does it as the command does that a person would type.
+func functions(a *app) function.Functions {
+	return function.Functions{
+		"bundler": function.Of(bundlerNeeds, func(ctx context.Context, c *function.Call, p bundlerParams) (any, error) {
+			return a.bundlerFunction(ctx, c, p)
+		}),
 		"lint": function.Seeking(function.Of(nil, func(ctx context.Context, c *function.Call, p lintParams) (any, error) {
 			return a.lintFunction(ctx, c, p)
 		}), lintSeeks),
@@ -23,12 +25,6 @@ func (a *app) functions() function.Functions {
 			return a.telemetryFunction(ctx, c, p)
 		}),
 	}
-	for _, c := range a.commands {
-		if c.functions != nil {
-			maps.Copy(all, c.functions(a))
-		}
-	}
-	return all
 }
 
 // capabilityFor is the right to do something with what has an id; with all of the kind where that can't be one.

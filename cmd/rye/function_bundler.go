@@ -37,13 +37,6 @@ func bundlerNeeds(p bundlerParams) function.Need {
 	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Load, "bundle", id)}}
 }
 
-// bundleFunctions is what tools may have rye do with bundles.
-func bundleFunctions(a *app) function.Functions {
-	return function.Functions{"bundler": function.Of(bundlerNeeds, func(ctx context.Context, c *function.Call, p bundlerParams) (any, error) {
-		return a.bundlerFunction(ctx, c, p)
-	})}
-}
-
 // bundlerFunction does what the command does, and says it in the words that tools know.
 func (a *app) bundlerFunction(ctx context.Context, c *function.Call, p bundlerParams) (any, error) {
 	actions := map[string]func(context.Context, *app) (map[string]any, error){
