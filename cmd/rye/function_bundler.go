@@ -212,7 +212,7 @@ func (p *bundlerParams) list(ctx context.Context, a *app) (map[string]any, error
 	if err != nil {
 		return nil, err
 	}
-	bundles := []map[string]any{}
+	listed := []map[string]any{}
 	for _, l := range ans.(bundleList).Bundles {
 		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
 			"where": l.Where, "manifest_path": ""}
@@ -222,7 +222,7 @@ func (p *bundlerParams) list(ctx context.Context, a *app) (map[string]any, error
 		if l.Error != "" {
 			line["error"] = l.Error
 		}
-		bundles = append(bundles, line)
+		listed = append(listed, line)
 	}
-	return map[string]any{"bundles": bundles}, nil
+	return map[string]any{"bundles": listed}, nil
 }
