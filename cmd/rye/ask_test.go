@@ -9,16 +9,17 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 // askingHost is a host with a terminal on which these lines are typed, and these words where nothing is shown.
-func askingHost(t *testing.T, typed string, hidden ...string) (h host, home string, stderr *bytes.Buffer) {
+func askingHost(t *testing.T, typed string, hidden ...string) (h cli.Host, home string, stderr *bytes.Buffer) {
 	t.Helper()
 	home = t.TempDir()
 	h, _, stderr = testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home, "TERM=dumb")
-	h.stdin = strings.NewReader(typed)
-	h.stderr.tty = true
-	h.hidden = func(context.Context) (string, error) {
+	h.Stdin = strings.NewReader(typed)
+	h.Stderr.Tty = true
+	h.Hidden = func(context.Context) (string, error) {
 		word := hidden[0]
 		hidden = hidden[1:]
 		return word, nil
@@ -33,10 +34,10 @@ func TestConfirm(t *testing.T) {
 		exit  int
 	}{{"y\n", fault.ExitDone}, {"YES \n", fault.ExitDone}, {"n\n", fault.ExitRefused}, {"\n", fault.ExitRefused}, {"", fault.ExitRefused}, {"yess\n", fault.ExitRefused}} {
 		h, home, stderr := askingHost(t, test.typed)
-		if got := run(h, commands(), []string{"key", "new", "-q"}); got != fault.ExitDone {
+		if got := cli.Run(h, commands(), []string{"key", "new", "-q"}); got != fault.ExitDone {
 			t.Fatalf("key new: %d, %s", got, stderr)
 		}
-		if got := run(h, commands(), []string{"key", "remove", "default"}); got != test.exit {
+		if got := cli.Run(h, commands(), []string{"key", "remove", "default"}); got != test.exit {
 			t.Errorf("%q: exit %d, want %d; %s", test.typed, got, test.exit, stderr)
 		}
 		_, err := os.Stat(filepath.Join(home, ".ai", "keys", "private_key.pem"))
@@ -57,7 +58,7 @@ func TestPassphrase(t *testing.T) {
 	h, home, stderr := askingHost(t, "", "sesame", "sesam", "", "", "sesame", "sesame", "open", "sesame")
 	line := func(want int, args ...string) {
 		t.Helper()
-		if got := run(h, commands(), args); got != want {
+		if got := cli.Run(h, commands(), args); got != want {
 			t.Fatalf("%q: exit %d, want %d; %s", args, got, want, stderr)
 		}
 	}

@@ -17,6 +17,10 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/machine"
@@ -31,8 +35,8 @@ type calledOnce struct{ id, ref, status, parent string }
 
 // callsOf writes calls to the log of an app as one process does that begins them in their order and ends them in the
 // other, and returns their receipts. A process that dies never closes its log.
-func callsOf(ctx context.Context, a *app, dies bool, calls ...calledOnce) (map[string][]byte, error) {
-	log, own, voucher, err := a.openAudit(false)
+func callsOf(ctx context.Context, a *cli.App, dies bool, calls ...calledOnce) (map[string][]byte, error) {
+	log, own, voucher, err := audits.OpenAudit(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +62,7 @@ func callsOf(ctx context.Context, a *app, dies bool, calls ...calledOnce) (map[s
 	}
 	for i := len(calls) - 1; i >= 0; i-- {
 		c := calls[i]
-		if c.status == unfinishedCall {
+		if c.status == audits.UnfinishedCall {
 			continue
 		}
 		o := record.Outcome{Status: c.status, Duration: 1500 * time.Millisecond, Sandbox: "best", Usage: map[string]int64{"cpu_ms": 12}}
@@ -68,7 +72,7 @@ func callsOf(ctx context.Context, a *app, dies bool, calls ...calledOnce) (map[s
 		case record.Failed:
 			o.Code, o.Exit = "EXECUTION_FAILED", 3
 		}
-		r := receipt.Receipt{Call: of(c), Outcome: o, Begin: a.now(), End: a.now(), Log: entries[i].Position()}
+		r := receipt.Receipt{Call: of(c), Outcome: o, Begin: a.Now(), End: a.Now(), Log: entries[i].Position()}
 		for _, child := range calls {
 			if b, ok := receipts[child.id]; ok && child.parent == c.id {
 				r.Children = append(r.Children, receipt.Child{Call: child.id, Receipt: cas.Sum(b)})
@@ -78,7 +82,7 @@ func callsOf(ctx context.Context, a *app, dies bool, calls ...calledOnce) (map[s
 		if err != nil {
 			return nil, err
 		}
-		if o.Receipt, err = a.keepReceipt(b); err != nil {
+		if o.Receipt, err = audits.KeepReceipt(a, b); err != nil {
 			return nil, err
 		}
 		receipts[c.id] = b
@@ -103,23 +107,23 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 		ts.Fatalf("usage: calls [-dies] ID REF STATUS PARENT …")
 	}
 	h, _, _ := testHost()
-	h.now = time.Now
-	for _, name := range []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_STATE_HOME", envKey, envPassphrase} {
-		h.environ = append(h.environ, name+"="+ts.Getenv(name))
+	h.Now = time.Now
+	for _, name := range []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_STATE_HOME", cli.EnvKey, classify.EnvPassphrase} {
+		h.Environ = append(h.Environ, name+"="+ts.Getenv(name))
 	}
-	h.getwd = func() (string, error) { return ts.MkAbs("."), nil }
+	h.Getwd = func() (string, error) { return ts.MkAbs("."), nil }
 	var all []calledOnce
 	for ; len(args) > 0; args = args[4:] {
 		all = append(all, calledOnce{args[0], args[1], args[2], args[3]})
 	}
-	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 	ts.Check(err)
 	receipts, err := callsOf(context.Background(), a, dies, all...)
 	ts.Check(err)
-	p, err := a.auditPlaces()
+	p, err := audits.OpenAuditPlaces(a)
 	ts.Check(err)
-	ts.Setenv("AUDIT", p.log)
-	ts.Setenv("RECEIPTS", p.receipts)
+	ts.Setenv("AUDIT", p.Log)
+	ts.Setenv("RECEIPTS", p.Receipts)
 	for id, b := range receipts {
 		ts.Check(os.WriteFile(ts.MkAbs(id+".json"), b, 0o600))
 	}
@@ -146,7 +150,7 @@ func relines(ts *testscript.TestScript, neg bool, args []string) {
 func auditWords(t *testing.T, home string) map[string][]string {
 	t.Helper()
 	h, _, _ := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
-	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,11 +167,11 @@ func auditWords(t *testing.T, home string) map[string][]string {
 }
 
 // auditApp is an app with a home of its own, and that home.
-func auditApp(t *testing.T, env ...string) (*app, string) {
+func auditApp(t *testing.T, env ...string) (*cli.App, string) {
 	t.Helper()
 	home := t.TempDir()
 	h, _, _ := testHost(append(env, "HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)...)
-	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,11 +196,11 @@ func TestVouchQuietly(t *testing.T) {
 		{"no key", nil, nil, key.Private{}},
 		{"kept", nil, testPrivate("kept").PEM(), testPrivate("kept")},
 		{"locked", nil, locked, key.Private{}},
-		{"locked, with its passphrase", []string{envPassphrase + "=secret"}, locked, testPrivate("locked")},
-		{"locked, with another passphrase", []string{envPassphrase + "=wrong"}, locked, key.Private{}},
-		{"given", []string{envKey + "=" + string(testPrivate("given").PEM())}, testPrivate("kept").PEM(), testPrivate("given")},
-		{"given badly", []string{envKey + "=given.pem"}, testPrivate("kept").PEM(), key.Private{}},
-		{"given and locked", []string{envKey + "=" + string(locked)}, nil, key.Private{}},
+		{"locked, with its passphrase", []string{classify.EnvPassphrase + "=secret"}, locked, testPrivate("locked")},
+		{"locked, with another passphrase", []string{classify.EnvPassphrase + "=wrong"}, locked, key.Private{}},
+		{"given", []string{cli.EnvKey + "=" + string(testPrivate("given").PEM())}, testPrivate("kept").PEM(), testPrivate("given")},
+		{"given badly", []string{cli.EnvKey + "=given.pem"}, testPrivate("kept").PEM(), key.Private{}},
+		{"given and locked", []string{cli.EnvKey + "=" + string(locked)}, nil, key.Private{}},
 	} {
 		a, home := auditApp(t, test.env...)
 		keys := filepath.Join(home, ".ai", "keys")
@@ -208,7 +212,7 @@ func TestVouchQuietly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, own, voucher, err := a.openAudit(false)
+		_, own, voucher, err := audits.OpenAudit(a, false)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -226,8 +230,8 @@ func TestVouchQuietly(t *testing.T) {
 		if err := os.RemoveAll(keys); err != nil {
 			t.Fatal(err)
 		}
-		a.environ = a.environ[len(test.env):]
-		if _, again, same, err := a.openAudit(true); err != nil || again.Public() != own.Public() || string(same) != string(voucher) {
+		a.Environ = a.Environ[len(test.env):]
+		if _, again, same, err := audits.OpenAudit(a, true); err != nil || again.Public() != own.Public() || string(same) != string(voucher) {
 			t.Errorf("%s: again: %v, %s", test.name, err, same)
 		}
 	}
@@ -237,12 +241,12 @@ func TestVouchQuietly(t *testing.T) {
 func TestOpenAuditAtOnce(t *testing.T) {
 	const processes = 8
 	user := testPrivate("user")
-	a, home := auditApp(t, envKey+"="+string(user.PEM()))
+	a, home := auditApp(t, cli.EnvKey+"="+string(user.PEM()))
 	failed := make(chan error, processes)
 	for i := range processes {
 		go func() {
-			h, _, _ := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home, envKey+"="+string(user.PEM()))
-			own, err := newApp(h, h.terminal(true), globals{}, commands())
+			h, _, _ := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home, cli.EnvKey+"="+string(user.PEM()))
+			own, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 			if err == nil {
 				_, err = callsOf(t.Context(), own, false, calledOnce{"call-" + strconv.Itoa(i), "tool:a", record.OK, "-"})
 			}
@@ -254,15 +258,15 @@ func TestOpenAuditAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	p, err := a.auditPlaces()
+	p, err := audits.OpenAuditPlaces(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := audit.Verify(t.Context(), p.log, []key.Public{user.Public()})
+	r, err := audit.Verify(t.Context(), p.Log, []key.Public{user.Public()})
 	if err != nil || len(r.Problems) > 0 || len(r.Machines) != 1 || r.Calls != processes || r.Machines[0].By != user.Public() {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if files, err := os.ReadDir(p.receipts); err != nil || len(files) != processes {
+	if files, err := os.ReadDir(p.Receipts); err != nil || len(files) != processes {
 		t.Errorf("%v, %v", files, err)
 	}
 }
@@ -288,24 +292,24 @@ func TestVoucherOfAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, want := range map[string]bool{"": false, "{}": false, string(other): false, string(good): true, string(good) + "\n": true, string(good) + "x": false,
-		strings.Repeat(" ", maxVoucher) + string(good): false} {
-		p := auditPlaces{machine: t.TempDir()}
-		if err := os.WriteFile(filepath.Join(p.machine, voucherFile), []byte(text), 0o600); err != nil {
+		strings.Repeat(" ", audits.MaxVoucher) + string(good): false} {
+		p := audits.AuditPlaces{Machine: t.TempDir()}
+		if err := os.WriteFile(filepath.Join(p.Machine, audits.VoucherFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := p.voucher(own); (got != nil) != want || want && string(got) != string(good) {
+		if got := p.Voucher(own); (got != nil) != want || want && string(got) != string(good) {
 			t.Errorf("%.60q: %s", text, got)
 		}
 	}
-	a, home := auditApp(t, envKey+"="+string(user.PEM()))
-	p, err := a.auditPlaces()
-	if err != nil || !strings.HasPrefix(p.machine, home) {
+	a, home := auditApp(t, cli.EnvKey+"="+string(user.PEM()))
+	p, err := audits.OpenAuditPlaces(a)
+	if err != nil || !strings.HasPrefix(p.Machine, home) {
 		t.Fatal(p, err)
 	}
-	if err := errors.Join(os.MkdirAll(p.machine, 0o700), os.WriteFile(filepath.Join(p.machine, voucherFile), other, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(p.Machine, 0o700), os.WriteFile(filepath.Join(p.Machine, audits.VoucherFile), other, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	_, mine, voucher, err := a.openAudit(false)
+	_, mine, voucher, err := audits.OpenAudit(a, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,38 +321,38 @@ func TestVoucherOfAnother(t *testing.T) {
 // TestKeepReceipt: a receipt is found by its digest, or there is none.
 func TestKeepReceipt(t *testing.T) {
 	a, _ := auditApp(t)
-	p, err := a.auditPlaces()
+	p, err := audits.OpenAuditPlaces(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		d, err := a.keepReceipt([]byte("receipt"))
+		d, err := audits.KeepReceipt(a, []byte("receipt"))
 		if err != nil || d != cas.Sum([]byte("receipt")) {
 			t.Fatal(d, err)
 		}
-		if b, err := os.ReadFile(receiptPath(p.receipts, d)); err != nil || string(b) != "receipt" {
+		if b, err := os.ReadFile(audits.ReceiptPath(p.Receipts, d)); err != nil || string(b) != "receipt" {
 			t.Errorf("%q, %v", b, err)
 		}
 	}
-	if files, err := os.ReadDir(p.receipts); err != nil || len(files) != 1 {
+	if files, err := os.ReadDir(p.Receipts); err != nil || len(files) != 1 {
 		t.Errorf("%v, %v", files, err)
 	}
 	// A place that can't be used is said, and nothing is opened.
-	if err := errors.Join(os.RemoveAll(p.receipts), os.WriteFile(p.receipts, nil, 0o600), os.RemoveAll(p.machine), os.WriteFile(p.machine, nil, 0o600)); err != nil {
+	if err := errors.Join(os.RemoveAll(p.Receipts), os.WriteFile(p.Receipts, nil, 0o600), os.RemoveAll(p.Machine), os.WriteFile(p.Machine, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.keepReceipt([]byte("receipt")); err == nil {
+	if _, err := audits.KeepReceipt(a, []byte("receipt")); err == nil {
 		t.Error("kept in a file")
 	}
-	if log, _, _, err := a.openAudit(false); err == nil {
+	if log, _, _, err := audits.OpenAudit(a, false); err == nil {
 		t.Errorf("opened %v", log)
 	}
 	nowhere, _ := auditApp(t)
-	nowhere.environ = nil
-	if _, err := nowhere.keepReceipt(nil); err == nil || classify(err).Code != fault.Config {
+	nowhere.Environ = nil
+	if _, err := audits.KeepReceipt(nowhere, nil); err == nil || classify.Classify(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
-	if _, _, _, err := nowhere.openAudit(false); err == nil || classify(err).Code != fault.Config {
+	if _, _, _, err := audits.OpenAudit(nowhere, false); err == nil || classify.Classify(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
 }
@@ -360,7 +364,7 @@ func TestParseMoment(t *testing.T) {
 		"2026-11-01": "2026-11-01T00:00:00Z", "2026-11-01T13:00:00+01:00": "2026-11-01T12:00:00Z",
 		"-1h": "", "d": "", "1.5d": "", "-1d": "", "65536d": "", "2026-13-01": "", "noon": "",
 	} {
-		got, err := parseMoment("--since", text, now)
+		got, err := audits.ParseMoment("--since", text, now)
 		if shown := got.Format(time.RFC3339); (err != nil) != (want == "") || err == nil && shown != want {
 			t.Errorf("%q: %s, %v", text, shown, err)
 		}
@@ -374,8 +378,8 @@ func FuzzParseMoment(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		at, err := parseMoment("--since", text, now)
-		if _, dated := parseDate("--since", text); err == nil && dated != nil && at.After(now) {
+		at, err := audits.ParseMoment("--since", text, now)
+		if _, dated := trusts.ParseDate("--since", text); err == nil && dated != nil && at.After(now) {
 			t.Errorf("%q: %s", text, at)
 		}
 		if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok {
@@ -391,7 +395,7 @@ func FuzzParsePosition(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if p, ok := parsePosition(text); ok && (position(p) != text || p.Line < 1) {
+		if p, ok := audits.ParsePosition(text); ok && (audits.Position(p) != text || p.Line < 1) {
 			t.Errorf("%q: %+v", text, p)
 		}
 	})
@@ -418,7 +422,7 @@ func TestClassifyAudit(t *testing.T) {
 		{&receipt.LinkError{Child: child, Err: errors.New("another's")}, fault.Integrity, fault.ExitRefused},
 		{&receipt.LinkError{Child: child, Err: &receipt.UnknownError{}}, fault.UntrustedKey, fault.ExitRefused},
 	} {
-		if l := classify(test.err).Line(); l.Code != test.want || l.Exit != test.exit {
+		if l := classify.Classify(test.err).Line(); l.Code != test.want || l.Exit != test.exit {
 			t.Errorf("%T: %s, exit %d", test.err, l.Code, l.Exit)
 		}
 	}

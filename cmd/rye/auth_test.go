@@ -10,6 +10,9 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/secret"
 )
@@ -19,20 +22,20 @@ func TestAuthPrompt(t *testing.T) {
 	home := t.TempDir()
 	set := func(typed string, failure error, seen bool) (status int, said string) {
 		h, stdout, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home, "XDG_STATE_HOME="+home)
-		h.hidden = func(context.Context) (string, error) { return typed, failure }
-		h.stderr.tty = seen
-		status = run(h, commands(), []string{"auth", "set", "a-token", "--file", "--no-color"})
+		h.Hidden = func(context.Context) (string, error) { return typed, failure }
+		h.Stderr.Tty = seen
+		status = cli.Run(h, commands(), []string{"auth", "set", "a-token", "--file", "--no-color"})
 		return status, stdout.String() + stderr.String()
 	}
 	if status, said := set("typed value", nil, true); status != fault.ExitDone || !strings.HasPrefix(said, "value of a-token: \n") || strings.Contains(said, "typed") {
 		t.Errorf("%d, %q", status, said)
 	}
 	h, _, _ := testHost("HOME="+home, "LOCALAPPDATA="+home, "XDG_STATE_HOME="+home)
-	a, err := newApp(h, h.terminal(true), globals{}, nil)
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := a.secrets()
+	store, err := runs.Secrets(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +79,7 @@ func TestClassifySecrets(t *testing.T) {
 		{of(errors.New("more than fits")), fault.Limit, "", ""},
 		{&exec.ActionError{Ref: ref, Text: "x"}, fault.Failed, "", ""},
 	} {
-		f := classify(fmt.Errorf("around: %w", c.err))
+		f := classify.Classify(fmt.Errorf("around: %w", c.err))
 		if f.Code != c.code || !strings.HasPrefix(strings.Join(f.Hint, "\n"), c.hint) || !strings.Contains(strings.Join(f.Why, "\n"), c.why) {
 			t.Errorf("%v: %s, %q, %q", c.err, f.Code, f.Hint, f.Why)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/audit"
 )
 
@@ -44,7 +45,7 @@ func buildWords(t *testing.T, home string) []string {
 		t.Fatal(err)
 	}
 	h, _, stderr := testHost("HOME="+home, "LOCALAPPDATA="+home)
-	if code := run(h, commands(), []string{"sign", "-C", project, "tool:acme/hi", "-q"}); code != fault.ExitDone {
+	if code := cli.Run(h, commands(), []string{"sign", "-C", project, "tool:acme/hi", "-q"}); code != fault.ExitDone {
 		t.Fatal(stderr)
 	}
 	return []string{"-C", project, "--dry-run"}

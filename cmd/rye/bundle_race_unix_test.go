@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cmd/rye/locking"
 )
 
 // TestBundleCreatedTwice makes bundles of one project from several processes at once. Of the same files each makes the
@@ -51,7 +53,7 @@ func TestBundleCreatedTwice(t *testing.T) {
 		if err != nil || len(entries) != 1 {
 			t.Errorf("round %d: %v, %v", round, entries, err)
 		}
-		read, err := readManifest(project, "acme")
+		read, err := locking.ReadManifest(project, "acme")
 		if err != nil || len(read.Signatures) != 1 {
 			t.Fatalf("round %d: %v", round, err)
 		}

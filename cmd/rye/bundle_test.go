@@ -21,6 +21,13 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -57,8 +64,8 @@ func (h *bundleHome) write(name, text string) {
 func (h *bundleHome) rye(want int, args ...string) string {
 	h.t.Helper()
 	host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
-	host.getwd, host.now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
-	got := run(host, commands(), args)
+	host.Getwd, host.Now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
+	got := cli.Run(host, commands(), args)
 	if got != want {
 		h.t.Fatalf("%q: exit %d, want %d\n%s%s", args, got, want, stdout, stderr)
 	}
@@ -127,7 +134,7 @@ func TestBundleRevoked(t *testing.T) {
 	h.write("a.txt", "a\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.rye(fault.ExitDone, "bundle", "install", "acme")
-	h.rye(fault.ExitDone, "bundle", "verify", libraryID)
+	h.rye(fault.ExitDone, "bundle", "verify", locking.LibraryID)
 	_, files, err := std.Files()
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +144,7 @@ func TestBundleRevoked(t *testing.T) {
 			h.rye(fault.ExitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
 		}
 	}
-	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", libraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
+	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", locking.LibraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
@@ -156,7 +163,7 @@ func TestBundleRevoked(t *testing.T) {
 // admits lists its bytes.
 func TestBundleFirstFormat(t *testing.T) {
 	h := newBundleHome(t)
-	path := filepath.Join(h.home, ".ai", policyFile)
+	path := filepath.Join(h.home, ".ai", places.PolicyFile)
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = os.WriteFile(path, bytes.Replace(b, []byte("keys: [default]"), []byte("keys: [default], accept: [v1, v2]"), 1), 0o600)
@@ -221,38 +228,38 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	read, err := readManifest(h.dir, "acme")
+	read, err := locking.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
 	host, _, _ := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
-	host.getwd, host.now = func() (string, error) { return h.dir, nil }, time.Now
-	a, err := newApp(host, host.terminal(true), globals{}, commands())
+	host.Getwd, host.Now = func() (string, error) { return h.dir, nil }, time.Now
+	a, err := cli.NewApp(host, host.Terminal(true), cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := a.bundles()
+	b, err := locking.OpenBundles(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer b.close()
-	v, err := a.vouching()
+	defer b.Close()
+	v, err := spaces.OpenVouching(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &located{where: inProject, id: "acme", dir: h.dir, read: read}
-	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
+	l := &locking.Located{Where: locking.InProject, Id: "acme", Dir: h.dir, Read: read}
+	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
 		t.Error(err)
 	}
-	if err := b.checkContent(t.Context(), l, v); err != nil {
+	if err := bundles.CheckContent(t.Context(), b, l, v); err != nil {
 		t.Error(err)
 	}
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
 	h.rye(fault.ExitDone, "bundle", "create")
-	if err := b.checkContent(t.Context(), l, v); classify(err).Code != fault.Conflict {
+	if err := bundles.CheckContent(t.Context(), b, l, v); classify.Classify(err).Code != fault.Conflict {
 		t.Errorf("what was read isn't what was verified: %v", err)
 	}
-	if err := b.writeSignatures(t.Context(), l, v, v.options.Trust.Root.Policy.Sections().Keys[0].Public); classify(err).Code != fault.Conflict {
+	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); classify.Classify(err).Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 }
@@ -264,7 +271,7 @@ func TestBundleCosignInstalled(t *testing.T) {
 	h.rye(fault.ExitDone, "key", "new", "second")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	read, err := readManifest(h.dir, "acme")
+	read, err := locking.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,14 +320,14 @@ func TestBundleTwoSigners(t *testing.T) {
 		for _, k := range []string{"default", "second"} {
 			both.Go(func() {
 				host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
-				host.getwd, host.now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
-				if got := run(host, commands(), []string{"bundle", verb, "--key", k}); got != fault.ExitDone {
+				host.Getwd, host.Now = func() (string, error) { return h.dir, nil }, func() time.Time { return h.now }
+				if got := cli.Run(host, commands(), []string{"bundle", verb, "--key", k}); got != fault.ExitDone {
 					t.Errorf("%s by %s: exit %d\n%s%s", verb, k, got, stdout, stderr)
 				}
 			})
 		}
 		both.Wait()
-		read, err := readManifest(h.dir, "acme")
+		read, err := locking.ReadManifest(h.dir, "acme")
 		if err != nil || len(read.Signatures) != 2 {
 			t.Fatalf("round %d, %s: %d signatures, want 2, %v", round, verb, len(read.Signatures), err)
 		}
@@ -332,7 +339,7 @@ func TestBundleStrangersSignatures(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	good, err := readManifest(h.dir, "acme")
+	good, err := locking.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -364,9 +371,9 @@ func TestChangedLines(t *testing.T) {
 		{"a\nb\nc\n", "a\nB\nc\n", "from line 2: 1 line before, 1 now|- b|+ B"},
 		{"a\nb\n", "a\nb\nc\n", "from line 3: 0 lines before, 1 now|+ c"},
 		{"a\na\n", "a\n", "from line 2: 1 line before, 0 now|- a"},
-		{"", long, "from line 1: 0 lines before, 40 now|" + strings.Repeat("+ x|", mostChanged) + "and 28 lines more"},
+		{"", long, "from line 1: 0 lines before, 40 now|" + strings.Repeat("+ x|", signs.MostChanged) + "and 28 lines more"},
 	} {
-		if got := strings.Join(changedLines([]byte(c.was), []byte(c.is)), "|"); got != c.want {
+		if got := strings.Join(signs.ChangedLines([]byte(c.was), []byte(c.is)), "|"); got != c.want {
 			t.Errorf("%q, %q: %s\nwant %s", c.was, c.is, got, c.want)
 		}
 	}
@@ -384,7 +391,7 @@ func TestManifestOf(t *testing.T) {
 		"/a/.ai/bundles/x/.ai/manifest.yaml": "",
 	} {
 		got := ""
-		if dir, id, ok := manifestOf(filepath.FromSlash(path)); ok {
+		if dir, id, ok := spaces.ManifestOf(filepath.FromSlash(path)); ok {
 			got = filepath.ToSlash(dir) + " " + id
 		}
 		if got != want {
@@ -410,7 +417,7 @@ func TestBundleErrors(t *testing.T) {
 		{bundle.ErrNoTrust, fault.Validation},
 		{&bundle.NotAdmittedError{Name: "bundle:a@1.0.0"}, fault.Policy},
 	} {
-		if got := classify(fmt.Errorf("x: %w", c.err)).Code; got != c.want {
+		if got := classify.Classify(fmt.Errorf("x: %w", c.err)).Code; got != c.want {
 			t.Errorf("%v: %s, want %s", c.err, got, c.want)
 		}
 	}
@@ -418,11 +425,11 @@ func TestBundleErrors(t *testing.T) {
 	for i := range fault.MaxLines + 2 {
 		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i), OnlyLineEndings: true})
 	}
-	f := classify(&install.RefusedError{Report: many})
+	f := classify.Classify(&install.RefusedError{Report: many})
 	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
-	if hints := (&bundleReport{Where: inProject, Bundle: "a"}).hints(many.Failures); len(hints) != 2 {
+	if hints := (&bundles.BundleReport{Where: locking.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
 		t.Errorf("%q", hints)
 	}
 }
@@ -430,12 +437,12 @@ func TestBundleErrors(t *testing.T) {
 // TestBundleText writes what has parts that a good bundle doesn't have.
 func TestBundleText(t *testing.T) {
 	h, stdout, _ := testHost()
-	term := h.terminal(true)
-	(&bundleReport{Bundle: "a", Version: "1.0.0", Allowed: true, Expires: "2090-01-01", Extra: true, Items: 1,
-		Signers:  []signerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
-		Evidence: []evidenceLine{{Name: "e", Type: "t", Signers: []string{strings.Repeat("c", 64)}}}}).text(term)
-	printMentions(term, "hosts", []mentionLine{{"x", []string{"1", "2", "3", "4"}}})
-	term.data.Flush()
+	term := h.Terminal(true)
+	(&bundles.BundleReport{Bundle: "a", Version: "1.0.0", Allowed: true, Expires: "2090-01-01", Extra: true, Items: 1,
+		Signers:  []spaces.SignerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
+		Evidence: []bundles.EvidenceLine{{Name: "e", Type: "t", Signers: []string{strings.Repeat("c", 64)}}}}).Text(term)
+	bundles.PrintMentions(term, "hosts", []bundles.MentionLine{{What: "x", Paths: []string{"1", "2", "3", "4"}}})
+	term.Data.Flush()
 	for _, want := range []string{"aaaaaaaaaaaa, O: does not count, expired", `"n" bbbbbbbbbbbb`, "e (t), signed by cccccccccccc", "2090-01-01", "1, 2, 3 and 1 more"} {
 		if !bytes.Contains(stdout.Bytes(), []byte(want)) {
 			t.Errorf("no %q in %s", want, stdout)

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec/materialise"
 )
 
@@ -21,14 +24,14 @@ func TestCleanCopies(t *testing.T) {
 	root := t.TempDir()
 	now := time.Now()
 	h, _, stderr := testHost("HOME="+root, "USERPROFILE="+root, "XDG_CACHE_HOME="+root, "LOCALAPPDATA="+root)
-	h.now = func() time.Time { return now }
-	term := h.terminal(false)
-	term.verbose = true
-	a, err := newApp(h, term, globals{}, commands())
+	h.Now = func() time.Time { return now }
+	term := h.Terminal(false)
+	term.Verbose = true
+	a, err := cli.NewApp(h, term, cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := a.copies()
+	dir, err := places.Copies(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,31 +50,31 @@ func TestCleanCopies(t *testing.T) {
 		}
 	}
 	count := func() int64 {
-		n, _ := copiesSize(t.Context(), dir)
+		n, _ := stores.CopiesSize(t.Context(), dir)
 		return n
 	}
 	if err := held["unused"].Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.cleanCopies(t.Context(), c)
+	stores.CleanCopies(t.Context(), a, c)
 	if got := count(); got != 2 {
 		t.Fatalf("%d copies are left of those that were made now, want 2", got)
 	}
-	now = now.Add(maxCopyAge + time.Hour)
-	a.cleanCopies(t.Context(), c)
+	now = now.Add(stores.MaxCopyAge + time.Hour)
+	stores.CleanCopies(t.Context(), a, c)
 	if got := count(); got != 1 {
 		t.Errorf("%d copies are left, want the one that is in use", got)
 	}
 	if err := held["used"].Close(); err != nil {
 		t.Fatal(err)
 	}
-	now = now.Add(cleanEvery / 2)
-	a.cleanCopies(t.Context(), c)
+	now = now.Add(stores.CleanEvery / 2)
+	stores.CleanCopies(t.Context(), a, c)
 	if got := count(); got != 1 {
 		t.Errorf("they were cleaned twice a day: %d copies are left", got)
 	}
-	now = now.Add(cleanEvery)
-	a.cleanCopies(t.Context(), c)
+	now = now.Add(stores.CleanEvery)
+	stores.CleanCopies(t.Context(), a, c)
 	if got := count(); got != 0 {
 		t.Errorf("%d copies are left, want none", got)
 	}
@@ -101,7 +104,7 @@ func TestClearBeside(t *testing.T) {
 		})
 	}
 	for range 20000 {
-		if err := removeAll(t.Context(), dir); err != nil {
+		if err := stores.RemoveAll(t.Context(), dir); err != nil {
 			t.Error(err)
 			break
 		}

@@ -1,133 +1,115 @@
 package main
 
 import (
-	"context"
-
-	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/functions"
+	"github.com/rye-build/rye/cmd/rye/items"
+	"github.com/rye-build/rye/cmd/rye/locks"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/stores"
+	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
-// A command is one line of the table that everything about commands is read from: the grammar, the help,
-// the completion, the schemas and what is suggested when somebody types something else.
-type command struct {
-	path   string        // the words typed after rye: "version", "store put"
-	group  string        // the heading it stands under in the help
-	help   string        // one line
-	more   string        // paragraphs and indented examples, shown by "rye help COMMAND"
-	aka    []string      // what other tools call it: typing one of these is answered with path
-	hidden bool          // not for people
-	new    func() runner // its flags and arguments as kong tags; nil for a group of commands
-	schema string        // the name of its output, "NAME/N"; changes to an output of one N are additions
-	output answer        // a zero value of its output
-
-	functions func(a *app) function.Functions // of the command that runs tools: what they may have rye do, by name
-}
-
-// A runner is a parsed command line. It returns what it found, or why not; where it returns both, the
-// answer is the evidence for the error.
-type runner interface {
-	run(ctx context.Context, a *app) (answer, error)
-}
-
-// An answer is what a command found. --json writes it as it marshals, which must be an object; text writes
-// it for people. A nil answer is for commands that have written their data themselves.
-type answer interface {
-	text(t *terminal)
-}
-
 // commands lists every command in the order in which the help shows them.
-func commands() []command {
-	exec := execCommand()
-	exec.functions = functions
-	return []command{
-		initCommand(),
-		demoCommand(),
-		doctorCommand(),
-		docsCommand(),
-		configCommand(),
-		helpCommand(),
-		schemaCommand(),
-		completionCommand(),
-		versionCommand(),
-		newCommand(),
-		lsCommand(),
-		showCommand(),
-		loadCommand(),
-		mvCommand(),
-		rmCommand(),
-		searchCommand(),
-		checkCommand(),
-		keyGroup(),
-		keyNewCommand(),
-		keyListCommand(),
-		keyShowCommand(),
-		keyExportCommand(),
-		keyImportCommand(),
-		keyRotateCommand(),
-		keyRemoveCommand(),
-		trustGroup(),
-		trustAddCommand(),
-		trustListCommand(),
-		trustCheckCommand(),
-		trustRevokeCommand(),
-		trustRemoveCommand(),
-		trustUpdateCommand(),
-		signCommand(),
-		verifyCommand(),
-		bundleGroup(),
-		bundleCreateCommand(),
-		bundleVerifyCommand(),
-		bundleInspectCommand(),
-		bundleListCommand(),
-		bundleDiffCommand(),
-		bundleCosignCommand(),
-		bundleExportCommand(),
-		bundleIndexCommand(),
-		bundleImportCommand(),
-		bundleInstallCommand(),
-		bundleRollbackCommand(),
-		bundleRemoveCommand(),
-		bundleSbomCommand(),
-		bundleAttestCommand(),
-		addCommand(),
-		removeCommand(),
-		updateCommand(),
-		outdatedCommand(),
-		lockCommand(),
-		diffCommand(),
-		whyCommand(),
-		treeCommand(),
-		vendorCommand(),
-		fetchCommand(),
-		restoreCommand(),
+func commands() []cli.Command {
+	exec := runs.ExecCommand()
+	exec.Functions = functions.Functions
+	return []cli.Command{
+		starts.InitCommand(),
+		starts.DemoCommand(),
+		starts.DoctorCommand(),
+		starts.DocsCommand(),
+		starts.ConfigCommand(),
+		cli.HelpCommand(),
+		starts.SchemaCommand(),
+		starts.CompletionCommand(),
+		cli.VersionCommand(),
+		items.NewCommand(),
+		items.LsCommand(),
+		items.ShowCommand(),
+		items.LoadCommand(),
+		items.MvCommand(),
+		items.RmCommand(),
+		items.SearchCommand(),
+		spaces.CheckCommand(),
+		trusts.KeyGroup(),
+		trusts.KeyNewCommand(),
+		trusts.KeyListCommand(),
+		trusts.KeyShowCommand(),
+		trusts.KeyExportCommand(),
+		trusts.KeyImportCommand(),
+		trusts.KeyRotateCommand(),
+		trusts.KeyRemoveCommand(),
+		places.TrustGroup(),
+		trusts.TrustAddCommand(),
+		trusts.TrustListCommand(),
+		signs.TrustCheckCommand(),
+		trusts.TrustRevokeCommand(),
+		trusts.TrustRemoveCommand(),
+		trusts.TrustUpdateCommand(),
+		signs.SignCommand(),
+		signs.VerifyCommand(),
+		bundles.BundleGroup(),
+		bundles.BundleCreateCommand(),
+		bundles.BundleVerifyCommand(),
+		bundles.BundleInspectCommand(),
+		bundles.BundleListCommand(),
+		bundles.BundleDiffCommand(),
+		bundles.BundleCosignCommand(),
+		bundles.BundleExportCommand(),
+		bundles.BundleIndexCommand(),
+		bundles.BundleImportCommand(),
+		bundles.BundleInstallCommand(),
+		bundles.BundleRollbackCommand(),
+		bundles.BundleRemoveCommand(),
+		bundles.BundleSbomCommand(),
+		bundles.BundleAttestCommand(),
+		locks.AddCommand(),
+		locks.RemoveCommand(),
+		locks.UpdateCommand(),
+		locks.OutdatedCommand(),
+		locks.LockCommand(),
+		locks.DiffCommand(),
+		locks.WhyCommand(),
+		locks.TreeCommand(),
+		locks.VendorCommand(),
+		locks.FetchCommand(),
+		locks.RestoreCommand(),
 		exec,
-		buildCommand(),
-		testCommand(),
-		authGroup(),
-		authSetCommand(),
-		authLsCommand(),
-		authRmCommand(),
-		auditGroup(),
-		auditListCommand(),
-		auditShowCommand(),
-		auditVerifyCommand(),
-		auditExportCommand(),
-		auditStatsCommand(),
-		auditVouchCommand(),
-		storeGroup(),
-		storePutCommand(),
-		storeCatCommand(),
-		storeLsCommand(),
-		storeStatCommand(),
-		storeTreeCommand(),
-		storeCheckoutCommand(),
-		storeRefsCommand(),
-		storeFsckCommand(),
-		storeGcCommand(),
-		storeRepackCommand(),
-		storeReindexCommand(),
-		cacheGroup(),
-		cacheLsCommand(),
-		cacheClearCommand(),
-		completeCommand(),
+		runs.BuildCommand(),
+		runs.TestCommand(),
+		runs.AuthGroup(),
+		runs.AuthSetCommand(),
+		runs.AuthLsCommand(),
+		runs.AuthRmCommand(),
+		audits.AuditGroup(),
+		audits.AuditListCommand(),
+		audits.AuditShowCommand(),
+		audits.AuditVerifyCommand(),
+		audits.AuditExportCommand(),
+		audits.AuditStatsCommand(),
+		audits.AuditVouchCommand(),
+		places.StoreGroup(),
+		stores.StorePutCommand(),
+		stores.StoreCatCommand(),
+		stores.StoreLsCommand(),
+		stores.StoreStatCommand(),
+		stores.StoreTreeCommand(),
+		stores.StoreCheckoutCommand(),
+		stores.StoreRefsCommand(),
+		stores.StoreFsckCommand(),
+		stores.StoreGcCommand(),
+		stores.StoreRepackCommand(),
+		stores.StoreReindexCommand(),
+		stores.CacheGroup(),
+		stores.CacheLsCommand(),
+		stores.CacheClearCommand(),
+		starts.CompleteCommand(),
 	}
 }

@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/starts"
 )
 
 // What the documentation, the README and the help texts show of rye is a command line that rye takes: every command,
 // flag and number of arguments.
 func TestShownCommands(t *testing.T) {
-	topics, err := docTopics(t.Context())
+	topics, err := starts.DocTopics(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +29,7 @@ func TestShownCommands(t *testing.T) {
 			if code, ok := strings.CutPrefix(line, "    "); ok {
 				for _, args := range shellLines(code) {
 					shown++
-					if _, err := parse(commands(), args); err != nil {
+					if _, err := cli.Parse(commands(), args); err != nil {
 						t.Errorf("%s: %q: %v", where, args, err)
 					}
 				}
@@ -42,9 +45,9 @@ func TestShownCommands(t *testing.T) {
 	}
 	check("README.md", string(readme))
 	for _, c := range commands() {
-		_, examples, _ := strings.Cut(c.more, "Examples:\n")
-		if check("rye help "+c.path, examples); examples == "" && c.more != "" && len(c.path) > 0 && c.new != nil && !c.hidden && c.path != "demo" {
-			t.Errorf("rye help %s has no example", c.path)
+		_, examples, _ := strings.Cut(c.More, "Examples:\n")
+		if check("rye help "+c.Path, examples); examples == "" && c.More != "" && len(c.Path) > 0 && c.New != nil && !c.Hidden && c.Path != "demo" {
+			t.Errorf("rye help %s has no example", c.Path)
 		}
 	}
 	if shown < 400 {
@@ -62,7 +65,7 @@ var (
 func checkSpan(t *testing.T, where string, words []string) {
 	known := func(words []string) bool {
 		path := strings.Join(words, " ")
-		return slices.ContainsFunc(commands(), func(c command) bool { return c.path == path || strings.HasPrefix(c.path, path+" ") })
+		return slices.ContainsFunc(commands(), func(c cli.Command) bool { return c.Path == path || strings.HasPrefix(c.Path, path+" ") })
 	}
 	group := 0 // how many words stand before the list, if it is one
 	for group < len(words) && bareWord.MatchString(words[group]) {
@@ -79,7 +82,7 @@ func checkSpan(t *testing.T, where string, words []string) {
 		}
 	case group == 0 || !known(words[:1]):
 		t.Errorf("%s: there is no command %q", where, words)
-	case !known(words[:min(2, group)]) && !slices.ContainsFunc(commands(), func(c command) bool { return c.path == words[0] }):
+	case !known(words[:min(2, group)]) && !slices.ContainsFunc(commands(), func(c cli.Command) bool { return c.Path == words[0] }):
 		t.Errorf("%s: there is no command %q", where, words[:2])
 	}
 }

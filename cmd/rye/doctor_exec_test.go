@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -16,21 +18,21 @@ func TestOffered(t *testing.T) {
 		name   string
 		offers sandbox.Offers
 		asked  floor.Exec
-		status status
+		status places.Status
 		say    string
 	}{
-		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, statusOK, "namespace, by landlock 7, seccomp"},
-		{"little", few, floor.Exec{}, statusWarn, "limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
-		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, statusOK, "without landlock"},
-		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock}, statusFail, "Everything needs landlock, so nothing is run here"},
-		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, statusWarn, "Tools of others need namespace"},
-		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, statusFail, "Everything needs none, so nothing is run here"},
+		{"everything", all, floor.Exec{Floor: floor.Namespace, Strangers: floor.Namespace}, places.StatusOK, "namespace, by landlock 7, seccomp"},
+		{"little", few, floor.Exec{}, places.StatusWarn, "limits; without landlock: Linux alone has it; without a network of some hosts alone. Tools of others need landlock, so they aren't run here"},
+		{"little is enough", few, floor.Exec{Strangers: floor.Limits}, places.StatusOK, "without landlock"},
+		{"strangers need no less than all", few, floor.Exec{Strangers: floor.Limits, Floor: floor.Landlock}, places.StatusFail, "Everything needs landlock, so nothing is run here"},
+		{"more for strangers", sandbox.Offers{Best: floor.Landlock}, floor.Exec{Strangers: floor.Namespace}, places.StatusWarn, "Tools of others need namespace"},
+		{"nothing", sandbox.Offers{}, floor.Exec{Strangers: floor.None}, places.StatusFail, "Everything needs none, so nothing is run here"},
 	} {
-		f := offered(c.offers, c.asked)
+		f := starts.Offered(c.offers, c.asked)
 		if f.Status != c.status || !strings.Contains(f.Detail, c.say) {
 			t.Errorf("%s: %s %q, want %s with %q", c.name, f.Status, f.Detail, c.status, c.say)
 		}
-		if (f.Hint == "") != (f.Status == statusOK) {
+		if (f.Hint == "") != (f.Status == places.StatusOK) {
 			t.Errorf("%s: %s with the hint %q", c.name, f.Status, f.Hint)
 		}
 	}

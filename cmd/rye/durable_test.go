@@ -14,6 +14,11 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -25,17 +30,17 @@ var errPlanted = errors.New("planted")
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	if err := writeFile(path, 0o600, true, bytesOf([]byte("one"))); err != nil {
+	if err := places.WriteFile(path, 0o600, true, places.BytesOf([]byte("one"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeFile(path, 0o600, true, bytesOf([]byte("two"))); !errors.Is(err, os.ErrExist) {
+	if err := places.WriteFile(path, 0o600, true, places.BytesOf([]byte("two"))); !errors.Is(err, os.ErrExist) {
 		t.Errorf("exclusive: %v", err)
 	}
 	failing := func(w io.Writer) error { w.Write([]byte("half")); return errPlanted }
-	if err := writeFile(path, 0o600, false, failing); !errors.Is(err, errPlanted) {
+	if err := places.WriteFile(path, 0o600, false, failing); !errors.Is(err, errPlanted) {
 		t.Error(err)
 	}
-	if err := writeFile(filepath.Join(dir, "none", "f"), 0o600, false, bytesOf(nil)); !errors.Is(err, os.ErrNotExist) {
+	if err := places.WriteFile(filepath.Join(dir, "none", "f"), 0o600, false, places.BytesOf(nil)); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
@@ -50,17 +55,17 @@ func TestWriteFile(t *testing.T) {
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	for name, age := range map[string]time.Duration{unfinished + "old": 2 * unfinishedAge, unfinished + "young": 0, "other": 2 * unfinishedAge} {
+	for name, age := range map[string]time.Duration{places.Unfinished + "old": 2 * places.UnfinishedAge, places.Unfinished + "young": 0, "other": 2 * places.UnfinishedAge} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, now.Add(-age), now.Add(-age))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, unfinished+"dir"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, places.Unfinished+"dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	sweep(dir, now.Add(time.Minute))
-	sweep(filepath.Join(dir, "none"), now)
+	places.Sweep(dir, now.Add(time.Minute))
+	places.Sweep(filepath.Join(dir, "none"), now)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
 		t.Errorf("%v, %v", left, err)
 	}
@@ -76,18 +81,18 @@ func TestSignChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, file: path}
-	file, err := openRegular(path)
+	s := places.Subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, File: path}
+	file, err := places.OpenRegular(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := writeFile(path, 0o600, false, bytesOf([]byte("print(2)\n"))); err != nil {
+	if err := places.WriteFile(path, 0o600, false, places.BytesOf([]byte("print(2)\n"))); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{host: host{now: time.Now}, clock: time.Now}
-	_, _, err = (&signRun{Format: "v2"}).sign(a, s, file, signer{k, "k"}, nil)
-	if f := classify(err); !errors.Is(err, sign.ErrChanged) || f.Code != fault.Conflict {
+	a := &cli.App{Host: cli.Host{Now: time.Now}, Clock: time.Now}
+	_, _, err = (&signs.SignRun{Format: "v2"}).Sign(a, s, file, trusts.Signer{Private: k, Name: "k"}, nil)
+	if f := classify.Classify(err); !errors.Is(err, sign.ErrChanged) || f.Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "print(2)\n" {
@@ -101,17 +106,17 @@ func TestLockWaits(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := lockPolicy(t.Context(), path)
+	unlock, err := places.LockPolicy(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := lockPolicy(ctx, path); !errors.Is(err, context.Canceled) {
+	if _, err := places.LockPolicy(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second one: %v", err)
 	}
 	unlock()
-	again, err := lockPolicy(t.Context(), path)
+	again, err := places.LockPolicy(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +129,7 @@ func TestReadSmall(t *testing.T) {
 	if err := os.WriteFile(path, []byte("twelve bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := readSmall(path, 12); err != nil || string(b) != "twelve bytes" {
+	if b, err := places.ReadSmall(path, 12); err != nil || string(b) != "twelve bytes" {
 		t.Errorf("%q, %v", b, err)
 	}
 	if err := os.Truncate(path, 1<<30); err != nil {
@@ -132,7 +137,7 @@ func TestReadSmall(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	b, err := readSmall(path, 64<<20)
+	b, err := places.ReadSmall(path, 64<<20)
 	runtime.ReadMemStats(&after)
 	if f, ok := errors.AsType[*fault.Error](err); b != nil || !ok || f.Code != fault.Limit {
 		t.Errorf("%d bytes, %v", len(b), err)
@@ -155,7 +160,7 @@ func TestReadIfThere(t *testing.T) {
 				return
 			default:
 			}
-			if err := errors.Join(writeFile(path, 0o600, true, bytesOf([]byte("whole"))), os.Remove(path)); err != nil {
+			if err := errors.Join(places.WriteFile(path, 0o600, true, places.BytesOf([]byte("whole"))), os.Remove(path)); err != nil {
 				t.Error(err)
 				return
 			}
@@ -168,7 +173,7 @@ func TestReadIfThere(t *testing.T) {
 	defer end()
 	found, missing := 0, 0
 	for found+missing < 20000 || min(found, missing) == 0 {
-		switch b, err := readIfThere("it", path, 16); {
+		switch b, err := places.ReadIfThere("it", path, 16); {
 		case err == nil && string(b) == "whole":
 			found++
 		case errors.Is(err, fs.ErrNotExist):
@@ -181,13 +186,13 @@ func TestReadIfThere(t *testing.T) {
 	if err := os.Symlink("nowhere", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readIfThere("it", path, 16); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := places.ReadIfThere("it", path, 16); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a link that leads nowhere: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "nowhere"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readIfThere("it", path, 16); err != nil {
+	if _, err := places.ReadIfThere("it", path, 16); err != nil {
 		t.Errorf("a link: %v", err)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/rye-build/rye/cmd/rye/runs"
 )
 
 // TestDotEnv: a project's .env is a file of the project, and nobody is kept waiting for one.
@@ -20,7 +22,7 @@ func TestDotEnv(t *testing.T) {
 		os.WriteFile(filepath.Join(project, "other"), []byte("NAME=inside\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := dotEnv(project); len(all) != 0 || err != nil {
+	if all, err := runs.DotEnv(project); len(all) != 0 || err != nil {
 		t.Errorf("without a file: %v, %v", all, err)
 	}
 	for name, c := range map[string]struct {
@@ -39,7 +41,7 @@ func TestDotEnv(t *testing.T) {
 		if err := c.make(); err != nil {
 			t.Fatal(err)
 		}
-		all, err := dotEnv(project)
+		all, err := runs.DotEnv(project)
 		switch {
 		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)):
 			t.Errorf("%s: %v, %v; want %q", name, all, err, c.bad)

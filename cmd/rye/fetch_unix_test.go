@@ -6,6 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/locks"
 )
 
 // TestFetchProgress: whoever looks at a terminal is told of all bytes that come, from sources and from .ai/vendor.
@@ -18,22 +22,22 @@ func TestFetchProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		h, _, _ := testHost("HOME="+p.dir, "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "XDG_CACHE_HOME="+filepath.Join(p.dir, "cache"))
-		a := &app{host: h, term: h.terminal(true), clock: h.now}
-		a.term.live = true
-		a.globals.Project = p.project
-		l, err := a.locking(false)
+		a := &cli.App{Host: h, Term: h.Terminal(true), Clock: h.Now}
+		a.Term.Live = true
+		a.Globals.Project = p.project
+		l, err := locking.OpenLocking(a, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer l.close()
-		if err := l.open(); err != nil {
+		defer l.Close()
+		if err := l.Open(); err != nil {
 			t.Fatal(err)
 		}
-		var ans fetchAnswer
-		if err := l.fetch(t.Context(), &ans); err != nil {
+		var ans locks.FetchAnswer
+		if err := locks.Fetch(t.Context(), l, &ans); err != nil {
 			t.Fatal(err)
 		}
-		if shown := l.shown.done.Load(); ans.Fetched == 0 || shown == 0 {
+		if shown := l.Shown.Sum.Load(); ans.Fetched == 0 || shown == 0 {
 			t.Errorf("%d objects of %d bytes were fetched, and %d bytes shown", ans.Fetched, ans.Bytes, shown)
 		}
 	}

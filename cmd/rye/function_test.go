@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cmd/rye/functions"
 )
 
 // What a call needs is what it asks for, and all of it where that can't be said.
@@ -23,44 +24,44 @@ func TestFunctionNeeds(t *testing.T) {
 		return strings.Join(texts, " ")
 	}
 	for want, got := range map[string]string{
-		"load:system:time": needs(systemNeeds(systemParams{"time"}).Permissions),
-		"load:system:paths load:system:time load:system:runtime": needs(systemNeeds(systemParams{"all"}).Permissions),
-		"":                      needs(systemNeeds(systemParams{"x"}).Permissions),
-		"load:audit":            needs(telemetryNeeds(telemetryParams{}).Permissions),
-		"sign:bundle:acme/a":    needs(bundlerNeeds(bundlerParams{Action: "create", ID: "acme/a"}).Permissions),
-		"sign:bundle:*":         needs(bundlerNeeds(bundlerParams{Action: "create-package"}).Permissions),
-		"load:bundle:acme/a":    needs(bundlerNeeds(bundlerParams{Action: "verify", ID: "acme/a"}).Permissions),
-		"load:bundle:*":         needs(bundlerNeeds(bundlerParams{Action: "inspect", ID: "../a"}).Permissions),
-		"load:bundle:*, of all": needs(bundlerNeeds(bundlerParams{Action: "list"}).Permissions) + ", of all",
+		"load:system:time": needs(functions.SystemNeeds(functions.SystemParams{Item: "time"}).Permissions),
+		"load:system:paths load:system:time load:system:runtime": needs(functions.SystemNeeds(functions.SystemParams{Item: "all"}).Permissions),
+		"":                      needs(functions.SystemNeeds(functions.SystemParams{Item: "x"}).Permissions),
+		"load:audit":            needs(functions.TelemetryNeeds(functions.TelemetryParams{}).Permissions),
+		"sign:bundle:acme/a":    needs(functions.BundlerNeeds(functions.BundlerParams{Action: "create", ID: "acme/a"}).Permissions),
+		"sign:bundle:*":         needs(functions.BundlerNeeds(functions.BundlerParams{Action: "create-package"}).Permissions),
+		"load:bundle:acme/a":    needs(functions.BundlerNeeds(functions.BundlerParams{Action: "verify", ID: "acme/a"}).Permissions),
+		"load:bundle:*":         needs(functions.BundlerNeeds(functions.BundlerParams{Action: "inspect", ID: "../a"}).Permissions),
+		"load:bundle:*, of all": needs(functions.BundlerNeeds(functions.BundlerParams{Action: "list"}).Permissions) + ", of all",
 	} {
 		if got != want {
 			t.Errorf("%q; want %q", got, want)
 		}
 	}
-	if !bundlerNeeds(bundlerParams{Action: "create"}).Own || bundlerNeeds(bundlerParams{Action: "list"}).Own {
+	if !functions.BundlerNeeds(functions.BundlerParams{Action: "create"}).Own || functions.BundlerNeeds(functions.BundlerParams{Action: "list"}).Own {
 		t.Error("bundles are made for the user's own calls, and listed for others, too")
 	}
 }
 
 // Many faults are cut, and of two linters that say the same one counts.
 func TestLintTold(t *testing.T) {
-	l := &linting{project: "/p", file: "/p/a.txt"}
+	l := &functions.Linting{Project: "/p", File: "/p/a.txt"}
 	pattern := regexp.MustCompile(`^(?P<line>\d+) (?P<message>.+)$`)
 	var text strings.Builder
-	for i := range 2 * lintFound {
+	for i := range 2 * functions.LintFound {
 		fmt.Fprintf(&text, "%d x\n", i+1)
 	}
-	one := l.read("one", &linter{}, pattern, "/p", text.String())
-	if len(one) != lintFound+1 {
-		t.Errorf("%d are kept of %d", len(one), 2*lintFound)
+	one := l.Read("one", &functions.Linter{}, pattern, "/p", text.String())
+	if len(one) != functions.LintFound+1 {
+		t.Errorf("%d are kept of %d", len(one), 2*functions.LintFound)
 	}
-	l.found = slices.Concat(one, l.read("two", &linter{}, pattern, "/p", "1 x\n1 y\n"))
-	found, more := l.told()
-	if len(found) != lintFound || !more || found[0].Linter != "one" || found[1].Message != "y" {
+	l.Found = slices.Concat(one, l.Read("two", &functions.Linter{}, pattern, "/p", "1 x\n1 y\n"))
+	found, more := l.Told()
+	if len(found) != functions.LintFound || !more || found[0].Linter != "one" || found[1].Message != "y" {
 		t.Errorf("%d, %v, %+v", len(found), more, found[:2])
 	}
 	for text, want := range map[string]string{"äöü": "äö", "ä": "ä", "abc": "ab", "": ""} {
-		if got := firstRunes(text, 2); got != want {
+		if got := functions.FirstRunes(text, 2); got != want {
 			t.Errorf("%q is cut to %q", text, got)
 		}
 	}
@@ -75,10 +76,10 @@ func FuzzLintRead(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	l := &linting{project: dir, file: filepath.Join(dir, "a.txt")}
+	l := &functions.Linting{Project: dir, File: filepath.Join(dir, "a.txt")}
 	pattern := regexp.MustCompile(`^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): (?P<message>.+)$`)
 	f.Fuzz(func(t *testing.T, text string) {
-		found := l.read("x", &linter{}, pattern, dir, text)
+		found := l.Read("x", &functions.Linter{}, pattern, dir, text)
 		if len(found) > strings.Count(text, "\n")+1 {
 			t.Errorf("%d faults in %q", len(found), text)
 		}

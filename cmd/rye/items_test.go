@@ -12,33 +12,38 @@ import (
 
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/items"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/starts"
 )
 
 // TestConfined writes and removes below a directory and nowhere else.
 func TestConfined(t *testing.T) {
 	dir := t.TempDir()
 	away := t.TempDir()
-	d, err := confine(dir, 0o777)
+	d, err := places.Confine(dir, 0o777)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.close()
+	defer d.Close()
 	check := func(what string, err, want error) {
 		t.Helper()
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 	}
-	check("new", d.write("tools/acme/a.py", 0o755, true, []byte("one")), nil)
-	check("again", d.write("tools/acme/a.py", 0o644, true, []byte("two")), fs.ErrExist)
-	check("replace", d.write("tools/acme/a.py", 0o644, false, []byte("three")), nil)
-	if b, err := d.read("tools/acme/a.py", 10); err != nil || string(b) != "three" {
+	check("new", d.Write("tools/acme/a.py", 0o755, true, []byte("one")), nil)
+	check("again", d.Write("tools/acme/a.py", 0o644, true, []byte("two")), fs.ErrExist)
+	check("replace", d.Write("tools/acme/a.py", 0o644, false, []byte("three")), nil)
+	if b, err := d.Read("tools/acme/a.py", 10); err != nil || string(b) != "three" {
 		t.Errorf("read: %q, %v", b, err)
 	}
-	if b, err := d.read("tools/none/a.py", 10); b != nil || err != nil {
+	if b, err := d.Read("tools/none/a.py", 10); b != nil || err != nil {
 		t.Errorf("read what isn't there: %q, %v", b, err)
 	}
-	if _, err := d.read("tools/acme/a.py", 2); err == nil {
+	if _, err := d.Read("tools/acme/a.py", 2); err == nil {
 		t.Error("read more than may be")
 	}
 	left, err := os.ReadDir(filepath.Join(dir, "tools", "acme"))
@@ -56,34 +61,34 @@ func TestConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"knowledge/x.md", "knowledge/deep/x.md", "tools/inside/x.md"} {
-		if f := classify(d.write(name, 0o644, false, nil)); f.Code != fault.Denied || !strings.Contains(f.Text, "symbolic link") {
+		if f := classify.Classify(d.Write(name, 0o644, false, nil)); f.Code != fault.Denied || !strings.Contains(f.Text, "symbolic link") {
 			t.Errorf("write %s: %v", name, f)
 		}
 	}
-	if f := classify(d.remove("knowledge/x.md")); f.Code != fault.Denied {
+	if f := classify.Classify(d.Remove("knowledge/x.md")); f.Code != fault.Denied {
 		t.Errorf("remove through a link: %v", f)
 	}
 	// A link in the place of the file is replaced or refused, and never followed.
 	if err := os.Symlink(filepath.Join(away, "x.md"), filepath.Join(dir, "link.md")); err != nil {
 		t.Fatal(err)
 	}
-	if f := classify(mustFail(t, func() error { _, err := d.read("link.md", 10); return err })); f.Code != fault.Denied {
+	if f := classify.Classify(mustFail(t, func() error { _, err := d.Read("link.md", 10); return err })); f.Code != fault.Denied {
 		t.Errorf("read a link: %v", f)
 	}
-	check("replace a link", d.write("link.md", 0o644, false, []byte("mine")), nil)
+	check("replace a link", d.Write("link.md", 0o644, false, []byte("mine")), nil)
 	if b, err := os.ReadFile(filepath.Join(away, "x.md")); err != nil || len(b) != 0 {
 		t.Errorf("written through a link: %q, %v", b, err)
 	}
-	check("a file for a directory", d.write("link.md/x", 0o644, false, nil), notDirectory)
+	check("a file for a directory", d.Write("link.md/x", 0o644, false, nil), classify.NotDirectory)
 
-	check("remove", d.remove("tools/acme/a.py"), nil)
+	check("remove", d.Remove("tools/acme/a.py"), nil)
 	if _, err := os.Lstat(filepath.Join(dir, "tools", "acme")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the empty directory stays: %v", err)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "tools")); err != nil {
 		t.Errorf("the kind's directory is gone: %v", err)
 	}
-	check("remove again", d.remove("tools/acme/a.py"), nil)
+	check("remove again", d.Remove("tools/acme/a.py"), nil)
 }
 
 func mustFail(t *testing.T, f func() error) error {
@@ -114,15 +119,15 @@ func TestReplaceAt(t *testing.T) {
 		{"a: acme", 2, 1, ""},
 		{"a: acme", 1, 99, ""},
 	} {
-		out, ok := replaceAt([]byte(tt.file), value.Pos{Line: tt.line, Column: tt.column}, "acme", "new", "")
+		out, ok := items.ReplaceAt([]byte(tt.file), value.Pos{Line: tt.line, Column: tt.column}, "acme", "new", "")
 		if ok != (tt.want != "") || ok && string(out) != tt.want {
 			t.Errorf("%q at %d:%d: %q, %v", tt.file, tt.line, tt.column, out, ok)
 		}
 	}
-	if out, ok := replaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new", ""); !ok || string(out) != `a: "new"` {
+	if out, ok := items.ReplaceAt([]byte(`a: ""`), value.Pos{Line: 1, Column: 4}, "", "new", ""); !ok || string(out) != `a: "new"` {
 		t.Errorf("an empty text: %q, %v", out, ok)
 	}
-	if _, ok := replaceAt([]byte("a:  "), value.Pos{Line: 1, Column: 4}, "", "new", ""); ok {
+	if _, ok := items.ReplaceAt([]byte("a:  "), value.Pos{Line: 1, Column: 4}, "", "new", ""); ok {
 		t.Error("an empty text without quotes was replaced")
 	}
 }
@@ -137,7 +142,7 @@ func TestWithLines(t *testing.T) {
 		{"a b\nc", "a b\nc"},
 		{"#c\n", "#c\na b\nc\n"},
 	} {
-		if out := withLines([]byte(tt.file), []string{"a b", "c"}); string(out) != tt.want {
+		if out := starts.WithLines([]byte(tt.file), []string{"a b", "c"}); string(out) != tt.want {
 			t.Errorf("%q: %q, want %q", tt.file, out, tt.want)
 		}
 	}
@@ -149,9 +154,9 @@ func TestShowPart(t *testing.T) {
 	var out bytes.Buffer
 	for _, tty := range []bool{false, true} {
 		out.Reset()
-		term := newTerminal(stream{Writer: &out, tty: tty}, stream{Writer: &out})
-		(&showAnswer{Part: part, part: true}).text(term)
-		if err := term.data.Flush(); err != nil {
+		term := cli.NewTerminal(cli.Stream{Writer: &out, Tty: tty}, cli.Stream{Writer: &out})
+		(&items.ShowAnswer{Part: part, Only: true}).Text(term)
+		if err := term.Data.Flush(); err != nil {
 			t.Fatal(err)
 		}
 		want := part
@@ -172,7 +177,7 @@ func TestStarter(t *testing.T) {
 		"/src/ü":               `name: "project"`,
 		"/":                    `name: "project"`,
 	} {
-		if got := starter(filepath.FromSlash(dir)); !strings.Contains(got, "\n"+want+"\n") {
+		if got := starts.Starter(filepath.FromSlash(dir)); !strings.Contains(got, "\n"+want+"\n") {
 			t.Errorf("%s: %s", dir, got)
 		}
 	}
@@ -184,15 +189,15 @@ func TestConfinedTogether(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 8 {
 		group.Go(func() {
-			d, err := confine(dir, 0o777)
+			d, err := places.Confine(dir, 0o777)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			defer d.close()
+			defer d.Close()
 			name := "tools/acme/" + string(rune('a'+n/4)) + ".py" // four of each
 			for range 500 {
-				if err := errors.Join(d.write(name, 0o644, false, nil), d.remove(name)); err != nil {
+				if err := errors.Join(d.Write(name, 0o644, false, nil), d.Remove(name)); err != nil {
 					t.Error(err)
 					return
 				}

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/locks"
+	"github.com/rye-build/rye/cmd/rye/places"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 )
@@ -98,7 +100,7 @@ func (p *lockedProject) archive(id string, version string) string {
 // wouldLock is the digest of the lock that rye lock would make now.
 func (p *lockedProject) wouldLock() string {
 	p.t.Helper()
-	var ans struct{ Data lockAnswer }
+	var ans struct{ Data locks.LockAnswer }
 	if err := json.Unmarshal([]byte(p.in("lock", "--dry-run")), &ans); err != nil {
 		p.t.Fatal(err)
 	}
@@ -290,7 +292,7 @@ func (k *killer) fetch(round int) {
 	if done {
 		k.ended++
 	}
-	var ans struct{ Data fetchAnswer }
+	var ans struct{ Data locks.FetchAnswer }
 	if err := json.Unmarshal([]byte(k.in("--store", store, "fetch")), &ans); err != nil {
 		k.t.Fatal(err)
 	}
@@ -299,7 +301,7 @@ func (k *killer) fetch(round int) {
 	}
 	k.in("--store", store, "store", "gc", "--grace", "0s")
 	k.in("--store", store, "store", "fsck")
-	ans.Data = fetchAnswer{}
+	ans.Data = locks.FetchAnswer{}
 	if err := json.Unmarshal([]byte(k.in("--store", store, "fetch")), &ans); err != nil || ans.Data.Fetched > 0 {
 		k.t.Fatalf("round %d: gc took %d objects that the lock names: %v", round, ans.Data.Fetched, err)
 	}
@@ -312,7 +314,7 @@ func (k *killer) swept() {
 	for _, dir := range []string{".", ".ai/vendor", ".ai/tools/mine"} {
 		k.put(dir+"/.rye-tmp-write-DIED", "half")
 	}
-	long := time.Now().Add(-2 * unfinishedAge)
+	long := time.Now().Add(-2 * places.UnfinishedAge)
 	for _, path := range k.leftovers() {
 		if err := os.Chtimes(path, long, long); err != nil {
 			k.t.Fatal(err)
@@ -329,18 +331,18 @@ func (k *killer) swept() {
 // TestLockProject holds a project against another process, and waits for one.
 func TestLockProject(t *testing.T) {
 	dir := t.TempDir()
-	unlock, err := lockProject(t.Context(), dir)
+	unlock, err := places.LockProject(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := lockProject(ctx, dir); !errors.Is(err, context.Canceled) {
+	if _, err := places.LockProject(ctx, dir); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	taken := make(chan error)
 	go func() {
-		again, err := lockProject(t.Context(), dir)
+		again, err := places.LockProject(t.Context(), dir)
 		if err == nil {
 			again()
 		}
@@ -354,11 +356,11 @@ func TestLockProject(t *testing.T) {
 		t.Errorf("%v, %v", entries, err)
 	}
 	// What isn't there yet is held by nobody.
-	if unlock, err = lockProject(t.Context(), filepath.Join(dir, "none")); err != nil {
+	if unlock, err = places.LockProject(t.Context(), filepath.Join(dir, "none")); err != nil {
 		t.Fatal(err)
 	}
 	unlock()
-	if _, err := lockProject(t.Context(), "a\x00b"); err == nil {
+	if _, err := places.LockProject(t.Context(), "a\x00b"); err == nil {
 		t.Error("that was no name")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cmd/rye/locking"
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
@@ -22,7 +23,7 @@ func TestMerged(t *testing.T) {
 	}
 	low, high := side("1.0.0", "main", "1"), side("1.1.0", "next", "2")
 	for _, sides := range [][]*lockfile.Lock{{low, high}, {high, low}, {nil, high}} {
-		m, err := (&locking{sides: sides}).merged()
+		m, err := (&locking.Locking{Sides: sides}).Merged()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +36,7 @@ func TestMerged(t *testing.T) {
 			t.Errorf("got %+v", m)
 		}
 	}
-	if m, err := (&locking{sides: []*lockfile.Lock{nil, nil}}).merged(); err != nil || len(m.Bundles) > 0 {
+	if m, err := (&locking.Locking{Sides: []*lockfile.Lock{nil, nil}}).Merged(); err != nil || len(m.Bundles) > 0 {
 		t.Errorf("got %+v, %v", m, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 // toolIn is a tool of a category.
@@ -151,7 +152,7 @@ func TestLockEdited(t *testing.T) {
 // try runs a command line in the project, and returns its exit status and all it says.
 func (h *bundleHome) try(args ...string) (int, string) {
 	host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home)
-	host.getwd = func() (string, error) { return h.dir, nil }
-	status := run(host, commands(), args)
+	host.Getwd = func() (string, error) { return h.dir, nil }
+	status := cli.Run(host, commands(), args)
 	return status, stdout.String() + stderr.String()
 }

@@ -1,17 +1,7 @@
 // Command rye keeps what AI agents run under names that cannot lie, and runs nothing else.
 //
-// Everything a person types and sees is here and nothing but that: each command is one file that calls the
-// rooms below (testdata/layers.txt) and returns an answer. The environment is read in setup.go, standard
-// streams are written in terminal.go, error codes and exit statuses are the table in errors.go, and the
-// commands are listed in commands.go.
-//
-// # Output
-//
-// Standard output carries data, standard error carries narration. With --json standard output is exactly one
-// line, {"success":true,"data":{"schema":"NAME/N",…}} or
-// {"success":false,"error":{"code","message","details","retryable","suggestion"}}, and success is true
-// exactly when the exit status is 0. "rye schema NAME" prints the JSON Schema of data, "rye help errors" the
-// codes and statuses.
+// This package wires: the table of commands is in commands.go. Package cli is their frame, places finds what they work on,
+// and each group of commands is a package beside it (testdata/layers.txt); "rye help errors" prints codes and exit statuses.
 package main
 
 import (
@@ -19,6 +9,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"syscall"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 func main() {
@@ -26,7 +18,7 @@ func main() {
 		syscall.Exit(within[os.Args[1]](os.Args[2:])) // at once: nothing may be written from there on
 	}
 	collectLate()
-	os.Exit(run(thisHost(), commands(), os.Args[1:]))
+	os.Exit(cli.Run(cli.ThisHost(), commands(), os.Args[1:]))
 }
 
 // collectLate has the first garbage collected when there are 16 MiB and not 4, which most calls never reach, and the

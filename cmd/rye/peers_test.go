@@ -19,6 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // TestBash completes lines in a real bash, with the script as it is shipped.
@@ -178,12 +180,12 @@ func TestTerminal(t *testing.T) {
 func TestProgressOnPTY(t *testing.T) {
 	master, slave := openPTY(t)
 	h, _, _ := testHost("TERM=xterm")
-	h.stderr = streamOf(slave)
-	if !h.stderr.tty {
+	h.Stderr = cli.StreamOf(slave)
+	if !h.Stderr.Tty {
 		t.Fatal("a pseudo-terminal isn't taken for a terminal")
 	}
-	a := &app{host: h, term: h.terminal(false)}
-	p := a.progress("a label that is rather long for this terminal", 1<<20)
+	a := &cli.App{Host: h, Term: h.Terminal(false)}
+	p := a.Progress("a label that is rather long for this terminal", 1<<20)
 	p.Add(1 << 19)
 	buf := make([]byte, 256)
 	n, err := master.Read(buf) // blocks until the first line is drawn
@@ -193,7 +195,7 @@ func TestProgressOnPTY(t *testing.T) {
 	if got, want := string(buf[:n]), "a label that is rather long for this te"; got != want {
 		t.Errorf("drawn %q, want %q", got, want)
 	}
-	if since := time.Since(p.begun); since < progressAfter {
+	if since := time.Since(p.Begun); since < cli.ProgressAfter {
 		t.Errorf("drawn after %v", since)
 	}
 	p.Done()
@@ -240,7 +242,7 @@ func TestOtherOwner(t *testing.T) {
 		}
 	}
 	for dir, want := range map[string]string{"shared/a": "refused shared/rye.yaml", "theirs": "refused theirs"} {
-		p, err := projectSearch{foreign: ownedByOther}.find(filepath.Join(top, dir))
+		p, err := places.ProjectSearch{Foreign: cli.OwnedByOther}.Find(filepath.Join(top, dir))
 		if got := shown(top, p, err); got != want {
 			t.Errorf("%s: %q, want %q", dir, got, want)
 		}

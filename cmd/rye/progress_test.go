@@ -7,12 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 func TestProgressLine(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	p := &progress{term: &terminal{}, label: "import", begun: start}
-	p.total.Store(1 << 30)
+	p := &cli.Progress{Term: &cli.Terminal{}, Label: "import", Begun: start}
+	p.Total.Store(1 << 30)
 	for _, step := range []struct {
 		at    time.Duration
 		add   int64
@@ -27,28 +29,28 @@ func TestProgressLine(t *testing.T) {
 		{5 * time.Second, 10 << 20, 0, "import  1.0 GiB of 1.0 GiB  100%  158.1 MiB/s"},
 	} {
 		p.Add(step.add)
-		if got := p.render(start.Add(step.at), step.width); got != step.want {
+		if got := p.Render(start.Add(step.at), step.width); got != step.want {
 			t.Errorf("after %v: %q, want %q", step.at, got, step.want)
 		}
 	}
-	p = &progress{term: &terminal{ascii: true}, label: "ä\x1b[2J", begun: start}
-	if got := p.render(start.Add(90*time.Second), 80); got != `\u00e4\x1b[2J  1m30s` {
+	p = &cli.Progress{Term: &cli.Terminal{Ascii: true}, Label: "ä\x1b[2J", Begun: start}
+	if got := p.Render(start.Add(90*time.Second), 80); got != `\u00e4\x1b[2J  1m30s` {
 		t.Errorf("nothing known: %q", got)
 	}
 	p.Add(1024)
-	if got := p.render(start.Add(91*time.Second), 80); got != `\u00e4\x1b[2J  1.0 KiB  128 B/s` {
+	if got := p.Render(start.Add(91*time.Second), 80); got != `\u00e4\x1b[2J  1.0 KiB  128 B/s` {
 		t.Errorf("no total: %q", got)
 	}
 }
 
 func TestCountdownAndSize(t *testing.T) {
 	for s, want := range map[float64]string{0.2: "0s", 59.4: "59s", 59.6: "1m00s", 3599: "59m59s", 7384: "2h03m", 1e12: "more than 99h"} {
-		if got := countdown(s); got != want {
+		if got := cli.Countdown(s); got != want {
 			t.Errorf("%v: %s, want %s", s, got, want)
 		}
 	}
 	for n, want := range map[float64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1048575: "1.0 MiB", 1.5e9: "1.4 GiB", 9e18: "7.8 EiB"} {
-		if got := byteSize(n); got != want {
+		if got := cli.ByteSize(n); got != want {
 			t.Errorf("%v: %s, want %s", n, got, want)
 		}
 	}
@@ -78,9 +80,9 @@ func TestProgressOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		screen := new(lockedBuffer)
 		h, _, _ := testHost()
-		h.stderr = stream{Writer: screen, tty: true, width: func() int { return 60 }}
-		a := &app{host: h, term: h.terminal(true)}
-		p := a.progress("put", 4096)
+		h.Stderr = cli.Stream{Writer: screen, Tty: true, Width: func() int { return 60 }}
+		a := &cli.App{Host: h, Term: h.Terminal(true)}
+		p := a.Progress("put", 4096)
 		step := func(d time.Duration, want string) {
 			t.Helper()
 			time.Sleep(d) // the bubble's clock: no time passes outside
@@ -95,7 +97,7 @@ func TestProgressOnTerminal(t *testing.T) {
 		step(199*time.Millisecond, "")
 		p.Add(1024)
 		step(time.Millisecond, "\r\x1b[Kput  2.0 KiB of 4.0 KiB  50%  1.5 KiB/s  ETA 1s")
-		a.term.note("a word")
+		a.Term.Note("a word")
 		step(0, "\r\x1b[Ka word\nput  2.0 KiB of 4.0 KiB  50%  1.5 KiB/s  ETA 1s")
 		p.Done()
 		step(0, "\r\x1b[K")
@@ -110,10 +112,10 @@ func TestProgressSilent(t *testing.T) {
 		for _, env := range []string{"", "tty CI=true", "tty TERM=dumb", "tty quiet", "tty short"} {
 			screen := new(lockedBuffer)
 			h, _, _ := testHost(strings.Fields(env)...)
-			h.stderr = stream{Writer: screen, tty: strings.Contains(env, "tty")}
-			a := &app{host: h, term: h.terminal(true)}
-			a.term.quiet = strings.Contains(env, "quiet")
-			p := a.progress("put", 10)
+			h.Stderr = cli.Stream{Writer: screen, Tty: strings.Contains(env, "tty")}
+			a := &cli.App{Host: h, Term: h.Terminal(true)}
+			a.Term.Quiet = strings.Contains(env, "quiet")
+			p := a.Progress("put", 10)
 			p.Add(1)
 			if !strings.Contains(env, "short") {
 				time.Sleep(time.Minute)
@@ -127,7 +129,7 @@ func TestProgressSilent(t *testing.T) {
 }
 
 func BenchmarkProgressAdd(b *testing.B) {
-	p := new(progress)
+	p := new(cli.Progress)
 	for b.Loop() {
 		p.Add(1)
 	}
@@ -135,16 +137,16 @@ func BenchmarkProgressAdd(b *testing.B) {
 
 // TestProgressReached: what is told by many, and in no order, never goes back.
 func TestProgressReached(t *testing.T) {
-	var none *progress
-	if none.reached() != nil {
+	var none *cli.Progress
+	if none.Reached() != nil {
 		t.Error("somebody is told what nobody sees")
 	}
-	p := new(progress)
-	reached := p.reached()
+	p := new(cli.Progress)
+	reached := p.Reached()
 	for _, n := range []int64{5, 3, 9, 9, 1} {
 		reached(1, n)
 	}
-	if got := p.done.Load(); got != 9 {
+	if got := p.Sum.Load(); got != 9 {
 		t.Errorf("%d bytes, want 9", got)
 	}
 }

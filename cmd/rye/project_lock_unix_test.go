@@ -14,28 +14,30 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // TestAlone waits for somebody else's work on a project, and says so once, until that is done or nobody wants to wait.
 func TestAlone(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, markerFile), []byte("name: a\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, places.MarkerFile), []byte("name: a\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	theirs, err := lockProject(t.Context(), dir)
+	theirs, err := places.LockProject(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	screen := new(lockedBuffer)
 	h, _, _ := testHost("HOME=" + filepath.Dir(dir))
-	h.stderr = stream{Writer: screen}
-	a := &app{host: h, term: h.terminal(true)}
-	a.globals.Project = dir
+	h.Stderr = cli.Stream{Writer: screen}
+	a := &cli.App{Host: h, Term: h.Terminal(true)}
+	a.Globals.Project = dir
 	ctx, stop := context.WithCancelCause(t.Context())
 	wait := func() <-chan error {
 		got := make(chan error)
 		go func() {
-			unlock, err := a.alone(ctx, false)
+			unlock, err := places.Alone(ctx, a, false)
 			if err == nil {
 				unlock()
 			}
@@ -56,7 +58,7 @@ func TestAlone(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Error(err)
 	}
-	if theirs, err = lockProject(t.Context(), dir); err != nil {
+	if theirs, err = places.LockProject(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	defer theirs()
@@ -75,11 +77,11 @@ func TestAlone(t *testing.T) {
 func TestAskedAlone(t *testing.T) {
 	h, home, stderr := askingHost(t, "")
 	asked := 0
-	h.hidden = func(ctx context.Context) (string, error) {
+	h.Hidden = func(ctx context.Context) (string, error) {
 		asked++
 		ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 		defer stop()
-		unlock, err := lockProject(ctx, filepath.Join(home, ".ai"))
+		unlock, err := places.LockProject(ctx, filepath.Join(home, ".ai"))
 		if err != nil {
 			return "", err
 		}
@@ -87,11 +89,11 @@ func TestAskedAlone(t *testing.T) {
 		return "sesame", nil
 	}
 	for _, name := range []string{"a", "b"} {
-		if got := run(h, commands(), []string{"key", "new", name, "--passphrase"}); got != fault.ExitDone {
+		if got := cli.Run(h, commands(), []string{"key", "new", name, "--passphrase"}); got != fault.ExitDone {
 			t.Errorf("%s: exit %d, %s", name, got, stderr)
 		}
 	}
-	if got := run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != fault.ExitUsage || asked != 4 {
+	if got := cli.Run(h, commands(), []string{"key", "new", "b", "--passphrase"}); got != fault.ExitUsage || asked != 4 {
 		t.Errorf("exit %d, asked %d times, %s", got, asked, stderr)
 	}
 }

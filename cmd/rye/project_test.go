@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // TestFindProject lays trees out and searches from "at". A path ending in / is a directory.
@@ -42,11 +45,11 @@ func TestFindProject(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			top := layOut(t, test.tree)
-			s := projectSearch{foreign: foreignIn(top, test.foreign)}
+			s := places.ProjectSearch{Foreign: foreignIn(top, test.foreign)}
 			if test.user != "" {
-				s.userBase = filepath.Join(top, test.user)
+				s.UserBase = filepath.Join(top, test.user)
 			}
-			p, err := s.find(filepath.Join(top, test.at))
+			p, err := s.Find(filepath.Join(top, test.at))
 			if got := shown(top, p, err); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -57,9 +60,9 @@ func TestFindProject(t *testing.T) {
 // TestNamedProject: -C takes the very directory, whoever owns it.
 func TestNamedProject(t *testing.T) {
 	top := layOut(t, ".git/ rye.yaml a/b/ a/.ai/ f")
-	s := projectSearch{userBase: filepath.Join(top, "a", "b"), foreign: func(fs.FileInfo) bool { return true }}
+	s := places.ProjectSearch{UserBase: filepath.Join(top, "a", "b"), Foreign: func(fs.FileInfo) bool { return true }}
 	for at, want := range map[string]string{".": ". rye.yaml", "a": "a .ai", ".git": ".git ", "a/b": "wrong", "nowhere": "absent", "f": "wrong"} {
-		p, err := s.named(filepath.Join(top, at))
+		p, err := s.Named(filepath.Join(top, at))
 		got := shown(top, p, err)
 		if want == "wrong" && err != nil {
 			continue
@@ -76,8 +79,8 @@ func TestProjectByLink(t *testing.T) {
 	if err := os.Symlink(filepath.Join(top, "real", "a"), filepath.Join(top, "link")); err != nil {
 		t.Fatal(err)
 	}
-	s := projectSearch{foreign: ownedByOther}
-	p, err := s.find(filepath.Join(top, "link"))
+	s := places.ProjectSearch{Foreign: cli.OwnedByOther}
+	p, err := s.Find(filepath.Join(top, "link"))
 	if got := shown(top, p, err); got != "real .ai" {
 		t.Errorf("got %q", got)
 	}
@@ -118,10 +121,10 @@ func foreignIn(top, path string) func(fs.FileInfo) bool {
 	}
 }
 
-func shown(top string, p project, err error) string {
+func shown(top string, p places.Project, err error) string {
 	var f *fault.Error
 	switch {
-	case errors.Is(err, errNoProject):
+	case errors.Is(err, places.ErrNoProject):
 		return "none"
 	case errors.Is(err, fs.ErrNotExist):
 		return "absent"
@@ -131,28 +134,28 @@ func shown(top string, p project, err error) string {
 	case err != nil:
 		return err.Error()
 	}
-	rel, _ := filepath.Rel(top, p.root)
-	return filepath.ToSlash(rel) + " " + p.marker
+	rel, _ := filepath.Rel(top, p.Root)
+	return filepath.ToSlash(rel) + " " + p.Marker
 }
 
 // A project that asks for a newer rye is refused by a release, and by no other rye.
 func TestProjectVersion(t *testing.T) {
-	p := project{root: t.TempDir(), marker: markerFile}
-	if err := os.WriteFile(filepath.Join(p.root, markerFile), []byte("rye: \"0.4.0\"\nnew: word\n"), 0o600); err != nil {
+	p := places.Project{Root: t.TempDir(), Marker: places.MarkerFile}
+	if err := os.WriteFile(filepath.Join(p.Root, places.MarkerFile), []byte("rye: \"0.4.0\"\nnew: word\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := p.file("0.3.9")
-	if f := classify(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused || !strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
+	_, err := p.File("0.3.9")
+	if f := classify.Classify(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused || !strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
 		t.Errorf("an older one: %v", err)
 	}
 	for _, running := range []string{"0.4.0", "devel"} {
-		_, err := p.file(running)
-		if f := classify(err); f.Code != fault.Config || f.Details["line"] != 2 {
+		_, err := p.File(running)
+		if f := classify.Classify(err); f.Code != fault.Config || f.Details["line"] != 2 {
 			t.Errorf("%s: %v", running, err)
 		}
 	}
 	for v, want := range map[string]bool{"1.2.3": true, "0.0.0-20261122010203-abcdef": false, "devel": false, "1.2": false} {
-		if isRelease(v) != want {
+		if places.IsRelease(v) != want {
 			t.Errorf("%q", v)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 var update = flag.Bool("update", false, "rewrite goldens")
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"rye":      main,
 		"probe":    probeMain,
-		"rye-wait": func() { os.Exit(run(thisHost(), append(commands(), waitCommand()), os.Args[1:])) },
+		"rye-wait": func() { os.Exit(cli.Run(cli.ThisHost(), append(commands(), waitCommand()), os.Args[1:])) },
 	})
 }
 
@@ -269,7 +270,7 @@ func exitStatus(ts *testscript.TestScript, neg bool, args []string) {
 			continue
 		}
 		for _, args := range shellLines(hint) {
-			if _, err := parse(commands(), args); err != nil && !slices.Contains(args, "COMMAND") {
+			if _, err := cli.Parse(commands(), args); err != nil && !slices.Contains(args, "COMMAND") {
 				ts.Fatalf("the hint %q can't be pasted: %v", hint, err)
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/search/query"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/items"
 )
 
 // The caret stands below the column, also where characters before it are shown by more than one.
@@ -22,7 +24,7 @@ func TestQueryFault(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%q has a meaning", c.text)
 		}
-		f := queryFault(c.text, err, c.ascii)
+		f := items.QueryFault(c.text, err, c.ascii)
 		if len(f.Why) < 2 || f.Why[0] != c.text || f.Why[1] != c.caret {
 			t.Errorf("%q: %q", c.text, f.Why)
 		}
@@ -31,9 +33,9 @@ func TestQueryFault(t *testing.T) {
 
 // Nothing that is found can repaint the terminal, and the marks stand where they belong.
 func TestSnippetPaint(t *testing.T) {
-	s := snippet{Text: "a \x1b[2J word\nb", Marks: []mark{{7, 11}}, Before: true, After: true}
-	term := newTerminal(stream{color: true}, stream{})
-	if got, want := string(s.paint(term)), "...a \\x1b[2J \x1b[33mword\x1b[0m\\nb..."; got != want {
+	s := items.Snippet{Text: "a \x1b[2J word\nb", Marks: []items.Mark{{Start: 7, End: 11}}, Before: true, After: true}
+	term := cli.NewTerminal(cli.Stream{Color: true}, cli.Stream{})
+	if got, want := string(s.Paint(term)), "...a \\x1b[2J \x1b[33mword\x1b[0m\\nb..."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -41,16 +43,16 @@ func TestSnippetPaint(t *testing.T) {
 // An index that nobody asks any more goes; others, and other files, stay.
 func TestIndexAge(t *testing.T) {
 	a, _, _ := itemApp(t, "a")
-	a.environ = append(a.environ, "XDG_CACHE_HOME="+t.TempDir())
-	dir, err := a.indexes()
+	a.Environ = append(a.Environ, "XDG_CACHE_HOME="+t.TempDir())
+	dir, err := items.Indexes(a)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	now := a.now()
-	for name, age := range map[string]time.Duration{"old.db": 2 * indexAge, "new.db": indexAge / 2, "old.txt": 2 * indexAge} {
+	now := a.Now()
+	for name, age := range map[string]time.Duration{"old.db": 2 * items.IndexAge, "new.db": items.IndexAge / 2, "old.txt": 2 * items.IndexAge} {
 		path, at := filepath.Join(dir, name), now.Add(-age)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -59,7 +61,7 @@ func TestIndexAge(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := (&searchRun{Query: []string{"a"}, Limit: 1}).run(t.Context(), a); err != nil {
+	if _, err := (&items.SearchRun{Query: []string{"a"}, Limit: 1}).Run(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"old.db": false, "new.db": true, "old.txt": true} {
@@ -67,7 +69,7 @@ func TestIndexAge(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := len(indexFiles(dir)); n != 2 {
+	if n := len(items.IndexFiles(dir)); n != 2 {
 		t.Errorf("%d indexes", n)
 	}
 }

@@ -14,6 +14,10 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
 )
 
 // itemText is a tool in Python.
@@ -23,7 +27,7 @@ func itemText(name string) string {
 }
 
 // itemApp is an app in a project with tools, and a key.
-func itemApp(t *testing.T, tools ...string) (a *app, dir string, stderr *bytes.Buffer) {
+func itemApp(t *testing.T, tools ...string) (a *cli.App, dir string, stderr *bytes.Buffer) {
 	t.Helper()
 	dir = t.TempDir()
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -40,11 +44,11 @@ func itemApp(t *testing.T, tools ...string) (a *app, dir string, stderr *bytes.B
 		}
 	}
 	h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
-	h.getwd, h.now = func() (string, error) { return dir, nil }, time.Now
-	if got := run(h, commands(), []string{"key", "new"}); got != fault.ExitDone {
+	h.Getwd, h.Now = func() (string, error) { return dir, nil }, time.Now
+	if got := cli.Run(h, commands(), []string{"key", "new"}); got != fault.ExitDone {
 		t.Fatalf("key new: %d, %s", got, stderr)
 	}
-	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +58,7 @@ func itemApp(t *testing.T, tools ...string) (a *app, dir string, stderr *bytes.B
 // leftovers are the files that were to take another one's place.
 func leftovers(t *testing.T, dir string) (names []string) {
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(e.Name(), unfinished) {
+		if err == nil && strings.HasPrefix(e.Name(), places.Unfinished) {
 			names = append(names, path)
 		}
 		return err
@@ -68,15 +72,15 @@ func leftovers(t *testing.T, dir string) (names []string) {
 // What doesn't stay in memory is read again, and is signed as what was checked.
 func TestSignWithin(t *testing.T) {
 	var names []string
-	for i := range 3 * fewFiles {
+	for i := range 3 * places.FewFiles {
 		names = append(names, fmt.Sprint("t", i))
 	}
 	a, dir, stderr := itemApp(t, names...)
-	ans, err := (&signRun{All: true, Format: "v2"}).signWithin(t.Context(), a, 1000)
+	ans, err := (&signs.SignRun{All: true, Format: "v2"}).SignWithin(t.Context(), a, 1000)
 	if err != nil {
 		t.Fatalf("%v, %s", err, stderr)
 	}
-	if s := ans.(*signAnswer); s.Signed != len(names) || s.Unchanged != 0 {
+	if s := ans.(*signs.SignAnswer); s.Signed != len(names) || s.Unchanged != 0 {
 		t.Errorf("%d signed, %d unchanged", s.Signed, s.Unchanged)
 	}
 	for _, name := range names {
@@ -88,8 +92,8 @@ func TestSignWithin(t *testing.T) {
 	if left := leftovers(t, dir); len(left) > 0 {
 		t.Errorf("left: %q", left)
 	}
-	found, err := (&verifyRun{Items: []string{"tool:acme/**"}}).run(t.Context(), a)
-	if err != nil || found.(*verifyReport).Allowed != len(names) {
+	found, err := (&signs.VerifyRun{Items: []string{"tool:acme/**"}}).Run(t.Context(), a)
+	if err != nil || found.(*signs.VerifyReport).Allowed != len(names) {
 		t.Errorf("%v", err)
 	}
 }
@@ -99,7 +103,7 @@ func TestSignCancelled(t *testing.T) {
 	a, dir, _ := itemApp(t, "a", "b", "c")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := (&signRun{All: true, Format: "v2"}).run(ctx, a); !errors.Is(err, context.Canceled) {
+	if _, err := (&signs.SignRun{All: true, Format: "v2"}).Run(ctx, a); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	space, err := ai.OpenDir(filepath.Join(dir, ".ai"), "project", ai.Project)
@@ -107,10 +111,10 @@ func TestSignCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer space.Close()
-	w := newRewriting(1, time.Now())
-	defer w.close()
+	w := places.NewRewriting(1, time.Now())
+	defer w.Close()
 	st := stageOne(t, w, space, "tools/acme/a.py")
-	if n, err := w.replace(ctx, []staged{st}); n != 0 || !errors.Is(err, context.Canceled) {
+	if n, err := w.Replace(ctx, []places.Staged{st}); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d, %v", n, err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, ".ai", "tools", "acme", "a.py"))
@@ -122,16 +126,16 @@ func TestSignCancelled(t *testing.T) {
 	}
 }
 
-func stageOne(t *testing.T, w *rewriting, space *ai.Space, name string) staged {
+func stageOne(t *testing.T, w *places.Rewriting, space *ai.Space, name string) places.Staged {
 	t.Helper()
 	before, err := fs.Lstat(space.FS, name)
 	if err == nil {
-		err = w.open(space)
+		err = w.Open(space)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := w.stage(space, name, before, []byte("new"))
+	st, err := w.Stage(space, name, before, []byte("new"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,9 +156,9 @@ func TestRewritingChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer space.Close()
-			w := newRewriting(3, time.Now())
-			defer w.close()
-			var all []staged
+			w := places.NewRewriting(3, time.Now())
+			defer w.Close()
+			var all []places.Staged
 			for _, n := range []string{"a", "b", "c"} {
 				all = append(all, stageOne(t, w, space, "tools/acme/"+n+".py"))
 			}
@@ -162,7 +166,7 @@ func TestRewritingChanged(t *testing.T) {
 			if err := change(path("b")); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := w.replace(t.Context(), all); n != 1 || err == nil {
+			if n, err := w.Replace(t.Context(), all); n != 1 || err == nil {
 				t.Errorf("%d, %v", n, err)
 			}
 			for n, want := range map[string]string{"a": "new", "c": itemText("c")} {
@@ -184,8 +188,8 @@ func TestRewritingChanged(t *testing.T) {
 func TestRewritingSweeps(t *testing.T) {
 	_, dir, _ := itemApp(t, "a")
 	acme := filepath.Join(dir, ".ai", "tools", "acme")
-	for name, age := range map[string]time.Duration{"old": 2 * unfinishedAge, "new": 0} {
-		path, at := filepath.Join(acme, unfinished+name), time.Now().Add(-age)
+	for name, age := range map[string]time.Duration{"old": 2 * places.UnfinishedAge, "new": 0} {
+		path, at := filepath.Join(acme, places.Unfinished+name), time.Now().Add(-age)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
 			t.Fatal(err)
 		}
@@ -195,10 +199,10 @@ func TestRewritingSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer space.Close()
-	w := newRewriting(1, time.Now())
-	defer w.close()
-	w.drop([]staged{{}, stageOne(t, w, space, "tools/acme/a.py")})
-	if left := leftovers(t, dir); len(left) != 1 || filepath.Base(left[0]) != unfinished+"new" {
+	w := places.NewRewriting(1, time.Now())
+	defer w.Close()
+	w.Drop([]places.Staged{{}, stageOne(t, w, space, "tools/acme/a.py")})
+	if left := leftovers(t, dir); len(left) != 1 || filepath.Base(left[0]) != places.Unfinished+"new" {
 		t.Errorf("left: %q", left)
 	}
 }
@@ -214,12 +218,12 @@ func TestVerifyReportFault(t *testing.T) {
 		{[]fault.Code{fault.Policy, fault.Revoked, fault.SignatureInvalid}, fault.SignatureInvalid},
 		{[]fault.Code{fault.Revoked, fault.Integrity, fault.Unsigned}, fault.Integrity},
 	} {
-		files := []*verifyAnswer{{Allowed: true}}
+		files := []*signs.VerifyAnswer{{Allowed: true}}
 		for _, one := range c.codes {
-			files = append(files, &verifyAnswer{Code: one, Space: "project"})
+			files = append(files, &signs.VerifyAnswer{Code: one, Space: "project"})
 		}
-		_, err := newVerifyReport(files, nil)
-		f := classify(err)
+		_, err := signs.NewVerifyReport(files, nil)
+		f := classify.Classify(err)
 		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.Code != c.want || f.Text != want || f.Line().Exit != fault.ExitNo {
 			t.Errorf("%q: %s, %q", c.codes, f.Code, f.Text)
 		}
@@ -258,14 +262,14 @@ func TestSignWhatWasShown(t *testing.T) {
 		h.write(item, string(signed)+"# more\n")
 		by = strings.Replace(by, text, string(signed), 1)
 		host, stdout, stderr := testHost("HOME="+h.home, "USERPROFILE="+h.home, "LOCALAPPDATA="+h.home, "TERM=dumb")
-		host.getwd = func() (string, error) { return h.dir, nil }
-		host.stderr.tty, host.hidden = true, func(context.Context) (string, error) { return "", nil }
-		host.stdin = &answerer{func() {
+		host.Getwd = func() (string, error) { return h.dir, nil }
+		host.Stderr.Tty, host.Hidden = true, func(context.Context) (string, error) { return "", nil }
+		host.Stdin = &answerer{func() {
 			if changed != "" {
 				h.write(changed, by)
 			}
 		}, strings.NewReader("y\n")}
-		got := run(host, commands(), []string{"bundle", "create", "--sign"})
+		got := cli.Run(host, commands(), []string{"bundle", "create", "--sign"})
 		if refused := strings.Contains(stdout.String(), "was changed after it was shown"); refused != (changed != "") || refused != (got != fault.ExitDone) {
 			t.Errorf("%q: exit %d\n%s%s", changed, got, stdout, stderr)
 		}

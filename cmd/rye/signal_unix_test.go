@@ -16,23 +16,24 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 // waitCommand is a command that only tests have: it reads standard input to its end, and with --deaf goes
 // on after it was interrupted.
-func waitCommand() command {
-	return command{path: "wait", new: func() runner { return new(waitRun) }, schema: "wait/1"}
+func waitCommand() cli.Command {
+	return cli.Command{Path: "wait", New: func() cli.Runner { return new(waitRun) }, Schema: "wait/1"}
 }
 
 type waitRun struct{ Deaf bool }
 
-func (w *waitRun) run(ctx context.Context, a *app) (answer, error) {
+func (w *waitRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ctx.Done() // from here on signals are caught
-	a.term.warn("ready")
-	_, err := io.Copy(io.Discard, a.input(ctx))
+	a.Term.Warn("ready")
+	_, err := io.Copy(io.Discard, a.Input(ctx))
 	if w.Deaf {
 		<-ctx.Done()
-		a.term.warn("deaf")
+		a.Term.Warn("deaf")
 		time.Sleep(time.Hour)
 	}
 	return nil, err

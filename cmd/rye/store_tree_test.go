@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 // TestStoreTreeOfABomb: a few trees that name each other twice stand for more than anybody can list.
@@ -49,7 +50,7 @@ func TestStoreTreeOfABomb(t *testing.T) {
 	} {
 		h, stdout, stderr := testHost("RYE_STORE="+dir, "HOME="+t.TempDir())
 		start := time.Now()
-		if got := run(h, commands(), []string{"store", "tree", c.ref}); got != c.exit || !strings.Contains(stderr.String(), c.want) {
+		if got := cli.Run(h, commands(), []string{"store", "tree", c.ref}); got != c.exit || !strings.Contains(stderr.String(), c.want) {
 			t.Errorf("%s: exit %d, %q", c.ref, got, stderr)
 		}
 		if took := time.Since(start); took > 10*time.Second {

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -18,13 +21,13 @@ import (
 // TestPolicyChangedMeanwhile: what was shown is what is written, or nothing.
 func TestPolicyChangedMeanwhile(t *testing.T) {
 	h, home, _ := askingHost(t, "y\n")
-	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(home, ".ai", policyFile)
+	path := filepath.Join(home, ".ai", places.PolicyFile)
 	const theirs = "rye: policy/2\n\noverride:\n  - \"tool:rye/a\"\n"
-	_, err = a.editPolicy(context.Background(), edit{question: "sure?", change: func(root *policy.Side) (*policy.Policy, error) {
+	_, err = places.EditPolicy(context.Background(), a, places.Edit{Question: "sure?", Change: func(root *policy.Side) (*policy.Policy, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, err
 		}
@@ -44,8 +47,8 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 // TestExpiringKey: whose key ends soon is told how to rotate that one, and nobody to rotate another.
 func TestExpiringKey(t *testing.T) {
 	h, home, _ := askingHost(t, "")
-	h.now = func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
-	a, err := newApp(h, h.terminal(true), globals{}, commands())
+	h.Now = func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }
+	a, err := cli.NewApp(h, h.Terminal(true), cli.Globals{}, commands())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,10 +65,10 @@ func TestExpiringKey(t *testing.T) {
 	}
 	for public, want := range map[key.Public]string{own.Public(): "rye key rotate release", theirs.Public(): "rye trust list"} {
 		text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  k: {key: %q, expires: \"2026-12-01\"}\n\nnames:\n  \"**\": {keys: [k]}\n", public)
-		if err := os.WriteFile(filepath.Join(home, ".ai", policyFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(home, ".ai", places.PolicyFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := checkPolicy(context.Background(), a); got.Status != statusWarn || got.Hint != want {
+		if got := starts.CheckPolicy(context.Background(), a); got.Status != places.StatusWarn || got.Hint != want {
 			t.Errorf("%+v, want %q", got, want)
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cmd/rye/starts"
+	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -72,7 +74,7 @@ func (h trustHome) killed(after time.Duration, args ...string) (done bool) {
 // state is what there is: keys, rules and revocations of the policy, and keys in the directory.
 func (h trustHome) state() map[string]bool {
 	h.t.Helper()
-	var list struct{ Data trustListAnswer }
+	var list struct{ Data trusts.TrustListAnswer }
 	if err := json.Unmarshal([]byte(h.must("trust", "list")), &list); err != nil {
 		h.t.Fatal(err)
 	}
@@ -86,7 +88,7 @@ func (h trustHome) state() map[string]bool {
 	for _, r := range list.Data.Rules {
 		all["rule "+r.Names] = true
 	}
-	var keys struct{ Data keyListAnswer }
+	var keys struct{ Data trusts.KeyListAnswer }
 	if err := json.Unmarshal([]byte(h.must("key", "list")), &keys); err != nil {
 		h.t.Fatal(err)
 	}
@@ -307,10 +309,10 @@ func TestInitTogether(t *testing.T) {
 		if trusted != 1 || !got["rule **"] || !got["kept k4"] || !got["kept k5"] {
 			t.Errorf("%v", got)
 		}
-		for _, g := range gitLines() {
-			b, err := os.ReadFile(filepath.Join(h.dir, "p", g.file))
-			if want := strings.Join(g.lines, "\n") + "\n"; err != nil || string(b) != want {
-				t.Errorf("%s: %q, %v", g.file, b, err)
+		for _, g := range starts.GitLines() {
+			b, err := os.ReadFile(filepath.Join(h.dir, "p", g.File))
+			if want := strings.Join(g.Lines, "\n") + "\n"; err != nil || string(b) != want {
+				t.Errorf("%s: %q, %v", g.File, b, err)
 			}
 		}
 	}

@@ -22,26 +22,29 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/manifest/key"
 )
 
 // testHost is a host without terminal, with the variables env.
-func testHost(env ...string) (h host, stdout, stderr *bytes.Buffer) {
+func testHost(env ...string) (h cli.Host, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	return host{
-		stdin:   strings.NewReader(""),
-		stdout:  stream{Writer: stdout},
-		stderr:  stream{Writer: stderr},
-		environ: env,
-		getwd:   os.Getwd,
-		now:     func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
+	return cli.Host{
+		Stdin:   strings.NewReader(""),
+		Stdout:  cli.Stream{Writer: stdout},
+		Stderr:  cli.Stream{Writer: stderr},
+		Environ: env,
+		Getwd:   os.Getwd,
+		Now:     func() time.Time { return time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC) },
 	}, stdout, stderr
 }
 
 // TestGathered: flags may stand between the arguments of a command that takes any number, and mean what they mean before.
 func TestGathered(t *testing.T) {
-	read := func(line string) (*invocation, error) { return parse(commands(), strings.Fields(line)) }
+	read := func(line string) (*cli.Invocation, error) { return cli.Parse(commands(), strings.Fields(line)) }
 	for line, want := range map[string]string{
 		"verify a -q b":                  "-q verify a b",
 		"-q verify a --store s b -C d c": "--store s -C d -q verify a b c",
@@ -67,8 +70,8 @@ func TestGathered(t *testing.T) {
 			t.Errorf("%q: %v, %v", line, err, asErr)
 			continue
 		}
-		if got.command.path != as.command.path || got.globals != as.globals || !reflect.DeepEqual(got.runner, as.runner) || (got.help == nil) != (as.help == nil) {
-			t.Errorf("%q: got %+v %+v, want %+v %+v", line, got.globals, got.runner, as.globals, as.runner)
+		if got.Command.Path != as.Command.Path || got.Globals != as.Globals || !reflect.DeepEqual(got.Runner, as.Runner) || (got.Help == nil) != (as.Help == nil) {
+			t.Errorf("%q: got %+v %+v, want %+v %+v", line, got.Globals, got.Runner, as.Globals, as.Runner)
 		}
 	}
 	for line, want := range map[string]string{
@@ -88,18 +91,18 @@ func TestGathered(t *testing.T) {
 
 // TestNarrow: a grammar of the commands that a line can mean reads it as the grammar of all does.
 func TestNarrow(t *testing.T) {
-	none := func() runner { return new(versionRun) }
-	cmds := []command{
-		{path: "lock", new: none}, {path: "store", help: "group"}, {path: "store put", new: none},
-		{path: "store ls", new: none}, {path: "put", new: none}, {path: "deep"}, {path: "deep er"}, {path: "deep er still", new: none},
+	none := func() cli.Runner { return new(cli.VersionRun) }
+	cmds := []cli.Command{
+		{Path: "lock", New: none}, {Path: "store", Help: "group"}, {Path: "store put", New: none},
+		{Path: "store ls", New: none}, {Path: "put", New: none}, {Path: "deep"}, {Path: "deep er"}, {Path: "deep er still", New: none},
 	}
 	for _, line := range []string{
 		"lock", "store put", "store ls", "put", "-C lock store put", "--store put store ls", "--store=x put", "deep er still",
 		"store put --json", "store put -- lock", "store", "store pu", "lock put", "-q -v store ls", "deep er", "still er deep", "",
 	} {
 		args := strings.Fields(line)
-		all, errAll := newGrammar(new(globals), cmds).Parse(args)
-		few, errFew := newGrammar(new(globals), narrow(cmds, args)).Parse(args)
+		all, errAll := cli.NewGrammar(new(cli.Globals), cmds).Parse(args)
+		few, errFew := cli.NewGrammar(new(cli.Globals), cli.Narrow(cmds, args)).Parse(args)
 		if (errAll == nil) != (errFew == nil) {
 			t.Fatalf("%q: all %v, few %v", line, errAll, errFew)
 		}
@@ -107,7 +110,7 @@ func TestNarrow(t *testing.T) {
 			t.Errorf("%q: all %q, few %q", line, all.Selected().Path(), few.Selected().Path())
 		}
 	}
-	if n := len(narrow(cmds, []string{"-C", "x", "store", "put"})); n != 3 {
+	if n := len(cli.Narrow(cmds, []string{"-C", "x", "store", "put"})); n != 3 {
 		t.Errorf("store put needs %d commands, want store, store put, put", n)
 	}
 }
@@ -116,37 +119,37 @@ func TestNarrow(t *testing.T) {
 func TestTable(t *testing.T) {
 	seen := map[string]string{}
 	cmds := commands()
-	root := newGrammar(new(globals), cmds).Model.Node
-	global := flagNames(root)
+	root := cli.NewGrammar(new(cli.Globals), cmds).Model.Node
+	global := cli.FlagNames(root)
 	for _, c := range cmds {
-		if c.help == "" || !strings.HasSuffix(c.help, ".") {
-			t.Errorf("%s: help %q", c.path, c.help)
+		if c.Help == "" || !strings.HasSuffix(c.Help, ".") {
+			t.Errorf("%s: help %q", c.Path, c.Help)
 		}
-		if c.new == nil {
+		if c.New == nil {
 			continue
 		}
-		if c.schema == "" || c.output == nil {
-			t.Errorf("%s: schema %q, output %T", c.path, c.schema, c.output)
+		if c.Schema == "" || c.Output == nil {
+			t.Errorf("%s: schema %q, output %T", c.Path, c.Schema, c.Output)
 		}
-		for _, word := range append(slices.Clone(c.aka), c.path) {
+		for _, word := range append(slices.Clone(c.Aka), c.Path) {
 			if seen[word] != "" {
-				t.Errorf("%q leads to %q and %q", word, seen[word], c.path)
+				t.Errorf("%q leads to %q and %q", word, seen[word], c.Path)
 			}
-			seen[word] = c.path
+			seen[word] = c.Path
 			// What is no group takes other words as its own arguments, so nobody is asked what they stand for.
-			if i := strings.LastIndexByte(word, ' '); i >= 0 && !strings.HasPrefix(c.path, word[:i+1]) {
-				t.Errorf("%q is not below the group of %q", word, c.path)
+			if i := strings.LastIndexByte(word, ' '); i >= 0 && !strings.HasPrefix(c.Path, word[:i+1]) {
+				t.Errorf("%q is not below the group of %q", word, c.Path)
 			}
 		}
 		node := root
-		for word := range strings.FieldsSeq(c.path) {
+		for word := range strings.FieldsSeq(c.Path) {
 			node = node.Children[slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })]
 		}
 		for _, flag := range node.Flags {
 			if slices.Contains(global, "--"+flag.Name) || slices.ContainsFunc(root.Flags, func(f *kong.Flag) bool {
 				return f.Short != 0 && f.Short == flag.Short
 			}) {
-				t.Errorf("%s: --%s hides a global flag", c.path, flag.Name)
+				t.Errorf("%s: --%s hides a global flag", c.Path, flag.Name)
 			}
 		}
 	}
@@ -203,13 +206,13 @@ func TestClassify(t *testing.T) {
 		{os.NewSyscallError("fsync", syscall.ENOSPC), fault.Files, fault.ExitNo, "the disk is full"},
 		{errors.Join(errors.New("a"), &fault.Error{Code: fault.Busy, Text: "b"}), fault.Busy, fault.ExitNo, ""},
 	} {
-		f := classify(test.err)
+		f := classify.Classify(test.err)
 		if l := f.Line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.Why, ";") != test.why {
 			t.Errorf("%v: %s, exit %d, %q", test.err, l.Code, l.Exit, f.Why)
 		}
 	}
 	for err, hint := range map[error]string{of(syscall.ENOSPC): "df -h", errors.New("odd"): "rye audit verify"} {
-		f := classify(&exec.AuditError{Err: err})
+		f := classify.Classify(&exec.AuditError{Err: err})
 		if l := f.Line(); l.Code != fault.Files || l.Exit != fault.ExitNo || strings.Join(f.Hint, ";") != hint {
 			t.Errorf("%v: %s, exit %d, %q", err, l.Code, l.Exit, f.Hint)
 		}
@@ -217,13 +220,13 @@ func TestClassify(t *testing.T) {
 }
 
 func TestEscape(t *testing.T) {
-	if got := escape(hostile, false); got != hostileShown {
+	if got := cli.Escape(hostile, false); got != hostileShown {
 		t.Errorf("got  %s\nwant %s", got, hostileShown)
 	}
-	if got := escape("ä日\U0001f600x", true); got != `\u00e4\u65e5\U0001f600x` {
+	if got := cli.Escape("ä日\U0001f600x", true); got != `\u00e4\u65e5\U0001f600x` {
 		t.Errorf("ascii: %s", got)
 	}
-	if n := testing.AllocsPerRun(100, func() { escape("plain text, nothing to do", false) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { cli.Escape("plain text, nothing to do", false) }); n > 0 {
 		t.Errorf("%v allocations for plain text", n)
 	}
 }
@@ -232,8 +235,8 @@ func FuzzEscape(f *testing.F) {
 	f.Add(hostile, false)
 	f.Add("plain", true)
 	f.Fuzz(func(t *testing.T, s string, ascii bool) {
-		got := escape(s, ascii)
-		if again := escape(got, ascii); again != got {
+		got := cli.Escape(s, ascii)
+		if again := cli.Escape(got, ascii); again != got {
 			t.Errorf("not stable: %q, then %q", got, again)
 		}
 		for _, r := range got {
@@ -245,25 +248,25 @@ func FuzzEscape(f *testing.F) {
 }
 
 type hostileAnswer struct {
-	Text string `json:"text"`
+	Body string `json:"text"`
 }
 
-func (h hostileAnswer) text(t *terminal) {
-	t.printf("%s\n", h.Text)
-	t.rows([][]string{{h.Text, h.Text}, {"x", "y"}})
+func (h hostileAnswer) Text(t *cli.Terminal) {
+	t.Printf("%s\n", h.Body)
+	t.Rows([][]string{{h.Body, h.Body}, {"x", "y"}})
 }
 
 // TestHostileOutput: nothing that a command prints in any way reaches a terminal raw, JSON included.
 func TestHostileOutput(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		h, stdout, stderr := testHost("CLICOLOR_FORCE=0")
-		term := h.terminal(false)
-		term.json, term.debug, term.verbose = asJSON, true, true
+		term := h.Terminal(false)
+		term.Json, term.Debug, term.Verbose = asJSON, true, true
 		err := fmt.Errorf("around: %w", errors.New(hostile))
-		term.note("%s", hostile)
-		term.warn("%v", err)
-		term.finish("x/1", hostileAnswer{hostile}, nil)
-		term.finish("x/1", nil, &fault.Error{Code: fault.Unknown, Text: hostile, Why: []string{hostile}, Hint: []string{hostile}, Err: err})
+		term.Note("%s", hostile)
+		term.Warn("%v", err)
+		term.Finish("x/1", hostileAnswer{hostile}, nil)
+		term.Finish("x/1", nil, &fault.Error{Code: fault.Unknown, Text: hostile, Why: []string{hostile}, Hint: []string{hostile}, Err: err})
 		for _, b := range stdout.String() + stderr.String() {
 			if b != '\n' && (b < ' ' || b == 0x7f || b >= 0x80 && b < 0xa0 || b == 0x202e || b == 0x200b) {
 				t.Errorf("json %v: %U let through in %q", asJSON, b, stdout.String()+stderr.String())
@@ -296,8 +299,8 @@ func TestColour(t *testing.T) {
 		{"TERM=dumb CLICOLOR_FORCE=1", true, false, true},
 	} {
 		h, _, _ := testHost(strings.Fields(test.env)...)
-		h.stdout.tty, h.stderr.tty = test.tty, test.tty
-		if got := h.terminal(test.off).stderr.color; got != test.want {
+		h.Stdout.Tty, h.Stderr.Tty = test.tty, test.tty
+		if got := h.Terminal(test.off).Stderr.Color; got != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
 	}
@@ -308,11 +311,11 @@ func TestASCII(t *testing.T) {
 		"": false, "LANG=C": true, "LANG=de_DE.UTF-8": false, "LC_ALL=POSIX LANG=de_DE.UTF-8": true, "LC_CTYPE=C.utf8 LANG=C": false,
 	} {
 		h, _, _ := testHost(strings.Fields(env)...)
-		if h.terminal(false).ascii {
+		if h.Terminal(false).Ascii {
 			t.Errorf("%q: what isn't shown is escaped", env)
 		}
-		h.stdout.tty = true
-		if got := h.terminal(false).ascii; got != want {
+		h.Stdout.Tty = true
+		if got := h.Terminal(false).Ascii; got != want {
 			t.Errorf("%q: %v", env, got)
 		}
 	}
@@ -328,8 +331,8 @@ func (failingWriter) Write([]byte) (int, error) {
 func TestLostOutput(t *testing.T) {
 	for _, line := range []string{"version", "version --json", "completion bash"} {
 		h, _, stderr := testHost()
-		h.stdout.Writer = failingWriter{}
-		if got := run(h, commands(), strings.Fields(line)); got != fault.ExitNo || !strings.Contains(stderr.String(), "the disk is full") {
+		h.Stdout.Writer = failingWriter{}
+		if got := cli.Run(h, commands(), strings.Fields(line)); got != fault.ExitNo || !strings.Contains(stderr.String(), "the disk is full") {
 			t.Errorf("%s: exit %d, %q", line, got, stderr)
 		}
 	}
@@ -338,7 +341,7 @@ func TestLostOutput(t *testing.T) {
 // TestArgumentBytes: an argument isn't read as another one.
 func TestArgumentBytes(t *testing.T) {
 	for _, args := range [][]string{{"store", "put", "a\xffb"}, {"exec", "tool:acme/x", "-p", "a=\xff"}, {"-C", "\xff", "version"}} {
-		if _, err := parse(commands(), args); err == nil || !strings.HasSuffix(err.Error(), " isn't UTF-8") {
+		if _, err := cli.Parse(commands(), args); err == nil || !strings.HasSuffix(err.Error(), " isn't UTF-8") {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
@@ -347,13 +350,13 @@ func TestArgumentBytes(t *testing.T) {
 func TestCancellable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	data := bytes.Repeat([]byte("0123456789"), 50000)
-	got, err := io.ReadAll(cancellable(ctx, bytes.NewReader(data)))
+	got, err := io.ReadAll(cli.Cancellable(ctx, bytes.NewReader(data)))
 	if err != nil || !bytes.Equal(got, data) {
 		t.Fatalf("%d bytes, %v", len(got), err)
 	}
 	blocked, w := io.Pipe()
 	defer w.Close()
-	r := cancellable(ctx, blocked)
+	r := cli.Cancellable(ctx, blocked)
 	go cancel()
 	if _, err := r.Read(make([]byte, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
@@ -366,8 +369,8 @@ func TestCancellable(t *testing.T) {
 // TestSchemas keeps every output's schema, and that outputs keep to it.
 func TestSchemas(t *testing.T) {
 	var b bytes.Buffer
-	for _, n := range schemasOf(commands()) {
-		doc, err := json.MarshalIndent(schemaDocument(n.name, n.of), "", "  ")
+	for _, n := range starts.SchemasOf(commands()) {
+		doc, err := json.MarshalIndent(starts.SchemaDocument(n.Name, n.Of), "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,24 +420,24 @@ func TestSchemas(t *testing.T) {
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
 	words["auth set"], words["auth rm"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	all := commands()
-	slices.SortStableFunc(all, func(a, b command) int { return cmp.Compare(b2i(b.path == "store put"), b2i(a.path == "store put")) })
+	slices.SortStableFunc(all, func(a, b cli.Command) int { return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put")) })
 	for _, c := range all {
-		if c.new == nil || c.hidden {
+		if c.New == nil || c.Hidden {
 			continue
 		}
 		h, stdout, _ := testHost("HOME="+home, "LOCALAPPDATA="+home)
-		args := slices.Concat(strings.Fields(c.path), []string{"--json"}, words[c.path])
-		run(h, commands(), args)
+		args := slices.Concat(strings.Fields(c.Path), []string{"--json"}, words[c.Path])
+		cli.Run(h, commands(), args)
 		var reply struct {
 			Success bool
 			Data    map[string]any
 		}
-		if err := json.Unmarshal(stdout.Bytes(), &reply); err != nil || !reply.Success || reply.Data["schema"] != c.schema {
+		if err := json.Unmarshal(stdout.Bytes(), &reply); err != nil || !reply.Success || reply.Data["schema"] != c.Schema {
 			t.Errorf("%q: %v, %s", args, err, stdout)
 		}
-		doc := schemaDocument(c.schema, reflect.TypeOf(c.output))
+		doc := starts.SchemaDocument(c.Schema, reflect.TypeOf(c.Output))
 		if bad := conforms(doc, reply.Data); bad != "" {
-			t.Errorf("%s: %s", c.path, bad)
+			t.Errorf("%s: %s", c.Path, bad)
 		}
 	}
 }
@@ -468,8 +471,8 @@ func bundleWords(t *testing.T, home, project string) map[string][]string {
 	}
 	rye := func(args ...string) {
 		h, _, stderr := testHost("HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home)
-		h.now = time.Now
-		if got := run(h, commands(), args); got != fault.ExitDone {
+		h.Now = time.Now
+		if got := cli.Run(h, commands(), args); got != fault.ExitDone {
 			t.Fatalf("%q: %d, %s", args, got, stderr)
 		}
 	}
@@ -543,7 +546,7 @@ func conforms(schema map[string]any, v any) string {
 
 func BenchmarkParse(b *testing.B) {
 	for b.Loop() {
-		if _, err := parse(commands(), []string{"version", "--json"}); err != nil {
+		if _, err := cli.Parse(commands(), []string{"version", "--json"}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -551,7 +554,7 @@ func BenchmarkParse(b *testing.B) {
 
 func BenchmarkEscape(b *testing.B) {
 	for b.Loop() {
-		escape("blake3:0123456789ab  dir/some/path/to/a/file.txt", false)
+		cli.Escape("blake3:0123456789ab  dir/some/path/to/a/file.txt", false)
 	}
 }
 

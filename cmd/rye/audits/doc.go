@@ -1,0 +1,2 @@
+// Package audits has the commands for the audit log and receipts.
+package audits

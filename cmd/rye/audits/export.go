@@ -1,0 +1,152 @@
+package audits
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/journal"
+)
+
+func AuditExportCommand() cli.Command {
+	return cli.Command{
+		Path: "audit export", Group: "run", Help: "Write all that is known of calls, as lines of JSON.",
+		More: "Each line is one call, in the order they ended, process by process; those that haven't ended come last of their process. " +
+			"Where the log is damaged the rest of that segment is left out, which is told, and the exit status is 1.\n\nExamples:\n\n" +
+			"    rye audit export --since 2026-11-01 --until 2026-12-01 -o november.jsonl\n    rye audit export --status failed | head",
+		Aka: []string{"audit dump"},
+		New: func() cli.Runner { return new(auditExportRun) }, Schema: "audit-export/1", Output: auditExportAnswer{},
+	}
+}
+
+type auditExportRun struct {
+	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE instead of standard output."`
+	auditFilter
+}
+
+type auditExportAnswer struct {
+	File     string             `json:"file"`
+	Calls    int64              `json:"calls"`
+	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+}
+
+func (e auditExportAnswer) Text(t *cli.Terminal) { t.Printf("%s\n", e.File) }
+
+func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if a.Term.Json && c.Output == "" {
+		return nil, &fault.Error{Code: fault.Validation, Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
+			Hint: []string{"rye audit export", "rye --json audit export -o FILE"}}
+	}
+	p, err := OpenAuditPlaces(a)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.filter(a.Now())
+	if err != nil {
+		return nil, err
+	}
+	ans := auditExportAnswer{File: c.Output}
+	write := func(to io.Writer) (err error) {
+		w := bufio.NewWriterSize(to, 64<<10)
+		var line []byte
+		ans.Problems, err = EachCall(ctx, p.Log, f, func(r *audit.Record) error {
+			ans.Calls++
+			line = append(r.Append(line[:0]), '\n')
+			_, err := w.Write(line)
+			return err
+		})
+		return errors.Join(err, w.Flush())
+	}
+	if c.Output == "" {
+		err := write(a.Term.Data)
+		if err == nil {
+			err = damaged(ans.Problems)
+		}
+		return nil, errors.Join(a.Term.Data.Flush(), err)
+	}
+	file, err := places.ToWrite(a, c.Output)
+	if err != nil {
+		return nil, err
+	}
+	if err := places.WriteFile(file, 0o600, false, write); err != nil {
+		return nil, err
+	}
+	a.Term.Note("%s", fault.Count(ans.Calls, "call"))
+	return ans, damaged(ans.Problems)
+}
+
+func AuditStatsCommand() cli.Command {
+	return cli.Command{
+		Path: "audit stats", Group: "run", Help: "Count calls: by item, by how they ended, and how long they took.",
+		More: "Examples:\n\n    rye audit stats --since 7d\n    rye audit stats --ref 'tool:acme/**' --json",
+		Aka:  []string{"audit summary"},
+		New:  func() cli.Runner { return new(auditStatsRun) }, Schema: "audit-stats/1", Output: auditStatsAnswer{},
+	}
+}
+
+type auditStatsRun struct{ auditFilter }
+
+type auditStatsAnswer struct {
+	Calls      int64            `json:"calls"`
+	Unfinished int64            `json:"unfinished"`
+	Statuses   map[string]int64 `json:"statuses"`
+	Items      []usageLine      `json:"items"` // those that were called most first
+}
+
+type usageLine struct {
+	Ref string `json:"ref"`
+	audit.Usage
+}
+
+func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	p, err := OpenAuditPlaces(a)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.filter(a.Now())
+	if err != nil {
+		return nil, err
+	}
+	s, err := audit.Stats(ctx, p.Log, f)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		if p := damageOf(err); p != nil {
+			err = damaged([]*journal.Problem{p})
+		}
+		return nil, err
+	}
+	ans := auditStatsAnswer{Calls: s.Calls, Unfinished: s.Unfinished, Statuses: s.Statuses, Items: []usageLine{}}
+	for ref, u := range s.Items {
+		ans.Items = append(ans.Items, usageLine{ref, *u})
+	}
+	slices.SortFunc(ans.Items, func(a, b usageLine) int { return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Ref, b.Ref)) })
+	return ans, nil
+}
+
+func (s auditStatsAnswer) Text(t *cli.Terminal) {
+	rows := [][]string{{"calls", strconv.FormatInt(s.Calls, 10)}}
+	for _, status := range slices.Sorted(maps.Keys(s.Statuses)) {
+		rows = append(rows, []string{status, strconv.FormatInt(s.Statuses[status], 10)})
+	}
+	if s.Unfinished > 0 {
+		rows = append(rows, []string{UnfinishedCall, strconv.FormatInt(s.Unfinished, 10)})
+	}
+	t.Rows(rows)
+	rows = nil
+	for _, u := range s.Items {
+		rows = append(rows, []string{u.Ref, fault.Count(u.Calls, "call"), fmt.Sprintf("%d not ok", u.NotOK), "took " + tookText(u.Total), "longest " + tookText(u.Longest)})
+	}
+	t.Rows(rows)
+}

@@ -1,0 +1,76 @@
+package audits
+
+import (
+	"context"
+	"slices"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/journal"
+)
+
+func AuditListCommand() cli.Command {
+	return cli.Command{
+		Path: "audit list", Group: "run", Help: "List the calls that were made.",
+		More: "The last to begin stands first. A call that is \"unfinished\" runs, or its process died and nobody knows what became of it. " +
+			"rye audit export has all that is known of every call.\n\nExamples:\n\n    rye audit list\n" +
+			"    rye audit list --since 2h --status failed --status timeout\n    rye audit list --ref 'tool:acme/**' --last 10 --json",
+		Aka: []string{"audit ls", "audit log"},
+		New: func() cli.Runner { return new(auditListRun) }, Schema: "audit-list/1", Output: auditListAnswer{},
+	}
+}
+
+type auditListRun struct {
+	Last int `placeholder:"N" default:"100" help:"So many, those that ended last."`
+	auditFilter
+}
+
+type auditListAnswer struct {
+	Calls    []auditRecord      `json:"calls"`
+	More     bool               `json:"more"`     // there are others, which ended earlier
+	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+}
+
+func (c *auditListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Last < 1 {
+		return nil, &fault.Error{Code: fault.Validation, Text: "--last is the number of calls to list, and not below 1", Hint: []string{"rye audit export"}}
+	}
+	p, err := OpenAuditPlaces(a)
+	if err != nil {
+		return nil, err
+	}
+	f, err := c.filter(a.Now())
+	if err != nil {
+		return nil, err
+	}
+	f.Last = c.Last + 1
+	ans := auditListAnswer{Calls: []auditRecord{}}
+	ans.Problems, err = EachCall(ctx, p.Log, f, func(r *audit.Record) error {
+		rec, err := newAuditRecord(r)
+		ans.Calls = append(ans.Calls, rec)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if ans.More = len(ans.Calls) > c.Last; ans.More {
+		ans.Calls = ans.Calls[:c.Last]
+	}
+	slices.SortFunc(ans.Calls, func(a, b auditRecord) int { return b.compare(a) })
+	switch {
+	case ans.More:
+		a.Term.Note("there are more: --last N lists so many, and rye audit export has all")
+	case len(ans.Calls) == 0 && len(ans.Problems) == 0:
+		a.Term.Note("there are no such calls")
+	}
+	return ans, damaged(ans.Problems)
+}
+
+func (l auditListAnswer) Text(t *cli.Terminal) {
+	var rows [][]string
+	for i := range l.Calls {
+		rows = append(rows, l.Calls[i].row())
+	}
+	t.Rows(rows)
+}

@@ -1,0 +1,149 @@
+package audits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// receiptLine is what a receipt says, and whether it holds.
+type receiptLine struct {
+	File     string       `json:"file"`
+	Holds    bool         `json:"holds"`
+	Code     fault.Code   `json:"code,omitempty"`
+	Message  string       `json:"message,omitempty"` // what is wrong
+	Digest   string       `json:"digest,omitempty"`  // of the receipt
+	Machine  string       `json:"machine,omitempty"` // the fingerprint of who signed
+	By       string       `json:"by,omitempty"`      // that of who vouches for it
+	Call     *auditRecord `json:"call,omitempty"`
+	Children int          `json:"children"` // calls that the call made
+	Verified int          `json:"verified"` // receipts, with those of all calls below it
+	Complete bool         `json:"complete"` // none is missing
+	machine  key.Public
+	by       key.Public
+}
+
+// verifyReceipts verifies those that are given, whatever is wrong with others.
+func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p AuditPlaces, c *auditVerifyRun) error {
+	dir := c.Receipts
+	if dir == "" {
+		dir = p.Receipts
+	} else if ok, err := classify.IsDir(dir); err != nil || !ok {
+		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("there is no directory %q", dir)}
+	}
+	var bad []*fault.Error
+	for _, file := range c.Receipt {
+		b, err := places.ReadSmall(file, attest.MaxEnvelope)
+		if err != nil {
+			return err
+		}
+		l := receiptLine{File: file}
+		err = l.verify(ctx, b, PublicKeys(v.Keys), dir, c.Receipts != "")
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err != nil {
+			f := classify.Classify(err)
+			if _, ok := errors.AsType[*receipt.UnknownError](err); ok {
+				f.Hint = []string{"rye audit verify " + fault.Quote(file) + " --key PUBKEY"}
+			}
+			l.Code, l.Message = f.Line().Code, f.Text
+			bad = append(bad, f)
+		} else if l.Holds = true; !l.Complete {
+			a.Term.Warn("the receipts of calls that %s made are not all here, and were not verified: --receipts DIR says where they are", l.Call.ID)
+		}
+		v.Receipts = append(v.Receipts, l)
+	}
+	if len(bad) == 0 {
+		return nil
+	}
+	f := &fault.Error{Err: bad[0], Details: map[string]any{"receipts": v.Receipts}, Hint: bad[0].Hint}
+	var codes []fault.Code
+	for _, l := range v.Receipts {
+		if !l.Holds {
+			codes = append(codes, l.Code)
+			f.Text = fmt.Sprintf("the receipt %q doesn't hold: %s", l.File, l.Message)
+			f.Why = bad[0].Why
+		}
+	}
+	f.Code = fault.Gravest(codes)
+	if len(bad) > 1 {
+		f.Text, f.Why = fmt.Sprintf("%d of %s don't hold", len(bad), fault.Count(int64(len(v.Receipts)), "receipt")), nil
+	}
+	return f.Asked()
+}
+
+// verify verifies one receipt and those below it. Where nobody has said that these are in the directory, one that is
+// missing is no error.
+func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, dir string, all bool) error {
+	get := func(d cas.Digest) ([]byte, error) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if dir == "" {
+			return nil, fs.ErrNotExist // no place is known
+		}
+		return places.ReadSmall(ReceiptPath(dir, d), attest.MaxEnvelope)
+	}
+	err := receipt.VerifyTree(b, keys, get, func(depth int, r *receipt.Receipt) error {
+		l.Verified++
+		if depth > 0 {
+			return nil
+		}
+		l.Digest, l.machine, l.by, l.Children = r.Digest.String(), r.Machine, r.By, len(r.Children)
+		l.Machine, l.By = r.Machine.Fingerprint().String(), r.By.Fingerprint().String()
+		rec, err := newAuditRecord(&audit.Record{Position: r.Log, Begin: r.Begin, Call: r.Call, End: r.End, Outcome: &r.Outcome})
+		l.Call = &rec
+		return err
+	})
+	if missing, ok := errors.AsType[*receipt.LinkError](err); ok && !all && errors.Is(missing, fs.ErrNotExist) {
+		return nil
+	}
+	l.Complete = err == nil
+	return err
+}
+
+func (l *receiptLine) text(t *cli.Terminal, v *auditVerified) {
+	if !l.Holds {
+		t.Printf("%s  %s  %q: %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(l.Code), l.File, l.Message)
+		return
+	}
+	c, o := &l.Call.Call, l.Call.Outcome
+	t.Printf("%s  %q\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), l.File)
+	rows := [][]string{
+		{"  call", l.Call.ID}, {"  item", c.Ref + "  " + c.Digest},
+		{"  status", fmt.Sprintf("%s, began %s, took %s", l.Call.status(), l.Call.Begin, tookText(time.Duration(o.Duration)))},
+	}
+	for _, row := range [][]string{{"  params", c.Params}, {"  result", o.Result}, {"  principal", c.Principal}, {"  sandbox", o.Sandbox}} {
+		if row[1] != "" {
+			rows = append(rows, row)
+		}
+	}
+	if l.Children > 0 {
+		below := fmt.Sprintf("%s; %s verified below it", fault.Count(int64(l.Children), "call"), fault.Count(int64(l.Verified-1), "receipt"))
+		if !l.Complete {
+			below += ", others are not here"
+		}
+		rows = append(rows, []string{"  made", below})
+	}
+	if l.Call.Line > 0 {
+		at := record.Position{Segment: l.Call.Segment, Line: l.Call.Line}
+		at.Sum, _ = cas.ParseDigest(l.Call.Sum)
+		rows = append(rows, []string{"  log", Position(at)})
+	}
+	rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s; %s", l.machine.Fingerprint().Short(), v.voucher(l.machine, l.by))})
+	t.Rows(rows)
+}

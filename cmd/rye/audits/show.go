@@ -1,0 +1,245 @@
+package audits
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/record"
+)
+
+func AuditShowCommand() cli.Command {
+	return cli.Command{
+		Path: "audit show", Group: "run", Help: "Show all that is known of one call.",
+		More: "CALL is its id, the beginning of one, or SEGMENT/LINE: where it stands in the log. What the call read and wrote isn't kept; " +
+			"its parameters (without secrets) and its result are there as digests.\n\nExamples:\n\n    rye audit show 01k9\n    rye audit show 01k9 --json",
+		Aka: []string{"audit cat", "audit inspect"},
+		New: func() cli.Runner { return new(auditShowRun) }, Schema: "audit-show/1", Output: auditShowAnswer{},
+	}
+}
+
+type auditShowRun struct {
+	Call string `arg:"" help:"An id, the beginning of one, or SEGMENT/LINE."`
+}
+
+type auditShowAnswer struct {
+	Call     auditRecord        `json:"call"`
+	Children []auditRecord      `json:"children"` // calls that it made, the first of them
+	Made     int64              `json:"made"`     // how many it made
+	Problems []*journal.Problem `json:"problems"` // where the log isn't as it was written
+}
+
+// mostChildren is how many of the calls that a call made are shown.
+const mostChildren = 1000
+
+// complete offers the last calls.
+func (c *auditShowRun) Complete(ctx context.Context, a *cli.App, _, prefix string) (out []cli.Candidate) {
+	p, err := OpenAuditPlaces(a)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, spaces.CompleteTime)
+	defer cancel()
+	begins := func(r *audit.Record) bool { return strings.HasPrefix(r.Call.ID, prefix) }
+	for r, err := range audit.List(ctx, p.Log, audit.Filter{Match: begins, Last: 50}) {
+		if err == nil {
+			out = append(out, cli.Candidate{Value: r.Call.ID, Help: r.Begin.Format(time.RFC3339) + " " + r.Call.Ref})
+		}
+	}
+	return out
+}
+
+func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	p, err := OpenAuditPlaces(a)
+	if err != nil {
+		return nil, err
+	}
+	found, problems, err := c.find(ctx, p.Log)
+	if err != nil {
+		return nil, err
+	}
+	ans := auditShowAnswer{Children: []auditRecord{}, Problems: problems}
+	if ans.Call, err = newAuditRecord(found); err != nil {
+		return nil, err
+	}
+	made := audit.Filter{Since: found.Begin, Match: func(r *audit.Record) bool { return r.Call.Parent == found.Call.ID }}
+	if found.Outcome != nil {
+		made.Until = found.End.Add(time.Millisecond)
+	}
+	if _, err = EachCall(ctx, p.Log, made, func(r *audit.Record) error {
+		if ans.Made++; ans.Made > mostChildren {
+			return nil
+		}
+		rec, err := newAuditRecord(r)
+		ans.Children = append(ans.Children, rec)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(ans.Children, auditRecord.compare)
+	return ans, damaged(problems)
+}
+
+// find looks for the call. Ids are their makers' choice, so that one may be there twice.
+func (c *auditShowRun) find(ctx context.Context, dir string) (*audit.Record, []*journal.Problem, error) {
+	segment, line, placed := strings.Cut(c.Call, "/")
+	line, _, _ = strings.Cut(line, "/")
+	number, err := strconv.ParseInt(line, 10, 64)
+	if placed && err != nil {
+		return nil, nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is neither the id of a call nor SEGMENT/LINE", c.Call), Hint: []string{"rye audit list"}}
+	}
+	var exact, begins []*audit.Record
+	var all int
+	match := func(r *audit.Record) bool {
+		if placed {
+			return r.Position.Segment == segment && r.Position.Line == number
+		}
+		return strings.HasPrefix(r.Call.ID, c.Call)
+	}
+	problems, err := EachCall(ctx, dir, audit.Filter{Match: match}, func(r *audit.Record) error {
+		all++
+		list := &begins
+		if placed || r.Call.ID == c.Call {
+			list = &exact
+		}
+		if len(*list) <= MostNamed {
+			*list = append(*list, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	found := exact
+	if len(found) == 0 {
+		found = begins
+	}
+	switch len(found) {
+	case 1:
+		return found[0], problems, nil
+	case 0:
+		if err := damaged(problems); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the audit log has no call %q", c.Call), Hint: []string{"rye audit list"},
+			Details: map[string]any{"call": c.Call}}
+	}
+	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%q stands for more than one call", c.Call), Details: map[string]any{"call": c.Call, "calls": all}}
+	for _, r := range found[:min(len(found), MostNamed)] {
+		at := fmt.Sprintf("%s/%d", r.Position.Segment, r.Position.Line)
+		f.Why = append(f.Why, fmt.Sprintf("%s  %s  %s", at, r.Call.ID, r.Call.Ref))
+		if len(exact) == 0 {
+			at = fault.Quote(r.Call.ID)
+		}
+		if len(f.Hint) == 0 {
+			f.Hint = []string{"rye audit show " + at}
+		}
+	}
+	return nil, nil, f
+}
+
+func (s auditShowAnswer) Text(t *cli.Terminal) {
+	r, c := &s.Call, &s.Call.Call
+	rows := [][]string{{"call", r.ID}, {"item", c.Ref}, {"digest", c.Digest}}
+	add := func(name string, values ...string) {
+		if text := strings.Join(values, " "); text != "" {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	add("tree", c.Tree)
+	add("signed by", ShortAll(c.Signers)...)
+	for _, l := range c.Chain {
+		add("runs by", l.Ref, l.Digest, strings.Join(ShortAll(l.Signers), " "))
+	}
+	add("principal", c.Principal)
+	add("tenant", c.Tenant)
+	add("called by", c.Parent)
+	add("approval", c.Approval)
+	add("risk", c.Risk)
+	add("status", r.status())
+	add("began", r.Begin)
+	if o := r.Outcome; o != nil {
+		add("ended", r.End, "after", tookText(time.Duration(o.Duration)))
+		if o.Exit != 0 || o.Signal != "" {
+			add("exit", strconv.Itoa(o.Exit), o.Signal)
+		}
+		add("used", numbers(o.Usage)...)
+	}
+	add("deadline", c.Deadline)
+	add("limits", numbers(c.Limits)...)
+	add("sandbox", c.Sandbox)
+	if o := r.Outcome; o != nil && o.Sandbox != c.Sandbox {
+		add("enforced", o.Sandbox)
+	}
+	for _, p := range c.Toolchain {
+		pin := "not pinned"
+		if p.Pinned {
+			pin = "pinned"
+		}
+		add("toolchain", strings.Join(slices.DeleteFunc([]string{p.Name, p.Version, p.Path, pin, p.Digest}, func(s string) bool { return s == "" }), " "))
+	}
+	add("policy", c.Policy...)
+	add("grants", c.Grants)
+	add("lock", c.Lock)
+	add("set", c.Set)
+	add("packages", c.Packages)
+	add("params", c.Params)
+	if o := r.Outcome; o != nil {
+		add("result", o.Result)
+		add("receipt", o.Receipt)
+	}
+	add("log", fmt.Sprintf("%s/%d/%s", r.Segment, r.Line, r.Sum))
+	t.Rows(rows)
+	if s.Made == 0 {
+		return
+	}
+	t.Printf("it made %s:\n", fault.Count(s.Made, "call"))
+	rows = nil
+	for i := range s.Children {
+		row := s.Children[i].row()
+		row[0] = "  " + row[0]
+		rows = append(rows, row)
+	}
+	t.Rows(rows)
+}
+
+// shortAll cuts fingerprints to what people are shown; "builtin" and "dev" are no longer than that.
+func ShortAll(signers []string) (out []string) {
+	for _, s := range signers {
+		out = append(out, places.Short(s))
+	}
+	return out
+}
+
+// numbers writes named numbers in the order of their names.
+func numbers(m map[string]int64) (out []string) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, fmt.Sprintf("%s=%d", name, m[name]))
+	}
+	return out
+}
+
+// parsePosition reads what position writes.
+func ParsePosition(text string) (p record.Position, ok bool) {
+	file, rest, ok := strings.Cut(text, "/")
+	line, sum, ok2 := strings.Cut(rest, "/")
+	n, err := strconv.ParseInt(line, 10, 64)
+	if !ok || !ok2 || err != nil || n < 1 || p.Sum.UnmarshalText([]byte(sum)) != nil {
+		return record.Position{}, false
+	}
+	if file != headOfLog {
+		p.Segment = file
+	}
+	p.Line = n
+	return p, Position(p) == text
+}

@@ -1,0 +1,265 @@
+package audits
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/receipt"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+func AuditVerifyCommand() cli.Command {
+	return cli.Command{
+		Path: "audit verify", Group: "run", Help: "Say whether the log of calls, or a receipt, is as it was written, and by whose word.",
+		More: "Without RECEIPT it reads the whole log: each line must follow the one before, each segment must be there, and each checkpoint must be " +
+			"signed by a machine that counts. For each file the first bad line is told. What no reader can see is that the end of the log was taken " +
+			"away: of a segment behind its last mark, or of the head with all that it says. So keep the head position that is printed, elsewhere, " +
+			"and give it back another time: --seen takes it, or a file that --json has written, or a receipt.\n\n" +
+			"A RECEIPT is verified with nothing but public keys: it must be signed by a machine that is one of them, or that one of them vouches " +
+			"for. The receipts of the calls that the call made are looked for by their digests in DIR.\n\n" +
+			"The keys are your own and this machine's, or those of --key alone. If anything is wrong, the exit status is 1.\n\nExamples:\n\n" +
+			"    rye audit verify\n    rye audit verify --json > seen.json\n    rye audit verify --seen seen.json\n" +
+			"    rye audit verify receipt.json --key alice.pem --receipts ./receipts",
+		Aka: []string{"audit check"},
+		New: func() cli.Runner { return new(auditVerifyRun) }, Schema: "audit-verify/1", Output: &auditVerified{},
+	}
+}
+
+type auditVerifyRun struct {
+	Receipt  []string `arg:"" optional:"" complete:"file" help:"Receipts; the log when left out."`
+	Seen     []string `placeholder:"POSITION" sep:"none" complete:"file" help:"What the log had once and must still have: a position, or a file that says one. May be given again."`
+	Key      []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Believe this key instead of your own: 43 characters, a PEM file, or the name of a kept key. May be given again."`
+	Receipts string   `placeholder:"DIR" complete:"dir" help:"Where the receipts of calls are that a call made; those kept here when left out."`
+}
+
+// auditVerified is what was verified: the log, or receipts.
+type auditVerified struct {
+	Keys     []AuditKeyLine `json:"keys"` // whose word counts
+	Log      *auditReport   `json:"log,omitempty"`
+	Receipts []receiptLine  `json:"receipts"`
+}
+
+type AuditKeyLine struct {
+	Key         key.Public `json:"key"`
+	Fingerprint string     `json:"fingerprint"`
+	Name        string     `json:"name"` // that it has here; empty if it has none
+}
+
+type auditReport struct {
+	Dir  string            `json:"dir"`
+	Seen []record.Position `json:"seen"` // what had to be there
+	audit.Report
+}
+
+// auditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
+func AuditKeys(ctx context.Context, a *cli.App, p AuditPlaces, given []string) (lines []AuditKeyLine, err error) {
+	add := func(k key.Public, name string) {
+		for _, l := range lines {
+			if l.Key == k {
+				return
+			}
+		}
+		if !k.IsZero() {
+			lines = append(lines, AuditKeyLine{k, k.Fingerprint().String(), name})
+		}
+	}
+	for _, arg := range given {
+		k, err := spaces.SignerKey(ctx, a, arg)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("--key is %q, which is neither a file nor a key that is kept here", arg),
+				Hint: []string{"rye key list"}}
+		}
+		if err != nil {
+			return nil, err
+		}
+		if arg == k.String() {
+			arg = ""
+		}
+		add(k, arg)
+	}
+	if len(given) > 0 {
+		return lines, nil
+	}
+	if dir, err := places.KeysDir(a); err == nil {
+		kept, err := dir.List()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range kept {
+			add(e.Public, e.Name)
+		}
+	}
+	if a.Env(cli.EnvKey) != "" {
+		if k, err := KeyAtHand(a); err == nil {
+			add(k.Public(), cli.EnvKey)
+		}
+	}
+	kept, err := key.OpenDir(p.Machine).List()
+	for _, e := range kept {
+		add(e.Public, "this machine")
+	}
+	return lines, err
+}
+
+func PublicKeys(lines []AuditKeyLine) (keys []key.Public) {
+	for _, l := range lines {
+		keys = append(keys, l.Key)
+	}
+	return keys
+}
+
+func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if len(c.Receipt) > 0 && len(c.Seen) > 0 {
+		return nil, &fault.Error{Code: fault.Validation, Text: "--seen is about the log, and receipts are given, which are verified without it",
+			Hint: []string{"rye audit verify " + fault.Quote(c.Receipt[0]), "rye audit verify --seen " + fault.Quote(c.Receipt[0])}}
+	}
+	p, err := OpenAuditPlaces(a)
+	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
+		return nil, err // a receipt and a key need no place
+	}
+	ans := &auditVerified{Receipts: []receiptLine{}}
+	if ans.Keys, err = AuditKeys(ctx, a, p, c.Key); err != nil {
+		return nil, err
+	}
+	if len(c.Receipt) > 0 {
+		return ans, ans.verifyReceipts(ctx, a, p, c)
+	}
+	ans.Log = &auditReport{Dir: p.Log, Seen: []record.Position{}}
+	for _, arg := range c.Seen {
+		at, err := seenPosition(a, arg, PublicKeys(ans.Keys))
+		if err != nil {
+			return nil, err
+		}
+		ans.Log.Seen = append(ans.Log.Seen, at)
+	}
+	found, err := audit.Verify(ctx, p.Log, PublicKeys(ans.Keys), ans.Log.Seen...)
+	if err != nil {
+		return nil, err
+	}
+	ans.Log.Report = *found
+	if f, ok := errors.AsType[*fault.Error](damaged(found.Problems)); ok {
+		f.Why, f.Hint = append(f.Why, "the calls of other lines can still be listed; keep a copy of the directory as it is"), []string{"rye audit list", "rye docs audit"}
+		return ans, f
+	}
+	for _, m := range found.Machines {
+		if m.By == m.Key && len(c.Key) == 0 {
+			a.Term.Note("nobody vouches for the machine %s, so that others can't verify what it signs by your key: rye audit vouch", m.Key.Fingerprint().Short())
+		}
+	}
+	switch {
+	case found.Head.Line == 0:
+		a.Term.Note("there is no audit log yet")
+	case len(ans.Keys) == 0:
+		a.Term.Warn("there are no keys to believe: who signed the log is not verified")
+	default:
+		a.Term.Note("keep this elsewhere, to find out another time if the end was taken away: rye audit verify --seen %s", Position(found.Head))
+	}
+	return ans, nil
+}
+
+// seenPosition reads a position, or a file that says one: a receipt, or what this command has written.
+func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, error) {
+	if at, ok := ParsePosition(arg); ok {
+		return at, nil
+	}
+	b, err := places.ReadSmall(arg, attest.MaxEnvelope)
+	if errors.Is(err, fs.ErrNotExist) {
+		return record.Position{}, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
+			Why: []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"}, Hint: []string{"rye audit verify"}}
+	}
+	if err != nil {
+		return record.Position{}, err
+	}
+	var file struct {
+		Envelope string `json:"payloadType"`
+		Data     struct {
+			Log *struct {
+				Head record.Position `json:"head"`
+			} `json:"log"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(b, &file); err != nil {
+		return record.Position{}, &fault.Error{Code: fault.Parsing, Err: err, Text: fmt.Sprintf("%q is neither a receipt nor what rye audit verify --json has written", arg)}
+	}
+	at := record.Position{}
+	if file.Data.Log != nil {
+		at = file.Data.Log.Head
+	}
+	if file.Envelope != "" {
+		r, err := receipt.Verify(b, keys)
+		if err != nil {
+			return record.Position{}, fmt.Errorf("%q: %w", arg, err)
+		}
+		at = r.Log
+	}
+	if at.Line < 1 {
+		return record.Position{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q says no position in the log", arg)}
+	}
+	return at, nil
+}
+
+func (v *auditVerified) Text(t *cli.Terminal) {
+	for _, r := range v.Receipts {
+		r.text(t, v)
+	}
+	if v.Log == nil {
+		return
+	}
+	l := v.Log
+	if len(l.Problems) > 0 {
+		for _, p := range l.Problems {
+			t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleError, "bad", t.Ascii), problemText(p))
+		}
+		return
+	}
+	t.Printf("%s  the audit log in %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), l.Dir)
+	calls := fault.Count(l.Calls, "call")
+	if l.Unfinished > 0 {
+		calls += fmt.Sprintf(", %d of them unfinished", l.Unfinished)
+	}
+	rows := [][]string{{"  calls", calls}, {"  lines", fmt.Sprintf("%d in %s", l.Lines, fault.Count(l.Segments, "segment"))}}
+	for _, m := range l.Machines {
+		rows = append(rows, []string{"  signed by", fmt.Sprintf("machine %s, %s; %s", m.Key.Fingerprint().Short(), fault.Count(m.Checkpoints, "checkpoint"), v.voucher(m.Key, m.By))})
+	}
+	if len(l.Seen) > 0 {
+		rows = append(rows, []string{"  seen", fault.Count(int64(len(l.Seen)), "position") + ", still there"})
+	}
+	if l.Tail > 0 {
+		rows = append(rows, []string{"  tail", fault.Count(l.Tail, "line") + " behind the last mark: if they were taken away, nobody would find out"})
+	}
+	if l.Torn > 0 {
+		rows = append(rows, []string{"  torn", fault.Count(l.Torn, "file") + " of a process that died while it wrote: no damage"})
+	}
+	if l.Head.Line > 0 {
+		rows = append(rows, []string{"  head", Position(l.Head)})
+	}
+	t.Rows(rows)
+}
+
+// voucher says by whose word a machine counts.
+func (v *auditVerified) voucher(machine, by key.Public) string {
+	if by.IsZero() {
+		return "nobody was asked to vouch for it"
+	}
+	who := ""
+	for _, l := range v.Keys {
+		if l.Key == by {
+			who = l.Name
+		}
+	}
+	if by == machine {
+		return cmp.Or(who, "the key that was given")
+	}
+	return fmt.Sprintf("%q %s vouches for it", who, by.Fingerprint().Short())
+}

@@ -1,0 +1,254 @@
+package bundles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func BundleCosignCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle cosign", Group: "bundles", Help: "Add this key's signature to a bundle's manifest.",
+		More: "The bundle is verified first, but for the signatures of its manifest: what somebody signs they have looked at. Signatures of others stay, " +
+			"and no id changes. It is for a bundle of the project, or of the store.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n" +
+			"    rye bundle cosign acme/deploy --key release",
+		Aka: []string{"bundle sign", "cosign"},
+		New: func() cli.Runner { return new(bundleCosignRun) }, Schema: "bundle-cosign/1", Output: bundleCosigned{},
+	}
+}
+
+type bundleCosignRun struct {
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	trusts.KeyFlag
+}
+
+type bundleCosigned struct {
+	Bundle     string `json:"bundle"`
+	Version    string `json:"version"`
+	Manifest   string `json:"manifest"`
+	Key        string `json:"key"`
+	Signatures int    `json:"signatures"`
+	Changed    bool   `json:"changed"`
+	Allowed    bool   `json:"allowed"` // the policy lets it be used now
+}
+
+func (c bundleCosigned) Text(t *cli.Terminal) {
+	if !c.Changed {
+		t.Note("%s@%s is signed by %s already", c.Bundle, c.Version, places.Short(c.Key))
+		return
+	}
+	t.Printf("signed  %s@%s  %s\n", c.Bundle, c.Version, fault.Count(int64(c.Signatures), "signature"))
+}
+
+func (c *bundleCosignRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name == "key" {
+		return trusts.CompleteKeys(a)
+	}
+	return nil
+}
+
+func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	l, err := spaces.Locate(ctx, b, c.Bundle)
+	if err == nil {
+		err = spaces.NeedToday(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if l.Where == locking.InArchive || l.Where == locking.InBinary {
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.Where),
+			Hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
+	}
+	v, err := spaces.OpenVouching(a)
+	if err != nil {
+		return nil, err
+	}
+	k, err := trusts.SigningKey(ctx, a, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckContent(ctx, b, l, v); err != nil {
+		return nil, err
+	}
+	doc, had := l.Read.Document, l.Read.Signatures
+	if err := doc.Merge(v.Options.Find, had); err != nil {
+		return nil, err
+	}
+	if err := signBeside(&doc, k.Private, v.Options.Find, a.Clock().UTC().Truncate(time.Second)); err != nil {
+		return nil, err
+	}
+	l.Read.FileList.Document = doc
+	ans := bundleCosigned{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Key: k.Public().Fingerprint().String(),
+		Changed: !slices.Equal(doc.Signatures, had)}
+	if ans.Changed && l.Where == locking.InUser {
+		again := "rye bundle cosign " + ans.Manifest
+		if c.Key != "" {
+			again += " --key " + fault.Quote(c.Key)
+		}
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is installed, and that isn't changed: it is signed in the store, and installed from there", l.Id),
+			Hint: []string{again, "rye bundle install " + ans.Manifest}}
+	}
+	if err := WriteSignatures(ctx, b, l, v, k.Public()); err != nil {
+		return nil, err
+	}
+	doc = l.Read.Document
+	ans.Signatures = len(doc.Signatures)
+	e, err := v.Options.Trust.ExamineDocument(&doc, l.Read.Expires, policy.ToUse)
+	if err != nil {
+		return nil, err
+	}
+	if ans.Allowed = e.Decision.Allowed; !ans.Allowed {
+		a.Term.Warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
+	}
+	return ans, nil
+}
+
+// signBeside adds a key's signature to those of others. Lines of keys that nobody here knows give way to it: anybody can
+// write as many as there is room for.
+func signBeside(d *manifest.Document, k key.Private, known sign.Keys, at time.Time) error {
+	err := d.Sign(k, at)
+	if !errors.Is(err, sign.ErrTooMany) {
+		return err
+	}
+	alone := *d
+	alone.Signatures = nil
+	if err := alone.Sign(k, at); err != nil {
+		return err
+	}
+	return d.Merge(withKey(known, k.Public()), alone.Signatures, d.Signatures)
+}
+
+// withKey knows one more key.
+func withKey(known sign.Keys, own key.Public) sign.Keys {
+	return func(f key.Fingerprint) (key.Public, bool) {
+		if f == own.Fingerprint() {
+			return own, true
+		}
+		return known(f)
+	}
+}
+
+// checkContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
+// verified, or the answer is that somebody has changed it.
+func CheckContent(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) error {
+	p := b.App.Progress("verifying", 0)
+	defer p.Done()
+	src, below, err := b.Source(ctx, l, p)
+	if err != nil {
+		return err
+	}
+	o := v.Options
+	o.Below, o.AllowExtra = below, true
+	o.Progress = p.Reached()
+	r, err := bundle.Verify(ctx, src, o)
+	if err != nil {
+		return err
+	}
+	var wrong []*bundle.Failure
+	for _, f := range r.Failures {
+		if no, ok := errors.AsType[*bundle.NotAdmittedError](f.Err); f.Check != bundle.CheckSignatures || !ok || no.Decision.Code == policy.DigestRevoked {
+			wrong = append(wrong, f)
+		}
+	}
+	if len(wrong) == 0 {
+		if err := spaces.Whole(ctx, b, l); err != nil {
+			return err
+		}
+		if l.Read.ID != r.ID {
+			return changedMeanwhile(l)
+		}
+		return nil
+	}
+	r.Failures = wrong
+	return &install.RefusedError{Report: r}
+}
+
+// writeSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
+// have made meanwhile.
+func WriteSignatures(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching, own key.Public) error {
+	body, err := l.Read.Body()
+	if err != nil {
+		return err
+	}
+	if l.Where == locking.InProject {
+		if err := changeManifest(ctx, b, l, l.Read.ID, body, withKey(v.Options.Find, own), nil); err != nil {
+			return err
+		}
+	}
+	s, err := b.Store(l.Where != locking.InProject)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the manifest is what counts
+	}
+	if err != nil {
+		return err
+	}
+	if id, err := s.Ref(install.Ref(l.Read.ID)); l.Where == locking.InProject && (err != nil || id.Digest != l.Read.ID) {
+		return nil // the manifest has them
+	}
+	return install.Keep(ctx, s, l.Read, body, v.Options)
+}
+
+func changedMeanwhile(l *locking.Located) error {
+	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.Id)}
+}
+
+// changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
+// whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
+// when nothing but the disk stands in the way.
+func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located, was cas.Digest, body []byte, known sign.Keys, first func(*places.Confined) error) error {
+	at, err := bundle.ManifestPath(l.Id)
+	if err != nil {
+		return err
+	}
+	unlock, err := places.LockPolicy(ctx, filepath.Join(l.Dir, filepath.FromSlash(at)))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := locking.ReadManifest(l.Dir, l.Id)
+	if err != nil {
+		return err
+	}
+	if now.ID != was {
+		return changedMeanwhile(l)
+	}
+	if now.ID == l.Read.ID {
+		if err := l.Read.Merge(known, l.Read.Signatures, now.Signatures); err != nil {
+			return err
+		}
+	}
+	d, err := places.Confine(l.Dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if first != nil {
+		if err := first(d); err != nil {
+			return err
+		}
+	}
+	return d.Write(at, 0o644, false, manifest.Join(nil, body, l.Read.Signatures))
+}

@@ -1,0 +1,468 @@
+package bundles
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func BundleCreateCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle create", Group: "bundles", Help: "Make a bundle of the project's items, and sign it.",
+		More: "bundle.yaml in the project says what belongs to the bundle. Without it, ID is needed, and what has this id or one below it belongs to " +
+			"the bundle. All files are put into the store and checked; then the list of them is signed and written to .ai/bundles/ID/manifest.yaml. " +
+			"If anything is wrong, all of it is told and nothing is written: every item must be valid, and signed by somebody whom the policy lets; " +
+			"what looks like a secret is refused. Files that have not changed are not read again, except with --paranoid.\n\n" +
+			"--sign REF signs these items first, as rye sign does. --sign alone does so with items that this key has signed before and that were " +
+			"changed since: it shows what changed, and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
+			"    rye bundle create --sign\n    rye bundle create --sign tool:acme/fetch 'directive:acme/*'",
+		Aka: []string{"bundle make", "bundle build", "bundle new", "pack"},
+		New: func() cli.Runner { return new(BundleCreateRun) }, Schema: "bundle-create/1", Output: &BundleCreated{},
+	}
+}
+
+type BundleCreateRun struct {
+	ID       string   `arg:"" optional:"" name:"id" complete:"bundle" help:"Which bundle; that of bundle.yaml when left out."`
+	Refs     []string `arg:"" optional:"" name:"ref" complete:"own" help:"With --sign: the items to sign."`
+	Package  string   `placeholder:"DIR" complete:"dir" help:"Make it of what is in DIR instead of the project."`
+	Sign     bool     `help:"Sign the items REF first; without any, those that this key has signed before."`
+	Paranoid bool     `help:"Read and check every file, whatever is remembered."`
+	DryRun   bool     `name:"dry-run" help:"Check everything; sign, write and keep nothing."`
+	trusts.KeyFlag
+
+	Head []RecipeLine `kong:"-"` // what a tool says in place of a bundle.yaml that isn't there
+}
+
+// A recipeLine is a line of bundle.yaml.
+type RecipeLine struct {
+	Name  string
+	Value any
+}
+
+type BundleCreated struct {
+	Bundle     string                `json:"bundle"`
+	Version    string                `json:"version"`
+	Manifest   string                `json:"manifest"` // its id; empty if it was refused
+	File       string                `json:"file"`
+	Files      int                   `json:"files"`
+	Items      int                   `json:"items"`
+	Bytes      int64                 `json:"bytes"`
+	Read       int64                 `json:"read"`    // files whose bytes were read
+	Written    bool                  `json:"written"` // false: it was there with these bytes
+	DryRun     bool                  `json:"dry_run"`
+	Key        string                `json:"key"`
+	Signatures int                   `json:"signatures"` // of the manifest
+	Allowed    bool                  `json:"allowed"`    // the policy lets it be used now
+	Signed     []signs.SignLine      `json:"signed"`     // items that --sign has signed
+	Problems   []spaces.CheckProblem `json:"problems"`   // with an error nothing was made
+}
+
+func (c *BundleCreated) Text(t *cli.Terminal) {
+	spaces.PrintProblems(t, c.Problems)
+	if c.Manifest == "" {
+		return
+	}
+	verb := "unchanged"
+	switch {
+	case c.DryRun:
+		verb = "would make"
+	case c.Written:
+		verb = "made"
+	}
+	t.Printf("%s  %s@%s  %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), c.Bundle, c.Version, c.Manifest)
+	if !c.DryRun {
+		t.Note("%s: %s, %s, %s", c.File, fault.Count(int64(c.Files), "file"), fault.Count(int64(c.Items), "item"), cli.ByteSize(float64(c.Bytes)))
+	}
+}
+
+func (c *BundleCreateRun) Complete(ctx context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name == "key" {
+		return trusts.CompleteKeys(a)
+	}
+	return nil
+}
+
+// A making is one rye bundle create.
+type making struct {
+	run    *BundleCreateRun
+	app    *cli.App
+	found  *locking.Bundles
+	recipe *recipe.Recipe
+	trust  *places.Trust
+	key    trusts.Signer
+	store  *disk.Store
+	answer *BundleCreated
+	doc    manifest.Document // as it was signed
+}
+
+func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if strings.Contains(c.ID, ":") { // it is no id, and so the first ref
+		c.ID, c.Refs = "", append([]string{c.ID}, c.Refs...)
+	}
+	if len(c.Refs) > 0 && !c.Sign {
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is to be signed, and there is no --sign", c.Refs[0]),
+			Hint: []string{a.With("--sign")}}
+	}
+	if c.Package != "" {
+		a.Globals.Project = c.Package
+	}
+	m, err := c.begin(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer m.found.Close()
+	if c.Sign {
+		if ans, err := m.signItems(ctx); err != nil {
+			return ans, err
+		}
+		if c.DryRun && len(m.answer.Signed) > 0 {
+			a.Term.Note("the rest can be said when these are signed")
+			return m.answer, nil
+		}
+	}
+	return m.make(ctx)
+}
+
+// begin finds all that a bundle is made with.
+func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	if b.Root.Root == "" {
+		_, err := places.OpenProject(a)
+		return nil, err
+	}
+	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []spaces.CheckProblem{}}}
+	if m.recipe, err = c.recipe(b.Root.Root); err != nil {
+		return nil, err
+	}
+	m.answer.Bundle, m.answer.Version = m.recipe.ID, m.recipe.Version
+	if m.trust, err = places.OpenTrust(a); err != nil {
+		return nil, err
+	}
+	if m.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+		return nil, err
+	}
+	m.answer.Key = m.key.Public().Fingerprint().String()
+	m.store, err = b.Store(!c.DryRun)
+	if errors.Is(err, fs.ErrNotExist) && c.DryRun {
+		err = nil // then it can't say what was changed in items
+	}
+	if err != nil {
+		b.Close()
+		return nil, err
+	}
+	return m, nil
+}
+
+// firstVersion is that of a bundle without bundle.yaml and without a manifest.
+const firstVersion = "0.1.0"
+
+// recipe reads bundle.yaml, or does without.
+func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
+	r, err := spaces.ReadRecipe(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case r != nil && c.ID != "" && c.ID != r.ID:
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q makes the bundle %q, and %q was asked for", recipe.File, r.ID, c.ID),
+			Hint: []string{"rye bundle create " + fault.Quote(r.ID)}, Details: map[string]any{"bundle": r.ID}}
+	case r != nil:
+		return r, c.agrees(r)
+	case c.ID == "":
+		name, hint := sharedID(dir), []string{"rye help bundle"}
+		if name != "" {
+			hint = []string{"rye bundle create " + fault.Quote(name), "rye help bundle"}
+		} else if name = classify.Slug(filepath.Base(dir)); !locking.ValidBundleID(name) {
+			name = "bundle"
+		}
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
+			Why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + firstVersion, "include: [\".ai/**\"]"},
+			Hint:    hint,
+			Details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
+	}
+	version := firstVersion
+	if old := bundleLineOf(locking.InProject, dir, c.ID, time.Time{}); old.Version != "" {
+		version = old.Version
+	}
+	if len(c.Head) > 0 {
+		r, err = c.written(version)
+	} else {
+		r, err = recipe.New(c.ID, version)
+	}
+	if err != nil {
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"bundle": c.ID}}
+	}
+	return r, nil
+}
+
+// sharedID is the id that every item of a project has or is below, which so names a bundle of all of them; "" if there
+// is none.
+func sharedID(dir string) string {
+	var shared []string
+	begun := false
+	root := filepath.Join(dir, classify.MarkerDir)
+	filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
+		rel, relErr := filepath.Rel(root, file)
+		if err != nil || relErr != nil {
+			return nil
+		}
+		rel = filepath.ToSlash(rel)
+		if e.IsDir() {
+			if recipe.Never(rel) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		for _, k := range model.Builtin() {
+			ref, err := k.RefOf(rel)
+			if err != nil {
+				continue
+			}
+			segs := strings.Split(ref.ID, "/")
+			if !begun {
+				shared, begun = segs, true
+			}
+			n := 0
+			for n < min(len(shared), len(segs)) && shared[n] == segs[n] {
+				n++
+			}
+			shared = shared[:n]
+		}
+		return nil
+	})
+	if id := strings.Join(shared, "/"); locking.ValidBundleID(id) {
+		return id
+	}
+	return ""
+}
+
+// written is the bundle.yaml that the lines would be.
+func (c *BundleCreateRun) written(version string) (*recipe.Recipe, error) {
+	var text []byte
+	for _, l := range append([]RecipeLine{{"id", c.ID}, {"version", version}}, c.Head...) {
+		v, err := json.Marshal(l.Value) // which YAML reads, too
+		if err != nil {
+			return nil, err
+		}
+		if l.Name == "version" {
+			version = string(v)
+			continue
+		}
+		text = fmt.Appendf(text, "%s: %s\n", l.Name, v)
+	}
+	return recipe.Parse(fmt.Appendf(text, "version: %s\n", version))
+}
+
+// agrees refuses what bundle.yaml says otherwise.
+func (c *BundleCreateRun) agrees(r *recipe.Recipe) error {
+	has := map[string]any{"version": r.Version, "entrypoint": r.Entrypoint, "description": r.Description}
+	for _, l := range c.Head {
+		if old, ok := has[l.Name]; ok && old != l.Value {
+			return &fault.Error{Code: fault.Conflict, Final: true, Text: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.Name, r.ID, old, recipe.File, l.Value),
+				Why: []string{"what is in " + recipe.File + " counts"}, Details: map[string]any{"bundle": r.ID}}
+		}
+	}
+	return nil
+}
+
+// make makes the bundle.
+func (m *making) make(ctx context.Context) (cli.Answer, error) {
+	a, c := m.app, m.run
+	if err := m.current(ctx); err != nil {
+		return nil, err
+	}
+	below, err := m.found.Below(ctx, m.recipe.ID, m.recipe.Requires)
+	if err != nil {
+		return nil, err
+	}
+	cache := places.OpenStatCache(a, c.Paranoid || c.DryRun)
+	defer cache.Finish(ctx, a)
+	var memory *create.Memory
+	if c.DryRun {
+		done, err := m.scratch()
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	} else if memory, err = m.memory(); err != nil {
+		a.Term.Warn("nothing is remembered, and everything checked: %v", err)
+	}
+	replaced, _ := locking.IsFirst(m.found.Root.Root, m.recipe.ID)
+	p := a.Progress("reading", 0)
+	defer p.Done()
+	made, err := create.Create(ctx, create.Options{
+		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below, Listed: locking.Listing(ctx, m.trust, m.found.Root.Root).Listed,
+		Store: m.store, Sign: m.sign,
+		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: places.LockPolicy, Progress: p.Reached(),
+	})
+	p.Done()
+	switch refused, ok := errors.AsType[*create.RefusedError](err); {
+	case ok:
+		return m.refused(refused)
+	case err != nil:
+		return nil, err
+	}
+	m.unused(made.Unused)
+	locking.WarnExtractors(a, made.Warnings)
+	cache.Files.Add(int64(len(made.Files)))
+	cache.Read.Add(made.Read)
+	ans := m.answer
+	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items, made.FileList.Bytes
+	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
+	if made.Written && replaced {
+		a.Term.Note("the manifest of the first format (v1) that was there is replaced")
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	m.admitted()
+	return ans, m.keep(ctx, made)
+}
+
+// sign adds our signature to the manifest.
+func (m *making) sign(d *manifest.Document) error {
+	if err := signBeside(d, m.key.Private, m.trust.Exam().Find, m.app.Clock().UTC().Truncate(time.Second)); err != nil {
+		return err
+	}
+	m.doc = *d
+	return nil
+}
+
+// keep names the bundle in the store, so that gc leaves its files alone.
+func (m *making) keep(ctx context.Context, made *create.Result) error {
+	id, err := m.store.Ref(install.Ref(made.ID))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if !made.Written && id.Digest == made.ID {
+		return nil
+	}
+	body, err := made.Body()
+	if err != nil {
+		return err
+	}
+	return install.Keep(ctx, m.store, &made.Bundle, body, bundle.VerifyOptions{Trust: m.trust.Exam()})
+}
+
+// admitted says what the policy makes of the manifest. One signature may not be enough.
+func (m *making) admitted() {
+	e, err := m.trust.Exam().ExamineDocument(&m.doc, m.recipe.Expires, policy.ToUse)
+	if err != nil {
+		m.app.Term.Warn("that is not enough: %s", classify.Classify(err).Text)
+		return
+	}
+	m.answer.Allowed = e.Decision.Allowed
+	if !e.Decision.Allowed {
+		m.app.Term.Warn("that is not enough: %q %s", m.doc.Name, e.Decision.Reason())
+	}
+	if classify.CodeOf(e.Decision.Code) == fault.BelowThreshold {
+		m.app.Term.Note("next: rye bundle cosign %s --key OTHER", fault.Quote(m.recipe.ID))
+	}
+}
+
+// scratch gives a dry run a store of its own, which goes when it is done.
+func (m *making) scratch() (done func(), err error) {
+	dir, err := os.MkdirTemp("", places.Unfinished+"dry-run-*")
+	if err != nil {
+		return nil, err
+	}
+	if m.store, err = disk.Open(filepath.Join(dir, "store"), disk.Options{Create: true}); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return func() {
+		m.store.Close()
+		os.RemoveAll(dir)
+	}, nil
+}
+
+// memory is what remembers that this bundle was checked, as long as this rye and the library are the same.
+func (m *making) memory() (*create.Memory, error) {
+	dir, err := places.BundleMemories(m.app)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	var under bytes.Buffer
+	fmt.Fprintf(&under, "%+v\n", cli.ThisVersion())
+	under.Write(std.Manifest())
+	if l := m.found.ProjectLock(); l != nil {
+		for _, line := range l.Old.Bundles {
+			fmt.Fprintf(&under, "%s %s\n", line.ID, line.Manifest)
+		}
+	}
+	for _, r := range m.recipe.Requires {
+		if at, err := m.found.Installed(r.BundleID); err == nil && at != nil {
+			fmt.Fprintf(&under, "%s %s\n", r.BundleID, at.ID)
+		}
+	}
+	sum := cas.Sum([]byte(m.found.Root.Root + "\x00" + m.recipe.ID))
+	return &create.Memory{Memory: exam.Memory{File: filepath.Join(dir, hex.EncodeToString(sum[:16]))}, Under: cas.Sum(under.Bytes())}, nil
+}
+
+// current refuses a bundle whose steps would make something else than is there.
+func (m *making) current(ctx context.Context) error {
+	if len(m.recipe.Build) == 0 {
+		return nil
+	}
+	w := &runs.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe, Options: build.Options{DryRun: true}}
+	w.Base.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
+	defer w.Close()
+	made, err := w.Build(ctx)
+	if err != nil {
+		f := classify.Classify(err)
+		f.Hint = []string{"rye build"} // which says how to go on
+		return f
+	}
+	if made.OK() {
+		return nil
+	}
+	f := &fault.Error{Code: fault.Conflict, Final: true, Text: "what the steps of bundle.yaml make isn't there as they would make it now", Hint: []string{"rye build"}}
+	var stale []string
+	for _, s := range made.Steps {
+		switch {
+		case s.State == build.Unchanged:
+			continue
+		case s.Err != nil:
+			f.Why = append(f.Why, s.Step+": "+classify.Classify(s.Err).Text)
+		default:
+			f.Why = append(f.Why, s.Step+": "+runs.FirstOr(s.Why, "it was not made here before"))
+		}
+		stale = append(stale, s.Step)
+	}
+	f.Details = map[string]any{"steps": stale}
+	return f
+}

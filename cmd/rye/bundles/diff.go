@@ -1,0 +1,213 @@
+package bundles
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/diff"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+)
+
+func BundleDiffCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle diff", Group: "bundles", Help: "Show how a bundle differs from another, in files and in meaning.",
+		More: "It compares the manifests, and of items what they ask for, what they may do, and the words of their text; nothing is verified. With " +
+			"--check the exit status is 1 where a change breaks something for those who use the bundle.\n\nExamples:\n\n" +
+			"    rye bundle diff acme/deploy@1.3.0\n    rye bundle diff old.tar.zst new.tar.zst --json",
+		Aka: []string{"bundle compare", "bundle changes"},
+		New: func() cli.Runner { return new(bundleDiffRun) }, Schema: "bundle-diff/1", Output: &BundleDiff{},
+	}
+}
+
+type bundleDiffRun struct {
+	From  string `arg:"" name:"a" complete:"bundle" help:"The bundle before."`
+	To    string `arg:"" optional:"" name:"b" complete:"bundle" help:"The bundle after; the project's when left out."`
+	Check bool   `help:"Exit with 1 if a change breaks something."`
+}
+
+type BundleDiff struct{ *diff.Report }
+
+func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	from, err := side(ctx, b, c.From)
+	if err != nil {
+		return nil, err
+	}
+	to, err := side(ctx, b, c.To)
+	if err != nil {
+		return nil, err
+	}
+	r, err := diff.Diff(ctx, from, to)
+	if err != nil {
+		return nil, err
+	}
+	ans := &BundleDiff{r}
+	if c.Check && r.Breaking {
+		f := &fault.Error{Code: fault.VersionMismatch, Text: "what uses the bundle may break: " + r.Summary}
+		return ans, f.Asked()
+	}
+	return ans, nil
+}
+
+// side is a bundle as it is compared.
+func side(ctx context.Context, b *locking.Bundles, text string) (diff.Side, error) {
+	l, err := spaces.Locate(ctx, b, text)
+	if err == nil {
+		err = spaces.Whole(ctx, b, l)
+	}
+	if err == nil && l.Where == locking.InArchive {
+		err = unpack(ctx, b, l)
+	}
+	if err != nil {
+		return diff.Side{}, err
+	}
+	s := diff.Side{Bundle: l.Read, Files: l.Has}
+	if l.Where != locking.InBinary {
+		s.Below, err = b.Below(ctx, l.Read.BundleID, l.Read.Requires)
+	}
+	return s, err
+}
+
+// unpack reads an archive, and keeps what is in .ai in memory.
+func unpack(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
+	p := b.App.Progress("reading", 0)
+	defer p.Done()
+	m := &unpacked{blobs: map[cas.Digest][]byte{}}
+	h, err := archive.Read(ctx, p.Counted(l.File), m)
+	if err != nil {
+		return about(l, err)
+	}
+	l.Read, l.Has = &bundle.Bundle{FileList: h.List, Files: h.Files}, m
+	return nil
+}
+
+// maxUnpacked is how much of an archive is kept in memory.
+const maxUnpacked = 256 << 20
+
+// unpacked is what was in an archive.
+type unpacked struct {
+	blobs map[cas.Digest][]byte
+	size  int64
+}
+
+// Begin implements archive.Sink.
+func (m *unpacked) Begin(*archive.Head) error { return nil }
+
+// File implements archive.Sink.
+func (m *unpacked) File(e archive.Entry, r io.Reader) error {
+	if e.Evidence || !strings.HasPrefix(e.Path, classify.MarkerDir+"/") {
+		return nil
+	}
+	if m.size += e.Size; m.size > maxUnpacked {
+		return &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("the items of the archive have more than %s", cli.ByteSize(maxUnpacked)),
+			Hint: []string{"rye bundle import ARCHIVE"}}
+	}
+	text, err := io.ReadAll(r)
+	m.blobs[e.Digest] = text
+	return err
+}
+
+// Get implements cas.Getter.
+func (m *unpacked) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	text, ok := m.blobs[id.Digest]
+	if !ok || id.Kind != cas.Blob {
+		return cas.Object{}, locking.AbsentBlob(id)
+	}
+	return cas.Verify(cas.Info{ID: id, Size: int64(len(text))}, io.NopCloser(strings.NewReader(string(text)))), nil
+}
+
+// text tells changes as people read them: the manifest, then items, then the other files.
+func (d *BundleDiff) Text(t *cli.Terminal) {
+	t.Printf("%s -> %s: %s\n", d.From.Name, d.To.Name, d.Summary)
+	for _, group := range []struct {
+		what   string
+		fields []diff.Field
+	}{{"", d.Headers}, {"requires ", d.Requires}, {"evidence ", d.Evidence}} {
+		for _, f := range group.fields {
+			t.Printf("%s  %s\n", d.class(t, string(f.Class)), group.what+change(f.Name, f.From, f.To))
+		}
+	}
+	d.WithItems(t)
+}
+
+// items tells of items and of other files.
+func (d *BundleDiff) WithItems(t *cli.Terminal) {
+	for _, it := range d.Items {
+		version := ""
+		if it.FromVersion != it.ToVersion {
+			version = fmt.Sprintf("  %s -> %s", cmp.Or(it.FromVersion, "none"), cmp.Or(it.ToVersion, "none"))
+		}
+		t.Printf("%s  %s %s%s\n", d.class(t, string(it.Class)), string(it.Change), it.Ref, version)
+		for _, s := range it.Shape {
+			t.Printf("    %s\n", change(strings.TrimSpace(s.Kind+" "+s.Path), s.From, s.To))
+		}
+		for _, f := range it.Fields {
+			t.Printf("    %s\n", change(f.Name, f.From, f.To))
+		}
+		if it.Text != nil {
+			printParts(t, it.Text)
+		}
+	}
+	for _, f := range d.Files {
+		if f.Class != "" {
+			t.Printf("%s  %s %s\n", d.class(t, string(f.Class)), string(f.Change), f.Path)
+		}
+	}
+	for _, u := range d.Unread {
+		t.Printf("%s  %s: %s\n", t.Stdout.Paint(cli.RoleWarn, "unread", t.Ascii), u.Ref, u.Why)
+	}
+}
+
+// class paints what a change means.
+func (d *BundleDiff) class(t *cli.Terminal, class string) cli.Styled {
+	if class == "breaking" {
+		return t.Stdout.Paint(cli.RoleError, class, t.Ascii)
+	}
+	return t.Stdout.Paint(cli.RoleGood, class, t.Ascii)
+}
+
+// change is a value before and after.
+func change(name string, from, to json.RawMessage) string {
+	word := func(v json.RawMessage) string {
+		if v == nil {
+			return "none"
+		}
+		return string(v)
+	}
+	return fmt.Sprintf("%s: %s -> %s", name, word(from), word(to))
+}
+
+// printParts writes how one text became another: what goes in [- -], what comes in {+ +}.
+func printParts(t *cli.Terminal, text *diff.Text) {
+	var b strings.Builder
+	for _, p := range text.Parts {
+		switch p.Op {
+		case diff.Delete:
+			b.WriteString("[-" + p.Text + "-]")
+		case diff.Insert:
+			b.WriteString("{+" + p.Text + "+}")
+		case diff.Skip:
+			b.WriteString("…\n")
+		default:
+			b.WriteString(p.Text)
+		}
+	}
+	for line := range strings.Lines(b.String()) {
+		t.Printf("    | %s\n", strings.TrimRight(line, "\n"))
+	}
+}

@@ -1,0 +1,2 @@
+// Package bundles has the commands for bundles.
+package bundles

@@ -1,0 +1,287 @@
+package bundles
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/provenance"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/bundle/sbom"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+)
+
+func BundleSbomCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle sbom", Group: "bundles", Help: "Write the list of parts of a bundle, as CycloneDX or SPDX.",
+		More: "It says what the manifest says: no file is read, and the same bundle gives the same bytes. The time in it is that of the manifest's first " +
+			"signature, or SOURCE_DATE_EPOCH. --embed puts it beside the project's manifest and names it there, so that rye bundle verify --require " +
+			"sbom finds it; the manifest then has another id and is signed anew.\n\nExamples:\n\n    rye bundle sbom acme/deploy > sbom.json\n" +
+			"    rye bundle sbom --format spdx -o sbom.spdx.json\n    rye bundle sbom --embed",
+		Aka: []string{"sbom", "bundle bom"},
+		New: func() cli.Runner { return new(bundleSbomRun) }, Schema: "bundle-sbom/1", Output: bundleEvidence{},
+	}
+}
+
+// evidenceFlags say where a document about a bundle goes.
+type evidenceFlags struct {
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE instead of standard output."`
+	Embed  bool   `help:"Put it beside the project's manifest and name it there."`
+	trusts.KeyFlag
+}
+
+type bundleSbomRun struct {
+	Format string `enum:"cyclonedx,spdx" default:"cyclonedx" help:"Which format: ${enum}."`
+	evidenceFlags
+}
+
+// bundleEvidence is a document about a bundle, and where it went.
+type bundleEvidence struct {
+	Bundle   string          `json:"bundle"`
+	Version  string          `json:"version"`
+	Manifest string          `json:"manifest"` // that names it, if it is embedded
+	Type     string          `json:"type"`
+	Digest   string          `json:"digest"` // of the document
+	File     string          `json:"file,omitempty"`
+	Embedded bool            `json:"embedded"`
+	Document json.RawMessage `json:"document,omitempty"` // where it is in no file
+}
+
+func (e bundleEvidence) Text(t *cli.Terminal) {
+	if e.File == "" {
+		t.Printf("%s", cli.Styled(e.Document))
+		return
+	}
+	t.Printf("%s\n", e.File)
+	if e.Embedded {
+		t.Note("the manifest of %s@%s names it, and is %s now", e.Bundle, e.Version, e.Manifest)
+	}
+}
+
+func (c *evidenceFlags) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name == "key" {
+		return trusts.CompleteKeys(a)
+	}
+	return nil
+}
+
+func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, l, err := c.open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	write, name, kind := sbom.CycloneDX, sbom.CycloneDXName, bundle.TypeCycloneDX
+	if c.Format == "spdx" {
+		write, name, kind = sbom.SPDX, sbom.SPDXName, bundle.TypeSPDX
+	}
+	var doc bytes.Buffer
+	if err := write(&doc, l.Read, sbom.Options{Time: timeOf(a, l.Read), Rye: cli.ThisVersion().Version}); err != nil {
+		return nil, err
+	}
+	var k trusts.Signer
+	if c.Embed {
+		if k, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+			return nil, err
+		}
+	}
+	return c.finish(ctx, b, l, name, kind, doc.Bytes(), k)
+}
+
+// timeOf is a time that a bundle says itself: that of its first signature.
+func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
+	at := a.Clock().UTC()
+	if a.Env("SOURCE_DATE_EPOCH") != "" {
+		return at
+	}
+	for _, s := range b.Signatures {
+		if s.Time.Before(at) {
+			at = s.Time
+		}
+	}
+	return at.Truncate(time.Second)
+}
+
+// open finds the bundle and reads its manifest, from an archive too.
+func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*locking.Bundles, *locking.Located, error) {
+	if c.Embed && c.Output != "" {
+		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
+	}
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := spaces.Locate(ctx, b, c.Bundle)
+	if err == nil {
+		err = spaces.NeedToday(l)
+	}
+	if err == nil {
+		err = spaces.Whole(ctx, b, l)
+	}
+	if err == nil && c.Embed && l.Where != locking.InProject {
+		err = &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
+	}
+	if err == nil && l.Read == nil {
+		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive: it has to be imported first", l.Place), Hint: []string{"rye bundle import " + fault.Quote(c.Bundle)}}
+	}
+	if err != nil {
+		b.Close()
+		return nil, nil, err
+	}
+	return b, l, nil
+}
+
+// finish puts a document where it belongs.
+func (c *evidenceFlags) finish(ctx context.Context, b *locking.Bundles, l *locking.Located, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
+	ans := bundleEvidence{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
+	switch {
+	case c.Embed:
+		at, id, err := embed(ctx, b, l, k, name, kind, doc)
+		if err != nil {
+			return nil, err
+		}
+		ans.File, ans.Manifest = at, id.String()
+	case c.Output != "":
+		file, err := places.ToWrite(b.App, c.Output)
+		if err != nil {
+			return nil, err
+		}
+		if err := places.WriteFile(file, 0o644, false, places.BytesOf(doc)); err != nil {
+			return nil, err
+		}
+	default:
+		ans.Document = doc
+	}
+	return ans, nil
+}
+
+// embed names a document in the manifest of a project's bundle: first the document is there, then the manifest that
+// names it.
+func embed(ctx context.Context, b *locking.Bundles, l *locking.Located, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
+	v, err := spaces.OpenVouching(b.App)
+	if err != nil {
+		return "", cas.Digest{}, err
+	}
+	if err := CheckContent(ctx, b, l, v); err != nil {
+		return "", cas.Digest{}, err
+	}
+	body, list, err := provenance.Embed(l.Read, provenance.Evidence(name, kind, doc))
+	if err != nil {
+		return "", cas.Digest{}, err
+	}
+	if list.ID == l.Read.ID {
+		list.Document = l.Read.Document // it is named already
+	}
+	others := len(l.Read.Signatures)
+	if err := list.Sign(k.Private, b.App.Clock().UTC().Truncate(time.Second)); err != nil {
+		return "", cas.Digest{}, err
+	}
+	if others > len(list.Signatures) {
+		b.App.Term.Warn("%s of the manifest before: whoever signed that has to sign this one, by rye bundle cosign", fault.Count(int64(others), "signature"))
+	}
+	home, err := bundle.ManifestPath(l.Id)
+	if err != nil {
+		return "", cas.Digest{}, err
+	}
+	at := path.Join(path.Dir(home), name)
+	was := l.Read.ID
+	l.Read.FileList = list
+	err = changeManifest(ctx, b, l, was, body, withKey(v.Options.Find, k.Public()), func(d *places.Confined) error {
+		if err := d.Write(at, 0o644, false, doc); err != nil {
+			return err
+		}
+		return keepEmbedded(ctx, b, l, was, body, doc, v)
+	})
+	return at, list.ID, err
+}
+
+// keepEmbedded keeps the changed manifest in the store, if that has the one before.
+func keepEmbedded(ctx context.Context, b *locking.Bundles, l *locking.Located, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
+	s, err := b.Store(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := s.Ref(install.Ref(was)); err != nil {
+		return nil // rye bundle create brings it there
+	}
+	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
+		return err
+	}
+	return install.Keep(ctx, s, l.Read, body, v.Options)
+}
+
+func BundleAttestCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle attest", Group: "bundles", Help: "Say, signed, how a bundle was made.",
+		More: "It writes an in-toto statement with SLSA provenance in a DSSE envelope, which speaks about this very bundle and bundle.yaml. Beside a " +
+			"bundle it names the manifest's id; --embed puts it beside the project's manifest and names it there, so that rye bundle verify " +
+			"--require provenance finds it, and the manifest is signed anew.\n\nExamples:\n\n    rye bundle attest --embed\n" +
+			"    rye bundle attest acme/deploy --builder https://ci.example.com/release -o provenance.json",
+		Aka: []string{"attest", "bundle provenance"},
+		New: func() cli.Runner { return new(bundleAttestRun) }, Schema: "bundle-attest/1", Output: bundleEvidence{},
+	}
+}
+
+type bundleAttestRun struct {
+	Builder    string `placeholder:"URI" help:"Who made it; the key that signs when left out."`
+	Invocation string `placeholder:"TEXT" help:"What the builder calls this run."`
+	evidenceFlags
+}
+
+func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, l, err := c.open(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	if l.Where == locking.InBinary {
+		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" was made with this binary: who has built that can say how"}
+	}
+	k, err := trusts.SigningKey(ctx, a, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	build := provenance.Build{Builder: c.Builder, Invocation: c.Invocation, Finished: a.Clock().UTC().Truncate(time.Second)}
+	if build.Builder == "" {
+		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
+	}
+	if l.Where == locking.InProject {
+		text, err := places.ReadSmall(filepath.Join(l.Dir, recipe.File), spaces.MaxRecipe)
+		if err == nil {
+			build.Recipe = cas.Sum(text)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	at := provenance.Beside
+	if c.Embed {
+		at = provenance.Inside
+	}
+	envelope, err := provenance.Attest(l.Read.FileList, at, build, k.Private)
+	if _, ok := errors.AsType[*provenance.Error](err); ok {
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
+			Hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.finish(ctx, b, l, provenance.Name, bundle.TypeEnvelope, envelope, k)
+}

@@ -1,0 +1,250 @@
+package bundles
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func BundleInspectCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle inspect", Group: "bundles", Help: "Show what a bundle says of itself, and what it could do.",
+		More: "It reads all of it and believes none of it: nothing is run, written or remembered, and nobody is asked who may sign. It lists what can " +
+			"be executed, and every host, path, secret and capability that the items name. rye bundle verify says whose word that is.\n\n" +
+			"Examples:\n\n    rye bundle inspect deploy.tar.zst\n    rye bundle inspect acme/deploy --json",
+		Aka: []string{"bundle show", "bundle info", "bundle cat"},
+		New: func() cli.Runner { return new(BundleInspectRun) }, Schema: "bundle-inspect/1", Output: &BundleInspection{},
+	}
+}
+
+type BundleInspectRun struct {
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+}
+
+// bundleInspection is what is in a bundle. Nobody has vouched for any of it.
+type BundleInspection struct {
+	Bundle       string                   `json:"bundle"`
+	Version      string                   `json:"version"`
+	Manifest     string                   `json:"manifest"`
+	Where        string                   `json:"where"`
+	Place        string                   `json:"place"`
+	Trust        string                   `json:"trust"`  // "unverified", always
+	Format       string                   `json:"format"` // "v1", "v2"
+	Description  string                   `json:"description"`
+	License      string                   `json:"license"`
+	Entrypoint   string                   `json:"entrypoint"`
+	Expires      string                   `json:"expires,omitempty"`
+	Requires     []requireLine            `json:"requires"`
+	SignedBy     []string                 `json:"signed_by"` // fingerprints that signature lines name, which nobody has checked
+	Files        []contentLine            `json:"files"`
+	Bytes        int64                    `json:"bytes"`
+	Items        []contentItem            `json:"items"`
+	Executable   []MentionLine            `json:"executable"`
+	Hosts        []MentionLine            `json:"hosts"`
+	Places       []MentionLine            `json:"paths"`
+	Secrets      []MentionLine            `json:"secrets"`
+	Capabilities []MentionLine            `json:"capabilities"`
+	Outside      []MentionLine            `json:"outside"` // what runs items and isn't in the bundle
+	Evidence     []EvidenceLine           `json:"evidence"`
+	Failures     []classify.BundleFailure `json:"failures"`
+}
+
+type requireLine struct {
+	Bundle  string `json:"bundle"`
+	Version string `json:"version"`
+}
+
+type contentLine struct {
+	Path   string `json:"path"`
+	Digest string `json:"digest"`
+	Bytes  int64  `json:"bytes"`
+	Mode   string `json:"mode"`
+	Ref    string `json:"ref,omitempty"`
+}
+
+type contentItem struct {
+	Ref          string   `json:"ref"`
+	Path         string   `json:"path"`
+	Version      string   `json:"version"`
+	Title        string   `json:"title,omitempty"`
+	Description  string   `json:"description,omitempty"`
+	Type         string   `json:"type,omitempty"`
+	Executor     string   `json:"executor,omitempty"`
+	Risk         string   `json:"risk,omitempty"`
+	Network      string   `json:"network,omitempty"`
+	Secrets      []string `json:"secrets"`
+	Capabilities []string `json:"capabilities"`
+	Problems     []string `json:"problems"`
+}
+
+// A mentionLine is something that files speak of.
+type MentionLine struct {
+	What  string   `json:"what"`
+	Paths []string `json:"paths"`
+}
+
+func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	l, err := spaces.Locate(ctx, b, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	p := a.Progress("reading", 0)
+	defer p.Done()
+	var wrong []*bundle.Failure // with files of the first format
+	if l.First != nil {
+		c, err := spaces.ReadFirst(ctx, b, l)
+		if err != nil {
+			return nil, err
+		}
+		wrong = c.Failures
+	}
+	src, below, err := b.Source(ctx, l, p)
+	if err != nil {
+		return nil, err
+	}
+	if l.Where == locking.InBinary {
+		below = nil // it is the library itself
+	}
+	n, err := bundle.Inspect(ctx, src, below, "")
+	if err != nil {
+		return nil, err
+	}
+	p.Done()
+	n.Failures = append(n.Failures, wrong...)
+	ans := newBundleInspection(l, n)
+	if n.Bundle == nil {
+		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("there is no manifest in %q that can be read", l.Place), Details: map[string]any{"failures": ans.Failures}}
+		for _, line := range ans.Failures {
+			f.Why = append(f.Why, line.Text())
+		}
+		return ans, f
+	}
+	return ans, nil
+}
+
+func newBundleInspection(l *locking.Located, n *bundle.Inspection) *BundleInspection {
+	ans := &BundleInspection{Bundle: l.Id, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
+		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
+		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
+		Evidence: []EvidenceLine{}, Failures: []classify.BundleFailure{}}
+	for _, f := range n.Failures {
+		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
+	}
+	if l.First != nil {
+		ans.Format = sign.V1.String()
+	}
+	if n.Bundle == nil {
+		return ans
+	}
+	ans.Bundle, ans.Version, ans.Manifest, ans.Bytes = n.BundleID, n.Version, n.ID.String(), n.Bytes
+	ans.Description, ans.License, ans.Entrypoint, ans.Expires = n.Description, n.License, n.Entrypoint, trusts.DateText(n.Expires)
+	for _, r := range n.Requires {
+		ans.Requires = append(ans.Requires, requireLine{r.BundleID, r.Version})
+	}
+	for _, s := range n.Signatures {
+		ans.SignedBy = append(ans.SignedBy, s.Key.String())
+	}
+	for _, f := range n.Bundle.Files {
+		ans.Files = append(ans.Files, contentLine{f.Path, f.Digest.String(), f.Size, f.Mode.String(), f.Ref})
+	}
+	for _, s := range n.Items {
+		it := contentItem{Ref: s.Ref, Path: s.Path, Version: s.Version, Title: s.Title, Description: s.Description, Type: s.Type, Executor: s.Executor,
+			Risk: s.Risk, Network: s.Network, Secrets: append([]string{}, s.Secrets...), Capabilities: append([]string{}, s.Capabilities...), Problems: []string{}}
+		for _, p := range s.Problems {
+			it.Problems = append(it.Problems, p.Error())
+		}
+		ans.Items = append(ans.Items, it)
+	}
+	for _, e := range n.Evidence {
+		ans.Evidence = append(ans.Evidence, EvidenceLine{e.Name, e.Type, e.Digest.String(), e.Size, []string{}, ""})
+	}
+	return ans
+}
+
+func mentionLines(all []bundle.Mention) []MentionLine {
+	out := []MentionLine{}
+	for _, m := range all {
+		out = append(out, MentionLine{m.What, m.Paths})
+	}
+	return out
+}
+
+// text shows first what it says of itself, then what it could do.
+func (n *BundleInspection) Text(t *cli.Terminal) {
+	if n.Manifest == "" {
+		return
+	}
+	t.Note("nothing here is verified: this is what the bundle says of itself")
+	rows := [][]string{{"bundle", n.Bundle + "@" + n.Version}, {"manifest", n.Manifest}, {"in", n.Place + " (" + n.Where + ")"}}
+	for _, line := range [][]string{{"description", n.Description}, {"license", n.License}, {"entrypoint", n.Entrypoint}, {"expires", n.Expires}} {
+		if line[1] != "" {
+			rows = append(rows, line)
+		}
+	}
+	for _, r := range n.Requires {
+		rows = append(rows, []string{"requires", r.Bundle + " " + r.Version})
+	}
+	for _, s := range n.SignedBy {
+		rows = append(rows, []string{"signature", "of " + places.Short(s) + ", not checked"})
+	}
+	if n.Format == sign.V1.String() {
+		rows = append(rows, []string{"format", "the first (v1)"})
+	} else if len(n.SignedBy) == 0 && n.Where != locking.InBinary {
+		rows = append(rows, []string{"signature", "none"})
+	}
+	rows = append(rows, []string{"files", fmt.Sprintf("%d, %s", len(n.Files), cli.ByteSize(float64(n.Bytes)))})
+	for _, e := range n.Evidence {
+		rows = append(rows, []string{"evidence", e.Name + " (" + e.Type + ")"})
+	}
+	t.Rows(rows)
+	t.Printf("items\n")
+	rows = nil
+	for _, it := range n.Items {
+		rows = append(rows, []string{"  " + it.Ref, cmp.Or(it.Version, "-"), cmp.Or(it.Risk, "-"), it.Description})
+	}
+	t.Rows(rows)
+	for _, m := range []struct {
+		what string
+		all  []MentionLine
+	}{{"can be executed", n.Executable}, {"hosts", n.Hosts}, {"paths on the machine", n.Places}, {"secrets", n.Secrets},
+		{"capabilities", n.Capabilities}, {"runs on, from outside", n.Outside}} {
+		PrintMentions(t, m.what, m.all)
+	}
+	for _, f := range n.Failures {
+		t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleWarn, "not as it says", t.Ascii), f.Text())
+	}
+}
+
+// printMentions writes what files speak of, and which.
+func PrintMentions(t *cli.Terminal, what string, all []MentionLine) {
+	if len(all) == 0 {
+		t.Printf("%s: none\n", what)
+		return
+	}
+	t.Printf("%s\n", what)
+	var rows [][]string
+	for _, m := range all {
+		paths := strings.Join(m.Paths[:min(len(m.Paths), 3)], ", ")
+		if more := len(m.Paths) - 3; more > 0 {
+			paths += fmt.Sprintf(" and %d more", more)
+		}
+		rows = append(rows, []string{"  " + m.What, paths})
+	}
+	t.Rows(rows)
+}

@@ -1,0 +1,420 @@
+package bundles
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/manifest"
+)
+
+func BundleInstallCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle install", Group: "bundles", Help: "Make a bundle's items usable outside of projects, once it is verified.",
+		More: "The installed version of a bundle is one file in the user space, .ai/bundles/ID/manifest.yaml, which is replaced at once; the files " +
+			"stay in the store, and the versions before can be rolled back to. By its name, and from an archive, a bundle never goes back to an older " +
+			"version; by its digest, or as ID@VERSION, it does.\n\nExamples:\n\n    rye bundle install deploy.tar.zst\n    rye bundle install acme/deploy\n" +
+			"    rye bundle install blake3:…",
+		Aka: []string{"install", "bundle add", "bundle update"},
+		New: func() cli.Runner { return new(bundleInstallRun) }, Schema: "bundle-install/1", Output: bundleInstalled{},
+	}
+}
+
+type bundleInstallRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"An archive, a bundle of the store or the project, or a digest."`
+	spaces.SignerFlags
+}
+
+// bundleInstalled is what is installed now, and what was before.
+type bundleInstalled struct {
+	Bundle   string       `json:"bundle"`
+	Version  string       `json:"version"`
+	Manifest string       `json:"manifest"`
+	Changed  bool         `json:"changed"`
+	Before   *versionLink `json:"before,omitempty"`
+	Items    int          `json:"items"`
+}
+
+func (i bundleInstalled) Text(t *cli.Terminal) {
+	if !i.Changed {
+		t.Note("%s@%s is installed already", i.Bundle, i.Version)
+		return
+	}
+	t.Printf("installed  %s@%s  %s\n", i.Bundle, i.Version, i.Manifest)
+	if i.Before != nil {
+		t.Note("%s was there before: rye bundle rollback %s %s", i.Before.Version, i.Bundle, i.Before.Version)
+	}
+}
+
+func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	v, err := c.Vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.Store(true); err != nil {
+		return nil, err
+	}
+	l, byName, err := toInstall(ctx, b, c.Bundle)
+	if err == nil {
+		err = spaces.NeedToday(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var id cas.Digest
+	switch l.Where {
+	case locking.InBinary:
+		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already", Details: map[string]any{"reason": "builtin"}}
+	case locking.InArchive:
+		r, err := take(ctx, b, l, v)
+		if err != nil {
+			return nil, err
+		}
+		id = r.ID
+	case locking.InProject:
+		if id, err = takeProject(ctx, b, l, v); err != nil {
+			return nil, err
+		}
+	default:
+		id = l.Read.ID
+	}
+	return installBundle(ctx, b, install.Request{ID: id, ByName: byName}, v)
+}
+
+// toInstall finds what is to be installed. An id alone means the newest there is, which is not what is installed.
+func toInstall(ctx context.Context, b *locking.Bundles, text string) (l *locking.Located, byName bool, err error) {
+	id, version, given := strings.Cut(text, "@")
+	if text == "-" || strings.HasPrefix(text, "blake3:") || spaces.LooksLikePath(text) || !locking.ValidBundleID(id) || id == locking.LibraryID {
+		l, err = spaces.Locate(ctx, b, text)
+		return l, !strings.HasPrefix(text, "blake3:"), err
+	}
+	if b.Root.Root != "" && !given {
+		ids, err := locking.ProjectBundles(b.Root.Root)
+		if err != nil {
+			return nil, false, err
+		}
+		if slices.Contains(ids, id) {
+			l, err = spaces.InDir(b, locking.InProject, b.Root.Root, id)
+			return l, true, err
+		}
+	}
+	digest, err := spaces.Latest(ctx, b, id, version)
+	if err != nil {
+		return nil, false, err
+	}
+	if !digest.IsZero() {
+		l, err = spaces.Stored(ctx, b, digest)
+		return l, !given, err
+	}
+	l, err = spaces.Locate(ctx, b, text)
+	return l, !given, err
+}
+
+// takeProject brings a bundle of a project into the store as an archive would be: what a store has may not be all of
+// it, or not what lies there now.
+func takeProject(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cas.Digest, error) {
+	if err := spaces.Whole(ctx, b, l); err != nil {
+		return cas.Digest{}, err
+	}
+	body, err := l.Read.Body()
+	if err != nil {
+		return cas.Digest{}, err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(archive.Write(ctx, w, body, l.Read.Signatures, l.Has)) }()
+	defer r.Close()
+	report, err := take(ctx, b, &locking.Located{Where: locking.InArchive, Place: l.Place, File: r, Read: l.Read}, v)
+	if err != nil {
+		return cas.Digest{}, changed(l, err)
+	}
+	return report.ID, nil
+}
+
+// install makes a bundle of the store the installed one.
+func installBundle(ctx context.Context, b *locking.Bundles, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
+	s, err := b.Store(true)
+	if err != nil {
+		return nil, err
+	}
+	list, err := bundle.ReadStored(ctx, s, s, r.ID)
+	if err != nil {
+		return nil, err
+	}
+	before, err := b.Installed(list.BundleID)
+	if err != nil && !isUnreadablePointer(err) {
+		return nil, err
+	}
+	if v.Options.Below, err = b.Below(ctx, list.BundleID, list.Requires); err != nil {
+		return nil, err
+	}
+	space, err := b.Space()
+	if err != nil {
+		return nil, err
+	}
+	p := b.App.Progress("verifying", list.Bytes)
+	defer p.Done()
+	v.Options.Progress = p.Reached()
+	report, err := space.Install(ctx, r, v.Options)
+	if err != nil {
+		return nil, err
+	}
+	return newBundleInstalled(report, before), nil
+}
+
+// isUnreadablePointer reports whether what is installed can't be read, which installing it anew helps against.
+func isUnreadablePointer(err error) bool {
+	_, ok := errors.AsType[*install.ManifestError](err)
+	return ok
+}
+
+func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInstalled {
+	ans := bundleInstalled{Bundle: r.BundleID, Version: r.Version, Manifest: r.ID.String(), Changed: true, Items: len(r.Vouched)}
+	if before != nil && before.Bundle != nil {
+		ans.Changed = before.ID != r.ID
+		if ans.Changed {
+			ans.Before = &versionLink{before.Version, before.ID.String()}
+		}
+	}
+	return ans
+}
+
+func BundleRemoveCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle remove", Group: "bundles", Help: "Take a bundle out of use, and forget the versions before.",
+		More: "It asks first. What is remembered against rollback stays. With a digest it is a bundle of the store that is no longer kept there; " +
+			"what is installed keeps its files. The files go with the next rye store gc that may take them.\n\nExamples:\n\n" +
+			"    rye bundle remove acme/deploy\n    rye bundle remove blake3:… --yes",
+		Aka: []string{"bundle rm", "bundle uninstall", "bundle delete"},
+		New: func() cli.Runner { return new(bundleRemoveRun) }, Schema: "bundle-remove/1", Output: bundleRemoved{},
+	}
+}
+
+type bundleRemoveRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"The id of an installed bundle, or the digest of one in the store."`
+}
+
+type bundleRemoved struct {
+	Bundle   string `json:"bundle"`
+	Version  string `json:"version"`
+	Manifest string `json:"manifest"`
+	Previous int    `json:"previous"` // versions before it
+	Where    string `json:"where"`
+}
+
+func (r bundleRemoved) Text(t *cli.Terminal) {
+	t.Printf("removed  %s@%s  %s\n", r.Bundle, r.Version, r.Where)
+}
+
+func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	if strings.HasPrefix(c.Bundle, "blake3:") {
+		return c.forget(ctx, b)
+	}
+	space, err := b.Space()
+	if err != nil {
+		return nil, err
+	}
+	at, err := space.Get(c.Bundle)
+	if isUnreadablePointer(err) {
+		at, err = &install.Installed{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: c.Bundle, Version: "?"}}}, nil
+	}
+	if _, none := errors.AsType[*install.NotInstalledError](err); none {
+		f := classify.Classify(err)
+		names := slices.DeleteFunc(spaces.Names(ctx, b), func(name string) bool { return name == c.Bundle })
+		if found := near.Names(c.Bundle, names); len(found) > 0 {
+			f.Why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
+		}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	question := fmt.Sprintf("remove %s@%s", at.BundleID, at.Version)
+	if n := len(at.Previous); n > 0 {
+		question += fmt.Sprintf(" and the %s before it", fault.Count(int64(n), "version"))
+	}
+	if err := a.Confirm(ctx, question+"?"); err != nil {
+		return nil, err
+	}
+	if _, err := b.Store(true); err != nil {
+		return nil, err
+	}
+	if space, err = b.Space(); err != nil {
+		return nil, err
+	}
+	if err := space.Remove(ctx, c.Bundle); err != nil {
+		return nil, err
+	}
+	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), locking.InUser}, nil
+}
+
+// forget takes a bundle's name away in the store, the one of its document first.
+func (c *bundleRemoveRun) forget(ctx context.Context, b *locking.Bundles) (cli.Answer, error) {
+	l, err := spaces.Locate(ctx, b, c.Bundle)
+	if err == nil {
+		err = spaces.Whole(ctx, b, l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := b.Store(true)
+	if err != nil {
+		return nil, err
+	}
+	name := install.Ref(l.Read.ID)
+	if l.First != nil {
+		name = install.FirstRef(l.Read.ID)
+	}
+	if err := b.App.Confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.Read.BundleID, l.Read.Version)); err != nil {
+		return nil, err
+	}
+	for _, ref := range []string{name, name + "/files", name + "/evidence"} {
+		old, err := s.Ref(ref)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = s.SetRef(ctx, ref, old, cas.ID{})
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return bundleRemoved{l.Read.BundleID, l.Read.Version, l.Read.ID.String(), 0, locking.InStore}, nil
+}
+
+func BundleRollbackCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle rollback", Group: "bundles", Help: "Make a version that was installed before the installed one again.",
+		More: "Without a version it is the latest that is older than the installed one. It asks first, since what was mended since then is broken again; " +
+			"all of the version is verified as it is for rye bundle install.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
+			"    rye bundle rollback acme/deploy 1.3.0 --yes",
+		Aka: []string{"rollback", "bundle downgrade", "bundle undo"},
+		New: func() cli.Runner { return new(bundleRollbackRun) }, Schema: "bundle-rollback/1", Output: bundleInstalled{},
+	}
+}
+
+type bundleRollbackRun struct {
+	Bundle string `arg:"" complete:"bundle" help:"The id of an installed bundle."`
+	To     string `arg:"" optional:"" name:"version" help:"A version, or the digest of its manifest."`
+	spaces.SignerFlags
+}
+
+// complete offers the versions to go back to.
+func (c *bundleRollbackRun) Complete(_ context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
+	b, err := locking.OpenBundles(a)
+	if err != nil || name != "version" {
+		return nil
+	}
+	space, err := b.Space()
+	if err != nil {
+		return nil
+	}
+	all, _ := b.InstalledAll(context.Background(), space)
+	for _, at := range all {
+		for _, v := range at.Previous {
+			out = append(out, cli.Candidate{Value: v.Version, Help: at.BundleID + " " + v.ID.Short()})
+		}
+	}
+	return out
+}
+
+func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	v, err := c.Vouching(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	space, err := b.Space()
+	if err != nil {
+		return nil, err
+	}
+	at, err := space.Get(c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	to, err := c.target(at)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.Confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version, to.Version)); err != nil {
+		return nil, err
+	}
+	s, err := b.Store(true)
+	if err != nil {
+		return nil, err
+	}
+	old, err := bundle.ReadStored(ctx, s, s, to.ID)
+	if err != nil {
+		return nil, err
+	}
+	if v.Options.Below, err = b.Below(ctx, old.BundleID, old.Requires); err != nil {
+		return nil, err
+	}
+	if space, err = b.Space(); err != nil {
+		return nil, err
+	}
+	p := a.Progress("verifying", old.Bytes)
+	defer p.Done()
+	v.Options.Progress = p.Reached()
+	r, err := space.Rollback(ctx, c.Bundle, to.ID, v.Options)
+	if err != nil {
+		return nil, err
+	}
+	return newBundleInstalled(r, at), nil
+}
+
+// target is the version to go back to.
+func (c *bundleRollbackRun) target(at *install.Installed) (install.Version, error) {
+	var fit []install.Version
+	for _, p := range at.Previous {
+		switch {
+		case c.To == "" && manifest.CompareVersions(p.Version, at.Version) < 0 && len(fit) == 0, c.To != "" && (c.To == p.Version || c.To == p.ID.String()):
+			fit = append(fit, p)
+		}
+	}
+	f := &fault.Error{Details: map[string]any{"bundle": at.BundleID}}
+	for _, p := range at.Previous {
+		f.Why = append(f.Why, p.Version+"  "+p.ID.String())
+	}
+	switch {
+	case len(fit) == 1:
+		return fit[0], nil
+	case len(fit) > 1:
+		f.Code, f.Text = fault.Ambiguous, fmt.Sprintf("several bundles were installed as %s@%s: a digest tells them apart", at.BundleID, c.To)
+	case c.To == at.Version || c.To == at.ID.String():
+		f.Code, f.Text = fault.Validation, fmt.Sprintf("%s@%s is the installed one", at.BundleID, at.Version)
+	case c.To == "":
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no version of %q before %s was installed", at.BundleID, at.Version)
+	default:
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("%q was never installed as %q", at.BundleID, c.To)
+	}
+	return install.Version{}, f
+}

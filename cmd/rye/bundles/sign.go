@@ -1,0 +1,75 @@
+package bundles
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// signItems signs items before the bundle is made: those that are named, or those that this key has signed before.
+func (m *making) signItems(ctx context.Context) (cli.Answer, error) {
+	old := m.previous()
+	s := &signs.Resigner{
+		App: m.app, Key: m.key, Flag: m.run.KeyFlag, DryRun: m.run.DryRun,
+		Includes: func(path string) bool { return m.recipe.Includes(classify.MarkerDir + "/" + path) },
+		Before:   func(ctx context.Context, it *ai.Item) []byte { return m.listedBytes(ctx, old, it) },
+	}
+	signed, problems, err := s.Sign(ctx, m.run.Refs)
+	m.answer.Signed = append(m.answer.Signed, signed...)
+	m.answer.Problems = append(m.answer.Problems, problems...)
+	if err == nil {
+		return nil, nil
+	}
+	if len(problems) > 0 {
+		return m.answer, err
+	}
+	return nil, err
+}
+
+// previous is the last manifest of the bundle, if the policy admits it: it names the bytes that were signed.
+func (m *making) previous() *bundle.Bundle {
+	old, err := locking.ReadManifest(m.found.Root.Root, m.recipe.ID)
+	if err != nil {
+		return nil
+	}
+	e, err := m.trust.Exam().ExamineDocument(&old.Document, time.Time{}, policy.ToUse)
+	if err != nil || !e.Decision.Allowed {
+		return nil
+	}
+	return old
+}
+
+// listedBytes are the bytes that an item had in the last manifest, if the store still has them.
+func (m *making) listedBytes(ctx context.Context, old *bundle.Bundle, it *ai.Item) []byte {
+	if old == nil || m.store == nil {
+		return nil
+	}
+	f, ok := old.File(classify.MarkerDir + "/" + it.Path)
+	if !ok {
+		return nil
+	}
+	return SignedBytes(ctx, m.store, f.Digest)
+}
+
+// signedBytes reads what was signed once; nil where it isn't to be had.
+func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
+	o, err := src.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
+	if err != nil {
+		return nil
+	}
+	defer o.Close()
+	b, err := io.ReadAll(io.LimitReader(o, signs.MaxSigned))
+	if err != nil {
+		return nil
+	}
+	return b
+}

@@ -1,0 +1,97 @@
+package bundles
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// library verifies rye/std, for which the binary vouches: that its files are those of its manifest, and no others, and
+// that the policy, if there is one, has revoked none of its items.
+func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Located) (cli.Answer, error) {
+	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
+		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye/std\" is part of this binary, which vouches for it: nobody else has signed it",
+			Hint: []string{"rye bundle verify " + locking.LibraryID}}
+	}
+	t, err := places.OpenTrust(a)
+	if err != nil && !places.IsNobody(err) {
+		return nil, err
+	}
+	ans := &BundleReport{Bundle: l.Id, Version: l.Read.Version, Manifest: l.Read.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
+		Of: len(l.Read.Files), Extra: c.AllowExtra, Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []classify.BundleFailure{}, Warnings: []string{}}
+	failures, err := libraryFailures(ctx, l.Read, t, &ans.Items)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range failures {
+		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
+	}
+	if t != nil {
+		ans.Policy, ans.PolicyID, ans.Origin = t.Root.Path, t.Root.Side.Policy.ID().String(), t.Root.Origin
+	}
+	if f := ans.fault(failures); f != nil {
+		ans.Trust = "refused"
+		return ans, f.Asked()
+	}
+	ans.Allowed, ans.Files, ans.Bytes = true, int64(len(l.Read.Files)), l.Read.Bytes
+	return ans, nil
+}
+
+// libraryFailures looks at every file of the library, and at every item.
+func libraryFailures(ctx context.Context, b *bundle.Bundle, t *places.Trust, items *int) (all []*bundle.Failure, err error) {
+	if err := std.Check(); err != nil {
+		for _, e := range locking.Each(err) {
+			wrong, ok := errors.AsType[*std.Error](e)
+			if !ok {
+				return nil, err
+			}
+			all = append(all, &bundle.Failure{Check: bundle.CheckDigest, Path: wrong.Path, Expected: wrong.Expected.String(), Found: wrong.Found.String()})
+		}
+		return all, nil
+	}
+	o := ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}}
+	if t != nil {
+		o.Trust = t.Exam()
+	}
+	v, err := ai.NewView(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	admit := ai.NewAdmitter(v, o.Trust)
+	admit.KeepTrees()
+	var mu sync.Mutex
+	err = places.InParallel(ctx, len(b.Files), func(i int) {
+		f := &b.Files[i]
+		if f.Ref == "" {
+			return
+		}
+		at, err := v.At(v.Spaces()[0], f.Path[len(".ai/"):])
+		var it *ai.Item
+		if err == nil {
+			it, err = v.Load(ctx, at)
+		}
+		if err == nil {
+			err = admit.Require(ctx, it, policy.ToUse)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			all = append(all, &bundle.Failure{Check: bundle.CheckItem, Path: f.Path, Ref: f.Ref, Err: err})
+		} else {
+			*items++
+		}
+	})
+	return all, err
+}

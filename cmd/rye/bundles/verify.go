@@ -1,0 +1,444 @@
+package bundles
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func BundleVerifyCommand() cli.Command {
+	return cli.Command{
+		Path: "bundle verify", Group: "bundles", Help: "Say whether a bundle is what its makers signed, and by whose word.",
+		More: "It reads every byte, whatever is remembered from before: the signatures of the manifest and its end; of every file its digest, size, " +
+			"type and mode; every item's own signature; and that nothing is missing and nothing is there besides. All that is wrong is told, " +
+			"each with what was expected. If anything is, the exit status is 1.\n\n" +
+			"Whom to believe the policy says, or --trust FILE, or --signer: with that nothing in the home directory is asked. --require wants " +
+			"evidence that holds: sbom, provenance. --statement FILE is provenance that travels beside the bundle, as rye bundle attest writes it: " +
+			"it must be about this very manifest, and be signed by those who may vouch for the bundle.\n\nA bundle of the first format (v1) " +
+			"verifies where the policy accepts v1 for its name and for its items: its files by their digests, and what else is there is not looked for.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
+			"    rye bundle verify deploy.tar.zst --statement provenance.json --require provenance\n" +
+			"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
+		Aka: []string{"bundle check", "bundle audit"},
+		New: func() cli.Runner { return new(BundleVerifyRun) }, Schema: "bundle-verify/1", Output: &BundleReport{},
+	}
+}
+
+type BundleVerifyRun struct {
+	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	AllowExtra bool     `name:"allow-extra" help:"Let other files be where the bundle's are, as in a working tree."`
+	Require    []string `placeholder:"EVIDENCE" help:"What must be there and hold: sbom, provenance."`
+	Statement  []string `placeholder:"FILE" sep:"none" complete:"file" help:"A statement on how this very bundle was made, which must hold. May be given again."`
+	spaces.SignerFlags
+}
+
+// bundleReport is what was looked at, who vouches, and all that is wrong.
+type BundleReport struct {
+	Bundle    string                   `json:"bundle"`
+	Version   string                   `json:"version"`
+	Manifest  string                   `json:"manifest"` // its id
+	Where     string                   `json:"where"`    // "project", "installed", "store", "archive", "binary"
+	Place     string                   `json:"place"`
+	Allowed   bool                     `json:"allowed"`
+	Trust     string                   `json:"trust"` // "signed", "builtin", "unsigned", "refused"
+	Files     int64                    `json:"files"` // as the manifest says
+	Of        int                      `json:"of_files"`
+	Bytes     int64                    `json:"bytes"`
+	Items     int                      `json:"items"` // that hold
+	Extra     bool                     `json:"extra_allowed"`
+	Never     []string                 `json:"never_bundled"` // what stands beside the files and is of no bundle; nobody looked into it
+	Rule      string                   `json:"rule"`
+	Count     int                      `json:"count"`
+	Threshold int                      `json:"threshold"`
+	Signers   []spaces.SignerLine      `json:"signers"` // of the manifest
+	Vouched   []vouchedLine            `json:"vouched"` // who signed the items
+	Policy    string                   `json:"policy"`  // the file that decided; empty with --signer
+	PolicyID  string                   `json:"policy_id"`
+	Origin    string                   `json:"origin"` // as in verify; "--signer"
+	Expires   string                   `json:"expires,omitempty"`
+	Evidence  []EvidenceLine           `json:"evidence"`
+	Failures  []classify.BundleFailure `json:"failures"`
+	Warnings  []string                 `json:"warnings"`
+	Format    string                   `json:"format"` // of the manifest: "v1", "v2"
+}
+
+// vouchedLine is how many items one key has signed.
+type vouchedLine struct {
+	Key   string `json:"key"`
+	Name  string `json:"name"`
+	Items int    `json:"items"`
+}
+
+type EvidenceLine struct {
+	Name    string   `json:"name"`
+	Type    string   `json:"type"`
+	Digest  string   `json:"digest"`
+	Bytes   int64    `json:"bytes"`
+	Signers []string `json:"signers"`         // fingerprints
+	About   string   `json:"about,omitempty"` // of a statement beside the manifest: the id that it speaks about
+}
+
+func (c *BundleVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	for _, want := range c.Require {
+		if want != bundle.SBOM && want != bundle.Provenance {
+			return nil, spaces.UnknownName("evidence", want, []string{bundle.SBOM, bundle.Provenance})
+		}
+	}
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	l, err := spaces.Locate(ctx, b, c.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	if l.Where == locking.InBinary {
+		return c.library(ctx, a, l)
+	}
+	v, err := c.Vouching(ctx, a)
+	if err != nil {
+		f := classify.Classify(err)
+		if len(c.Signer) > 0 || c.Threshold != nil {
+			return nil, f // the flags make no sense: there was no question yet
+		}
+		return nil, f.Asked()
+	}
+	if l.First != nil {
+		return c.first(ctx, b, l, v)
+	}
+	if v.Options.Statements, err = c.statements(a); err != nil {
+		return nil, err
+	}
+	p := a.Progress("verifying", l.Size())
+	defer p.Done()
+	if l.Where != locking.InArchive { // which is counted as it is read
+		v.Options.Progress = p.Reached()
+	}
+	var src bundle.Source
+	if src, v.Options.Below, err = b.Source(ctx, l, p); err != nil {
+		return nil, err
+	}
+	v.Options.AllowExtra, v.Options.Require = c.AllowExtra, c.Require
+	r, err := bundle.Verify(ctx, src, v.Options)
+	if err != nil {
+		return nil, err
+	}
+	p.Done()
+	ans := newBundleReport(l, v, r)
+	ans.Extra = c.AllowExtra
+	return c.answer(a, ans, r.Failures)
+}
+
+// statements reads what is said beside the bundle.
+func (c *BundleVerifyRun) statements(a *cli.App) (all []bundle.Statement, err error) {
+	for _, name := range c.Statement {
+		s := a.Absolute(cli.Setting{Value: name})
+		if s.Err != nil {
+			return nil, s.Err
+		}
+		text, err := places.ReadSmall(s.Value, attest.MaxEnvelope)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, bundle.Statement{Name: name, Envelope: text})
+	}
+	return all, nil
+}
+
+// answer is the report, and a refusal if anything is wrong.
+func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bundle.Failure) (cli.Answer, error) {
+	for _, w := range ans.Warnings {
+		a.Term.Warn("%s", w)
+	}
+	if f := ans.fault(failures); f != nil {
+		return ans, f.Asked()
+	}
+	return ans, nil
+}
+
+func newBundleReport(l *locking.Located, v *spaces.Vouching, r *bundle.Report) *BundleReport {
+	ans := &BundleReport{Bundle: l.Id, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
+		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []classify.BundleFailure{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
+	if v.Trust != nil {
+		root := v.Trust.Root
+		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
+	}
+	if r.Bundle != nil {
+		ans.Bundle, ans.Version, ans.Manifest, ans.Of = r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files)
+		ans.Expires = trusts.DateText(r.Expires)
+		switch {
+		case r.OK():
+			ans.Trust = "signed"
+		case len(r.Signatures) == 0:
+			ans.Trust = "unsigned"
+		}
+	}
+	if e := r.Manifest; e != nil {
+		d := &e.Decision
+		ans.Rule, ans.Count, ans.Threshold, ans.Warnings = d.Rule, d.Count, d.Threshold, append(ans.Warnings, d.Warnings...)
+		if v.Trust != nil {
+			au := v.Trust.Root
+			if d.Project && v.Trust.Project != nil {
+				au = v.Trust.Project
+				ans.Policy, ans.PolicyID, ans.Origin = au.Path, au.Side.Policy.ID().String(), au.Origin
+			}
+			ans.Signers = append(ans.Signers, spaces.SignerLines(au, places.Examined{Exam: e}, d.Signers)...)
+		} else {
+			ans.Signers = append(ans.Signers, signerLines(v, places.Examined{Exam: e})...)
+		}
+	}
+	ans.vouched(v, r)
+	for _, e := range r.Evidence {
+		line := EvidenceLine{Name: e.Name, Type: e.Type, Digest: e.Digest.String(), Bytes: e.Size, Signers: []string{}}
+		for _, k := range e.Signers {
+			line.Signers = append(line.Signers, k.Fingerprint().String())
+		}
+		if e.Beside {
+			line.About = ans.Manifest
+		}
+		ans.Evidence = append(ans.Evidence, line)
+	}
+	for _, f := range r.Failures {
+		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
+	}
+	return ans
+}
+
+// signerLines are those of keys that were given, under the names that they were given by.
+func signerLines(v *spaces.Vouching, e places.Examined) (lines []spaces.SignerLine) {
+	for _, d := range e.Decision.Signers {
+		l := spaces.SignerLine{Key: d.Key.String(), Name: v.Names[d.Key.String()], Format: d.Format.String(), Verdict: d.Code.String()}
+		for _, s := range e.Signers {
+			if s.Key.Fingerprint() == d.Key {
+				l.Time = s.Time.Format(time.RFC3339)
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// vouched counts the items of each key.
+func (r *BundleReport) vouched(v *spaces.Vouching, found *bundle.Report) {
+	items := map[string]int{}
+	for i := range found.Vouched {
+		for _, s := range found.Vouched[i].Signers {
+			items[s.Key.Fingerprint().String()]++
+		}
+	}
+	for id, n := range items {
+		l := vouchedLine{Key: id, Name: v.Names[id], Items: n}
+		for _, s := range found.Vouched {
+			for _, signer := range s.Signers {
+				if v.Trust != nil && l.Name == "" && signer.Key.Fingerprint().String() == id {
+					if k, ok := v.Trust.Root.Side.Policy.Key(signer.Key.Fingerprint()); ok {
+						l.Name = k.Name
+					}
+				}
+			}
+		}
+		r.Vouched = append(r.Vouched, l)
+	}
+	slices.SortFunc(r.Vouched, func(a, b vouchedLine) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+// fault says that the bundle is refused, and with the code of the gravest failure; nil if nothing is wrong.
+func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
+	if len(all) == 0 {
+		return nil
+	}
+	f := &fault.Error{Text: fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), fault.Count(int64(len(all)), "failure")), Details: map[string]any{"failures": r.Failures}}
+	var codes []fault.Code
+	for i, l := range r.Failures {
+		codes = append(codes, l.Code)
+		if len(all) == 1 {
+			f.Text = fmt.Sprintf("the bundle %q is refused: %s", cmp.Or(r.name(), r.Place), l.Text())
+			f.Why = l.Compared()
+			f.Err = all[i]
+		}
+	}
+	f.Code = fault.Gravest(codes)
+	f.Hint = r.Hints(all)
+	return f
+}
+
+// hints are the commands that say more or help.
+func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
+	asked := r.Origin != "--signer" // the policy
+	for _, f := range all {
+		switch f.Check {
+		case bundle.CheckSignatures:
+			if !asked {
+				hints = append(hints, inspectHint(r.Where, r.Place, r.Bundle)...)
+				break
+			}
+			hints = append(hints, "rye trust check "+fault.Quote("bundle:"+r.Bundle))
+		case bundle.CheckExtra:
+			hints = append(hints, "rye bundle verify "+fault.Quote(r.Bundle)+" --allow-extra")
+		}
+		if r.Where == locking.InProject && (asked || f.Check != bundle.CheckItem) {
+			hints = append(hints, r.mends(f)...)
+		}
+		if f.OnlyLineEndings {
+			hints = append(hints, "echo '.ai/** -text' >> .gitattributes")
+		}
+	}
+	slices.Sort(hints)
+	hints = slices.Compact(hints)
+	return hints[:min(len(hints), 4)]
+}
+
+// inspectHint is the command that says who signed a bundle, for whoever believes keys and not the policy.
+func inspectHint(where, place, id string) []string {
+	switch {
+	case place == spaces.StandardInput:
+		return nil // it is read
+	case where == locking.InProject, where == locking.InArchive:
+		return []string{"rye bundle inspect " + fault.Quote(place)}
+	}
+	return []string{"rye bundle inspect " + fault.Quote(id)}
+}
+
+// mends are the commands that make a bundle of the project what it should be.
+func (r *BundleReport) mends(f *bundle.Failure) []string {
+	switch f.Check {
+	case bundle.CheckItem:
+		return []string{"rye verify " + fault.Quote(cmp.Or(f.Ref, f.Path))}
+	case bundle.CheckDigest, bundle.CheckSize, bundle.CheckMode, bundle.CheckMissing, bundle.CheckVersion:
+		return []string{"rye bundle create " + fault.Quote(r.Bundle)}
+	case bundle.CheckEvidence:
+		switch f.Expected {
+		case bundle.SBOM:
+			return []string{"rye bundle sbom " + fault.Quote(r.Bundle) + " --embed"}
+		case bundle.Provenance:
+			return []string{"rye bundle attest " + fault.Quote(r.Bundle) + " --embed"}
+		}
+	}
+	return nil
+}
+
+func (r *BundleReport) name() string {
+	if r.Version == "" {
+		return r.Bundle
+	}
+	return r.Bundle + "@" + r.Version
+}
+
+// text says what was checked, and by whose word, or all that is wrong.
+func (r *BundleReport) Text(t *cli.Terminal) {
+	if !r.Allowed {
+		for _, f := range r.Failures {
+			t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleError, "refused", t.Ascii), string(f.Code), f.Text())
+			for _, line := range f.Compared() {
+				t.Printf("         %s\n", line)
+			}
+		}
+		return
+	}
+	t.Printf("%s  %s\n", t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii), r.name())
+	files := fmt.Sprintf("%s, %s: each ", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)))
+	rows := [][]string{{"  manifest", r.Manifest}}
+	switch {
+	case r.Format == sign.V1.String():
+		rows = append(rows, []string{"  format", "the first (v1), which the policy accepts"})
+		files += "digest; others were not looked for"
+	case r.Extra:
+		files += "digest, size, type and mode; others were let be"
+	default:
+		files += "digest, size, type and mode; no other"
+		if n := len(r.Never); n > 0 {
+			files += " but " + fault.Count(int64(n), "thing") + " that no bundle holds"
+		}
+	}
+	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}...)
+	for _, name := range r.Never[:min(len(r.Never), fault.MaxLines)] {
+		rows = append(rows, []string{"  beside", name})
+	}
+	for _, s := range r.Signers {
+		rows = append(rows, []string{"  signed by", who(s)})
+	}
+	for _, e := range r.Evidence {
+		who := ""
+		if len(e.Signers) > 0 {
+			who = ", signed by " + places.Short(e.Signers[0])
+		}
+		if e.About != "" {
+			rows = append(rows, []string{"  statement", e.Name + ": about this manifest" + who})
+			continue
+		}
+		rows = append(rows, []string{"  evidence", fmt.Sprintf("%s (%s)%s", e.Name, e.Type, who)})
+	}
+	switch {
+	case r.Trust == "builtin":
+		rows = append(rows, []string{"  rule", "it is part of this binary, which vouches for it"})
+	case r.Policy == "":
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count, fault.Count(int64(r.Threshold), "key"))})
+	default:
+		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", r.Rule, r.Count, fault.Count(int64(r.Threshold), "key"))})
+		rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", r.Policy, r.Origin)})
+	}
+	if r.Expires != "" {
+		rows = append(rows, []string{"  expires", r.Expires})
+	}
+	t.Rows(rows)
+}
+
+// itemWords says who signed how many of the items.
+func (r *BundleReport) itemWords() string {
+	if r.Trust == "builtin" {
+		return fmt.Sprintf("%d, by the binary", r.Items)
+	}
+	var who []string
+	for _, v := range r.Vouched {
+		who = append(who, fmt.Sprintf("%d by %s", v.Items, cmp.Or(v.Name, places.Short(v.Key))))
+	}
+	if len(who) == 0 {
+		return fmt.Sprint(r.Items)
+	}
+	return fmt.Sprintf("%d, signed: %s", r.Items, strings.Join(who, ", "))
+}
+
+// who is a signer for people.
+func who(s spaces.SignerLine) string {
+	who := places.Short(s.Key)
+	if s.Name != "" {
+		who = fmt.Sprintf("%q %s", s.Name, who)
+	}
+	if s.Owner != "" {
+		who += ", " + s.Owner
+	}
+	if s.Verdict != policy.Admitted.String() {
+		who += ": does not count, " + s.Verdict
+	}
+	return who
+}
+
+// bundleGroup is what "rye bundle" alone shows.
+func BundleGroup() cli.Command {
+	return cli.Command{
+		Path: "bundle", Group: "bundles", Help: "Put items together, and bring them to others.",
+		Aka: []string{"bundles", "package", "packages"},
+		More: "A bundle is a signed list of files. bundle.yaml says what belongs to it, rye bundle create signs the list and puts it in " +
+			".ai/bundles/ID/manifest.yaml, which is committed, and export makes one file of all of it. Whoever gets one verifies it by a " +
+			"policy, or by the keys of its makers.\n\n" +
+			"A BUNDLE is an id (acme/deploy: of the project, installed, or kept in the store), ID@VERSION or a digest (blake3:…) of one in " +
+			"the store, a directory or manifest.yaml of a project, or an archive; \"-\" is an archive on standard input, and rye/std is the " +
+			"library in the binary.\n\nExamples:\n\n    rye bundle create\n    rye bundle verify acme/deploy\n    rye bundle export acme/deploy\n" +
+			"    rye bundle verify acme-deploy-1.4.0.tar.zst --signer release.pem\n    rye bundle install acme-deploy-1.4.0.tar.zst",
+	}
+}

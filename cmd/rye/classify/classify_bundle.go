@@ -1,0 +1,89 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/legacy"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/rollback"
+)
+
+// ofBundles recognises what the room bundle says. It looks before the others, since a bundle can be refused for many
+// reasons at once, which stand below its errors.
+func ofBundles(f *fault.Error) bool {
+	var (
+		refused  *install.RefusedError
+		missing  *install.NotInstalledError
+		pointer  *install.ManifestError
+		first    *legacy.Error
+		archived *archive.Error
+		policy   *bundle.NotAdmittedError
+		problems *create.RefusedError
+		secret   *create.SecretError
+		helper   *create.HelperError
+		invalid  *create.InvalidError
+		back     *rollback.Error
+	)
+	switch {
+	case errors.As(f.Err, &refused):
+		refusedBundle(f, refused.Report)
+	case errors.As(f.Err, &missing):
+		f.Code, f.Hint = fault.NotFound, []string{"rye bundle list"}
+		f.Details = map[string]any{"bundle": missing.BundleID}
+	case errors.As(f.Err, &pointer):
+		f.Code, f.Hint = fault.Parsing, []string{"rye bundle install BUNDLE", "rye bundle remove BUNDLE"}
+		f.Details = map[string]any{"path": pointer.Path}
+	case errors.As(f.Err, &first):
+		f.Code, f.Details = fault.Parsing, map[string]any{"line": first.Line, "column": first.Column}
+	case errors.As(f.Err, &archived):
+		f.Code = fault.Integrity
+		f.Hint = []string{"rye bundle export BUNDLE"}
+		f.Details = map[string]any{"reason": "archive", "offset": archived.Offset, "entry": archived.Entry}
+	case errors.As(f.Err, &policy):
+		f.Code = CodeOf(policy.Decision.Code)
+		f.Details = map[string]any{"reason": policy.Decision.Code.String(), "name": policy.Name, "rule": policy.Decision.Rule}
+		OfRevoked(f, policy.Decision.Revoked, policy.Decision.List)
+		f.Hint = []string{"rye trust check " + fault.Quote(policy.Name)}
+	case errors.As(f.Err, &problems):
+		f.Code = fault.Validation
+	case errors.As(f.Err, &secret), errors.As(f.Err, &helper), errors.As(f.Err, &invalid),
+		errors.Is(f.Err, create.ErrEmpty), errors.Is(f.Err, create.ErrEntrypoint), errors.Is(f.Err, bundle.ErrNoTrust):
+		f.Code = fault.Validation
+	case errors.As(f.Err, &back) && len(back.Step.Name) > 7 && back.Step.Name[:7] == "bundle:":
+		f.Code, f.Details = fault.Rollback, map[string]any{"reason": back.Reason(), "name": back.Step.Name, "version": back.Step.Position,
+			"seen": back.Seen.Position, "manifest": back.Step.ID.String()}
+		f.Why = []string{"what is installed by name doesn't go back, and a version doesn't become another bundle"}
+		if back.Reason() == rollback.Older {
+			f.Hint = []string{"rye bundle install " + back.Step.ID.String()}
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// refusedBundle says why a bundle isn't taken: each failure, with the code of the gravest.
+func refusedBundle(f *fault.Error, r *bundle.Report) {
+	name := "bundle"
+	if r.Bundle != nil {
+		name = r.BundleID + "@" + r.Version
+	}
+	f.Text = fmt.Sprintf("the bundle %q is refused: %s", name, fault.Count(int64(len(r.Failures)), "failure"))
+	lines, codes := []BundleFailure{}, []fault.Code{}
+	for _, failure := range r.Failures {
+		l := NewBundleFailure(failure)
+		lines, codes = append(lines, l), append(codes, l.Code)
+		if len(lines) <= fault.MaxLines {
+			f.Why = append(append(f.Why, l.Text()), l.Compared()...)
+		}
+	}
+	if more := len(lines) - fault.MaxLines; more > 0 {
+		f.Why = append(f.Why, fmt.Sprintf("and %d more", more))
+	}
+	f.Code, f.Details = fault.Gravest(codes), map[string]any{"failures": lines}
+}

@@ -1,0 +1,10 @@
+//go:build unix
+
+package classify
+
+import (
+	"syscall"
+)
+
+// notDirectory is what the system says of a file that stands where a directory is needed.
+const NotDirectory = syscall.ENOTDIR

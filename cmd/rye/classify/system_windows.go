@@ -1,0 +1,8 @@
+package classify
+
+import (
+	"syscall"
+)
+
+// notDirectory is what the system says of a file that stands where a directory is needed.
+const NotDirectory = syscall.ENOTDIR

@@ -1,0 +1,218 @@
+package classify
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+const EnvPassphrase = "RYE_KEY_PASSPHRASE"
+
+// bundleFailure is one thing that is wrong with a bundle.
+type BundleFailure struct {
+	Check    string     `json:"check"`
+	Code     fault.Code `json:"code"`
+	Path     string     `json:"path"` // empty for the bundle as a whole
+	Ref      string     `json:"ref,omitempty"`
+	Expected string     `json:"expected,omitempty"`
+	Found    string     `json:"found,omitempty"`
+	LineEnds bool       `json:"only_line_endings_differ,omitempty"`
+	Message  string     `json:"message"`
+}
+
+// newBundleFailure says what is wrong in the words of this program.
+func NewBundleFailure(f *bundle.Failure) BundleFailure {
+	out := BundleFailure{Check: string(f.Check), Code: failureCode(f), Path: f.Path, Ref: f.Ref, Expected: f.Expected, Found: f.Found, LineEnds: f.OnlyLineEndings,
+		Message: failureWords(f)}
+	if f.Err != nil {
+		inner := Classify(f.Err)
+		if out.Expected == "" && out.Found == "" {
+			out.Expected, _ = inner.Details["expected"].(string)
+			out.Found, _ = inner.Details["found"].(string)
+		}
+		if ends, _ := inner.Details["only_line_endings_differ"].(bool); ends {
+			out.LineEnds = true
+		}
+	}
+	return out
+}
+
+// failureCode is the code of what is wrong.
+func failureCode(f *bundle.Failure) fault.Code {
+	switch f.Check {
+	case bundle.CheckExpired:
+		return fault.Expired
+	case bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckRevoked, bundle.CheckItem, bundle.CheckRead:
+		if f.Err != nil {
+			if c := Classify(f.Err).Line().Code; c != fault.Unknown {
+				return c
+			}
+		}
+	case bundle.CheckEvidence:
+		return fault.Policy
+	}
+	return fault.Integrity
+}
+
+// failureWords says in a line what is wrong with a file, or with the bundle as a whole.
+func failureWords(f *bundle.Failure) string {
+	words := map[bundle.Check]string{
+		bundle.CheckArchive: "is no archive of a bundle", bundle.CheckManifest: "the manifest is wrong", bundle.CheckSignatures: "the manifest's signatures are not enough",
+		bundle.CheckExpired: "the bundle has expired", bundle.CheckMissing: "is missing", bundle.CheckExtra: "is not in the manifest",
+		bundle.CheckType: "is no regular file", bundle.CheckSize: "has another size", bundle.CheckDigest: "has other bytes",
+		bundle.CheckMode: "has another mode", bundle.CheckRead: "can't be read", bundle.CheckRef: "is called by another name in the manifest",
+		bundle.CheckVersion: "has another version in the manifest", bundle.CheckRevoked: "is revoked", bundle.CheckItem: "the item is refused",
+		bundle.CheckEvidence: "evidence is wanted that isn't there or doesn't hold",
+	}[f.Check]
+	if f.OnlyLineEndings {
+		words += ": only line endings differ"
+	}
+	if f.Err != nil {
+		words += ": " + strings.TrimPrefix(Classify(f.Err).Text, "not an archive of a bundle: ")
+	}
+	return words
+}
+
+// text is a failure in one line.
+func (f BundleFailure) Text() string {
+	if f.Path == "" {
+		return f.Message
+	}
+	return fmt.Sprintf("%q %s", f.Path, f.Message)
+}
+
+// compared is what was expected and what was found.
+func (f BundleFailure) Compared() (lines []string) {
+	if f.Expected != "" || f.Found != "" {
+		lines = append(lines, "expected  "+cmp.Or(f.Expected, "none"), "found     "+cmp.Or(f.Found, "none"))
+	}
+	return lines
+}
+
+// wordsFor returns the code of an error about a file, and what it says without naming the file again.
+func WordsFor(err error) (fault.Code, string) {
+	if e, ok := errors.AsType[*ai.ItemError](err); ok && error(e) == err {
+		err = e.Err
+	}
+	f := Classify(err)
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		return fault.Files, pe.Err.Error()
+	}
+	if f.Code == fault.Unknown {
+		f.Code = fault.Validation
+	}
+	return f.Code, f.Text
+}
+
+func DigestText(d cas.Digest) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.String()
+}
+
+// codeOf is the code of a refusal by policy.
+func CodeOf(c policy.Code) fault.Code {
+	switch c {
+	case policy.Unsigned:
+		return fault.Unsigned
+	case policy.UntrustedKey:
+		return fault.UntrustedKey
+	case policy.NotYetValid, policy.Expired, policy.ListStale:
+		return fault.Expired
+	case policy.KeyRevoked:
+		return fault.Revoked
+	case policy.BelowThreshold:
+		return fault.BelowThreshold
+	case policy.Ambiguous:
+		return fault.Config
+	case policy.BadRequest:
+		return fault.Validation
+	case policy.ListOlder, policy.ListForked, policy.ListJump:
+		return fault.Rollback
+	}
+	return fault.Policy // no rule, evidence only, format not accepted, digest revoked
+}
+
+// isDamaged reports whether an error says that bytes aren't what they were.
+func IsDamaged(err error) bool {
+	_, inVendor := errors.AsType[*vendor.Error](err)
+	_, object := errors.AsType[*cas.DamagedError](err)
+	return inVendor || object
+}
+
+// formatTopic is what to read about how the items of a kind are written.
+func FormatTopic(kind string) string {
+	switch kind {
+	case "directive", "tool", "knowledge":
+		return kind + "-format"
+	}
+	return "extractors"
+}
+
+// keyNameFor makes a name to import a key by.
+func KeyNameFor(path string) string {
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	if name = Slug(name); name == "" || name == "private_key" || key.CheckName(name) != nil {
+		return "imported"
+	}
+	return name
+}
+
+const MarkerDir = ".ai"
+
+// isDir reports whether a directory is at path, and says so when something else is.
+func IsDir(path string) (bool, error) {
+	switch fi, err := os.Stat(path); {
+	case os.IsNotExist(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !fi.IsDir():
+		return false, &fs.PathError{Op: "open", Path: path, Err: NotDirectory}
+	}
+	return true, nil
+}
+
+// missingMark says which mark a file of a kind would have to carry to be an item.
+func MissingMark(kind, p string) string {
+	switch ext := path.Ext(p); {
+	case kind == "directive":
+		return "no element <directive"
+	case kind == "knowledge":
+		return "no metadata: id, title or entry_type"
+	case kind != "tool":
+		return "no metadata"
+	case ext == ".py":
+		return "no __executor_id__ at the top level"
+	case ext == ".yaml" || ext == ".yml":
+		return "no executor_id"
+	}
+	return "no executor_id in a header between --- lines"
+}
+
+func Slug(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-' && b.Len() > 0, r == '_' && b.Len() > 0:
+			b.WriteRune(r)
+		case r == ' ' && b.Len() > 0:
+			b.WriteByte('-')
+		}
+	}
+	return strings.Trim(b.String()[:min(b.Len(), 64)], "-_")
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/term"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+)
+
+// The variables of the rooms of trust.
+const (
+	EnvTrust = "RYE_TRUST"
+	EnvKey   = "RYE_KEY"
+)
+
+// hiddenLine returns what reads a line from a terminal without showing it, nil if f is none.
+func hiddenLine(f *os.File) func(context.Context) (string, error) {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return nil
+	}
+	return func(ctx context.Context) (string, error) {
+		// Whoever interrupts must find a terminal that shows again what is typed.
+		before, err := term.GetState(fd)
+		if err != nil {
+			return "", err
+		}
+		type line struct {
+			text []byte
+			err  error
+		}
+		read := make(chan line, 1)
+		go func() {
+			text, err := term.ReadPassword(fd)
+			read <- line{text, err}
+		}()
+		select {
+		case <-ctx.Done():
+			term.Restore(fd, before)
+			return "", ctx.Err()
+		case l := <-read:
+			return string(l.text), l.err
+		}
+	}
+}
+
+// canAsk reports whether there is somebody who sees a question and can answer it.
+func (a *App) CanAsk() bool { return a.Hidden != nil && a.Term.Stderr.Tty }
+
+// confirm asks a question that only "y" or "yes" answers; --yes has answered it already. The error is a refusal:
+// nobody is there to ask, or they said no.
+func (a *App) Confirm(ctx context.Context, question string) error {
+	if a.Globals.Yes {
+		return nil
+	}
+	if !a.CanAsk() {
+		return &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask on: " + question, Hint: []string{a.again("--yes")}}
+	}
+	a.Term.Prompt("%s [y/N] ", question)
+	switch line, err := a.line(ctx); {
+	case err != nil:
+		return err
+	case line == "y" || line == "yes":
+		return nil
+	}
+	return &fault.Error{Code: fault.Approval, Text: "nothing was done: the answer was no"}
+}
+
+// again returns the command line with one more flag of all commands.
+func (a *App) again(flag string) string {
+	return "rye " + flag + " " + JoinArgs(a.Args)
+}
+
+// with returns the command line with more flags of the command: at its end, or before the -- behind which there are none.
+func (a *App) With(flags ...string) string {
+	end := slices.Index(a.Args, "--")
+	if end < 0 {
+		end = len(a.Args)
+	}
+	return "rye " + JoinArgs(slices.Concat(a.Args[:end], flags, a.Args[end:]))
+}
+
+// line reads one line of the terminal, in lower case and without space around it. Byte by byte: what is typed
+// ahead is for the next question.
+func (a *App) line(ctx context.Context) (string, error) {
+	if a.answers == nil {
+		a.answers = a.Input(ctx)
+	}
+	var text []byte
+	for b := make([]byte, 1); len(text) < 1000; {
+		n, err := a.answers.Read(b)
+		if n > 0 && b[0] == '\n' || err == io.EOF {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		text = append(text, b[:n]...)
+	}
+	return strings.ToLower(strings.TrimSpace(string(text))), nil
+}
+
+// passphrase returns what asks for the passphrase of a key: RYE_KEY_PASSPHRASE, else the terminal.
+func (a *App) Passphrase(ctx context.Context, what string) func() (string, error) {
+	return func() (string, error) {
+		if word := a.Env(classify.EnvPassphrase); word != "" {
+			return word, nil
+		}
+		if !a.CanAsk() {
+			return "", &fault.Error{Code: fault.Approval, Text: what + " is locked with a passphrase, and there is no terminal to ask for it on",
+				Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
+		}
+		return a.secret(ctx, "passphrase of "+what)
+	}
+}
+
+// newPassphrase asks for a passphrase that doesn't exist yet, twice on a terminal.
+func (a *App) NewPassphrase(ctx context.Context) (string, error) {
+	if word := a.Env(classify.EnvPassphrase); word != "" {
+		return word, nil
+	}
+	if !a.CanAsk() {
+		return "", &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask for a passphrase on", Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
+	}
+	one, err := a.secret(ctx, "new passphrase")
+	if err != nil {
+		return "", err
+	}
+	two, err := a.secret(ctx, "the same again")
+	switch {
+	case err != nil:
+		return "", err
+	case one == "":
+		return "", &fault.Error{Code: fault.Validation, Text: "an empty passphrase locks nothing"}
+	case one != two:
+		return "", &fault.Error{Code: fault.Validation, Text: "the two passphrases differ"}
+	}
+	return one, nil
+}
+
+func (a *App) secret(ctx context.Context, what string) (string, error) {
+	a.Term.Prompt("%s: ", what)
+	word, err := a.Hidden(ctx)
+	a.Term.Prompt("%s", Styled("\n"))
+	if err != nil {
+		return "", fmt.Errorf("reading the passphrase: %w", err)
+	}
+	return word, nil
+}

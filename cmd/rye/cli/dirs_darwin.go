@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// systemDir follows Apple's file system guide.
+func systemDir(p Place, env func(string) string) (dir, origin string, err error) {
+	home := env("HOME")
+	if !filepath.IsAbs(home) {
+		return "", "HOME", fmt.Errorf("HOME is %q, not the absolute path of a home directory", home)
+	}
+	switch p {
+	case CachePlace:
+		return filepath.Join(home, "Library", "Caches"), "default", nil
+	case StatePlace:
+		return filepath.Join(home, "Library", "Application Support", "rye", "state"), "default", nil
+	}
+	return filepath.Join(home, "Library", "Application Support"), "default", nil
+}

@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// globals are the flags of every command.
+type Globals struct {
+	Help    helpFlag `short:"h" help:"Show what a command does."`
+	JSON    bool     `name:"json" help:"Write one line of JSON, errors included."`
+	Quiet   bool     `short:"q" help:"Say nothing but data, warnings and errors."`
+	Verbose bool     `short:"v" help:"Say more, and print counters at the end."`
+	Debug   bool     `group:"Global flags:" help:"With an error, print the chain of its causes."`
+	NoColor bool     `group:"Global flags:" help:"Never colour."`
+	Yes     bool     `short:"y" help:"Answer every question with yes."`
+	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Work on the project in DIR."`
+	Store   string   `placeholder:"DIR" complete:"dir" help:"Keep objects in DIR."`
+	Offline bool     `help:"Ask no network; what isn't here is refused."`
+	Trust   string   `placeholder:"FILE" complete:"file" help:"Trust by the policy in FILE instead of the user's."`
+}
+
+// placed gives a command to paste the flags that say where this one works, so that it means the same project, store
+// and policy. Texts need none, and init names its place.
+func (g Globals) Placed(line string) string {
+	rest, ours := strings.CutPrefix(line, "rye ")
+	word, _, _ := strings.Cut(rest, " ")
+	if !ours || slices.Contains([]string{"docs", "help", "init", "version"}, word) {
+		return line
+	}
+	places := ""
+	for _, p := range []struct{ flag, long, value string }{{"-C", "--project", g.Project}, {"--store", "--store", g.Store}, {"--trust", "--trust", g.Trust}} {
+		there := slices.ContainsFunc(strings.Fields(rest), func(word string) bool {
+			word = strings.TrimPrefix(word, "'") // as quoteArg has it
+			return strings.HasPrefix(word, p.flag) || strings.HasPrefix(word, p.long)
+		})
+		if p.value != "" && !there {
+			places += p.flag + " " + fault.Quote(p.value) + " "
+		}
+	}
+	return "rye " + places + rest
+}
+
+// placedFault is a fault whose hints are placed, but for those that repeat the command line args.
+func (g Globals) placedFault(f *fault.Error, args []string) *fault.Error {
+	placed := *f
+	placed.Hint = slices.Clone(f.Hint)
+	for i, hint := range placed.Hint {
+		if !strings.Contains(hint, JoinArgs(args)) {
+			placed.Hint[i] = g.Placed(hint)
+		}
+	}
+	return &placed
+}
+
+// helpFlag ends the parse before anything is found missing, so that --help helps beside half a command.
+type helpFlag bool
+
+// errHelp is how a parse ends that met --help.
+var errHelp = errors.New("help asked for")
+
+// BeforeReset is called by kong once the words are known and before they are checked.
+func (helpFlag) BeforeReset() error { return errHelp }
+
+// invocation is a parsed command line.
+type Invocation struct {
+	Globals Globals
+	Command Command
+	Runner  Runner
+	Help    *kong.Context // what --help was asked about, or nil
+}
+
+// parse reads a command line. The error is a *fault that names what was meant, where that can be guessed.
+func Parse(cmds []Command, args []string) (*Invocation, error) {
+	for _, arg := range args { // kong puts other characters for what is none
+		if !utf8.ValidString(arg) {
+			return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the argument %q isn't UTF-8", arg), Details: map[string]any{"argument": arg}}
+		}
+	}
+	inv := new(Invocation)
+	few := Narrow(cmds, args)
+	kctx, err := NewGrammar(&inv.Globals, few).Parse(args)
+	if err != nil && len(few) < len(cmds) {
+		// What to suggest, or to show, is chosen among all commands.
+		inv.Globals = Globals{}
+		kctx, err = NewGrammar(&inv.Globals, cmds).Parse(args)
+	}
+	var bad *kong.ParseError
+	if errors.As(err, &bad) && !errors.Is(err, errHelp) {
+		if together, ok := gathered(bad, args); ok {
+			inv.Globals = Globals{}
+			kctx, err = NewGrammar(&inv.Globals, cmds).Parse(together)
+		}
+	}
+	if errors.As(err, &bad) {
+		if errors.Is(err, errHelp) {
+			inv.Help = bad.Context
+			return inv, nil
+		}
+		return nil, usageFault(cmds, args, bad)
+	}
+	if err != nil {
+		return nil, err
+	}
+	node := kctx.Selected()
+	inv.Command, _ = find(cmds, node.Path())
+	if name := emptyValue(kctx); name != "" {
+		return nil, &fault.Error{Code: fault.Validation, Text: name + " is given an empty value",
+			Why: []string{"most often a variable that is not set; without " + name + " another value would count"}, Details: map[string]any{"argument": name}}
+	}
+	inv.Runner = node.Target.Addr().Interface().(Runner)
+	return inv, nil
+}
+
+// gathered returns a line that was refused with its arguments together behind its flags: kong takes those of a command
+// that has any number of them in one run, and people write flags between them. It is false for lines that are refused
+// for something else.
+func gathered(bad *kong.ParseError, args []string) ([]string, bool) {
+	node := bad.Context.Selected()
+	if node == nil || len(node.Positional) == 0 || !node.Positional[len(node.Positional)-1].IsCumulative() {
+		return nil, false
+	}
+	if _, ok := offender(bad.Unwrap().Error(), "unexpected argument "); !ok {
+		return nil, false
+	}
+	var flags, words []string
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case arg == "--":
+			words = append(words, args[i+1:]...)
+			i = len(args)
+		case len(arg) < 2 || arg[0] != '-':
+			words = append(words, arg)
+		case Awaits(node, arg) != nil:
+			if i++; i == len(args) { // which is what will be told
+				return slices.Concat(words, flags, []string{arg}), true
+			}
+			flags = append(flags, arg, args[i])
+		default:
+			flags = append(flags, arg)
+		}
+	}
+	path := len(strings.Fields(node.Path()))
+	if len(words) < path {
+		return nil, false
+	}
+	return slices.Concat(words[:path], flags, []string{"--"}, words[path:]), true
+}
+
+// awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
+func Awaits(node *kong.Node, word string) *kong.Flag {
+	if strings.HasPrefix(word, "--") {
+		if flag := FlagOf(node, word); flag != nil && !flag.IsBool() {
+			return flag
+		}
+		return nil
+	}
+	letters := []rune(word)[1:]
+	for i, letter := range letters {
+		flag := FlagOf(node, "-"+string(letter))
+		switch {
+		case flag == nil:
+			return nil
+		case !flag.IsBool() && i < len(letters)-1: // the rest is the value
+			return nil
+		case !flag.IsBool():
+			return flag
+		}
+	}
+	return nil
+}
+
+// flagOf returns the flag of a command called "--name" or "-x", nil if there is none.
+func FlagOf(node *kong.Node, name string) *kong.Flag {
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			if name == "--"+flag.Name || flag.Short != 0 && name == "-"+string(flag.Short) {
+				return flag
+			}
+		}
+	}
+	return nil
+}
+
+// emptyValue names a flag or an argument that was given an empty text, which would count as not given: "--trust $FILE"
+// must not mean the user's policy, nor "store put $DIR" the directory one is in. Where it means something, the argument
+// has the tag "blank".
+func emptyValue(kctx *kong.Context) string {
+	for _, p := range kctx.Path {
+		var name string
+		var v reflect.Value
+		switch {
+		case p.Flag != nil:
+			name, v = "--"+p.Flag.Name, p.Flag.Target
+		case p.Positional != nil && !p.Positional.Tag.Has("blank"):
+			name, v = "<"+p.Positional.Name+">", p.Positional.Target
+		default:
+			continue
+		}
+		switch v.Kind() {
+		case reflect.String:
+			if v.Len() == 0 {
+				return name
+			}
+		case reflect.Slice:
+			if v.Len() == 0 {
+				return name
+			}
+			for i := range v.Len() {
+				if e := v.Index(i); e.Kind() == reflect.String && e.Len() == 0 {
+					return name
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// find returns the command of a path.
+func find(cmds []Command, path string) (Command, bool) {
+	i := slices.IndexFunc(cmds, func(c Command) bool { return c.Path == path })
+	if i < 0 {
+		return Command{}, false
+	}
+	return cmds[i], true
+}
+
+// narrow returns the commands whose words stand in args in their order, and their groups. The command that
+// is meant is among them, so a grammar of these alone reads the line as the whole grammar would, at a tenth
+// of the price: kong builds its model by reflection, 50 µs for each command (measured). Without any such
+// command it returns all.
+func Narrow(cmds []Command, args []string) []Command {
+	var few []Command
+	runs := false
+	for _, c := range cmds {
+		rest, ok := args, true
+		for word := range strings.FieldsSeq(c.Path) {
+			i := slices.Index(rest, word)
+			if i < 0 {
+				ok = false
+				break
+			}
+			rest = rest[i+1:]
+		}
+		if ok {
+			few = append(few, c)
+			runs = runs || c.New != nil
+		}
+	}
+	if !runs {
+		return cmds
+	}
+	return few
+}
+
+// newGrammar builds kong's model of the commands. Its own errors are mistakes in the table, which a test
+// finds for every command.
+func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
+	options := []kong.Option{
+		kong.Name("rye"),
+		kong.Description("A package manager and build tool for what AI agents run."),
+		kong.NoDefaultHelp(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: helpWidth}),
+		kong.Writers(new(bytes.Buffer), new(bytes.Buffer)),
+		kong.PostBuild(func(k *kong.Kong) error {
+			for _, flag := range k.Model.Flags {
+				flag.Group = &kong.Group{Key: "global", Title: "Global flags:"}
+			}
+			nest(k.Model.Node, cmds)
+			return nil
+		}),
+	}
+	for _, c := range cmds {
+		var target any = new(struct{})
+		if c.New != nil {
+			target = c.New()
+		}
+		var tags []string
+		if c.Hidden {
+			tags = append(tags, `hidden:""`)
+		}
+		options = append(options, kong.DynamicCommand(c.Path, c.Help, heading(c.Group), target, tags...))
+	}
+	return kong.Must(g, options...)
+}
+
+// helpWidth is the width of help text, the same everywhere so that it reads the same everywhere.
+const helpWidth = 100
+
+// heading is the line a group of commands stands under.
+func heading(group string) string {
+	if group == "" {
+		return ""
+	}
+	return strings.ToUpper(group[:1]) + group[1:] + ":"
+}
+
+// nest hangs the nodes of commands such as "store put", which kong was given side by side, below the nodes
+// of their groups.
+func nest(root *kong.Node, cmds []Command) {
+	nodes := root.Children
+	root.Children = nil
+	for i, node := range nodes {
+		node.Detail = cmds[i].More
+		parent := root
+		for {
+			j := slices.IndexFunc(parent.Children, func(n *kong.Node) bool {
+				return strings.HasPrefix(node.Name, n.Name+" ")
+			})
+			if j < 0 {
+				break
+			}
+			parent = parent.Children[j]
+			node.Name = node.Name[len(parent.Name)+1:]
+		}
+		node.Parent = parent
+		parent.Children = append(parent.Children, node)
+	}
+}
+
+// usage returns what kong prints about the command that a context is about.
+func usage(kctx *kong.Context) string {
+	var b bytes.Buffer
+	kctx.Kong.Stdout = &b
+	if err := kctx.PrintUsage(false); err != nil {
+		return err.Error()
+	}
+	return b.String()
+}
+
+// target returns the parsed struct of a node, for what a command offers beside running.
+func Target[T any](node *kong.Node) (t T, ok bool) {
+	if node == nil || node.Target.Kind() != reflect.Struct {
+		return t, false
+	}
+	t, ok = node.Target.Addr().Interface().(T)
+	return t, ok
+}

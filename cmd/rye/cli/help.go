@@ -1,0 +1,185 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/classify"
+)
+
+func HelpCommand() Command {
+	return Command{
+		Path: "help", Group: "start", Help: "Explain a command, or one of the topics errors and environment.",
+		More: "Examples:\n\n    rye help version\n    rye help errors\n    rye help environment --json",
+		Aka:  []string{"man", "usage", "commands"},
+		New:  func() Runner { return new(helpRun) }, Schema: "help/1", Output: helpAnswer{},
+	}
+}
+
+type helpRun struct {
+	Words []string `arg:"" optional:"" name:"command" complete:"command" help:"The words of a command, or a topic."`
+}
+
+// helpAnswer is a page of help. Its lists are the same on every page, for programs.
+type helpAnswer struct {
+	Page        string           `json:"text"`
+	Commands    []helpLine       `json:"commands"`
+	Codes       []fault.Line     `json:"codes"`
+	Exits       []fault.ExitLine `json:"exits"`
+	Environment []variableLine   `json:"environment"`
+}
+
+type helpLine struct {
+	Command string `json:"command"`
+	Help    string `json:"help"`
+	Schema  string `json:"schema"`
+}
+
+type variableLine struct {
+	Name string `json:"name"`
+	Help string `json:"help"`
+}
+
+// variables lists every variable that has an effect.
+func variables() []variableLine {
+	return []variableLine{
+		{"RYE_STORE", "where objects are kept, unless --store says"},
+		{EnvOffline, "any value but 0 and false: ask no network, as --offline"},
+		{EnvTrust, "the id (blake3:…) of the project's policy.yaml, which is then trusted instead of the user's policy"},
+		{EnvKey, "the private key (PEM) that signs, unless --key says"},
+		{classify.EnvPassphrase, "the passphrase of private keys, instead of asking for it"},
+		{"USER_SPACE", "the directory whose .ai is the user space; default: the home directory"},
+		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the clock's"},
+		{"NO_COLOR", "never colour"},
+		{"CLICOLOR_FORCE", "colour even where there is no terminal"},
+		{"TERM", "dumb: neither colour nor a progress line"},
+		{"CI", "no progress line; what runs must be locked, and neither --dev nor --unlocked is taken"},
+		{"LC_ALL, LC_CTYPE, LANG", "whether the terminal shows UTF-8; nothing else depends on the locale"},
+		{"XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "where store, state and caches are kept on Linux"},
+		{"HTTPS_PROXY, NO_PROXY", "the proxy for https, and the hosts that are asked without it"},
+		{"SSL_CERT_FILE, SSL_CERT_DIR", "whose certificates count, instead of the system's"},
+	}
+}
+
+func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
+	ans := newHelp(a.Commands)
+	switch strings.Join(h.Words, " ") {
+	case "errors":
+		ans.Page = errorsPage()
+		return ans, nil
+	case "environment":
+		ans.Page = environmentPage()
+		return ans, nil
+	}
+	kctx, err := kong.Trace(NewGrammar(new(Globals), a.Commands), h.Words)
+	if err == nil {
+		err = kctx.Error
+	}
+	if err != nil {
+		topics := []string{"errors", "environment"}
+		for _, c := range a.Commands {
+			topics = append(topics, c.Path)
+		}
+		asked := strings.Join(h.Words, " ")
+		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no help for %q", asked), Hint: []string{"rye help"}}
+		if path, ok := aka(a.Commands, asked); ok {
+			f.Hint = []string{"rye help " + path}
+		} else if meant := near.Names(asked, topics); len(meant) > 0 {
+			f.Hint = []string{"rye help " + meant[0]}
+		}
+		return nil, f
+	}
+	return helpOf(a.Commands, kctx), nil
+}
+
+// topics are what there is help for besides commands.
+func Topics(words []string) []Candidate {
+	if len(words) > 0 {
+		return nil
+	}
+	return []Candidate{{"errors", "codes and exit statuses"}, {"environment", "variables"}}
+}
+
+// helpOf returns the page of the command that a context has come to.
+func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
+	ans := newHelp(cmds)
+	ans.Page = usage(kctx)
+	if kctx.Selected() == nil {
+		ans.Page += "\nExit status: 0 done, 1 no or failed, 2 usage or configuration, 3 not found, 4 refused, 130 interrupted.\n" +
+			"More: rye help COMMAND, rye help errors, rye help environment\n"
+	}
+	return ans
+}
+
+func newHelp(cmds []Command) helpAnswer {
+	ans := helpAnswer{Codes: fault.Table(), Exits: fault.Exits(), Environment: variables(), Commands: []helpLine{}}
+	for _, c := range cmds {
+		if !c.Hidden && c.New != nil {
+			ans.Commands = append(ans.Commands, helpLine{c.Path, c.Help, c.Schema})
+		}
+	}
+	return ans
+}
+
+func errorsPage() string {
+	var b strings.Builder
+	b.WriteString("Exit statuses:\n\n")
+	for _, e := range fault.Exits() {
+		fmt.Fprintf(&b, "  %-4d %s\n", e.Exit, e.Help)
+	}
+	b.WriteString("\nA command that was asked a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
+		"\nError codes, with their status; * says that the same command may succeed later:\n\n")
+	for _, c := range fault.Table() {
+		mark := " "
+		if c.Retryable {
+			mark = "*"
+		}
+		fmt.Fprintf(&b, "  %-21s %-3s %s %s\n", c.Code, strconv.Itoa(c.Exit), mark, c.Help)
+	}
+	return b.String()
+}
+
+func environmentPage() string {
+	var b strings.Builder
+	b.WriteString("Variables that have an effect; an empty one counts as unset, an unknown RYE_ variable is refused:\n\n")
+	for _, v := range variables() {
+		fmt.Fprintf(&b, "  %s\n      %s\n", v.Name, v.Help)
+	}
+	return b.String()
+}
+
+func (h helpAnswer) Text(t *Terminal) { t.Printf("%s", Styled(h.Page)) }
+
+// An explainer is a command whose help says more about what stands behind it on the command line.
+type explainer interface {
+	Explain(ctx context.Context, a *App) (string, error)
+}
+
+// explained is the help of a command, with what it says about its arguments.
+func explained(ctx context.Context, h Host, t *Terminal, cmds []Command, args []string, page helpAnswer) (helpAnswer, error) {
+	plain := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--help" || arg == "-h" })
+	inv, err := Parse(cmds, plain)
+	if err != nil || inv.Runner == nil {
+		return page, nil // nothing stands there that could be looked at
+	}
+	e, ok := inv.Runner.(explainer)
+	if !ok {
+		return page, nil
+	}
+	a, err := NewApp(h, t, inv.Globals, cmds)
+	if err != nil {
+		return page, err
+	}
+	a.Args = plain
+	more, err := e.Explain(ctx, a)
+	if err == nil {
+		page.Page += more
+	}
+	return page, err
+}

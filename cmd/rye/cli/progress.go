@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// When a progress line appears and how often it changes.
+const (
+	ProgressAfter = time.Second
+	progressEvery = 200 * time.Millisecond
+)
+
+// A progress shows how far something is: on a terminal, after a second, one line redrawn in place. Without a
+// terminal it is nil, and all its methods do nothing. Add is one atomic addition; the drawing is a goroutine
+// that sleeps. Safe for concurrent use, Done included.
+type Progress struct {
+	Term  *Terminal
+	Label string
+	Total atomic.Int64 // bytes, or 0 when unknown
+	Sum   atomic.Int64
+	Begun time.Time
+
+	stop chan struct{}
+	once sync.Once
+	gone sync.WaitGroup
+
+	last     time.Time // of the previous line
+	lastDone int64
+	rate     float64 // bytes a second, smoothed
+}
+
+// progress begins one. label says what is being done, total how many bytes it takes, 0 if nobody knows.
+func (a *App) Progress(label string, total int64) *Progress {
+	if !a.Term.Live || a.Term.Quiet {
+		return nil
+	}
+	p := &Progress{Term: a.Term, Label: label, Begun: time.Now(), stop: make(chan struct{})}
+	p.Total.Store(total)
+	p.gone.Go(p.loop)
+	return p
+}
+
+// Add counts n more bytes.
+func (p *Progress) Add(n int64) {
+	if p != nil {
+		p.Sum.Add(n)
+	}
+}
+
+// reached returns what is told how far something is, all in all, by many goroutines and in no order; nil where nobody
+// would see it.
+func (p *Progress) Reached() func(files, bytes int64) {
+	if p == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	var most int64
+	return func(_, bytes int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if bytes > most {
+			p.Add(bytes - most)
+			most = bytes
+		}
+	}
+}
+
+// Expect learns how many bytes it will be while it is under way: measure adds them up, beside what is measured,
+// and is not asked when nobody would see the answer.
+func (p *Progress) Expect(ctx context.Context, measure func(context.Context) (int64, error)) {
+	if p == nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	p.gone.Go(func() {
+		defer cancel()
+		if n, err := measure(ctx); err == nil {
+			p.Total.Store(n)
+		}
+	})
+	p.gone.Go(func() {
+		select {
+		case <-p.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	})
+}
+
+// Done takes the line away.
+func (p *Progress) Done() {
+	if p == nil {
+		return
+	}
+	p.once.Do(func() { close(p.stop) })
+	p.gone.Wait()
+}
+
+func (p *Progress) loop() {
+	timer := time.NewTimer(ProgressAfter)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.stop:
+			p.Term.draw("")
+			return
+		case now := <-timer.C:
+			width := 0
+			if p.Term.Stderr.Width != nil {
+				width = p.Term.Stderr.Width()
+			}
+			p.Term.draw(p.Render(now, width))
+			timer.Reset(progressEvery)
+		}
+	}
+}
+
+// render returns the line for a moment, cut to the width of the terminal: one that wraps can't be redrawn.
+func (p *Progress) Render(now time.Time, width int) string {
+	done := p.Sum.Load()
+	if p.last.IsZero() {
+		p.last = p.Begun
+	}
+	if span := now.Sub(p.last).Seconds(); span > 0 {
+		rate := float64(done-p.lastDone) / span
+		if p.last.Equal(p.Begun) {
+			p.rate = rate
+		} else {
+			p.rate += (rate - p.rate) / 8
+		}
+		p.last, p.lastDone = now, done
+	}
+	line := Escape(p.Label, p.Term.Ascii) + "  "
+	total := p.Total.Load()
+	switch left := total - done; {
+	case total == 0 && done == 0:
+		line += Countdown(now.Sub(p.Begun).Seconds()) // what takes so long has no bytes to count
+	case total == 0:
+		line += ByteSize(float64(done)) + "  " + ByteSize(p.rate) + "/s"
+	default:
+		line += fmt.Sprintf("%s of %s  %d%%  %s/s", ByteSize(float64(done)), ByteSize(float64(total)), min(100, done*100/total), ByteSize(p.rate))
+		if left > 0 && p.rate >= 1 {
+			line += "  ETA " + Countdown(float64(left)/p.rate)
+		}
+	}
+	if width <= 0 {
+		width = 80
+	}
+	runes := []rune(line)
+	return string(runes[:min(len(runes), width-1)])
+}
+
+// countdown writes seconds as people read them.
+func Countdown(seconds float64) string {
+	s := int64(seconds + 0.5)
+	switch {
+	case seconds > 359999:
+		return "more than 99h"
+	case s >= 3600:
+		return fmt.Sprintf("%dh%02dm", s/3600, s/60%60)
+	case s >= 60:
+		return fmt.Sprintf("%dm%02ds", s/60, s%60)
+	}
+	return fmt.Sprintf("%ds", s)
+}
+
+// byteSize writes a number of bytes as people read it.
+func ByteSize(n float64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%.0f B", n)
+	}
+	i := -1
+	for n >= 1023.95 && i < len("KMGTPE")-1 {
+		n /= 1024
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", n, "KMGTPE"[i])
+}
+
+// counted returns r with every byte read counted.
+func (p *Progress) Counted(r io.Reader) io.Reader {
+	if p == nil {
+		return r
+	}
+	return &countedReader{r, p}
+}
+
+type countedReader struct {
+	r io.Reader
+	p *Progress
+}
+
+func (c *countedReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.p.Add(int64(n))
+	return n, err
+}

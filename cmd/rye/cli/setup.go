@@ -1,0 +1,357 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"golang.org/x/term"
+)
+
+// A host is everything outside the process that setup reads.
+type Host struct {
+	Stdin          io.Reader
+	Hidden         func(context.Context) (string, error) // reads a line of a terminal without showing it; nil: stdin is none
+	Stdout, Stderr Stream
+	Environ        []string
+	Getwd          func() (string, error)
+	Now            func() time.Time
+}
+
+// thisHost is the only reader of the process's environment.
+func ThisHost() Host {
+	return Host{
+		Stdin:   os.Stdin,
+		Hidden:  hiddenLine(os.Stdin),
+		Stdout:  StreamOf(os.Stdout),
+		Stderr:  StreamOf(os.Stderr),
+		Environ: os.Environ(),
+		Getwd:   os.Getwd,
+		Now:     time.Now,
+	}
+}
+
+func StreamOf(f *os.File) Stream {
+	fd := int(f.Fd())
+	if !term.IsTerminal(fd) {
+		return Stream{Writer: f}
+	}
+	return Stream{Writer: f, Tty: understandsANSI(f), Width: func() int {
+		columns, _, err := term.GetSize(fd)
+		if err != nil {
+			return 0
+		}
+		return columns
+	}}
+}
+
+// env returns a variable's value; an empty one counts as unset.
+func (h Host) Env(name string) string {
+	for _, v := range slices.Backward(h.Environ) {
+		if len(v) <= len(name) || v[len(name)] != '=' {
+			continue
+		}
+		if v[:len(name)] == name || runtime.GOOS == "windows" && strings.EqualFold(v[:len(name)], name) {
+			return v[len(name)+1:]
+		}
+	}
+	return ""
+}
+
+// terminal decides what the standard streams may be given: colour (--no-color, NO_COLOR, CLICOLOR_FORCE,
+// TERM=dumb, else on a terminal), characters beyond ASCII (the locale's character set, asked only where
+// there is a terminal: what goes into a file is the same everywhere) and a progress line (not in CI).
+func (h Host) Terminal(noColor bool) *Terminal {
+	t := NewTerminal(h.Stdout, h.Stderr)
+	plain := noColor || h.Env("NO_COLOR") != ""
+	force := h.Env("CLICOLOR_FORCE")
+	dumb := h.Env("TERM") == "dumb"
+	for _, s := range []*Stream{&t.Stdout, &t.Stderr} {
+		s.Color = !plain && (force != "" && force != "0" || s.Tty && !dumb)
+	}
+	t.Ascii = (t.Stdout.Tty || t.Stderr.Tty) && !h.utf8()
+	t.Live = t.Stderr.Tty && !dumb && h.Env("CI") == ""
+	return t
+}
+
+// utf8 reports whether the locale's character set is UTF-8; without a locale it is taken to be.
+func (h Host) utf8() bool {
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(h.Env(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return true
+}
+
+// An app is what a command works with: where things are and whom to tell. Nothing in it is opened before a
+// command asks for it.
+type App struct {
+	Host
+	Globals  Globals
+	Term     *Terminal
+	Commands []Command
+	Args     []string         // the command line, for the line to paste when something is missing in it
+	Clock    func() time.Time // SOURCE_DATE_EPOCH, else the system's
+	counters []counter
+
+	// Of the lock that is being made.
+	Coming    []lockfile.Bundle // instead of those of the lock that there is
+	ByID      bool              // bundles are meant by their ids, never by paths
+	AllowUser bool              // the user's space counts though there is a rye.yaml
+	answers   io.Reader         // what is typed on the terminal; nil until something is asked
+}
+
+type counter struct {
+	name  string
+	value *atomic.Int64
+}
+
+// newApp checks what was given before anything is done with it.
+func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
+	a := &App{Host: h, Globals: g, Term: t, Commands: cmds, Clock: h.Now}
+	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
+		sec, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || sec < 0 || sec > 253402300799 { // the last second of the year 9999
+			return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("SOURCE_DATE_EPOCH is %q, not a number of seconds since 1970", v),
+				Hint: []string{"unset SOURCE_DATE_EPOCH"}}
+		}
+		fixed := time.Unix(sec, 0).UTC()
+		a.Clock = func() time.Time { return fixed }
+	}
+	return a, nil
+}
+
+// ownVariables are the variables of our own prefix that have an effect.
+func ownVariables() []string {
+	return []string{"RYE_STORE", EnvOffline, EnvTrust, EnvKey, classify.EnvPassphrase}
+}
+
+// refuseUnknown refuses a RYE_ variable that nothing reads: one that is misspelt, or that a newer rye
+// understands, would otherwise promise what doesn't happen.
+func (a *App) RefuseUnknown() error {
+	for _, v := range a.Environ {
+		name, value, _ := strings.Cut(v, "=")
+		if value == "" || !strings.HasPrefix(name, "RYE_") || slices.Contains(ownVariables(), name) {
+			continue
+		}
+		f := &fault.Error{Code: fault.Config, Text: fmt.Sprintf("unknown variable %q in the environment", name),
+			Hint: []string{"unset " + fault.Quote(name)}, Details: map[string]any{"variable": name}}
+		if meant := near.Names(name, ownVariables()); len(meant) > 0 {
+			f.Why = []string{"did you mean " + meant[0] + "?"}
+		}
+		return f
+	}
+	return nil
+}
+
+// envOffline forbids the network as --offline does.
+const EnvOffline = "RYE_OFFLINE"
+
+// offline says whether no network is to be asked. Any value of the variable but 0 and false says so: a promise that is
+// misspelt is kept.
+func (a *App) Offline() Setting {
+	switch v := a.Env(EnvOffline); {
+	case a.Globals.Offline:
+		return Setting{Value: "true", Origin: "--offline"}
+	case v != "" && v != "0" && !strings.EqualFold(v, "false"):
+		return Setting{Value: "true", Origin: EnvOffline}
+	case v != "":
+		return Setting{Value: "false", Origin: EnvOffline}
+	}
+	return Setting{Value: "false", Origin: "default"}
+}
+
+// isOffline is what offline comes to.
+func (a *App) IsOffline() bool { return a.Offline().Value == "true" }
+
+// count returns a counter that --verbose prints at the end.
+func (a *App) Count(name string) *atomic.Int64 {
+	c := counter{name, new(atomic.Int64)}
+	a.counters = append(a.counters, c)
+	return c.value
+}
+
+func (a *App) printCounters(elapsed time.Duration) {
+	for _, c := range a.counters {
+		a.Term.Detail("%s: %d", c.name, c.value.Load())
+	}
+	a.Term.Detail("time: %s", elapsed.Round(10*time.Microsecond))
+}
+
+// A setting is one effective value and where it comes from.
+type Setting struct {
+	Value  string
+	Origin string // "--store", "RYE_STORE", "default", …
+	Err    error  // why there is no value
+}
+
+// absolute makes the value absolute, by the working directory.
+func (a *App) Absolute(s Setting) Setting {
+	if filepath.IsAbs(s.Value) {
+		s.Value = filepath.Clean(s.Value)
+		return s
+	}
+	wd, err := a.Getwd()
+	if err != nil {
+		return Setting{Origin: s.Origin, Err: fmt.Errorf("the working directory: %w", err)}
+	}
+	s.Value = filepath.Join(wd, s.Value)
+	return s
+}
+
+// fromEnv is the directory that a variable names; "~/" is the home directory. A relative one would be another in every
+// working directory, in a stranger's project too.
+func (a *App) FromEnv(name, value string) Setting {
+	s := Setting{Value: value, Origin: name}
+	if rest, ok := strings.CutPrefix(value, "~/"); ok {
+		home := a.Home()
+		if home.Err != nil {
+			return home
+		}
+		s.Value = filepath.Join(home.Value, rest)
+	}
+	if !filepath.IsAbs(s.Value) {
+		return Setting{Origin: name, Err: &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%s is %q, not an absolute path", name, value),
+			Hint: []string{"export " + name + "=\"$PWD\"/" + fault.Quote(value)}}}
+	}
+	s.Value = filepath.Clean(s.Value)
+	return s
+}
+
+// home is the user's home directory.
+func (a *App) Home() Setting {
+	name := "HOME"
+	if runtime.GOOS == "windows" {
+		name = "USERPROFILE"
+	}
+	v := a.Env(name)
+	if !filepath.IsAbs(v) {
+		return Setting{Origin: name, Err: &fault.Error{Code: fault.Config,
+			Text: fmt.Sprintf("%s is %q, not the absolute path of a home directory", name, v)}}
+	}
+	return Setting{Value: filepath.Clean(v), Origin: name}
+}
+
+// userBase is the directory whose .ai is the user space.
+func (a *App) UserBase() Setting {
+	if v := a.Env("USER_SPACE"); v != "" {
+		return a.FromEnv("USER_SPACE", v)
+	}
+	return a.Home()
+}
+
+// The kinds of directory that a system keeps apart.
+type Place int
+
+const (
+	DataPlace  Place = iota // losing it costs only what can be fetched again
+	StatePlace              // can't be made again
+	CachePlace              // made again by itself
+)
+
+// dir is rye's directory of a kind.
+func (a *App) Dir(p Place) Setting {
+	base, origin, err := systemDir(p, a.Env)
+	if err != nil {
+		return Setting{Origin: origin, Err: &fault.Error{Code: fault.Config, Text: err.Error()}}
+	}
+	return Setting{Value: filepath.Join(base, "rye"), Origin: origin}
+}
+
+// store is the directory of the object store.
+func (a *App) Store() Setting {
+	if a.Globals.Store != "" {
+		return a.Absolute(Setting{Value: a.Globals.Store, Origin: "--store"})
+	}
+	if v := a.Env("RYE_STORE"); v != "" {
+		return a.FromEnv("RYE_STORE", v)
+	}
+	return a.DefaultStore()
+}
+
+// defaultStore is the store where nothing names another.
+func (a *App) DefaultStore() Setting {
+	s := a.Dir(DataPlace)
+	if s.Err == nil {
+		s.Value = filepath.Join(s.Value, "store")
+	}
+	return s
+}
+
+// makeDir makes a setting's directory, for this user alone, unless it is there, and returns its path. name
+// is what the error calls it.
+func (a *App) makeDir(name string, s Setting) (string, error) {
+	if s.Err != nil {
+		return "", s.Err
+	}
+	if err := os.MkdirAll(s.Value, 0o700); err != nil {
+		f := classify.Classify(err)
+		f.Text = fmt.Sprintf("the %s directory %q (%s) can't be made", name, s.Value, s.Origin)
+		f.Exit = fault.ExitNo
+		return "", f
+	}
+	return s.Value, nil
+}
+
+// writable makes a setting's directory and writes to it, to find what only writing finds.
+func (a *App) Writable(name string, s Setting) error {
+	dir, err := a.makeDir(name, s)
+	if err != nil {
+		return err
+	}
+	return Probe(name, dir)
+}
+
+// probe writes an empty file in a directory and removes it.
+func Probe(name, dir string) error {
+	file, err := os.CreateTemp(dir, ".probe-*")
+	if err != nil {
+		f := classify.Classify(err)
+		f.Text = fmt.Sprintf("the %s directory %q can't be written to", name, dir)
+		return f
+	}
+	return errors.Join(file.Close(), os.Remove(file.Name()))
+}
+
+// userSpace is the space of a user base.
+func UserSpace(base Setting) Setting {
+	if base.Err == nil {
+		base.Value = filepath.Join(base.Value, classify.MarkerDir)
+	}
+	return base
+}
+
+// stdLabel is the space of the library in the binary.
+const StdLabel = "system:rye/std"
+
+// fromHere is the path of a file as it is typed: from the working directory, if it is below that, else from the root.
+func (a *App) FromHere(full string) string {
+	wd, err := a.Getwd()
+	if err != nil {
+		return full
+	}
+	dirs := []string{wd}
+	if real, err := filepath.EvalSymlinks(wd); err == nil {
+		dirs = append(dirs, real)
+	}
+	for _, dir := range slices.Compact(dirs) {
+		if rel, err := filepath.Rel(dir, full); err == nil && filepath.IsLocal(rel) {
+			return rel
+		}
+	}
+	return full
+}

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+)
+
+// A terminal is the only thing that writes to the standard streams. Data goes to standard output, buffered
+// until the end; narration, warnings and errors go to standard error, at once. Every text that is given as
+// an argument is escaped (see escape), so callers print names, paths and errors as they are. Its methods
+// other than data are safe for concurrent use.
+//
+// Sentences begin in lower case and end without a period; names stand in quotes.
+type Terminal struct {
+	Stdout, Stderr Stream
+	Json           bool
+	Quiet          bool
+	Verbose        bool
+	Debug          bool
+	Ascii          bool // a terminal is attached that shows no UTF-8
+	Live           bool // a progress line may be drawn
+
+	Data *bufio.Writer // standard output
+
+	Mu     sync.Mutex
+	Line   string // the progress line on the screen
+	warned map[string]bool
+}
+
+// A stream is standard output or standard error.
+type Stream struct {
+	io.Writer
+	Tty   bool
+	Color bool
+	Width func() int // columns of the terminal, 0 when unknown; nil when there is none
+}
+
+// A role is what colours mean.
+type Role string
+
+const (
+	RoleError Role = "\x1b[1;31m"
+	RoleWarn  Role = "\x1b[33m"
+	RoleGood  Role = "\x1b[32m"
+	RoleHint  Role = "\x1b[36m"
+)
+
+func NewTerminal(stdout, stderr Stream) *Terminal {
+	return &Terminal{Stdout: stdout, Stderr: stderr, Data: bufio.NewWriterSize(stdout, 1<<15)}
+}
+
+// paint escapes s and colours it.
+func (s Stream) Paint(r Role, text string, ascii bool) Styled {
+	text = Escape(text, ascii)
+	if !s.Color {
+		return Styled(text)
+	}
+	return Styled(string(r) + text + "\x1b[0m")
+}
+
+// printf writes data. A write that fails is reported by flush.
+func (t *Terminal) Printf(format string, args ...any) {
+	fmt.Fprintf(t.Data, format, escapeArgs(args, t.Ascii)...)
+}
+
+// rows writes data as aligned columns, two spaces apart; the last column is never padded.
+func (t *Terminal) Rows(rows [][]string) {
+	var widths []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(Escape(cell, t.Ascii)))
+		}
+	}
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(row)-1 {
+				t.Printf("%s\n", cell)
+				break
+			}
+			t.Printf("%s  ", t.Pad(cell, widths[i]))
+		}
+	}
+}
+
+// pad escapes s and fills it up to a width.
+func (t *Terminal) Pad(s string, width int) Styled {
+	s = Escape(s, t.Ascii)
+	return Styled(s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))))
+}
+
+// note narrates; --quiet silences it.
+func (t *Terminal) Note(format string, args ...any) {
+	if !t.Quiet {
+		t.Say("", format, args)
+	}
+}
+
+// detail narrates what only --verbose asks for.
+func (t *Terminal) Detail(format string, args ...any) {
+	if t.Verbose {
+		t.Say("", format, args)
+	}
+}
+
+// warn says what must not be missed, --quiet or not. What was said is not said again.
+func (t *Terminal) Warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.Mu.Lock()
+	again := t.warned[text]
+	if t.warned == nil {
+		t.warned = map[string]bool{}
+	}
+	t.warned[text] = true
+	t.Mu.Unlock()
+	if again {
+		return
+	}
+	t.Say(t.Stderr.Paint(RoleWarn, "warning: ", t.Ascii), format, args)
+}
+
+// prompt writes a question, whose answer is typed behind it; --quiet doesn't silence it.
+func (t *Terminal) Prompt(format string, args ...any) {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	fmt.Fprintf(t.Stderr, format, escapeArgs(args, t.Ascii)...)
+}
+
+// say writes one line to standard error, above the progress line if there is one.
+func (t *Terminal) Say(prefix Styled, format string, args []any) {
+	text := string(prefix) + fmt.Sprintf(format, escapeArgs(args, t.Ascii)...) + "\n"
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	io.WriteString(t.Stderr, t.Erase()+text+t.Line)
+}
+
+// draw replaces the progress line; "" takes it away.
+func (t *Terminal) draw(line string) {
+	t.Mu.Lock()
+	defer t.Mu.Unlock()
+	if line == t.Line {
+		return
+	}
+	old := t.Erase()
+	t.Line = line
+	io.WriteString(t.Stderr, old+line)
+}
+
+// erase returns what takes the progress line off the screen.
+func (t *Terminal) Erase() string {
+	if t.Line == "" {
+		return ""
+	}
+	return "\r\x1b[K"
+}
+
+// fault writes an error for people.
+func (t *Terminal) fault(f *fault.Error) {
+	t.Say(t.Stderr.Paint(RoleError, "error: ", t.Ascii), "%s", []any{f.Text})
+	for _, why := range f.Why {
+		t.Say("  ", "%s", []any{why})
+	}
+	for i, hint := range f.Hint {
+		prefix := t.Stderr.Paint(RoleHint, "hint: ", t.Ascii)
+		if i > 0 {
+			prefix = "      "
+		}
+		t.Say(prefix, "%s", []any{hint})
+	}
+	if t.Debug && f.Err != nil {
+		t.chain(f.Err, "  ")
+	}
+}
+
+// chain writes an error and what it wraps, outermost first.
+func (t *Terminal) chain(err error, indent Styled) {
+	for err != nil {
+		t.Say(indent, "%s: %s", []any{fmt.Sprintf("%T", err), err})
+		if many, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range many.Unwrap() {
+				t.chain(e, indent+"  ")
+			}
+			return
+		}
+		err = errors.Unwrap(err)
+		indent += "  "
+	}
+}
+
+// finish writes a command's outcome, flushes and returns the exit status.
+func (t *Terminal) Finish(schema string, ans Answer, err error) int {
+	t.draw("")
+	var f *fault.Error
+	if err != nil {
+		f = classify.Classify(err)
+	}
+	if e := t.outcome(schema, ans, f); e != nil {
+		// What was to be said can't be: standard error is what is left, and the status must tell.
+		f = classify.Classify(fmt.Errorf("writing to standard output: %w", e))
+		t.fault(f)
+		return f.Line().Exit
+	}
+	if f == nil {
+		return fault.ExitDone
+	}
+	return f.Line().Exit
+}
+
+func (t *Terminal) outcome(schema string, ans Answer, f *fault.Error) (err error) {
+	switch {
+	case !t.Json:
+		if ans != nil {
+			ans.Text(t)
+		}
+		err = t.Data.Flush()
+		if f != nil {
+			t.fault(f)
+		}
+		return err
+	case f == nil && ans == nil:
+		return t.Data.Flush()
+	}
+	var line []byte
+	if f == nil {
+		line, err = replyData(schema, ans)
+	} else {
+		line, err = replyFault(f, schema, ans)
+		if t.Debug && f.Err != nil {
+			t.chain(f.Err, "")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	t.Data.Write(line)
+	return t.Data.Flush()
+}
+
+func DryVerb(dry bool, done, would string) string {
+	if dry {
+		return would
+	}
+	return done
+}

@@ -1,0 +1,236 @@
+package functions
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec/primitive/function"
+)
+
+// bundlerParams are those of tool:rye/core/bundler/bundler.
+type BundlerParams struct {
+	Action      string `json:"action"`
+	ID          string `json:"bundle_id"`
+	Version     string `json:"version"`
+	Entrypoint  string `json:"entrypoint"`
+	Description string `json:"description"`
+	Package     string `json:"package_path"`
+}
+
+// bundlerNeeds is the right to sign a bundle with the user's key, or to look at it.
+func BundlerNeeds(p BundlerParams) function.Need {
+	id := cmp.Or(p.ID, "*")
+	switch p.Action {
+	case "create", "create-package":
+		return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Sign, "bundle", id)}, Own: true}
+	}
+	return function.Need{Permissions: []capability.Capability{capabilityFor(capability.Load, "bundle", id)}}
+}
+
+// bundlerFunction does what the command does, and says it in the words that tools know.
+func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p BundlerParams) (any, error) {
+	actions := map[string]func(context.Context, *cli.App) (map[string]any, error){
+		"create": p.create, "create-package": p.createPackage, "verify": p.verify, "inspect": p.inspect, "list": p.list,
+	}
+	do := actions[p.Action]
+	if do == nil {
+		return map[string]any{
+			"success": false, "error": "Unknown action: " + p.Action, "valid_actions": slices.Sorted(maps.Keys(actions)),
+		}, nil
+	}
+	// A bundle is meant by its id: a tool reads no archives from wherever they are.
+	if p.ID != "" && !locking.ValidBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
+		return no(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
+	}
+	v, err := do(ctx, inside(a, c))
+	if err != nil {
+		return no(ctx, err)
+	}
+	v["success"] = true
+	return v, nil
+}
+
+// lines are what bundle.yaml would say.
+func (p *BundlerParams) lines() (lines []bundles.RecipeLine) {
+	for _, l := range []bundles.RecipeLine{{Name: "version", Value: p.Version}, {Name: "entrypoint", Value: p.Entrypoint}, {Name: "description", Value: p.Description}} {
+		if l.Value != "" {
+			lines = append(lines, l)
+		}
+	}
+	return lines
+}
+
+func (p *BundlerParams) create(ctx context.Context, a *cli.App) (map[string]any, error) {
+	project, err := places.OpenProject(a)
+	if err != nil {
+		return nil, err
+	}
+	return created(ctx, a, &bundles.BundleCreateRun{ID: p.ID, Head: p.lines()}, project.Root)
+}
+
+// createPackage makes a bundle of all that is in another directory of the project.
+func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[string]any, error) {
+	project, err := places.OpenProject(a)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(project.Root, filepath.FromSlash(p.Package))
+	if filepath.IsAbs(p.Package) {
+		dir = filepath.Clean(p.Package)
+	}
+	rel, err := filepath.Rel(cli.Unlinked(project.Root), cli.Unlinked(dir))
+	wrong := func(what string) error {
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("package_path is %q, and %s", p.Package, what),
+			Details: map[string]any{"path": dir}}
+	}
+	if p.Package == "" || err != nil || !filepath.IsLocal(rel) {
+		return nil, wrong("names no directory of the project")
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil, wrong("no directory")
+	}
+	if info, err := os.Stat(filepath.Join(dir, classify.MarkerDir)); err != nil || !info.IsDir() {
+		return nil, wrong("there is no .ai in it")
+	}
+	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), bundles.RecipeLine{Name: "include", Value: []string{classify.MarkerDir + "/**"}})}
+	if r, err := spaces.ReadRecipe(dir); err != nil {
+		return nil, err
+	} else if r == nil && p.ID == "" {
+		run.ID = classify.Slug(filepath.Base(dir))
+	}
+	v, err := created(ctx, a, run, dir)
+	if err == nil {
+		v["bundle_type"], v["manifest_path"] = "package", filepath.Join(dir, filepath.FromSlash(v["manifest_path"].(string)))
+	}
+	return v, err
+}
+
+// created runs rye bundle create.
+func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir string) (map[string]any, error) {
+	ans, err := run.Run(ctx, a)
+	if made, ok := ans.(*bundles.BundleCreated); ok && err != nil && len(made.Problems) > 0 {
+		f := classify.Classify(err)
+		for _, p := range made.Problems[:min(len(made.Problems), audits.MostNamed)] {
+			f.Why = append(f.Why, strings.TrimPrefix(p.File+": ", ": ")+p.Message)
+		}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	made := ans.(*bundles.BundleCreated)
+	read, err := locking.ReadManifest(dir, made.Bundle)
+	if err != nil {
+		return nil, err
+	}
+	count := typed()
+	for i := range read.Files {
+		count.add(read.Files[i].Ref)
+	}
+	return map[string]any{"status": "created", "bundle_id": made.Bundle, "version": made.Version, "manifest": made.Manifest,
+		"manifest_path": made.File, "file_count": made.Files, "files_by_type": count}, nil
+}
+
+// typeCounts is how many files are of which kind; those that are no items are assets.
+type typeCounts map[string]int
+
+func typed() typeCounts { return typeCounts{"directive": 0, "tool": 0, "knowledge": 0, "asset": 0} }
+
+func (c typeCounts) add(ref string) {
+	kind, _, item := strings.Cut(ref, ":")
+	if !item {
+		kind = "asset"
+	}
+	c[kind]++
+}
+
+// ofManifest are the checks of a bundle as a whole. Where the manifest doesn't hold there are no files to hold against it.
+var ofManifest = []bundle.Check{bundle.CheckManifest, bundle.CheckSignatures, bundle.CheckExpired, bundle.CheckEvidence}
+
+// verify says what is wrong with a bundle. That it isn't what it should be is an answer like another.
+func (p *BundlerParams) verify(ctx context.Context, a *cli.App) (map[string]any, error) {
+	ans, err := (&bundles.BundleVerifyRun{Bundle: p.ID, AllowExtra: true}).Run(ctx, a)
+	r, ok := ans.(*bundles.BundleReport)
+	if !ok {
+		return nil, cmp.Or(err, errors.New("there is no report"))
+	}
+	v := map[string]any{"status": "verified", "bundle_id": r.Bundle, "version": r.Version, "manifest": r.Manifest, "manifest_valid": true,
+		"files_checked": r.Of, "files_ok": r.Files}
+	if err != nil {
+		v["status"] = "failed"
+	}
+	missing, tampered := map[string]bool{}, map[string]bool{}
+	var wrong []string
+	for _, f := range r.Failures {
+		switch check := bundle.Check(f.Check); {
+		case f.Path == "" || slices.Contains(ofManifest, check):
+			wrong = append(wrong, f.Message)
+		case check == bundle.CheckMissing:
+			missing[f.Path] = true
+		default:
+			tampered[f.Path] = true
+		}
+	}
+	if len(wrong) > 0 {
+		v["manifest_valid"], v["manifest_error"] = false, strings.Join(wrong, "; ")
+	}
+	v["files_missing"], v["files_tampered"] = runs.OrNone(slices.Sorted(maps.Keys(missing))), runs.OrNone(slices.Sorted(maps.Keys(tampered)))
+	return v, nil
+}
+
+// inspect says what a bundle says of itself. Files have the digest that they are known by.
+func (p *BundlerParams) inspect(ctx context.Context, a *cli.App) (map[string]any, error) {
+	ans, err := (&bundles.BundleInspectRun{Bundle: p.ID}).Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	n := ans.(*bundles.BundleInspection)
+	files, count := []map[string]any{}, typed()
+	for _, f := range n.Files {
+		count.add(f.Ref)
+		files = append(files, map[string]any{"path": f.Path, "digest": f.Digest, "bytes": f.Bytes, "ref": f.Ref})
+	}
+	return map[string]any{
+		"bundle": map[string]any{"id": n.Bundle, "version": n.Version, "entrypoint": n.Entrypoint, "description": n.Description,
+			"manifest": n.Manifest, "format": n.Format, "signed_by": n.SignedBy},
+		"files": files, "file_count": len(files), "files_by_type": count,
+	}, nil
+}
+
+func (p *BundlerParams) list(ctx context.Context, a *cli.App) (map[string]any, error) {
+	ans, err := new(bundles.BundleListRun).Run(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	listed := []map[string]any{}
+	for _, l := range ans.(bundles.BundleList).Bundles {
+		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
+			"where": l.Where, "manifest_path": ""}
+		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == locking.InProject {
+			line["manifest_path"] = at
+		}
+		if l.Error != "" {
+			line["error"] = l.Error
+		}
+		listed = append(listed, line)
+	}
+	return map[string]any{"bundles": listed}, nil
+}

@@ -1,0 +1,92 @@
+package functions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// systemParams are those of tool:rye/core/system/system.
+type SystemParams struct {
+	Item string `json:"item"`
+}
+
+// itemAll asks for each of the items.
+const itemAll = "all"
+
+// systemItems are what it tells of.
+var systemItems = []string{"paths", "time", "runtime"}
+
+// asked are the items that one word asks for, of those that there are.
+func asked(item string, known []string) []string {
+	switch {
+	case item == itemAll:
+		return known
+	case slices.Contains(known, item):
+		return []string{item}
+	}
+	return nil
+}
+
+// unknownItem says that there is nothing of this name to be asked for.
+func unknownItem(item string, known []string) error {
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the item is %q", item),
+		Why: []string{"expected one of " + strings.Join(append([]string{itemAll}, known...), ", ")}}
+}
+
+func SystemNeeds(p SystemParams) (need function.Need) {
+	for _, item := range asked(p.Item, systemItems) {
+		need.Permissions = append(need.Permissions, capabilityFor(capability.Load, "system", item))
+	}
+	return need
+}
+
+func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemParams) (any, error) {
+	b := inside(a, c)
+	data := map[string]any{}
+	for _, item := range asked(p.Item, systemItems) {
+		switch item {
+		case "paths":
+			data[item] = systemPaths(b)
+		case "time":
+			now := b.Clock().UTC()
+			data[item] = map[string]any{"utc": now.Format(time.RFC3339), "unix": now.Unix()}
+		case "runtime":
+			v := cli.ThisVersion()
+			data[item] = map[string]any{"rye": v.Version, "commit": v.Commit, "go": v.Go, "os": v.OS, "arch": v.Arch,
+				"sandbox": max(runs.Machine(b).Offers().Best, floor.None).String()}
+		}
+	}
+	switch {
+	case len(data) == 0:
+		return no(ctx, unknownItem(p.Item, systemItems))
+	case p.Item == itemAll:
+		return yes(data)
+	}
+	return yes(data[p.Item])
+}
+
+// systemPaths are the places that rye works with, nil where there is none.
+func systemPaths(a *cli.App) map[string]any {
+	paths := map[string]any{}
+	for name, s := range map[string]cli.Setting{
+		"project": places.ProjectSetting(a), "user_space": cli.UserSpace(a.UserBase()), "store": a.Store(), "state": a.Dir(cli.StatePlace),
+		"cache": a.Dir(cli.CachePlace),
+	} {
+		paths[name] = nil
+		if s.Err == nil && s.Value != "" {
+			paths[name] = s.Value
+		}
+	}
+	return paths
+}

@@ -1,0 +1,214 @@
+package functions
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/journal"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/primitive/function"
+)
+
+// telemetryParams are those of tool:rye/core/telemetry/telemetry.
+type TelemetryParams struct {
+	Item   string  `json:"item"`
+	Level  string  `json:"level"`
+	Limit  int     `json:"limit"`
+	LogDir *string `json:"log_dir"`
+}
+
+var telemetryItems = []string{"logs", "stats", "errors"}
+
+func TelemetryNeeds(TelemetryParams) function.Need {
+	c, _ := capability.Parse("load:audit")
+	return function.Need{Permissions: []capability.Capability{c}}
+}
+
+// mostCalls is how many calls are told of at most, and of how many tools.
+const mostCalls = 1000
+
+// levels say which calls a level is about, by how they ended.
+var levels = map[string]func(status string) bool{
+	"debug":   func(string) bool { return true },
+	"info":    func(string) bool { return true },
+	"warning": func(status string) bool { return status != record.OK },
+	"error": func(status string) bool {
+		return status == record.Failed || status == record.Timeout || status == record.Refused
+	},
+}
+
+// A loggedCall is what the log says of one call. Parameters and results aren't in it.
+type loggedCall struct {
+	Call     string `json:"call"`
+	Begin    string `json:"begin"`
+	Ref      string `json:"ref"`
+	Status   string `json:"status"`
+	Code     string `json:"code,omitempty"`
+	Duration int64  `json:"duration_ms"`
+	Parent   string `json:"parent,omitempty"`
+}
+
+// callTimes is how long calls took that have ended.
+type callTimes struct {
+	Calls    int   `json:"calls"`
+	Failures int   `json:"failures"`
+	Total    int64 `json:"total_ms"`
+	Mean     int64 `json:"mean_ms"`
+	Longest  int64 `json:"longest_ms"`
+
+	total, longest time.Duration
+	ended          int
+}
+
+type toolCalls struct {
+	Ref string `json:"ref"`
+	callTimes
+}
+
+// callStats is all calls, and those of the tools that were called most.
+type callStats struct {
+	callTimes
+	Statuses map[string]int `json:"by_status"`
+	Tools    []toolCalls    `json:"tools"`
+	More     int            `json:"more_tools"` // that aren't told of
+}
+
+func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p TelemetryParams) (any, error) {
+	takes, level := levels[p.Level]
+	switch {
+	case p.LogDir != nil:
+		return no(ctx, &fault.Error{Code: fault.Validation, Hint: []string{"rye docs audit"},
+			Text: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
+	case !level:
+		return no(ctx, spaces.UnknownName("level", p.Level, slices.Sorted(maps.Keys(levels))))
+	case len(asked(p.Item, telemetryItems)) == 0:
+		return no(ctx, unknownItem(p.Item, telemetryItems))
+	}
+	b := inside(a, c)
+	places, err := audits.OpenAuditPlaces(b)
+	if err != nil {
+		return no(ctx, err)
+	}
+	t := telemetry{ctx: ctx, dir: places.Log, limit: min(max(p.Limit, 1), mostCalls)}
+	if self := exec.CallerOf(ctx); self != nil {
+		t.self = self.ID
+	}
+	data := map[string]any{}
+	for _, item := range asked(p.Item, telemetryItems) {
+		var v any
+		switch item {
+		case "logs":
+			v, err = t.last(item, takes)
+		case "errors":
+			v, err = t.last(item, func(status string) bool { return takes(status) && levels["error"](status) })
+		case "stats":
+			v, err = t.stats()
+		}
+		if err != nil {
+			return no(ctx, err)
+		}
+		data[item] = v
+	}
+	if p.Item == itemAll {
+		return yes(data)
+	}
+	return yes(data[p.Item])
+}
+
+// A telemetry reads the log.
+type telemetry struct {
+	ctx   context.Context
+	dir   string
+	self  string // the call that asks, which is no part of the answer
+	limit int
+}
+
+func statusOf(r *audit.Record) string {
+	if r.Outcome == nil {
+		return audits.UnfinishedCall
+	}
+	return r.Outcome.Status
+}
+
+// each visits the calls of which the log is whole. What is damaged is told of, and is for rye audit verify.
+func (t *telemetry) each(f audit.Filter, visit func(*audit.Record)) ([]*journal.Problem, error) {
+	match := f.Match
+	f.Match = func(r *audit.Record) bool { return r.Call.ID != t.self && (match == nil || match(r)) }
+	return audits.EachCall(t.ctx, t.dir, f, func(r *audit.Record) error {
+		visit(r)
+		return nil
+	})
+}
+
+// last lists the last calls that ended so.
+func (t *telemetry) last(name string, takes func(status string) bool) (any, error) {
+	calls := []loggedCall{}
+	f := audit.Filter{Last: t.limit, Match: func(r *audit.Record) bool { return takes(statusOf(r)) }}
+	problems, err := t.each(f, func(r *audit.Record) {
+		call := loggedCall{Call: r.Call.ID, Begin: r.Begin.UTC().Format(time.RFC3339), Ref: r.Call.Ref, Status: statusOf(r),
+			Parent: r.Call.Parent}
+		if r.Outcome != nil {
+			call.Code, call.Duration = r.Outcome.Code, r.Outcome.Duration.Milliseconds()
+		}
+		calls = append(calls, call)
+	})
+	// Ids sort by time.
+	slices.SortFunc(calls, func(x, y loggedCall) int { return cmp.Compare(y.Call, x.Call) })
+	return map[string]any{name: calls, "problems": problems}, err
+}
+
+// stats counts all calls. What it keeps of them is as large as the number of tools.
+func (t *telemetry) stats() (any, error) {
+	s, tools := callStats{Statuses: map[string]int{}}, map[string]*toolCalls{}
+	problems, err := t.each(audit.Filter{}, func(r *audit.Record) {
+		of := tools[r.Call.Ref]
+		if of == nil {
+			of = &toolCalls{Ref: r.Call.Ref}
+			tools[r.Call.Ref] = of
+		}
+		s.Statuses[statusOf(r)]++
+		s.add(r)
+		of.add(r)
+	})
+	s.finish()
+	for _, of := range tools {
+		of.finish()
+		s.Tools = append(s.Tools, *of)
+	}
+	slices.SortFunc(s.Tools, func(x, y toolCalls) int { return cmp.Or(cmp.Compare(y.Calls, x.Calls), cmp.Compare(x.Ref, y.Ref)) })
+	s.More = max(0, len(s.Tools)-t.limit)
+	s.Tools = append([]toolCalls{}, s.Tools[:len(s.Tools)-s.More]...)
+	return struct {
+		callStats
+		Problems []*journal.Problem `json:"problems"`
+	}{s, problems}, err
+}
+
+func (c *callTimes) add(r *audit.Record) {
+	c.Calls++
+	if levels["error"](statusOf(r)) {
+		c.Failures++
+	}
+	if r.Outcome != nil {
+		c.ended++
+		c.total += r.Outcome.Duration
+		c.longest = max(c.longest, r.Outcome.Duration)
+	}
+}
+
+func (c *callTimes) finish() {
+	c.Total, c.Longest = c.total.Milliseconds(), c.longest.Milliseconds()
+	if c.ended > 0 {
+		c.Mean = (c.total / time.Duration(c.ended)).Milliseconds()
+	}
+}

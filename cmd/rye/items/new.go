@@ -1,0 +1,390 @@
+package items
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	itemfile "github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func NewCommand() cli.Command {
+	return cli.Command{
+		Path: "new", Group: "items", Help: "Make an item of the project, from a template or a file, and sign it.",
+		More: "KIND is directive, tool, knowledge, config, or what an extractor adds. ID is where it stands below the kind's directory: " +
+			"acme/fetch. A tool's template is chosen by --ext. With --from the file is taken as it is, without signatures that it has; it must " +
+			"say what an item of its kind has to say.\n\nExamples:\n\n    rye new tool acme/fetch --description 'Fetch a page'\n" +
+			"    rye new tool acme/count --ext sh\n    rye new tool acme/parse --from ./parse.py\n    rye new directive acme/review --no-sign",
+		Aka: []string{"generate", "scaffold"},
+		New: func() cli.Runner { return new(newRun) }, Schema: "new/1", Output: newAnswer{},
+	}
+}
+
+type newRun struct {
+	Kind        string `arg:"" complete:"kind" help:"What it is."`
+	ID          string `arg:"" name:"id" help:"What it is called, as in acme/fetch."`
+	From        string `placeholder:"FILE" complete:"file" xor:"words,template" help:"Take this file instead of a template."`
+	Ext         string `placeholder:"EXT" xor:"template" help:"The language of a template, by its extension: py, yaml, sh, js, star."`
+	Description string `placeholder:"TEXT" xor:"words" help:"What it is for, in one line, for the template."`
+	NoSign      bool   `help:"Don't sign it."`
+	DryRun      bool   `help:"Say what would be written, and write nothing."`
+	trusts.KeyFlag
+}
+
+type newAnswer struct {
+	Ref    string `json:"ref"`
+	File   string `json:"file"`
+	From   string `json:"from"`   // the file, or the template's path in the library
+	Signed bool   `json:"signed"` // or would be
+	Key    string `json:"key"`    // its fingerprint
+	Raw    string `json:"raw"`    // digest of the file; empty with dry_run
+	DryRun bool   `json:"dry_run"`
+}
+
+func (n newAnswer) Text(t *cli.Terminal) {
+	verb := "wrote"
+	if n.DryRun {
+		verb = "would write"
+	}
+	how := "unsigned"
+	if n.Signed {
+		how = "signed with " + places.Short(n.Key)
+	}
+	t.Printf("%s %s  %s, %s\n", verb, n.File, n.Ref, how)
+}
+
+func (c *newRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	switch name {
+	case "key":
+		return trusts.CompleteKeys(a)
+	case "ext":
+		return []cli.Candidate{{Value: "py", Help: ""}, {Value: "sh", Help: ""}, {Value: "js", Help: ""}, {Value: "yaml", Help: ""}, {Value: "star", Help: ""}}
+	}
+	return nil
+}
+
+// templates is where the library has what new items begin as.
+const templates = "tools/rye/core/templates"
+
+func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	p, err := places.OpenProject(a)
+	if err != nil {
+		return nil, orInit(err)
+	}
+	if p.Marker == "" {
+		return nil, &fault.Error{Code: fault.NotFound, Err: places.ErrNoProject, Text: fmt.Sprintf("%q is no project", p.Root),
+			Hint: []string{"rye init " + fault.Quote(p.Root)}}
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	it, ans, mode, err := c.draft(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	var k trusts.Signer
+	if !c.NoSign {
+		if k, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+			f := classify.Classify(err)
+			f.Hint = append(f.Hint, c.unsigned())
+			return nil, f
+		}
+		if err := v.CheckSignable(ctx, it); err != nil {
+			f := classify.Classify(err)
+			f.Hint = append(f.Hint, c.unsigned())
+			return nil, f
+		}
+		ans.Signed, ans.Key = true, k.Public().Fingerprint().String()
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	unlock, err := aloneWith(ctx, a, it)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if err := write(ctx, v, it, k, mode); err != nil {
+		return nil, err
+	}
+	ans.Raw = it.Raw.String()
+	afterwards(ctx, v, it)
+	return ans, nil
+}
+
+// aloneWith keeps other processes from the space of an item until unlock is called, where it may be made: of two that would
+// have one id the second finds the first. Whatever somebody has to be asked is asked before.
+func aloneWith(ctx context.Context, a *cli.App, it *ai.Item) (unlock func(), err error) {
+	ofUser := it.Space.Level == ai.User
+	if unlock, err = places.Alone(ctx, a, ofUser); err != nil {
+		return nil, err
+	}
+	now, err := spaces.OpenItems(ctx, a)
+	if err == nil {
+		space := now.Project
+		if ofUser {
+			space = now.User
+		}
+		if space != nil {
+			err = now.CheckFree(ctx, it.Ref, space)
+		}
+		now.Close()
+	}
+	if err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// unsigned is the line to paste that doesn't sign.
+func (c *newRun) unsigned() string {
+	return "rye new " + fault.Quote(c.Kind) + " " + fault.Quote(c.ID) + " --no-sign"
+}
+
+// orInit adds to the refusal of a place that is no project how to make it one.
+func orInit(err error) error {
+	if !errors.Is(err, places.ErrNoProject) {
+		return err
+	}
+	f := classify.Classify(err)
+	f.Hint = append([]string{"rye init"}, f.Hint...)
+	return f
+}
+
+// draft makes the item that is to be written, without signature.
+func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswer, fs.FileMode, error) {
+	none := func(err error) (*ai.Item, newAnswer, fs.FileMode, error) { return nil, newAnswer{}, 0, err }
+	k, err := v.CheckKind(c.Kind)
+	if err != nil {
+		return none(err)
+	}
+	id := strings.TrimPrefix(c.ID, c.Kind+":")
+	ref, err := model.ParseRef(c.Kind + ":" + id)
+	if err != nil {
+		return none(spaces.BadRef(c.Kind+":"+id, err))
+	}
+	if ext := path.Ext(id); ext != "" && slices.Contains(k.Extensions, strings.ToLower(ext)) {
+		return none(c.extended(strings.TrimSuffix(id, ext), ext))
+	}
+	space := v.Project
+	if space == nil { // it has no .ai yet
+		dir := v.Root.DotAI()
+		space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}
+	}
+	text, from, ext, mode, err := c.content(k, ref)
+	if err != nil {
+		return none(err)
+	}
+	file, err := v.PathFor(ref, ext)
+	if err != nil {
+		return none(&fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"ref": ref.String()}})
+	}
+	if err := v.CheckFree(ctx, ref, space); err != nil {
+		return none(err)
+	}
+	it := places.Draft(k, ref, space, file, text)
+	switch {
+	case !it.Model.Marked:
+		return none(&fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
+			Why: []string{markOf(k)}, Hint: []string{"rye docs items"}, Details: map[string]any{"ref": ref.String(), "file": from}})
+	case it.Model.Invalid():
+		f := v.Invalid(it, from)
+		if c.From == "" { // the template is as it should be, so it is what it was filled with
+			f.Text = fmt.Sprintf("%q would be no valid %s", ref, k.Name)
+		}
+		return none(f)
+	}
+	return it, newAnswer{Ref: ref.String(), File: v.Place(space, file), From: from, DryRun: c.DryRun}, mode, nil
+}
+
+// extended refuses an id that ends as a file of its kind does: the file would be called so twice.
+func (c *newRun) extended(id, ext string) *fault.Error {
+	hint := "rye new " + fault.Quote(c.Kind) + " " + fault.Quote(id)
+	switch {
+	case c.From != "":
+		hint += " --from " + fault.Quote(c.From)
+	case c.Kind == "tool":
+		hint += " --ext " + strings.TrimPrefix(ext, ".")
+	}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("an id has no extension: %q is the file's, and %q the id", id+ext, id),
+		Hint: []string{hint}, Details: map[string]any{"ref": c.Kind + ":" + id}}
+}
+
+// markOf says what a file of a kind must have to be an item.
+func markOf(k *model.Kind) string {
+	switch k.Name {
+	case "tool":
+		return "a tool names its executor: executor_id (in Python __executor_id__)"
+	case "directive":
+		return "a directive has an element <directive"
+	}
+	return "an item of this kind has metadata"
+}
+
+// content returns the text of the item, where it is from, its extension and its mode.
+func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext string, mode fs.FileMode, err error) {
+	if c.From == "" {
+		text, from, ext, err = c.template(k, ref)
+		return text, from, ext, 0o644, err
+	}
+	if _, err := os.Stat(c.From); err != nil {
+		return nil, "", "", 0, err
+	}
+	ext = path.Ext(filepath.ToSlash(c.From))
+	if !slices.Contains(k.Extensions, ext) {
+		return nil, "", "", 0, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q can be no %s: its extension is %q", c.From, k.Name, ext),
+			Why: []string{"expected one of " + strings.Join(k.Extensions, " ")}, Details: map[string]any{"file": c.From}}
+	}
+	if text, err = places.ReadSmall(c.From, itemfile.MaxFile); err != nil {
+		return nil, "", "", 0, err
+	}
+	fi, err := os.Stat(c.From)
+	if err != nil {
+		return nil, "", "", 0, err
+	}
+	// Whoever signed the file did so for another name, and the name is part of what is signed.
+	style := k.Style(k.Dir + "/" + ref.ID + ext)
+	if style != sign.NoStyle {
+		if text, err = sign.Strip(text, style); err != nil {
+			return nil, "", "", 0, err
+		}
+		text = sign.StripV1(text, style)
+	}
+	return text, c.From, ext, places.FileMode(fi.Mode().Perm()&0o100 != 0), nil
+}
+
+// template returns the library's template for a kind and language, filled in.
+func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext string, err error) {
+	ext = "." + strings.TrimPrefix(c.Ext, ".")
+	var have []string
+	for _, e := range k.Extensions {
+		if _, err := fs.Stat(std.FS(), templates+"/_"+k.Name+e); err == nil {
+			have = append(have, e)
+		}
+	}
+	switch {
+	case len(have) == 0:
+		return nil, "", "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("there is no template for a %s", k.Name),
+			Hint: []string{"rye new " + fault.Quote(k.Name) + " " + fault.Quote(ref.ID) + " --from FILE"}, Details: map[string]any{"kind": k.Name}}
+	case c.Ext == "":
+		ext = have[0]
+	case !slices.Contains(have, ext):
+		return nil, "", "", spaces.UnknownName("template for the kind "+k.Name+" with the extension", ext, have)
+	}
+	about := cmp.Or(c.Description, titleOf(ref.Name()))
+	if err := checkDescription(about); err != nil {
+		return nil, "", "", err
+	}
+	from = templates + "/_" + k.Name + ext
+	b, err := fs.ReadFile(std.FS(), from)
+	if err != nil {
+		return nil, "", "", err
+	}
+	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(), "{{description}}", about)
+	return []byte(fill.Replace(string(b))), from, ext, nil
+}
+
+// titleOf makes words of a name.
+func titleOf(name string) string {
+	words := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' }), " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// checkDescription holds a description to what fits in every template, in whatever language that is.
+func checkDescription(text string) error {
+	why := ""
+	switch i := strings.IndexAny(text, "\"\\<>&"); {
+	case strings.TrimSpace(text) != text || text == "":
+		why = "is empty, or has space around it"
+	case i >= 0:
+		why = fmt.Sprintf("has %q, which means something in one of the templates", text[i:i+1])
+	case strings.Contains(text, "{{"):
+		why = `has "{{"`
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
+		why = "is not one line of visible text"
+	}
+	if why == "" {
+		return nil
+	}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the description %s", why), Why: []string{"it can be changed in the file afterwards"},
+		Details: map[string]any{"description": text}}
+}
+
+// write signs a new item, unless k is zero, and writes it: never in the place of a file that is there.
+func write(ctx context.Context, v *spaces.Items, it *ai.Item, k trusts.Signer, mode fs.FileMode) error {
+	d, err := places.OpenAI(it.Space.Dir, it.Space.Level)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	// A directory that can't be written in is found before the question who belongs to it.
+	r, err := d.Folder(path.Dir(it.Path), true)
+	if err != nil {
+		return err
+	}
+	r.Close()
+	places.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
+	if k.Name != "" {
+		b, err := signs.Signed(ctx, v, it, k)
+		if err != nil {
+			return err
+		}
+		*it = *places.Draft(it.Kind, it.Ref, it.Space, it.Path, b)
+	}
+	err = d.Write(it.Path, mode, true, it.Bytes)
+	if errors.Is(err, fs.ErrExist) {
+		return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", v.Place(it.Space, it.Path)),
+			Why:     []string{"it is no item, or somebody was faster: nothing is overwritten"},
+			Details: map[string]any{"reason": "exists", "ref": it.Ref.String(), "file": v.Place(it.Space, it.Path)}}
+	}
+	return err
+}
+
+// afterwards says what is to be known about an item that was written: whether it may be used, and what it hides or
+// disturbs.
+func afterwards(ctx context.Context, v *spaces.Items, it *ai.Item) {
+	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // which isn't run
+		if _, err := ai.WalkFrom(ctx, v, it); err != nil {
+			v.App.Term.Warn("it can't run as it is: %s", classify.Classify(err).Text)
+		}
+	}
+	if it.Signed.Format != sign.None {
+		switch e, err := v.Admit.Admit(ctx, it, policy.ToUse); {
+		case err != nil:
+			v.App.Term.Warn("the signature is not enough: %s", classify.Classify(err).Text)
+		case !e.Decision.Allowed:
+			v.App.Term.Warn("the signature is not enough: %q %s", it.Ref, e.Decision.Reason())
+		}
+	}
+	if all, err := v.All(ctx, it.Ref); err == nil && len(all) > 1 && all[0].Space == it.Space {
+		does := "hides"
+		if spaces.IsMerged(it.Ref.String()) {
+			does = "is merged over"
+		}
+		v.App.Term.Note("it %s %q of the space %q", does, it.Ref, all[1].Space.Label)
+	}
+	v.WarnTrees(ctx, it.Space, it.Path, it.Ref)
+}

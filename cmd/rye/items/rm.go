@@ -1,0 +1,196 @@
+package items
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+)
+
+func RmCommand() cli.Command {
+	return cli.Command{
+		Path: "rm", Group: "items", Help: "Remove items of the project.",
+		More: "An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file below .ai. Globs mean items of the project, " +
+			"or of the user outside of projects. The other files of a tool go with it if no other item is in its directory. It shows what would " +
+			"go, and asks; items that name what is removed are told.\n\nExamples:\n\n    rye rm tool:acme/fetch\n    rye rm --dry-run 'tool:acme/**'\n" +
+			"    rye --yes rm directive:acme/old",
+		Aka: []string{"delete"},
+		New: func() cli.Runner { return new(rmRun) }, Schema: "rm/1", Output: rmAnswer{},
+	}
+}
+
+type rmRun struct {
+	Items  []string `arg:"" name:"item" complete:"own" help:"Refs, globs and files."`
+	DryRun bool     `help:"Say what would be removed, and remove nothing."`
+}
+
+type rmAnswer struct {
+	Removed  []removedLine `json:"removed"` // or would be
+	Mentions []mention     `json:"mentioned_by"`
+	DryRun   bool          `json:"dry_run"`
+}
+
+type removedLine struct {
+	Ref   string   `json:"ref"`
+	File  string   `json:"file"`
+	Files []string `json:"files"` // the rest of its tree that goes with it
+	Next  string   `json:"next"`  // the space whose item of this id counts then
+}
+
+func (r rmAnswer) Text(t *cli.Terminal) {
+	verb := "removed"
+	if r.DryRun {
+		verb = "would remove"
+	}
+	for _, l := range r.Removed {
+		t.Printf("%s %s\n", verb, l.words())
+	}
+}
+
+func (l *removedLine) words() string {
+	if len(l.Files) == 0 {
+		return l.Ref + "  " + l.File
+	}
+	return fmt.Sprintf("%s  %s, and %s of its tree", l.Ref, l.File, fault.Count(int64(len(l.Files)), "file"))
+}
+
+// A removal is an item, with what follows it.
+type removal struct {
+	it   *ai.Item
+	with following
+}
+
+func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	what, err := c.chosen(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	ans := rmAnswer{Removed: []removedLine{}, Mentions: []mention{}, DryRun: c.DryRun}
+	var refs []model.Ref
+	for _, r := range what {
+		refs = append(refs, r.it.Ref)
+		l := removedLine{Ref: r.it.Ref.String(), File: v.Place(r.it.Space, r.it.Path), Files: []string{}}
+		for _, f := range r.with.files {
+			l.Files = append(l.Files, v.Place(r.it.Space, path.Join(r.with.dir, f.Path)))
+		}
+		if all, err := v.All(ctx, r.it.Ref); err == nil && len(all) > 1 && all[0].Space == r.it.Space {
+			l.Next = all[1].Space.Label
+		}
+		ans.Removed = append(ans.Removed, l)
+		if r.with.stays != "" {
+			a.Term.Note("the other files of %q stay: %s", r.it.Ref, r.with.stays)
+		}
+	}
+	if ans.Mentions, err = mentions(ctx, v, refs); err != nil {
+		return nil, err
+	}
+	warnMentions(a, ans.Mentions)
+	if c.DryRun {
+		return ans, nil
+	}
+	if !a.Globals.Yes {
+		for i := range ans.Removed {
+			a.Term.Say("  ", "%s", []any{ans.Removed[i].words()})
+		}
+	}
+	if err := a.Confirm(ctx, fmt.Sprintf("remove %s?", fault.Count(int64(len(what)), "item"))); err != nil {
+		return nil, err
+	}
+	for i, r := range what {
+		if err := remove(ctx, v, r); err != nil {
+			// What is gone is gone: the answer says so beside the error.
+			ans.Removed = ans.Removed[:i]
+			return ans, err
+		}
+		v.WarnTrees(ctx, r.it.Space, r.it.Path, refs...)
+		if next := ans.Removed[i].Next; next != "" {
+			a.Term.Note("%q is now that of the space %q", r.it.Ref, next)
+		}
+	}
+	return ans, nil
+}
+
+// chosen finds what is to be removed. What can't be is told before anything is.
+func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) {
+	var all []removal
+	has := map[string]bool{}
+	add := func(it *ai.Item) error {
+		if err := checkWritable(v, it); err != nil {
+			return err
+		}
+		if place := v.Place(it.Space, it.Path); has[place] {
+			return nil
+		} else {
+			has[place] = true
+		}
+		with, err := openFollowing(ctx, v, it)
+		if err == nil {
+			all = append(all, removal{it, with})
+		}
+		return err
+	}
+	for _, text := range c.Items {
+		if !strings.Contains(text, "*") {
+			it, err := shown(ctx, v, text)
+			if err == nil {
+				err = add(it)
+			}
+			if err != nil {
+				return nil, err
+			}
+			continue
+		}
+		sel, err := v.Selected(ctx, v.Own(), text)
+		if err != nil {
+			return nil, err
+		}
+		before := len(all)
+		for _, f := range sel.Files {
+			it, err := v.Load(ctx, f.File)
+			if err != nil {
+				continue // an asset, or what is no item for another reason
+			}
+			if err := add(it); err != nil {
+				return nil, err
+			}
+		}
+		if len(all) == before {
+			return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item that can be removed", text), Hint: []string{"rye ls " + fault.Quote(text)},
+				Details: map[string]any{"ref": text}}
+		}
+	}
+	return all, nil
+}
+
+// remove removes an item, and then what follows it: never is there an item that lacks a part of itself.
+func remove(ctx context.Context, v *spaces.Items, r removal) error {
+	d, err := places.OpenAI(r.it.Space.Dir, r.it.Space.Level)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Remove(r.it.Path); err != nil {
+		return err
+	}
+	for _, f := range r.with.files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := d.Remove(path.Join(r.with.dir, f.Path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,488 @@
+package locking
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/legacy"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// libraryID is the bundle that the binary carries.
+const LibraryID = "rye/std"
+
+// librarySpace is the space of the library.
+func LibrarySpace() *ai.Space {
+	return &ai.Space{Label: cli.StdLabel, Level: ai.System, FS: std.FS(), Builtin: true}
+}
+
+// bundles is what one command sees of bundles: the project's, the user's, and the store, which is opened when it is
+// needed.
+type Bundles struct {
+	App    *cli.App
+	Root   places.Project // zero outside of projects
+	open   *disk.Store    // nil until it is needed
+	Opened []io.Closer    // archives and directories
+}
+
+// bundles begins to look for bundles.
+func OpenBundles(a *cli.App) (*Bundles, error) {
+	root, err := places.OpenProject(a)
+	if err != nil && !errors.Is(err, places.ErrNoProject) {
+		return nil, err
+	}
+	return &Bundles{App: a, Root: root}, nil
+}
+
+func (b *Bundles) Close() {
+	for _, c := range b.Opened {
+		c.Close()
+	}
+	if b.open != nil {
+		b.open.Close()
+	}
+}
+
+// store opens the store, to write in it too if it is to be made where there is none.
+func (b *Bundles) Store(write bool) (*disk.Store, error) {
+	if b.open != nil {
+		return b.open, nil
+	}
+	open := func() (*disk.Store, error) { return places.ReadStore(b.App) }
+	if write {
+		open = func() (*disk.Store, error) { return places.MakeStore(b.App) }
+	}
+	s, err := open()
+	if err == nil {
+		b.open = s
+	}
+	return s, err
+}
+
+// space is the user's. Without a store it can be read.
+func (b *Bundles) Space() (*install.Space, error) {
+	s := cli.UserSpace(b.App.UserBase())
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	state := b.App.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	space := &install.Space{Dir: s.Value, Journal: places.Lists(b.App).Journal(), Now: b.App.Now}
+	if b.open != nil {
+		space.Store = b.open
+	}
+	return space, nil
+}
+
+// Where a bundle was found.
+const (
+	InProject = "project"
+	InUser    = "installed"
+	InStore   = "store"
+	InArchive = "archive"
+	InBinary  = "binary"
+)
+
+// A located bundle is one that was found.
+type Located struct {
+	Where string
+	Place string         // for people
+	Id    string         // "" in an archive
+	Dir   string         // of a project
+	First fs.FS          // the files of a bundle of the first format; nil for one of today
+	File  io.Reader      // of an archive
+	Read  *bundle.Bundle // nil in a project and in an archive, until it is needed
+	Has   cas.Getter     // its files; nil in an archive
+}
+
+// size is how many bytes the files of a bundle have; 0 where nobody has read that.
+func (l *Located) Size() int64 {
+	if l.Read == nil {
+		return 0
+	}
+	return l.Read.Bytes
+}
+
+// installed reads what is installed under an id; nil if nothing is.
+func (b *Bundles) Installed(id string) (*install.Installed, error) {
+	space, err := b.Space()
+	if err != nil {
+		return nil, nil // no home, nothing installed
+	}
+	at, err := space.Get(id)
+	if _, none := errors.AsType[*install.NotInstalledError](err); none {
+		return nil, nil
+	}
+	if bad, ok := errors.AsType[*install.ManifestError](err); ok && b.firstOfUser(bad) {
+		return nil, nil
+	}
+	return at, err
+}
+
+// below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
+// the project's lock has, or else that are installed, in a version that will do.
+func (b *Bundles) Below(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, error) {
+	all := []*ai.Space{LibrarySpace()}
+	for _, r := range requires {
+		if locked, err := b.lockedBelow(ctx, id, r); err != nil {
+			return nil, err
+		} else if locked != nil {
+			all = append(all, locked...)
+			continue
+		}
+		at, err := b.Installed(r.BundleID)
+		if err != nil {
+			return nil, err
+		}
+		allowed, err := semver.Parse(r.Version)
+		switch {
+		case err != nil:
+			return nil, err
+		case at == nil:
+			b.App.Term.Warn("%q, which %q requires, is not installed", r.BundleID, id)
+			continue
+		case !allowed.Contains(at.Version):
+			b.App.Term.Warn("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
+			continue
+		}
+		if _, err := b.Store(false); err != nil {
+			return nil, err
+		}
+		space, err := b.Space()
+		if err != nil {
+			return nil, err
+		}
+		s, err := space.Open(ctx, r.BundleID)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// projectLock is the project's lock; nil where there is none that can be read.
+func (b *Bundles) ProjectLock() *Locking {
+	if b.Root.Root == "" {
+		return nil
+	}
+	l := &Locking{App: b.App, Dir: b.Root.Root, DotAI: b.Root.DotAI(), Found: b}
+	if err := l.ReadLock(false); err != nil || l.Old == nil {
+		return nil
+	}
+	return l
+}
+
+// lockedBelow are the spaces of a bundle that the project's lock has, and of all that it needs; nil if it has none in a
+// version that will do.
+func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require) (spaces []*ai.Space, err error) {
+	l := b.ProjectLock()
+	if l == nil || l.Old.Bundle(r.BundleID) == nil {
+		return nil, nil
+	}
+	allowed, err := semver.Parse(r.Version)
+	if err != nil {
+		return nil, err
+	}
+	if at := l.Old.Bundle(r.BundleID).Version; !allowed.Contains(at) {
+		b.App.Term.Warn("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, at)
+		return nil, nil
+	}
+	objects, err := l.Objects()
+	if err != nil {
+		return nil, err
+	}
+	if l.Vendor != nil {
+		b.Opened = append(b.Opened, l.Vendor)
+	}
+	seen := map[string]bool{}
+	var add func(id string) error
+	add = func(id string) error {
+		line := l.Old.Bundle(id)
+		if seen[id] || line == nil {
+			return nil
+		}
+		seen[id] = true
+		read, err := bundle.ReadStored(ctx, objects, objects, line.Manifest)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest}, NeededBy: "bundle:" + id + "@" + line.Version}
+		}
+		if err != nil {
+			return err
+		}
+		spaces = append(spaces, lock.BundleSpace(ctx, objects, read))
+		for _, need := range read.Requires {
+			if err := add(need.BundleID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = add(r.BundleID)
+	return spaces, err
+}
+
+// source is what looks at a bundle, with the spaces that its items may use.
+func (b *Bundles) Source(ctx context.Context, l *Located, p *cli.Progress) (bundle.Source, []*ai.Space, error) {
+	id, requires, err := b.Requires(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	below, err := b.Below(ctx, id, requires)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case l.First != nil:
+		return bundle.Given(l.Read, l.Has), below, nil
+	case l.Where == InProject:
+		return bundle.InDir(l.Dir, l.Id), below, nil
+	case l.Where == InArchive:
+		return bundle.InArchive(p.Counted(l.File)), below, nil
+	}
+	return bundle.Given(l.Read, l.Has), below, nil
+}
+
+// requires reads which bundles a bundle needs, if it can be read; that it can't is for others to report.
+func (b *Bundles) Requires(ctx context.Context, l *Located) (id string, all []manifest.Require, err error) {
+	switch {
+	case l.Read != nil:
+		return l.Read.BundleID, l.Read.Requires, nil
+	case l.Where == InProject:
+		if read, err := ReadManifest(l.Dir, l.Id); err == nil {
+			return read.BundleID, read.Requires, nil
+		}
+	case l.Where == InArchive:
+		file, ok := l.File.(io.ReadSeeker)
+		if !ok {
+			return "", nil, nil // standard input comes once
+		}
+		var h headOnly
+		archive.Read(ctx, file, &h)
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return "", nil, err
+		}
+		if h.list != nil {
+			return h.list.BundleID, h.list.Requires, nil
+		}
+	}
+	return "", nil, nil
+}
+
+// A headOnly reads an archive as far as its manifest.
+type headOnly struct{ list *manifest.FileList }
+
+var ErrEnough = errors.New("the head is enough")
+
+func (h *headOnly) Begin(head *archive.Head) error {
+	h.list = head.List
+	return ErrEnough
+}
+
+func (h *headOnly) File(archive.Entry, io.Reader) error { return ErrEnough }
+
+// readManifest reads the manifest of a project's bundle.
+func ReadManifest(dir, id string) (*bundle.Bundle, error) {
+	at, err := bundle.ManifestPath(id)
+	if err != nil {
+		return nil, err
+	}
+	f, err := places.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return bundle.Read(io.LimitReader(f, maxBundleManifest))
+}
+
+// maxBundleManifest is more than a manifest with its signatures has.
+const maxBundleManifest = manifest.MaxListBytes + 1<<20
+
+// projectBundles are the ids of the bundles of a project, sorted.
+func ProjectBundles(dir string) (ids []string, err error) {
+	root := filepath.Join(dir, classify.MarkerDir, "bundles")
+	err = fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil
+		case err != nil:
+			return err
+		case e.Type().IsRegular() && path.Base(name) == BundleManifest && path.Dir(name) != ".":
+			if id := path.Dir(name); ValidBundleID(id) {
+				ids = append(ids, id)
+			}
+		}
+		return nil
+	})
+	slices.Sort(ids)
+	return ids, err
+}
+
+const BundleManifest = "manifest.yaml"
+
+func ValidBundleID(id string) bool {
+	_, err := bundle.ManifestPath(id)
+	return err == nil
+}
+
+// contentBlobs are files under their digests, as a manifest has them.
+type ContentBlobs struct {
+	Fs fs.FS
+	At map[cas.Digest]manifest.File
+}
+
+// blobsOf takes the files of a list from below a directory; evidence stands beside the manifest.
+func BlobsOf(fsys fs.FS, b *bundle.Bundle, prefix string) *ContentBlobs {
+	c := &ContentBlobs{fsys, make(map[cas.Digest]manifest.File, len(b.Files))}
+	for _, f := range b.Files {
+		f.Path = strings.TrimPrefix(f.Path, prefix)
+		c.At[f.Digest] = f
+	}
+	home, _ := bundle.ManifestPath(b.BundleID)
+	for _, e := range b.Evidence {
+		c.At[e.Digest] = manifest.File{Path: path.Join(path.Dir(home), e.Name), Size: e.Size}
+	}
+	return c
+}
+
+// Get implements cas.Getter.
+func (c *ContentBlobs) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	f, ok := c.At[id.Digest]
+	if !ok || id.Kind != cas.Blob {
+		return cas.Object{}, AbsentBlob(id)
+	}
+	r, err := c.Fs.Open(f.Path)
+	if err != nil {
+		return cas.Object{}, err
+	}
+	return cas.Verify(cas.Info{ID: id, Size: f.Size}, r), nil
+}
+
+// absentBlob says that a bundle has no such bytes.
+func AbsentBlob(id cas.ID) error { return &cas.MissingError{ID: id, Err: fs.ErrNotExist} }
+
+// isFirst reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
+// is none, and for others to report.
+func IsFirst(dir, id string) (bool, error) {
+	at, err := bundle.ManifestPath(id)
+	if err != nil {
+		return false, err
+	}
+	f, err := places.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
+	if err != nil {
+		return false, nil
+	}
+	defer f.Close()
+	head, _ := io.ReadAll(io.LimitReader(f, maxHead))
+	return legacy.IsFirst(head), nil
+}
+
+// maxHead is more than what stands before the first key of a manifest: lines of signatures.
+const maxHead = 64 << 10
+
+// listing is what examines items where a signature of the first format counts beside an admitted manifest that lists
+// them, be it one of today or of the first format. The manifests are those below the directories, and are looked at when
+// the first such signature is.
+func Listing(ctx context.Context, t *places.Trust, dirs ...string) *bundle.Listing {
+	all := sync.OnceValue(func() (found []func(cas.Digest) bool) {
+		for _, dir := range dirs {
+			ids, _ := ProjectBundles(dir)
+			for _, id := range ids {
+				if lists := listedBy(ctx, t, dir, id); lists != nil {
+					found = append(found, lists)
+				}
+			}
+		}
+		return found
+	})
+	return &bundle.Listing{Trust: t.Exam(), Listed: func(d cas.Digest) bool {
+		return slices.ContainsFunc(all(), func(lists func(cas.Digest) bool) bool { return lists(d) })
+	}}
+}
+
+// listedBy says what a manifest lists, if the policy admits it; else nil.
+func listedBy(ctx context.Context, t *places.Trust, dir, id string) func(cas.Digest) bool {
+	if first, err := IsFirst(dir, id); err != nil || first {
+		space, err := ai.OpenDir(dir, id, ai.Project)
+		if err != nil {
+			return nil
+		}
+		defer space.Close()
+		r, err := legacy.List(ctx, space.FS, id, legacy.Options{Trust: t.Exam()})
+		if err != nil {
+			return nil
+		}
+		return r.Listed
+	}
+	read, err := ReadManifest(dir, id)
+	if err != nil {
+		return nil
+	}
+	e, err := t.Exam().ExamineDocument(&read.Document, read.Expires, policy.ToUse)
+	if err != nil || !e.Decision.Allowed {
+		return nil
+	}
+	digests := make(map[cas.Digest]bool, len(read.Files))
+	for i := range read.Files {
+		digests[read.Files[i].Digest] = true
+	}
+	return func(d cas.Digest) bool { return digests[d] }
+}
+
+// installedAll are the installed bundles. Manifests of the first format, which older programs have put there, are no
+// error: they are no installed bundles.
+func (b *Bundles) InstalledAll(ctx context.Context, space *install.Space) ([]*install.Installed, error) {
+	all, err := space.List(ctx)
+	if err == nil {
+		return all, nil
+	}
+	var others []error
+	for _, e := range Each(err) {
+		if bad, ok := errors.AsType[*install.ManifestError](e); !ok || !b.firstOfUser(bad) {
+			others = append(others, e)
+		}
+	}
+	return all, errors.Join(others...)
+}
+
+// firstOfUser reports whether what can't be read as the manifest of an installed bundle is one of the first format.
+func (b *Bundles) firstOfUser(e *install.ManifestError) bool {
+	id, ok := strings.CutPrefix(path.Dir(e.Path), "bundles/")
+	home := b.App.UserBase()
+	if !ok || home.Err != nil {
+		return false
+	}
+	first, err := IsFirst(home.Value, id)
+	return err == nil && first
+}
+
+// each takes joined errors apart.
+func Each(err error) []error {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		return many.Unwrap()
+	}
+	return []error{err}
+}

@@ -1,0 +1,161 @@
+package locking
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	versions "github.com/rye-build/rye/lock/resolve"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/manifest"
+)
+
+// look reads the policy and finds out what is here of the lock. What comes after it makes no store, asks no source and
+// writes nothing: a clone with .ai/vendor may be looked at where there is no home, and no right to write.
+func (l *Locking) Look(ctx context.Context) (err error) {
+	if l.Trust, err = places.OpenTrust(l.App); err != nil {
+		return err
+	}
+	l.Here = &present{l: l, verify: bundle.VerifyOptions{Trust: l.Exam()}}
+	if l.Here.Objects, err = l.Objects(); err != nil || l.Old == nil {
+		return err
+	}
+	// A lock that doesn't fit together is told of when it matters: comparing goes on with what there is.
+	l.Here.set, err = l.Set(ctx)
+	if _, unfit := errors.AsType[*lock.RefusedError](err); unfit {
+		l.Here.Unfit, err = err, nil
+	}
+	return err
+}
+
+// pinned is the lock with all that it names, if that is here and the policy admits the manifests of its bundles; else
+// nil.
+func (l *Locking) Pinned(ctx context.Context) *lock.Set {
+	if l.Old == nil || len(l.Old.Bundles) == 0 {
+		return nil
+	}
+	set, err := l.Set(ctx)
+	if err != nil {
+		return nil
+	}
+	verify := bundle.VerifyOptions{Trust: l.Exam()}
+	for _, line := range l.Old.Bundles {
+		if _, err := verify.Admit(set.Bundle(line.ID)); err != nil {
+			return nil
+		}
+	}
+	for _, line := range l.Old.Bundles {
+		l.Listed.add(set.Bundle(line.ID))
+	}
+	return set
+}
+
+// A present gives the bundles of a lock as far as they are here, for looking alone: whatever is pinned of them is
+// verified again when the lock is made.
+type present struct {
+	l       *Locking
+	Objects lock.Source
+	set     *lock.Set // nil if there is none
+	Unfit   error     // why
+	verify  bundle.VerifyOptions
+}
+
+// errElsewhere says that other bundles are needed than those of the lock: which ones, their sources know.
+var ErrElsewhere = errors.New("the bundles of the lock aren't those that rye.yaml requires")
+
+// Versions implements lock.Sources.
+func (p *present) Versions(context.Context, string) ([]versions.Candidate, error) {
+	return nil, ErrElsewhere
+}
+
+// Manifest implements lock.Sources.
+func (p *present) Manifest(context.Context, string, string) (cas.Digest, ryeyaml.Source, error) {
+	return cas.Digest{}, ryeyaml.Source{}, ErrElsewhere
+}
+
+// Requires implements lock.Sources.
+func (p *present) Requires(ctx context.Context, want lockfile.Bundle) ([]manifest.Require, error) {
+	b, err := p.read(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	return b.Requires, nil
+}
+
+func (p *present) read(ctx context.Context, want lockfile.Bundle) (*bundle.Bundle, error) {
+	if p.set != nil {
+		if b := p.set.Bundle(want.ID); b != nil && b.ID == want.Manifest {
+			return b, nil
+		}
+	}
+	b, err := bundle.ReadStored(ctx, p.Objects, p.Objects, want.Manifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: want.Manifest}, NeededBy: "bundle:" + want.ID + "@" + want.Version}
+	}
+	return b, err
+}
+
+// Bring implements lock.Sources: it brings nothing. A bundle of which only the pinned items are here is an
+// *OfflineError.
+func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space) (*bundle.Bundle, error) {
+	b, err := p.read(ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	if b.BundleID != want.ID || b.Version != want.Version {
+		return nil, &sources.MismatchError{What: "version", Expected: want.ID + "@" + want.Version, Found: b.BundleID + "@" + b.Version}
+	}
+	if _, err := p.verify.Admit(b); err != nil {
+		return nil, &sources.Error{ID: want.ID, Version: want.Version, Where: want.Source.Where, Err: err}
+	}
+	p.l.Listed.add(b)
+	lacking, err := p.l.absent(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if len(lacking) > 0 {
+		return nil, &sources.OfflineError{Address: want.Source.Where, ID: want.ID, Version: want.Version, Missing: lacking}
+	}
+	return b, nil
+}
+
+// absent are the files of a bundle that neither the store nor .ai/vendor has, once objects was asked for.
+func (l *Locking) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, err error) {
+	for i := range b.Files {
+		lacking = append(lacking, cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest})
+	}
+	if s := l.Found.open; s != nil {
+		if lacking, err = s.Missing(ctx, lacking); err != nil {
+			return nil, err
+		}
+	}
+	if l.Vendor == nil {
+		return lacking, nil
+	}
+	out := lacking[:0]
+	for _, id := range lacking {
+		o, err := l.Vendor.Get(ctx, id)
+		if err != nil {
+			out = append(out, id)
+			continue
+		}
+		o.Close()
+	}
+	return out, ctx.Err()
+}
+
+// requirementChanges are those lines of rye.yaml that aren't as the lock has copied them.
+func (l *Locking) RequirementChanges() []lockfile.Change {
+	now := *l.Old
+	now.Requires = slices.SortedFunc(slices.Values(l.Yaml.Requires), func(a, b ryeyaml.Requirement) int { return cmp.Compare(a.ID, b.ID) })
+	return lockfile.Diff(l.Old, &now)
+}

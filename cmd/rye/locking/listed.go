@@ -1,0 +1,80 @@
+package locking
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/places"
+	lockfile "github.com/rye-build/rye/lock/file"
+	sources "github.com/rye-build/rye/lock/source"
+)
+
+// A listed is what admitted manifests of bundles list. A signature of the first format counts beside one.
+type listed struct {
+	mu      sync.Mutex
+	bundles map[cas.Digest]bool // by their manifests
+	files   map[cas.Digest]bool
+}
+
+// add takes in a bundle whose manifest the policy admits.
+func (l *listed) add(b *bundle.Bundle) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.bundles[b.ID] {
+		return
+	}
+	if l.bundles == nil {
+		l.bundles, l.files = map[cas.Digest]bool{}, map[cas.Digest]bool{}
+	}
+	l.bundles[b.ID] = true
+	for i := range b.Files {
+		l.files[b.Files[i].Digest] = true
+	}
+}
+
+// beside makes a listing ask it too.
+func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
+	others := asked.Listed
+	asked.Listed = func(d cas.Digest) bool {
+		l.mu.Lock()
+		yes := l.files[d]
+		l.mu.Unlock()
+		return yes || others(d)
+	}
+	return asked
+}
+
+// addAdmitted takes in a bundle if the policy admits its manifest.
+func (l *listed) AddAdmitted(t *places.Trust, b *bundle.Bundle) {
+	if t == nil || b == nil {
+		return
+	}
+	verify := bundle.VerifyOptions{Trust: t.Exam()}
+	if _, err := verify.Admit(b); err == nil {
+		l.add(b)
+	}
+}
+
+// asked is whom items are to be asked of: the policy, with what the manifests list that are below directories, and those
+// of the lock's bundles.
+func (l *Locking) Asked(ctx context.Context, dirs ...string) *bundle.Listing {
+	return l.Listed.Beside(Listing(ctx, l.Trust, dirs...))
+}
+
+// bringing are sources that remember what they have brought.
+type Bringing struct {
+	*sources.Sources
+	Listed *listed
+}
+
+// Bring implements lock.Sources. What it returns is admitted.
+func (b Bringing) Bring(ctx context.Context, want lockfile.Bundle, below []*ai.Space) (*bundle.Bundle, error) {
+	got, err := b.Sources.Bring(ctx, want, below)
+	if err == nil {
+		b.Listed.add(got)
+	}
+	return got, err
+}

@@ -1,0 +1,81 @@
+package locking
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
+)
+
+// A lock in which git has left a merge unfinished is made anew. What it asked for is what both sides asked for: whichever
+// of them is ours is a matter of who merges, so that the new lock is held against each.
+
+// mergedSides are the two locks that git was to merge; nil for one that can't be read.
+func mergedSides(b []byte) []*lockfile.Lock {
+	sides := make([]*lockfile.Lock, 2)
+	ours, theirs, ok := lockfile.Sides(b)
+	if !ok {
+		return sides
+	}
+	for i, side := range [][]byte{ours, theirs} {
+		if one, err := lockfile.Parse(side); err == nil {
+			sides[i] = one
+		}
+	}
+	return sides
+}
+
+// merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that they have,
+// and of what else they name the line of the first that names it. Items are pinned anew, but for those of the user's space.
+func (l *Locking) Merged() (*lockfile.Lock, error) {
+	m := &lockfile.Lock{}
+	bundles, requires := map[string]lockfile.Bundle{}, map[string]ryeyaml.Requirement{}
+	for _, side := range l.Sides {
+		if side == nil {
+			continue
+		}
+		higher := map[string]bool{}
+		for _, b := range side.Bundles {
+			if have, twice := bundles[b.ID]; !twice || manifest.CompareVersions(have.Version, b.Version) < 0 {
+				bundles[b.ID], higher[b.ID] = b, true
+			}
+		}
+		for _, r := range side.Requires { // it says of which branch the commit of its bundle was one
+			if _, known := requires[r.ID]; !known || higher[r.ID] {
+				requires[r.ID] = r
+			}
+		}
+		// A program may have several lines on a platform, which are of one side then.
+		m.Toolchain = join(m.Toolchain, side.Toolchain, func(p lockfile.Program) string { return lock.PlainName(p.Name) + " " + p.Platform })
+		of := slices.DeleteFunc(slices.Clone(side.Pins), func(p lockfile.Pin) bool { return p.From != lockfile.FromUser })
+		m.Pins = join(m.Pins, of, func(p lockfile.Pin) string { return p.Ref.String() })
+		m.Artifacts = join(m.Artifacts, side.Artifacts, lockfile.Artifact.String)
+		m.Definitions = join(m.Definitions, side.Definitions, func(d lockfile.Definition) string { return d.Name })
+	}
+	m.Bundles, m.Requires = slices.Collect(maps.Values(bundles)), slices.Collect(maps.Values(requires))
+	b, err := lockfile.Append(nil, m)
+	if err != nil {
+		return nil, err
+	}
+	return lockfile.Parse(b) // which sorts it
+}
+
+// join adds to a list those of another whose names it hasn't.
+func join[T any](list, more []T, name func(T) string) []T {
+	has := map[string]bool{}
+	for _, x := range list {
+		has[name(x)] = true
+	}
+	for _, x := range more {
+		if !has[name(x)] {
+			list = append(list, x)
+		}
+	}
+	return list
+}
+
+// sideUnreadable is the weakness of a lock that is made where nobody can say what the one before asked for.
+const SideUnreadable lock.WeaknessKind = "unreadable"

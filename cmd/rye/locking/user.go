@@ -1,0 +1,103 @@
+package locking
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+)
+
+// userLocking opens the user's space with its lock, which counts outside of projects. Nothing is required there: its
+// bundles are those that are installed.
+func UserLocking(a *cli.App, conflict bool) (*Locking, error) {
+	s := cli.UserSpace(a.UserBase())
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	l := &Locking{App: a, Dir: s.Value, DotAI: s.Value, Yaml: &ryeyaml.Project{}, Found: &Bundles{App: a}, User: true}
+	return l, l.ReadLock(conflict)
+}
+
+// lockCommand is the command that makes this lock.
+func (l *Locking) LockCommand() string {
+	if l.User {
+		return "rye lock --user"
+	}
+	return "rye lock"
+}
+
+// findInstalled finds the bundles that the user's lock may use: those that are installed with all that they require. Of
+// the others it warns; an item that uses one is a problem when the lock is made.
+func (l *Locking) FindInstalled(ctx context.Context) error {
+	space, err := l.Found.Space()
+	if err != nil {
+		return err
+	}
+	all, err := l.Found.InstalledAll(ctx, space)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		l.App.Term.Warn("installed bundles: %s", classify.Classify(err).Text)
+	}
+	for n := -1; n != len(all); {
+		n = len(all)
+		all = slices.DeleteFunc(all, func(b *install.Installed) bool {
+			for _, r := range b.Requires {
+				if !satisfied(all, r.BundleID, r.Version) {
+					l.App.Term.Warn("the bundle %q requires %q %s, which isn't installed, and isn't used", b.BundleID, r.BundleID, r.Version)
+					return true
+				}
+			}
+			return false
+		})
+	}
+	for _, b := range all {
+		from, err := ryeyaml.ParseSource("bundles/"+b.BundleID, false)
+		if err != nil {
+			return err
+		}
+		l.Installed = append(l.Installed, lockfile.Bundle{ID: b.BundleID, Version: b.Version, Manifest: b.ID, Source: from})
+	}
+	slices.SortFunc(l.Installed, func(a, b lockfile.Bundle) int { return strings.Compare(a.ID, b.ID) })
+	return nil
+}
+
+// satisfied reports whether one of the bundles is what is required. The library always is.
+func satisfied(all []*install.Installed, id, versions string) bool {
+	if id == lock.Library {
+		return true
+	}
+	allowed, err := semver.Parse(versions)
+	return err == nil && slices.ContainsFunc(all, func(b *install.Installed) bool {
+		return b != nil && b.BundleID == id && allowed.Contains(b.Version)
+	})
+}
+
+// takenOver is the space of what the old lock has of the user's, nil if it has nothing.
+func (l *Locking) TakenOver(ctx context.Context) (*ai.Space, error) {
+	old, err := l.Old, error(nil)
+	if l.Sides != nil {
+		old, err = l.Merged()
+	}
+	if err != nil || old == nil || !slices.ContainsFunc(old.Pins, func(p lockfile.Pin) bool { return p.From == lockfile.FromUser }) {
+		return nil, err
+	}
+	objects, err := l.Objects()
+	if err != nil {
+		return nil, err
+	}
+	side, err := lock.NewSide(ctx, old, l.Id(), lock.SetOptions{Objects: objects, Std: LibrarySpace()})
+	if err != nil {
+		return nil, err
+	}
+	return side.Space(lockfile.FromUser), nil
+}

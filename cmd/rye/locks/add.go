@@ -1,0 +1,381 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest"
+)
+
+func AddCommand() cli.Command {
+	return cli.Command{
+		Path: "add", Group: "lock", Help: "Let the project use a bundle, and lock it.",
+		More: "A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
+			"branch, tag or commit; --index names the address or " +
+			"directory of a list of many versions (rye bundle index makes one). Without a range the newest version that there is, and what is " +
+			"compatible with it, will do. A bundle that is in rye.yaml already gets the new range or place.\n\nExamples:\n\n" +
+			"    rye add acme/base --index https://bundles.acme.example/index.yaml\n    rye add acme/base@^2.1 --index ../bundles\n" +
+			"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main",
+		Aka: []string{"require", "get"},
+		New: func() cli.Runner { return new(addRun) }, Schema: "add/1", Output: &changeAnswer{},
+	}
+}
+
+type addRun struct {
+	Bundle string   `arg:"" help:"The id of a bundle, and with @RANGE which versions will do."`
+	From   string   `placeholder:"PLACE" complete:"file" help:"The directory, archive, address or repository (git+https:…) of this one bundle."`
+	Index  string   `placeholder:"PLACE" complete:"file" help:"The directory or address of a list of versions."`
+	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item first, which uses the bundle. May be given again."`
+	changeFlags
+	trusts.KeyFlag
+}
+
+func (c *addRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name == "key" {
+		return trusts.CompleteKeys(a)
+	}
+	return nil
+}
+
+// changeFlags are those of every command that changes rye.yaml, or which versions are used.
+type changeFlags struct {
+	Accept []string `placeholder:"NAME" complete:"locked" help:"Let this item or bundle weaken the lock. May be given again."`
+	DryRun bool     `name:"dry-run" help:"Say what would change, and write nothing."`
+}
+
+// changeAnswer is what a command made of rye.yaml and of the lock.
+type changeAnswer struct {
+	Bundle string `json:"bundle"`
+	Range  string `json:"range"` // empty: it isn't required any more
+	Source string `json:"source"`
+	Edited bool   `json:"edited"` // rye.yaml is another now
+	*LockAnswer
+}
+
+func (c *changeAnswer) Text(t *cli.Terminal) {
+	switch {
+	case c.Edited && c.Range != "":
+		t.Printf("%s  %s %s  from %s\n", cli.DryVerb(c.DryRun, "requires", "would require"), c.Bundle, c.Range, c.Source)
+	case c.Edited:
+		t.Printf("%s  %s\n", cli.DryVerb(c.DryRun, "no longer requires", "would no longer require"), c.Bundle)
+	}
+	c.LockAnswer.Text(t)
+}
+
+func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, unlock, err := editing(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	defer l.Close()
+	id, versions, given := strings.Cut(c.Bundle, "@")
+	src, err := c.source(l, id)
+	if err != nil {
+		return nil, err
+	}
+	// The newest there is must be known before a range can be said, so the requirement begins as one that allows all.
+	if !given {
+		versions = "*"
+	}
+	need, err := ryeyaml.NewRequirement(id, versions, src)
+	if err != nil {
+		return nil, badRequirement(c.Bundle, err)
+	}
+	if l.Yaml, err = l.Yaml.Add(need); err != nil {
+		return nil, badRequirement(c.Bundle, err)
+	}
+	if err := l.Open(); err != nil {
+		return nil, err
+	}
+	if !given {
+		if versions, err = compatible(ctx, l, id, src); err != nil {
+			return nil, err
+		}
+		if l.Yaml, err = l.Yaml.SetVersion(id, versions); err != nil {
+			return nil, err
+		}
+	}
+	ans := &changeAnswer{Bundle: id, Range: versions, Source: src.Where}
+	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
+}
+
+// source is where the bundle comes from: what the flags say, or what rye.yaml says of it already.
+func (c *addRun) source(l *locking.Locking, id string) (ryeyaml.Source, error) {
+	old, known := l.Yaml.Requirement(id)
+	var f *fault.Error
+	switch {
+	case c.From != "" && c.Index != "":
+		f = &fault.Error{Code: fault.Validation, Text: "a bundle comes from one place: --from or --index"}
+	case c.From == "" && c.Index == "" && known:
+		return old.Source, nil
+	case c.From == "" && c.Index == "":
+		f = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("where does %q come from?", id),
+			Hint: []string{l.App.With("--from", "DIR"), l.App.With("--index", "URL")}}
+	}
+	if f != nil {
+		return ryeyaml.Source{}, f
+	}
+	where := c.From + c.Index
+	if !strings.Contains(where, "://") {
+		rel, err := relative(l, where)
+		if err != nil {
+			return ryeyaml.Source{}, err
+		}
+		where = rel
+	}
+	src, err := ryeyaml.ParseSource(where, c.Index != "")
+	if err != nil {
+		return src, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"source": where}}
+	}
+	return src, nil
+}
+
+// relative is a path of this machine as rye.yaml has it: relative to the project.
+func relative(l *locking.Locking, where string) (string, error) {
+	s := l.App.Absolute(cli.Setting{Value: where})
+	if s.Err != nil {
+		return "", s.Err
+	}
+	dir, err := filepath.EvalSymlinks(l.Dir)
+	if err != nil {
+		return "", err
+	}
+	if to, err := filepath.EvalSymlinks(s.Value); err == nil {
+		s.Value = to
+	} else if errors.Is(err, fs.ErrNotExist) {
+		return "", nothingAt(where, s.Value)
+	}
+	rel, err := filepath.Rel(dir, s.Value)
+	if err != nil {
+		return "", &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q can't be told relative to the project", where)}
+	}
+	return filepath.ToSlash(rel), nil
+}
+
+// nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
+func nothingAt(where, path string) *fault.Error {
+	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("there is nothing at %q", where), Hint: []string{"rye docs sources"},
+		Details: map[string]any{"path": path}}
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if meant := near.Names(filepath.Base(path), names); len(meant) > 0 {
+		for i, name := range meant {
+			meant[i] = filepath.Join(filepath.Dir(where), name)
+		}
+		f.Why = []string{"did you mean " + strings.Join(meant, ", ") + "?"}
+		f.Details["did_you_mean"] = meant
+	}
+	return f
+}
+
+func badRequirement(text string, err error) error {
+	id, _, _ := strings.Cut(text, "@")
+	f := &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q: %s", text, err), Details: map[string]any{"bundle": text}}
+	if portable.CheckID(id) == nil && id != lock.Library { // else no range will do
+		f.Hint = []string{"rye add " + fault.Quote(id+"@^1.2")}
+	}
+	return f
+}
+
+// compatible is the range of the newest version that there is, and of what is compatible with it.
+func compatible(ctx context.Context, l *locking.Locking, id string, src ryeyaml.Source) (string, error) {
+	all, err := l.Sources.Versions(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	newest := ""
+	for _, v := range all {
+		release, have := !strings.Contains(v.Version, "-"), !strings.Contains(newest, "-")
+		if newest == "" || release && !have || release == have && manifest.CompareVersions(v.Version, newest) > 0 {
+			newest = v.Version
+		}
+	}
+	if newest == "" {
+		return "", &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q has no version of %q", src.Where, id)}
+	}
+	version, _, _ := strings.Cut(newest, "+")
+	return "^" + version, nil
+}
+
+// editing opens the project to change its rye.yaml; nobody else changes it until unlock.
+func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) {
+	unlock, err := places.Alone(ctx, a, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := locking.OpenLocking(a, false)
+	if err == nil && l.Found.Root.Marker != places.MarkerFile {
+		l.Yaml, err = ryeyaml.Parse(nil, places.Running(a)) // an empty one that can be written
+	}
+	if err != nil {
+		unlock()
+		return nil, nil, err
+	}
+	return l, unlock, nil
+}
+
+// change makes the lock of a changed rye.yaml, and writes both: first rye.yaml, so that a process that dies between
+// leaves a lock that rye lock --check finds behind.
+func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *changeAnswer, run *lockRun) error {
+	before, err := places.ReadSmall(filepath.Join(l.Dir, places.MarkerFile), places.MaxProject)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	after := l.Yaml.Format()
+	edited := string(before) != string(after)
+	run.Accept, run.DryRun = c.Accept, c.DryRun
+	run.before = func() error {
+		if !edited {
+			return nil
+		}
+		d, err := places.Confine(l.Dir, 0o777)
+		if err != nil {
+			return err
+		}
+		defer d.Close()
+		err = d.Write(places.MarkerFile, 0o644, before == nil, after)
+		ans.Edited = err == nil
+		return err
+	}
+	ans.LockAnswer = newLockAnswer(run)
+	_, err = run.make(ctx, l, ans.LockAnswer)
+	ans.Edited = ans.Edited || err == nil && edited // of a dry run
+	return err
+}
+
+func RemoveCommand() cli.Command {
+	return cli.Command{
+		Path: "remove", Group: "lock", Help: "Let the project no longer use a bundle.",
+		More: "It is taken out of rye.yaml, and with all that only it needed out of the lock. If an item still uses one of its items, that is refused, and " +
+			"nothing is changed.\n\nExamples:\n\n    rye remove acme/base\n    rye remove acme/base --dry-run",
+		Aka: []string{"drop", "unrequire", "uninstall"},
+		New: func() cli.Runner { return new(removeRun) }, Schema: "remove/1", Output: &changeAnswer{},
+	}
+}
+
+type removeRun struct {
+	Bundle string `arg:"" complete:"required" help:"The id of a bundle in rye.yaml."`
+	changeFlags
+}
+
+func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, unlock, err := editing(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	defer l.Close()
+	if l.Yaml, err = l.Yaml.Remove(c.Bundle); err != nil {
+		return nil, err
+	}
+	if err := l.Open(); err != nil {
+		return nil, err
+	}
+	ans := &changeAnswer{Bundle: c.Bundle}
+	err = c.change(ctx, l, ans, &lockRun{})
+	if f, ok := errors.AsType[*fault.Error](err); ok && len(ans.Problems) > 0 {
+		f.Hint = []string{"rye why " + fault.Quote(c.Bundle)}
+	}
+	return ans, err
+}
+
+func UpdateCommand() cli.Command {
+	return cli.Command{
+		Path: "update", Group: "lock", Help: "Bring bundles to the newest versions that rye.yaml allows.",
+		More: "Without a name all of them. It is rye lock --update; rye outdated says what there is. What rye.yaml doesn't allow is allowed by " +
+			"another range there: rye add acme/base@^3.\n\nExamples:\n\n    rye update\n    rye update acme/base\n    rye update --dry-run",
+		Aka: []string{"upgrade", "up"},
+		New: func() cli.Runner { return new(updateRun) }, Schema: "lock/1", Output: &LockAnswer{},
+	}
+}
+
+type updateRun struct {
+	Bundles []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Ids of bundles."`
+	changeFlags
+}
+
+func (c *updateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return (&lockRun{Names: c.Bundles, Update: true, Accept: c.Accept, DryRun: c.DryRun}).Run(ctx, a)
+}
+
+func OutdatedCommand() cli.Command {
+	return cli.Command{
+		Path: "outdated", Group: "lock", Help: "Show which bundles there are newer versions of.",
+		More: "ALLOWED is the newest that all ranges contain, which rye update takes; LATEST the newest that there is. It exits with 1 if there is " +
+			"anything to update.\n\nExamples:\n\n    rye outdated\n    rye outdated --json",
+		New: func() cli.Runner { return new(outdatedRun) }, Schema: "outdated/1", Output: outdatedAnswer{},
+	}
+}
+
+type outdatedRun struct{}
+
+type outdatedAnswer struct {
+	Bundles []outdatedLine `json:"bundles"`
+}
+
+type outdatedLine struct {
+	Bundle  string `json:"bundle"`
+	Version string `json:"version"`
+	Allowed string `json:"allowed"`
+	Latest  string `json:"latest"`
+}
+
+func (o outdatedAnswer) Text(t *cli.Terminal) {
+	if len(o.Bundles) == 0 {
+		t.Note("every bundle is the newest there is")
+		return
+	}
+	rows := [][]string{{"BUNDLE", "LOCKED", "ALLOWED", "LATEST"}}
+	for _, b := range o.Bundles {
+		rows = append(rows, []string{b.Bundle, b.Version, b.Allowed, b.Latest})
+	}
+	t.Rows(rows)
+}
+
+func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, err := locking.OpenLocking(a, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	if err := l.NeedLock(); err != nil {
+		return nil, err
+	}
+	if err := l.Open(); err != nil {
+		return nil, err
+	}
+	chosen, err := lock.Choose(ctx, Request(ctx, l))
+	if err != nil {
+		return nil, err
+	}
+	ans, behind := outdatedAnswer{Bundles: []outdatedLine{}}, 0
+	for _, n := range chosen.Outdated() {
+		ans.Bundles = append(ans.Bundles, outdatedLine{n.ID, n.Version, n.Allowed, n.Latest})
+		if n.Allowed != n.Version {
+			behind++
+		}
+	}
+	if behind == 0 {
+		return ans, nil
+	}
+	f := &fault.Error{Code: fault.VersionMismatch, Text: fmt.Sprintf("%s can be updated", fault.Count(int64(behind), "bundle")), Hint: []string{"rye update"}}
+	return ans, f.Asked()
+}

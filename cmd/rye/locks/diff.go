@@ -1,0 +1,242 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/diff"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/closure"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+func DiffCommand() cli.Command {
+	return cli.Command{
+		Path: "diff", Group: "lock", Help: "Show how the project differs from its lock, in bytes and in meaning.",
+		More: "Without arguments the working tree is compared with rye.lock, with a REF one item of it. With one file it is that lock against the project's, " +
+			"with two the first against the second: git show main:rye.lock > old.lock gives one. Of items it tells what they ask for, what they may do, " +
+			"and the words of their text.\n\nExamples:\n\n    rye diff\n    rye diff tool:acme/fetch\n    rye diff old.lock\n    rye diff old.lock new.lock --json",
+		Aka: []string{"compare", "changes", "status"},
+		New: func() cli.Runner { return new(diffRun) }, Schema: "diff/1", Output: &lockDiff{},
+	}
+}
+
+type diffRun struct {
+	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"The ref of an item, or the file of a lock."`
+	To   string `arg:"" optional:"" name:"lock" complete:"file" help:"The file of a lock to compare with; the project's when left out."`
+}
+
+// lockDiff is what is different: between two locks, or between one and the working tree.
+type lockDiff struct {
+	From     string                `json:"from"`
+	To       string                `json:"to"`
+	Changes  []lockfile.Change     `json:"changes"`
+	Drift    []spaces.DriftLine    `json:"drift"`    // files of the working tree that aren't as they are pinned
+	Problems []spaces.CheckProblem `json:"problems"` // what keeps the working tree from being locked
+	Report   *diff.Report          `json:"report,omitempty"`
+	whole    bool                  // nothing kept from looking at all of it
+}
+
+func (d *lockDiff) Text(t *cli.Terminal) {
+	spaces.PrintProblems(t, d.Problems)
+	for _, l := range d.Drift {
+		only := ""
+		if l.Only != "" {
+			only = "  only " + strings.ReplaceAll(l.Only, "-", " ")
+		}
+		t.Printf("%s  %s  %s%s\n", l.Kind, l.File, l.Ref, only)
+	}
+	printChanges(t, d.Changes)
+	if d.Report != nil {
+		(&bundles.BundleDiff{Report: d.Report}).WithItems(t)
+	}
+	if d.whole && len(d.Problems)+len(d.Drift)+len(d.Changes) == 0 && (d.Report == nil || len(d.Report.Items)+len(d.Report.Files) == 0) {
+		t.Note("no difference")
+	}
+}
+
+func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, err := locking.OpenLocking(a, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []spaces.DriftLine{}, Problems: []spaces.CheckProblem{}}
+	ref, refErr := model.ParseRef(c.From)
+	switch {
+	case c.From != "" && (refErr != nil || c.To != ""):
+		err = c.locks(ctx, l, ans)
+	case l.NeedLock() != nil:
+		return nil, l.NeedLock()
+	case c.From != "":
+		err = diffItem(ctx, l, ref, ans)
+	default:
+		err = diffAll(ctx, l, ans)
+	}
+	ans.whole = err == nil
+	return ans, err
+}
+
+// locks compares two files.
+func (c *diffRun) locks(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
+	objects, err := l.Objects()
+	if err != nil {
+		return err
+	}
+	from, err := otherLock(ctx, l, c.From, objects)
+	if err != nil {
+		return err
+	}
+	ans.From, ans.To = c.From, l.LockPath()
+	var to *lock.Side
+	if c.To != "" {
+		ans.To = c.To
+		to, err = otherLock(ctx, l, c.To, objects)
+	} else if err = l.NeedLock(); err == nil {
+		to, err = lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+	}
+	if err != nil {
+		return err
+	}
+	return ans.compare(ctx, from, to)
+}
+
+// otherLock reads a lock that isn't the project's.
+func otherLock(ctx context.Context, l *locking.Locking, name string, objects lock.Source) (*lock.Side, error) {
+	s := l.App.Absolute(cli.Setting{Value: name})
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
+	b, err := places.ReadSmall(s.Value, lockfile.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		f := classify.Classify(err)
+		f.Hint = hint
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	read, err := lockfile.Parse(b)
+	if err != nil {
+		f := classify.Classify(locking.LockFault(l.App, name, err))
+		if f.Code == fault.LockMismatch {
+			f.Hint = hint // the project's lock needs no mending
+		}
+		return nil, f
+	}
+	return lock.NewSide(ctx, read, cas.Sum(b), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+}
+
+func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
+	c, err := lock.Compare(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	d.Changes, d.Report = append(d.Changes, c.Changes...), c.Report
+	return nil
+}
+
+// diffAll compares the working tree with the lock: with the lock that it would make, and where it makes none, file by
+// file.
+func diffAll(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
+	if err := l.Look(ctx); err != nil {
+		return err
+	}
+	objects := l.Here.Objects
+	from, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+	if err != nil {
+		return err
+	}
+	r := Request(ctx, l)
+	r.Update = []string{lock.Library}
+	made, err := lock.Make(ctx, r)
+	if closed, ok := errors.AsType[*closure.Error](err); ok {
+		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
+		return drift(ctx, l, ans)
+	}
+	if errors.Is(err, locking.ErrElsewhere) {
+		ans.Changes = append(ans.Changes, l.RequirementChanges()...)
+		return drift(ctx, l, ans)
+	}
+	if err != nil {
+		return err
+	}
+	to, err := side(ctx, l, made, objects)
+	if err != nil {
+		return err
+	}
+	return ans.compare(ctx, from, to)
+}
+
+// drift tells which files of the working tree aren't as they are pinned.
+func drift(ctx context.Context, l *locking.Locking, ans *lockDiff, refs ...model.Ref) error {
+	set, err := l.Set(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range l.Old.Bundles {
+		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
+	}
+	pinned, err := set.View(ctx, l.Asked(ctx, l.Dir), l.Trust.Root.Side.Policy.MayOverride)
+	if err != nil {
+		return err
+	}
+	working, admit, done, err := l.WorkingView(ctx, set)
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := set.Drift(ctx, lock.DriftOptions{Pinned: pinned, Working: working, Admit: admit}, refs...)
+	if err != nil {
+		return err
+	}
+	for _, d := range all {
+		ans.Drift = append(ans.Drift, spaces.DriftLineOf(d))
+	}
+	return nil
+}
+
+// diffItem compares one item.
+func diffItem(ctx context.Context, l *locking.Locking, ref model.Ref, ans *lockDiff) error {
+	if l.Old.Pin(ref) == nil {
+		return notLocked(ctx, l, ref.String())
+	}
+	if err := l.Look(ctx); err != nil {
+		return err
+	}
+	if err := drift(ctx, l, ans, ref); err != nil {
+		return err
+	}
+	side, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.Here.Objects, Std: locking.LibrarySpace()})
+	if err != nil {
+		return err
+	}
+	set, err := l.Set(ctx)
+	if err != nil {
+		return err
+	}
+	working, admit, done, err := l.View(ctx, set.Spaces()[len(set.Spaces())-1:])
+	if err != nil {
+		return err
+	}
+	defer done()
+	ans.Report, err = lock.CompareItem(ctx, side, working, admit, ref)
+	if err != nil {
+		return err
+	}
+	ans.To = fmt.Sprintf("%s in the working tree", ref)
+	return nil
+}

@@ -1,0 +1,140 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/legacy"
+)
+
+// first is the kind of a weakness of the first rye.lock of a tree that has locks of the first format (v1).
+const lockedFirst lock.WeaknessKind = "v1_lock_differs"
+
+// takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once, when
+// there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the library
+// of that time, in whose place the one of this binary stands, is of no use any more.
+func takeOver(ctx context.Context, l *locking.Locking, made *lock.Made, ans *LockAnswer) ([]lock.Weakness, error) {
+	locks, errs := legacy.Read(os.DirFS(l.DotAI))
+	if len(errs) > 0 {
+		return nil, unreadFirst(ans, errs)
+	}
+	if len(locks) == 0 {
+		return nil, nil
+	}
+	now := &firstIntegrities{made: made, known: map[model.Ref]string{}}
+	var err error
+	if now.objects, err = l.Objects(); err != nil {
+		return nil, err
+	}
+	now.objects = with(l, made, now.objects)
+	var all []lock.Weakness
+	for i := range locks {
+		old := &locks[i]
+		pin := made.Lock.Pin(old.Tool)
+		if pin == nil || pin.From == lockfile.FromStd || versionFirst(pin.Version) != old.Version {
+			continue
+		}
+		ans.TakenOver++
+		w := lock.Weakness{Name: old.Tool.String(), Kind: lockedFirst}
+		for _, d := range old.Check(func(tool model.Ref, _ string) (string, error) { return now.integrity(ctx, tool) }) {
+			if found := made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd || slices.Contains(w.Details, d.String()) {
+				continue
+			}
+			if d.Space != "" && d.Tool == old.Tool {
+				continue // as it was told of the tool itself
+			}
+			w.Details = append(w.Details, d.String())
+		}
+		if len(w.Details) > 0 {
+			all = append(all, w)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	what := fault.Count(int64(len(locks)), "lock") + " of the first format (v1)"
+	if left := len(locks) - ans.TakenOver; left > 0 {
+		l.App.Term.Note("held against %s; %d of other versions or of tools that aren't pinned say nothing", what, left)
+	} else {
+		l.App.Term.Note("held against %s", what)
+	}
+	return all, nil
+}
+
+// versionFirst is a version as the first format has it.
+func versionFirst(v string) string {
+	if v == "" {
+		return "0.0.0"
+	}
+	return v
+}
+
+// unreadFirst refuses what can't be read: it may say that something is another one now.
+func unreadFirst(ans *LockAnswer, errs []error) error {
+	for _, err := range errs {
+		line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.LockMismatch, Message: err.Error()}
+		if e, ok := err.(*legacy.Error); ok {
+			line.File, line.Line, line.Column, line.Message = path.Join(classify.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
+		}
+		ans.Problems = append(ans.Problems, line)
+	}
+	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%s of the first format (v1) can't be read", fault.Count(int64(len(errs)), "lock")),
+		Why: []string{"what they say would be forgotten"}, Details: map[string]any{"reason": "v1-lock"}}
+	if ans.Problems[0].File != "" {
+		f.Hint = []string{"git rm " + fault.Quote(ans.Problems[0].File)}
+	}
+	return f
+}
+
+// firstIntegrities knows what the first format would call the tools that would be pinned.
+type firstIntegrities struct {
+	made    *lock.Made
+	objects lock.Source
+	known   map[model.Ref]string
+}
+
+func (i *firstIntegrities) integrity(ctx context.Context, tool model.Ref) (string, error) {
+	if s, ok := i.known[tool]; ok {
+		return s, nil
+	}
+	pin := i.made.Lock.Pin(tool)
+	if pin == nil {
+		return "", fs.ErrNotExist
+	}
+	b := bundles.SignedBytes(ctx, i.objects, pin.Digest)
+	if b == nil {
+		return "", fmt.Errorf("its bytes aren't here")
+	}
+	s, err := legacy.Integrity(i.name(pin), b)
+	if err == nil {
+		i.known[tool] = s
+	}
+	return s, err
+}
+
+// name is that of a pinned file, whose extension says how it is signed.
+func (i *firstIntegrities) name(pin *lockfile.Pin) string {
+	for _, b := range i.made.Bundles {
+		if b == nil || lockfile.System+b.BundleID != pin.From {
+			continue
+		}
+		for _, f := range b.Files {
+			if f.Ref == pin.Ref.String() {
+				return f.Path
+			}
+		}
+	}
+	return pin.Path
+}

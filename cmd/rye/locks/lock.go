@@ -1,0 +1,572 @@
+package locks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/bundles"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/closure"
+	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func LockCommand() cli.Command {
+	return cli.Command{
+		Path: "lock", Group: "lock", Help: "Pin every item that the project can reach, to the byte.",
+		More: "rye.yaml says what is needed and where the roots are; rye.lock says which bytes that is: the version of each bundle, and for each item its " +
+			"digest, its signers, and the digests of its interface and of what it asks for. Only what must change is changed: versions stay unless " +
+			"--update names them. Every item must be valid, and signed by somebody whom the policy lets.\n\n" +
+			"What weakens the lock is refused and shown: another signer, an older signature format, wider grants, a higher risk, another source. " +
+			"--accept NAME takes it for one item or bundle.\n\n" +
+			"--check changes nothing, asks no network, and exits with 1 where rye lock would change something: for pipelines. --resolve chooses versions " +
+			"anew, and heals a lock in which git has left a merge unfinished. --sign REF signs items first, as rye sign does; --sign alone those that " +
+			"this key has signed before and that were changed since, which it shows and asks for.\n\nExamples:\n\n    rye lock\n    rye lock --check\n" +
+			"    rye lock --update acme/base\n    rye lock --sign tool:acme/fetch\n    rye lock --accept acme/base",
+		Aka: []string{"freeze", "pin"},
+		New: func() cli.Runner { return new(lockRun) }, Schema: "lock/1", Output: &LockAnswer{},
+	}
+}
+
+type lockRun struct {
+	Names     []string `arg:"" optional:"" name:"name" complete:"locked" help:"With --update: bundles; rye/std is the library. With --sign: items."`
+	Check     bool     `help:"Change nothing; exit with 1 if rye lock would."`
+	Update    bool     `help:"Bring the bundles NAME, or all, to the newest version allowed."`
+	Resolve   bool     `help:"Choose versions anew, and heal a merge that git left unfinished."`
+	Sign      bool     `help:"Sign the items NAME first; without any, those that this key has signed before."`
+	Accept    []string `placeholder:"NAME" complete:"locked" help:"Let this item or bundle weaken the lock. May be given again."`
+	AllowUser bool     `name:"allow-user" help:"Let items of the user's space count, and pin them."`
+	User      bool     `help:"Lock the user's space instead, for use outside of projects."`
+	DryRun    bool     `name:"dry-run" help:"Say what would change, and write nothing."`
+	trusts.KeyFlag
+	state  cas.Digest   // for --check: what there was before the lock was made
+	before func() error // is done when nothing but the disk stands in the way of the new lock; nil: nothing
+}
+
+type LockAnswer struct {
+	File       string                `json:"file"`
+	ID         string                `json:"id"` // the digest of rye.lock
+	Changed    bool                  `json:"changed"`
+	DryRun     bool                  `json:"dry_run"`
+	Checked    bool                  `json:"checked"`
+	Bundles    int                   `json:"bundles"`
+	Pins       int                   `json:"pins"`
+	Artifacts  int                   `json:"artifacts"` // files of packages
+	Changes    []lockfile.Change     `json:"changes"`
+	Weakenings []weakeningLine       `json:"weakenings"`
+	Problems   []spaces.CheckProblem `json:"problems"`
+	Signed     []signs.SignLine      `json:"signed"`
+	Warnings   []string              `json:"warnings"`
+	TakenOver  int                   `json:"taken_over"` // locks of the first format (v1) that this one stands for now
+	written    bool
+}
+
+func newLockAnswer(c *lockRun) *LockAnswer {
+	return &LockAnswer{DryRun: c.DryRun, Checked: c.Check, Changes: []lockfile.Change{}, Weakenings: []weakeningLine{}, Problems: []spaces.CheckProblem{},
+		Signed: []signs.SignLine{}, Warnings: []string{}}
+}
+
+// A weakeningLine is something for which the lock asks for less than before, or somebody else.
+type weakeningLine struct {
+	Name     string   `json:"name"`
+	Kind     string   `json:"kind"`
+	From     string   `json:"from"`
+	To       string   `json:"to"`
+	Details  []string `json:"details"`
+	Accepted bool     `json:"accepted"`
+}
+
+func (c *LockAnswer) Text(t *cli.Terminal) {
+	spaces.PrintProblems(t, c.Problems)
+	if len(c.Problems) > 0 || c.ID == "" {
+		return
+	}
+	printChanges(t, c.Changes)
+	verb := "unchanged"
+	switch {
+	case c.Checked && c.Changed:
+		verb = "not as it would be made"
+	case c.Checked:
+		verb = "current"
+	case c.Changed && !c.written:
+		verb = "would lock"
+	case c.Changed:
+		verb = "locked"
+	}
+	what := fault.Count(int64(c.Pins), "item")
+	switch {
+	case c.Bundles > 0 && c.Artifacts > 0:
+		what += ", " + fault.Count(int64(c.Bundles), "bundle") + " and " + fault.Count(int64(c.Artifacts), "file") + " of packages"
+	case c.Bundles > 0:
+		what += " and " + fault.Count(int64(c.Bundles), "bundle")
+	case c.Artifacts > 0:
+		what += " and " + fault.Count(int64(c.Artifacts), "file") + " of packages"
+	}
+	t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleGood, verb, t.Ascii), what, c.ID)
+}
+
+// mostChanges is how many changes of one kind are told one by one, without --verbose.
+const mostChanges = 12
+
+// printChanges tells changes, and of very many of one kind how many they are.
+func printChanges(t *cli.Terminal, all []lockfile.Change) {
+	for i := 0; i < len(all); {
+		n := i + 1
+		for n < len(all) && all[n].Kind == all[i].Kind {
+			n++
+		}
+		told := n
+		if n-i > mostChanges && !t.Verbose {
+			told = i + mostChanges - 2
+		}
+		for _, c := range all[i:told] {
+			t.Printf("%s\n", changeText(c))
+		}
+		if told < n {
+			t.Printf("%s  and %d more; -v tells all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-told)
+		}
+		i = n
+	}
+}
+
+// changeText says a change in one line.
+func changeText(c lockfile.Change) string {
+	short := func(s string) string {
+		words := strings.Fields(s)
+		for i, w := range words {
+			if digits, ok := strings.CutPrefix(w, "blake3:"); ok && len(digits) == 64 {
+				words[i] = "blake3:" + digits[:12]
+			}
+			if len(w) == 64 && strings.Trim(w, "0123456789abcdef") == "" {
+				words[i] = w[:12]
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	line := strings.ReplaceAll(string(c.Kind), "_", " ") + "  " + c.Name
+	switch {
+	case c.From != "" && c.To != "":
+		line += "  " + short(c.From) + " -> " + short(c.To)
+	case c.From != "" || c.To != "":
+		line += "  " + short(c.From+c.To)
+	}
+	return line
+}
+
+func (c *lockRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name == "key" {
+		return trusts.CompleteKeys(a)
+	}
+	return nil
+}
+
+func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if err := c.sensible(a); err != nil {
+		return nil, err
+	}
+	if c.Check {
+		if ans, err := c.current(ctx, a); ans != nil || err != nil {
+			return ans, err
+		}
+	}
+	ans := newLockAnswer(c)
+	if !c.Check && !c.DryRun {
+		unlock, err := places.Alone(ctx, a, c.User)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+	}
+	open := func(conflict bool) (*locking.Locking, error) { return locking.OpenLocking(a, conflict) }
+	if c.User {
+		open = func(conflict bool) (*locking.Locking, error) { return locking.UserLocking(a, conflict) }
+	}
+	l, err := open(c.Resolve)
+	if err != nil {
+		return nil, c.no(err)
+	}
+	defer l.Close()
+	l.AllowUser = c.AllowUser && !c.User
+	if c.Check {
+		if err := l.NeedLock(); err != nil {
+			return nil, classify.Classify(err).Asked()
+		}
+	}
+	if !c.Check {
+		err = l.Open()
+	}
+	if err == nil && (c.Check || c.User) {
+		err = l.Look(ctx)
+	}
+	if err == nil && c.User {
+		err = l.FindInstalled(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.make(ctx, l, ans)
+}
+
+// signHint puts the line that signs in terms of the command that was given: another one doesn't know yet what it would
+// add.
+func (c *lockRun) signHint(a *cli.App, f *fault.Error, err error) {
+	if c.before == nil && !c.AllowUser {
+		return
+	}
+	refs, ok := classify.UnsignedRefs(err)
+	for i, line := range f.Hint {
+		if !ok || !strings.HasPrefix(line, "rye lock --sign ") {
+			continue
+		}
+		if c.before == nil {
+			f.Hint[i] = "rye lock --allow-user " + strings.TrimPrefix(line, "rye lock ")
+			continue
+		}
+		var more []string
+		for _, ref := range refs {
+			more = append(more, "--sign", ref)
+		}
+		f.Hint[i] = a.With(more...)
+	}
+}
+
+// no makes the answer to --check of what can't be the lock.
+func (c *lockRun) no(err error) error {
+	if f := classify.Classify(err); c.Check && f.Code == fault.LockMismatch {
+		return f.Asked()
+	}
+	return err
+}
+
+// sensible refuses flags that don't go together.
+func (c *lockRun) sensible(a *cli.App) error {
+	switch {
+	case len(c.Names) > 0 && !c.Update && !c.Sign:
+		return c.aimless(a)
+	case c.Update && c.Sign && len(c.Names) > 0:
+		return &fault.Error{Code: fault.Validation, Text: "--update and --sign would both mean " + fault.Quote(c.Names[0])}
+	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept) > 0):
+		return &fault.Error{Code: fault.Validation, Text: "--check changes nothing, and goes with none of --update, --resolve, --sign, --accept and --dry-run"}
+	}
+	return nil
+}
+
+// aimless is about names without a flag that says what they are for; the first may be a flag without its --, or another
+// command about the lock.
+func (c *lockRun) aimless(a *cli.App) *fault.Error {
+	word := c.Names[0]
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("what is to be done with %q?", word), Details: map[string]any{"argument": word}}
+	switch word {
+	case "check", "update", "resolve", "sign":
+		cli.Meant(f, a.Args, word, []string{"--" + word})
+		return f
+	}
+	for _, other := range a.Commands {
+		if other.Group == "lock" && other.Path == word {
+			f.Why, f.Details["did_you_mean"] = []string{"did you mean " + word + "?"}, []string{word}
+			at := len(a.Args) - 1
+			for at > 0 && a.Args[at] != word {
+				at--
+			}
+			for at > 0 && a.Args[at] != "lock" {
+				at--
+			}
+			f.Hint = []string{"rye " + cli.JoinArgs(slices.Delete(slices.Clone(a.Args), at, at+1))}
+			return f
+		}
+	}
+	if !c.Check {
+		f.Hint = []string{a.With("--update"), a.With("--sign")}
+	} else {
+		f.Hint = []string{"rye lock --check"}
+	}
+	return f
+}
+
+// make makes the lock, and writes it if it may.
+func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer) (cli.Answer, error) {
+	a := l.App
+	r := Request(ctx, l)
+	r.Resolve = c.Resolve
+	if c.Update {
+		r.Update, r.UpdateAll = c.Names, len(c.Names) == 0
+	}
+	if l.Sides != nil {
+		var err error
+		if r.Old, err = l.Merged(); err != nil {
+			return nil, err
+		}
+		r.Sides = l.Sides
+	}
+	p := a.Progress("locking", 0)
+	defer p.Done()
+	l.Shown = p
+	var batch cas.Batch
+	if !c.DryRun && !c.Check {
+		var err error
+		if batch, err = l.Store().Batch(ctx); err != nil {
+			return nil, err
+		}
+		defer batch.Close()
+		r.Store = batch
+	}
+	if c.Sign {
+		// Not before the bundles are here: an item may be run by one of them that the old lock doesn't know.
+		r.Ready = func(bundles []lockfile.Bundle) error {
+			p.Done()
+			a.Coming, a.AllowUser = bundles, l.AllowUser
+			return c.signItems(ctx, l, ans)
+		}
+	}
+	made, err := lock.Make(ctx, r)
+	p.Done()
+	if errors.Is(err, errUnsigned) {
+		a.Term.Note("the rest can be said when these are signed")
+		return ans, nil
+	}
+	if errors.Is(err, locking.ErrElsewhere) {
+		return c.elsewhere(ctx, l, ans)
+	}
+	if problems := problems(ctx, l, err); len(problems) > 0 {
+		ans.Problems = append(ans.Problems, problems...)
+		f := classify.Classify(err)
+		c.signHint(a, f, err)
+		if c.Check {
+			f = f.Asked()
+		}
+		return ans, f
+	}
+	if len(ans.Problems) > 0 {
+		return ans, err
+	}
+	if _, ofSource := errors.AsType[*sources.Error](err); ofSource {
+		return nil, ofBundle(l, c.no(err))
+	}
+	if err != nil {
+		return nil, c.no(err)
+	}
+	warn(l, made, ans)
+	describe(l, ans, made.Lock, made.Bytes)
+	ans.Changes = append(ans.Changes, made.Changes...)
+	ans.Changed = !bytes.Equal(made.Bytes, l.File)
+	if c.Check {
+		// Where the bytes that were pinned aren't here it can't be told what would be weaker.
+		var weaker []string
+		if no, ok := errors.AsType[*fault.Error](c.weaker(ctx, l, made, ans)); ok {
+			weaker, _ = no.Details["names"].([]string)
+		}
+		return c.checked(ctx, l, ans, weaker)
+	}
+	if err := c.weaker(ctx, l, made, ans); err != nil {
+		return ans, err
+	}
+	if c.DryRun {
+		return ans, nil
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return nil, err
+	}
+	objects, err := kept(ctx, l, made)
+	if err == nil && ans.Changed {
+		err = lock.KeepToo(ctx, l.Store(), l.LockPath(), objects)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.before != nil {
+		if err := c.before(); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.Write(made.Bytes); err != nil {
+		return nil, err
+	}
+	ans.written = true
+	return ans, lock.Keep(ctx, l.Store(), l.LockPath(), objects)
+}
+
+// warn tells what somebody may not have meant, and of very much how much it is.
+func warn(l *locking.Locking, made *lock.Made, ans *LockAnswer) {
+	all := made.Closure.Warnings
+	var texts []string
+	for _, err := range made.Unfound {
+		texts = append(texts, "not pinned: "+classify.Classify(err).Text)
+	}
+	for _, name := range made.Unasked {
+		texts = append(texts, name+": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
+	}
+	for _, text := range texts {
+		ans.Warnings = append(ans.Warnings, text)
+		l.App.Term.Warn("%s", text)
+	}
+	told := len(all)
+	if told > mostChanges && !l.App.Term.Verbose {
+		told = mostChanges - 2
+	}
+	for i, w := range all {
+		p := problem(l, w, spaces.SeverityWarning)
+		text := p.At() + ": " + p.Message
+		ans.Warnings = append(ans.Warnings, text)
+		if i < told {
+			l.App.Term.Warn("%s", text)
+		}
+	}
+	if told < len(all) {
+		l.App.Term.Warn("and %d more; -v tells all", len(all)-told)
+	}
+}
+
+// checked is the answer to --check. What the new lock would be weaker in has to be accepted by name.
+func (c *lockRun) checked(ctx context.Context, l *locking.Locking, ans *LockAnswer, weaker []string) (cli.Answer, error) {
+	if !ans.Changed {
+		c.remember(ctx, l, ans)
+		return ans, nil
+	}
+	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q is not what rye lock would make: %s", l.LockPath(), fault.Count(int64(len(ans.Changes)), "change")),
+		Hint: []string{"rye diff", l.LockAgain(weaker)}, Details: map[string]any{"path": l.LockPath()}}
+	return ans, f.Asked()
+}
+
+// signItems signs items before the lock is made.
+func (c *lockRun) signItems(ctx context.Context, l *locking.Locking, ans *LockAnswer) error {
+	if c.User {
+		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign REF"}}
+	}
+	key, err := trusts.SigningKey(ctx, l.App, c.Key)
+	if err != nil {
+		return err
+	}
+	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return pinnedBytes(ctx, l, it) }}
+	signed, problems, err := r.Sign(ctx, c.Names)
+	ans.Signed = append(ans.Signed, signed...)
+	ans.Problems = append(ans.Problems, problems...)
+	if err == nil && c.DryRun && len(signed) > 0 {
+		err = errUnsigned
+	}
+	return err
+}
+
+// errUnsigned stops a dry run where items would be signed.
+var errUnsigned = errors.New("items aren't signed yet")
+
+// pinnedBytes are the bytes that the lock has of an item of the project, if they are here.
+func pinnedBytes(ctx context.Context, l *locking.Locking, it *ai.Item) []byte {
+	if l.Old == nil {
+		return nil
+	}
+	pin := l.Old.Pin(it.Ref)
+	objects, err := l.Objects()
+	if pin == nil || err != nil {
+		return nil
+	}
+	return bundles.SignedBytes(ctx, objects, pin.Digest)
+}
+
+// describe says what a lock holds.
+func describe(l *locking.Locking, ans *LockAnswer, lf *lockfile.Lock, b []byte) {
+	ans.File, ans.ID = l.LockPath(), cas.Sum(b).String()
+	ans.Bundles, ans.Pins, ans.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
+}
+
+// problems are all that keeps the project from being locked, as rye check tells of problems.
+func problems(ctx context.Context, l *locking.Locking, err error) (lines []spaces.CheckProblem) {
+	closed, ok := errors.AsType[*closure.Error](err)
+	if !ok {
+		return nil
+	}
+	for _, p := range closed.Problems {
+		line := problem(l, p, spaces.SeverityError)
+		if wrong, ok := errors.AsType[*sign.IntegrityError](p.Err); ok && wrong.What == "tree" {
+			line.Message += beside(ctx, l, p.Ref)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// beside names the files of an item that aren't as they are pinned, as far as the old lock tells.
+func beside(ctx context.Context, l *locking.Locking, ref model.Ref) string {
+	var d lockDiff
+	if l.Old == nil || l.Old.Pin(ref) == nil || drift(ctx, l, &d, ref) != nil {
+		return ""
+	}
+	var files []string
+	for _, line := range d.Drift {
+		if line.Ref == ref.String() && line.File != "" {
+			files = append(files, line.Kind+" "+line.File)
+		}
+	}
+	if len(files) == 0 {
+		return ""
+	}
+	if n := len(files) - fault.MaxLines; n > 0 {
+		files = append(files[:fault.MaxLines], fmt.Sprintf("and %d more", n))
+	}
+	return ": " + strings.Join(files, ", ")
+}
+
+func problem(l *locking.Locking, p *closure.Problem, severity string) spaces.CheckProblem {
+	line := spaces.CheckProblem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
+	line.Code, line.Message = classify.WordsFor(p.Err)
+	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
+		near := "; did you mean " + strings.Join(gone.Near, ", ") + "?"
+		line.Message = strings.TrimSuffix(line.Message, near) + near // an error around it says so itself
+	}
+	if p.Ref != (model.Ref{}) {
+		line.Ref = p.Ref.String()
+	}
+	if p.Space == nil {
+		line.File = places.MarkerFile
+		root := line.Ref
+		if nothing, ok := errors.AsType[*closure.NothingError](p.Err); ok {
+			root = nothing.Root
+		}
+		roots := l.Yaml.Roots
+		if severity == spaces.SeverityError && l.Stands != nil {
+			roots = l.Stands.Roots // an edit that ends so isn't written
+		}
+		if i := slices.IndexFunc(roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {
+			line.Line, line.Column = roots[i].Line, roots[i].Column
+		}
+	} else {
+		line.Space, line.File = p.Space.Label, p.Path
+		if p.Space.Label == lockfile.FromProject {
+			line.File = path.Join(classify.MarkerDir, p.Path)
+		}
+	}
+	return line
+}
+
+// kept is what the store is to keep for a lock, all of which it has.
+func kept(ctx context.Context, l *locking.Locking, made *lock.Made) ([]lock.Object, error) {
+	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.Store(), Std: locking.LibrarySpace()})
+	if l.Vendor != nil && isMissing(err) {
+		// Of a bundle whose source isn't there the pinned items were vendored, and that did for the new lock too.
+		if err := takeVendored(ctx, l, l.Vendor, new(FetchAnswer)); err != nil {
+			return nil, err
+		}
+		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.Store(), Std: locking.LibrarySpace()})
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set.Objects(ctx)
+}

@@ -1,0 +1,48 @@
+package locks
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/lock/closure"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+// addPackages puts the packages that tools list into the graph: a node for each version.
+func (g *lockGraph) addPackages(lists []closure.List) {
+	for _, l := range lists {
+		tool := l.Tool.String()
+		var all []string
+		for i := range l.Packages {
+			all = append(all, l.Packages[i].String())
+		}
+		slices.Sort(all)
+		for _, name := range slices.Compact(all) {
+			g.uses[tool] = append(g.uses[tool], whyLine{name, locking.UsedAsPackage})
+			g.users[name] = append(g.users[name], whyLine{tool, locking.UsedAsPackage})
+		}
+	}
+}
+
+// artifacts are the files of a package.
+func (g *lockGraph) artifacts(name string) []lockfile.Artifact {
+	at := strings.LastIndexByte(name, '@')
+	if at < 0 {
+		return nil
+	}
+	return g.l.Old.ArtifactsOf(name[:at], name[at+1:])
+}
+
+// whyPackage says which tools list a package, by its name with its version or by the name of one of its files.
+func (g *lockGraph) whyPackage(name string) (whyAnswer, bool) {
+	i := slices.IndexFunc(g.l.Old.Artifacts, func(a lockfile.Artifact) bool { return a.String() == name || locking.PackageName(a) == name })
+	if i < 0 {
+		return whyAnswer{}, false
+	}
+	a := g.l.Old.Artifacts[i]
+	of := locking.PackageName(a)
+	ans := whyAnswer{Name: name, Pinned: a.Digest.String(), From: a.Source, Path: g.path(of), UsedBy: append([]whyLine{}, g.users[of]...)}
+	slices.SortFunc(ans.UsedBy, compareWhy)
+	return ans, true
+}

@@ -1,0 +1,69 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+// elsewhere is the answer to --check where other bundles are needed than those that the lock has.
+func (c *lockRun) elsewhere(ctx context.Context, l *locking.Locking, ans *LockAnswer) (cli.Answer, error) {
+	describe(l, ans, l.Old, l.File)
+	ans.Changes, ans.Changed = append(ans.Changes, l.RequirementChanges()...), true
+	if len(ans.Changes) > 0 {
+		return c.checked(ctx, l, ans, nil)
+	}
+	var f *fault.Error
+	if l.Here.Unfit != nil {
+		f = classify.Classify(l.Here.Unfit)
+	} else {
+		f = &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q: %s", l.LockPath(), locking.ErrElsewhere)}
+	}
+	f.Hint = []string{"rye lock"}
+	return ans, f.Asked()
+}
+
+// weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have asked
+// for anything, and that is accepted by the name of the file.
+func weakerThanSides(ctx context.Context, l *locking.Locking, made *lock.Made) (all []lock.Weakness, err error) {
+	unread := lock.Weakness{Name: lockfile.Name, Kind: locking.SideUnreadable, Details: []string{"what a side of the merge asked for can't be read"}}
+	for _, side := range l.Sides {
+		more := []lock.Weakness{unread}
+		if side != nil {
+			if more, err = weakenings(ctx, l, side, made); err != nil {
+				return nil, err
+			}
+		}
+		for _, w := range more {
+			if !slices.ContainsFunc(all, func(o lock.Weakness) bool {
+				return o.Name == w.Name && o.Kind == w.Kind && o.From == w.From && o.To == w.To
+			}) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all, nil
+}
+
+// request is what a lock of this project is to be made of.
+func Request(ctx context.Context, l *locking.Locking) lock.Request {
+	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: locking.LibrarySpace(), View: l.View}
+	if l.Here != nil {
+		r.Sources, r.Files = l.Here, l.Here.Objects
+	} else {
+		r.Sources, r.Files, r.Packages = locking.Bringing{Sources: l.Sources, Listed: &l.Listed}, l.Store(), l.Registry
+	}
+	r.User, r.Installed = l.User, l.Installed
+	if runs.Enforces(l) {
+		r.Toolchain = runs.Toolchain(l)
+	}
+	return r
+}

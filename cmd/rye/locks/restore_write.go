@@ -1,0 +1,360 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+// modesAreKept says that a file's mode tells whether it may be executed.
+const modesAreKept = runtime.GOOS != "windows"
+
+// A restoring is one rye restore. New files are written beside the old ones first, all of them, so that nothing is
+// replaced as long as bytes are missing; each file is the old one or the new one whenever one looks.
+type restoring struct {
+	l       *locking.Locking
+	objects lock.Source
+	dir     *places.Confined // nil: there is nothing, and nothing is to be written
+	now     time.Time
+	writes  bool
+	files   []*restored // that are to be looked at; after compare, those that aren't as they are pinned
+}
+
+// add takes in the files of pins, where all of them can be that.
+func (r *restoring) add(ctx context.Context, pins []lockfile.Pin) error {
+	files, err := lock.Files(ctx, r.objects, lockfile.FromProject, pins)
+	if err != nil {
+		return err
+	}
+	refs := make(map[string]model.Ref, len(pins))
+	for i := range pins {
+		refs[pins[i].Ref.String()] = pins[i].Ref
+	}
+	r.files = make([]*restored, len(files))
+	for i := range files {
+		f := &files[i]
+		where := f.Path
+		if r.dir != nil {
+			where = r.dir.Where(f.Path)
+		}
+		r.files[i] = &restored{ref: refs[f.Ref], path: f.Path, where: where, want: cas.Info{ID: cas.ID{Kind: cas.Blob, Digest: f.Digest}, Size: f.Size}, mode: f.Mode}
+	}
+	return nil
+}
+
+// folders calls f for each directory with its files, from a few goroutines, and returns an error of the first in order
+// that has one.
+func (r *restoring) folders(ctx context.Context, f func(dir string, files []*restored) error) error {
+	slices.SortFunc(r.files, func(a, b *restored) int {
+		return cmp.Or(cmp.Compare(path.Dir(a.path), path.Dir(b.path)), cmp.Compare(a.path, b.path))
+	})
+	var groups [][]*restored
+	for i := 0; i < len(r.files); {
+		n := i + 1
+		for n < len(r.files) && path.Dir(r.files[n].path) == path.Dir(r.files[i].path) {
+			n++
+		}
+		groups, i = append(groups, r.files[i:n]), n
+	}
+	errs := make([]error, len(groups))
+	if err := cas.Parallel(ctx, 2*runtime.GOMAXPROCS(0), len(groups), func(_ context.Context, i int) error {
+		errs[i] = f(path.Dir(groups[i][0].path), groups[i])
+		return nil
+	}); err != nil {
+		return err
+	}
+	return cmp.Or(errs...)
+}
+
+// compare finds the files that aren't as they are pinned.
+func (r *restoring) compare(ctx context.Context) error {
+	if r.dir == nil {
+		return nil
+	}
+	same := sync.Map{}
+	err := r.folders(ctx, func(dir string, files []*restored) error {
+		folder, err := r.dir.Folder(dir, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		if r.writes {
+			places.Sweep(r.dir.Where(dir), r.now) // here, for what was left may stand beside files that are all as they should be
+		}
+		for _, f := range files {
+			h := cas.NewHasher()
+			if f.before, err = r.read(ctx, folder, f, h); err != nil {
+				return err
+			}
+			if f.before == nil {
+				continue
+			}
+			if f.found = h.Digest(); f.found == f.want.Digest && f.sameMode(f.before) {
+				same.Store(f, true)
+			}
+		}
+		return nil
+	})
+	r.files = slices.DeleteFunc(r.files, func(f *restored) bool { _, ok := same.Load(f); return ok })
+	return err
+}
+
+// read reads a file that is there, and returns nil if there is none. A link is refused: what would be replaced is the
+// link.
+func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io.Writer) (fs.FileInfo, error) {
+	base := path.Base(f.path)
+	fi, err := folder.Lstat(base)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, r.dir.About(f.path, err)
+	case !fi.Mode().IsRegular():
+		return nil, f.notRegular()
+	}
+	file, err := folder.Open(base)
+	if err != nil {
+		return nil, r.dir.About(f.path, err)
+	}
+	defer file.Close()
+	if opened, err := file.Stat(); err != nil || !os.SameFile(fi, opened) {
+		return nil, f.changed()
+	}
+	if _, err := io.Copy(w, cas.Until(ctx, file)); err != nil {
+		return nil, r.dir.About(f.path, err)
+	}
+	return fi, nil
+}
+
+func (f *restored) changed() error {
+	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was changed meanwhile, and is left as it is", f.where)}
+}
+
+// write puts the new files in the places of the old ones. What was there is in the store before.
+func (r *restoring) write(ctx context.Context) (err error) {
+	defer r.drop(ctx)
+	if err := r.keep(ctx); err != nil {
+		return err
+	}
+	many := len(r.files) > places.FewFiles && places.HasBarrier
+	if err := r.folders(ctx, func(dir string, files []*restored) error { return r.stage(ctx, dir, files, !many) }); err != nil {
+		if isMissing(err) {
+			err = cmp.Or(r.missing(ctx), err)
+		}
+		return err
+	}
+	barrier := func() error {
+		if !many {
+			return nil
+		}
+		return places.SyncSystem(r.dir.Root)
+	}
+	if err := barrier(); err != nil {
+		return err
+	}
+	err = r.folders(ctx, func(dir string, files []*restored) error { return r.replace(ctx, dir, files, !many) })
+	return errors.Join(err, barrier())
+}
+
+// keep puts what was there into the store.
+func (r *restoring) keep(ctx context.Context) error {
+	if !slices.ContainsFunc(r.files, func(f *restored) bool { return f.before != nil && f.found != f.want.Digest }) {
+		return nil
+	}
+	s, err := r.l.Found.Store(true)
+	if err != nil {
+		return err
+	}
+	batch, err := s.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	err = r.folders(ctx, func(dir string, files []*restored) error {
+		folder, err := r.dir.Folder(dir, false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		for _, f := range files {
+			if f.before == nil || f.found == f.want.Digest {
+				continue
+			}
+			out, in := io.Pipe()
+			read := make(chan error, 1)
+			go func() {
+				_, err := r.read(ctx, folder, f, in)
+				in.CloseWithError(err)
+				read <- err
+			}()
+			info, err := batch.Put(ctx, cas.Blob, out)
+			out.CloseWithError(locking.ErrEnough)
+			if err := cmp.Or(<-read, err); err != nil {
+				return err
+			}
+			if info.Digest != f.found {
+				return f.changed()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return batch.Commit(ctx)
+}
+
+// stage writes the new files of a directory beside the old ones.
+func (r *restoring) stage(ctx context.Context, dir string, files []*restored, sync bool) error {
+	folder, err := r.dir.Folder(dir, true)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	for _, f := range files {
+		part := places.Unfinished + rand.Text()
+		if err := r.fill(ctx, folder, part, f, sync); err != nil {
+			folder.Remove(part)
+			return err
+		}
+		f.part = part
+	}
+	return nil
+}
+
+func (r *restoring) fill(ctx context.Context, folder *os.Root, part string, f *restored, sync bool) error {
+	o, err := r.objects.Get(ctx, f.want.ID)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &lock.MissingError{ID: f.want.ID, NeededBy: f.ref.String()}
+	}
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	file, err := folder.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return r.dir.About(f.path, err)
+	}
+	_, err = io.Copy(file, o) // which ends in an error where it isn't the object
+	if err == nil {
+		err = file.Chmod(places.FileMode(f.mode == cas.Exec))
+	}
+	if err == nil && sync {
+		err = file.Sync()
+	}
+	return r.dir.About(f.path, errors.Join(err, file.Close()))
+}
+
+// missing says which bytes aren't to be had, all of them; nil if none is.
+func (r *restoring) missing(ctx context.Context) error {
+	var f *fault.Error
+	var paths []string
+	told := map[cas.ID]bool{}
+	for _, x := range r.files {
+		if x.part != "" || x.found == x.want.Digest || told[x.want.ID] {
+			continue
+		}
+		told[x.want.ID] = true
+		o, err := r.objects.Get(ctx, x.want.ID)
+		switch {
+		case err == nil:
+			o.Close()
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		case f == nil:
+			f, paths = classify.Classify(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
+		case len(f.Why) < fault.MaxLines:
+			f.Why, paths = append(f.Why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
+		}
+	}
+	if f == nil {
+		return nil
+	}
+	f.Hint = fromGit(r.l, paths...)
+	return f
+}
+
+// replace puts the new files of a directory in the places of the old ones. Whoever wrote to a file since it was read
+// keeps what was written.
+func (r *restoring) replace(ctx context.Context, dir string, files []*restored, sync bool) error {
+	folder, err := r.dir.Folder(dir, false)
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	for _, f := range files {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		base := path.Base(f.path)
+		if f.before == nil {
+			// A link never replaces.
+			if err = folder.Link(f.part, base); err == nil {
+				err = folder.Remove(f.part)
+			}
+		} else {
+			now, statErr := folder.Lstat(base)
+			if statErr != nil || !os.SameFile(now, f.before) || now.Size() != f.before.Size() || !now.ModTime().Equal(f.before.ModTime()) {
+				return f.changed()
+			}
+			err = folder.Rename(f.part, base)
+		}
+		if errors.Is(err, fs.ErrExist) {
+			return f.changed()
+		}
+		if err != nil {
+			return r.dir.About(f.path, err)
+		}
+		f.part, f.done = "", true
+	}
+	if sync {
+		return osfile.SyncDirectory(r.dir.Where(dir))
+	}
+	return nil
+}
+
+// drop removes new files that took no old one's place.
+func (r *restoring) drop(ctx context.Context) {
+	if !slices.ContainsFunc(r.files, func(f *restored) bool { return f.part != "" }) {
+		return
+	}
+	r.folders(context.WithoutCancel(ctx), func(dir string, files []*restored) error {
+		folder, err := r.dir.Folder(dir, false)
+		if err != nil {
+			return err
+		}
+		defer folder.Close()
+		for _, f := range files {
+			if f.part != "" {
+				folder.Remove(f.part)
+			}
+		}
+		return nil
+	})
+}

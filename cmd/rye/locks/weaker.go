@@ -1,0 +1,126 @@
+package locks
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest"
+)
+
+// weaker refuses what weakens the lock and wasn't accepted.
+func (c *lockRun) weaker(ctx context.Context, l *locking.Locking, made *lock.Made, ans *LockAnswer) error {
+	var all []lock.Weakness
+	var err error
+	switch {
+	case !ans.Changed:
+	case l.File == nil:
+		all, err = takeOver(ctx, l, made, ans)
+	case l.Sides != nil:
+		all, err = weakerThanSides(ctx, l, made)
+	default:
+		all, err = weakenings(ctx, l, l.Old, made)
+	}
+	if err != nil {
+		return err
+	}
+	f := &fault.Error{Code: fault.LockMismatch, Details: map[string]any{"reason": "weaker"}}
+	names, refused := []string{}, int64(0)
+	for _, w := range all {
+		line := weakeningLine{w.Name, string(w.Kind), w.From, w.To, slices.Clone(w.Details), slices.Contains(c.Accept, w.Name)}
+		if line.Details == nil {
+			line.Details = []string{}
+		}
+		ans.Weakenings = append(ans.Weakenings, line)
+		if line.Accepted {
+			continue
+		}
+		refused++
+		f.Why = append(f.Why, changeText(lockfile.Change{Kind: lockfile.Kind(line.Kind), Name: line.Name, From: line.From, To: line.To}))
+		for _, d := range line.Details {
+			f.Why = append(f.Why, "  "+d)
+		}
+		if !slices.Contains(names, w.Name) {
+			names = append(names, w.Name)
+		}
+	}
+	if err := c.unused(all); err != nil {
+		return err
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	f.Text = fmt.Sprintf("the new lock would be weaker: %s", fault.Count(refused, "change"))
+	f.Hint = []string{"rye diff", l.App.With(locking.Accepting(names)...)}
+	if l.Sides != nil {
+		f.Hint = f.Hint[1:] // the lock that is there can't be read before it is resolved
+	}
+	f.Details["names"], f.Details["weakenings"] = names, ans.Weakenings
+	return f
+}
+
+// unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
+func (c *lockRun) unused(all []lock.Weakness) error {
+	for _, name := range c.Accept {
+		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
+			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("nothing about %q weakens the lock", name), Hint: []string{"rye lock"}, Details: map[string]any{"name": name}}
+		}
+	}
+	return nil
+}
+
+// weakenings says in what a new lock asks for less than the one that is there.
+func weakenings(ctx context.Context, l *locking.Locking, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
+	objects, err := l.Objects()
+	if err != nil {
+		return nil, err
+	}
+	from, err := lock.NewSide(ctx, old, l.Id(), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+	if err != nil {
+		return nil, err
+	}
+	to, err := side(ctx, l, made, objects)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Weakening(ctx, from, to)
+}
+
+// side is a lock that was made, to be compared.
+func side(ctx context.Context, l *locking.Locking, made *lock.Made, objects lock.Source) (*lock.Side, error) {
+	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: with(l, made, objects), Std: locking.LibrarySpace()})
+}
+
+// with adds the files of the project and the user for what the store doesn't have yet.
+func with(l *locking.Locking, made *lock.Made, objects lock.Source) lock.Source {
+	all := []lock.Source{objects}
+	add := func(dir, from string) {
+		files := &locking.ContentBlobs{Fs: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
+		for i := range made.Lock.Pins {
+			if p := &made.Lock.Pins[i]; p.From == from {
+				files.At[p.Digest] = manifest.File{Path: p.Path, Size: p.Size}
+			}
+		}
+		all = append(all, nameless{files})
+	}
+	if !l.User {
+		add(l.DotAI, lockfile.FromProject)
+	}
+	if s := cli.UserSpace(l.App.UserBase()); s.Err == nil && (l.User || l.AllowUser) {
+		add(s.Value, lockfile.FromUser)
+	}
+	return lock.First(all...)
+}
+
+// nameless has objects, and names for none.
+type nameless struct{ cas.Getter }
+
+func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }

@@ -1,0 +1,244 @@
+package locks
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/lock/closure"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+func WhyCommand() cli.Command {
+	return cli.Command{
+		Path: "why", Group: "lock", Help: "Show why an item, a bundle or a package is in the lock.",
+		More: "It shows a shortest way from a root of the project, and every item that uses it directly.\n\nExamples:\n\n    rye why tool:rye/core/primitives/subprocess\n" +
+			"    rye why acme/base\n    rye why pypi:requests@2.32.3",
+		Aka: []string{"explain"},
+		New: func() cli.Runner { return new(whyRun) }, Schema: "why/1", Output: whyAnswer{},
+	}
+}
+
+type whyRun struct {
+	Name string `arg:"" complete:"locked" help:"The ref of an item, the id of a bundle, or a package with its version."`
+}
+
+type whyAnswer struct {
+	Name   string    `json:"name"`
+	Pinned string    `json:"pinned"` // its digest, or the bundle's manifest
+	From   string    `json:"from"`
+	Path   []whyLine `json:"path"` // from a root to it
+	UsedBy []whyLine `json:"used_by"`
+}
+
+// A whyLine is an item, and how it uses the next one, or what is asked about. It may be a permission too, which covers
+// the next one.
+type whyLine struct {
+	Ref string `json:"ref"`
+	Use string `json:"use"` // "root", "executor", "hook" and the like
+}
+
+func compareWhy(a, b whyLine) int {
+	return cmp.Or(cmp.Compare(a.Ref, b.Ref), cmp.Compare(a.Use, b.Use))
+}
+
+func (w whyAnswer) Text(t *cli.Terminal) {
+	t.Printf("%s  %s  from %s\n", w.Name, w.Pinned, w.From)
+	for i, l := range w.Path {
+		t.Printf("%s%s\n", strings.Repeat("  ", i+1), l)
+	}
+	if len(w.Path) == 0 {
+		t.Note("nothing reaches it any more: rye lock lets go of it")
+	}
+	if n := len(w.UsedBy); n > 1 || n == 1 && !strings.Contains(w.Name, ":") {
+		t.Printf("used by %s\n", fault.Count(int64(n), "item"))
+		for _, l := range w.UsedBy {
+			t.Printf("  %s\n", l)
+		}
+	}
+}
+
+func (l whyLine) String() string { return strings.TrimSuffix(l.Ref+"  "+l.Use, "  ") }
+
+func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, err := locking.OpenLocking(a, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	g, err := graph(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	if b := l.Old.Bundle(c.Name); b != nil {
+		return g.whyBundle(b), nil
+	}
+	if ans, ok := g.whyPackage(c.Name); ok {
+		return ans, nil
+	}
+	ref, err := model.ParseRef(c.Name)
+	pin := l.Old.Pin(ref)
+	if err != nil || pin == nil {
+		return nil, notLocked(ctx, l, c.Name)
+	}
+	ans := whyAnswer{Name: c.Name, Pinned: pin.Digest.String(), From: pin.From, Path: g.path(ref.String()), UsedBy: []whyLine{}}
+	ans.UsedBy = append(ans.UsedBy, g.usersOf(ref)...)
+	return ans, nil
+}
+
+// notLocked says that the lock doesn't name something.
+func notLocked(ctx context.Context, l *locking.Locking, name string) error {
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q isn't in the lock", name), Hint: []string{"rye tree", "rye lock"},
+		Details: map[string]any{"name": name}}
+	var names []string
+	for i := range l.Old.Pins {
+		names = append(names, l.Old.Pins[i].Ref.String())
+	}
+	for _, b := range l.Old.Bundles {
+		names = append(names, b.ID)
+	}
+	for _, a := range l.Old.Artifacts {
+		names = append(names, locking.PackageName(a))
+	}
+	names = slices.Compact(names)     // a version of a package has many files
+	if slices.Contains(names, name) { // of items rye why doesn't ask this
+		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}
+	} else if in := l.BundleOf(ctx, name); in != "" {
+		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
+		f.Hint = []string{"rye show " + fault.Quote(name), "rye help lock"}
+	} else if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
+	}
+	return f
+}
+
+func TreeCommand() cli.Command {
+	return cli.Command{
+		Path: "tree", Group: "lock", Help: "Show what the lock pins, and what uses what.",
+		More: "What was unfolded before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use. With -v it shows the " +
+			"extractors too, which say what the files of a kind mean.\n\nExamples:\n\n    rye tree\n" +
+			"    rye tree directive:acme/release --depth 2",
+		New: func() cli.Runner { return new(treeRun) }, Schema: "tree/1", Output: treeAnswer{},
+	}
+}
+
+type treeRun struct {
+	Ref   string `arg:"" optional:"" complete:"pinned" help:"An item to begin at; without it all roots."`
+	Depth int    `default:"-1" placeholder:"N" help:"How far to go."`
+}
+
+type treeAnswer struct {
+	Roots []string   `json:"roots"`
+	Items []treeItem `json:"items"` // each once, in the order in which they are reached; permissions that cover several among them
+	depth int
+}
+
+type treeItem struct {
+	Ref     string    `json:"ref"`
+	Version string    `json:"version"`
+	Digest  string    `json:"digest"`
+	From    string    `json:"from"`
+	Uses    []whyLine `json:"uses"`
+}
+
+func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	l, err := locking.OpenLocking(a, false)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	g, err := graph(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	roots := g.roots
+	if c.Ref != "" {
+		ref, err := model.ParseRef(c.Ref)
+		if err != nil || l.Old.Pin(ref) == nil {
+			return nil, notLocked(ctx, l, c.Ref)
+		}
+		roots = []string{c.Ref}
+	}
+	ans := treeAnswer{Roots: append([]string{}, roots...), Items: []treeItem{}, depth: c.Depth}
+	seen := map[string]bool{}
+	for queue := slices.Clone(roots); len(queue) > 0; queue = queue[1:] {
+		if at := queue[0]; !seen[at] {
+			seen[at] = true
+			item := g.item(at)
+			ans.Items = append(ans.Items, item)
+			for _, u := range item.Uses {
+				queue = append(queue, u.Ref)
+			}
+		}
+	}
+	return ans, nil
+}
+
+func (g *lockGraph) item(node string) treeItem {
+	it := treeItem{Ref: node, Uses: append([]whyLine{}, g.uses[node]...)}
+	if ref, err := model.ParseRef(node); err == nil {
+		if p := g.l.Old.Pin(ref); p != nil {
+			it.Version, it.Digest, it.From = p.Version, p.Digest.String(), p.From
+		}
+	}
+	if all := g.artifacts(node); len(all) > 0 {
+		it.Digest, it.From = all[0].Digest.String(), all[0].Source
+	}
+	return it
+}
+
+func (w treeAnswer) Text(t *cli.Terminal) {
+	at := make(map[string]*treeItem, len(w.Items))
+	for i := range w.Items {
+		at[w.Items[i].Ref] = &w.Items[i]
+	}
+	unfolded := map[string]int{} // how far at least
+	var show func(ref, use, indent string, depth int)
+	show = func(ref, use, indent string, depth int) {
+		it := at[ref]
+		if it == nil {
+			return
+		}
+		line := indent + ref
+		if it.Version != "" {
+			line += "@" + it.Version
+		}
+		if use != "" && use != coveredBy {
+			line += "  " + use
+		}
+		if it.From != lockfile.FromProject && it.From != "" && use != locking.UsedAsPackage {
+			line += "  (" + it.From + ")"
+		}
+		var uses []whyLine
+		for _, u := range it.Uses {
+			if u.Use != string(closure.AsExtractor) || t.Verbose {
+				uses = append(uses, u)
+			}
+		}
+		if far, ok := unfolded[ref]; ok && (w.depth < 0 || far >= depth) && len(uses) > 0 {
+			t.Printf("%s  (*)\n", line)
+			return
+		}
+		t.Printf("%s\n", line)
+		if depth == 0 {
+			return
+		}
+		unfolded[ref] = depth
+		for _, u := range uses {
+			show(u.Ref, u.Use, indent+"  ", depth-1)
+		}
+	}
+	if len(w.Roots) == 0 {
+		t.Note("the lock pins no item")
+	}
+	for _, r := range w.Roots {
+		show(r, "", "", w.depth)
+	}
+}

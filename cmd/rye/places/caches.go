@@ -1,0 +1,83 @@
+package places
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/build"
+)
+
+func BuildCachePath(a *cli.App) (string, error) {
+	s := a.Dir(cli.CachePlace)
+	return filepath.Join(s.Value, "build.db"), s.Err
+}
+
+func BuildCacheSize(ctx context.Context, path string) (entries, bytes int64) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0, 0
+	}
+	c := build.OpenCache(path, nil)
+	defer c.Close(ctx)
+	return c.Stats(ctx).Entries, fi.Size()
+}
+
+// bundleMemories is the directory of what was found good.
+func BundleMemories(a *cli.App) (string, error) {
+	s := a.Dir(cli.CachePlace)
+	return filepath.Join(s.Value, "bundles"), s.Err
+}
+
+// A statCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
+type StatCache struct {
+	*statcache.Cache               // nil remembers nothing
+	Files, Read      *atomic.Int64 // counted for --verbose
+}
+
+// statCache opens the stat cache, unless off.
+func OpenStatCache(a *cli.App, off bool) *StatCache {
+	c := &StatCache{Files: a.Count("files"), Read: a.Count("files read")}
+	if off {
+		return c
+	}
+	path, err := StatCachePath(a)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err != nil {
+		a.Term.Warn("no stat cache, every file is read: %v", err)
+		return c
+	}
+	c.Cache = statcache.Open(path, statcache.Options{})
+	return c
+}
+
+func StatCachePath(a *cli.App) (string, error) {
+	s := a.Dir(cli.CachePlace)
+	return filepath.Join(s.Value, "stat.db"), s.Err
+}
+
+// close writes what is new, and tells --verbose how it went.
+func (c *StatCache) Finish(ctx context.Context, a *cli.App) {
+	if c.Cache == nil {
+		return
+	}
+	c.Cache.Close(ctx)
+	if a.Term.Verbose {
+		n := c.Cache.Stats(ctx)
+		a.Count("stat cache hits").Store(n.Hits)
+		a.Count("stat cache misses").Store(n.Misses)
+		a.Count("stat cache busy").Store(n.Busy)
+		a.Count("stat cache rebuilt").Store(n.Rebuilt)
+	}
+}
+
+// copies is the cache of what chains run from.
+func Copies(a *cli.App) (string, error) {
+	s := a.Dir(cli.CachePlace)
+	return filepath.Join(s.Value, "exec"), s.Err
+}

@@ -1,0 +1,40 @@
+package places
+
+import (
+	"fmt"
+
+	"github.com/rye-build/rye/cmd/rye/classify"
+)
+
+// A finding is the result of a check.
+type Finding struct {
+	Name   string `json:"name"`
+	Status Status `json:"status"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+type Status string
+
+const (
+	StatusOK   Status = "ok"
+	StatusWarn Status = "warn"
+	StatusFail Status = "fail"
+)
+
+func Good(format string, args ...any) Finding {
+	return Finding{Status: StatusOK, Detail: fmt.Sprintf(format, args...)}
+}
+
+// bad turns an error into a finding.
+func Bad(s Status, err error) Finding {
+	f := classify.Classify(err)
+	out := Finding{Status: s, Detail: f.Text}
+	for _, why := range f.Why {
+		out.Detail += ": " + why
+	}
+	if len(f.Hint) > 0 && f.Hint[0] != "rye doctor" {
+		out.Hint = f.Hint[0]
+	}
+	return out
+}

@@ -1,0 +1,205 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// keysDir is the directory of this user's keys.
+func KeysDir(a *cli.App) (key.Dir, error) {
+	s := cli.UserSpace(a.UserBase())
+	if s.Err != nil {
+		return key.Dir{}, s.Err
+	}
+	return key.OpenDir(filepath.Join(s.Value, "keys")), nil
+}
+
+// short cuts the digits of a fingerprint to what people are shown.
+func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerprint))] }
+
+// checkKeyPlaces refuses to sign as long as a private key lies in a tree that others get: the user's own, to which a
+// link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
+func CheckKeyPlaces(a *cli.App) error {
+	if tree, dir := keysInTree(a); tree != "" {
+		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
+			Why:     []string{"a link leads there from the user space; whoever gets the tree gets the keys"},
+			Hint:    []string{"USER_SPACE=DIR rye key import " + fault.Quote(filepath.Join(dir, "private_key.pem"))},
+			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
+	}
+	p, err := OpenProject(a)
+	if err != nil {
+		return nil // there is none, or what needs it says why
+	}
+	found := privateKeys(a, filepath.Join(p.DotAI(), "keys"))
+	if len(found) == 0 {
+		return nil
+	}
+	return strayKey(found[0])
+}
+
+// strayKey says that a private key lies in a project, and how to move it.
+func strayKey(path string) *fault.Error {
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a private key lies in the project: %q", path),
+		Why:     []string{"whoever gets the project, or a bundle of it, could sign as its owner"},
+		Hint:    []string{"rye key import " + fault.Quote(path) + " " + classify.KeyNameFor(path), "rm " + fault.Quote(path)},
+		Details: map[string]any{"reason": "key-in-tree", "path": path}}
+}
+
+// keysInTree returns the directory of keys and the tree it lies in, if links have led from the user space to a tree
+// that is versioned or a project. What lies in the user space itself is where it should be, whatever is above.
+func keysInTree(a *cli.App) (tree, dir string) {
+	base := a.UserBase()
+	if base.Err != nil {
+		return "", ""
+	}
+	real, err := filepath.EvalSymlinks(base.Value)
+	if err != nil {
+		return "", ""
+	}
+	dir, err = filepath.EvalSymlinks(filepath.Join(cli.UserSpace(base).Value, "keys"))
+	if err != nil || dir == filepath.Join(cli.UserSpace(cli.Setting{Value: real}).Value, "keys") {
+		return "", ""
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		for _, mark := range []string{".git", MarkerFile} {
+			if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
+				return at, dir
+			}
+		}
+		if at == filepath.Dir(at) {
+			return "", ""
+		}
+	}
+}
+
+// Bounds of the search for keys: it is a look, not a proof.
+const (
+	maxSearched = 20_000   // entries of directories
+	maxStrays   = 10       // keys
+	maxStray    = 16 << 10 // bytes of a file that may be one
+)
+
+// privateKeys returns the private keys at or below a directory that look like ones by their names, and all in
+// directories called keys, but for the user's own. Links are not followed, and what can't be read is passed over.
+func privateKeys(a *cli.App, dir string) (found []string) {
+	own := ""
+	if base := a.UserBase(); base.Err == nil {
+		own = filepath.Join(cli.UserSpace(base).Value, "keys")
+	}
+	searched := 0
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if searched++; searched > maxSearched || len(found) == maxStrays {
+			return fs.SkipAll
+		}
+		switch {
+		case err != nil:
+			if e != nil && e.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case e.IsDir():
+			if name := e.Name(); name == ".git" || name == "node_modules" || own != "" && sameFile(path, own) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		name := strings.ToLower(e.Name())
+		likely := filepath.Base(filepath.Dir(path)) == "keys" || strings.HasPrefix(name, "id_") || strings.HasSuffix(name, ".pem") ||
+			strings.HasSuffix(name, ".key") || strings.HasSuffix(name, ".age")
+		if !likely || !e.Type().IsRegular() {
+			return nil
+		}
+		if b, err := ReadSmall(path, maxStray); err == nil && key.IsPrivate(b) {
+			found = append(found, path)
+		}
+		return nil
+	})
+	return found
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// checkStrays looks for private keys in the project.
+func CheckStrays(a *cli.App) *Finding {
+	if tree, dir := keysInTree(a); tree != "" {
+		return &Finding{Status: StatusWarn, Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir, tree)}
+	}
+	p, err := OpenProject(a)
+	if errors.Is(err, ErrNoProject) || err != nil {
+		return nil
+	}
+	found := privateKeys(a, p.Root)
+	if len(found) == 0 {
+		return nil
+	}
+	f := Bad(StatusWarn, strayKey(found[0]))
+	if more := len(found) - 1; more > 0 {
+		f.Detail += fmt.Sprintf("; and %d more", more)
+	}
+	return &f
+}
+
+// maxKeyFile bounds files of keys, locked ones included.
+const MaxKeyFile = 64 << 10
+
+// readArgument reads a small file that was named on the command line; "-" is standard input.
+func ReadArgument(ctx context.Context, a *cli.App, path string) ([]byte, error) {
+	if path != "-" {
+		return ReadSmall(path, MaxKeyFile)
+	}
+	b, err := io.ReadAll(io.LimitReader(a.Input(ctx), MaxKeyFile+1))
+	if err == nil && len(b) > MaxKeyFile {
+		err = errors.New("standard input is too long for a key")
+	}
+	return b, err
+}
+
+// readPublic reads a public key: 43 characters, or a file.
+func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
+	p, asText := key.ParsePublic(arg)
+	if asText == nil {
+		return p, nil
+	}
+	pem, err := ReadArgument(ctx, a, arg)
+	if errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(arg, `./\`) {
+		return key.Public{}, fmt.Errorf("%q is neither a file nor a public key: %w", arg, asText)
+	}
+	if err != nil {
+		return key.Public{}, err
+	}
+	p, err = key.ParsePublicPEM(pem)
+	if err == nil {
+		return p, nil
+	}
+	if p, err := key.ParsePublic(strings.TrimSpace(string(pem))); err == nil {
+		return p, nil
+	}
+	if key.IsLocked(pem) || isPrivate(pem) {
+		return key.Public{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
+			Hint: []string{"rye key export"}, Why: []string{"whoever has a private key signs as its owner"}}
+	}
+	return key.Public{}, fmt.Errorf("%q: %w", arg, err)
+}
+
+func isPrivate(pem []byte) bool {
+	_, err := key.ParsePrivatePEM(pem)
+	return err == nil
+}

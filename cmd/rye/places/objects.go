@@ -1,0 +1,229 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+// storeGroup is what "rye store" alone shows.
+func StoreGroup() cli.Command {
+	return cli.Command{
+		Path: "store", Group: "store", Help: "Keep objects under their digests.",
+		Aka: []string{"cas", "objects"},
+		More: "An OBJECT is a digest (blake3: and 64 digits), the first four digits or more of one, or the name of a ref; " +
+			"OBJECT:PATH is what lies at PATH in a tree. Only whole digests are ever written anywhere.",
+	}
+}
+
+// readStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a newer
+// rye may write to can be read if its format says so.
+func ReadStore(a *cli.App) (*disk.Store, error) {
+	s, err := HaveStore(a)
+	if v, ok := errors.AsType[*disk.VersionError](err); ok && v.Readable() {
+		return openStore(a, disk.Options{ReadOnly: true})
+	}
+	return s, err
+}
+
+// haveStore opens the store that is there, to change it.
+func HaveStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{}) }
+
+// makeStore opens the store, and makes it when there is none.
+func MakeStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{Create: true}) }
+
+func openStore(a *cli.App, o disk.Options) (*disk.Store, error) {
+	where := a.Store()
+	if where.Err != nil {
+		return nil, where.Err
+	}
+	o.Now = a.Now
+	s, err := disk.Open(where.Value, o)
+	if errors.Is(err, fs.ErrNotExist) && !o.Create {
+		return nil, &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no store at %q (%s)", where.Value, where.Origin),
+			Hint: []string{"rye store put DIR"}}
+	}
+	return s, err
+}
+
+// An object is what an argument stands for.
+type object struct {
+	Id   cas.ID
+	path string // the part after ':', or empty
+	mode cas.Mode
+	Part bool // only the beginning of a digest was given
+}
+
+// resolve finds what an OBJECT argument stands for. A digest that is kept under several kinds is the first of
+// kinds that it is kept under.
+func Resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) (object, error) {
+	name, path, _ := strings.Cut(strings.TrimPrefix(arg, "blake3:"), ":")
+	if strings.HasPrefix(arg, "blake3:") {
+		name = "blake3:" + name
+	}
+	id, part, err := resolveName(ctx, s, name, kinds)
+	if err != nil {
+		return object{}, err
+	}
+	o := object{Id: id, path: path, mode: cas.File, Part: part}
+	if id.Kind == cas.TreeKind {
+		o.mode = cas.Dir
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "" {
+			continue
+		}
+		if o, err = descend(ctx, s, o, segment); err != nil {
+			return object{}, err
+		}
+	}
+	return o, nil
+}
+
+// descend goes to an entry of a tree.
+func descend(ctx context.Context, s *disk.Store, o object, name string) (object, error) {
+	entries, err := ReadTree(ctx, s, o.Id)
+	if err != nil {
+		return object{}, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Name == name {
+			return object{Id: e.ID(), path: o.path, mode: e.Mode, Part: o.Part}, nil
+		}
+		names = append(names, e.Name)
+	}
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the tree %s has no %q", o.Id.Digest.Short(), name)}
+	if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return object{}, f
+}
+
+// readTree returns the entries of a tree.
+func ReadTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error) {
+	if id.Kind != cas.TreeKind {
+		return nil, NotATree(id)
+	}
+	b, err := readObject(ctx, s, id)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := cas.ParseTree(nil, b)
+	if err != nil {
+		return nil, &cas.DamagedError{ID: id, Err: err}
+	}
+	return entries, nil
+}
+
+func NotATree(id cas.ID) *fault.Error {
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is not a tree", id)}
+}
+
+// resolveName finds what a name stands for, and whether that was the beginning of a digest.
+func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (id cas.ID, part bool, err error) {
+	if len(kinds) == 0 {
+		kinds = []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
+	}
+	if d, err := cas.ParseDigest(name); err == nil {
+		for _, k := range kinds {
+			id := cas.ID{Kind: k, Digest: d}
+			if has, err := s.Has(id); has || err != nil {
+				return id, false, err
+			}
+		}
+		return cas.ID{}, false, noObject(s, name)
+	}
+	if disk.CheckRefName(name) == nil {
+		id, err := s.Ref(name)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return id, false, err
+		}
+	}
+	digits, ok := cas.ParsePrefix(name)
+	if !ok {
+		return cas.ID{}, false, noObject(s, name)
+	}
+	found, err := s.Find(ctx, digits)
+	if err != nil {
+		return cas.ID{}, false, err
+	}
+	// The first of kinds counts among those of one digest, and not against another digest.
+	found = slices.DeleteFunc(found, func(id cas.ID) bool { return !slices.Contains(kinds, id.Kind) })
+	if len(found) == 0 {
+		return cas.ID{}, false, noObject(s, name)
+	}
+	if first := found[0].Digest; !slices.ContainsFunc(found, func(id cas.ID) bool { return id.Digest != first }) {
+		return slices.MinFunc(found, func(x, y cas.ID) int {
+			return slices.Index(kinds, x.Kind) - slices.Index(kinds, y.Kind)
+		}), true, nil
+	}
+	f := &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("%d objects begin with %q", len(found), name)}
+	for _, id := range found[:min(len(found), 5)] {
+		f.Why = append(f.Why, id.String())
+	}
+	return cas.ID{}, false, f
+}
+
+// openObject opens what something names, a ref or a tree: if it isn't there it is lost, and fsck tells more.
+func OpenObject(ctx context.Context, s cas.Getter, id cas.ID) (cas.Object, error) {
+	o, err := s.Get(ctx, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &cas.MissingError{ID: id, Err: err}
+	}
+	return o, err
+}
+
+func noObject(s *disk.Store, name string) error {
+	return SuggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no object and no ref %q", name),
+		Details: map[string]any{"object": name, "store": s.Dir()}})
+}
+
+// suggestRef adds the ref that may have been meant.
+func SuggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
+	f.Hint = []string{"rye store refs"}
+	refs, _ := s.Refs()
+	var names []string
+	for _, r := range refs {
+		names = append(names, r.Name)
+	}
+	if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return f
+}
+
+// completeObjects offers the refs of the store.
+func CompleteObjects(a *cli.App) []cli.Candidate {
+	s, err := ReadStore(a)
+	if err != nil {
+		return nil
+	}
+	defer s.Close()
+	refs, _ := s.Refs()
+	out := make([]cli.Candidate, 0, len(refs))
+	for _, r := range refs {
+		out = append(out, cli.Candidate{Value: r.Name, Help: r.ID.Kind.String() + " " + r.ID.Digest.Short()})
+	}
+	return out
+}
+
+// readObject returns a whole object that is bounded by what it is: a tree, a document.
+func readObject(ctx context.Context, s cas.Getter, id cas.ID) ([]byte, error) {
+	o, err := OpenObject(ctx, s, id)
+	if err != nil {
+		return nil, err
+	}
+	defer o.Close()
+	return io.ReadAll(o)
+}

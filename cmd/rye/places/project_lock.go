@@ -1,0 +1,45 @@
+package places
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+// waitNoted is how long it is waited for another process without a word.
+const waitNoted = time.Second
+
+// alone keeps other processes from changing what rye keeps in the project, or in the user's space, until unlock is
+// called: of two that make a lock at once the second begins with what the first has made. Where no project is found
+// there is nothing to hold, and whoever opens it says why.
+func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error) {
+	dir := cli.UserSpace(a.UserBase())
+	if !user {
+		p, err := FindProject(a)
+		dir = cli.Setting{Value: p.Root, Err: err}
+	}
+	if dir.Err != nil || dir.Value == "" {
+		return func() {}, nil
+	}
+	return Hold(ctx, a, dir.Value)
+}
+
+// aloneAtHome is alone in the user's space, which is made for it: where two make the first key or the first policy the
+// second finds the first one's. One that can't be made can't be held, and whoever writes there says why.
+func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
+	if space := cli.UserSpace(a.UserBase()); space.Err == nil {
+		_ = os.MkdirAll(space.Value, 0o700)
+	}
+	return Alone(ctx, a, true)
+}
+
+// hold keeps other processes from what alone keeps them from, in a directory.
+func Hold(ctx context.Context, a *cli.App, dir string) (unlock func(), err error) {
+	note := time.AfterFunc(waitNoted, func() {
+		a.Term.Note("waiting for another rye that works on %q, %s at most", dir, LockWait)
+	})
+	defer note.Stop()
+	return LockProject(ctx, dir)
+}

@@ -1,0 +1,24 @@
+package places
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasBarrier says that syncSystem waits for everything that was written.
+const HasBarrier = true
+
+// syncSystem waits until all that was written to the file system of a directory is on disk.
+func SyncSystem(r *os.Root) error {
+	d, err := r.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		if err = unix.Syncfs(int(d.Fd())); err != unix.EINTR {
+			return os.NewSyscallError("syncfs", err)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package places
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// trustGroup is what "rye trust" alone shows.
+func TrustGroup() cli.Command {
+	return cli.Command{
+		Path: "trust", Group: "trust", Help: "Say who may vouch for which names.",
+		Aka: []string{"policy"},
+		More: "The policy is a file, policy.yaml in the user space, or what --trust names for one command. The project's own policy, " +
+			".ai/policy.yaml, can forbid and never allow. " + cli.EnvTrust + "=blake3:… takes the project's for the user's, if it has this id.\n\n" +
+			"What changes a policy shows the difference and asks; comments are kept.",
+	}
+}
+
+const (
+	PolicyFile = "policy.yaml"
+	maxPolicy  = 1 << 20
+)
+
+// An authority is a policy that was read, and from where.
+type Authority struct {
+	Side   policy.Side
+	Path   string
+	Origin string // "user", "--trust", "RYE_TRUST", "project"
+	File   []byte // nil where there is none
+}
+
+// rootSetting is the file that the root policy stands in.
+func RootSetting(a *cli.App) cli.Setting {
+	if a.Globals.Trust != "" {
+		return a.Absolute(cli.Setting{Value: a.Globals.Trust, Origin: "--trust"})
+	}
+	if a.Env(cli.EnvTrust) != "" {
+		p, err := OpenProject(a)
+		if err != nil {
+			return cli.Setting{Origin: cli.EnvTrust, Err: err}
+		}
+		return cli.Setting{Value: filepath.Join(p.DotAI(), PolicyFile), Origin: cli.EnvTrust}
+	}
+	s := cli.UserSpace(a.UserBase())
+	s.Value, s.Origin = filepath.Join(s.Value, PolicyFile), "user"
+	return s
+}
+
+// readAuthority reads a policy, without its lists. One that isn't there says nothing: file is nil.
+func readAuthority(path, origin string) (*Authority, error) {
+	au := &Authority{Path: path, Origin: origin}
+	file, err := ReadIfThere("the policy", path, maxPolicy)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	au.File = file
+	if au.Side.Policy, err = policy.Parse(file); err != nil {
+		f := classify.Classify(err)
+		f.Text = fmt.Sprintf("the policy %q: %s", path, f.Text)
+		return nil, f
+	}
+	return au, nil
+}
+
+// rootAuthority reads the root policy as it is found, and holds RYE_TRUST against it. What another user could have
+// written is no root of trust.
+func RootAuthority(a *cli.App) (*Authority, error) {
+	s := RootSetting(a)
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	if s.Origin == "user" {
+		if err := checkOwn(s.Value); err != nil {
+			return nil, err
+		}
+	}
+	au, err := readAuthority(s.Value, s.Origin)
+	if err != nil {
+		return nil, err
+	}
+	want := a.Env(cli.EnvTrust)
+	if au.File == nil && s.Origin != "user" {
+		return au, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no policy at %q (%s)", s.Value, s.Origin), Err: fs.ErrNotExist}
+	}
+	if want == "" {
+		return au, nil
+	}
+	id, err := cas.ParseDigest(want)
+	if err != nil {
+		return nil, &fault.Error{Code: fault.Config, Err: err, Text: fmt.Sprintf("%s is %q, not the id of a policy: blake3: and 64 digits", cli.EnvTrust, want)}
+	}
+	if found := au.Side.Policy.ID(); found != id {
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%q is not the policy that %s names", s.Value, cli.EnvTrust),
+			Why:     []string{"expected  " + id.String(), "found     " + found.String()},
+			Details: map[string]any{"reason": "other-policy", "expected": id.String(), "found": found.String()}}
+		if s.Origin == "--trust" {
+			f.Code, f.Text = fault.Config, fmt.Sprintf("--trust and %s name different policies", cli.EnvTrust)
+		}
+		return nil, f
+	}
+	return au, nil
+}
+
+// checkOwn refuses a policy that somebody else may write, or put another in the place of.
+func checkOwn(path string) error {
+	all := []string{path, filepath.Dir(path)}
+	if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
+		all = append(all, to, filepath.Dir(to)) // where there is a link, both directories decide which policy it is
+	}
+	for _, p := range all {
+		fi, err := os.Stat(p)
+		if err != nil {
+			continue // reading it tells
+		}
+		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
+		bad := func(why, hint string) error {
+			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why), Hint: []string{hint},
+				Why: []string{"whoever writes the policy decides whom this user trusts"}, Details: map[string]any{"reason": "policy-mode", "path": p}}
+		}
+		switch mode := fi.Mode(); {
+		case cli.OwnedByOther(fi):
+			return bad("belongs to another user", "ls -ld "+fault.Quote(p))
+		case runtime.GOOS == "windows":
+		case mode.Perm()&0o002 != 0:
+			return bad("may be written by everybody", "chmod go-w "+fault.Quote(p))
+		case mode.Perm()&0o020 != 0:
+			return bad("may be written by its group", "chmod go-w "+fault.Quote(p))
+		}
+	}
+	return nil
+}
+
+// A trust is what decides in one command.
+type Trust struct {
+	Root    *Authority
+	Project *Authority // nil: none, or it is the root
+	Now     time.Time
+}
+
+// trust reads the root policy, the project's if there is one, and the lists they name. Without a root policy
+// nobody is trusted, and that is an error.
+func OpenTrust(a *cli.App) (*Trust, error) {
+	if s := RootSetting(a); s.Err != nil && homeless(a) {
+		return nil, &fault.Error{Code: fault.Policy, Err: s.Err, Text: "there is no policy, so nobody is trusted", Why: []string{classify.Classify(s.Err).Text},
+			Hint: []string{"rye --trust FILE COMMAND"}, Details: map[string]any{"reason": "no-policy", "policy": ""}}
+	}
+	root, err := RootAuthority(a)
+	if err != nil {
+		return nil, err
+	}
+	project, err := ProjectAuthority(a)
+	if err != nil {
+		return nil, err
+	}
+	if root.File == nil {
+		return nil, nobodyTrusted(a, root, project)
+	}
+	// Expiry counts against the clock, whatever time is to be written.
+	t := &Trust{Root: root, Project: project, Now: a.Now().UTC()}
+	if project != nil && project.Side.Policy.ID() == root.Side.Policy.ID() {
+		t.Project = nil
+	}
+	for _, au := range []*Authority{t.Root, t.Project} {
+		if au == nil {
+			continue
+		}
+		if au.Side.Lists, err = Lists(a).Load(au); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// homeless reports whether there is no place for a user's policy, and none was named otherwise.
+func homeless(a *cli.App) bool {
+	return a.Globals.Trust == "" && a.Env(cli.EnvTrust) == "" && a.Env("USER_SPACE") == "" && a.Home().Err != nil
+}
+
+// projectAuthority reads the project's policy, nil if there is none. Like its items it is in the project: through a
+// directory .ai that is a link to somewhere else nothing is read.
+func ProjectAuthority(a *cli.App) (*Authority, error) {
+	p, err := OpenProject(a)
+	if errors.Is(err, ErrNoProject) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := ai.Inside(p.DotAI()); err != nil {
+		return nil, err
+	}
+	au, err := readAuthority(filepath.Join(p.DotAI(), PolicyFile), "project")
+	if err != nil || au.File == nil {
+		return nil, err
+	}
+	return au, nil
+}
+
+// nobodyTrusted is what an empty home gets: the line that says whom to trust, for somebody to decide on.
+func nobodyTrusted(a *cli.App, root, project *Authority) error {
+	f := &fault.Error{Code: fault.Policy, Text: "there is no policy, so nobody is trusted",
+		Why:     []string{fmt.Sprintf("no file at %q", root.Path)},
+		Hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB"},
+		Details: map[string]any{"reason": "no-policy", "policy": root.Path}}
+	if project != nil {
+		// Its id is not said: whoever wrote the project would be the one who vouches for it.
+		f.Why = append(f.Why, "the project has a policy of its own, which counts for nothing",
+			"to trust by it, take its id from somebody whom you trust, never from the project: "+cli.EnvTrust+"=ID")
+	}
+	return f
+}
+
+// exam is what examines files for this command.
+func (t *Trust) Exam() *exam.Trust {
+	x := &exam.Trust{Root: t.Root.Side, Now: t.Now}
+	if t.Project != nil {
+		x.Project = &t.Project.Side
+	}
+	return x
+}
+
+func (t *Trust) Authorities() []*Authority {
+	if t.Project == nil {
+		return []*Authority{t.Root}
+	}
+	return []*Authority{t.Root, t.Project}
+}
+
+// trustSetting is where the root policy is, and its id.
+func TrustSetting(a *cli.App) cli.Setting {
+	s := RootSetting(a)
+	if s.Err != nil {
+		return s
+	}
+	if au, err := RootAuthority(a); err != nil {
+		s.Err = err
+	} else if au.File == nil {
+		s.Origin = "user, not there"
+	}
+	return s
+}
+
+func SecretSetting(a *cli.App, name, otherwise string) cli.Setting {
+	if a.Env(name) == "" {
+		return cli.Setting{Origin: otherwise}
+	}
+	return cli.Setting{Value: "set", Origin: name}
+}
+
+// protectedID reports whether an id is below rye/, in any case.
+func ProtectedID(id string) bool {
+	first, _, _ := strings.Cut(id, "/")
+	return strings.EqualFold(first, "rye")
+}
+
+// isNobody reports whether an error says only that there is no policy yet.
+func IsNobody(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Code == fault.Policy && f.Details["policy"] != nil
+}

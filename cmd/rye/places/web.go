@@ -1,0 +1,35 @@
+package places
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/web"
+)
+
+// smallWait bounds how long a document may take that a command waits for.
+const smallWait = 5 * time.Minute
+
+// getSmall fetches all of a document from an https address, which must lead to no inside if a stranger wrote it.
+// Proxies and certificates are as Go takes them from the environment.
+func getSmall(ctx context.Context, a *cli.App, address string, most int64, stranger bool) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, smallWait, &web.SlowError{Phase: web.Everything, After: smallWait})
+	defer cancel()
+	file, _, err := web.New(web.Options{Stranger: stranger, Again: func(err error, in time.Duration) { AskedAgain(a, err, in) }}).Get(ctx, address, most)
+	if err != nil {
+		if refused, ok := errors.AsType[*web.RefusedError](err); ok {
+			refused.Unnamed = "" // the hosts in a policy are those of bundles
+		}
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(file)
+}
+
+// askedAgain says that a server is asked again.
+func AskedAgain(a *cli.App, err error, in time.Duration) {
+	a.Term.Note("%s; asking again in %s", err, in)
+}

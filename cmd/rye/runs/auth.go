@@ -1,0 +1,186 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/secret"
+)
+
+// authGroup is what "rye auth" alone shows.
+func AuthGroup() cli.Command {
+	return cli.Command{
+		Path: "auth", Group: "run", Help: "Keep the secrets that tools ask for.",
+		Aka: []string{"secret", "secrets", "credentials"},
+		More: "A tool names its secrets, exec: {secrets: …} of the policy says which tool may have which, and this keeps their values: in the " +
+			"keyring of the system, else in an encrypted file. A variable of the environment counts first. Values are never shown.",
+	}
+}
+
+// secrets are those of this user.
+func Secrets(a *cli.App) (*secret.Store, error) {
+	s := a.Dir(cli.StatePlace)
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: keyring(a), Env: a.Env, Now: a.Now, Wait: places.LockWait}, nil
+}
+
+// keyring is that of the system; nil where there is none. Who looks for a bus that nobody has named would start one.
+func keyring(a *cli.App) secret.Keyring {
+	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && a.Env("DBUS_SESSION_BUS_ADDRESS") == "" {
+		return nil
+	}
+	return secret.System{}
+}
+
+// A secretLine is what is known of a secret. The value is in none.
+type secretLine struct {
+	Name     string   `json:"name"`
+	Variable string   `json:"variable"`
+	Where    string   `json:"where"` // "environment", "keyring", "file"; "" if it isn't set
+	Set      string   `json:"set,omitempty"`
+	From     string   `json:"from,omitempty"` // where the value was read from
+	Expires  string   `json:"expires,omitempty"`
+	Expired  bool     `json:"expired,omitempty"`
+	Items    []string `json:"items"` // whom the user's policy lets have it
+}
+
+// secretLines are the secrets that are kept, and those that the policy names.
+func secretLines(a *cli.App) ([]secretLine, error) {
+	store, err := Secrets(a)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := store.List()
+	if err != nil {
+		return nil, err
+	}
+	items := secretItems(a)
+	for name := range items {
+		if !slices.ContainsFunc(kept, func(s secret.Secret) bool { return s.Name == name }) {
+			kept = append(kept, secret.Secret{Name: name})
+		}
+	}
+	slices.SortFunc(kept, func(a, b secret.Secret) int { return strings.Compare(a.Name, b.Name) })
+	lines := make([]secretLine, 0, len(kept))
+	for _, s := range kept {
+		lines = append(lines, openSecretLine(a, store, s, items[s.Name]))
+	}
+	return lines, nil
+}
+
+func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []string) secretLine {
+	l := secretLine{Name: s.Name, From: s.From, Items: OrNone(items)}
+	l.Variable, _ = secret.Variable(s.Name) // a policy may name what can't be one: then it isn't set
+	switch {
+	case store.Given(s.Name) != "":
+		l.Where = "environment"
+	case s.Keyring:
+		l.Where = "keyring"
+	case !s.Set.IsZero():
+		l.Where = "file"
+	}
+	if !s.Set.IsZero() {
+		l.Set = s.Set.Format(time.RFC3339)
+	}
+	if !s.Expires.IsZero() {
+		l.Expires, l.Expired = s.Expires.Format(time.RFC3339), s.Expired(a.Now())
+	}
+	return l
+}
+
+// secretItems are the secrets that the user's policy names, and the items it lets have them. What can't be read of it is told
+// by who needs it.
+func secretItems(a *cli.App) map[string][]string {
+	items := map[string][]string{}
+	if root, err := places.RootAuthority(a); err == nil && root.File != nil {
+		for _, s := range root.Side.Policy.Sections().Secrets {
+			items[s.Name] = s.Items
+		}
+	}
+	return items
+}
+
+// completeSecrets offers the secrets that there are.
+func completeSecrets(a *cli.App) []cli.Candidate {
+	lines, err := secretLines(a)
+	if err != nil {
+		return nil
+	}
+	out := make([]cli.Candidate, len(lines))
+	for i, l := range lines {
+		out[i] = cli.Candidate{Value: l.Name, Help: l.state()}
+	}
+	return out
+}
+
+// state says in a few words what is to be known of a secret.
+func (l *secretLine) state() string {
+	switch {
+	case l.Where == "":
+		return "not set"
+	case l.Where == "environment" || l.Expires == "":
+		return "in the " + l.Where
+	case l.Expired:
+		return fmt.Sprintf("in the %s, expired %s", l.Where, l.Expires)
+	}
+	return fmt.Sprintf("in the %s, expires %s", l.Where, l.Expires)
+}
+
+// noSecret gives a *secret.NotSetError the words of one that is to be removed.
+func noSecret(a *cli.App, err error) error {
+	none, ok := errors.AsType[*secret.NotSetError](err)
+	if !ok {
+		return err
+	}
+	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no secret %q", none.Name),
+		Hint: []string{"rye auth ls"}, Details: map[string]any{"secret": none.Name}}
+	var names []string
+	for _, c := range completeSecrets(a) {
+		if c.Value != none.Name {
+			names = append(names, c.Value)
+		}
+	}
+	if meant := near.Names(none.Name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return f
+}
+
+// checkSecrets tells where secrets are kept, and which are over.
+func CheckSecrets(_ context.Context, a *cli.App) places.Finding {
+	store, err := Secrets(a)
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	kept, err := store.List()
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	place := fmt.Sprintf("in %q, encrypted under a key beside it: there is no keyring here", store.Dir)
+	if store.Keyring != nil {
+		place = "in the keyring of the system"
+	}
+	over := slices.DeleteFunc(slices.Clone(kept), func(s secret.Secret) bool { return !s.Expired(a.Now()) })
+	if len(over) > 0 {
+		return places.Finding{Status: places.StatusWarn, Hint: "rye auth set " + fault.Quote(over[0].Name),
+			Detail: fmt.Sprintf("kept %s; %d of %d have expired, %q first", place, len(over), len(kept), over[0].Name)}
+	}
+	f := places.Good("kept %s; there are %d", place, len(kept))
+	filed := slices.DeleteFunc(kept, func(s secret.Secret) bool { return s.Keyring })
+	if store.Keyring != nil && len(filed) > 0 {
+		f.Detail += fmt.Sprintf(", %d of them in a file", len(filed))
+	}
+	return f
+}

@@ -1,0 +1,44 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+func AuthLsCommand() cli.Command {
+	return cli.Command{
+		Path: "auth ls", Group: "run", Help: "List the secrets: where they are, until when, and whose they are.",
+		More: "It lists what is kept and what the policy names, and never a value. What stands in the environment counts before what is kept.\n\n" +
+			"Examples:\n\n    rye auth ls\n    rye auth ls --json",
+		Aka: []string{"auth list", "auth status"},
+		New: func() cli.Runner { return new(authLsRun) }, Schema: "auth-ls/1", Output: authLsAnswer{},
+	}
+}
+
+type authLsRun struct{}
+
+type authLsAnswer struct {
+	Secrets []secretLine `json:"secrets"`
+}
+
+func (*authLsRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+	lines, err := secretLines(a)
+	if err != nil {
+		return nil, err
+	}
+	if len(lines) == 0 {
+		a.Term.Note("there are no secrets yet: rye auth set NAME keeps one")
+	}
+	return authLsAnswer{lines}, nil
+}
+
+func (x authLsAnswer) Text(t *cli.Terminal) {
+	var rows [][]string
+	for _, l := range x.Secrets {
+		rows = append(rows, []string{l.Name, l.state(), cmp.Or(strings.Join(l.Items, ", "), "nobody's")})
+	}
+	t.Rows(rows)
+}

@@ -1,0 +1,302 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/stores"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/exec/template/params"
+)
+
+func BuildCommand() cli.Command {
+	return cli.Command{
+		Path: "build", Group: "run", Help: "Make what bundle.yaml says is made, as far as something changed.",
+		More: "Each step under build: in bundle.yaml makes files of files with a tool that is pure. What it makes depends on its inputs, its parameters, " +
+			"the bytes of its tool and the programs that run that; where all of this was there before, the result is taken from the store, " +
+			"and where it is in its place already, nothing happens. Steps that don't need each other run at one time.\n\n" +
+			"rye bundle create takes what steps make into the bundle, and refuses to as long as it isn't what rye build would make.\n\n" +
+			"Examples:\n\n    rye build\n    rye build app --why\n    rye build --dry-run\n    rye build --check    (is each tool as pure as it says?)",
+		Aka: []string{"make", "compile"},
+		New: func() cli.Runner { return new(buildRun) }, Schema: "build/1", Output: &built{},
+	}
+}
+
+type buildRun struct {
+	Steps     []string `arg:"" optional:"" name:"step" help:"Make these, and what they need; all when left out."`
+	Why       bool     `help:"Say of each step what changed since it was made here last."`
+	Check     bool     `help:"Run each step twice, whatever is remembered, and compare."`
+	KeepGoing bool     `name:"keep-going" short:"k" help:"When a step fails, make what doesn't need it."`
+	Jobs      int      `short:"j" placeholder:"N" help:"How many steps run at one time; as many as there are processors when left out."`
+	DryRun    bool     `name:"dry-run" help:"Say what would be made, and make nothing."`
+	Pinned    bool     `help:"Use the tools that the lock pins although the working tree differs."`
+	Unlocked  bool     `help:"Use the tools of the spaces though the project has no lock yet. Not in CI."`
+	Locked    bool     `help:"Refuse where there is no lock, or one that rye.yaml has left behind."`
+	Frozen    bool     `help:"As --locked and --offline together."`
+}
+
+type built struct {
+	Bundle string      `json:"bundle"`
+	DryRun bool        `json:"dry_run"`
+	Steps  []builtStep `json:"steps"`
+	Files  int64       `json:"files"` // of the project that were looked at
+	Read   int64       `json:"read"`  // those of them that were read
+	why    bool
+}
+
+type builtStep struct {
+	Step       string   `json:"step"`
+	Tool       string   `json:"tool"`
+	State      string   `json:"state"` // "unchanged", "cached", "ran", "failed", "skipped"; "stale" with --dry-run
+	Action     string   `json:"action,omitempty"`
+	Outputs    string   `json:"outputs,omitempty"` // the digest of their tree
+	Why        []string `json:"why"`
+	Error      string   `json:"error,omitempty"`
+	DurationMS int64    `json:"duration_ms"`
+}
+
+func (b *built) Text(t *cli.Terminal) {
+	if !b.DryRun {
+		return
+	}
+	for _, s := range b.Steps {
+		t.Printf("%-9s  %s\n", s.State, s.Step)
+		if b.why {
+			for _, line := range s.Why {
+				t.Printf("           %s\n", line)
+			}
+		}
+	}
+	t.Note("nothing was made")
+}
+
+func (c *buildRun) Complete(_ context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
+	root, err := places.OpenProject(a)
+	if err != nil || name != "step" {
+		return nil
+	}
+	r, err := spaces.ReadRecipe(root.Root)
+	if err != nil || r == nil {
+		return nil
+	}
+	for i := range r.Build {
+		out = append(out, cli.Candidate{Value: r.Build[i].Name, Help: r.Build[i].Tool.String()})
+	}
+	return out
+}
+
+func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Jobs < 0 {
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+	}
+	if c.Check && c.DryRun {
+		return nil, &fault.Error{Code: fault.Validation, Text: "--check and --dry-run exclude each other: to compare, steps are run"}
+	}
+	root, err := places.OpenProject(a)
+	if err != nil {
+		return nil, err
+	}
+	r, err := spaces.ReadRecipe(root.Root)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil || len(r.Build) == 0 {
+		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no steps are in %q", filepath.Join(root.Root, recipe.File)), Hint: []string{"rye docs build"},
+			Details: map[string]any{"path": filepath.Join(root.Root, recipe.File)}}
+	}
+	w := &Building{App: a, Dir: root.Root, Recipe: r, Base: execBase{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen, noDev: true}}
+	defer w.Close()
+	said := &buildSaid{term: a.Term, why: c.Why, dry: c.DryRun}
+	w.Options = build.Options{Steps: c.Steps, Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,
+		Runner: &build.Local{Sink: said.sink}}
+	made, err := w.Build(ctx)
+	if made == nil {
+		return nil, err
+	}
+	ans := c.answer(r, made)
+	if err != nil {
+		return ans, err
+	}
+	return ans, said.verdict(a, made)
+}
+
+func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
+	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: made.Files, Read: made.Read, why: c.Why}
+	for _, s := range made.Steps {
+		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: classify.DigestText(s.Action), Outputs: classify.DigestText(s.Outputs),
+			Why: OrNone(s.Why), DurationMS: s.Duration.Milliseconds()}
+		if s.Err != nil {
+			line.Error = classify.Classify(s.Err).Text
+		}
+		ans.Steps = append(ans.Steps, line)
+	}
+	return ans
+}
+
+// building is what a build works with.
+type Building struct {
+	App     *cli.App
+	Dir     string
+	Recipe  *recipe.Recipe
+	Base    execBase
+	Options build.Options
+
+	store  *disk.Store
+	kernel *exec.Kernel
+	opened map[model.Ref]*opened
+	done   []func()
+}
+
+func (w *Building) Close() {
+	for _, f := range slices.Backward(w.done) {
+		f()
+	}
+}
+
+// build builds.
+func (w *Building) Build(ctx context.Context) (_ *build.Result, err error) {
+	a := w.App
+	if w.store, err = places.MakeStore(a); err != nil {
+		return nil, err
+	}
+	w.done = append(w.done, func() { w.store.Close() })
+	stat := places.OpenStatCache(a, false)
+	defer stat.Finish(ctx, a)
+	cache, err := buildCache(a)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { cache.Close(context.WithoutCancel(ctx)) }()
+	o := w.Options
+	o.Dir, o.Recipe, o.Store, o.Stat, o.Cache, o.Prepare = w.Dir, w.Recipe, w.store, stat.Cache, cache, w.prepare
+	if o.Jobs == 0 {
+		o.Jobs = runtime.NumCPU()
+	}
+	if err := w.open(ctx); err != nil {
+		return nil, err
+	}
+	made, err := build.Build(ctx, o)
+	if logged := w.kernel.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
+		err = &exec.AuditError{Ref: w.Recipe.Build[0].Tool, Ran: true, Err: logged}
+	}
+	if made != nil {
+		stat.Files.Add(made.Files)
+		stat.Read.Add(made.Read)
+	}
+	stores.CleanCopies(ctx, a, w.kernel.Copies)
+	return made, err
+}
+
+// open finds the tools of the steps that are to be made.
+func (w *Building) open(ctx context.Context) (err error) {
+	w.opened = map[model.Ref]*opened{}
+	var needed func(names []string) error
+	needed = func(names []string) error {
+		for _, name := range names {
+			s := w.Recipe.Step(name)
+			if s == nil || w.opened[s.Tool] != nil && len(s.Needs) == 0 {
+				continue // one that isn't there is refused by name
+			}
+			if w.opened[s.Tool] == nil {
+				b := w.Base
+				o, err := b.open(ctx, w.App, s.Tool)
+				if err != nil {
+					return err
+				}
+				w.opened[s.Tool] = o
+				w.done = append(w.done, o.close)
+				if w.kernel == nil {
+					if w.kernel, err = kernel(ctx, w.App, o); err != nil {
+						return err
+					}
+					w.done = append(w.done, func() { w.kernel.Close() })
+				}
+			}
+			if err := needed(s.Needs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	names := w.Options.Steps
+	if len(names) == 0 {
+		for i := range w.Recipe.Build {
+			names = append(names, w.Recipe.Build[i].Name)
+		}
+	}
+	if err := needed(names); err != nil || w.kernel != nil {
+		return err
+	}
+	return w.unknown(names[0])
+}
+
+func (w *Building) unknown(name string) error {
+	e := &build.StepError{Step: name}
+	for i := range w.Recipe.Build {
+		e.Known = append(e.Known, w.Recipe.Build[i].Name)
+	}
+	return e
+}
+
+// prepare decides about the call of a step.
+func (w *Building) prepare(ctx context.Context, s *recipe.Step) (*exec.Plan, error) {
+	call := &exec.Call{Ref: s.Tool, Principal: principal(), Build: true, Params: func(schema *params.Schema) (map[string]any, error) {
+		var c params.Caller
+		for _, p := range s.Params {
+			c.Pairs = append(c.Pairs, p.Name+"="+p.Text)
+		}
+		return schema.Read(c)
+	}}
+	return w.kernel.Prepare(ctx, w.opened[s.Tool].base, call)
+}
+
+// buildCache opens the index of results.
+func buildCache(a *cli.App) (*build.Cache, error) {
+	path, err := places.BuildCachePath(a)
+	if err != nil {
+		return nil, err
+	}
+	state := a.Dir(cli.StatePlace)
+	if state.Err != nil {
+		return nil, state.Err
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.MkdirAll(state.Value, 0o700)); err != nil {
+		return nil, err
+	}
+	key, err := build.Key(filepath.Join(state.Value, "build.key"))
+	if err != nil {
+		return nil, err
+	}
+	return build.OpenCache(path, key), nil
+}
+
+func FirstOr(list []string, otherwise string) string {
+	if len(list) == 0 {
+		return otherwise
+	}
+	return list[0]
+}
+
+// A buildSaid tells people what becomes of a build while it goes on.
+type buildSaid struct {
+	term     *cli.Terminal
+	why, dry bool
+
+	mu      sync.Mutex
+	written map[string]*stepOutput
+}

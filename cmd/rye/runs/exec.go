@@ -1,0 +1,562 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/stores"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/sink"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/manifest/jcs"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+func ExecCommand() cli.Command {
+	return cli.Command{
+		Path: "exec", Group: "run", Help: "Run a tool: the bytes that are pinned, in a sandbox, and nothing else.",
+		More: "With a lock, what it pins is run, and a working tree that differs is refused: rye diff shows how, " +
+			"--pinned runs what is pinned, --dev runs this one tool from the working tree as a stranger's. " +
+			"Without a rye.yaml the tool runs from the spaces.\n\n" +
+			"Parameters are checked by the tool's schema, which rye exec REF --help shows. What the tool writes is passed on as it comes. " +
+			"Every call is written down: rye audit list.\n\n" +
+			"Examples:\n\n    rye exec tool:acme/fetch -p url=https://example.com -p retries=3\n" +
+			"    rye exec tool:acme/fetch --params @call.json --timeout 30s\n    rye exec tool:acme/fetch --help\n" +
+			"    rye exec tool:acme/fetch --dry-run\n    rye exec tool:acme/fetch --receipt call.receipt.json\n" +
+			"    rye exec tool:acme/watch --sink jsonl:events.jsonl",
+		Aka: []string{"execute", "run", "x", "call", "start"},
+		New: func() cli.Runner { return new(execRun) }, Schema: "exec/1", Output: execAnswer{},
+	}
+}
+
+type execRun struct {
+	Ref     string        `arg:"" complete:"ref" help:"The tool."`
+	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" help:"A parameter, read as the tool's schema has it. May be given again."`
+	Params  string        `placeholder:"JSON" help:"Parameters as a JSON object, @FILE to read it from a file, - from standard input."`
+	DryRun  bool          `help:"Decide everything, show it, and start nothing."`
+	Timeout time.Duration `placeholder:"TIME" help:"Stop the tool after this long, as in 30s. It can only shorten what the tool allows itself."`
+	Receipt string        `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
+	Sink    string        `placeholder:"WHERE" help:"Send what the tool writes to standard output to raw:PATH, jsonl:PATH, null, ws://HOST/PATH or wss://HOST/PATH while it comes."`
+	execBase
+
+	to sink.Target
+}
+
+type execAnswer struct {
+	Call       string           `json:"call"`
+	Ref        string           `json:"ref"`
+	Digest     string           `json:"digest"`
+	Status     string           `json:"status"` // "ok", "failed", "timeout", "cancelled", "refused"; "planned" with --dry-run
+	Result     json.RawMessage  `json:"result"`
+	Exit       int              `json:"exit"`
+	Chain      []execLink       `json:"chain"`
+	Lock       string           `json:"lock,omitempty"`
+	Dev        bool             `json:"dev,omitempty"`
+	Stranger   bool             `json:"stranger"`
+	Grants     execGrants       `json:"grants"`
+	Sandbox    execSandbox      `json:"sandbox"`
+	Unpinned   []execProgram    `json:"unpinned"`
+	Pinned     []execProgram    `json:"pinned"`
+	Packages   []execPackage    `json:"packages,omitempty"` // of the tool, as the lock calls them
+	DurationMS int64            `json:"duration_ms"`
+	Usage      map[string]int64 `json:"usage,omitempty"`
+	Applied    []string         `json:"applied,omitempty"` // what was done besides, as another try
+	Receipt    string           `json:"receipt,omitempty"` // its digest
+	Problems   []params.Problem `json:"problems,omitempty"`
+	Plan       *execPlan        `json:"plan,omitempty"`
+	shown      bool             // what the tool wrote was passed on while it ran
+}
+
+type execLink struct {
+	Ref     string   `json:"ref"`
+	Space   string   `json:"space"`
+	Digest  string   `json:"digest"`
+	Tree    string   `json:"tree,omitempty"`
+	Signers []string `json:"signers"`
+}
+
+type execGrants struct {
+	Permissions []string `json:"permissions"`
+	Read        []string `json:"read"`
+	Write       []string `json:"write"`
+	Network     []string `json:"network"`            // hosts, "*" for all
+	Secrets     []string `json:"secrets"`            // by name
+	Withheld    []string `json:"withheld,omitempty"` // secrets that it declares and may not have
+}
+
+type execSandbox struct {
+	Need     string   `json:"need"`
+	Level    string   `json:"level,omitempty"`
+	Enforced []string `json:"enforced"`
+}
+
+type execProgram struct {
+	Name    string `json:"name"`
+	Path    string `json:"path"`
+	Version string `json:"version,omitempty"`
+	Digest  string `json:"digest"`
+}
+
+type execPackage struct {
+	Name   string `json:"name"`
+	Digest string `json:"digest"`
+}
+
+// execPlan is what --dry-run shows besides.
+type execPlan struct {
+	Params json.RawMessage `json:"params"`
+	Config json.RawMessage `json:"config"`
+	Set    []string        `json:"set"` // variables that .env and the chain set
+	Read   []string        `json:"read"`
+	Write  []string        `json:"write"`
+	// Undecided says that Python has to be asked which packages are for it, and nothing was started.
+	Undecided bool `json:"undecided,omitempty"`
+}
+
+func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	ref, err := c.ref(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(a); err != nil {
+		return nil, err
+	}
+	b, err := c.open(ctx, a, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	k, err := kernel(ctx, a, b)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Close()
+	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Principal: principal(), Params: c.given(a), Dry: c.DryRun}
+	p, err := k.Prepare(ctx, b.base, call)
+	if text, ok := errors.AsType[*params.TextError](err); ok {
+		f := classify.Classify(text)
+		f.Hint = []string{"rye exec " + fault.Quote(ref.String()) + " --help"}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	if p.Damage != nil {
+		a.Term.Warn("a copy of the tool's files was changed by somebody, and made again: %s", p.Damage)
+	}
+	ans := c.answer(b, p)
+	if c.DryRun {
+		ans.Status = "planned"
+		return ans, ans.plan(p)
+	}
+	defer stores.CleanCopies(ctx, a, k.Copies)
+	return c.call(ctx, a, k, p, ans)
+}
+
+// check refuses what would fail when the tool has run already.
+func (c *execRun) check(a *cli.App) error {
+	if c.Timeout < 0 {
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--timeout is %s, and has to be more than nothing", c.Timeout)}
+	}
+	if err := c.target(a); err != nil || c.Receipt == "" {
+		return err
+	}
+	at := a.Absolute(cli.Setting{Value: c.Receipt})
+	if at.Err != nil {
+		return at.Err
+	}
+	name := c.Receipt
+	c.Receipt = at.Value
+	if _, err := os.Lstat(c.Receipt); err == nil {
+		return c.receiptThere()
+	}
+	if err := places.NoPlace(name, c.Receipt); err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Dir(c.Receipt)); err != nil {
+		return err
+	} else if !info.IsDir() {
+		return &fs.PathError{Op: "open", Path: c.Receipt, Err: syscall.ENOTDIR}
+	}
+	return nil
+}
+
+func (c *execRun) receiptThere() error {
+	return &fault.Error{Code: fault.Conflict, Final: true, Text: fmt.Sprintf("%q is there already, and a receipt replaces nothing", c.Receipt),
+		Hint: []string{"rye audit verify " + fault.Quote(c.Receipt)}, Err: fs.ErrExist, Details: map[string]any{"path": c.Receipt}}
+}
+
+// target reads where the output goes.
+func (c *execRun) target(a *cli.App) (err error) {
+	if c.to, err = sink.Parse(c.Sink); err != nil {
+		return err
+	}
+	switch {
+	case c.to.Kind == sink.Server && a.IsOffline():
+		return &fault.Error{Code: fault.Offline, Text: fmt.Sprintf("%q can't be asked: %s", c.to.URL.Host, a.Offline().Origin),
+			Hint: []string{"rye help exec"}, Details: map[string]any{"host": c.to.URL.Host}}
+	case c.to.Path != "":
+		at := a.Absolute(cli.Setting{Value: c.to.Path})
+		if err = at.Err; err == nil {
+			err = places.NoPlace(c.to.Path, at.Value)
+		}
+		c.to.Path = at.Value
+	}
+	return err
+}
+
+// call runs what was prepared.
+func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
+	// Whoever reads what the tool writes may go: the next write then fails and ends the tool. It must not end rye, before
+	// it is written down how the call ended.
+	unread := make(chan os.Signal, 1)
+	signal.Notify(unread, syscall.SIGPIPE)
+	defer signal.Stop(unread)
+	out := openSink(a)
+	ans.shown = !a.Term.Json
+	other, err := sink.Opener{}.Open(ctx, c.to)
+	if err != nil {
+		return nil, err
+	}
+	out.other = other
+	r, err := p.Run(ctx, out)
+	out.flush()
+	lost := out.lost
+	if other != nil {
+		lost = cmp.Or(other.Close(), lost)
+	}
+	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
+		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Ran: true, Err: logged}
+	}
+	if r == nil {
+		return nil, err
+	}
+	ans.result(r)
+	if c.Receipt != "" && r.Receipt != nil {
+		if err := places.WriteFile(c.Receipt, 0o644, true, places.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
+			return ans, c.receiptThere() // since check has looked
+		} else if err != nil {
+			return ans, err
+		}
+	}
+	if err != nil {
+		return ans, err
+	}
+	weaker(a, p, r)
+	if lost != nil && (r.Status == record.OK || r.Ended == "cancelled" && ctx.Err() == nil) {
+		return ans, lost
+	}
+	f := c.refused(a, p, r)
+	if f == nil {
+		return ans, nil
+	}
+	if f.Code == fault.Cancelled && out.gone {
+		f.Why = nil // which says the same where the tool had no time to find out itself
+		f.Text = fmt.Sprintf("%q was stopped: nobody reads what it writes any more", ans.Ref)
+	}
+	return ans, f
+}
+
+// ref reads the argument.
+func (c *execRun) ref(ctx context.Context, a *cli.App) (model.Ref, error) {
+	ref, err := model.ParseRef(c.Ref)
+	if err != nil {
+		// A path, or a word: whoever looks at items knows what is meant.
+		v, err := spaces.OpenItems(ctx, a)
+		if err != nil {
+			return ref, err
+		}
+		defer v.Close()
+		it, err := v.FindNamed(ctx, c.Ref)
+		if err != nil {
+			return ref, err
+		}
+		ref = it.Ref
+	}
+	return ref, onlyTool(ref)
+}
+
+// onlyTool refuses what can't be executed.
+func onlyTool(ref model.Ref) error {
+	switch ref.Kind {
+	case "tool":
+		return nil
+	case "directive":
+		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directive, which a model runs and exec doesn't", ref),
+			Hint: []string{"rye show " + fault.Quote(ref.String())}, Details: map[string]any{"ref": ref.String()}}
+	}
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no tool, and only tools are executed", ref),
+		Hint: []string{"rye show " + fault.Quote(ref.String()), "rye ls 'tool:**'"}, Details: map[string]any{"ref": ref.String()}}
+}
+
+// given reads the parameters of the command line.
+func (c *execRun) given(a *cli.App) func(*params.Schema) (map[string]any, error) {
+	return func(s *params.Schema) (map[string]any, error) {
+		return s.Read(params.Caller{Pairs: c.Param, Text: c.Params, Open: func(name string) (io.ReadCloser, error) {
+			if name == "-" {
+				return io.NopCloser(a.Stdin), nil
+			}
+			at := a.Absolute(cli.Setting{Value: name})
+			if at.Err != nil {
+				return nil, at.Err
+			}
+			return os.Open(at.Value)
+		}})
+	}
+}
+
+// answer tells what was decided.
+func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
+	tool := p.Chain[0]
+	ans := &execAnswer{
+		Call: p.ID(), Ref: tool.Item.Ref.String(), Digest: tool.Item.Raw.String(), Dev: p.Dev, Stranger: p.Stranger, Result: json.RawMessage("null"),
+		Chain: []execLink{}, Unpinned: []execProgram{}, Pinned: []execProgram{},
+		Grants: execGrants{
+			Permissions: OrNone(p.Grants.Permissions.Strings()), Read: OrNone(p.Grants.Read), Write: OrNone(p.Grants.Write),
+			Network: OrNone(p.Grants.Network.Hosts), Secrets: OrNone(p.Grants.Secrets), Withheld: p.Withheld(),
+		},
+		Sandbox: execSandbox{Need: max(p.Action.Sandbox.Level, floor.None).String(), Enforced: []string{}},
+		Lock:    classify.DigestText(b.base.Set),
+	}
+	if !p.Grants.Network.Bound {
+		ans.Grants.Network = []string{"*"}
+	}
+	for _, l := range p.Chain {
+		ans.Chain = append(ans.Chain, execLink{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw.String(), classify.DigestText(l.Tree), OrNone(l.Signers)})
+	}
+	for _, q := range p.Programs {
+		line := execProgram{q.Name, q.Path, q.Version, q.Digest.String()}
+		if q.Pinned {
+			ans.Pinned = append(ans.Pinned, line)
+		} else {
+			ans.Unpinned = append(ans.Unpinned, line)
+		}
+	}
+	for _, q := range p.Artifacts {
+		ans.Packages = append(ans.Packages, execPackage{q.Name, q.Digest.String()})
+	}
+	return ans
+}
+
+func OrNone(list []string) []string { return append([]string{}, list...) }
+
+// plan adds what --dry-run shows.
+func (x *execAnswer) plan(p *exec.Plan) error {
+	given, err := jcs.Append(nil, p.Params)
+	if err != nil {
+		return err
+	}
+	config, err := jcs.Append(nil, p.Config)
+	if err != nil {
+		return err
+	}
+	x.Plan = &execPlan{Params: given, Config: config, Set: OrNone(p.Keys), Read: OrNone(p.Action.Sandbox.Read), Write: OrNone(p.Action.Sandbox.Write),
+		Undecided: p.Undecided}
+	return nil
+}
+
+// result adds what became of it.
+func (x *execAnswer) result(r *exec.Result) {
+	x.Status, x.Exit, x.DurationMS, x.Usage, x.Problems, x.Applied = r.Status, r.Exit, r.Duration.Milliseconds(), r.Usage, r.Problems, r.Applied
+	x.Sandbox.Level, x.Sandbox.Enforced = r.Level.String(), OrNone(r.Enforced)
+	if r.Digest.IsZero() {
+		x.Receipt = ""
+	} else {
+		x.Receipt = r.Digest.String()
+	}
+	if text, err := jcs.Append(nil, r.Value); err == nil {
+		x.Result = text
+	}
+}
+
+// refused says why a call that was made is no success; nil if it is one.
+func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
+	if r.Status == record.OK {
+		return nil
+	}
+	ref := p.Chain[0].Item.Ref.String()
+	f := &fault.Error{Code: fault.Code(r.Code), Details: map[string]any{"ref": ref, "call": r.ID}}
+	switch r.Code {
+	case "TIMEOUT":
+		f.Text = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
+		if c.Timeout == 0 || r.Duration < c.Timeout {
+			f.Why, f.Hint = []string{most(p, r.Ended)}, []string{"rye show " + fault.Quote(ref)}
+		} else {
+			f.Why = []string{fmt.Sprintf("--timeout gives it %s", c.Timeout)}
+		}
+	case "CANCELLED":
+		f.Text = fmt.Sprintf("%q was interrupted", ref)
+	case "RESOURCE_EXCEEDED":
+		f.Text = fmt.Sprintf("%q was stopped: it used more than it may: %s", ref, r.Ended)
+		f.Details["limit"] = r.Ended
+		f.Why = append(f.Why, most(p, r.Ended))
+		f.Hint = []string{"rye show " + fault.Quote(ref)}
+	case "VALIDATION_FAILED":
+		f.Text, f.Exit = fmt.Sprintf("%q gave what its output schema doesn't allow", ref), fault.ExitNo
+		for _, problem := range r.Problems {
+			f.Why = append(f.Why, problem.String())
+		}
+	default:
+		f.Text = fmt.Sprintf("%q failed", ref)
+		switch {
+		case r.Signal != "":
+			f.Text += " with the signal " + r.Signal
+		case r.Exit != 0:
+			f.Text += fmt.Sprintf(" with the status %d", r.Exit)
+		}
+	}
+	if r.Failure != "" && r.Code != "VALIDATION_FAILED" {
+		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
+		f.Details["reason"] = r.Failure
+		// What has no status of a process has written nothing either.
+		if a.Term.Json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
+			f.Why = append(f.Why, lines[max(0, len(lines)-fault.MaxLines):]...)
+		}
+		f.Why = append(f.Why, denied(p, r.Failure)...)
+	}
+	return f
+}
+
+// answered reports whether a tool gives a reason in its answer. Any other stands on standard error, and was seen there.
+func answered(v any) bool {
+	object, _ := v.(map[string]any)
+	success, ok := object["success"].(bool)
+	return ok && !success
+}
+
+// denied are the likely causes where a tool complains that it isn't let.
+func denied(p *exec.Plan, text string) (why []string) {
+	text = strings.ToLower(text)
+	is := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
+	}
+	g := p.Grants
+	refused := is("permission denied", "eacces", "operation not permitted", "eperm")
+	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport") ||
+		len(g.Network.Hosts) > 0 && is("tunnel failed", "proxy") || // else there is none, and the word is about something else
+		refused && is("network", "resol", "socket", "connect", "dial ")
+	switch {
+	case net && g.Network.Bound && len(g.Network.Hosts) == 0:
+		why = append(why, "it may use no network: network: in the tool says whom it needs")
+	case net && g.Network.Bound:
+		why = append(why, "of the network it may reach "+strings.Join(g.Network.Hosts, ", "))
+	case net || !refused && !is("read-only file system", "erofs"):
+	case len(g.Read)+len(g.Write) == 0:
+		why = append(why, "it may use no file of the project: files: in the tool says which it needs")
+	case len(g.Read) == 0:
+		why = append(why, "of the project it may read and write "+strings.Join(g.Write, ", "))
+	default:
+		why = append(why, fmt.Sprintf("of the project it may read %s and write %s", strings.Join(g.Read, ", "), cmp.Or(strings.Join(g.Write, ", "), "nothing")))
+	}
+	if slices.Contains(g.Write, ".") && !net && (refused || is("read-only file system", "erofs")) {
+		why = append(why, "nothing is written in .ai outside of .ai/outputs, in .git, nor rye.lock and rye.yaml")
+	}
+	if is("out of memory", "cannot allocate memory", "memoryerror", "enomem") {
+		why = append(why, most(p, "memory"))
+	}
+	if p.Stranger && (len(why) > 0 || is("granted: files: in the tool says")) { // as fs in Starlark says it
+		why = append(why, "and of what it declares it gets what grants: in the policy says: rye docs policy")
+	}
+	return why
+}
+
+// most says how much a tool may use of what it was stopped for, and which line of it says so.
+func most(p *exec.Plan, of string) string {
+	l, d := p.Action.Sandbox.Limits, sandbox.DefaultLimits()
+	size := func(n, or int64) string { return cli.ByteSize(float64(cmp.Or(n, or))) }
+	switch of {
+	case "timeout":
+		// A runtime has a time of its own for what it runs, and the shorter one holds.
+		if t, err := strconv.ParseFloat(fmt.Sprint(p.Config["timeout"]), 64); err == nil && (l.Wall == 0 || t < l.Wall.Seconds()) {
+			return fmt.Sprintf("it may take %v s: timeout: in the config of the tool, or of what runs it, says how long it needs", t)
+		}
+		return fmt.Sprintf("it may take %s: limits: duration_seconds in the tool says how long it needs", cmp.Or(l.Wall, d.Wall))
+	case "cpu":
+		return fmt.Sprintf("it may compute for %s: limits: cpu_seconds in the tool says how long it needs", cmp.Or(l.CPU, d.CPU))
+	case "processes":
+		return fmt.Sprintf("it may have %d processes at one time: limits: processes in the tool says how many it needs", cmp.Or(l.Processes, d.Processes))
+	case "steps":
+		n, _ := strconv.ParseFloat(fmt.Sprint(p.Config["steps"]), 64)
+		return fmt.Sprintf("it may take %.0f steps: steps: in the config of the tool says how many it needs", n)
+	case "output":
+		return fmt.Sprintf("it may print %s: limits: output_mib in the tool says how much it needs", size(l.Output, d.Output))
+	case "written":
+		return fmt.Sprintf("it may write %s: limits: written_mib in the tool says how much it needs", size(l.Written, d.Written))
+	}
+	return fmt.Sprintf("it may use %s of memory: limits: memory_mib in the tool says how much it needs", size(l.Memory, d.Memory))
+}
+
+// shortDigest is a digest as people compare it.
+func shortDigest(digest string) string {
+	scheme, hex, _ := strings.Cut(digest, ":")
+	return scheme + ":" + places.Short(hex)
+}
+
+func (x execAnswer) Text(t *cli.Terminal) {
+	if x.Plan == nil {
+		if !x.shown {
+			t.Printf("%s\n", string(x.Result))
+		}
+		return
+	}
+	t.Printf("%s  %s\n", x.Ref, shortDigest(x.Digest))
+	rows := [][]string{}
+	for i, l := range x.Chain {
+		rows = append(rows, []string{strings.Repeat("  ", i) + l.Ref, l.Space, shortDigest(l.Digest), strings.Join(audits.ShortAll(l.Signers), ", ")})
+	}
+	t.Rows(rows)
+	list := func(name string, items []string) {
+		t.Printf("%-12s %s\n", name, cmp.Or(strings.Join(items, ", "), "nothing"))
+	}
+	t.Printf("\n%-12s %s\n%-12s %s\n", "parameters", string(x.Plan.Params), "config", string(x.Plan.Config))
+	list("sets", x.Plan.Set)
+	need := "what this machine has"
+	if x.Sandbox.Need != floor.None.String() {
+		need = "at least " + x.Sandbox.Need
+	}
+	t.Printf("%-12s %s\n", "sandbox", need)
+	list("reads", x.Plan.Read)
+	list("writes", x.Plan.Write)
+	if x.Plan.Undecided {
+		t.Printf("%-12s Python says which are for it when it is started\n", "packages")
+	}
+	list("network", x.Grants.Network)
+	list("may", x.Grants.Permissions)
+	list("secrets", x.Grants.Secrets)
+	if len(x.Grants.Withheld) > 0 {
+		list("withheld", x.Grants.Withheld)
+	}
+	for _, q := range x.Unpinned {
+		t.Printf("%-12s %s  %s\n", "unpinned", q.Path, shortDigest(q.Digest))
+	}
+	for _, q := range x.Packages {
+		t.Printf("%-12s %s  %s\n", "package", q.Name, shortDigest(q.Digest))
+	}
+	for _, q := range x.Pinned {
+		t.Printf("%-12s %s  %s\n", "pinned", q.Path, shortDigest(q.Digest))
+	}
+	t.Note("nothing was started")
+}

@@ -1,0 +1,159 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/template"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+)
+
+// enforces reports whether a policy wants programs to be pinned too.
+func Enforces(l *locking.Locking) bool {
+	return l.Trust.Root.Side.Policy.Sections().Exec.Enforce || l.Trust.Project != nil && l.Trust.Project.Side.Policy.Sections().Exec.Enforce
+}
+
+// A toolchain finds the programs of this machine that chains would start.
+type toolchain struct {
+	app     *cli.App
+	project string
+	nowhere string // stands for directories that there are when something runs
+
+	known map[string]bool // by what the links say
+}
+
+func Toolchain(l *locking.Locking) lock.Toolchain {
+	return &toolchain{app: l.App, project: l.Dir, nowhere: filepath.Join(l.DotAI, "nowhere"), known: map[string]bool{}}
+}
+
+// Platform implements lock.Toolchain.
+func (*toolchain) Platform() string { return runtime.GOOS + "/" + runtime.GOARCH }
+
+// Programs implements lock.Toolchain.
+func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref) (found []lockfile.Program, missing []error, err error) {
+	for _, ref := range tools {
+		chain, err := ai.Walk(ctx, v, ref)
+		if _, none := errors.AsType[*ai.ChainError](err); none {
+			continue // as an extractor, which nothing runs; all others were looked at before
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		key := t.key(chain)
+		if t.known[key] {
+			continue
+		}
+		t.known[key] = true
+		programs, err := t.starts(ctx, chain)
+		if ctx.Err() != nil {
+			return nil, nil, context.Cause(ctx)
+		}
+		if err != nil {
+			missing = append(missing, fmt.Errorf("what %q starts: %w", ref, err))
+		}
+		found = append(found, programs...)
+	}
+	return found, missing, nil
+}
+
+// key is equal for chains that say the same about programs: most tools say nothing, and those who run them all.
+func (t *toolchain) key(chain *ai.Chain) string {
+	var key strings.Builder
+	for _, it := range chain.Links {
+		if tool := it.Model.Tool; !tool.EnvConfig.IsNull() || !tool.Config.IsNull() || tool.Primitive {
+			key.WriteString(it.Space.Label + " " + it.Ref.String() + "\n")
+		}
+	}
+	return key.String()
+}
+
+// starts returns the programs that a chain would start, in the order in which it names them, by the rules that hold when
+// it runs.
+func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Program, error) {
+	p, known := primitives(t.app)[chain.Primitive().ID]
+	starter, does := p.(primitive.Starter)
+	if !known || !does {
+		return nil, nil
+	}
+	q := env.Request{Host: locking.MachineHost(t.app), Project: t.project, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
+	for _, name := range []string{"tool_path", "tool_dir", "tool_parent", "anchor_path", "runtime_lib", "project_path", "user_space"} {
+		q.Names[name] = filepath.Join(t.nowhere, name)
+	}
+	q.Names["project_path"] = t.project
+	k := &exec.Kernel{Project: t.project}
+	protect(t.app, k)
+	q.Forbidden = k.Forbidden
+	for _, it := range chain.Links {
+		if !it.Model.Tool.Primitive {
+			q.Links = append(q.Links, env.Link{Name: it.Ref.String(), EnvConfig: it.Model.Tool.EnvConfig})
+		}
+	}
+	made, err := env.Resolve(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	all := made.Programs
+	for _, name := range starter.Starts(t.config(chain, made, q.Names)) {
+		if name == "" || strings.HasPrefix(name, t.nowhere) {
+			continue // a file of the chain, or what only parameters tell
+		}
+		more, err := env.Find(q, made, name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, more...)
+	}
+	lines := make([]lockfile.Program, len(all))
+	for i, p := range all {
+		lines[i] = lockfile.Program{Name: lock.ProgramName(p.Path), Version: versionOf(p), Digest: p.Digest}
+	}
+	return lines, nil
+}
+
+// config is what the links say to the primitive, as far as it is a text that is known before parameters are.
+func (t *toolchain) config(chain *ai.Chain, made *env.Env, names map[string]string) map[string]any {
+	config := map[string]any{}
+	for _, it := range chain.Links {
+		c := it.Model.Tool.Config
+		if c.IsNull() {
+			continue
+		}
+		for i := range c.Map {
+			e := &c.Map[i]
+			if _, nearer := config[e.Key]; nearer || e.Value.Kind != value.Text {
+				continue
+			}
+			text, err := template.Expand(e.Value.Text, func(name string) (string, bool) { v, ok := made.Vars[name]; return v, ok },
+				func(name string) (string, bool) { v, ok := names[name]; return v, ok })
+			if err != nil {
+				text = ""
+			}
+			config[e.Key] = text
+		}
+	}
+	return config
+}
+
+// versionOf is the version of a program as its place has it, or as its file is called: python3.13.
+func versionOf(p env.Program) string {
+	name := lock.ProgramName(p.Real)
+	digits := strings.TrimLeft(name[strings.LastIndexByte(name, '-')+1:], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+	if strings.Trim(digits, "0123456789.") != "" || !strings.Contains(digits, ".") {
+		digits = ""
+	}
+	return cmp.Or(p.Version, digits, lock.NoVersion)
+}

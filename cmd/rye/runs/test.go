@@ -1,0 +1,358 @@
+package runs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/stores"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/example"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+func TestCommand() cli.Command {
+	return cli.Command{
+		Path: "test", Group: "run", Help: "Run the examples of tools, and say where something else comes of them.",
+		More: "An example is a call with what its author says comes of it: examples: in the tool, see rye docs tool-format. It runs as rye exec would run it, " +
+			"from what the lock pins, in the sandbox, and written down; only the project is another one, made for the example and removed " +
+			"afterwards, with the example's files in it. Without arguments the examples of all tools of the project run. " +
+			"If one doesn't pass, the exit status is 1.\n\n" +
+			"Examples:\n\n    rye test\n    rye test tool:acme/fetch\n    rye test 'tool:acme/**' -j 1\n    rye test tool:acme/fetch --dev",
+		New: func() cli.Runner { return new(testRun) }, Schema: "test/1", Output: &testAnswer{},
+	}
+}
+
+type testRun struct {
+	Tools []string `arg:"" optional:"" name:"tool" complete:"ref" help:"Refs, globs, files and directories."`
+	Jobs  int      `short:"j" placeholder:"N" help:"Run so many at a time; as many as there are processors if nothing is said."`
+	execBase
+}
+
+type testAnswer struct {
+	Passed  int        `json:"passed"`
+	Failed  int        `json:"failed"`
+	Without int        `json:"without"` // tools that have no examples
+	Tools   []testTool `json:"tools"`
+}
+
+// A testTool is a tool that was tried. One with an error has no examples that could be.
+type testTool struct {
+	Ref      string        `json:"ref"`
+	Digest   string        `json:"digest,omitempty"`
+	Error    *testError    `json:"error,omitempty"`
+	Examples []testExample `json:"examples"`
+}
+
+type testError struct {
+	Code    fault.Code `json:"code"`
+	Message string     `json:"message"`
+	Why     []string   `json:"why,omitempty"`
+}
+
+type testExample struct {
+	Name        string               `json:"name"`
+	Passed      bool                 `json:"passed"`
+	Call        string               `json:"call,omitempty"`
+	Code        string               `json:"code,omitempty"` // of the error that it ended with
+	Why         []string             `json:"why,omitempty"`  // it didn't pass
+	Differences []example.Difference `json:"differences"`
+	DurationMS  int64                `json:"duration_ms"`
+	Receipt     string               `json:"receipt,omitempty"`
+}
+
+func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Jobs < 0 {
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--jobs is %d, and has to be more than nothing", c.Jobs)}
+	}
+	found, err := c.found(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	ans := &testAnswer{Tools: []testTool{}}
+	if len(found) == 0 {
+		return ans, nil
+	}
+	b, err := c.openAll(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close()
+	var all []*trial
+	for _, f := range found {
+		at := len(ans.Tools)
+		ans.Tools = append(ans.Tools, testTool{Ref: f.ref.String(), Examples: []testExample{}})
+		more, err := c.trials(ctx, b, f, &ans.Tools[at])
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			t := classify.Classify(err)
+			ans.Tools[at].Error = &testError{t.Code, t.Text, t.Why}
+		}
+		for _, t := range more {
+			t.tool = at
+			all = append(all, t)
+		}
+	}
+	if err := c.tryAll(ctx, a, b, all); err != nil {
+		return nil, err
+	}
+	ans.add(all)
+	if ans.Failed > 0 {
+		return ans, ans.fault()
+	}
+	return ans, nil
+}
+
+// A tried tool is one that was asked for. Its model may be missing: whoever opens what is run says why.
+type tried struct {
+	ref   model.Ref
+	empty bool // there are no examples in it
+	err   error
+}
+
+// found returns the tools that were asked for, each once.
+func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	only := (*ai.Space)(nil)
+	if len(c.Tools) == 0 {
+		only = v.Own()
+	}
+	sel, err := v.Selected(ctx, only, c.Tools...)
+	if err != nil {
+		return nil, err
+	}
+	var list []tried
+	var files []ai.File
+	for _, f := range sel.Files {
+		switch {
+		case f.Ref.Kind != "tool" && f.Named:
+			return nil, onlyTool(f.Ref)
+		case f.Ref.Kind == "tool" && !slices.ContainsFunc(files, func(g ai.File) bool { return g.Ref == f.Ref }):
+			files = append(files, f.File)
+		}
+	}
+	for _, p := range sel.Problems {
+		if p.Ref.Kind == "tool" {
+			list = append(list, tried{ref: p.Ref, err: p})
+		}
+	}
+	var mu sync.Mutex
+	err = v.Each(ctx, files, func(i int, it *ai.Item, err error) {
+		named := slices.ContainsFunc(sel.Files, func(f spaces.Chosen) bool { return f.Ref == files[i].Ref && f.Named })
+		t := tried{ref: files[i].Ref, err: err}
+		switch {
+		case err != nil && errors.Is(err, ai.ErrAsset) && !named:
+			return
+		case err == nil && it.Model.Tool.Primitive && !named:
+			return // rye does it, and is tested elsewhere
+		case err == nil && it.Model.Tool.Primitive:
+			t.err = &exec.LoneError{Ref: t.ref}
+		case err == nil:
+			t.empty = len(it.Model.Tool.Examples) == 0
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		list = append(list, t)
+	})
+	slices.SortFunc(list, func(x, y tried) int { return cmp.Compare(x.ref.String(), y.ref.String()) })
+	return list, err
+}
+
+// A trial is one example, and what came of it.
+type trial struct {
+	tool    int // in the answer
+	base    *exec.Base
+	item    *ai.Item
+	example *model.Example
+	outcome *example.Outcome
+}
+
+// trials returns the examples of a tool as it would run. An error says why it wouldn't.
+func (c *testRun) trials(ctx context.Context, b *opened, f tried, x *testTool) ([]*trial, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	if f.empty && !c.Pinned { // what is pinned may be another one
+		return nil, nil
+	}
+	base, err := b.of(ctx, f.ref)
+	if err != nil {
+		return nil, err
+	}
+	it, err := base.Resolver.Resolve(ctx, f.ref, nil)
+	if err != nil {
+		return nil, err
+	}
+	x.Digest = it.Raw.String()
+	var all []*trial
+	for i := range it.Model.Tool.Examples {
+		all = append(all, &trial{base: base, item: it, example: &it.Model.Tool.Examples[i]})
+	}
+	return all, nil
+}
+
+// tryAll runs examples, some at a time.
+func (c *testRun) tryAll(ctx context.Context, a *cli.App, b *opened, all []*trial) error {
+	if len(all) == 0 {
+		return nil
+	}
+	k, err := kernel(ctx, a, b)
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	defer stores.CleanCopies(ctx, a, k.Copies)
+	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(classify.Classify(err).Code) }}
+	err = cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
+		t := all[i]
+		t.outcome, err = r.Run(ctx, t.base, t.item.Ref, t.item.Model.Tool, t.example)
+		return err
+	})
+	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
+		err = &exec.AuditError{Ref: all[0].item.Ref, Ran: true, Err: logged}
+	}
+	for i, t := range all {
+		if t.outcome == nil {
+			continue
+		}
+		if t.outcome.Damage != nil {
+			a.Term.Warn("a copy of the tool's files was changed by somebody, and made again: %s", t.outcome.Damage)
+		}
+		first := i == 0 || all[i-1].item != t.item
+		if first && !t.outcome.Receipt.IsZero() && t.outcome.Level < floor.Landlock {
+			a.Term.Warn("%s ran without a sandbox for files and system calls, which this machine doesn't have: rye doctor", t.item.Ref)
+		}
+	}
+	return err
+}
+
+// add tells what came of the examples.
+func (x *testAnswer) add(all []*trial) {
+	for _, t := range all {
+		o := t.outcome
+		e := testExample{Name: t.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code, DurationMS: o.Duration.Milliseconds(),
+			Differences: append([]example.Difference{}, o.Differences...), Receipt: classify.DigestText(o.Receipt)}
+		if !e.Passed {
+			e.Why = why(o)
+		}
+		if t.example.Wrong != nil && e.Name == "" {
+			e.Name = t.example.Wrong.Field
+		}
+		tool := &x.Tools[t.tool]
+		tool.Examples = append(tool.Examples, e)
+	}
+	for i := range x.Tools {
+		tool := &x.Tools[i]
+		switch {
+		case tool.Error != nil:
+			x.Failed++
+		case len(tool.Examples) == 0:
+			x.Without++
+		}
+		for _, e := range tool.Examples {
+			if e.Passed {
+				x.Passed++
+			} else {
+				x.Failed++
+			}
+		}
+	}
+}
+
+// why says in the words of whoever stopped it how an example ended.
+func why(o *example.Outcome) []string {
+	if o.Err != nil {
+		f := classify.Classify(o.Err)
+		return append([]string{f.Text}, f.Why...)
+	}
+	if o.Failure == "" {
+		return nil
+	}
+	lines := strings.Split(strings.TrimRight(o.Failure, "\n"), "\n")
+	return lines[max(0, len(lines)-fault.MaxLines):]
+}
+
+func (x *testAnswer) fault() *fault.Error {
+	refused := 0
+	for _, t := range x.Tools {
+		if t.Error != nil {
+			refused++
+		}
+	}
+	f := &fault.Error{Code: fault.Failed}
+	if n := x.Failed - refused; n > 0 {
+		f.Text = fmt.Sprintf("%d of %s didn't pass", n, fault.Count(int64(n+x.Passed), "example"))
+	}
+	if refused > 0 {
+		if f.Text != "" {
+			f.Text += ", and "
+		}
+		f.Text += fault.Count(int64(refused), "tool") + " can't be run"
+	}
+	return f.Asked()
+}
+
+// mostShown is how much of a value is shown to people.
+const mostShown = 200
+
+func (x *testAnswer) Text(t *cli.Terminal) {
+	failed := t.Stdout.Paint(cli.RoleError, "FAIL", t.Ascii)
+	for _, tool := range x.Tools {
+		if tool.Error != nil {
+			t.Printf("%s  %s  %s\n", failed, tool.Ref, tool.Error.Message)
+			for _, line := range tool.Error.Why {
+				t.Printf("      %s\n", line)
+			}
+			continue
+		}
+		if len(tool.Examples) == 0 {
+			t.Printf("none  %s  has no examples\n", tool.Ref)
+		}
+		for _, e := range tool.Examples {
+			if e.Passed {
+				t.Printf("%s  %s  %s\n", t.Stdout.Paint(cli.RoleGood, "ok  ", t.Ascii), tool.Ref, e.Name)
+				continue
+			}
+			t.Printf("%s  %s  %s\n", failed, tool.Ref, e.Name)
+			for i, d := range e.Differences {
+				if i == fault.MaxLines {
+					t.Printf("      and %d more\n", len(e.Differences)-i)
+					break
+				}
+				t.Printf("      %s\n        expected  %s\n        found     %s\n", d.Path, valueText(d.Expected), valueText(d.Found))
+			}
+			for _, line := range e.Why {
+				t.Printf("      %s\n", line)
+			}
+		}
+	}
+	t.Printf("%d passed, %d failed, %s without examples\n", x.Passed, x.Failed, fault.Count(int64(x.Without), "tool"))
+}
+
+// valueText is a value as people see it.
+func valueText(v []byte) string {
+	if v == nil {
+		return "nothing"
+	}
+	if s := string(v); len(s) <= mostShown {
+		return s
+	}
+	return strings.ToValidUTF8(string(v[:mostShown]), "") + fmt.Sprintf("… (%d bytes)", len(v))
+}

@@ -1,0 +1,206 @@
+package signs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A resigner signs items before something is made of them: those that are named, or those of the project that its key
+// has signed before and that were changed since, each with what changed, once somebody has said yes.
+type Resigner struct {
+	App      *cli.App
+	Key      trusts.Signer
+	Flag     trusts.KeyFlag
+	DryRun   bool
+	Includes func(path string) bool                        // whether a file below .ai belongs to what is made; nil: all do
+	Before   func(ctx context.Context, it *ai.Item) []byte // the bytes that were signed; nil where they aren't known
+}
+
+// A resigning is an item that this key has signed, and that was changed since.
+type resigning struct {
+	ref  string
+	file string
+	at   time.Time // when the signature says that it was made
+	tree bool      // it is the files beside it that were changed
+	diff []string
+	is   content // that somebody is asked about
+}
+
+// A content is what a signature of an item vouches for.
+type content struct{ stripped, tree cas.Digest }
+
+// sign signs the items, and returns those that were signed, and all that is wrong with any.
+func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, problems []spaces.CheckProblem, err error) {
+	var shown map[string]content
+	if len(refs) == 0 {
+		if shown, err = s.agreed(ctx); err != nil || len(shown) == 0 {
+			return nil, nil, err
+		}
+		refs = slices.Sorted(maps.Keys(shown))
+	}
+	ans, err := (&SignRun{Items: refs, Format: sign.V2.String(), DryRun: s.DryRun, KeyFlag: s.Flag, shown: shown}).signItems(ctx, s.App)
+	all, ok := ans.(*SignAnswer)
+	if !ok {
+		return nil, nil, err
+	}
+	signed = slices.DeleteFunc(all.Files, func(l SignLine) bool { return !l.Changed })
+	for _, l := range signed {
+		s.App.Term.Note("%s %s as %s", cli.DryVerb(s.DryRun, "signed", "would sign"), l.File, l.Name)
+	}
+	return signed, all.Problems, err
+}
+
+// agreed asks whether what was changed is to be signed, and returns it by its refs; nothing if nothing was changed.
+func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err error) {
+	all, err := s.changed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		s.App.Term.Note("no item that %q has signed before was changed since", s.Key.Name)
+		return nil, nil
+	}
+	s.show(all)
+	shown = map[string]content{}
+	for _, r := range all {
+		shown[r.ref] = r.is
+	}
+	if !s.DryRun {
+		err = s.App.Confirm(ctx, fmt.Sprintf("sign %s by %q?", fault.Count(int64(len(shown)), "changed item"), s.Key.Name))
+	}
+	return shown, err
+}
+
+// changed finds the items that this key has signed under their names, and that are not what it signed any more. An item
+// that somebody else has signed, or nobody, has to be named.
+func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
+	v, err := spaces.OpenItems(ctx, s.App)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	l, err := v.Files(ctx)
+	if err != nil {
+		return nil, err
+	}
+	files := slices.DeleteFunc(l.Files, func(f ai.File) bool {
+		return f.Space != v.Project || s.Includes != nil && !s.Includes(f.Path)
+	})
+	v.Admit.KeepTrees()
+	var mu sync.Mutex
+	var all []resigning
+	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
+		if err != nil || it.Broken != nil {
+			return // whoever makes something of it tells what is wrong
+		}
+		e, err := v.Admit.Admit(ctx, it, policy.ToUse)
+		if err == nil && e.Decision.Allowed {
+			return
+		}
+		r, ok := s.resigning(it)
+		if !ok {
+			return
+		}
+		r.file = v.Place(it.Space, it.Path)
+		r.diff = diffSigned(s.Before(ctx, it), it)
+		subject, _, _ := v.Admit.Subject(ctx, it) // where there is none nothing is signed
+		r.is = content{it.Stripped, subject.Tree}
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, r)
+	})
+	slices.SortFunc(all, func(a, b resigning) int { return strings.Compare(a.ref, b.ref) })
+	return all, err
+}
+
+// resigning looks for a line with which this key has signed the item's name over other bytes. The line itself must
+// hold: that somebody has written our fingerprint down means nothing.
+func (s *Resigner) resigning(it *ai.Item) (resigning, bool) {
+	public := s.Key.Public()
+	for _, l := range it.Signed.Lines {
+		claim := sign.Claim{Domain: sign.Item, Name: it.Ref.String(), Tree: l.Tree}
+		if l.Key == public.Fingerprint() && claim.Holds(l, public) {
+			return resigning{ref: it.Ref.String(), at: l.Time, tree: l.Digest == it.Stripped}, true
+		}
+	}
+	return resigning{}, false
+}
+
+// diffSigned says what was changed in an item since it had these bytes, but for signature lines.
+func diffSigned(before []byte, it *ai.Item) []string {
+	if before == nil || bytes.Equal(before, it.Bytes) {
+		return nil
+	}
+	style := it.Kind.Style(it.Path)
+	was, err := sign.Strip(before, style)
+	if err != nil {
+		return nil
+	}
+	is, err := sign.Strip(it.Bytes, style)
+	if err != nil {
+		return nil
+	}
+	return ChangedLines(was, is)
+}
+
+// mostChanged is how many lines of a change are shown.
+const MostChanged = 12
+
+// changedLines shows what lies between the lines that two texts begin with and those that they end with.
+func ChangedLines(was, is []byte) []string {
+	a, b := bytes.Split(was, []byte("\n")), bytes.Split(is, []byte("\n"))
+	from := 0
+	for from < len(a) && from < len(b) && bytes.Equal(a[from], b[from]) {
+		from++
+	}
+	to := 0
+	for to < len(a)-from && to < len(b)-from && bytes.Equal(a[len(a)-1-to], b[len(b)-1-to]) {
+		to++
+	}
+	gone, come := a[from:len(a)-to], b[from:len(b)-to]
+	lines := []string{fmt.Sprintf("from line %d: %s before, %d now", from+1, fault.Count(int64(len(gone)), "line"), len(come))}
+	for i, l := range append(slices.Clone(gone), come...) {
+		if i == MostChanged {
+			lines = append(lines, fmt.Sprintf("and %s more", fault.Count(int64(len(gone)+len(come)-i), "line")))
+			break
+		}
+		mark := "- "
+		if i >= len(gone) {
+			mark = "+ "
+		}
+		lines = append(lines, mark+string(l))
+	}
+	return lines
+}
+
+// show lists what is to be signed again, each with what changed.
+func (s *Resigner) show(all []resigning) {
+	for _, r := range all {
+		what := "was changed"
+		if r.tree {
+			what = "has other files beside it"
+		}
+		s.App.Term.Note("%s: %s %s since it was signed at %s", r.file, r.ref, what, r.at.Format(time.RFC3339))
+		for _, line := range r.diff {
+			s.App.Term.Note("    %s", line)
+		}
+		if len(r.diff) == 0 && !r.tree {
+			s.App.Term.Note("    what it was is not in the store")
+		}
+	}
+}

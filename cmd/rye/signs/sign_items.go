@@ -1,0 +1,340 @@
+package signs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A signing is an item on its way to its signature.
+type signing struct {
+	*spaces.CheckedItem
+	before fs.FileInfo // nil: it is no item, or something is wrong with it
+	line   SignLine
+	no     *fault.Error // why policy doesn't let it be used all the same
+	staged places.Staged
+}
+
+// An itemSigner signs many items at once. It holds what they have in common.
+type itemSigner struct {
+	run   *SignRun
+	v     *spaces.Items
+	check *spaces.ItemChecker
+	key   trusts.Signer
+	write *places.Rewriting
+	all   []signing
+	most  int64                       // bytes of files that stay in memory
+	kept  atomic.Int64                // those that did
+	v1    atomic.Int64                // items that are signed in the first format, and are not to be upgraded
+	deny  atomic.Pointer[fault.Error] // why such a one can't be upgraded
+}
+
+// maxKept is how many bytes of files stay in memory between their check and their signature. What is beyond is read
+// again, and held against what was checked.
+const maxKept = 64 << 20
+
+// signItems signs items of spaces: all that are meant, or, where anything is wrong with one of them, none.
+func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return c.SignWithin(ctx, a, maxKept)
+}
+
+// signWithin is signItems with so many bytes of files in memory.
+func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.Answer, error) {
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	sel, err := c.selected(ctx, v)
+	if err != nil {
+		return nil, err
+	}
+	if len(sel.Files)+len(sel.Problems) == 0 {
+		a.Term.Note("there is no item to sign")
+		return &SignAnswer{Files: []SignLine{}, Problems: []spaces.CheckProblem{}, DryRun: c.DryRun}, nil
+	}
+	s := &itemSigner{run: c, v: v, check: spaces.NewItemChecker(v), most: most, write: places.NewRewriting(len(sel.Files), a.Now()), all: make([]signing, len(sel.Files))}
+	defer s.write.Close()
+	defer s.check.Count(a)
+	if err := s.check.CheckAll(ctx, sel, func(i int, it *spaces.CheckedItem) { s.all[i] = s.take(it) }); err != nil {
+		return nil, err
+	}
+	if ans, err := s.refused(); err != nil {
+		return ans, err
+	}
+	if s.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
+		return nil, err
+	}
+	for _, f := range sel.Files {
+		if err := s.write.Open(f.Space); err != nil {
+			return nil, err
+		}
+	}
+	return s.finish(ctx)
+}
+
+// selected returns what is to be signed. Items that are on no disk of this user can't be.
+func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*spaces.Selection, error) {
+	only := v.Own()
+	if c.All && only == nil {
+		if v.Root.Root == "" {
+			if _, err := places.OpenProject(v.App); err != nil {
+				return nil, err
+			}
+		}
+		return &spaces.Selection{}, nil
+	}
+	sel, err := v.Selected(ctx, only, c.Items...)
+	if err != nil {
+		return nil, c.namesFile(err)
+	}
+	for _, f := range sel.Files {
+		if f.Space.Level == ai.System {
+			ref := f.Ref.String()
+			return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is in the space %q, which nobody signs here", ref, f.Space.Label),
+				Why:     []string{"the library is vouched for by the binary, and a bundle by its manifest"},
+				Hint:    []string{"rye show " + fault.Quote(ref), "rye verify " + fault.Quote(ref)},
+				Details: map[string]any{"reason": "immutable", "ref": ref, "space": f.Space.Label}}
+		}
+	}
+	if len(sel.Files)+len(sel.Problems) == 0 && !c.All {
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item that is to be signed here", strings.Join(c.Items, " ")),
+			Why: []string{"globs mean items of the project, or of the user space outside of projects"}, Hint: []string{"rye ls"}}
+	}
+	return sel, nil
+}
+
+// namesFile adds to the refusal of a file outside of all spaces how it is signed.
+func (c *SignRun) namesFile(err error) error {
+	f, ok := errors.AsType[*fault.Error](err)
+	if ok && len(c.Items) == 1 && f.Details["path"] != nil {
+		f.Hint = []string{"rye sign " + fault.Quote(c.Items[0]) + " --as NAME"}
+	}
+	return err
+}
+
+// itemAt returns the ref of the item that a file is anyway, as it lies in a space; "" if it is none.
+func itemAt(ctx context.Context, a *cli.App, s places.Subject) (string, error) {
+	if s.IsDocument() {
+		return "", nil
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return "", err
+	}
+	defer v.Close()
+	arg := spaces.ItemArg{Text: s.File}
+	if ok, err := v.PathArg(&arg); !ok || err != nil || arg.Space == nil {
+		return "", nil
+	}
+	f, err := v.At(arg.Space, arg.Path)
+	if err != nil {
+		return "", nil
+	}
+	ref := f.Ref.String()
+	if _, err := v.Load(ctx, f); errors.Is(err, ai.ErrAsset) && ref != s.Name {
+		return "", nil
+	}
+	return ref, nil
+}
+
+// take keeps what signing an item needs, and lets go of the rest.
+func (s *itemSigner) take(c *spaces.CheckedItem) signing {
+	c.Model = nil
+	if s.kept.Add(int64(len(c.Bytes))) > s.most {
+		c.Bytes = nil
+	}
+	if c.Signed.Format == sign.V1 && s.run.Format == sign.V2.String() && !s.run.Upgrade {
+		s.v1.Add(1)
+		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("is signed in the first format (v1): rye sign --upgrade %s", fault.Quote(c.Ref.String()))})
+		c.Bad = true
+	}
+	if s.run.Format == sign.V1.String() && c.Tree != nil {
+		s.problem(c, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("a signature of the first format (v1) vouches for none of the %s beside it",
+			fault.Count(int64(len(c.Tree.Files)), "file"))})
+		c.Bad = true
+	}
+	if is, ok := s.run.shown[c.Ref.String()]; ok && is != (content{c.Stripped, c.Subject.Tree}) {
+		s.problem(c, &fault.Error{Code: fault.Conflict, Text: "was changed after it was shown"})
+		c.Bad = true
+	}
+	before, err := fs.Lstat(c.Space.FS, c.Path)
+	st := c.File.Stat
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &fault.Error{Code: fault.Conflict, Text: ai.ErrGone.Error()}
+	} else if err == nil && st != (ai.Stat{}) && (before.Size() != st.Size || before.ModTime().UnixNano() != st.Mtime) {
+		err = &fault.Error{Code: fault.Conflict, Text: "was changed while it was read"}
+	}
+	if err != nil {
+		s.problem(c, err)
+		c.Bad = true
+	}
+	if c.Bad {
+		return signing{CheckedItem: c}
+	}
+	return signing{CheckedItem: c, before: before}
+}
+
+func (s *itemSigner) problem(c *spaces.CheckedItem, err error) {
+	if f, ok := errors.AsType[*fault.Error](err); ok && f.Details["reason"] == policy.FormatNotAccepted.String() {
+		s.deny.CompareAndSwap(nil, f)
+	}
+	s.check.Add(s.check.Line(c.File, value.Pos{}, err))
+}
+
+// refused is the answer if anything is wrong with an item: every problem of all of them.
+func (s *itemSigner) refused() (*SignAnswer, error) {
+	found := s.check.Answer()
+	if found.Errors == 0 {
+		return nil, nil
+	}
+	ans := &SignAnswer{Files: []SignLine{}, Problems: found.Problems, DryRun: s.run.DryRun}
+	f := found.Fault("nothing was signed")
+	if f.Code = fault.Validation; found.Errors == 1 {
+		f.Code = oneCode(found.Problems)
+	}
+	if deny := s.deny.Load(); deny != nil {
+		f.Why, f.Hint = append(f.Why, deny.Why...), append(deny.Hint, f.Hint...)
+	} else if s.v1.Load() > 0 {
+		f.Hint = append([]string{"rye sign --upgrade " + cli.JoinArgs(s.run.meant())}, f.Hint...)
+	}
+	return ans, f
+}
+
+// meant is what is to be signed, as it is typed.
+func (c *SignRun) meant() []string {
+	if c.All {
+		return []string{"--all"}
+	}
+	return c.Items
+}
+
+// oneCode is the code of the one error among problems.
+func oneCode(problems []spaces.CheckProblem) fault.Code {
+	for _, p := range problems {
+		if p.Severity == spaces.SeverityError {
+			return p.Code
+		}
+	}
+	return fault.Validation
+}
+
+// finish signs what was taken and puts it in its place.
+func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
+	err := places.InParallel(ctx, len(s.all), func(i int) {
+		if s.all[i].before == nil {
+			return
+		}
+		if err := s.one(ctx, &s.all[i]); err != nil && ctx.Err() == nil {
+			s.problem(s.all[i].CheckedItem, err)
+		}
+	})
+	files := make([]places.Staged, len(s.all))
+	for i := range s.all {
+		files[i] = s.all[i].staged
+	}
+	if err != nil {
+		s.write.Drop(files)
+		return nil, err
+	}
+	if ans, err := s.refused(); err != nil {
+		s.write.Drop(files)
+		return ans, err
+	}
+	done, err := s.write.Replace(ctx, files)
+	ans := &SignAnswer{Files: []SignLine{}, Problems: s.check.Answer().Problems, DryRun: s.run.DryRun}
+	for _, w := range s.all[:done] {
+		if w.before != nil {
+			ans.add(w.line)
+		}
+	}
+	if err != nil {
+		f := classify.Classify(err)
+		f.Why = append(f.Why, fmt.Sprintf("%s signed before it; the same command goes on with the rest", fault.Count(int64(ans.Signed), "item")))
+		f.Hint = append(f.Hint, "rye "+cli.JoinArgs(s.v.App.Args))
+		return ans, f
+	}
+	s.warn(ans)
+	return ans, nil
+}
+
+// one signs one item and writes it beside the old one.
+func (s *itemSigner) one(ctx context.Context, w *signing) error {
+	raw := w.Bytes
+	if raw == nil {
+		again, err := s.v.Load(ctx, w.File)
+		if err != nil {
+			return err
+		}
+		if again.Raw != w.Raw {
+			return &fault.Error{Code: fault.Conflict, Text: "was changed after it was checked"}
+		}
+		raw = again.Bytes
+	}
+	a, t := s.v.App, s.v.Trust
+	sub := places.Subject{Subject: w.Subject, File: s.v.Place(w.Space, w.Path), Item: true}
+	out, _, err := s.run.signed(a, sub, bytes.NewReader(raw), s.key, t)
+	if err != nil {
+		return err
+	}
+	if w.line, w.no, err = s.run.line(a, sub, out, raw, s.key, t); err != nil {
+		return err
+	}
+	if w.Tree != nil {
+		w.line.Beside = len(w.Tree.Files)
+	}
+	w.Bytes = nil
+	if w.line.Changed && !s.run.DryRun {
+		w.staged, err = s.write.Stage(w.Space, w.Path, w.before, out)
+	}
+	return err
+}
+
+// warn says which items the policy doesn't let be used although they are signed now.
+func (s *itemSigner) warn(ans *SignAnswer) {
+	if len(ans.Files) == 1 && ans.Unchanged == 1 {
+		s.v.App.Term.Note("%q is signed by %q already", ans.Files[0].Name, s.key.Name)
+	}
+	const most = 5
+	said := 0
+	for _, w := range s.all {
+		if w.no == nil {
+			continue
+		}
+		if said++; said <= most {
+			s.v.App.Term.Warn("that is not enough: %s", w.no.Text)
+		}
+	}
+	if said > most {
+		s.v.App.Term.Warn("and %d more: rye verify says why", said-most)
+	}
+}
+
+// signed returns the bytes of an item with k's signature.
+func Signed(ctx context.Context, v *spaces.Items, it *ai.Item, k trusts.Signer) ([]byte, error) {
+	s, err := v.Subject(ctx, it)
+	if err != nil {
+		return nil, err
+	}
+	var known sign.Keys
+	if v.Trust != nil {
+		known = v.Trust.Exam().Find
+	}
+	return sign.Sign(it.Bytes, s.Signing(), s.Claim(), k.Private, v.App.Clock().UTC().Truncate(time.Second), known)
+}

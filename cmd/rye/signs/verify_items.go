@@ -1,0 +1,275 @@
+package signs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// verifyReport is the evidence about all that was asked for.
+type VerifyReport struct {
+	Files   []*VerifyAnswer `json:"files"`
+	Allowed int             `json:"allowed"`
+	Refused int             `json:"refused"`
+}
+
+// newVerifyReport makes the report, and the refusal if anything is refused. Of one file that is its own.
+func NewVerifyReport(files []*VerifyAnswer, one *fault.Error) (cli.Answer, error) {
+	r := &VerifyReport{Files: files}
+	for _, v := range files {
+		if v.Allowed {
+			r.Allowed++
+		} else {
+			r.Refused++
+		}
+	}
+	switch {
+	case r.Refused == 0:
+		return r, nil
+	case one != nil:
+		return r, one.Asked()
+	}
+	return r, r.fault().Asked()
+}
+
+// text is the evidence of one file, and of many a line for each.
+func (r *VerifyReport) Text(t *cli.Terminal) {
+	if len(r.Files) == 1 {
+		r.Files[0].Text(t)
+		return
+	}
+	name, space := 0, 0
+	for _, v := range r.Files {
+		name, space = max(name, len(v.Name)), max(space, len(v.Space))
+	}
+	for _, v := range r.Files {
+		word := t.Stdout.Paint(cli.RoleGood, "verified", t.Ascii)
+		if !v.Allowed {
+			word = t.Stdout.Paint(cli.RoleError, "refused ", t.Ascii)
+		}
+		t.Printf("%s  %s  %s  %s\n", word, t.Pad(v.Name, name), t.Pad(v.Space, space), v.words())
+	}
+	if r.Refused == 0 {
+		t.Note("verified %s", fault.Count(int64(len(r.Files)), "item"))
+	}
+}
+
+// words says in a few words who vouches, or why nobody does.
+func (v *VerifyAnswer) words() string {
+	if !v.Allowed {
+		if v.reason != "" {
+			return fmt.Sprintf("%s: %s", v.Code, v.reason)
+		}
+		return fmt.Sprintf("%s (%s): %s", v.Code, v.Reason, v.Message)
+	}
+	beside := ""
+	if v.TreeFiles > 0 {
+		beside = ", with " + fault.Count(int64(v.TreeFiles), "file") + " beside it"
+	}
+	switch v.Trust {
+	case "builtin":
+		return "by the binary" + beside
+	case "digest":
+		return "by its digest" + beside
+	}
+	var names []string
+	for _, s := range v.Signers {
+		if s.Verdict == policy.Admitted.String() {
+			names = append(names, cmp.Or(s.Name, places.Short(s.Key)))
+		}
+	}
+	return fmt.Sprintf("signed by %s, %d of %d under %q%s", strings.Join(names, ", "), v.Count, v.Threshold, v.Rule, beside)
+}
+
+// fault says how many are refused. Its code is the gravest of theirs.
+func (r *VerifyReport) fault() *fault.Error {
+	f := &fault.Error{Text: fmt.Sprintf("%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))}
+	var codes []fault.Code
+	unsigned := false
+	for _, v := range r.Files {
+		if !v.Allowed {
+			codes = append(codes, v.Code)
+		}
+		unsigned = unsigned || v.Code == fault.Unsigned && v.Space != ""
+	}
+	f.Code = fault.Gravest(codes)
+	if unsigned {
+		f.Hint = []string{"rye sign ITEM"}
+	}
+	for _, v := range r.Files {
+		for _, hint := range v.hint {
+			if !slices.Contains(f.Hint, hint) {
+				f.Hint = append(f.Hint, hint)
+			}
+		}
+	}
+	return f
+}
+
+// verifyItems verifies items of spaces, each anew and by itself.
+func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	t, err := trustToAsk(a)
+	if err != nil {
+		return nil, err
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	defer v.Close()
+	defer v.Count(a)
+	sel, err := v.Selected(ctx, nil, c.Items...)
+	if err != nil {
+		if f, ok := errors.AsType[*fault.Error](err); ok && len(c.Items) == 1 && f.Details["path"] != nil {
+			f.Hint = []string{"rye verify " + fault.Quote(c.Items[0]) + " --as NAME"}
+		}
+		return nil, err
+	}
+	files, faults := make([]*VerifyAnswer, len(sel.Files)), make([]*fault.Error, len(sel.Files))
+	v.Remember()
+	v.Admit.KeepTrees()
+	listed := make([]ai.File, len(sel.Files))
+	for i := range listed {
+		listed[i] = sel.Files[i].File
+	}
+	var warned sync.Map
+	err = v.Each(ctx, listed, func(i int, it *ai.Item, err error) {
+		switch {
+		case errors.Is(err, ai.ErrAsset) && !sel.Files[i].Named:
+			return
+		case err != nil:
+			files[i], faults[i] = refusedFile(v, t, listed[i], err)
+		default:
+			files[i], faults[i] = verifyItem(ctx, v, t, it)
+		}
+		for _, w := range files[i].Warnings {
+			if _, again := warned.LoadOrStore(w, true); !again {
+				a.Term.Warn("%s", w)
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range sel.Problems {
+		if _, twice := errors.AsType[*ai.AmbiguousError](p); twice && i > 0 && sel.Problems[i-1].Err == p.Err {
+			continue // it names both files
+		}
+		ans, f := refusedFile(v, t, ai.File{Ref: p.Ref, Space: p.Space, Path: p.Path}, p)
+		files, faults = append(files, ans), append(faults, f)
+	}
+	for _, b := range v.Unread {
+		if mayCover(v, b.ID, c.Items) {
+			ans, f := refusedBundle(v, t, b)
+			files, faults = append(files, ans), append(faults, f)
+		}
+	}
+	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
+	files = slices.DeleteFunc(files, func(v *VerifyAnswer) bool { return v == nil })
+	if len(files) == 0 {
+		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), Hint: []string{"rye ls"}}
+	}
+	slices.SortStableFunc(files, func(a, b *VerifyAnswer) int { return cmp.Compare(a.Name, b.Name) })
+	var one *fault.Error
+	if len(files) == 1 && len(faults) == 1 {
+		one = faults[0]
+	}
+	return NewVerifyReport(files, one)
+}
+
+// mayCover reports whether a glob among the arguments may stand for items of a bundle that nobody can see: what is
+// pinned of it, and what would be below its id. A ref that was found means no other.
+func mayCover(v *spaces.Items, id string, texts []string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool {
+		arg, err := v.Arg(text)
+		if err != nil || arg.Glob == nil {
+			return false
+		}
+		if v.Lock.Old != nil && slices.ContainsFunc(v.Lock.Old.Pins, func(p lockfile.Pin) bool {
+			return p.From == lockfile.System+id && arg.Covers(p.Ref, nil, "")
+		}) {
+			return true
+		}
+		_, path, colon := strings.Cut(text, ":")
+		if !colon {
+			path = text
+		}
+		fixed, _, _ := strings.Cut(path, "*")
+		return strings.HasPrefix(fixed, id+"/") || strings.HasPrefix(id+"/", fixed)
+	})
+}
+
+// refusedBundle is the evidence about the items of a bundle that nobody can see.
+func refusedBundle(v *spaces.Items, t *places.Trust, b spaces.UnreadBundle) (*VerifyAnswer, *fault.Error) {
+	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
+	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
+	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), f.Hint
+	return ans, f
+}
+
+// verifyItem verifies an item with its tree.
+func verifyItem(ctx context.Context, v *spaces.Items, t *places.Trust, it *ai.Item) (*VerifyAnswer, *fault.Error) {
+	if err := v.Shadow(ctx, it); err != nil {
+		return refusedFile(v, t, it.File, err)
+	}
+	s := places.Subject{File: v.Place(it.Space, it.Path), Item: true}
+	var beside *tree.Tree
+	var err error
+	if s.Subject, beside, err = v.Admit.Subject(ctx, it); err != nil {
+		return refusedFile(v, t, it.File, err)
+	}
+	s.Listed = lists(v, it, beside)
+	ans, f := verify(v.App, t, s, bytes.NewReader(it.Bytes))
+	ans.Space = it.Space.Label
+	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {
+		f.Hint[0] = "rye diff " + fault.Quote(it.Ref.String())
+	}
+	if beside != nil {
+		ans.TreeFiles = len(beside.Files)
+	}
+	return ans, f
+}
+
+// pins reports whether the lock has an item of the project, and so can tell what is different.
+func pins(v *spaces.Items, it *ai.Item) bool {
+	return it.Space == v.Project && v.Lock != nil && v.Lock.Old != nil && v.Lock.Old.Pin(it.Ref) != nil
+}
+
+// lists reports whether an admitted manifest lists an item that is signed in the first format, and all of its tree. Of
+// others nobody needs to know.
+func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
+	if v.Asked == nil || it.Signed.Format != sign.V1 || !v.Asked.Listed(it.Raw) {
+		return false
+	}
+	return beside == nil || !slices.ContainsFunc(beside.Files, func(f tree.File) bool { return !v.Asked.Listed(f.Raw) })
+}
+
+// refusedFile is the evidence about what can't be looked at as an item.
+func refusedFile(v *spaces.Items, t *places.Trust, file ai.File, err error) (*VerifyAnswer, *fault.Error) {
+	f := classify.Classify(err)
+	place := v.Place(file.Space, file.Path)
+	ans := &VerifyAnswer{Name: place, File: place, Space: file.Space.Label, Trust: "refused", Format: "none", Signers: []spaces.SignerLine{}, Warnings: []string{},
+		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin}
+	if file.Ref.Kind != "" {
+		ans.Name = file.Ref.String()
+	}
+	ans.refuse(f)
+	ans.Code, ans.Message = f.Line().Code, f.Text
+	return ans, f
+}

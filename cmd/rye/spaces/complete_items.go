@@ -1,0 +1,79 @@
+package spaces
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+// Whoever presses Tab waits: what takes longer than completeTime is not offered, nor more than maxOffered refs. A few
+// files are read, to leave out what is no item.
+const (
+	CompleteTime = 400 * time.Millisecond
+	maxOffered   = 2000
+	maxRead      = 200
+)
+
+// completeRefs offers the refs that begin with what is typed, of what this user may change alone if own; the kinds
+// where not even a kind is typed. It goes by the names of files.
+func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out []cli.Candidate) {
+	kind, _, typed := strings.Cut(prefix, ":")
+	if !typed {
+		for _, k := range CompleteKinds(ctx, a) {
+			out = append(out, cli.Candidate{Value: k.Value + ":", Help: k.Help})
+		}
+		return out
+	}
+	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
+	defer cancel()
+	v, err := OpenItems(ctx, a)
+	if err != nil {
+		return nil
+	}
+	defer v.Close()
+	if _, ok := v.Kind(kind); !ok {
+		return nil
+	}
+	l, err := v.Files(ctx, kind)
+	if err != nil {
+		return nil
+	}
+	l.Files = slices.DeleteFunc(l.Files, func(f ai.File) bool {
+		return !strings.HasPrefix(f.Ref.String(), prefix) || own && f.Space != v.Own()
+	})
+	if len(l.Files) <= maxRead {
+		assets := make([]bool, len(l.Files))
+		if err := v.Each(ctx, l.Files, func(i int, _ *ai.Item, err error) { assets[i] = errors.Is(err, ai.ErrAsset) }); err == nil {
+			for i, asset := range assets {
+				if asset {
+					l.Files[i].ID = ""
+				}
+			}
+		}
+	}
+	for _, f := range l.Files {
+		// The spaces with an item of one id follow each other.
+		if ref := f.Ref.String(); f.ID != "" && len(out) < maxOffered && (len(out) == 0 || out[len(out)-1].Value != ref) {
+			out = append(out, cli.Candidate{Value: ref, Help: f.Space.Label})
+		}
+	}
+	return out
+}
+
+// completeKinds offers the kinds there are.
+func CompleteKinds(ctx context.Context, a *cli.App) (out []cli.Candidate) {
+	v, err := OpenItems(ctx, a)
+	if err != nil {
+		return nil
+	}
+	defer v.Close()
+	for _, k := range v.Kinds() {
+		out = append(out, cli.Candidate{Value: k.Name, Help: "items in " + k.Dir})
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package spaces
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A worth is what an item is worth: who vouches for it, and what policy says to that.
+type Worth struct {
+	Trust   string       `json:"trust"`  // "builtin", "signed", "digest", "unsigned", "refused"
+	Reason  string       `json:"reason"` // one word, the policy's or for what is wrong with the file; "admitted"
+	Message string       `json:"message,omitempty"`
+	Rule    string       `json:"rule,omitempty"`
+	Signers []SignerLine `json:"signers"`
+}
+
+// worth finds out what an item is worth, to be used.
+func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
+	w := Worth{Trust: "refused", Signers: []SignerLine{}}
+	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
+	if found != nil && found.Exam != nil && v.Trust != nil {
+		d := &found.Decision
+		au := v.Trust.Root
+		if d.Project && v.Trust.Project != nil {
+			au = v.Trust.Project
+		}
+		w.Rule = d.Rule
+		w.Signers = append(w.Signers, SignerLines(au, places.Examined{Exam: found.Exam, About: places.Subject{Subject: found.Subject}}, d.Signers)...)
+	}
+	if err != nil {
+		f := classify.Classify(err)
+		reason, _ := f.Details["reason"].(string)
+		w.Reason, w.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-"))), f.Text
+		return w, nil
+	}
+	d := &found.Decision
+	w.Reason = d.Code.String()
+	if files := v.Asked.Unlisted(found); d.Allowed && len(files) > 0 {
+		w.Reason, w.Message = policy.EvidenceOnly.String(), unlisted(files)
+		return w, found
+	}
+	switch {
+	case d.Allowed && d.Voucher == policy.Builtin:
+		w.Trust = "builtin"
+	case d.Allowed && d.ByDigest:
+		w.Trust = "digest"
+	case d.Allowed:
+		w.Trust = "signed"
+	case it.Signed.Format == sign.None && it.Broken == nil:
+		w.Trust, w.Reason = "unsigned", policy.Unsigned.String()
+		w.Message = "is signed by nobody"
+	default:
+		w.Message = d.Reason()
+	}
+	return w, found
+}
+
+// unlisted says of which other files of a tool nobody speaks.
+func unlisted(files []string) string {
+	return fmt.Sprintf("is signed in the first format (v1), which says nothing of %q beside it, and no admitted manifest lists that", files[0])
+}
+
+// words says it in a column of a table.
+func (w *Worth) Words() string {
+	switch w.Trust {
+	case "signed":
+		var names []string
+		for _, s := range w.Signers {
+			if s.Verdict == policy.Admitted.String() {
+				names = append(names, cmp.Or(s.Name, places.Short(s.Key)))
+			}
+		}
+		return "signed by " + strings.Join(names, ", ")
+	case "digest":
+		return "by its digest"
+	case "refused":
+		switch w.Reason {
+		case "content":
+			return "refused: changed since it was signed"
+		case "tree":
+			return "refused: its tree changed since it was signed"
+		}
+		return "refused: " + w.Reason
+	}
+	return w.Trust
+}
+
+// problems is what is wrong with an item, as its file says it.
+func (v *Items) Problems(f ai.File, problems []*value.Problem) []CheckProblem {
+	lines := []CheckProblem{}
+	for _, p := range problems {
+		l := CheckProblem{Severity: SeverityError, Code: fault.Validation, Ref: f.Ref.String(), Space: f.Space.Label, File: v.Place(f.Space, f.Path),
+			Line: p.At.Line, Column: p.At.Column, Field: p.Field, Message: p.Message}
+		if p.Warning {
+			l.Severity = SeverityWarning
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// invalid says what is wrong with an item that is to be written; file is where its text is now.
+func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
+	lines := v.Problems(it.File, it.Model.Problems)
+	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),
+		Hint: []string{"rye docs " + classify.FormatTopic(it.Ref.Kind)}, Details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
+	for i := range lines {
+		l := &lines[i]
+		l.File = file
+		f.Why = append(f.Why, fmt.Sprintf("%s: %s: %s", l.At(), l.Severity, l.Message))
+	}
+	return f
+}

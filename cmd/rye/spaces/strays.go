@@ -1,0 +1,174 @@
+package spaces
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+)
+
+// knownFiles are the files that are items, or that something was said of, and the directories that are trees of tools.
+// It may be used by many goroutines.
+type KnownFiles struct {
+	mu    sync.Mutex
+	files map[SpacePath]bool
+	trees map[SpacePath]bool
+}
+
+func NewKnownFiles() *KnownFiles {
+	return &KnownFiles{files: map[SpacePath]bool{}, trees: map[SpacePath]bool{}}
+}
+
+// add takes up a file.
+func (k *KnownFiles) Add(s *ai.Space, p string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.files[SpacePath{s.Label, p}] = true
+}
+
+// addTree takes up the tree of an item, if it has one.
+func (k *KnownFiles) AddTree(ctx context.Context, v *Items, it *ai.Item) {
+	if it.Model.Tool == nil {
+		return
+	}
+	if a, err := v.Admit.Anchor(ctx, it); err == nil && a != nil {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.trees[SpacePath{it.Space.Label, path.Join(a.Dir, a.Below)}] = true
+	}
+}
+
+// in returns what tells whether a file of a space is known.
+func (k *KnownFiles) in(s *ai.Space) func(p string) bool {
+	return func(p string) bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.files[SpacePath{s.Label, p}] {
+			return true
+		}
+		for dir := path.Dir(p); dir != "."; dir = path.Dir(dir) {
+			if k.trees[SpacePath{s.Label, dir}] {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// A strayGroup is the strays that have the same reason.
+type strayGroup struct {
+	ai.Stray
+	count int
+}
+
+// groups puts strays together, the first of each for all: a tree that was made for another tool has thousands.
+func strayGroups(all []ai.Stray) (groups []strayGroup) {
+	for _, f := range all {
+		i := slices.IndexFunc(groups, func(g strayGroup) bool {
+			return g.Kind == f.Kind && g.Signed == f.Signed && path.Ext(g.Path) == path.Ext(f.Path)
+		})
+		if i < 0 {
+			groups = append(groups, strayGroup{Stray: f})
+			i = len(groups) - 1
+		}
+		groups[i].count++
+	}
+	return groups
+}
+
+// words says why they are no items.
+func (g *strayGroup) words() string {
+	var b strings.Builder
+	if g.Signed {
+		b.WriteString("has a signature line, and is no item: ")
+	} else {
+		b.WriteString("is an asset, which nobody vouches for: ")
+	}
+	if ext := path.Ext(g.Path); g.Never {
+		fmt.Fprintf(&b, "files with %s are never items", ext)
+	} else {
+		b.WriteString("carries no mark of its kind (" + classify.MissingMark(g.Kind.Name, g.Path) + ")")
+	}
+	if g.count > 1 {
+		fmt.Fprintf(&b, "; so with %d more %s files below %s/", g.count-1, path.Ext(g.Path), g.Kind.Dir)
+	}
+	if g.Signed || g.Never {
+		b.WriteString(": rye docs " + classify.FormatTopic(g.Kind.Name))
+	}
+	return b.String()
+}
+
+// strays warns of the files of a space that look like items and are none.
+func (ck *ItemChecker) Strays(ctx context.Context, s *ai.Space) ([]ai.Stray, error) {
+	all, err := ck.v.Strays(ctx, s, ck.known.in(s))
+	ck.warnOf(s, all)
+	return all, err
+}
+
+// straysBelow warns of those below a directory.
+func (ck *ItemChecker) straysBelow(ctx context.Context, s *ai.Space, dir string) error {
+	all, err := ck.v.straysBelow(ctx, s, dir, ck.known)
+	ck.warnOf(s, all)
+	return err
+}
+
+func (ck *ItemChecker) warnOf(s *ai.Space, all []ai.Stray) {
+	for _, g := range strayGroups(all) {
+		l := ck.Line(ai.File{Space: s, Path: g.Path}, value.Pos{}, nil)
+		l.Severity, l.Message = SeverityWarning, g.words()
+		ck.Add(l)
+	}
+}
+
+// straysBelow returns the strays below a directory of a space. Where there are any, all tools of the space are asked
+// whether it is a part of their trees: theirs may reach further than the directory.
+func (v *Items) straysBelow(ctx context.Context, s *ai.Space, dir string, known *KnownFiles) ([]ai.Stray, error) {
+	in := known.in(s)
+	all, err := v.Strays(ctx, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	l, err := v.Files(ctx, "tool")
+	if err != nil {
+		return nil, err
+	}
+	files := slices.DeleteFunc(l.Files, func(f ai.File) bool { return f.Space != s || in(f.Path) })
+	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
+		if err == nil {
+			known.AddTree(ctx, v, it)
+		}
+	})
+	return slices.DeleteFunc(all, func(f ai.Stray) bool { return in(f.Path) }), err
+}
+
+// tellStrays says how many files look like items and are none, of those with a signature line.
+func (v *Items) TellStrays(ctx context.Context, s *ai.Space, known *KnownFiles) error {
+	all, err := v.Strays(ctx, s, known.in(s))
+	byKind := map[string]int{}
+	for _, f := range all {
+		if f.Signed {
+			byKind[f.Kind.Dir]++
+		}
+	}
+	var dirs []string
+	for dir := range byKind {
+		dirs = append(dirs, dir)
+	}
+	slices.SortFunc(dirs, cmp.Compare[string])
+	for _, dir := range dirs {
+		verb := "have a signature line and are no items"
+		if byKind[dir] == 1 {
+			verb = "has a signature line and is no item"
+		}
+		v.App.Term.Warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"), v.Place(s, dir), verb)
+	}
+	return err
+}

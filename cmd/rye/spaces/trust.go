@@ -1,0 +1,98 @@
+package spaces
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// signerFlags say whom to believe instead of a policy.
+type SignerFlags struct {
+	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Believe this key instead of the policy: 43 characters, a PEM file, or the name of a kept key. May be given again."`
+	Threshold *int     `placeholder:"N" help:"How many of the keys must have signed the bundle."`
+}
+
+// A vouching is whom a command believes about bundles: a policy, or keys.
+type Vouching struct {
+	Options bundle.VerifyOptions
+	Trust   *places.Trust     // nil where there are keys
+	Names   map[string]string // of keys, as they were given, by fingerprint
+}
+
+// vouching is that of the policy.
+func OpenVouching(a *cli.App) (*Vouching, error) {
+	t, err := places.OpenTrust(a)
+	if err != nil {
+		return nil, err
+	}
+	return &Vouching{Options: bundle.VerifyOptions{Trust: t.Exam()}, Trust: t, Names: map[string]string{}}, nil
+}
+
+// vouching finds out whom to believe.
+func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
+	if len(c.Signer) == 0 {
+		if c.Threshold != nil {
+			return nil, &fault.Error{Code: fault.Validation, Text: "--threshold counts the keys of --signer, and none is given", Hint: []string{a.With("--signer", "PUBKEY")}}
+		}
+		v, err := OpenVouching(a)
+		if err != nil && places.IsNobody(err) {
+			f := classify.Classify(err)
+			f.Hint = append(f.Hint, a.With("--signer", "PUBKEY"))
+			return nil, f
+		}
+		return v, err
+	}
+	if a.Globals.Trust != "" || a.Env(cli.EnvTrust) != "" {
+		return nil, &fault.Error{Code: fault.Validation, Text: "--signer is believed instead of a policy, and there is --trust or " + cli.EnvTrust + " too"}
+	}
+	v := &Vouching{Options: bundle.VerifyOptions{Now: a.Now().UTC(), Threshold: 1}, Names: map[string]string{}}
+	if c.Threshold != nil {
+		v.Options.Threshold = *c.Threshold // none at all is no number of signatures
+	}
+	for _, arg := range c.Signer {
+		k, err := SignerKey(ctx, a, arg)
+		if err != nil {
+			return nil, err
+		}
+		id := k.Fingerprint().String()
+		if _, twice := v.Names[id]; twice {
+			continue // one key counts once, however often it is named
+		}
+		v.Names[id] = arg
+		if arg == k.String() {
+			v.Names[id] = "" // it says no more than the fingerprint
+		}
+		v.Options.Signers = append(v.Options.Signers, k)
+	}
+	if n := len(v.Options.Signers); v.Options.Threshold < 1 || v.Options.Threshold > n {
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, with %s", v.Options.Threshold, fault.Count(int64(n), "key")),
+			Why: []string{"it is from 1 to the number of keys that --signer gives"}}
+	}
+	return v, nil
+}
+
+// signerKey reads a key as readPublic does, or takes a kept one.
+func SignerKey(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
+	if key.CheckName(arg) == nil {
+		if dir, err := places.KeysDir(a); err == nil {
+			if k, err := dir.Public(arg); err == nil {
+				return k, nil
+			}
+		}
+	}
+	k, err := places.ReadPublic(ctx, a, arg)
+	if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok && !errors.Is(err, fs.ErrNotExist) {
+		f := classify.Classify(err)
+		f.Code = fault.Validation
+		return k, f
+	}
+	return k, err
+}

@@ -1,0 +1,171 @@
+package starts
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+)
+
+// completeCommand is what the completion scripts call: "rye __complete -- WORD…" with the words typed after
+// rye, the last of them the one to complete, "" when nothing of it is typed. It answers with one candidate
+// a line, VALUE, a tab and what it is; ":files" and ":dirs" ask the shell for its own.
+func CompleteCommand() cli.Command {
+	return cli.Command{
+		Path: "__complete", Help: "Answer a completion script.", Hidden: true,
+		New: func() cli.Runner { return new(completeRun) }, Schema: "complete/1", Output: completeAnswer{},
+	}
+}
+
+type completeRun struct {
+	Words []string `arg:"" optional:"" blank:"" help:"The words typed so far."`
+}
+
+type completeAnswer struct {
+	Candidates []cli.Candidate `json:"candidates"`
+}
+
+func (c *completeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	words := c.Words
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	model := cli.NewGrammar(new(cli.Globals), a.Commands).Model.Node
+	ans := completeAnswer{Candidates: []cli.Candidate{}}
+	for _, cand := range walk(model, words[:len(words)-1]).candidates(ctx, a, words[len(words)-1]) {
+		// Tab and line end are the protocol's own.
+		if !strings.ContainsAny(cand.Value, "\t\r\n") {
+			ans.Candidates = append(ans.Candidates, cand)
+		}
+	}
+	return ans, nil
+}
+
+func (c completeAnswer) Text(t *cli.Terminal) {
+	for _, cand := range c.Candidates {
+		t.Printf("%s\t%s\n", cand.Value, cand.Help)
+	}
+}
+
+// A cursor is where the words before the one to complete have led.
+type cursor struct {
+	root   *kong.Node
+	node   *kong.Node
+	flag   *kong.Flag // waits for its value
+	flags  []string   // given, as they were typed
+	args   []string   // positional arguments given
+	closed bool       // after --: no more flags
+}
+
+// walk follows the words. It forgives what the parser would refuse.
+func walk(root *kong.Node, words []string) cursor {
+	c := cursor{root: root, node: root}
+	for _, word := range words {
+		switch {
+		case c.flag != nil:
+			c.flag = nil
+		case word == "--" && !c.closed:
+			c.closed = true
+		case len(word) > 1 && word[0] == '-' && !c.closed:
+			name, _, _ := strings.Cut(word, "=")
+			c.flags = append(c.flags, name)
+			c.flag = cli.Awaits(c.node, word)
+		default:
+			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word })
+			if i < 0 {
+				c.args = append(c.args, word)
+			} else {
+				c.node, c.args = c.node.Children[i], nil
+			}
+		}
+	}
+	return c
+}
+
+// candidates returns the ways to complete a word here.
+func (c cursor) candidates(ctx context.Context, a *cli.App, word string) []cli.Candidate {
+	name, value, valued := strings.Cut(word, "=")
+	switch {
+	case c.flag != nil:
+		return c.values(ctx, a, c.flag.Value, word, "")
+	case strings.HasPrefix(word, "--") && valued && !c.closed:
+		if flag := cli.FlagOf(c.node, name); flag != nil && !flag.IsBool() {
+			return c.values(ctx, a, flag.Value, value, name+"=")
+		}
+		return nil
+	case strings.HasPrefix(word, "-") && !c.closed:
+		return cli.Begins(c.flagNames(), word, "")
+	case len(c.node.Children) > 0:
+		return cli.Begins(c.commands(), word, "")
+	}
+	if n := len(c.node.Positional); n > 0 {
+		arg := c.node.Positional[min(len(c.args), n-1)]
+		if len(c.args) < n || arg.IsCumulative() {
+			return c.values(ctx, a, arg, word, "")
+		}
+	}
+	return nil
+}
+
+func (c cursor) commands() (out []cli.Candidate) {
+	for _, child := range c.node.Children {
+		if !child.Hidden {
+			out = append(out, cli.Candidate{Value: child.Name, Help: child.Help})
+		}
+	}
+	return out
+}
+
+func (c cursor) flagNames() (out []cli.Candidate) {
+	for _, group := range c.node.AllFlags(true) {
+		for _, flag := range group {
+			out = append(out, cli.Candidate{Value: "--" + flag.Name, Help: flag.Help})
+		}
+	}
+	return out
+}
+
+// values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", items, kinds
+// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", commands where it says "command", what rye.lock names or rye.yaml requires where it
+// says "locked", "pinned" (items alone) or "required", those of its enum, or what the command knows. before is what stands in the same word.
+func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
+	switch v.Tag.Get("complete") {
+	case "file":
+		return []cli.Candidate{{Value: cli.AskFiles, Help: ""}}
+	case "dir":
+		return []cli.Candidate{{Value: cli.AskDirs, Help: ""}}
+	case "ref", "own":
+		out := cli.Begins(spaces.CompleteRefs(ctx, a, prefix, v.Tag.Get("complete") == "own"), prefix, before)
+		if !strings.Contains(prefix, ":") {
+			out = append(out, cli.Candidate{Value: cli.AskFiles, Help: ""}) // a path is as good
+		}
+		return out
+	case "bundle":
+		return append(cli.Begins(spaces.CompleteBundles(ctx, a), prefix, before), cli.Candidate{Value: cli.AskFiles, Help: ""})
+	case "command":
+		return cli.Begins(append(walk(c.root, c.args).commands(), cli.Topics(c.args)...), prefix, before)
+	case "locked", "pinned", "required":
+		what := v.Tag.Get("complete")
+		if slices.Contains(c.flags, "--update") {
+			what = "bundles"
+		}
+		return cli.Begins(locking.CompleteLocked(a, what), prefix, before)
+	case "kind":
+		return cli.Begins(spaces.CompleteKinds(ctx, a), prefix, before)
+	case "space":
+		return cli.Begins([]cli.Candidate{{Value: "project", Help: ".ai of the project"}, {Value: "user", Help: ".ai of the user"}, {Value: "system", Help: "the library and bundles"}}, prefix, before)
+	}
+	var out []cli.Candidate
+	if v.Enum != "" {
+		for _, value := range v.EnumSlice() {
+			out = append(out, cli.Candidate{Value: value, Help: ""})
+		}
+	} else if known, ok := cli.Target[cli.Completer](c.node); ok {
+		out = known.Complete(ctx, a, v.Name, prefix)
+	}
+	return cli.Begins(out, prefix, before)
+}

@@ -1,0 +1,43 @@
+package starts
+
+import (
+	"context"
+	_ "embed"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+// The scripts ask the binary itself, so that there is one answer for all shells: see completeCommand.
+var (
+	//go:embed completion/rye.bash
+	bashScript string
+	//go:embed completion/rye.zsh
+	zshScript string
+	//go:embed completion/rye.fish
+	fishScript string
+)
+
+func CompletionCommand() cli.Command {
+	return cli.Command{
+		Path: "completion", Group: "start", Help: "Print the completion script of a shell.",
+		More: "Examples:\n\n    source <(rye completion bash)\n    rye completion zsh > \"${fpath[1]}/_rye\"\n    rye completion fish > ~/.config/fish/completions/rye.fish",
+		Aka:  []string{"completions", "autocomplete"},
+		New:  func() cli.Runner { return new(completionRun) }, Schema: "completion/1", Output: completionAnswer{},
+	}
+}
+
+type completionRun struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+}
+
+type completionAnswer struct {
+	Shell  string `json:"shell"`
+	Script string `json:"script"`
+}
+
+func (c *completionRun) Run(context.Context, *cli.App) (cli.Answer, error) {
+	scripts := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
+	return completionAnswer{c.Shell, scripts[c.Shell]}, nil
+}
+
+func (c completionAnswer) Text(t *cli.Terminal) { t.Printf("%s", cli.Styled(c.Script)) }

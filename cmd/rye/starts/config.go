@@ -1,0 +1,161 @@
+package starts
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+)
+
+func ConfigCommand() cli.Command {
+	return cli.Command{
+		Path: "config", Group: "start", Help: "Show every effective setting.",
+		More: "A flag counts over a variable of the environment, and that over the default.\n\n" +
+			"Examples:\n\n    rye config\n    rye config --explain",
+		Aka: []string{"settings", "env"},
+		New: func() cli.Runner { return new(configRun) }, Schema: "config/1", Output: configAnswer{},
+	}
+}
+
+type configRun struct {
+	Explain bool `help:"Say where each value comes from, and what sets it."`
+}
+
+type configAnswer struct {
+	Settings []configLine `json:"settings"`
+	explain  bool
+}
+
+type configLine struct {
+	Name   string   `json:"name"`
+	Value  string   `json:"value"`
+	Origin string   `json:"origin"`
+	SetBy  []string `json:"set_by"` // what could set it, the strongest first
+}
+
+func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+	ans := configAnswer{explain: c.Explain}
+	add := func(name string, s cli.Setting, setBy ...string) {
+		if s.Err != nil {
+			s.Value, s.Origin = "", classify.Classify(s.Err).Text
+		}
+		ans.Settings = append(ans.Settings, configLine{name, s.Value, s.Origin, setBy})
+	}
+	add("project", places.ProjectSetting(a), "--project")
+	add("store", a.Store(), "--store", "RYE_STORE", "XDG_DATA_HOME")
+	add("user", cli.UserSpace(a.UserBase()), "USER_SPACE", "HOME")
+	add("spaces", spacesSetting(a), places.MarkerFile, "--project", "USER_SPACE", "HOME")
+	add("trust", places.TrustSetting(a), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
+	add("key", trusts.KeySetting(a), "--key", cli.EnvKey, "rye key new")
+	add("passphrase", places.SecretSetting(a, classify.EnvPassphrase, "asked for"), classify.EnvPassphrase)
+	add("data", a.Dir(cli.DataPlace), "XDG_DATA_HOME", "HOME")
+	add("state", a.Dir(cli.StatePlace), "XDG_STATE_HOME", "HOME")
+	add("cache", a.Dir(cli.CachePlace), "XDG_CACHE_HOME", "HOME")
+	add("time", timeSetting(a), "SOURCE_DATE_EPOCH")
+	add("color", colorSetting(a), "--no-color", "NO_COLOR", "CLICOLOR_FORCE", "TERM")
+	add("progress", progressSetting(a), "TERM", "CI")
+	add("offline", a.Offline(), "--offline", cli.EnvOffline)
+	add("yes", flagSetting(a.Globals.Yes, "--yes"), "--yes")
+	add("json", flagSetting(a.Globals.JSON, "--json"), "--json")
+	add("quiet", flagSetting(a.Globals.Quiet, "--quiet"), "--quiet")
+	add("verbose", flagSetting(a.Globals.Verbose, "--verbose"), "--verbose")
+	add("debug", flagSetting(a.Globals.Debug, "--debug"), "--debug")
+	return ans, nil
+}
+
+func (c configAnswer) Text(t *cli.Terminal) {
+	var rows [][]string
+	for _, s := range c.Settings {
+		row := []string{s.Name, s.Value}
+		if s.Value == "" {
+			row[1] = "-"
+		}
+		switch {
+		case c.explain:
+			row = append(row, s.Origin)
+		case s.Value == "":
+			row[1] = "- (" + s.Origin + ")"
+		}
+		rows = append(rows, row)
+	}
+	t.Rows(rows)
+}
+
+func flagSetting(on bool, flag string) cli.Setting {
+	s := cli.Setting{Value: strconv.FormatBool(on), Origin: "default"}
+	if on {
+		s.Origin = flag
+	}
+	return s
+}
+
+// spacesSetting is where items are looked for, the first first.
+func spacesSetting(a *cli.App) cli.Setting {
+	var labels []string
+	s := cli.Setting{Origin: "outside of projects"}
+	p, err := places.OpenProject(a)
+	switch {
+	case err != nil && !errors.Is(err, places.ErrNoProject):
+		return cli.Setting{Err: err}
+	case err == nil:
+		labels = append(labels, ai.Project.String())
+		s.Origin = p.Marker
+	}
+	switch {
+	case p.Marker == places.MarkerFile:
+		s.Origin += ": the user space does not count"
+	case a.UserBase().Err == nil:
+		labels = append(labels, ai.User.String())
+	}
+	s.Value = strings.Join(append(labels, cli.StdLabel), " ")
+	return s
+}
+
+func timeSetting(a *cli.App) cli.Setting {
+	if a.Env("SOURCE_DATE_EPOCH") == "" {
+		return cli.Setting{Value: "now", Origin: "default"}
+	}
+	return cli.Setting{Value: a.Clock().Format(time.RFC3339), Origin: "SOURCE_DATE_EPOCH"}
+}
+
+func colorSetting(a *cli.App) cli.Setting {
+	s := cli.Setting{Value: strconv.FormatBool(a.Term.Stdout.Color)}
+	force := a.Env("CLICOLOR_FORCE")
+	switch {
+	case a.Globals.NoColor:
+		s.Origin = "--no-color"
+	case a.Env("NO_COLOR") != "":
+		s.Origin = "NO_COLOR"
+	case force != "" && force != "0":
+		s.Origin = "CLICOLOR_FORCE"
+	case !a.Term.Stdout.Tty:
+		s.Origin = "not a terminal"
+	case a.Env("TERM") == "dumb":
+		s.Origin = "TERM"
+	default:
+		s.Origin = "default"
+	}
+	return s
+}
+
+func progressSetting(a *cli.App) cli.Setting {
+	s := cli.Setting{Value: strconv.FormatBool(a.Term.Live)}
+	switch {
+	case !a.Term.Stderr.Tty:
+		s.Origin = "not a terminal"
+	case a.Env("TERM") == "dumb":
+		s.Origin = "TERM"
+	case a.Env("CI") != "":
+		s.Origin = "CI"
+	default:
+		s.Origin = "default"
+	}
+	return s
+}

@@ -1,0 +1,198 @@
+package starts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+)
+
+func DoctorCommand() cli.Command {
+	return cli.Command{
+		Path: "doctor", Group: "start", Help: "Check what rye needs on this machine.",
+		More: "Each line is one check: ok, warn (it works, but look) or fail. With a failure the exit status is 1.\n\nExamples:\n\n    rye doctor\n    rye doctor --json",
+		Aka:  []string{"diagnose", "health"},
+		New:  func() cli.Runner { return new(doctorRun) }, Schema: "doctor/1", Output: doctorAnswer{},
+	}
+}
+
+type doctorRun struct{}
+
+// A check looks at one thing and changes nothing but missing directories of rye's own, which it makes.
+type check struct {
+	name string
+	run  func(context.Context, *cli.App) places.Finding
+}
+
+// checks lists the checks in their order.
+func checks() []check {
+	return []check{
+		{"version", checkVersion},
+		{"variables", checkVariables},
+		{"project", checkProject},
+		{"home", checkHome},
+		{"data", checkPlace("data", cli.DataPlace)},
+		{"state", checkPlace("state", cli.StatePlace)},
+		{"cache", checkPlace("cache", cli.CachePlace)},
+		{"store", checkStore},
+		{"keys", checkKeys},
+		{"policy", CheckPolicy},
+		{"library", checkLibrary},
+		{"items", checkItems},
+		{"bundles", checkBundles},
+		{"lock", checkLock},
+		{"vendor", checkVendor},
+		{"sandbox", checkSandbox},
+		{"interpreters", checkInterpreters},
+		{"audit", checkAudit},
+		{"secrets", runs.CheckSecrets},
+		{"terminal", checkTerminal},
+		{"clock", checkClock},
+	}
+}
+
+type doctorAnswer struct {
+	Checks []places.Finding `json:"checks"`
+}
+
+func (*doctorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	var ans doctorAnswer
+	failed, causes := 0, map[string]string{} // what is wrong, and which check says so
+	for _, c := range checks() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		f := c.run(ctx, a)
+		f.Name, f.Hint = c.name, a.Globals.Placed(f.Hint)
+		if f.Status == places.StatusFail {
+			failed++
+			if first, told := causes[f.Detail]; told {
+				f.Detail, f.Hint = fmt.Sprintf("the same as %q, above", first), ""
+			} else {
+				causes[f.Detail] = c.name
+			}
+		}
+		ans.Checks = append(ans.Checks, f)
+	}
+	if failed > 0 {
+		f := &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%d of %d checks failed", failed, len(ans.Checks))}
+		return ans, f.Asked()
+	}
+	return ans, nil
+}
+
+func (d doctorAnswer) Text(t *cli.Terminal) {
+	width := 0
+	for _, f := range d.Checks {
+		width = max(width, len(f.Name))
+	}
+	for _, f := range d.Checks {
+		colour := map[places.Status]cli.Role{places.StatusOK: cli.RoleGood, places.StatusWarn: cli.RoleWarn, places.StatusFail: cli.RoleError}[f.Status]
+		t.Printf("%s  %s  %s\n", t.Stdout.Paint(colour, fmt.Sprintf("%-4s", f.Status), t.Ascii), t.Pad(f.Name, width), f.Detail)
+		if f.Hint != "" {
+			t.Printf("%s  %s\n", t.Pad("", 4), t.Stdout.Paint(cli.RoleHint, "hint: "+f.Hint, t.Ascii))
+		}
+	}
+}
+
+func checkVersion(context.Context, *cli.App) places.Finding {
+	v := cli.ThisVersion()
+	return places.Good("rye %s, %s %s/%s", v.Version, v.Go, v.OS, v.Arch)
+}
+
+func checkProject(_ context.Context, a *cli.App) places.Finding {
+	p, err := places.OpenProject(a)
+	switch {
+	case errors.Is(err, places.ErrNoProject):
+		return places.Good("not in a project")
+	case err != nil:
+		return places.Bad(places.StatusFail, err)
+	case p.Marker == "":
+		return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("%q has neither %s nor %s", p.Root, places.MarkerFile, classify.MarkerDir)}
+	}
+	there, err := classify.IsDir(p.DotAI())
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	if there {
+		if err := cli.Probe(classify.MarkerDir, p.DotAI()); err != nil {
+			return places.Bad(places.StatusWarn, err)
+		}
+	}
+	return places.Good("%q, by its %s", p.Root, p.Marker)
+}
+
+func checkHome(_ context.Context, a *cli.App) places.Finding {
+	s := a.Home()
+	if s.Err != nil {
+		return places.Bad(places.StatusWarn, s.Err)
+	}
+	if err := a.Writable("home", s); err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	return places.Good("%q", s.Value)
+}
+
+func checkPlace(name string, p cli.Place) func(context.Context, *cli.App) places.Finding {
+	return func(_ context.Context, a *cli.App) places.Finding {
+		s := a.Dir(p)
+		if err := a.Writable(name, s); err != nil {
+			return places.Bad(places.StatusFail, err)
+		}
+		return places.Good("%q", s.Value)
+	}
+}
+
+func checkStore(_ context.Context, a *cli.App) places.Finding {
+	s := a.Store()
+	if s.Err != nil {
+		return places.Bad(places.StatusFail, s.Err)
+	}
+	opened, err := disk.Open(s.Value, disk.Options{ReadOnly: true})
+	if errors.Is(err, fs.ErrNotExist) {
+		return places.Good("%q, to be made by what first keeps something", s.Value)
+	}
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	defer opened.Close()
+	size, err := opened.Stat()
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	if size.Damaged > 0 {
+		return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("%s without a readable index, of %d", fault.Count(int64(size.Damaged), "pack"), size.Packs), Hint: "rye store reindex"}
+	}
+	return places.Good("%q, %s, %s", s.Value, fault.Count(int64(size.Packs), "pack"), cli.ByteSize(float64(size.Bytes)))
+}
+
+func checkTerminal(_ context.Context, a *cli.App) places.Finding {
+	characters := "UTF-8"
+	if a.Term.Ascii {
+		characters = "ASCII, other characters are shown escaped"
+	}
+	if !a.Term.Stdout.Tty {
+		return places.Good("none on standard output; %s", characters)
+	}
+	return places.Good("%s; colour: %s", characters, colorSetting(a).Origin)
+}
+
+// checkClock finds the clocks that would make every expiry and signature time wrong.
+func checkClock(_ context.Context, a *cli.App) places.Finding {
+	now := a.Now()
+	if a.Env("SOURCE_DATE_EPOCH") != "" {
+		return places.Good("fixed at %s by SOURCE_DATE_EPOCH", a.Clock().Format(time.RFC3339))
+	}
+	if now.Year() < 2025 || now.Year() > 2100 {
+		return places.Finding{Status: places.StatusFail, Detail: fmt.Sprintf("the clock says %s", now.UTC().Format(time.RFC3339)), Hint: "date"}
+	}
+	return places.Good("%s", now.UTC().Format(time.RFC3339))
+}

@@ -1,0 +1,74 @@
+package starts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+)
+
+// checkBundles looks whether the installed bundles can be read, have all their files in the store, and are not past
+// their end. It verifies nothing: that is rye bundle verify.
+func checkBundles(ctx context.Context, a *cli.App) places.Finding {
+	b, err := locking.OpenBundles(a)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	defer b.Close()
+	space, err := b.Space()
+	if err != nil {
+		return places.Good("none installed")
+	}
+	all, err := b.InstalledAll(ctx, space)
+	if err != nil {
+		f := places.Bad(places.StatusWarn, err)
+		f.Hint = "rye bundle list"
+		return f
+	}
+	if len(all) == 0 {
+		return places.Good("none installed")
+	}
+	var wrong, names []string
+	for _, at := range all {
+		names = append(names, at.BundleID+"@"+at.Version)
+		if n, err := absent(ctx, b, at); err != nil {
+			wrong = append(wrong, fmt.Sprintf("%s: %s", at.BundleID, classify.Classify(err).Text))
+		} else if n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, fault.Count(int64(n), "file")))
+		}
+		if at.Expired(a.Now()) {
+			wrong = append(wrong, fmt.Sprintf("%s expired at %s", at.BundleID, trusts.DateText(at.Expires)))
+		}
+	}
+	if len(wrong) > 0 {
+		return places.Finding{Status: places.StatusWarn, Detail: strings.Join(wrong, "; "), Hint: "rye bundle install ARCHIVE"}
+	}
+	const most = 4
+	words := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		words += fmt.Sprintf(" and %d more", more)
+	}
+	return places.Good("%s installed: %s", fault.Count(int64(len(all)), "bundle"), words)
+}
+
+// absent counts the files of a bundle that the store doesn't have.
+func absent(ctx context.Context, b *locking.Bundles, at *install.Installed) (int, error) {
+	s, err := b.Store(false)
+	if err != nil {
+		return 0, err
+	}
+	ids := make([]cas.ID, len(at.Files))
+	for i := range ids {
+		ids[i] = cas.ID{Kind: cas.Blob, Digest: at.Files[i].Digest}
+	}
+	missing, err := s.Missing(ctx, ids)
+	return len(missing), err
+}

@@ -1,0 +1,149 @@
+package starts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cmd/rye/audits"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy/floor"
+)
+
+// checkSandbox tells what this machine can enforce, and holds it against what the policies ask for.
+func checkSandbox(_ context.Context, a *cli.App) places.Finding {
+	return Offered(runs.Machine(a).Offers(), execFloor(a))
+}
+
+// offered is what comes of what a machine has where a policy asks for something.
+func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
+	var has, lacks []string
+	for _, p := range o.Parts {
+		if p.Works {
+			has = append(has, strings.TrimSpace(p.Name+" "+p.Version))
+		} else {
+			lacks = append(lacks, p.Name+": "+strings.ReplaceAll(p.Why, "\n", ", "))
+		}
+	}
+	detail := max(o.Best, floor.None).String()
+	if len(has) > 0 {
+		detail += ", by " + strings.Join(has, ", ")
+	}
+	if !o.Hosts {
+		lacks = append(lacks, "a network of some hosts alone")
+	}
+	if len(lacks) > 0 {
+		detail += "; without " + strings.Join(lacks, "; without ")
+	}
+	f := places.Finding{Status: places.StatusOK, Detail: detail}
+	strangers := floor.Landlock
+	if asked.Strangers != floor.Unset {
+		strangers = asked.Strangers
+	}
+	all := max(asked.Floor, floor.None)
+	switch strangers = max(strangers, all); {
+	case o.Best < all:
+		f.Status, f.Hint = places.StatusFail, "rye docs sandbox"
+		f.Detail += fmt.Sprintf(". Everything needs %s, so nothing is run here", all)
+	case o.Best < strangers:
+		f.Status, f.Hint = places.StatusWarn, "rye docs sandbox"
+		f.Detail += fmt.Sprintf(". Tools of others need %s, so they aren't run here", strangers)
+	}
+	return f
+}
+
+// floor is what the policies ask of every execution; what can't be read of them is told in another place.
+func execFloor(a *cli.App) (e floor.Exec) {
+	if root, err := places.RootAuthority(a); err == nil && root.File != nil {
+		e = root.Side.Policy.Sections().Exec
+	}
+	if project, err := places.ProjectAuthority(a); err == nil && project != nil {
+		e = e.Narrow(project.Side.Policy.Sections().Exec)
+	}
+	return e
+}
+
+// checkInterpreters looks for what the library's runtimes would start here.
+func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
+	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}})
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	temp := os.TempDir() // nothing is run there
+	q := env.Request{Host: locking.MachineHost(a), Home: temp, Temp: temp}
+	if p, err := places.OpenProject(a); err == nil {
+		q.Project, q.Forbidden = p.Root, []string{p.Root}
+	}
+	var found []string
+	for _, name := range []string{"bash", "node", "python_script"} {
+		ref := model.Ref{Kind: "tool", ID: "rye/core/runtimes/" + name + "_runtime"}
+		it, err := v.Find(ctx, ref)
+		if err != nil {
+			return places.Bad(places.StatusFail, err)
+		}
+		q.Links = []env.Link{{Name: ref.String(), EnvConfig: it.Model.Tool.EnvConfig}}
+		made, err := env.Resolve(ctx, q)
+		if missing, ok := errors.AsType[*env.NotFoundError](err); ok {
+			text := missing.What + " isn't here"
+			if missing.Err != nil {
+				text += fmt.Sprintf(" (%v)", missing.Err)
+			}
+			found = append(found, text)
+			continue
+		}
+		if err != nil {
+			return places.Bad(places.StatusWarn, err)
+		}
+		for _, p := range made.Programs {
+			found = append(found, fmt.Sprintf("%q %s", p.Path, p.Digest.Short()))
+		}
+	}
+	return places.Good("%s", strings.Join(found, ", "))
+}
+
+// checkAudit looks who vouches for the key of this machine, which signs the log and receipts.
+func checkAudit(ctx context.Context, a *cli.App) places.Finding {
+	p, err := audits.OpenAuditPlaces(a)
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	kept, err := key.OpenDir(p.Machine).List()
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	if len(kept) == 0 {
+		return places.Good("nothing was run yet")
+	}
+	own := kept[0]
+	if own.Err != nil {
+		return places.Bad(places.StatusFail, own.Err)
+	}
+	nobody := places.Finding{Status: places.StatusWarn, Hint: "rye audit vouch",
+		Detail: fmt.Sprintf("no key of yours vouches for this machine's, %s, so others can't check what was run here with your public key", places.Short(own.Public.Fingerprint().String()))}
+	voucher := p.Voucher(own.Public)
+	if voucher == nil {
+		return nobody
+	}
+	keys, err := audits.AuditKeys(ctx, a, p, nil)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	by, err := machine.Check(voucher, own.Public, audits.PublicKeys(keys))
+	if err != nil {
+		return nobody
+	}
+	i := slices.IndexFunc(keys, func(l audits.AuditKeyLine) bool { return l.Key == by })
+	return places.Good("%q, signed by this machine's key %s, for which %q vouches", p.Log, places.Short(own.Public.Fingerprint().String()), keys[i].Name)
+}

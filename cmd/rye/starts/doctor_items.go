@@ -1,0 +1,149 @@
+package starts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// checkLibrary holds the library in the binary against its manifest.
+func checkLibrary(ctx context.Context, a *cli.App) places.Finding {
+	if err := std.Check(); err != nil {
+		f := places.Bad(places.StatusFail, err)
+		f.Hint = "rye version"
+		return f
+	}
+	_, files, err := std.Files()
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	return places.Good("rye/std, %s, as its manifest says", fault.Count(int64(len(files)), "file"))
+}
+
+// checkItems looks at the items of the project, or of the user outside of projects: whether every extractor counts,
+// every item is valid, the only one with its id, in nobody's place that is protected, and signed by somebody who
+// counts.
+func checkItems(ctx context.Context, a *cli.App) places.Finding {
+	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
+		return *f
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	defer v.Close()
+	own := v.Own()
+	sel, err := v.Selected(ctx, own)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	n, err := countItems(ctx, v, sel)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	n.extractors = len(v.Warnings())
+	if n.items == 0 && n.extractors+n.unclear+n.invalid+n.ambiguous+n.strays == 0 {
+		return places.Good("none yet")
+	}
+	if wrong := n.words(); len(wrong) > 0 {
+		return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("of %s in %q: %s", fault.Count(int64(n.items), "item"), own.Dir, strings.Join(wrong, ", ")), Hint: n.hint()}
+	}
+	return places.Good("%s in %q, valid and signed", fault.Count(int64(n.items), "item"), own.Dir)
+}
+
+// An itemCount is how many items there are, and how many of them have what.
+type itemCount struct {
+	items, invalid, ambiguous, shadowing, unclear int
+	unsigned, refused                             int
+	extractors                                    int // that don't count
+	strays                                        int // files with a signature line that are no items
+}
+
+// words says what is wrong with some of the items.
+func (n *itemCount) words() (wrong []string) {
+	for _, w := range []struct {
+		n    int
+		what string
+	}{
+		{n.invalid, "not valid"}, {n.ambiguous, "with an id that another one has"}, {n.shadowing, "in front of a protected one of the library"},
+		{n.unclear, "that can't be read or may not be called so"}, {n.unsigned, "unsigned"}, {n.refused, "refused by the policy"},
+	} {
+		if w.n > 0 {
+			wrong = append(wrong, fmt.Sprintf("%d %s", w.n, w.what))
+		}
+	}
+	if n.strays > 0 {
+		wrong = append(wrong, "beside them "+fault.Count(int64(n.strays), "file")+" with a signature line and no mark of an item")
+	}
+	if n.extractors > 0 {
+		wrong = append(wrong, fault.Count(int64(n.extractors), "extractor")+" without effect")
+	}
+	return wrong
+}
+
+// hint is the command that says more.
+func (n *itemCount) hint() string {
+	if n.invalid+n.ambiguous+n.shadowing+n.unclear+n.extractors+n.strays > 0 {
+		return "rye check"
+	}
+	if n.refused > 0 {
+		return "rye verify '**'"
+	}
+	return "rye sign --all"
+}
+
+// countItems looks at all that was selected.
+func countItems(ctx context.Context, v *spaces.Items, sel *spaces.Selection) (n itemCount, err error) {
+	for _, p := range sel.Problems {
+		if _, ok := errors.AsType[*ai.AmbiguousError](p); ok {
+			n.ambiguous++
+		} else {
+			n.unclear++
+		}
+	}
+	var mu sync.Mutex
+	ck := spaces.NewItemChecker(v)
+	v.Admit.KeepTrees()
+	err = ck.CheckAll(ctx, &spaces.Selection{Files: sel.Files}, func(_ int, c *spaces.CheckedItem) {
+		shadow := v.Shadow(ctx, c.Item)
+		found, err := v.Admit.Admit(ctx, c.Item, policy.ToUse)
+		mu.Lock()
+		defer mu.Unlock()
+		n.items++
+		switch {
+		case shadow != nil:
+			n.shadowing++
+		case c.Bad:
+			n.invalid++
+		}
+		switch {
+		case c.Broken == nil && c.Signed.Format == sign.None && (err != nil || !found.Decision.Allowed):
+			n.unsigned++
+		case err == nil && !found.Decision.Allowed, err != nil && !c.Bad:
+			n.refused++
+		}
+	})
+	// What couldn't be loaded was handed to nobody.
+	n.unclear += max(0, ck.Answer().Wrong-n.invalid-n.shadowing)
+	if own := v.Own(); err == nil && own != nil {
+		var all []ai.Stray
+		all, err = ck.Strays(ctx, own)
+		for _, f := range all {
+			if f.Signed {
+				n.strays++
+			}
+		}
+	}
+	return n, err
+}

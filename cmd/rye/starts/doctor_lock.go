@@ -1,0 +1,76 @@
+package starts
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/locks"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/closure"
+)
+
+// checkLock looks whether the lock of the project can be read, and is what rye lock would make. It asks no source.
+func checkLock(ctx context.Context, a *cli.App) places.Finding {
+	l, err := locking.OpenLocking(a, false)
+	if errors.Is(err, places.ErrNoProject) {
+		return places.Good("not in a project")
+	}
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	defer l.Close()
+	if l.Old == nil {
+		return places.Good("none yet: rye lock makes one")
+	}
+	what := fault.Count(int64(len(l.Old.Pins)), "item")
+	if n := len(l.Old.Bundles); n > 0 {
+		what += " and " + fault.Count(int64(n), "bundle")
+	}
+	if locks.Remembered(ctx, l) {
+		return places.Good("current, %s", what)
+	}
+	if err := l.Look(ctx); err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	made, err := lock.Make(ctx, locks.Request(ctx, l))
+	if closed, ok := errors.AsType[*closure.Error](err); ok {
+		return places.Finding{Status: places.StatusWarn, Detail: "the project isn't as it is locked: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
+	}
+	if errors.Is(err, locking.ErrElsewhere) || err == nil && !bytes.Equal(made.Bytes, l.File) {
+		return places.Finding{Status: places.StatusWarn, Detail: "it is not what rye lock would make", Hint: "rye diff"}
+	}
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	return places.Good("current, %s", what)
+}
+
+// checkVendor looks whether what is vendored is all that the lock names.
+func checkVendor(ctx context.Context, a *cli.App) places.Finding {
+	l, err := locking.OpenLocking(a, false)
+	if err != nil {
+		return places.Good("nothing to be vendored") // what is wrong with it is told of the lock
+	}
+	defer l.Close()
+	if l.Old == nil {
+		return places.Good("nothing to be vendored")
+	}
+	v, err := l.Vendored()
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	if v == nil {
+		return places.Good("nothing is vendored: a clone needs rye fetch")
+	}
+	ans, err := new(locks.VendorRun).CheckIn(ctx, l)
+	if err != nil {
+		return places.Bad(places.StatusWarn, err)
+	}
+	is := ans.(locks.VendorAnswer)
+	return places.Good("complete, %s in %s", fault.Count(int64(is.Objects), "object"), fault.Count(int64(is.Files), "file"))
+}

@@ -1,0 +1,138 @@
+package starts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// checkVariables looks for variables of our prefix that nothing reads, for which other commands refuse to work.
+func checkVariables(_ context.Context, a *cli.App) places.Finding {
+	if err := a.RefuseUnknown(); err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	return places.Good("none that is unknown")
+}
+
+// checkKeys looks at the modes of the keys, and whether the policy knows the one that signs.
+func checkKeys(_ context.Context, a *cli.App) places.Finding {
+	if f := checkBase(a); f != nil {
+		return *f
+	}
+	lines, err := trusts.KeyLines(a)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	for _, l := range lines {
+		if l.Error != "" {
+			return places.Finding{Status: places.StatusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: cmp.Or(l.Hint, "rye key show "+fault.Quote(l.Name))}
+		}
+	}
+	// What the policy says of a key can be told where it can be read; the next check says why not.
+	au, err := places.RootAuthority(a)
+	for _, l := range lines {
+		if err == nil && au.File != nil && l.Default && l.InPolicy == "" {
+			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the policy doesn't know %q, the key that signs", l.Name),
+				Hint: "rye trust add " + l.Public + " --owner OWNER --names GLOB"}
+		}
+	}
+	if f := places.CheckStrays(a); f != nil {
+		return *f
+	}
+	if len(lines) == 0 {
+		return places.Good("none yet: rye key new makes one")
+	}
+	return places.Good("%s", fault.Count(int64(len(lines)), "key"))
+}
+
+// checkBase is what is found where there can be no user space: that rye works without.
+func checkBase(a *cli.App) *places.Finding {
+	base := a.UserBase()
+	if base.Err == nil {
+		_, base.Err = classify.IsDir(base.Value)
+	}
+	if base.Err == nil {
+		return nil
+	}
+	f := places.Bad(places.StatusWarn, base.Err)
+	return &f
+}
+
+// soon is how long before its end a key is worth a warning.
+const soon = 30 * 24 * time.Hour
+
+// checkPolicy reads the policies and looks for what ends soon.
+func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
+	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
+		return *f
+	}
+	root, err := places.RootAuthority(a)
+	if err != nil {
+		return places.Bad(places.StatusFail, err)
+	}
+	project, err := places.ProjectAuthority(a)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return places.Bad(places.StatusFail, err)
+	}
+	if root.File == nil {
+		return places.Good("none yet, so nobody is trusted: rye key new makes one")
+	}
+	p := root.Side.Policy
+	for _, k := range p.Sections().Keys {
+		switch left := k.Expires.Sub(a.Now()); {
+		case k.Expires.IsZero() || len(trusts.Vouches(p, k.Name)) == 0:
+		case left <= 0:
+			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, trusts.DateText(k.Expires)), Hint: "rye trust add " + k.Name + " --expires DATE"}
+		case left < soon:
+			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, trusts.DateText(k.Expires)), Hint: rotateHint(a, k)}
+		}
+	}
+	if f := checkLists(a, root); f != nil {
+		return *f
+	}
+	also := ""
+	if project != nil {
+		also = "; the project has one too"
+	}
+	return places.Good("%q (%s), %s, %s%s", root.Path, root.Origin, fault.Count(int64(len(p.Sections().Keys)), "key"), fault.Count(int64(len(p.Sections().Rules)), "rule"), also)
+}
+
+// rotateHint is what this user can do about a key of the policy: only its owner rotates it.
+func rotateHint(a *cli.App, k policy.Key) string {
+	lines, _ := trusts.KeyLines(a)
+	for _, l := range lines {
+		if l.Public == k.Public.String() {
+			return "rye key rotate " + fault.Quote(l.Name)
+		}
+	}
+	return "rye trust list"
+}
+
+// checkLists wants each revocation list to be there and fresh.
+func checkLists(a *cli.App, root *places.Authority) *places.Finding {
+	lists, err := places.Lists(a).Load(root)
+	if err != nil {
+		f := places.Bad(places.StatusFail, err)
+		return &f
+	}
+	for _, src := range root.Side.Policy.Sections().Lists {
+		if l := lists[src.Name]; l == nil {
+			return &places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the revocation list %q was never fetched", src.Name), Hint: "rye trust update"}
+		} else if end := l.Issued.Add(src.MaxAge); ended(a.Now(), end) || ended(a.Now(), l.Expires) {
+			return &places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the revocation list %q is stale", src.Name), Hint: "rye trust update"}
+		}
+	}
+	return nil
+}
+
+func ended(now, end time.Time) bool { return !now.Before(end) }

@@ -1,0 +1,385 @@
+package starts
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func InitCommand() cli.Command {
+	return cli.Command{
+		Path: "init", Group: "start", Help: "Begin a project: rye.yaml, .ai, and a key and a policy if you have none.",
+		More: "What is there stays as it is; of .gitattributes and .gitignore it adds the lines that are missing. Doing it again changes " +
+			"nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
+		Aka: []string{"create", "setup"},
+		New: func() cli.Runner { return new(initRun) }, Schema: "init/1", Output: initAnswer{},
+	}
+}
+
+type initRun struct {
+	Dir    string `arg:"" optional:"" complete:"dir" help:"The directory; without it the working directory."`
+	DryRun bool   `help:"Say what would be written, and write nothing."`
+}
+
+type initAnswer struct {
+	Dir     string     `json:"dir"`
+	Written []initLine `json:"written"` // or would be
+	Commit  []string   `json:"commit"`  // what belongs into version control
+	Key     string     `json:"key"`     // the fingerprint of the key that was made
+	DryRun  bool       `json:"dry_run"`
+}
+
+type initLine struct {
+	Path string `json:"path"`
+	What string `json:"what"`
+}
+
+func (i initAnswer) Text(t *cli.Terminal) {
+	if len(i.Written) == 0 {
+		return
+	}
+	verb := "wrote"
+	if i.DryRun {
+		verb = "would write"
+	}
+	var rows [][]string
+	for _, w := range i.Written {
+		rows = append(rows, []string{verb + " " + w.Path, w.What})
+	}
+	t.Rows(rows)
+	if len(i.Commit) > 0 {
+		t.Printf("commit %s\n", strings.Join(i.Commit, " "))
+	}
+}
+
+const (
+	maxGitFile   = 1 << 20
+	starterName  = "project"
+	starterNotes = `# This directory is a project of rye. "rye docs what-to-commit" says what belongs into version control.
+
+# What it is called, and which version it is, when others use it.
+name: %s
+version: 0.1.0
+
+# The oldest rye that may work on it.
+rye: %s
+`
+)
+
+// gitLines are the lines that a project needs in files of git's.
+func GitLines() []gitFile {
+	return []gitFile{
+		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
+		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "what runs leave behind"},
+	}
+}
+
+// A gitFile is a file of git's, the lines that belong in it, and why.
+type gitFile struct {
+	File  string
+	Lines []string
+	what  string
+}
+
+func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	dir, err := c.place(a)
+	if err != nil {
+		return nil, err
+	}
+	ans := &initAnswer{Dir: dir, Written: []initLine{}, Commit: []string{}, DryRun: c.DryRun}
+	if outer := around(dir); outer != "" {
+		a.Term.Note("it is inside of the project %q", outer)
+	}
+	if err := c.project(ctx, a, ans); err != nil {
+		return nil, err
+	}
+	for _, w := range ans.Written {
+		if w.Path != classify.MarkerDir+"/" {
+			ans.Commit = append(ans.Commit, w.Path)
+		}
+	}
+	if len(ans.Commit) > 0 {
+		ans.Commit = append(ans.Commit, classify.MarkerDir+"/")
+	}
+	made := len(ans.Written)
+	err = c.identity(ctx, a, ans)
+	switch {
+	case err != nil:
+		f := noHome(cli.UserSpace(a.UserBase()).Value, err)
+		f.Why = append(f.Why, "there is a project; there is no key to sign with, or no policy")
+		return ans, f
+	case len(ans.Written) == 0:
+		a.Term.Note("%q is a project already, and nothing is missing", dir)
+	case made > 0:
+		there := a.Globals
+		there.Project = cmp.Or(c.Dir, there.Project)
+		a.Term.Note("next: %s", there.Placed("rye new tool acme/hello"))
+	}
+	return ans, nil
+}
+
+// place is the directory that becomes a project. The user space can't be one.
+func (c *initRun) place(a *cli.App) (string, error) {
+	if c.Dir != "" && a.Globals.Project != "" {
+		return "", &fault.Error{Code: fault.Validation, Text: "-C and DIR name two directories", Hint: []string{"rye init " + fault.Quote(c.Dir)}}
+	}
+	s := a.Absolute(cli.Setting{Value: cmp.Or(c.Dir, a.Globals.Project)})
+	if s.Err != nil {
+		return "", s.Err
+	}
+	search := places.ProjectSearch{Foreign: cli.OwnedByOther}
+	if base := a.UserBase(); base.Err == nil {
+		search.UserBase = base.Value
+	}
+	if fi, err := os.Stat(s.Value); err == nil && !fi.IsDir() {
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no directory", s.Value), Details: map[string]any{"path": s.Value}}
+	}
+	if filepath.Dir(s.Value) == s.Value {
+		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.Value),
+			Why: []string{"everything on this machine would be in it"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+	}
+	if home := a.Home(); search.UserBase != home.Value && home.Err == nil && (places.ProjectSearch{UserBase: home.Value}).IsUserBase(s.Value) {
+		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the home directory and can't be a project", s.Value),
+			Why: []string{"all that is in it, keys included, would be part of the project"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+	}
+	if search.IsUserBase(s.Value) {
+		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q holds the user space and can't be a project", s.Value),
+			Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+	}
+	return s.Value, nil
+}
+
+// around returns the project with rye.yaml that a directory is in, "" if there is none: one in another is fine, and more
+// often a mistake.
+func around(dir string) string {
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	near := filepath.Dir(dir)
+	for near != filepath.Dir(near) {
+		if _, err := os.Lstat(near); err == nil {
+			break
+		}
+		near = filepath.Dir(near)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		return "" // the search for a project would end here
+	}
+	p, err := places.ProjectSearch{Foreign: func(fs.FileInfo) bool { return false }}.Find(near)
+	if err != nil || p.Marker != places.MarkerFile {
+		return ""
+	}
+	return p.Root
+}
+
+// starting is a file that is written, or gets lines added.
+type starting struct {
+	name, what string
+	content    []byte
+	exclusive  bool // it isn't there
+}
+
+// project writes what is missing of a project. Everything is looked at before anything is written.
+func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) error {
+	if !c.DryRun {
+		if err := os.MkdirAll(ans.Dir, 0o777); err != nil {
+			return err
+		}
+		unlock, err := places.Hold(ctx, a, ans.Dir)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	hasAI, err := classify.IsDir(filepath.Join(ans.Dir, classify.MarkerDir))
+	if err != nil {
+		return err
+	}
+	files, err := missingFiles(ans.Dir)
+	if err != nil {
+		return err
+	}
+	if !hasAI {
+		ans.Written = append(ans.Written, initLine{classify.MarkerDir + "/", "directives, tools, knowledge and config of the project"})
+	}
+	for _, f := range files {
+		ans.Written = append(ans.Written, initLine{f.name, f.what})
+	}
+	if c.DryRun || len(ans.Written) == 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Join(ans.Dir, classify.MarkerDir), 0o777); err != nil {
+		return err
+	}
+	d, err := places.Confine(ans.Dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, f := range files {
+		mode := fs.FileMode(0o644)
+		if fi, err := os.Lstat(d.Where(f.name)); err == nil {
+			mode = fi.Mode().Perm()
+		}
+		if err := d.Write(f.name, mode, f.exclusive, f.content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missingFiles returns the files that a directory lacks, or that lack lines.
+func missingFiles(dir string) ([]starting, error) {
+	read := func(string) ([]byte, error) { return nil, nil }
+	if ok, err := classify.IsDir(dir); err != nil {
+		return nil, err
+	} else if ok {
+		d, err := places.Confine(dir, 0o777)
+		if err != nil {
+			return nil, err
+		}
+		defer d.Close()
+		read = func(name string) ([]byte, error) { return d.Read(name, maxGitFile) }
+	}
+	var files []starting
+	old, err := read(places.MarkerFile)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		files = append(files, starting{places.MarkerFile, "what the project is called, and what it needs", []byte(Starter(dir)), true})
+	}
+	for _, g := range GitLines() {
+		old, err := read(g.File)
+		if err != nil {
+			return nil, err
+		}
+		if b := WithLines(old, g.Lines); !bytes.Equal(b, old) {
+			files = append(files, starting{g.File, g.what, b, old == nil})
+		}
+	}
+	return files, nil
+}
+
+// starter is the first rye.yaml of a project.
+func Starter(dir string) string {
+	name := cmp.Or(classify.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
+	least := "0.0.0" // any: this one is no release
+	if v := cli.ThisVersion().Version; regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(v) {
+		least = v
+	}
+	// Quoted, for a name may look like a number.
+	return fmt.Sprintf(starterNotes, `"`+name+`"`, `"`+least+`"`)
+}
+
+// withLines returns a file of git's with lines added that it doesn't have. Its line ends stay.
+func WithLines(file []byte, lines []string) []byte {
+	end := "\n"
+	if bytes.Contains(file, []byte("\r\n")) {
+		end = "\r\n"
+	}
+	has := strings.Split(strings.ReplaceAll(string(file), "\r\n", "\n"), "\n")
+	for i := range has {
+		has[i] = strings.Join(strings.Fields(has[i]), " ")
+	}
+	out := slices.Clone(file)
+	for _, line := range lines {
+		if slices.Contains(has, line) {
+			continue
+		}
+		if len(out) > 0 && out[len(out)-1] != '\n' {
+			out = append(out, end...)
+		}
+		out = append(out, line+end...)
+	}
+	return out
+}
+
+// identity makes a key and a policy where there is none. Whoever says by a variable or a flag whom to trust, or with
+// what to sign, has what they need.
+func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) error {
+	root := places.RootSetting(a)
+	if root.Err != nil || root.Origin != "user" {
+		return root.Err
+	}
+	if !c.DryRun && a.Env(cli.EnvKey) == "" {
+		unlock, err := places.AloneAtHome(ctx, a)
+		if err != nil {
+			return err
+		}
+		defer unlock()
+	}
+	dir, err := places.KeysDir(a)
+	if err != nil {
+		return err
+	}
+	kept, err := dir.List()
+	if err != nil {
+		return err
+	}
+	au, err := places.RootAuthority(a)
+	if err != nil {
+		return err
+	}
+	space := cli.UserSpace(a.UserBase()).Value
+	switch {
+	case len(kept) == 0 && a.Env(cli.EnvKey) == "":
+		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "a key, to sign with"})
+		if au.File == nil {
+			ans.Written = append(ans.Written, initLine{root.Value, "the policy, which trusts that key"})
+		}
+		if c.DryRun {
+			return nil
+		}
+		made, err := (&trusts.KeyNewRun{Name: key.DefaultName}).Make(ctx, a, "")
+		if err != nil {
+			ans.Written = slices.DeleteFunc(ans.Written, func(l initLine) bool { return filepath.IsAbs(l.Path) })
+			return err
+		}
+		ans.Key = made.(trusts.KeyNewAnswer).Key.Fingerprint
+	case au.File == nil && len(kept) > 0:
+		name, err := dir.Default()
+		if err != nil {
+			return err
+		}
+		p, err := dir.Public(name)
+		if err != nil {
+			return trusts.NoKey(a, name, err)
+		}
+		ans.Written = append(ans.Written, initLine{root.Value, fmt.Sprintf("the policy, which trusts the key %q", name)})
+		if c.DryRun {
+			return nil
+		}
+		if _, err := trusts.TrustFirst(ctx, a, policy.Key{Name: name, Public: p}); err != nil {
+			ans.Written = ans.Written[:len(ans.Written)-1]
+			return err
+		}
+	}
+	return nil
+}
+
+// noHome adds to the refusal of a directory what else to do.
+func noHome(space string, err error) *fault.Error {
+	f := classify.Classify(err)
+	if f.Code != fault.Files {
+		return f
+	}
+	f.Text = fmt.Sprintf("the user space %q can't be written to: %s", space, f.Text)
+	f.Hint = []string{"USER_SPACE=DIR rye init", "export " + cli.EnvKey + "=…"}
+	return f
+}

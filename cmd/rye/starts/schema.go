@@ -1,0 +1,189 @@
+package starts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+func SchemaCommand() cli.Command {
+	return cli.Command{
+		Path: "schema", Group: "start", Help: "Print the JSON Schema of a file that people write, or of what a command answers with --json.",
+		More: "Without NAME it lists the names. Those of files are for editors, which then complete and check: rye.yaml, bundle.yaml and policy.yaml. " +
+			"The name of an answer is also what stands as schema in data.\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
+			"    rye schema version/1",
+		New: func() cli.Runner { return new(schemaRun) }, Schema: "schema/1", Output: schemaAnswer{},
+	}
+}
+
+type schemaRun struct {
+	Name []string `arg:"" optional:"" help:"A file, a schema, or the command that answers in it."`
+}
+
+type schemaAnswer struct {
+	Schemas []schemaLine `json:"schemas"`
+}
+
+type schemaLine struct {
+	Name     string          `json:"name"`
+	Document json.RawMessage `json:"document"`
+}
+
+func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+	var ans schemaAnswer
+	var names []string
+	word := strings.Join(s.Name, " ")
+	wanted := word
+	for _, c := range a.Commands {
+		if c.Path == word && c.Output != nil {
+			wanted = c.Schema
+		}
+	}
+	for _, f := range fileSchemas() {
+		names = append(names, f.Name)
+		if word == "" || word == f.Name {
+			ans.Schemas = append(ans.Schemas, f)
+		}
+	}
+	for _, named := range SchemasOf(a.Commands) {
+		names = append(names, named.Name)
+		if bare, _, _ := strings.Cut(named.Name, "/"); word != "" && wanted != named.Name && wanted != bare {
+			continue
+		}
+		doc, err := cli.Marshal(SchemaDocument(named.Name, named.Of))
+		if err != nil {
+			return nil, err
+		}
+		ans.Schemas = append(ans.Schemas, schemaLine{named.Name, doc})
+	}
+	if len(ans.Schemas) == 0 {
+		f := &fault.Error{Code: fault.Schema, Text: fmt.Sprintf("there is no schema %q", word), Hint: []string{"rye schema"}}
+		if meant := near.Names(word, names); len(meant) > 0 {
+			f.Hint = []string{"rye schema " + meant[0]}
+		}
+		return nil, f
+	}
+	return ans, nil
+}
+
+// fileSchemas are those of the files that people write.
+func fileSchemas() []schemaLine {
+	return []schemaLine{
+		{recipe.File, json.RawMessage(recipe.Schema())},
+		{places.PolicyFile, json.RawMessage(policy.Schema())},
+		{places.MarkerFile, json.RawMessage(ryeyaml.Schema())},
+	}
+}
+
+func (s *schemaRun) Complete(_ context.Context, a *cli.App, _, _ string) (out []cli.Candidate) {
+	for _, f := range fileSchemas() {
+		out = append(out, cli.Candidate{Value: f.Name, Help: ""})
+	}
+	for _, named := range SchemasOf(a.Commands) {
+		out = append(out, cli.Candidate{Value: named.Name, Help: ""})
+	}
+	return out
+}
+
+// text writes one document as itself and several as the list of their names.
+func (s schemaAnswer) Text(t *cli.Terminal) {
+	if len(s.Schemas) == 1 {
+		t.Printf("%s\n", cli.Styled(strings.TrimRight(string(s.Schemas[0].Document), "\n"))) // it is the binary's own
+		return
+	}
+	for _, line := range s.Schemas {
+		t.Printf("%s\n", line.Name)
+	}
+}
+
+// errorSchema names the error object, which is no command's output.
+const errorSchema = "error/1"
+
+type namedType struct {
+	Name string
+	Of   reflect.Type
+}
+
+// schemasOf lists the outputs of commands, and the error object, by name.
+func SchemasOf(cmds []cli.Command) []namedType {
+	list := []namedType{{errorSchema, reflect.TypeFor[cli.ErrorReply]()}}
+	for _, c := range cmds {
+		if c.Output != nil && !slices.ContainsFunc(list, func(n namedType) bool { return n.Name == c.Schema }) {
+			list = append(list, namedType{c.Schema, reflect.TypeOf(c.Output)})
+		}
+	}
+	slices.SortFunc(list, func(a, b namedType) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// schemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open: what is
+// added later is no new version.
+func SchemaDocument(name string, t reflect.Type) map[string]any {
+	doc := schemaType(t)
+	if properties, ok := doc["properties"].(map[string]any); ok && name != errorSchema {
+		properties["schema"] = map[string]any{"const": name}
+	}
+	doc["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	doc["title"] = name
+	return doc
+}
+
+func schemaType(t reflect.Type) map[string]any {
+	if t == reflect.TypeFor[json.RawMessage]() {
+		return map[string]any{}
+	}
+	if m := reflect.TypeFor[interface{ MarshalText() ([]byte, error) }](); t.Implements(m) {
+		return map[string]any{"type": "string"}
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return schemaType(t.Elem())
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return map[string]any{"type": "integer"}
+	case reflect.Float32, reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return map[string]any{"type": "string", "contentEncoding": "base64"}
+		}
+		return map[string]any{"type": "array", "items": schemaType(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaType(t.Elem())}
+	case reflect.Struct:
+		return schemaStruct(t)
+	}
+	return map[string]any{}
+}
+
+func schemaStruct(t reflect.Type) map[string]any {
+	properties, required := map[string]any{}, []string{}
+	for _, field := range reflect.VisibleFields(t) {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if !field.IsExported() || name == "-" || field.Anonymous {
+			continue
+		}
+		name = cmp.Or(name, field.Name)
+		properties[name] = schemaType(field.Type)
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	return map[string]any{"type": "object", "properties": properties, "required": required}
+}

@@ -1,0 +1,255 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/statcache"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/items"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive/wasm"
+)
+
+// A rebuildable is a cache under the cache root.
+type rebuildable struct {
+	name, help string
+	path       func(*cli.App) (string, error)
+	size       func(ctx context.Context, path string) (entries, bytes int64)
+	clear      func(ctx context.Context, path string) error
+}
+
+// rebuildables lists what "rye cache" knows: everything rye can make again by itself.
+func rebuildables() []rebuildable {
+	return []rebuildable{
+		{"stat", "which files have not changed since they were hashed", func(a *cli.App) (string, error) { return places.StatCachePath(a) }, statCacheSize, func(_ context.Context, path string) error {
+			return statcache.Open(path, statcache.Options{}).Clear()
+		}},
+		{"search", "which words are in which items; an entry for each place that was searched from", func(a *cli.App) (string, error) { return items.Indexes(a) },
+			func(_ context.Context, dir string) (entries, bytes int64) {
+				for _, path := range items.IndexFiles(dir) {
+					if fi, err := os.Stat(path); err == nil {
+						entries, bytes = entries+1, bytes+fi.Size()
+					}
+				}
+				return entries, bytes
+			},
+			RemoveAll},
+		{"bundles", "which bundles were checked when they were made, and what of", func(a *cli.App) (string, error) { return places.BundleMemories(a) }, memorySize, RemoveAll},
+		{"build", "what steps of builds have made of what", func(a *cli.App) (string, error) { return places.BuildCachePath(a) }, places.BuildCacheSize, func(_ context.Context, path string) error {
+			return build.OpenCache(path, nil).Clear()
+		}},
+		{"exec", "the files that tools run from, verified before each run", func(a *cli.App) (string, error) { return places.Copies(a) }, CopiesSize, clearCopies},
+		{"wasm", "what modules were compiled to", func(a *cli.App) (string, error) {
+			s := a.Dir(cli.CachePlace)
+			return filepath.Join(s.Value, "wasm"), s.Err
+		}, modulesSize, RemoveAll},
+	}
+}
+
+// removeAll removes a directory. What others put there meanwhile is removed, too.
+func RemoveAll(_ context.Context, path string) (err error) {
+	for range 100 {
+		if err = os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {
+			break
+		}
+	}
+	return err
+}
+
+// copiesSize counts the copies that tools run from.
+func CopiesSize(_ context.Context, dir string) (entries, bytes int64) {
+	dir = filepath.Join(dir, "copies")
+	all, _ := os.ReadDir(dir)
+	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() {
+			if fi, err := d.Info(); err == nil {
+				bytes += fi.Size()
+			}
+		}
+		return nil // what vanishes while it is counted doesn't count
+	})
+	return int64(len(all)), bytes
+}
+
+// modulesSize counts the modules that are kept compiled.
+func modulesSize(_ context.Context, dir string) (entries, bytes int64) {
+	all, _ := os.ReadDir(dir)
+	return int64(len(all)), wasm.Kept(dir)
+}
+
+// clearCopies removes all copies but those that something runs from.
+func clearCopies(ctx context.Context, dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	c, err := materialise.Open(dir)
+	if err == nil {
+		_, err = c.Clean(ctx, time.Now(), materialise.Limits{Bytes: -1})
+	}
+	return err
+}
+
+// What is kept of copies, and how often somebody looks.
+const (
+	maxCopies  = 4 << 30
+	MaxCopyAge = 30 * 24 * time.Hour
+	CleanEvery = 24 * time.Hour
+)
+
+// cleanCopies removes copies that were not used for long, about once a day. A run doesn't fail for what is left behind.
+func CleanCopies(ctx context.Context, a *cli.App, c *materialise.Cache) {
+	dir, err := places.Copies(a)
+	if err != nil {
+		return
+	}
+	stamp := dir + ".cleaned"
+	if fi, err := os.Lstat(stamp); err == nil && a.Now().Sub(fi.ModTime()).Abs() < CleanEvery {
+		return
+	}
+	// Of many that end at once, the first cleans.
+	if os.WriteFile(stamp, nil, 0o600) != nil || os.Chtimes(stamp, a.Now(), a.Now()) != nil {
+		return
+	}
+	r, err := c.Clean(ctx, a.Now(), materialise.Limits{Bytes: maxCopies, Age: MaxCopyAge})
+	if err != nil {
+		a.Term.Detail("the copies that tools run from can't be cleaned: %v", err)
+	} else if r.Removed > 0 {
+		a.Term.Detail("removed %s that no tool has run from for long", fault.Count(int64(r.Removed), "copy"))
+	}
+}
+
+func memorySize(_ context.Context, dir string) (entries, bytes int64) {
+	all, _ := os.ReadDir(dir)
+	for _, e := range all {
+		if fi, err := e.Info(); err == nil {
+			entries, bytes = entries+1, bytes+fi.Size()
+		}
+	}
+	return entries, bytes
+}
+
+func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return 0, 0
+	}
+	c := statcache.Open(path, statcache.Options{})
+	defer c.Close(ctx)
+	return c.Stats(ctx).Entries, fi.Size()
+}
+
+func CacheGroup() cli.Command {
+	return cli.Command{Path: "cache", Group: "store", Help: "Look at what rye can make again by itself.",
+		More: "Every cache has a limit of its own and forgets what was not used for longest. Clearing one costs time, never data."}
+}
+
+func CacheLsCommand() cli.Command {
+	return cli.Command{
+		Path: "cache ls", Group: "store", Help: "List the caches.", Aka: []string{"cache list"},
+		More: "Examples:\n\n    rye cache ls\n    rye -v store put DIR    (hits and misses of one run)",
+		New:  func() cli.Runner { return new(cacheLsRun) }, Schema: "cache-ls/1", Output: cacheLsAnswer{},
+	}
+}
+
+type cacheLsRun struct{}
+
+type cacheLine struct {
+	Name    string `json:"name"`
+	Help    string `json:"help"`
+	Path    string `json:"path"`
+	Entries int64  `json:"entries"`
+	Bytes   int64  `json:"bytes"`
+}
+
+type cacheLsAnswer struct {
+	Caches []cacheLine `json:"caches"`
+}
+
+func (c cacheLsAnswer) Text(t *cli.Terminal) {
+	rows := make([][]string, len(c.Caches))
+	for i, l := range c.Caches {
+		rows[i] = []string{l.Name, cli.ByteSize(float64(l.Bytes)), fault.Count(l.Entries, "entry"), l.Path, l.Help}
+	}
+	t.Rows(rows)
+}
+
+func (*cacheLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	ans := cacheLsAnswer{Caches: []cacheLine{}}
+	for _, r := range rebuildables() {
+		path, err := r.path(a)
+		if err != nil {
+			return nil, err
+		}
+		l := cacheLine{Name: r.name, Help: r.help, Path: path}
+		l.Entries, l.Bytes = r.size(ctx, path)
+		ans.Caches = append(ans.Caches, l)
+	}
+	return ans, nil
+}
+
+func CacheClearCommand() cli.Command {
+	return cli.Command{
+		Path: "cache clear", Group: "store", Help: "Empty the caches, or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
+		More: "Examples:\n\n    rye cache clear\n    rye cache clear search",
+		New:  func() cli.Runner { return new(cacheClearRun) }, Schema: "cache-clear/1", Output: cacheClearAnswer{},
+	}
+}
+
+type cacheClearRun struct {
+	Name string `arg:"" optional:"" help:"Which; all when left out."`
+}
+
+type cacheClearAnswer struct {
+	Cleared []string `json:"cleared"`
+	Bytes   int64    `json:"bytes"`
+}
+
+func (c cacheClearAnswer) Text(t *cli.Terminal) { t.Note("freed %s", cli.ByteSize(float64(c.Bytes))) }
+
+func (c *cacheClearRun) Complete(context.Context, *cli.App, string, string) (out []cli.Candidate) {
+	for _, r := range rebuildables() {
+		out = append(out, cli.Candidate{Value: r.name, Help: r.help})
+	}
+	return out
+}
+
+func (c *cacheClearRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	ans := cacheClearAnswer{Cleared: []string{}}
+	for _, r := range rebuildables() {
+		if c.Name != "" && c.Name != r.name {
+			continue
+		}
+		path, err := r.path(a)
+		if err != nil {
+			return nil, err
+		}
+		_, bytes := r.size(ctx, path)
+		if err := r.clear(ctx, path); err != nil {
+			return nil, err
+		}
+		ans.Bytes += bytes
+		ans.Cleared = append(ans.Cleared, r.name)
+	}
+	if c.Name != "" && len(ans.Cleared) == 0 {
+		var names []string
+		for _, r := range rebuildables() {
+			names = append(names, r.name)
+		}
+		f := &fault.Error{Code: fault.NotFound, Text: "there is no cache \"" + c.Name + "\"", Hint: []string{"rye cache ls"}}
+		if meant := near.Names(c.Name, names); len(meant) > 0 {
+			f.Why = []string{"did you mean " + meant[0] + "?"}
+		}
+		return nil, f
+	}
+	return ans, nil
+}

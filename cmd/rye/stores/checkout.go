@@ -1,0 +1,118 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"syscall"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreCheckoutCommand() cli.Command {
+	return cli.Command{
+		Path: "store checkout", Group: "store", Help: "Make a directory of a tree, verified.",
+		More: "DIR must not exist, or be empty, unless --force. It is built beside, and gets its name when every byte of it has been " +
+			"verified: it is complete or it isn't there. Nothing is made in a store, in the user space or where rye keeps its state.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
+		Aka:    []string{"checkout", "store export", "store extract"},
+		New:    func() cli.Runner { return new(storeCheckoutRun) },
+		Schema: "store-checkout/1", Output: storeCheckoutAnswer{},
+	}
+}
+
+type storeCheckoutRun struct {
+	Object string `arg:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+	Dir    string `arg:"" complete:"dir" help:"The directory to make."`
+	Force  bool   `help:"Replace what is there."`
+}
+
+type storeCheckoutAnswer struct {
+	Dir   string     `json:"dir"`
+	Root  cas.Digest `json:"root"`
+	Files int64      `json:"files"`
+	Bytes int64      `json:"bytes"`
+}
+
+func (s storeCheckoutAnswer) Text(t *cli.Terminal) {
+	t.Note("made %s, %s, of tree %s", fault.Count(s.Files, "file"), cli.ByteSize(float64(s.Bytes)), s.Root.Short())
+}
+
+func (c *storeCheckoutRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name != "object" {
+		return nil
+	}
+	return places.CompleteObjects(a)
+}
+
+func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err error) {
+	s, err := places.ReadStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
+	if err != nil {
+		return nil, err
+	}
+	if what.Id.Kind != cas.TreeKind {
+		return nil, &fault.Error{Code: fault.Validation, Text: what.Id.String() + " is not a tree", Hint: []string{"rye store cat " + fault.Quote(c.Object)}}
+	}
+	dir := a.Absolute(cli.Setting{Value: c.Dir})
+	if dir.Err != nil {
+		return nil, dir.Err
+	}
+	// gc leaves alone what is being read.
+	release, err := s.Pin(ctx, what.Id)
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		a.Term.Detail("the store can't be written to, so nothing keeps gc from running meanwhile")
+	case err != nil:
+		return nil, lost(err)
+	default:
+		defer func() { err = errors.Join(err, release()) }()
+	}
+	p := a.Progress("writing", 0)
+	defer p.Done()
+	o := worktree.CheckoutOptions{Force: c.Force, Forbidden: []string{a.Home().Value}, Closed: irreplaceable(a, s.Dir())}
+	if p != nil {
+		o.Progress = func(_, bytes int64) { p.Sum.Store(bytes) }
+		p.Expect(ctx, func(ctx context.Context) (sum int64, err error) {
+			err = cas.Walk(ctx, s, what.Id, func(_ string, e cas.Entry) error { sum += e.Size; return nil })
+			return sum, err
+		})
+	}
+	r, err := worktree.Checkout(ctx, s, what.Id, dir.Value, o)
+	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
+		f := classify.Classify(err)
+		f.Hint = []string{"rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path)}
+		return nil, f
+	}
+	if err != nil {
+		return nil, lost(err)
+	}
+	return storeCheckoutAnswer{dir.Value, what.Id.Digest, r.Files, r.Bytes}, nil
+}
+
+// irreplaceable are the directories that no checkout may cost: the stores that commands use, and what can't be made again.
+func irreplaceable(a *cli.App, store string) []string {
+	dirs := []string{store, a.DefaultStore().Value, cli.UserSpace(a.UserBase()).Value, a.Dir(cli.StatePlace).Value}
+	if v := a.Env("RYE_STORE"); v != "" {
+		dirs = append(dirs, a.FromEnv("RYE_STORE", v).Value)
+	}
+	return dirs
+}
+
+// lost says what to do about an object that a ref or a tree names and the store lacks.
+func lost(err error) error {
+	if _, ofFile := errors.AsType[*fs.PathError](err); ofFile || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f := classify.Classify(err)
+	f.Hint = []string{"rye store fsck"}
+	return f
+}

@@ -1,0 +1,2 @@
+// Package stores has the commands for the object store and the caches.
+package stores

@@ -1,0 +1,170 @@
+package stores
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreFsckCommand() cli.Command {
+	return cli.Command{
+		Path: "store fsck", Group: "store", Help: "Read and re-hash everything the store holds.",
+		More: "It counts on no cache and changes nothing, unless it is told to repair: --repair takes damaged objects out, so " +
+			"that putting them again heals the store, and makes lost indexes again; --repair-from brings what is lost " +
+			"from another store.\n\nExamples:\n\n    rye store fsck\n    rye store fsck --repair-from /mnt/backup/store",
+		Aka:    []string{"fsck", "store check", "store verify"},
+		New:    func() cli.Runner { return new(storeFsckRun) },
+		Schema: "store-fsck/1", Output: storeFsckAnswer{},
+	}
+}
+
+type storeFsckRun struct {
+	Repair     bool   `help:"Take out what is damaged."`
+	RepairFrom string `placeholder:"DIR" complete:"dir" help:"Bring what is lost from the store in DIR."`
+}
+
+type problemLine struct {
+	File   string      `json:"file,omitempty"`
+	Ref    string      `json:"ref,omitempty"`
+	Kind   string      `json:"kind,omitempty"`
+	Digest *cas.Digest `json:"digest,omitempty"`
+	Text   string      `json:"text"`
+	From   []string    `json:"from,omitempty"` // refs and paths that need the object
+	Lost   bool        `json:"lost"`           // no intact copy is left
+}
+
+type storeFsckAnswer struct {
+	Packs    int           `json:"packs"`
+	Objects  int64         `json:"objects"`
+	Bytes    int64         `json:"bytes"`
+	Refs     int           `json:"refs"`
+	Problems []problemLine `json:"problems"`
+	Healed   []cas.Digest  `json:"healed,omitempty"`
+	Lost     []cas.Digest  `json:"lost,omitempty"` // not in the other store either
+}
+
+func (s storeFsckAnswer) Text(t *cli.Terminal) {
+	for _, p := range s.Problems {
+		what := p.File
+		if p.Ref != "" {
+			what = "ref " + p.Ref
+		}
+		if p.Digest != nil {
+			what = p.Kind + " " + p.Digest.String()
+			if p.File != "" {
+				what += " in " + p.File
+			}
+		}
+		t.Printf("%s: %s\n", what, p.Text)
+		for _, f := range p.From {
+			t.Printf("  needed by %s\n", f)
+		}
+		if p.Digest != nil && !p.Lost {
+			t.Printf("  another copy is intact\n")
+		}
+	}
+	for _, d := range s.Healed {
+		t.Printf("healed %s\n", d)
+	}
+	for _, d := range s.Lost {
+		t.Printf("lost %s\n", d)
+	}
+	if len(s.Problems) == 0 {
+		t.Printf("verified %s, %s, in %s, and %s\n", fault.Count(s.Objects, "object"), cli.ByteSize(float64(s.Bytes)),
+			fault.Count(int64(s.Packs), "pack"), fault.Count(int64(s.Refs), "ref"))
+	}
+}
+
+func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	open := func() (*disk.Store, error) { return places.ReadStore(a) }
+	if c.Repair || c.RepairFrom != "" {
+		open = func() (*disk.Store, error) { return places.HaveStore(a) }
+	}
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	var other cas.Getter
+	if c.RepairFrom != "" {
+		o, err := disk.Open(a.Absolute(cli.Setting{Value: c.RepairFrom}).Value, disk.Options{ReadOnly: true})
+		if err != nil {
+			return nil, err
+		}
+		defer o.Close()
+		other = o
+	}
+	r, err := c.check(ctx, a, s)
+	if err != nil {
+		return nil, err
+	}
+	ans := answerOf(r)
+	if len(r.Problems) == 0 {
+		return ans, nil
+	}
+	if !c.Repair && c.RepairFrom == "" {
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s in the store %q", fault.Count(int64(len(r.Problems)), "problem"), s.Dir()),
+			Hint: []string{"rye store fsck --repair-from DIR", "rye store fsck --repair"}}
+		if onlyRefs(r) {
+			f.Hint = []string{"rye store refs"}
+		}
+		return ans, f.Asked()
+	}
+	done, err := s.Repair(ctx, r, other)
+	if err != nil {
+		return ans, err
+	}
+	again, err := c.check(ctx, a, s)
+	if err != nil {
+		return ans, err
+	}
+	left := answerOf(again)
+	for _, id := range done.Healed {
+		left.Healed = append(left.Healed, id.Digest)
+	}
+	for _, id := range done.Lost {
+		left.Lost = append(left.Lost, id.Digest)
+	}
+	if len(again.Problems) > 0 {
+		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
+			Why: []string{"what is lost comes back when it is put again"}, Hint: []string{"rye store put PATH"}}
+		if onlyRefs(again) {
+			f.Why, f.Hint = []string{"only whoever knows what a ref stood for can say it again"}, []string{"rye store refs"}
+		}
+		return left, f.Asked()
+	}
+	return left, nil
+}
+
+// onlyRefs reports whether refs alone are damaged: no repair mends those, and the list of refs says what does.
+func onlyRefs(r disk.Report) bool {
+	return !slices.ContainsFunc(r.Problems, func(p disk.Problem) bool { return p.Ref == "" })
+}
+
+func (c *storeFsckRun) check(ctx context.Context, a *cli.App, s *disk.Store) (disk.Report, error) {
+	p := a.Progress("verifying", 0)
+	defer p.Done()
+	p.Expect(ctx, func(context.Context) (int64, error) {
+		size, err := s.Stat()
+		return size.Raw, err
+	})
+	return s.Fsck(ctx, p.Add)
+}
+
+func answerOf(r disk.Report) storeFsckAnswer {
+	ans := storeFsckAnswer{Packs: r.Packs, Objects: r.Objects, Bytes: r.Bytes, Refs: r.Refs, Problems: []problemLine{}}
+	for _, p := range r.Problems {
+		l := problemLine{File: p.File, Ref: p.Ref, Text: p.Text, From: p.From, Lost: p.Lost}
+		if p.ID != (cas.ID{}) {
+			l.Kind, l.Digest = p.ID.Kind.String(), &p.ID.Digest
+		}
+		ans.Problems = append(ans.Problems, l)
+	}
+	return ans
+}

@@ -1,0 +1,107 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"strconv"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreLsCommand() cli.Command {
+	return cli.Command{
+		Path: "store ls", Group: "store", Help: "List a tree, or all objects.",
+		More: "With an OBJECT, the entries of that tree; without, everything the store holds, in no order.\n\n" +
+			"Examples:\n\n    rye store ls app\n    rye store ls app:lib\n    rye store ls --json",
+		Aka:    []string{"store list"},
+		New:    func() cli.Runner { return new(storeLsRun) },
+		Schema: "store-ls/1", Output: storeLsAnswer{},
+	}
+}
+
+type storeLsRun struct {
+	Object string `arg:"" optional:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+}
+
+// An entryLine is one object: an entry of a tree, or of the store.
+type entryLine struct {
+	Path   string     `json:"path,omitempty"`
+	Kind   string     `json:"kind"`
+	Mode   string     `json:"mode,omitempty"`
+	Digest cas.Digest `json:"digest"`
+	Size   *int64     `json:"size,omitempty"` // of a file or object
+}
+
+type storeLsAnswer struct {
+	Entries []entryLine `json:"entries"`
+}
+
+func lineOf(path string, e *cas.Entry) entryLine {
+	l := entryLine{Path: path, Kind: e.ID().Kind.String(), Mode: e.Mode.String(), Digest: e.Digest}
+	if e.Mode != cas.Dir {
+		l.Size = &e.Size
+	}
+	return l
+}
+
+func (l entryLine) row() []string {
+	size, first, name := "", cmp.Or(l.Mode, l.Kind), l.Path
+	if l.Size != nil {
+		size = strconv.FormatInt(*l.Size, 10)
+	}
+	if l.Mode == cas.Dir.String() {
+		name += "/"
+	}
+	digest := l.Digest.Short()
+	if name == "" {
+		return []string{first, size, l.Digest.String()}
+	}
+	return []string{first, size, digest, name}
+}
+
+func (s storeLsAnswer) Text(t *cli.Terminal) {
+	rows := make([][]string, len(s.Entries))
+	for i, e := range s.Entries {
+		rows[i] = e.row()
+	}
+	t.Rows(rows)
+}
+
+func (c *storeLsRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
+	return places.CompleteObjects(a)
+}
+
+func (c *storeLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, err := places.ReadStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ans := storeLsAnswer{Entries: []entryLine{}}
+	if c.Object == "" {
+		var errs []error
+		for info, err := range s.List(ctx) {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			if err != nil {
+				errs = append(errs, err) // what another pack has is listed all the same
+				continue
+			}
+			ans.Entries = append(ans.Entries, entryLine{Kind: info.Kind.String(), Digest: info.Digest, Size: &info.Size})
+		}
+		return ans, errors.Join(errs...)
+	}
+	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := places.ReadTree(ctx, s, what.Id)
+	for i := range entries {
+		ans.Entries = append(ans.Entries, lineOf(entries[i].Name, &entries[i]))
+	}
+	return ans, err
+}

@@ -1,0 +1,167 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StorePutCommand() cli.Command {
+	return cli.Command{
+		Path: "store put", Group: "store", Help: "Keep files and directories, and print their digests.",
+		More: "A directory becomes a tree, whose digest vouches for everything in it; a file, or \"-\" for standard input, becomes " +
+			"a blob. All of it is durable when the digest is printed. Files that have not changed since the last put are not " +
+			"read again, except with --paranoid. What no ref reaches is collected by gc one day.\n\n" +
+			"Examples:\n\n    rye store put --ref app ./app\n    rye store put a.txt b.txt\n    tar -c . | rye store put -",
+		Aka:    []string{"store add", "store import", "put"},
+		New:    func() cli.Runner { return new(storePutRun) },
+		Schema: "store-put/1", Output: storePutAnswer{},
+	}
+}
+
+type storePutRun struct {
+	Paths    []string `arg:"" name:"path" complete:"file" help:"Files and directories; \"-\" is standard input."`
+	Ref      string   `placeholder:"NAME" help:"Make this ref stand for the one PATH."`
+	Paranoid bool     `help:"Read every file, whatever the stat cache says."`
+}
+
+type storePutAnswer struct {
+	Objects []putLine `json:"objects"`
+}
+
+type putLine struct {
+	Path      string     `json:"path"`
+	Kind      string     `json:"kind"`
+	Digest    cas.Digest `json:"digest"`
+	Files     int64      `json:"files"`
+	Bytes     int64      `json:"bytes"`
+	Read      int64      `json:"read"` // files; the others had not changed
+	EmptyDirs int64      `json:"emptyDirs"`
+	Droppings int64      `json:"droppings"` // left out: .git, caches, and the like
+	Ref       string     `json:"ref,omitempty"`
+}
+
+func (s storePutAnswer) Text(t *cli.Terminal) {
+	for _, o := range s.Objects {
+		if len(s.Objects) == 1 {
+			t.Printf("%s\n", o.Digest)
+		} else {
+			t.Printf("%s  %s\n", o.Digest, o.Path)
+		}
+	}
+}
+
+func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Ref != "" && len(c.Paths) > 1 {
+		return nil, &fault.Error{Code: fault.Validation, Text: "one ref can't stand for several paths", Hint: []string{"rye store put --ref " + fault.Quote(c.Ref) + " PATH"}}
+	}
+	if c.Ref != "" {
+		if err := disk.CheckRefName(c.Ref); err != nil {
+			return nil, err
+		}
+	}
+	s, err := places.MakeStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ans, err := c.put(ctx, a, s)
+	if len(ans.Objects) == 0 {
+		return nil, err
+	}
+	return ans, err
+}
+
+// put returns what is durable by then, with an error too: no digest is printed of what was not kept.
+func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans storePutAnswer, err error) {
+	cache := places.OpenStatCache(a, c.Paranoid)
+	defer cache.Finish(ctx, a)
+	p := a.Progress("storing", 0)
+	defer p.Done()
+	p.Expect(ctx, c.size)
+	batch, err := s.Batch(ctx)
+	if err != nil {
+		return ans, err
+	}
+	defer func() { err = errors.Join(err, batch.Close()) }()
+	var lines []putLine
+	for _, path := range c.Paths {
+		line, err := c.one(ctx, a, batch, path, cache, p)
+		if err != nil {
+			return ans, err
+		}
+		lines = append(lines, line)
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return ans, err
+	}
+	ans.Objects = lines
+	if c.Ref != "" {
+		// Before the batch is closed: until then gc leaves alone what it holds.
+		kind, _ := cas.ParseKind(ans.Objects[0].Kind)
+		err = s.PutRef(ctx, c.Ref, cas.ID{Kind: kind, Digest: ans.Objects[0].Digest})
+	}
+	return ans, err
+}
+
+// size adds up what is to be put, as far as that can be told beforehand.
+func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
+	for _, path := range c.Paths {
+		err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			fi, err := d.Info()
+			if err == nil {
+				sum += fi.Size()
+			}
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+// one puts one path.
+func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path string, cache *places.StatCache, p *cli.Progress) (putLine, error) {
+	line := putLine{Path: path, Ref: c.Ref}
+	if path == "-" {
+		info, err := batch.Put(ctx, cas.Blob, p.Counted(a.Input(ctx)))
+		line.Kind, line.Digest, line.Files, line.Bytes, line.Read = cas.Blob.String(), info.Digest, 1, info.Size, 1
+		return line, err
+	}
+	var last int64
+	o := worktree.Options{Cache: cache.Cache}
+	if p != nil {
+		o.Progress = func(_, bytes int64) { p.Sum.Store(last + bytes) }
+	}
+	r, err := worktree.Import(ctx, batch, path, o)
+	if err != nil {
+		return line, err
+	}
+	cache.Files.Add(r.Files)
+	cache.Read.Add(r.Read)
+	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes, r.Read
+	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
+	a.Term.Note("kept %s, %s, of %q", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)), path)
+	if r.Droppings > 0 {
+		a.Term.Note("left out %s that trees never hold (.git, caches and the like)", fault.Count(r.Droppings, "name"))
+	}
+	if r.EmptyDirs > 0 {
+		a.Term.Note("left out %s without files", fault.Count(r.EmptyDirs, "directory"))
+	}
+	return line, nil
+}

@@ -1,0 +1,148 @@
+package stores
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreRefsCommand() cli.Command {
+	return cli.Command{
+		Path: "store refs", Group: "store", Help: "List the refs, or set or delete one.",
+		More: "A ref is a name for an object. What can be reached from a ref is never collected. --expect makes the change " +
+			"only if the ref stands for that object now (\"none\": only if there is no such ref); otherwise it ends with CONFLICT. The beginning of a digest is " +
+			"not enough for a change.\n\n" +
+			"Examples:\n\n    rye store refs\n    rye store refs stable --set app\n    rye store refs app --delete --expect blake3:…",
+		Aka:    []string{"store tag", "store branch"},
+		New:    func() cli.Runner { return new(storeRefsRun) },
+		Schema: "store-refs/1", Output: storeRefsAnswer{},
+	}
+}
+
+type storeRefsRun struct {
+	Name   string `arg:"" optional:"" help:"The ref."`
+	Set    string `placeholder:"OBJECT" xor:"change" help:"Make the ref stand for OBJECT."`
+	Delete bool   `xor:"change" help:"Delete the ref."`
+	Expect string `placeholder:"OBJECT" help:"Change it only if it stands for OBJECT, or for nothing if that is \"none\"."`
+}
+
+type refLine struct {
+	Name   string     `json:"name"`
+	Kind   string     `json:"kind"`
+	Digest cas.Digest `json:"digest"`
+}
+
+type storeRefsAnswer struct {
+	Refs []refLine `json:"refs"`
+}
+
+func (s storeRefsAnswer) Text(t *cli.Terminal) {
+	rows := make([][]string, len(s.Refs))
+	for i, r := range s.Refs {
+		rows[i] = []string{r.Name, r.Kind, r.Digest.String()}
+	}
+	t.Rows(rows)
+}
+
+func (c *storeRefsRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
+	return places.CompleteObjects(a)
+}
+
+func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	open := func() (*disk.Store, error) { return places.ReadStore(a) }
+	if c.Set != "" || c.Delete {
+		open = func() (*disk.Store, error) { return places.HaveStore(a) }
+	}
+	s, err := open()
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	ans := storeRefsAnswer{Refs: []refLine{}}
+	if c.Set == "" && !c.Delete {
+		if c.Expect != "" {
+			return nil, &fault.Error{Code: fault.Validation, Text: "--expect goes with --set or --delete"}
+		}
+		refs, err := s.Refs()
+		for _, r := range refs {
+			if c.Name == "" || c.Name == r.Name {
+				ans.Refs = append(ans.Refs, refLine{r.Name, r.ID.Kind.String(), r.ID.Digest})
+			}
+		}
+		if c.Name != "" && len(ans.Refs) == 0 && err == nil {
+			if _, err = s.Ref(c.Name); errors.Is(err, fs.ErrNotExist) {
+				err = noRef(s, c.Name)
+			}
+		}
+		return ans, err
+	}
+	if c.Name == "" {
+		return nil, &fault.Error{Code: fault.Validation, Text: "which ref?", Hint: []string{"rye store refs NAME --set OBJECT"}}
+	}
+	var want cas.ID
+	if c.Set != "" {
+		if want, err = c.whole(ctx, s, c.Set, "--set"); err != nil {
+			return nil, err
+		}
+	}
+	switch c.Expect {
+	case "":
+		if _, err := s.Ref(c.Name); c.Delete && errors.Is(err, fs.ErrNotExist) {
+			return nil, noRef(s, c.Name)
+		}
+		err = s.PutRef(ctx, c.Name, want)
+	case "none":
+		err = s.SetRef(ctx, c.Name, cas.ID{}, want)
+	default:
+		var old cas.ID
+		if old, err = c.expected(ctx, s); err == nil {
+			err = s.SetRef(ctx, c.Name, old, want)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.Set != "" {
+		ans.Refs = append(ans.Refs, refLine{c.Name, want.Kind.String(), want.Digest})
+	} else {
+		a.Term.Note("deleted the ref %s", fmt.Sprintf("%q", c.Name))
+	}
+	return ans, nil
+}
+
+// expected is what the ref is to stand for before it is changed. A whole digest is looked for nowhere: what it names may be
+// lost, or collected since another process has set the ref.
+func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, error) {
+	d, err := cas.ParseDigest(c.Expect)
+	if err != nil {
+		return c.whole(ctx, s, c.Expect, "--expect")
+	}
+	now, err := s.Ref(c.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return cas.ID{Kind: cmp.Or(now.Kind, cas.Blob), Digest: d}, err
+}
+
+// whole finds an object that a change is about. What the beginning of a digest stands for is another thing tomorrow.
+func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
+	o, err := places.Resolve(ctx, s, arg)
+	if err == nil && o.Part {
+		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s takes a ref or a whole digest, and %q is the beginning of one", flag, arg),
+			Why: []string{"it is " + o.Id.String()}, Details: map[string]any{"digest": o.Id.Digest.String()}}
+	}
+	return o.Id, err
+}
+
+func noRef(s *disk.Store, name string) error {
+	return places.SuggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no ref %q", name),
+		Details: map[string]any{"ref": name, "store": s.Dir()}})
+}

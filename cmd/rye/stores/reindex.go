@@ -1,0 +1,46 @@
+package stores
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreReindexCommand() cli.Command {
+	return cli.Command{
+		Path: "store reindex", Group: "store", Help: "Make lost or damaged indexes again, from the packs.",
+		More:   "Examples:\n\n    rye store reindex",
+		New:    func() cli.Runner { return new(storeReindexRun) },
+		Schema: "store-reindex/1", Output: storeReindexAnswer{},
+	}
+}
+
+type storeReindexRun struct{}
+
+type storeReindexAnswer struct {
+	Packs   int      `json:"packs"`
+	Rebuilt []string `json:"rebuilt"`
+	Lost    []string `json:"lost"` // parts of these could not be read; they are kept as *.damaged
+}
+
+func (s storeReindexAnswer) Text(t *cli.Terminal) {
+	t.Printf("the indexes of %s are right, %d were made again\n", fault.Count(int64(s.Packs), "pack"), len(s.Rebuilt))
+	for _, l := range s.Lost {
+		t.Warn("parts of %s could not be read; it is kept as %s.damaged", l, l)
+	}
+}
+
+func (c *storeReindexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, err := places.HaveStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	r, err := s.Reindex(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return storeReindexAnswer{r.Packs, append([]string{}, r.Rebuilt...), append([]string{}, r.Lost...)}, nil
+}

@@ -1,0 +1,49 @@
+package stores
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreRepackCommand() cli.Command {
+	return cli.Command{
+		Path: "store repack", Group: "store", Help: "Write many small packs as few large ones.",
+		More:   "Writers merge packs by themselves; this goes on until nothing more can be merged.\n\nExamples:\n\n    rye store repack",
+		Aka:    []string{"store optimise", "store optimize", "store compact"},
+		New:    func() cli.Runner { return new(storeRepackRun) },
+		Schema: "store-repack/1", Output: storeRepackAnswer{},
+	}
+}
+
+type storeRepackRun struct{}
+
+type storeRepackAnswer struct {
+	PacksBefore int      `json:"packsBefore"`
+	PacksAfter  int      `json:"packsAfter"`
+	BytesBefore int64    `json:"bytesBefore"`
+	BytesAfter  int64    `json:"bytesAfter"`
+	Damaged     []string `json:"damaged,omitempty"` // packs left as they are
+}
+
+func (s storeRepackAnswer) Text(t *cli.Terminal) {
+	t.Printf("%s, before %d; %s, before %s\n", fault.Count(int64(s.PacksAfter), "pack"), s.PacksBefore, cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
+	for _, d := range s.Damaged {
+		t.Warn("%s is damaged and was left as it is", d)
+	}
+}
+
+func (c *storeRepackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, err := places.HaveStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	r, err := s.Repack(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return storeRepackAnswer{r.PacksBefore, r.PacksAfter, r.BytesBefore, r.BytesAfter, r.Damaged}, nil
+}

@@ -1,0 +1,83 @@
+package stores
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func StoreStatCommand() cli.Command {
+	return cli.Command{
+		Path: "store stat", Group: "store", Help: "Say what an object is, or how large the store is.",
+		More:   "Examples:\n\n    rye store stat\n    rye store stat app",
+		Aka:    []string{"store info", "store show"},
+		New:    func() cli.Runner { return new(storeStatRun) },
+		Schema: "store-stat/1", Output: storeStatAnswer{},
+	}
+}
+
+type storeStatRun struct {
+	Object string `arg:"" optional:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+}
+
+type storeStatAnswer struct {
+	Object *entryLine `json:"object,omitempty"`
+	Store  *storeSize `json:"store,omitempty"`
+}
+
+type storeSize struct {
+	Dir     string `json:"dir"`
+	Packs   int    `json:"packs"`
+	Damaged int    `json:"damaged"` // packs without a readable index
+	Records int64  `json:"records"` // objects, and the parts of long ones
+	Bytes   int64  `json:"bytes"`   // on disk
+	Raw     int64  `json:"raw"`     // of the records, uncompressed
+	Refs    int    `json:"refs"`
+}
+
+func (s storeStatAnswer) Text(t *cli.Terminal) {
+	if o := s.Object; o != nil {
+		t.Rows([][]string{{"kind", o.Kind}, {"digest", o.Digest.String()}, {"size", strconv.FormatInt(*o.Size, 10)}})
+		return
+	}
+	t.Rows([][]string{
+		{"store", s.Store.Dir}, {"packs", strconv.Itoa(s.Store.Packs)}, {"records", strconv.FormatInt(s.Store.Records, 10)},
+		{"size", cli.ByteSize(float64(s.Store.Bytes)) + ", uncompressed " + cli.ByteSize(float64(s.Store.Raw))}, {"refs", strconv.Itoa(s.Store.Refs)},
+	})
+	if s.Store.Damaged > 0 {
+		t.Warn("%s without a readable index: rye store reindex", fault.Count(int64(s.Store.Damaged), "pack"))
+	}
+}
+
+func (c *storeStatRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
+	return places.CompleteObjects(a)
+}
+
+func (c *storeStatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	s, err := places.ReadStore(a)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	if c.Object == "" {
+		n, err := s.Stat()
+		if err != nil {
+			return nil, err
+		}
+		refs, err := s.Refs()
+		return storeStatAnswer{Store: &storeSize{s.Dir(), n.Packs, n.Damaged, n.Records, n.Bytes, n.Raw, len(refs)}}, err
+	}
+	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
+	if err != nil {
+		return nil, err
+	}
+	o, err := places.OpenObject(ctx, s, what.Id)
+	if err != nil {
+		return nil, err
+	}
+	return storeStatAnswer{Object: &entryLine{Kind: o.Kind.String(), Digest: o.Digest, Size: &o.Size}}, o.Close()
+}

@@ -1,0 +1,2 @@
+// Package trusts has the commands for keys and policies: rye key and rye trust.
+package trusts

@@ -1,0 +1,231 @@
+package trusts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+// keyGroup is what "rye key" alone shows.
+func KeyGroup() cli.Command {
+	return cli.Command{
+		Path: "key", Group: "trust", Help: "Make and keep the keys that sign.",
+		Aka: []string{"keys"},
+		More: "Keys are kept in keys/ of the user space, for this user alone. What signs is --key NAME, else " + cli.EnvKey +
+			" (PEM, with " + classify.EnvPassphrase + "), else the default key. Whom to trust is the policy's matter: see rye trust.",
+	}
+}
+
+// noKey gives fs.ErrNotExist the words of a key that isn't there.
+func NoKey(a *cli.App, name string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no key %q", name),
+		Hint: []string{"rye key new", "rye key list"}, Details: map[string]any{"key": name}}
+	if name != key.DefaultName {
+		f.Hint = f.Hint[1:]
+		dir, err := places.KeysDir(a)
+		// Since a rotation the key that signs is called otherwise, and it may have been removed.
+		if first, _ := dir.Default(); err == nil && name == first {
+			f.Hint = []string{"rye key new " + fault.Quote(name), "rye key list"}
+		}
+	}
+	var names []string
+	for _, c := range CompleteKeys(a) {
+		names = append(names, c.Value)
+	}
+	if len(names) == 0 && a.Env(cli.EnvTrust) != "" {
+		f.Why = []string{"the first key comes with a policy, and " + cli.EnvTrust + " names one; a key in " + cli.EnvKey + " signs as well"}
+		f.Hint = append([]string{"unset " + cli.EnvTrust}, f.Hint...)
+	}
+	if meant := near.Names(name, names); len(meant) > 0 {
+		f.Why = []string{"did you mean " + meant[0] + "?"}
+	}
+	return f
+}
+
+// A signer is a private key and how it was found.
+type Signer struct {
+	key.Private
+	Name string // of a kept key, or RYE_KEY
+}
+
+// signingKey opens the key that signs: that of a name, else RYE_KEY, else the default key. Nothing is signed as long
+// as private keys lie where they get into other hands.
+func SigningKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
+	if err := places.CheckKeyPlaces(a); err != nil {
+		return Signer{}, err
+	}
+	return openKey(ctx, a, name)
+}
+
+func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
+	if pem := a.Env(cli.EnvKey); name == "" && pem != "" {
+		p, err := key.ParsePrivate([]byte(pem), a.Passphrase(ctx, "the key in "+cli.EnvKey))
+		if err != nil {
+			f := classify.Classify(fmt.Errorf("the key in %s: %w", cli.EnvKey, err))
+			if !strings.Contains(pem, "-----BEGIN") {
+				f.Code, f.Why = fault.Config, []string{"it holds the text of a private key (PEM), not the name of a file"}
+				f.Hint = []string{"export " + cli.EnvKey + "=\"$(cat FILE)\""}
+			}
+			return Signer{}, f
+		}
+		return Signer{p, cli.EnvKey}, nil
+	}
+	dir, err := places.KeysDir(a)
+	if err != nil {
+		return Signer{}, err
+	}
+	if name == "" {
+		if name, err = dir.Default(); err != nil {
+			return Signer{}, err
+		}
+	}
+	p, err := dir.Private(name, a.Passphrase(ctx, fmt.Sprintf("the key %q", name)))
+	if err != nil {
+		return Signer{}, NoKey(a, name, err)
+	}
+	return Signer{p, name}, nil
+}
+
+// keySetting is the key that signs where none is named.
+func KeySetting(a *cli.App) cli.Setting {
+	if a.Env(cli.EnvKey) != "" {
+		return cli.Setting{Value: "set", Origin: cli.EnvKey}
+	}
+	dir, err := places.KeysDir(a)
+	if err != nil {
+		return cli.Setting{Origin: "HOME", Err: err}
+	}
+	name, err := dir.Default()
+	if err == nil {
+		_, err = dir.Public(name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return cli.Setting{Origin: "there is none: rye key new"}
+	case err != nil && !errors.Is(err, key.ErrLocked):
+		return cli.Setting{Origin: "default", Err: err}
+	}
+	return cli.Setting{Value: name, Origin: "default"}
+}
+
+// keyLine is what is said of one kept key.
+type keyLine struct {
+	Name        string   `json:"name"`
+	Public      string   `json:"public"` // as in a policy; empty if it can't be read
+	Fingerprint string   `json:"fingerprint"`
+	V1          string   `json:"v1"` // what signature lines of the first format call it
+	Locked      bool     `json:"locked"`
+	Default     bool     `json:"default"`         // signs where no other is named
+	InPolicy    string   `json:"in_policy"`       // its name in the root policy; empty if it has none
+	Vouches     []string `json:"vouches"`         // globs of the rules that name it
+	Fault       string   `json:"fault,omitempty"` // why it doesn't count now, whatever rules name it
+	Error       string   `json:"error,omitempty"`
+	Hint        string   `json:"-"` // what to do about the error
+}
+
+func (l *keyLine) public(p key.Public) {
+	if p.IsZero() {
+		return
+	}
+	l.Public, l.Fingerprint, l.V1 = p.String(), p.Fingerprint().String(), p.V1ID()
+}
+
+// inPolicy adds what a policy says of the key.
+func (l *keyLine) inPolicy(s policy.Side, pub key.Public, now time.Time) {
+	l.Vouches = []string{}
+	if s.Policy == nil || pub.IsZero() {
+		return
+	}
+	known, ok := s.Policy.Key(pub.Fingerprint())
+	if !ok {
+		return
+	}
+	l.InPolicy, l.Vouches = known.Name, append(l.Vouches, Vouches(s.Policy, known.Name)...)
+	if fault := s.KeyFault(known, now); fault != policy.Admitted {
+		l.Fault = fault.String()
+	}
+}
+
+// rootSide is the root policy with its lists, for what is told of keys. One that can't be read says nothing about them.
+func rootSide(a *cli.App) policy.Side {
+	au, err := places.RootAuthority(a)
+	if err != nil {
+		return policy.Side{}
+	}
+	au.Side.Lists, _ = places.Lists(a).Load(au)
+	return au.Side
+}
+
+// vouches lists the rules that name a key.
+func Vouches(p *policy.Policy, name string) (globs []string) {
+	for _, r := range p.Sections().Rules {
+		if slices.Contains(r.Keys, name) {
+			globs = append(globs, r.Glob)
+		}
+	}
+	return globs
+}
+
+// keyLines lists the kept keys.
+func KeyLines(a *cli.App) ([]keyLine, error) {
+	dir, err := places.KeysDir(a)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := dir.List()
+	if err != nil {
+		return nil, err
+	}
+	first, err := dir.Default()
+	if err != nil {
+		return nil, err
+	}
+	known := rootSide(a)
+	lines := make([]keyLine, len(entries))
+	for i, e := range entries {
+		l := keyLine{Name: e.Name, Locked: e.Locked, Default: e.Name == first}
+		l.public(e.Public)
+		l.inPolicy(known, e.Public, a.Now())
+		if e.Err != nil {
+			f := classify.Classify(e.Err)
+			if l.Error = f.Text; len(f.Hint) > 0 {
+				l.Hint = f.Hint[0]
+			}
+		}
+		lines[i] = l
+	}
+	return lines, nil
+}
+
+// completeKeys offers the kept keys.
+func CompleteKeys(a *cli.App) []cli.Candidate {
+	lines, err := KeyLines(a)
+	if err != nil {
+		return nil
+	}
+	out := make([]cli.Candidate, len(lines))
+	for i, l := range lines {
+		out[i] = cli.Candidate{Value: l.Name, Help: "key " + places.Short(l.Fingerprint)}
+	}
+	return out
+}
+
+// keyFlag is the flag of commands that sign.
+type KeyFlag struct {
+	Key string `placeholder:"NAME" help:"Sign with this key instead of the default one."`
+}

@@ -1,0 +1,113 @@
+package trusts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+func KeyExportCommand() cli.Command {
+	return cli.Command{
+		Path: "key export", Group: "trust", Help: "Write a key's public half, or the private one into a file.",
+		More: "The public half goes to standard output, as PEM, for others to trust. --private writes the private half into FILE, which " +
+			"must not be there yet, for this user alone, and asks first; a key with a passphrase stays locked with it.\n\n" +
+			"Examples:\n\n    rye key export > alice.pem\n    rye key export release --private backup.pem",
+		New: func() cli.Runner { return new(keyExportRun) }, Schema: "key-export/1", Output: keyExportAnswer{},
+	}
+}
+
+type keyExportRun struct {
+	Name    string `arg:"" optional:"" help:"A key; without NAME the one that signs."`
+	Private string `placeholder:"FILE" complete:"file" help:"Write the private half into FILE."`
+}
+
+type keyExportAnswer struct {
+	Name        string `json:"name"`
+	Fingerprint string `json:"fingerprint"`
+	PEM         string `json:"pem"`  // of the public half
+	File        string `json:"file"` // that the private half was written into; empty if it wasn't
+}
+
+func (*keyExportRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
+	return CompleteKeys(a)
+}
+
+func (k keyExportAnswer) Text(t *cli.Terminal) {
+	if k.File == "" {
+		t.Printf("%s", cli.Styled(k.PEM))
+	}
+}
+
+func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	dir, err := places.KeysDir(a)
+	if err != nil {
+		return nil, err
+	}
+	name := c.Name
+	if name == "" && a.Env(cli.EnvKey) != "" {
+		return c.ofEnv(ctx, a)
+	}
+	if name == "" {
+		if name, err = dir.Default(); err != nil {
+			return nil, err
+		}
+	}
+	if c.Private == "" {
+		pub, err := dir.Public(name)
+		if err != nil {
+			return nil, NoKey(a, name, err)
+		}
+		return keyExportAnswer{name, pub.Fingerprint().String(), string(pub.PEM()), ""}, nil
+	}
+	var passphrase string
+	p, err := dir.Private(name, func() (string, error) {
+		passphrase, err = a.Passphrase(ctx, fmt.Sprintf("the key %q", name))()
+		return passphrase, err
+	})
+	if err != nil {
+		return nil, NoKey(a, name, err)
+	}
+	if err := a.Confirm(ctx, fmt.Sprintf("write the private half of %q into %q, where it signs for whoever reads it?", name, c.Private)); err != nil {
+		return nil, err
+	}
+	return c.private(a, name, p, passphrase)
+}
+
+// ofEnv exports the public half of the key that signs by a variable.
+func (c *keyExportRun) ofEnv(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Private != "" {
+		return nil, &fault.Error{Code: fault.Validation, Text: "the private half of the key that signs is in " + cli.EnvKey + " already: name another key",
+			Hint: []string{"rye key list"}}
+	}
+	s, err := openKey(ctx, a, "")
+	if err != nil {
+		return nil, err
+	}
+	return keyExportAnswer{s.Name, s.Public().Fingerprint().String(), string(s.Public().PEM()), ""}, nil
+}
+
+// private writes the private half. It never goes to standard output, where logs and scrollback keep it.
+func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphrase string) (cli.Answer, error) {
+	pem := p.PEM()
+	if passphrase != "" {
+		var err error
+		if pem, err = p.Lock(passphrase); err != nil {
+			return nil, err
+		}
+	}
+	err := places.WriteFile(c.Private, 0o600, true, places.BytesOf(pem))
+	if errors.Is(err, fs.ErrExist) {
+		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private), Hint: []string{"rye key export --private OTHER-FILE " + fault.Quote(name)}}
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.Term.Note("wrote the private half of %q into %q", name, c.Private)
+	return keyExportAnswer{name, p.Public().Fingerprint().String(), string(p.Public().PEM()), c.Private}, nil
+}

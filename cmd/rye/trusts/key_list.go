@@ -1,0 +1,79 @@
+package trusts
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func KeyListCommand() cli.Command {
+	return cli.Command{
+		Path: "key list", Group: "trust", Help: "List the keys of this user.",
+		More: "* is the key that signs where no other is named.\n\nExamples:\n\n    rye key list\n    rye key list --json",
+		Aka:  []string{"key ls"},
+		New:  func() cli.Runner { return new(keyListRun) }, Schema: "key-list/1", Output: KeyListAnswer{},
+	}
+}
+
+type keyListRun struct{}
+
+type KeyListAnswer struct {
+	Keys []keyLine `json:"keys"`
+}
+
+func (*keyListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
+	lines, err := KeyLines(a)
+	if a.Env(cli.EnvKey) != "" {
+		for i := range lines {
+			lines[i].Default = false
+		}
+		a.Term.Note("%s signs where no other is named: rye key show", cli.EnvKey)
+	}
+	if len(lines) == 0 && err == nil {
+		a.Term.Note("there are no keys yet: rye key new makes one")
+	}
+	return KeyListAnswer{append([]keyLine{}, lines...)}, err
+}
+
+func (k KeyListAnswer) Text(t *cli.Terminal) {
+	var rows [][]string
+	for _, l := range k.Keys {
+		mark := " "
+		if l.Default {
+			mark = "*"
+		}
+		rows = append(rows, []string{mark + " " + l.Name, OrDash(places.Short(l.Fingerprint)), l.state()})
+	}
+	t.Rows(rows)
+}
+
+// state says in a few words what is to be known of a key.
+func (l *keyLine) state() string {
+	var words []string
+	if l.Error != "" {
+		return "can't be used: " + l.Error
+	}
+	if l.Locked {
+		words = append(words, "locked")
+	}
+	switch {
+	case l.InPolicy == "":
+		words = append(words, "not in the policy")
+	case l.Fault != "":
+		words = append(words, strings.ReplaceAll(l.Fault, "-", " ")+", vouches for nothing")
+	case len(l.Vouches) == 0:
+		words = append(words, "in the policy, vouches for nothing")
+	default:
+		words = append(words, "vouches for "+strings.Join(l.Vouches, " "))
+	}
+	return strings.Join(words, ", ")
+}
+
+func OrDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}

@@ -1,0 +1,74 @@
+package trusts
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+func KeyShowCommand() cli.Command {
+	return cli.Command{
+		Path: "key show", Group: "trust", Help: "Show a key: its public half, its fingerprint, what it vouches for.",
+		More: "Without NAME it is the key that signs. The public half is what others give to rye trust add.\n\n" +
+			"Examples:\n\n    rye key show\n    rye key show release --json",
+		Aka: []string{"key fingerprint", "key info", "whoami"},
+		New: func() cli.Runner { return new(keyShowRun) }, Schema: "key-show/1", Output: keyShowAnswer{},
+	}
+}
+
+type keyShowRun struct {
+	Name string `arg:"" optional:"" help:"A key."`
+}
+
+type keyShowAnswer struct {
+	Key keyLine `json:"key"`
+}
+
+func (*keyShowRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
+	return CompleteKeys(a)
+}
+
+func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	name := c.Name
+	if name == "" && a.Env(cli.EnvKey) != "" {
+		s, err := openKey(ctx, a, "")
+		if err != nil {
+			return nil, err
+		}
+		l := keyLine{Name: s.Name, Default: true}
+		l.public(s.Public())
+		if _, err := places.RootAuthority(a); err != nil {
+			return nil, err
+		}
+		l.inPolicy(rootSide(a), s.Public(), a.Now())
+		return keyShowAnswer{l}, nil
+	}
+	if name == "" {
+		dir, err := places.KeysDir(a)
+		if err != nil {
+			return nil, err
+		}
+		if name, err = dir.Default(); err != nil {
+			return nil, err
+		}
+	}
+	l, err := openKeyLine(a, name)
+	if err != nil {
+		return nil, err
+	}
+	return keyShowAnswer{l}, nil
+}
+
+func (k keyShowAnswer) Text(t *cli.Terminal) {
+	l := k.Key
+	names := l.Vouches
+	if l.Fault != "" {
+		names = nil
+	}
+	t.Rows([][]string{
+		{"name", l.Name}, {"public", OrDash(l.Public)}, {"fingerprint", OrDash(l.Fingerprint)}, {"v1", OrDash(l.V1)},
+		{"state", l.state()}, {"vouches for", OrDash(strings.Join(names, " "))},
+	})
+}

@@ -1,0 +1,405 @@
+package trusts
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+func TrustAddCommand() cli.Command {
+	return cli.Command{
+		Path: "trust add", Group: "trust", Help: "Trust a key, or let one take another's place.",
+		More: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
+			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
+			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +
+			"is named by its name, and needs no --owner: so it comes to more names, or to another --expires. Exactly one rule decides about a name, the most " +
+			"particular: a new rule takes its names from the keys of others, and what your own keys lose is said.\n\n" +
+			"--rotation reads a rotation, signed by the old keys and by the new one (rye key rotate).\n\n" +
+			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add alice --expires 2028-01-31\n    rye trust add --rotation rotation.yaml",
+		Aka: []string{"trust import", "trust key"},
+		New: func() cli.Runner { return new(trustAddRun) }, Schema: "trust-change/1", Output: places.TrustChange{},
+	}
+}
+
+type trustAddRun struct {
+	Public    string   `arg:"" optional:"" name:"key" words:"" complete:"file" help:"A public key."`
+	Owner     string   `placeholder:"TEXT" help:"Whose it is."`
+	Name      string   `placeholder:"NAME" help:"What the policy calls it; without NAME it is made from the file's name or the owner."`
+	Names     []string `placeholder:"GLOB" help:"What it may vouch for."`
+	Threshold *int     `placeholder:"N" help:"How many keys of those names it takes."`
+	Accept    string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"v1: count signatures of the first format too; v2: don't."`
+	NotBefore string   `placeholder:"DATE" help:"When it begins to count, as in 2027-01-31."`
+	Expires   string   `placeholder:"DATE" help:"When it no longer counts."`
+	Rotation  string   `placeholder:"FILE" complete:"file" xor:"what" help:"Carry out a rotation."`
+}
+
+func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	switch {
+	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept != ""):
+		return nil, &fault.Error{Code: fault.Validation, Text: "a rotation says everything itself: --rotation stands alone"}
+	case c.Rotation != "":
+		return c.rotate(ctx, a)
+	case c.Public == "":
+		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
+	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
+		return nil, &fault.Error{Code: fault.Validation, Text: "--threshold and --accept are about names, and none are given", Hint: []string{a.With("--names", "GLOB")}}
+	case c.Threshold != nil && *c.Threshold < 1:
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--threshold is %d, and it takes at least one key", *c.Threshold)}
+	}
+	k, err := c.key(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	for _, glob := range c.Names {
+		if err := KnownKind(ctx, a, glob); err != nil {
+			a.Term.Warn("%q covers nothing: %s", glob, classify.Classify(err).Text)
+		}
+	}
+	var lost []loss
+	var second *policy.OwnerError
+	vouches := false
+	ans, err := places.EditPolicy(ctx, a, places.Edit{
+		Question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), cmp.Or(k.Owner, k.Name)),
+		Change: func(root *policy.Side) (*policy.Policy, error) {
+			var after *policy.Policy
+			if after, second, err = c.add(root.Policy, k); err == nil {
+				lost = losses(a, c.Names, root.Policy, after, k)
+				vouches = slices.ContainsFunc(after.Sections().Rules, func(r policy.Rule) bool {
+					return slices.ContainsFunc(r.Keys, func(name string) bool { named, _ := after.KeyNamed(name); return named.Public == k.Public })
+				})
+			}
+			return after, err
+		},
+		Before: func() {
+			a.Term.Note("key          %s", k.Public)
+			a.Term.Note("fingerprint  %s", k.Public.Fingerprint())
+			a.Term.Note("owner        %s", OrDash(k.Owner))
+			if !k.Expires.IsZero() && !a.Now().Before(k.Expires) {
+				a.Term.Warn("the key expired on %s: it vouches for nothing", DateText(k.Expires))
+			}
+			for _, l := range lost {
+				a.Term.Warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, fault.Quote(l.names))
+			}
+			if second != nil {
+				a.Term.Warn("%q has a key already: most often a second one means that somebody pretends to be them", k.Owner)
+				a.Term.Warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
+				a.Term.Warn("new    %s", k.Public.Fingerprint())
+			}
+		},
+	})
+	if f := Classify2(err); f != nil && second != nil && f.Code == fault.Approval {
+		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
+		f.Why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
+		f.Details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
+		return nil, f
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(ans.Changes) > 0 && !vouches {
+		a.Term.Note("it vouches for nothing yet: --names says what it may")
+	}
+	return ans, nil
+}
+
+// A loss is what a more particular rule takes from a key of this user's own.
+type loss struct{ key, names, rule string }
+
+// losses finds what new rules take from this user's own keys. A rule is looked at by one name that it covers.
+func losses(a *cli.App, globs []string, before, after *policy.Policy, added policy.Key) (lost []loss) {
+	lines, err := KeyLines(a)
+	if err != nil {
+		return nil
+	}
+	for _, glob := range globs {
+		name := strings.ReplaceAll(strings.ReplaceAll(glob, "**", "x"), "*", "x")
+		if !strings.Contains(name, ":") {
+			name = "tool:" + name
+		}
+		had, _ := before.RuleOf(name)
+		has, _ := after.RuleOf(name)
+		for _, l := range lines {
+			if k := l.InPolicy; k != "" && k != added.Name && slices.Contains(had.Keys, k) && !slices.Contains(has.Keys, k) {
+				lost = append(lost, loss{k, glob, had.Glob})
+			}
+		}
+	}
+	return lost
+}
+
+// classify2 is classify of what may be no error.
+func Classify2(err error) *fault.Error {
+	if err == nil {
+		return nil
+	}
+	return classify.Classify(err)
+}
+
+// key reads the key and what is to be said of it.
+func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err error) {
+	au, err := places.RootAuthority(a)
+	if err != nil && (au == nil || !errors.Is(err, fs.ErrNotExist)) {
+		return k, err
+	}
+	known, byName := au.Side.Policy.KeyNamed(c.Public)
+	if byName {
+		k.Public = known.Public
+	} else if k.Public, err = places.ReadPublic(ctx, a, c.Public); err != nil {
+		return k, ofKept(a, c.Public, err)
+	} else {
+		known, _ = au.Side.Policy.Key(k.Public.Fingerprint())
+	}
+	// Of a key that is known nothing has to be said again.
+	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) {
+		c.Name, k = known.Name, known
+	} else if k.Owner = c.Owner; k.Owner == "" {
+		return k, &fault.Error{Code: fault.Validation, Text: "whose key is it?", Hint: []string{a.With("--owner", "OWNER")}}
+	} else if k.Name = c.Name; k.Name == "" {
+		k.Name = c.suggest()
+	}
+	said := func(flag, text string, date *time.Time) (err error) {
+		if text != "" {
+			*date, err = ParseDate(flag, text)
+		}
+		return err
+	}
+	err = cmp.Or(said("--not-before", c.NotBefore, &k.NotBefore), said("--expires", c.Expires, &k.Expires))
+	return k, err
+}
+
+// ofKept adds to what is wrong with a key how one of this user's own is trusted, if it has that name.
+func ofKept(a *cli.App, name string, err error) error {
+	if key.CheckName(name) != nil {
+		return err
+	}
+	dir, none := places.KeysDir(a)
+	if none == nil {
+		_, none = dir.Public(name)
+	}
+	if none != nil {
+		return err
+	}
+	f := classify.Classify(err)
+	f.Why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
+	f.Hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner OWNER --names GLOB"}
+	return f
+}
+
+// suggest makes a name for the key: that of its file, or of its owner, as far as names may be spelt so.
+func (c *trustAddRun) suggest() string {
+	if _, err := key.ParsePublic(c.Public); err != nil && c.Public != "-" {
+		name, _, _ := strings.Cut(filepath.Base(c.Public), ".")
+		if name = classify.Slug(name); name != "" && name != "public_key" && name != "key" {
+			return name
+		}
+	}
+	owner, _, _ := strings.Cut(c.Owner, "<")
+	if name := classify.Slug(owner); name != "" {
+		return name
+	}
+	return "key"
+}
+
+// parseDate reads a day or a second, UTC.
+func ParseDate(flag, text string) (time.Time, error) {
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(form, text); err == nil || text == "" {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
+}
+
+// add makes the policy that trusts a key. second is set when its owner has another one already.
+func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy, second *policy.OwnerError, err error) {
+	after = p
+	if known, ok := p.Key(k.Public.Fingerprint()); ok && (c.Name == "" || c.Name == known.Name) && known.Owner == k.Owner {
+		k.Name = known.Name // it is there; only names and dates may come
+		if !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
+			if after, err = p.SetDates(k.Name, k.NotBefore, k.Expires); err != nil {
+				return nil, nil, err
+			}
+		}
+	} else {
+		after, err = p.AddKey(k, false)
+		if errors.As(err, &second) {
+			if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
+				return nil, nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the policy calls another key %q", k.Name),
+					Why:  []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()},
+					Hint: []string{"rye trust add " + fault.Quote(c.Public) + " --owner " + fault.Quote(c.Owner) + " --name OTHER"}}
+			}
+			for i := 2; c.Name == "" && taken(p, k.Name); i++ {
+				k.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(k.Name, fmt.Sprintf("-%d", i-1)), i)
+			}
+			after, err = p.AddKey(k, true)
+		}
+		if err != nil {
+			return nil, second, err
+		}
+	}
+	for _, glob := range c.Names {
+		rule := policy.Rule{Glob: glob, Threshold: 1}
+		rules := after.Sections().Rules
+		if i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == glob }); i >= 0 {
+			rule = rules[i]
+		}
+		if !slices.Contains(rule.Keys, k.Name) {
+			rule.Keys = append(slices.Clone(rule.Keys), k.Name)
+		}
+		if c.Threshold != nil {
+			rule.Threshold = *c.Threshold
+		}
+		if c.Accept != "" {
+			rule.V1 = c.Accept == "v1"
+		}
+		if after, err = after.SetRule(rule); err != nil {
+			return nil, second, err
+		}
+	}
+	return after, second, nil
+}
+
+func taken(p *policy.Policy, name string) bool {
+	_, ok := p.KeyNamed(name)
+	return ok
+}
+
+// rotate carries out a rotation.
+func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	file, err := places.ReadSmall(c.Rotation, places.MaxKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := manifest.ReadRotation(bytes.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", c.Rotation, err)
+	}
+	fresh := doc.Step.Key.Public
+	var taken rollback.Step
+	ans, err := places.EditPolicy(ctx, a, places.Edit{
+		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
+		Change: func(root *policy.Side) (*policy.Policy, error) {
+			signers, err := exam.CheckRotation(doc, root.Policy)
+			if err != nil {
+				return nil, fmt.Errorf("%q: %w", c.Rotation, err)
+			}
+			au := &places.Authority{Side: *root, Path: places.RootSetting(a).Value}
+			if root.Lists, err = places.Lists(a).Load(au); err != nil {
+				return nil, err
+			}
+			after, err := root.Rotate(doc.Step, signers, a.Now().UTC())
+			if short, ok := errors.AsType[*policy.RotationError](err); ok && short.Code == policy.BelowThreshold {
+				f := classify.Classify(err)
+				f.Hint = []string{"rye sign " + fault.Quote(c.Rotation) + " --as " + fault.Quote(doc.Name) + " --key OTHER"}
+				return nil, f
+			}
+			if err != nil {
+				return nil, err
+			}
+			// A rule may come back to the keys that a step began from. The step doesn't.
+			taken = RotationStep(au, doc.Name, doc.ID, a.Now())
+			return after, Rotations(a).CheckOnce(taken)
+		},
+		// Before the policy: what is in force and not remembered could be taken twice, and what is remembered and not
+		// in force asks for another document.
+		Commit: func() error { return Rotations(a).Once(ctx, taken) },
+		Before: func() {
+			a.Term.Note("comes  %s", fresh.Fingerprint())
+			a.Term.Note("goes   %s", doc.Step.Retire)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ans, followRotation(a, doc.Step.Retire, fresh)
+}
+
+// rotations is the memory of the rotations that were carried out.
+func Rotations(a *cli.App) rotationMemory { return rotationMemory{places.Lists(a)} }
+
+type rotationMemory struct{ places.KeptLists }
+
+func (m rotationMemory) CheckOnce(s rollback.Step) error {
+	if m.State.Err != nil {
+		return m.State.Err
+	}
+	return m.Journal().CheckOnce(s)
+}
+
+func (m rotationMemory) Once(ctx context.Context, s rollback.Step) error {
+	if m.State.Err != nil {
+		return m.State.Err
+	}
+	return m.Journal().Once(ctx, s)
+}
+
+// rotationStep is what is remembered of a rotation that was carried out in a policy. One document may be for many
+// policies.
+func RotationStep(au *places.Authority, name string, id cas.Digest, at time.Time) rollback.Step {
+	path := au.Path
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	return rollback.Step{Source: "policy:" + strings.ToValidUTF8(path, "?"), Name: name, ID: id, At: at}
+}
+
+// followRotation makes a user's new key the default one, if the one that went was.
+func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
+	lines, err := KeyLines(a)
+	if err != nil {
+		return err
+	}
+	is := func(f key.Fingerprint) int {
+		return slices.IndexFunc(lines, func(l keyLine) bool { return l.Fingerprint == f.String() })
+	}
+	from, to := is(old), is(fresh.Fingerprint())
+	if from < 0 || to < 0 {
+		return nil
+	}
+	if !lines[from].Default {
+		a.Term.Note("what the old key has signed is refused now: rye sign --all --key %s in each project signs it again", fault.Quote(lines[to].Name))
+		return nil
+	}
+	dir, err := places.KeysDir(a)
+	if err != nil {
+		return err
+	}
+	a.Term.Note("%q is now the key that signs where no other is named", lines[to].Name)
+	a.Term.Note("what the old key has signed is refused now: rye sign --all in each project signs it again")
+	return dir.SetDefault(lines[to].Name)
+}
+
+// knownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the finger.
+func KnownKind(ctx context.Context, a *cli.App, name string) error {
+	kind, _, ok := strings.Cut(name, ":")
+	if !ok || strings.Contains(kind, "*") || exam.Domain(kind+":x") != sign.Item {
+		return nil
+	}
+	v, err := spaces.OpenItems(ctx, a)
+	if err != nil {
+		return nil // which kinds there are can't be told
+	}
+	defer v.Close()
+	_, err = v.CheckKind(kind)
+	return err
+}
