@@ -84,14 +84,20 @@ func TestLayersPlanted(t *testing.T) {
 
 // rules is layers.txt, parsed.
 type rules struct {
-	left    map[string][]string // package → packages it may import
-	rooms   []string
-	suites  []string
-	only    map[string]onlyRule
-	calls   map[string][]string // os.Exit → files
-	root    []string
-	names   []string
-	lines   int
+	left   map[string][]string // package → packages it may import
+	rooms  []string
+	suites []string
+	only   map[string]onlyRule
+	calls  map[string][]string // os.Exit → files
+	root   []string
+	names  []string
+	lines  int
+	// Packages: the most lines that one has, and those that have more, with how many.
+	packages int
+	larger   map[string]int
+	// Words of a style that is given up, and how often each room still has them.
+	stilted *regexp.Regexp
+	remain  map[string]int
 	never   []string
 	unknown []string
 }
@@ -99,7 +105,7 @@ type rules struct {
 type onlyRule struct{ code, tests []string }
 
 func parseRules(text string) rules {
-	r := rules{left: map[string][]string{}, only: map[string]onlyRule{}, calls: map[string][]string{}}
+	r := rules{left: map[string][]string{}, only: map[string]onlyRule{}, calls: map[string][]string{}, larger: map[string]int{}, remain: map[string]int{}}
 	text = strings.ReplaceAll(text, "\n ", " ")
 	for line := range strings.Lines(text) {
 		line, _, _ = strings.Cut(line, "#")
@@ -139,6 +145,14 @@ func parseRules(text string) rules {
 			r.names = append(r.names, args...)
 		case "lines":
 			r.lines, _ = strconv.Atoi(args[0])
+		case "packages":
+			r.packages, _ = strconv.Atoi(args[0])
+		case "larger":
+			numbers(r.larger, args)
+		case "stilted":
+			r.stilted = regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(strings.Join(args, "|"), "_", " ") + `)\b`)
+		case "remain":
+			numbers(r.remain, args)
 		case "never":
 			r.never = append(r.never, args...)
 		default:
@@ -146,6 +160,13 @@ func parseRules(text string) rules {
 		}
 	}
 	return r
+}
+
+// numbers reads pairs of a name and a number.
+func numbers(to map[string]int, words []string) {
+	for pair := range slices.Chunk(words, 2) {
+		to[pair[0]], _ = strconv.Atoi(pair[len(pair)-1])
+	}
 }
 
 // inside adds one chain of packages; what is left of a package in any chain is what it may import.
@@ -181,6 +202,8 @@ type checker struct {
 	rules
 	fsys fs.FS
 	docs map[string][]string // package directory → files with a package comment
+	size map[string]int      // package directory → lines, without tests and what is generated
+	old  map[string]int      // room → stilted words
 	all  []string
 }
 
@@ -194,7 +217,7 @@ func checkTree(fsys fs.FS) []string {
 	if err != nil {
 		return []string{err.Error()}
 	}
-	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}}
+	c := &checker{rules: parseRules(string(text)), fsys: fsys, docs: map[string][]string{}, size: map[string]int{}, old: map[string]int{}}
 	for _, word := range c.unknown {
 		c.complain("testdata/layers.txt: no rule is called %q", word)
 	}
@@ -215,8 +238,31 @@ func checkTree(fsys fs.FS) []string {
 			c.complain("%s: %d package comments, want one %v", dir, len(files), files)
 		}
 	}
+	for dir, n := range c.size {
+		c.falls("lines", dir, n, c.packages, c.larger, c.packages/40)
+	}
+	for _, room := range c.rooms {
+		c.falls("stilted words", room, c.old[room], 0, c.remain, stiltedSlack)
+	}
 	slices.Sort(c.all)
 	return c.all
+}
+
+// stiltedSlack is how far the count of a room may fall before layers.txt has to say so: not each edit changes that file.
+const stiltedSlack = 20
+
+// falls holds a number to a limit, or to that of its exception, which must not be more than slack above the truth: so
+// that an exception can only fall.
+func (c *checker) falls(what, where string, n, most int, exceptions map[string]int, slack int) {
+	allowed, excepted := exceptions[where]
+	switch {
+	case !excepted && n > most:
+		c.complain("%s: %d %s, at most %d", where, n, what, most)
+	case excepted && n > allowed:
+		c.complain("%s: %d %s, at most %d, which may only fall", where, n, what, allowed)
+	case excepted && (n <= most || n < allowed-slack):
+		c.complain("%s: %d %s: testdata/layers.txt still allows %d", where, n, what, allowed)
+	}
 }
 
 func (c *checker) visit(name string, d fs.DirEntry, err error) error {
@@ -239,6 +285,9 @@ func (c *checker) visit(name string, d fs.DirEntry, err error) error {
 	}
 	if name != "testdata/layers.txt" {
 		c.words(name, text)
+	}
+	if room, _, _ := strings.Cut(name, "/"); c.stilted != nil && slices.Contains(c.rooms, room) {
+		c.old[room] += len(c.stilted.FindAllIndex(text, -1))
 	}
 	inTestdata := strings.HasPrefix(name, "testdata/") || strings.Contains(name, "/testdata/") || strings.HasPrefix(name, ".")
 	if path.Ext(name) == ".go" && !inTestdata {
@@ -275,8 +324,13 @@ func (c *checker) source(name string, text []byte) {
 		return
 	}
 	dir, test := path.Dir(name), strings.HasSuffix(name, "_test.go")
-	if n := bytes.Count(text, []byte("\n")); n > c.lines && !generated.Match(text) {
-		c.complain("%s: %d lines, at most %d", name, n, c.lines)
+	if n := bytes.Count(text, []byte("\n")); !generated.Match(text) {
+		if n > c.lines {
+			c.complain("%s: %d lines, at most %d", name, n, c.lines)
+		}
+		if !test {
+			c.size[dir] += n
+		}
 	}
 	if _, ok := c.left[dir]; !ok {
 		c.complain("%s: package %q isn't in testdata/layers.txt", name, dir)
