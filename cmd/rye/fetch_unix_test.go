@@ -24,7 +24,9 @@ func TestFetchProgress(t *testing.T) {
 		h, _, _ := testHost("HOME="+p.dir, "XDG_STATE_HOME="+filepath.Join(p.dir, "state"), "XDG_CACHE_HOME="+filepath.Join(p.dir, "cache"))
 		a := &cli.App{Host: h, Term: h.Terminal(true), Clock: h.Now}
 		a.Term.Live = true
-		a.Globals.Project = p.project
+		if err := a.Enter(p.project); err != nil {
+			t.Fatal(err)
+		}
 		l, err := locking.OpenLocking(a, false)
 		if err != nil {
 			t.Fatal(err)

@@ -32,7 +32,9 @@ func TestAlone(t *testing.T) {
 	h, _, _ := testHost("HOME=" + filepath.Dir(dir))
 	h.Stderr = cli.Stream{Writer: screen}
 	a := &cli.App{Host: h, Term: h.Terminal(true)}
-	a.Globals.Project = dir
+	if err := a.Enter(dir); err != nil {
+		t.Fatal(err)
+	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	wait := func() <-chan error {
 		got := make(chan error)
@@ -140,7 +142,7 @@ func TestReceiptTogether(t *testing.T) {
 				switch {
 				case err == nil:
 					made.Add(1)
-				case !strings.Contains(string(out), `"code":"CONFLICT","message":"\"`+filepath.Join(h.dir, file)+`\" is there already`):
+				case !strings.Contains(string(out), `"code":"CONFLICT","message":"\"`+filepath.Join(h.dir, "p", file)+`\" is there already`):
 					t.Errorf("%v: %s", err, out)
 				}
 			})

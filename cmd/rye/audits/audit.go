@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// auditGroup is what "rye audit" alone shows.
+// AuditGroup is what "rye audit" alone shows.
 func AuditGroup() cli.Command {
 	return cli.Command{
 		Path: "audit", Group: "run", Help: "See what was run, and whether that is still what was written down.",
@@ -28,7 +28,7 @@ func AuditGroup() cli.Command {
 	}
 }
 
-// auditPlaces are the directories of what is kept of calls, in the state directory.
+// AuditPlaces are the directories of what is kept of calls, in the state directory.
 type AuditPlaces struct {
 	Log      string // the journals
 	Machine  string // the machine's key, and the voucher for it
@@ -44,7 +44,7 @@ func OpenAuditPlaces(a *cli.App) (AuditPlaces, error) {
 	return AuditPlaces{Log: at("audit"), Machine: at("machine"), Receipts: at("receipts")}, nil
 }
 
-// openAudit returns the log of this user's calls, and the key and the voucher that receipts are signed with. The key
+// OpenAudit returns the log of this user's calls, and the key and the voucher that receipts are signed with. The key
 // is made when it is first needed. The voucher is nil as long as nobody has vouched for it.
 func OpenAudit(a *cli.App, required bool) (log *audit.Log, own key.Private, voucher []byte, err error) {
 	p, err := OpenAuditPlaces(a)
@@ -67,7 +67,7 @@ const (
 	MaxVoucher  = 16 << 10
 )
 
-// voucher returns what was kept to vouch for a machine, nil if there is nothing that is about it. Whoever reads the log
+// Voucher returns what was kept to vouch for a machine, nil if there is nothing that is about it. Whoever reads the log
 // or a receipt looks at the signature.
 func (p AuditPlaces) Voucher(own key.Public) []byte {
 	b, err := places.ReadSmall(filepath.Join(p.Machine, VoucherFile), MaxVoucher)
@@ -107,7 +107,7 @@ func vouchQuietly(a *cli.App, p AuditPlaces, own key.Public) []byte {
 	return b
 }
 
-// keyAtHand opens the key that signs where none is named without asking anybody for a passphrase.
+// KeyAtHand opens the key that signs where none is named without asking anybody for a passphrase.
 func KeyAtHand(a *cli.App) (key.Private, error) {
 	var passphrase func() (string, error)
 	if given := a.Env(classify.EnvPassphrase); given != "" {
@@ -142,7 +142,7 @@ func vouch(a *cli.App, p AuditPlaces, own key.Public, user key.Private, name str
 	return b, places.WriteFile(filepath.Join(p.Machine, VoucherFile), 0o600, false, places.BytesOf(b))
 }
 
-// keepReceipt keeps the receipt of a call that another call made, whole and durable, where the digest in the other's
+// KeepReceipt keeps the receipt of a call that another call made, whole and durable, where the digest in the other's
 // receipt finds it.
 func KeepReceipt(a *cli.App, b []byte) (cas.Digest, error) {
 	d := cas.Sum(b)
@@ -156,7 +156,7 @@ func KeepReceipt(a *cli.App, b []byte) (cas.Digest, error) {
 	return d, places.WriteFile(ReceiptPath(p.Receipts, d), 0o600, false, places.BytesOf(b))
 }
 
-// receiptPath is where a directory has the receipt of a digest.
+// ReceiptPath is where a directory has the receipt of a digest.
 func ReceiptPath(dir string, d cas.Digest) string {
 	return filepath.Join(dir, hex.EncodeToString(d[:])+".json")
 }

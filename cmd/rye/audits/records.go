@@ -90,7 +90,7 @@ func newAuditRecord(r *audit.Record) (rec auditRecord, err error) {
 	return rec, json.Unmarshal(r.Append(nil), &rec)
 }
 
-// unfinishedCall is what people call a call of which nobody knows the outcome.
+// UnfinishedCall is what people call a call of which nobody knows the outcome.
 const UnfinishedCall = "unfinished"
 
 func callStatuses() []string {
@@ -130,7 +130,7 @@ func tookText(d time.Duration) string {
 	return d.String()
 }
 
-// position is where a line of the log stands, as --seen takes it.
+// Position is where a line of the log stands, as --seen takes it.
 func Position(p record.Position) string {
 	return fmt.Sprintf("%s/%d/%s", cmp.Or(p.Segment, headOfLog), p.Line, p.Sum)
 }
@@ -197,7 +197,7 @@ func (c *auditFilter) filter(now time.Time) (f audit.Filter, err error) {
 	return f, nil
 }
 
-// parseMoment reads a time, or how long ago it was.
+// ParseMoment reads a time, or how long ago it was.
 func ParseMoment(flag, text string, now time.Time) (time.Time, error) {
 	ago, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -220,7 +220,7 @@ func ParseDays(text string) (uint16, error) {
 	return uint16(n), err
 }
 
-// eachCall visits the calls that a filter takes, and goes on behind what is damaged, which it returns.
+// EachCall visits the calls that a filter takes, and goes on behind what is damaged, which it returns.
 func EachCall(ctx context.Context, dir string, f audit.Filter, visit func(*audit.Record) error) (damage []*journal.Problem, err error) {
 	damage = []*journal.Problem{}
 	for r, err := range audit.List(ctx, dir, f) {
@@ -250,7 +250,7 @@ func damageOf(err error) *journal.Problem {
 	return nil
 }
 
-// mostNamed is how many of several things an error names.
+// MostNamed is how many of several things an error names.
 const MostNamed = 10
 
 // damaged says where the log isn't as it was written; nil if there is nothing to say.

@@ -42,7 +42,7 @@ type auditShowAnswer struct {
 // mostChildren is how many of the calls that a call made are shown.
 const mostChildren = 1000
 
-// complete offers the last calls.
+// Complete offers the last calls.
 func (c *auditShowRun) Complete(ctx context.Context, a *cli.App, _, prefix string) (out []cli.Candidate) {
 	p, err := OpenAuditPlaces(a)
 	if err != nil {
@@ -213,7 +213,7 @@ func (s auditShowAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// shortAll cuts fingerprints to what people are shown; "builtin" and "dev" are no longer than that.
+// ShortAll cuts fingerprints to what people are shown; "builtin" and "dev" are no longer than that.
 func ShortAll(signers []string) (out []string) {
 	for _, s := range signers {
 		out = append(out, places.Short(s))
@@ -229,7 +229,7 @@ func numbers(m map[string]int64) (out []string) {
 	return out
 }
 
-// parsePosition reads what position writes.
+// ParsePosition reads what position writes.
 func ParsePosition(text string) (p record.Position, ok bool) {
 	file, rest, ok := strings.Cut(text, "/")
 	line, sum, ok2 := strings.Cut(rest, "/")

@@ -62,7 +62,7 @@ type auditReport struct {
 	audit.Report
 }
 
-// auditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
+// AuditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
 func AuditKeys(ctx context.Context, a *cli.App, p AuditPlaces, given []string) (lines []AuditKeyLine, err error) {
 	add := func(k key.Public, name string) {
 		for _, l := range lines {

@@ -151,7 +151,7 @@ func withKey(known sign.Keys, own key.Public) sign.Keys {
 	}
 }
 
-// checkContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
+// CheckContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
 // verified, or the answer is that somebody has changed it.
 func CheckContent(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) error {
 	p := b.App.Progress("verifying", 0)
@@ -186,7 +186,7 @@ func CheckContent(ctx context.Context, b *locking.Bundles, l *locking.Located, v
 	return &install.RefusedError{Report: r}
 }
 
-// writeSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
+// WriteSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
 // have made meanwhile.
 func WriteSignatures(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching, own key.Public) error {
 	body, err := l.Read.Body()

@@ -63,7 +63,7 @@ type BundleCreateRun struct {
 	Head []RecipeLine `kong:"-"` // what a tool says in place of a bundle.yaml that isn't there
 }
 
-// A recipeLine is a line of bundle.yaml.
+// A RecipeLine is a line of bundle.yaml.
 type RecipeLine struct {
 	Name  string
 	Value any
@@ -134,7 +134,7 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 			Hint: []string{a.With("--sign")}}
 	}
 	if c.Package != "" {
-		a.Globals.Project = c.Package
+		a.Package = c.Package
 	}
 	m, err := c.begin(ctx, a)
 	if err != nil {

@@ -131,7 +131,7 @@ func (m *unpacked) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: int64(len(text))}, io.NopCloser(strings.NewReader(string(text)))), nil
 }
 
-// text tells changes as people read them: the manifest, then items, then the other files.
+// Text tells changes as people read them: the manifest, then items, then the other files.
 func (d *BundleDiff) Text(t *cli.Terminal) {
 	t.Printf("%s -> %s: %s\n", d.From.Name, d.To.Name, d.Summary)
 	for _, group := range []struct {
@@ -145,7 +145,7 @@ func (d *BundleDiff) Text(t *cli.Terminal) {
 	d.WithItems(t)
 }
 
-// items tells of items and of other files.
+// WithItems tells of items and of other files.
 func (d *BundleDiff) WithItems(t *cli.Terminal) {
 	for _, it := range d.Items {
 		version := ""

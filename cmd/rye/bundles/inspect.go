@@ -32,7 +32,7 @@ type BundleInspectRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
 }
 
-// bundleInspection is what is in a bundle. Nobody has vouched for any of it.
+// BundleInspection is what is in a bundle. Nobody has vouched for any of it.
 type BundleInspection struct {
 	Bundle       string                   `json:"bundle"`
 	Version      string                   `json:"version"`
@@ -88,7 +88,7 @@ type contentItem struct {
 	Problems     []string `json:"problems"`
 }
 
-// A mentionLine is something that files speak of.
+// A MentionLine is something that files speak of.
 type MentionLine struct {
 	What  string   `json:"what"`
 	Paths []string `json:"paths"`
@@ -185,7 +185,7 @@ func mentionLines(all []bundle.Mention) []MentionLine {
 	return out
 }
 
-// text shows first what it says of itself, then what it could do.
+// Text shows first what it says of itself, then what it could do.
 func (n *BundleInspection) Text(t *cli.Terminal) {
 	if n.Manifest == "" {
 		return
@@ -231,7 +231,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	}
 }
 
-// printMentions writes what files speak of, and which.
+// PrintMentions writes what files speak of, and which.
 func PrintMentions(t *cli.Terminal, what string, all []MentionLine) {
 	if len(all) == 0 {
 		t.Printf("%s: none\n", what)

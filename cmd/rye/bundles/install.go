@@ -149,7 +149,7 @@ func takeProject(ctx context.Context, b *locking.Bundles, l *locking.Located, v 
 	return report.ID, nil
 }
 
-// install makes a bundle of the store the installed one.
+// installBundle makes a bundle of the store the installed one.
 func installBundle(ctx context.Context, b *locking.Bundles, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
 	s, err := b.Store(true)
 	if err != nil {
@@ -323,7 +323,7 @@ type bundleRollbackRun struct {
 	spaces.SignerFlags
 }
 
-// complete offers the versions to go back to.
+// Complete offers the versions to go back to.
 func (c *bundleRollbackRun) Complete(_ context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
 	b, err := locking.OpenBundles(a)
 	if err != nil || name != "version" {

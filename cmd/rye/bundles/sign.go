@@ -60,7 +60,7 @@ func (m *making) listedBytes(ctx context.Context, old *bundle.Bundle, it *ai.Ite
 	return SignedBytes(ctx, m.store, f.Digest)
 }
 
-// signedBytes reads what was signed once; nil where it isn't to be had.
+// SignedBytes reads what was signed once; nil where it isn't to be had.
 func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
 	o, err := src.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
 	if err != nil {

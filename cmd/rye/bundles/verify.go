@@ -46,7 +46,7 @@ type BundleVerifyRun struct {
 	spaces.SignerFlags
 }
 
-// bundleReport is what was looked at, who vouches, and all that is wrong.
+// BundleReport is what was looked at, who vouches, and all that is wrong.
 type BundleReport struct {
 	Bundle    string                   `json:"bundle"`
 	Version   string                   `json:"version"`
@@ -277,7 +277,7 @@ func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
 	return f
 }
 
-// hints are the commands that say more or help.
+// Hints are the commands that say more or help.
 func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
 	asked := r.Origin != "--signer" // the policy
 	for _, f := range all {
@@ -339,7 +339,7 @@ func (r *BundleReport) name() string {
 	return r.Bundle + "@" + r.Version
 }
 
-// text says what was checked, and by whose word, or all that is wrong.
+// Text says what was checked, and by whose word, or all that is wrong.
 func (r *BundleReport) Text(t *cli.Terminal) {
 	if !r.Allowed {
 		for _, f := range r.Failures {
@@ -428,7 +428,7 @@ func who(s spaces.SignerLine) string {
 	return who
 }
 
-// bundleGroup is what "rye bundle" alone shows.
+// BundleGroup is what "rye bundle" alone shows.
 func BundleGroup() cli.Command {
 	return cli.Command{
 		Path: "bundle", Group: "bundles", Help: "Put items together, and bring them to others.",

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/worktree"
 )
 
-// classify gives an error its code, cause and hint, where the room below doesn't yet.
+// Classify gives an error its code, cause and hint, where the room below doesn't yet.
 func Classify(err error) *fault.Error {
 	if f, ok := fault.Find(err); ok {
 		return f

@@ -82,7 +82,7 @@ func ofItems(f *fault.Error) bool {
 	return true
 }
 
-// missing says that no space has an item, and which ones are almost it.
+// ofMissing says that no space has an item, and which ones are almost it.
 func ofMissing(f *fault.Error, e *ai.NotFoundError) {
 	f.Code, f.Hint = fault.NotFound, []string{"rye ls", "rye search " + fault.Quote(e.Ref.Name())}
 	if e.Ref.Kind == "tool" {
@@ -107,7 +107,7 @@ func ofMissing(f *fault.Error, e *ai.NotFoundError) {
 	}
 }
 
-// chain says where a chain of executors breaks.
+// ofChain says where a chain of executors breaks.
 func ofChain(f *fault.Error, e *ai.ChainError) {
 	if e.Err != nil {
 		inner := Classify(e.Err)
@@ -130,7 +130,7 @@ func ofChain(f *fault.Error, e *ai.ChainError) {
 	f.Details["issues"] = all
 }
 
-// item says what is wrong with one file of a space.
+// ofItem says what is wrong with one file of a space.
 func ofItem(f *fault.Error, e *ai.ItemError) {
 	place := FaultPlace(e)
 	inner := Classify(e.Err)
@@ -166,7 +166,7 @@ func ofItem(f *fault.Error, e *ai.ItemError) {
 	}
 }
 
-// faultPlace names the file that an error is about.
+// FaultPlace names the file that an error is about.
 func FaultPlace(e *ai.ItemError) string {
 	if e.Space.Dir == "" {
 		return e.Space.Label + "/" + e.Path

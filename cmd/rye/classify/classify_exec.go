@@ -228,7 +228,7 @@ func ofCalls(f *fault.Error) bool {
 	return true
 }
 
-// problems tells what is wrong with a value.
+// addProblems tells what is wrong with a value.
 func addProblems(f *fault.Error, all []params.Problem) {
 	for i, p := range all {
 		if i == fault.MaxLines {

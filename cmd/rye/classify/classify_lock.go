@@ -111,7 +111,7 @@ func ofLocks(f *fault.Error) bool {
 	return true
 }
 
-// conflict tells both ways to what doesn't fit, each on a line, and the other problems there are.
+// ofConflict tells both ways to what doesn't fit, each on a line, and the other problems there are.
 func ofConflict(f *fault.Error, first *versions.ConflictError) {
 	f.Text = fmt.Sprintf("%q %s doesn't suit everybody", first.ID, first.Version)
 	for _, way := range []versions.Path{first.Holds, first.Against} {
@@ -122,7 +122,7 @@ func ofConflict(f *fault.Error, first *versions.ConflictError) {
 	addOthers(f, first)
 }
 
-// others tells the other problems there are.
+// addOthers tells the other problems there are.
 func addOthers(f *fault.Error, first error) {
 	if all, ok := f.Err.(interface{ Unwrap() []error }); ok {
 		for _, other := range all.Unwrap() {
@@ -159,7 +159,7 @@ func missingObject(f *fault.Error, id, by string) {
 	f.Why = append(f.Why, "neither .ai/vendor nor the store has it")
 }
 
-// closure tells all that keeps items from being locked; each is a line of the answer too.
+// ofClosure tells all that keeps items from being locked; each is a line of the answer too.
 func ofClosure(f *fault.Error, e *closure.Error) {
 	var codes []fault.Code
 	for _, p := range e.Problems {
@@ -190,7 +190,7 @@ func ofClosure(f *fault.Error, e *closure.Error) {
 	}
 }
 
-// unsignedRefs are the items that only lack a signature over what they are now; ok is false if anything else is wrong.
+// UnsignedRefs are the items that only lack a signature over what they are now; ok is false if anything else is wrong.
 // These can be signed at once.
 func UnsignedRefs(err error) (refs []string, ok bool) {
 	e, ok := errors.AsType[*closure.Error](err)

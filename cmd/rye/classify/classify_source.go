@@ -120,7 +120,7 @@ func ofPlaces(f *fault.Error) bool {
 	return true
 }
 
-// gone says that there is nothing any more where a bundle comes from, or a whole index.
+// ofGone says that there is nothing any more where a bundle comes from, or a whole index.
 func ofGone(f *fault.Error, source *sources.Error) {
 	f.Text = fmt.Sprintf("there is nothing at %q", source.Where)
 	f.Details = map[string]any{"source": source.Where}
@@ -157,7 +157,7 @@ func noVersion(f *fault.Error, none *versions.NoVersionError) {
 	addOthers(f, none)
 }
 
-// listed says which bundle of an index is meant perhaps.
+// indexLacks says which bundle of an index is meant perhaps.
 func indexLacks(f *fault.Error, e *sources.NotListedError) {
 	if meant := near.Names(e.ID, e.Listed); len(meant) > 0 {
 		f.Why = append(f.Why, "did you mean "+strings.Join(meant, ", ")+"?")

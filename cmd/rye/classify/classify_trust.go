@@ -105,7 +105,7 @@ func ofTrust(f *fault.Error) bool {
 	return true
 }
 
-// revoked adds what was revoked, why, and by which list.
+// OfRevoked adds what was revoked, why, and by which list.
 func OfRevoked(f *fault.Error, r *policy.Revocation, list string) {
 	if r != nil {
 		f.Details["revoked"], f.Details["revoked_because"] = r.What(), r.Reason

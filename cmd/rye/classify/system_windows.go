@@ -4,5 +4,5 @@ import (
 	"syscall"
 )
 
-// notDirectory is what the system says of a file that stands where a directory is needed.
+// NotDirectory is what the system says of a file that stands where a directory is needed.
 const NotDirectory = syscall.ENOTDIR

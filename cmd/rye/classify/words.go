@@ -21,7 +21,7 @@ import (
 
 const EnvPassphrase = "RYE_KEY_PASSPHRASE"
 
-// bundleFailure is one thing that is wrong with a bundle.
+// BundleFailure is one thing that is wrong with a bundle.
 type BundleFailure struct {
 	Check    string     `json:"check"`
 	Code     fault.Code `json:"code"`
@@ -33,7 +33,7 @@ type BundleFailure struct {
 	Message  string     `json:"message"`
 }
 
-// newBundleFailure says what is wrong in the words of this program.
+// NewBundleFailure says what is wrong in the words of this program.
 func NewBundleFailure(f *bundle.Failure) BundleFailure {
 	out := BundleFailure{Check: string(f.Check), Code: failureCode(f), Path: f.Path, Ref: f.Ref, Expected: f.Expected, Found: f.Found, LineEnds: f.OnlyLineEndings,
 		Message: failureWords(f)}
@@ -86,7 +86,7 @@ func failureWords(f *bundle.Failure) string {
 	return words
 }
 
-// text is a failure in one line.
+// Text is a failure in one line.
 func (f BundleFailure) Text() string {
 	if f.Path == "" {
 		return f.Message
@@ -94,7 +94,7 @@ func (f BundleFailure) Text() string {
 	return fmt.Sprintf("%q %s", f.Path, f.Message)
 }
 
-// compared is what was expected and what was found.
+// Compared is what was expected and what was found.
 func (f BundleFailure) Compared() (lines []string) {
 	if f.Expected != "" || f.Found != "" {
 		lines = append(lines, "expected  "+cmp.Or(f.Expected, "none"), "found     "+cmp.Or(f.Found, "none"))
@@ -102,7 +102,7 @@ func (f BundleFailure) Compared() (lines []string) {
 	return lines
 }
 
-// wordsFor returns the code of an error about a file, and what it says without naming the file again.
+// WordsFor returns the code of an error about a file, and what it says without naming the file again.
 func WordsFor(err error) (fault.Code, string) {
 	if e, ok := errors.AsType[*ai.ItemError](err); ok && error(e) == err {
 		err = e.Err
@@ -124,7 +124,7 @@ func DigestText(d cas.Digest) string {
 	return d.String()
 }
 
-// codeOf is the code of a refusal by policy.
+// CodeOf is the code of a refusal by policy.
 func CodeOf(c policy.Code) fault.Code {
 	switch c {
 	case policy.Unsigned:
@@ -147,14 +147,14 @@ func CodeOf(c policy.Code) fault.Code {
 	return fault.Policy // no rule, evidence only, format not accepted, digest revoked
 }
 
-// isDamaged reports whether an error says that bytes aren't what they were.
+// IsDamaged reports whether an error says that bytes aren't what they were.
 func IsDamaged(err error) bool {
 	_, inVendor := errors.AsType[*vendor.Error](err)
 	_, object := errors.AsType[*cas.DamagedError](err)
 	return inVendor || object
 }
 
-// formatTopic is what to read about how the items of a kind are written.
+// FormatTopic is what to read about how the items of a kind are written.
 func FormatTopic(kind string) string {
 	switch kind {
 	case "directive", "tool", "knowledge":
@@ -163,7 +163,7 @@ func FormatTopic(kind string) string {
 	return "extractors"
 }
 
-// keyNameFor makes a name to import a key by.
+// KeyNameFor makes a name to import a key by.
 func KeyNameFor(path string) string {
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
 	if name = Slug(name); name == "" || name == "private_key" || key.CheckName(name) != nil {
@@ -174,7 +174,7 @@ func KeyNameFor(path string) string {
 
 const MarkerDir = ".ai"
 
-// isDir reports whether a directory is at path, and says so when something else is.
+// IsDir reports whether a directory is at path, and says so when something else is.
 func IsDir(path string) (bool, error) {
 	switch fi, err := os.Stat(path); {
 	case os.IsNotExist(err):
@@ -187,7 +187,7 @@ func IsDir(path string) (bool, error) {
 	return true, nil
 }
 
-// missingMark says which mark a file of a kind would have to carry to be an item.
+// MissingMark says which mark a file of a kind would have to carry to be an item.
 func MissingMark(kind, p string) string {
 	switch ext := path.Ext(p); {
 	case kind == "directive":

@@ -51,10 +51,10 @@ func hiddenLine(f *os.File) func(context.Context) (string, error) {
 	}
 }
 
-// canAsk reports whether there is somebody who sees a question and can answer it.
+// CanAsk reports whether there is somebody who sees a question and can answer it.
 func (a *App) CanAsk() bool { return a.Hidden != nil && a.Term.Stderr.Tty }
 
-// confirm asks a question that only "y" or "yes" answers; --yes has answered it already. The error is a refusal:
+// Confirm asks a question that only "y" or "yes" answers; --yes has answered it already. The error is a refusal:
 // nobody is there to ask, or they said no.
 func (a *App) Confirm(ctx context.Context, question string) error {
 	if a.Globals.Yes {
@@ -78,7 +78,7 @@ func (a *App) again(flag string) string {
 	return "rye " + flag + " " + JoinArgs(a.Args)
 }
 
-// with returns the command line with more flags of the command: at its end, or before the -- behind which there are none.
+// With returns the command line with more flags of the command: at its end, or before the -- behind which there are none.
 func (a *App) With(flags ...string) string {
 	end := slices.Index(a.Args, "--")
 	if end < 0 {
@@ -107,7 +107,7 @@ func (a *App) line(ctx context.Context) (string, error) {
 	return strings.ToLower(strings.TrimSpace(string(text))), nil
 }
 
-// passphrase returns what asks for the passphrase of a key: RYE_KEY_PASSPHRASE, else the terminal.
+// Passphrase returns what asks for the passphrase of a key: RYE_KEY_PASSPHRASE, else the terminal.
 func (a *App) Passphrase(ctx context.Context, what string) func() (string, error) {
 	return func() (string, error) {
 		if word := a.Env(classify.EnvPassphrase); word != "" {
@@ -121,7 +121,7 @@ func (a *App) Passphrase(ctx context.Context, what string) func() (string, error
 	}
 }
 
-// newPassphrase asks for a passphrase that doesn't exist yet, twice on a terminal.
+// NewPassphrase asks for a passphrase that doesn't exist yet, twice on a terminal.
 func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 	if word := a.Env(classify.EnvPassphrase); word != "" {
 		return word, nil

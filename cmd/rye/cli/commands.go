@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function"
 )
 
-// A command is one line of the table that everything about commands is read from: the grammar, the help,
+// A Command is one line of the table that everything about commands is read from: the grammar, the help,
 // the completion, the schemas and what is suggested when somebody types something else.
 type Command struct {
 	Path   string        // the words typed after rye: "version", "store put"
@@ -22,13 +22,13 @@ type Command struct {
 	Functions func(a *App) function.Functions // of the command that runs tools: what they may have rye do, by name
 }
 
-// A runner is a parsed command line. It returns what it found, or why not; where it returns both, the
+// A Runner is a parsed command line. It returns what it found, or why not; where it returns both, the
 // answer is the evidence for the error.
 type Runner interface {
 	Run(ctx context.Context, a *App) (Answer, error)
 }
 
-// An answer is what a command found. --json writes it as it marshals, which must be an object; text writes
+// An Answer is what a command found. --json writes it as it marshals, which must be an object; text writes
 // it for people. A nil answer is for commands that have written their data themselves.
 type Answer interface {
 	Text(t *Terminal)

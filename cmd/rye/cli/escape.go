@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// escape makes text from anywhere fit to be shown: whatever isn't printable (controls, line ends, escape
+// Escape makes text from anywhere fit to be shown: whatever isn't printable (controls, line ends, escape
 // sequences, changes of direction, invisible characters, bytes that are no UTF-8) becomes \n, \x1b, \u202e
 // or the like, so that no name or message can repaint a terminal or pass for another line. With ascii
 // everything outside ASCII is escaped too. Text that needs nothing is returned as it is.
@@ -61,7 +61,7 @@ func appendHex(b []byte, v uint32, digits int) []byte {
 	return b
 }
 
-// styled is text that is fit to be shown: it was written here, or escaped.
+// Styled is text that is fit to be shown: it was written here, or escaped.
 type Styled string
 
 // escapeArgs returns the arguments of a format with every text in them escaped. Formats themselves are ours.

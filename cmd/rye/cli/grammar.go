@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// globals are the flags of every command.
+// Globals are the flags of every command.
 type Globals struct {
 	Help    helpFlag `short:"h" help:"Show what a command does."`
 	JSON    bool     `name:"json" help:"Write one line of JSON, errors included."`
@@ -23,13 +23,13 @@ type Globals struct {
 	Debug   bool     `group:"Global flags:" help:"With an error, print the chain of its causes."`
 	NoColor bool     `group:"Global flags:" help:"Never colour."`
 	Yes     bool     `short:"y" help:"Answer every question with yes."`
-	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Work on the project in DIR."`
+	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Run as if started in DIR."`
 	Store   string   `placeholder:"DIR" complete:"dir" help:"Keep objects in DIR."`
 	Offline bool     `help:"Ask no network; what isn't here is refused."`
 	Trust   string   `placeholder:"FILE" complete:"file" help:"Trust by the policy in FILE instead of the user's."`
 }
 
-// placed gives a command to paste the flags that say where this one works, so that it means the same project, store
+// Placed gives a command to paste the flags that say where this one works, so that it means the same project, store
 // and policy. Texts need none, and init names its place.
 func (g Globals) Placed(line string) string {
 	rest, ours := strings.CutPrefix(line, "rye ")
@@ -71,7 +71,7 @@ var errHelp = errors.New("help asked for")
 // BeforeReset is called by kong once the words are known and before they are checked.
 func (helpFlag) BeforeReset() error { return errHelp }
 
-// invocation is a parsed command line.
+// Invocation is a parsed command line.
 type Invocation struct {
 	Globals Globals
 	Command Command
@@ -79,7 +79,7 @@ type Invocation struct {
 	Help    *kong.Context // what --help was asked about, or nil
 }
 
-// parse reads a command line. The error is a *fault that names what was meant, where that can be guessed.
+// Parse reads a command line. The error is a *fault that names what was meant, where that can be guessed.
 func Parse(cmds []Command, args []string) (*Invocation, error) {
 	for _, arg := range args { // kong puts other characters for what is none
 		if !utf8.ValidString(arg) {
@@ -156,7 +156,7 @@ func gathered(bad *kong.ParseError, args []string) ([]string, bool) {
 	return slices.Concat(words[:path], flags, []string{"--"}, words[path:]), true
 }
 
-// awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
+// Awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
 func Awaits(node *kong.Node, word string) *kong.Flag {
 	if strings.HasPrefix(word, "--") {
 		if flag := FlagOf(node, word); flag != nil && !flag.IsBool() {
@@ -179,7 +179,7 @@ func Awaits(node *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// flagOf returns the flag of a command called "--name" or "-x", nil if there is none.
+// FlagOf returns the flag of a command called "--name" or "-x", nil if there is none.
 func FlagOf(node *kong.Node, name string) *kong.Flag {
 	for _, group := range node.AllFlags(true) {
 		for _, flag := range group {
@@ -234,7 +234,7 @@ func find(cmds []Command, path string) (Command, bool) {
 	return cmds[i], true
 }
 
-// narrow returns the commands whose words stand in args in their order, and their groups. The command that
+// Narrow returns the commands whose words stand in args in their order, and their groups. The command that
 // is meant is among them, so a grammar of these alone reads the line as the whole grammar would, at a tenth
 // of the price: kong builds its model by reflection, 50 µs for each command (measured). Without any such
 // command it returns all.
@@ -262,7 +262,7 @@ func Narrow(cmds []Command, args []string) []Command {
 	return few
 }
 
-// newGrammar builds kong's model of the commands. Its own errors are mistakes in the table, which a test
+// NewGrammar builds kong's model of the commands. Its own errors are mistakes in the table, which a test
 // finds for every command.
 func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 	options := []kong.Option{
@@ -337,7 +337,7 @@ func usage(kctx *kong.Context) string {
 	return b.String()
 }
 
-// target returns the parsed struct of a node, for what a command offers beside running.
+// Target returns the parsed struct of a node, for what a command offers beside running.
 func Target[T any](node *kong.Node) (t T, ok bool) {
 	if node == nil || node.Target.Kind() != reflect.Struct {
 		return t, false

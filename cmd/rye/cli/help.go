@@ -98,7 +98,7 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 	return helpOf(a.Commands, kctx), nil
 }
 
-// topics are what there is help for besides commands.
+// Topics are what there is help for besides commands.
 func Topics(words []string) []Candidate {
 	if len(words) > 0 {
 		return nil

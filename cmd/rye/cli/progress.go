@@ -15,7 +15,7 @@ const (
 	progressEvery = 200 * time.Millisecond
 )
 
-// A progress shows how far something is: on a terminal, after a second, one line redrawn in place. Without a
+// A Progress shows how far something is: on a terminal, after a second, one line redrawn in place. Without a
 // terminal it is nil, and all its methods do nothing. Add is one atomic addition; the drawing is a goroutine
 // that sleeps. Safe for concurrent use, Done included.
 type Progress struct {
@@ -34,7 +34,7 @@ type Progress struct {
 	rate     float64 // bytes a second, smoothed
 }
 
-// progress begins one. label says what is being done, total how many bytes it takes, 0 if nobody knows.
+// Progress begins one. label says what is being done, total how many bytes it takes, 0 if nobody knows.
 func (a *App) Progress(label string, total int64) *Progress {
 	if !a.Term.Live || a.Term.Quiet {
 		return nil
@@ -52,7 +52,7 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// reached returns what is told how far something is, all in all, by many goroutines and in no order; nil where nobody
+// Reached returns what is told how far something is, all in all, by many goroutines and in no order; nil where nobody
 // would see it.
 func (p *Progress) Reached() func(files, bytes int64) {
 	if p == nil {
@@ -120,7 +120,7 @@ func (p *Progress) loop() {
 	}
 }
 
-// render returns the line for a moment, cut to the width of the terminal: one that wraps can't be redrawn.
+// Render returns the line for a moment, cut to the width of the terminal: one that wraps can't be redrawn.
 func (p *Progress) Render(now time.Time, width int) string {
 	done := p.Sum.Load()
 	if p.last.IsZero() {
@@ -155,7 +155,7 @@ func (p *Progress) Render(now time.Time, width int) string {
 	return string(runes[:min(len(runes), width-1)])
 }
 
-// countdown writes seconds as people read them.
+// Countdown writes seconds as people read them.
 func Countdown(seconds float64) string {
 	s := int64(seconds + 0.5)
 	switch {
@@ -169,7 +169,7 @@ func Countdown(seconds float64) string {
 	return fmt.Sprintf("%ds", s)
 }
 
-// byteSize writes a number of bytes as people read it.
+// ByteSize writes a number of bytes as people read it.
 func ByteSize(n float64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%.0f B", n)
@@ -182,7 +182,7 @@ func ByteSize(n float64) string {
 	return fmt.Sprintf("%.1f %ciB", n, "KMGTPE"[i])
 }
 
-// counted returns r with every byte read counted.
+// Counted returns r with every byte read counted.
 func (p *Progress) Counted(r io.Reader) io.Reader {
 	if p == nil {
 		return r

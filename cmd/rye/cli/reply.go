@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// errorReply is the error object of --json.
+// ErrorReply is the error object of --json.
 type ErrorReply struct {
 	Code       fault.Code `json:"code"`
 	Message    string     `json:"message"`
@@ -99,7 +99,7 @@ func besides(object json.RawMessage, more map[string]any) (json.RawMessage, erro
 	return append(append(object[:len(object)-1], ','), rest[1:]...), nil
 }
 
-// marshal is json.Marshal without the escapes for HTML.
+// Marshal is json.Marshal without the escapes for HTML.
 func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

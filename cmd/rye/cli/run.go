@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
-// run runs one command line and returns the exit status.
+// Run runs one command line and returns the exit status.
 func Run(h Host, cmds []Command, args []string) int {
 	t := h.Terminal(flagGiven(args, "--no-color"))
 	t.Json = flagGiven(args, "--json") // so that a line that can't be parsed is refused in JSON too
@@ -99,7 +99,7 @@ func (c *signalContext) Err() error {
 	return c.Context.Err()
 }
 
-// cancellable returns r with reads that end when ctx does. A read that the system has blocked (a terminal,
+// Cancellable returns r with reads that end when ctx does. A read that the system has blocked (a terminal,
 // a pipe) is then left behind, for the exit to end.
 func Cancellable(ctx context.Context, r io.Reader) io.Reader {
 	return &cancellableReader{ctx: ctx, r: r, done: make(chan readResult, 1)}
@@ -147,5 +147,5 @@ func (c *cancellableReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// input returns standard input for a command: reads end when ctx does.
+// Input returns standard input for a command: reads end when ctx does.
 func (a *App) Input(ctx context.Context) io.Reader { return Cancellable(ctx, a.Stdin) }

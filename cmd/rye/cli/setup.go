@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,17 +22,18 @@ import (
 	"golang.org/x/term"
 )
 
-// A host is everything outside the process that setup reads.
+// A Host is everything outside the process that setup reads.
 type Host struct {
 	Stdin          io.Reader
 	Hidden         func(context.Context) (string, error) // reads a line of a terminal without showing it; nil: stdin is none
 	Stdout, Stderr Stream
 	Environ        []string
 	Getwd          func() (string, error)
+	Chdir          func(string) error // nil: the process stays where it is, and only Getwd says otherwise
 	Now            func() time.Time
 }
 
-// thisHost is the only reader of the process's environment.
+// ThisHost is the only reader of the process's environment.
 func ThisHost() Host {
 	return Host{
 		Stdin:   os.Stdin,
@@ -40,6 +42,7 @@ func ThisHost() Host {
 		Stderr:  StreamOf(os.Stderr),
 		Environ: os.Environ(),
 		Getwd:   os.Getwd,
+		Chdir:   os.Chdir,
 		Now:     time.Now,
 	}
 }
@@ -58,7 +61,7 @@ func StreamOf(f *os.File) Stream {
 	}}
 }
 
-// env returns a variable's value; an empty one counts as unset.
+// Env returns a variable's value; an empty one counts as unset.
 func (h Host) Env(name string) string {
 	for _, v := range slices.Backward(h.Environ) {
 		if len(v) <= len(name) || v[len(name)] != '=' {
@@ -71,7 +74,7 @@ func (h Host) Env(name string) string {
 	return ""
 }
 
-// terminal decides what the standard streams may be given: colour (--no-color, NO_COLOR, CLICOLOR_FORCE,
+// Terminal decides what the standard streams may be given: colour (--no-color, NO_COLOR, CLICOLOR_FORCE,
 // TERM=dumb, else on a terminal), characters beyond ASCII (the locale's character set, asked only where
 // there is a terminal: what goes into a file is the same everywhere) and a progress line (not in CI).
 func (h Host) Terminal(noColor bool) *Terminal {
@@ -97,7 +100,7 @@ func (h Host) utf8() bool {
 	return true
 }
 
-// An app is what a command works with: where things are and whom to tell. Nothing in it is opened before a
+// An App is what a command works with: where things are and whom to tell. Nothing in it is opened before a
 // command asks for it.
 type App struct {
 	Host
@@ -112,6 +115,7 @@ type App struct {
 	Coming    []lockfile.Bundle // instead of those of the lock that there is
 	ByID      bool              // bundles are meant by their ids, never by paths
 	AllowUser bool              // the user's space counts though there is a rye.yaml
+	Package   string            // a directory that counts as the project, whatever it has
 	answers   io.Reader         // what is typed on the terminal; nil until something is asked
 }
 
@@ -120,7 +124,7 @@ type counter struct {
 	value *atomic.Int64
 }
 
-// newApp checks what was given before anything is done with it.
+// NewApp checks what was given before anything is done with it.
 func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 	a := &App{Host: h, Globals: g, Term: t, Commands: cmds, Clock: h.Now}
 	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
@@ -132,7 +136,43 @@ func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 		fixed := time.Unix(sec, 0).UTC()
 		a.Clock = func() time.Time { return fixed }
 	}
+	if g.Project != "" {
+		if err := a.Enter(g.Project); err != nil {
+			return nil, err
+		}
+	}
 	return a, nil
+}
+
+// NeedDir says what is wrong with a directory that must be there.
+func NeedDir(dir string) error {
+	switch ok, err := classify.IsDir(dir); {
+	case errors.Is(err, classify.NotDirectory):
+		return fault.New(fault.Files, "%q is not a directory", dir).On("path", dir).From(err).Missing()
+	case err != nil:
+		return err
+	case !ok:
+		return fault.New(fault.Files, "no directory %q", dir).On("path", dir).From(fs.ErrNotExist).Missing().Try(fault.Command("mkdir -p", dir))
+	}
+	return nil
+}
+
+// Enter makes dir the working directory, as -C does.
+func (a *App) Enter(dir string) error {
+	s := a.Absolute(Setting{Value: dir, Origin: "--project"})
+	if s.Err != nil {
+		return s.Err
+	}
+	if err := NeedDir(s.Value); err != nil {
+		return err
+	}
+	if a.Chdir != nil {
+		if err := a.Chdir(s.Value); err != nil {
+			return err
+		}
+	}
+	a.Globals.Project, a.Getwd = dir, func() (string, error) { return s.Value, nil }
+	return nil
 }
 
 // ownVariables are the variables of our own prefix that have an effect.
@@ -140,7 +180,7 @@ func ownVariables() []string {
 	return []string{"RYE_STORE", EnvOffline, EnvTrust, EnvKey, classify.EnvPassphrase}
 }
 
-// refuseUnknown refuses a RYE_ variable that nothing reads: one that is misspelt, or that a newer rye
+// RefuseUnknown refuses a RYE_ variable that nothing reads: one that is misspelt, or that a newer rye
 // understands, would otherwise promise what doesn't happen.
 func (a *App) RefuseUnknown() error {
 	for _, v := range a.Environ {
@@ -158,10 +198,10 @@ func (a *App) RefuseUnknown() error {
 	return nil
 }
 
-// envOffline forbids the network as --offline does.
+// EnvOffline forbids the network as --offline does.
 const EnvOffline = "RYE_OFFLINE"
 
-// offline says whether no network is to be asked. Any value of the variable but 0 and false says so: a promise that is
+// Offline says whether no network is to be asked. Any value of the variable but 0 and false says so: a promise that is
 // misspelt is kept.
 func (a *App) Offline() Setting {
 	switch v := a.Env(EnvOffline); {
@@ -175,10 +215,10 @@ func (a *App) Offline() Setting {
 	return Setting{Value: "false", Origin: "default"}
 }
 
-// isOffline is what offline comes to.
+// IsOffline is what offline comes to.
 func (a *App) IsOffline() bool { return a.Offline().Value == "true" }
 
-// count returns a counter that --verbose prints at the end.
+// Count returns a counter that --verbose prints at the end.
 func (a *App) Count(name string) *atomic.Int64 {
 	c := counter{name, new(atomic.Int64)}
 	a.counters = append(a.counters, c)
@@ -192,14 +232,14 @@ func (a *App) printCounters(elapsed time.Duration) {
 	a.Term.Detail("time: %s", elapsed.Round(10*time.Microsecond))
 }
 
-// A setting is one effective value and where it comes from.
+// A Setting is one effective value and where it comes from.
 type Setting struct {
 	Value  string
 	Origin string // "--store", "RYE_STORE", "default", …
 	Err    error  // why there is no value
 }
 
-// absolute makes the value absolute, by the working directory.
+// Absolute makes the value absolute, by the working directory.
 func (a *App) Absolute(s Setting) Setting {
 	if filepath.IsAbs(s.Value) {
 		s.Value = filepath.Clean(s.Value)
@@ -213,7 +253,7 @@ func (a *App) Absolute(s Setting) Setting {
 	return s
 }
 
-// fromEnv is the directory that a variable names; "~/" is the home directory. A relative one would be another in every
+// FromEnv is the directory that a variable names; "~/" is the home directory. A relative one would be another in every
 // working directory, in a stranger's project too.
 func (a *App) FromEnv(name, value string) Setting {
 	s := Setting{Value: value, Origin: name}
@@ -232,7 +272,7 @@ func (a *App) FromEnv(name, value string) Setting {
 	return s
 }
 
-// home is the user's home directory.
+// Home is the user's home directory.
 func (a *App) Home() Setting {
 	name := "HOME"
 	if runtime.GOOS == "windows" {
@@ -246,7 +286,7 @@ func (a *App) Home() Setting {
 	return Setting{Value: filepath.Clean(v), Origin: name}
 }
 
-// userBase is the directory whose .ai is the user space.
+// UserBase is the directory whose .ai is the user space.
 func (a *App) UserBase() Setting {
 	if v := a.Env("USER_SPACE"); v != "" {
 		return a.FromEnv("USER_SPACE", v)
@@ -263,7 +303,7 @@ const (
 	CachePlace              // made again by itself
 )
 
-// dir is rye's directory of a kind.
+// Dir is rye's directory of a kind.
 func (a *App) Dir(p Place) Setting {
 	base, origin, err := systemDir(p, a.Env)
 	if err != nil {
@@ -272,7 +312,7 @@ func (a *App) Dir(p Place) Setting {
 	return Setting{Value: filepath.Join(base, "rye"), Origin: origin}
 }
 
-// store is the directory of the object store.
+// Store is the directory of the object store.
 func (a *App) Store() Setting {
 	if a.Globals.Store != "" {
 		return a.Absolute(Setting{Value: a.Globals.Store, Origin: "--store"})
@@ -283,7 +323,7 @@ func (a *App) Store() Setting {
 	return a.DefaultStore()
 }
 
-// defaultStore is the store where nothing names another.
+// DefaultStore is the store where nothing names another.
 func (a *App) DefaultStore() Setting {
 	s := a.Dir(DataPlace)
 	if s.Err == nil {
@@ -307,7 +347,7 @@ func (a *App) makeDir(name string, s Setting) (string, error) {
 	return s.Value, nil
 }
 
-// writable makes a setting's directory and writes to it, to find what only writing finds.
+// Writable makes a setting's directory and writes to it, to find what only writing finds.
 func (a *App) Writable(name string, s Setting) error {
 	dir, err := a.makeDir(name, s)
 	if err != nil {
@@ -316,7 +356,7 @@ func (a *App) Writable(name string, s Setting) error {
 	return Probe(name, dir)
 }
 
-// probe writes an empty file in a directory and removes it.
+// Probe writes an empty file in a directory and removes it.
 func Probe(name, dir string) error {
 	file, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
@@ -327,7 +367,7 @@ func Probe(name, dir string) error {
 	return errors.Join(file.Close(), os.Remove(file.Name()))
 }
 
-// userSpace is the space of a user base.
+// UserSpace is the space of a user base.
 func UserSpace(base Setting) Setting {
 	if base.Err == nil {
 		base.Value = filepath.Join(base.Value, classify.MarkerDir)
@@ -335,10 +375,10 @@ func UserSpace(base Setting) Setting {
 	return base
 }
 
-// stdLabel is the space of the library in the binary.
+// StdLabel is the space of the library in the binary.
 const StdLabel = "system:rye/std"
 
-// fromHere is the path of a file as it is typed: from the working directory, if it is below that, else from the root.
+// FromHere is the path of a file as it is typed: from the working directory, if it is below that, else from the root.
 func (a *App) FromHere(full string) string {
 	wd, err := a.Getwd()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownedByOther reports whether neither this user nor root owns a file.
+// OwnedByOther reports whether neither this user nor root owns a file.
 func OwnedByOther(fi fs.FileInfo) bool {
 	st, ok := fi.Sys().(*syscall.Stat_t)
 	return !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid()
@@ -17,5 +17,5 @@ func OwnedByOther(fi fs.FileInfo) bool {
 // understandsANSI reports whether a terminal takes escape sequences; all do.
 func understandsANSI(*os.File) bool { return true }
 
-// othersMayRead reports whether a file's mode lets other users read it.
+// OthersMayRead reports whether a file's mode lets other users read it.
 func OthersMayRead(fi fs.FileInfo) bool { return fi.Mode().Perm()&0o077 != 0 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// ownedByOther is not asked of Windows, where a directory that everybody may write to is the exception.
+// OwnedByOther is not asked of Windows, where a directory that everybody may write to is the exception.
 func OwnedByOther(fs.FileInfo) bool { return false }
 
 // understandsANSI switches a console's escape sequences on and reports whether it has them.
@@ -20,5 +20,5 @@ func understandsANSI(f *os.File) bool {
 	return windows.SetConsoleMode(h, mode|windows.ENABLE_VIRTUAL_TERMINAL_PROCESSING) == nil
 }
 
-// othersMayRead is not asked of Windows, whose files have no such mode.
+// OthersMayRead is not asked of Windows, whose files have no such mode.
 func OthersMayRead(fs.FileInfo) bool { return false }

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
-// A terminal is the only thing that writes to the standard streams. Data goes to standard output, buffered
+// A Terminal is the only thing that writes to the standard streams. Data goes to standard output, buffered
 // until the end; narration, warnings and errors go to standard error, at once. Every text that is given as
 // an argument is escaped (see escape), so callers print names, paths and errors as they are. Its methods
 // other than data are safe for concurrent use.
@@ -35,7 +35,7 @@ type Terminal struct {
 	warned map[string]bool
 }
 
-// A stream is standard output or standard error.
+// A Stream is standard output or standard error.
 type Stream struct {
 	io.Writer
 	Tty   bool
@@ -43,7 +43,7 @@ type Stream struct {
 	Width func() int // columns of the terminal, 0 when unknown; nil when there is none
 }
 
-// A role is what colours mean.
+// A Role is what colours mean.
 type Role string
 
 const (
@@ -57,7 +57,7 @@ func NewTerminal(stdout, stderr Stream) *Terminal {
 	return &Terminal{Stdout: stdout, Stderr: stderr, Data: bufio.NewWriterSize(stdout, 1<<15)}
 }
 
-// paint escapes s and colours it.
+// Paint escapes s and colours it.
 func (s Stream) Paint(r Role, text string, ascii bool) Styled {
 	text = Escape(text, ascii)
 	if !s.Color {
@@ -66,12 +66,12 @@ func (s Stream) Paint(r Role, text string, ascii bool) Styled {
 	return Styled(string(r) + text + "\x1b[0m")
 }
 
-// printf writes data. A write that fails is reported by flush.
+// Printf writes data. A write that fails is reported by flush.
 func (t *Terminal) Printf(format string, args ...any) {
 	fmt.Fprintf(t.Data, format, escapeArgs(args, t.Ascii)...)
 }
 
-// rows writes data as aligned columns, two spaces apart; the last column is never padded.
+// Rows writes data as aligned columns, two spaces apart; the last column is never padded.
 func (t *Terminal) Rows(rows [][]string) {
 	var widths []int
 	for _, row := range rows {
@@ -93,27 +93,27 @@ func (t *Terminal) Rows(rows [][]string) {
 	}
 }
 
-// pad escapes s and fills it up to a width.
+// Pad escapes s and fills it up to a width.
 func (t *Terminal) Pad(s string, width int) Styled {
 	s = Escape(s, t.Ascii)
 	return Styled(s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))))
 }
 
-// note narrates; --quiet silences it.
+// Note narrates; --quiet silences it.
 func (t *Terminal) Note(format string, args ...any) {
 	if !t.Quiet {
 		t.Say("", format, args)
 	}
 }
 
-// detail narrates what only --verbose asks for.
+// Detail narrates what only --verbose asks for.
 func (t *Terminal) Detail(format string, args ...any) {
 	if t.Verbose {
 		t.Say("", format, args)
 	}
 }
 
-// warn says what must not be missed, --quiet or not. What was said is not said again.
+// Warn says what must not be missed, --quiet or not. What was said is not said again.
 func (t *Terminal) Warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.Mu.Lock()
@@ -129,14 +129,14 @@ func (t *Terminal) Warn(format string, args ...any) {
 	t.Say(t.Stderr.Paint(RoleWarn, "warning: ", t.Ascii), format, args)
 }
 
-// prompt writes a question, whose answer is typed behind it; --quiet doesn't silence it.
+// Prompt writes a question, whose answer is typed behind it; --quiet doesn't silence it.
 func (t *Terminal) Prompt(format string, args ...any) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
 	fmt.Fprintf(t.Stderr, format, escapeArgs(args, t.Ascii)...)
 }
 
-// say writes one line to standard error, above the progress line if there is one.
+// Say writes one line to standard error, above the progress line if there is one.
 func (t *Terminal) Say(prefix Styled, format string, args []any) {
 	text := string(prefix) + fmt.Sprintf(format, escapeArgs(args, t.Ascii)...) + "\n"
 	t.Mu.Lock()
@@ -156,7 +156,7 @@ func (t *Terminal) draw(line string) {
 	io.WriteString(t.Stderr, old+line)
 }
 
-// erase returns what takes the progress line off the screen.
+// Erase returns what takes the progress line off the screen.
 func (t *Terminal) Erase() string {
 	if t.Line == "" {
 		return ""
@@ -197,7 +197,7 @@ func (t *Terminal) chain(err error, indent Styled) {
 	}
 }
 
-// finish writes a command's outcome, flushes and returns the exit status.
+// Finish writes a command's outcome, flushes and returns the exit status.
 func (t *Terminal) Finish(schema string, ans Answer, err error) int {
 	t.draw("")
 	var f *fault.Error

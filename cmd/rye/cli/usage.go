@@ -152,7 +152,7 @@ func offender(text, prefix string) (string, bool) {
 	return word, ok
 }
 
-// meant adds what a word was probably meant to be. One guess becomes the line to paste.
+// Meant adds what a word was probably meant to be. One guess becomes the line to paste.
 func Meant(f *fault.Error, args []string, word string, guesses []string) {
 	if len(guesses) == 0 {
 		return
@@ -226,7 +226,7 @@ func aka(cmds []Command, words string) (string, bool) {
 	return "", false
 }
 
-// flagNames returns the flags that a command takes, as they are typed.
+// FlagNames returns the flags that a command takes, as they are typed.
 func FlagNames(node *kong.Node) []string {
 	var names []string
 	for _, group := range node.AllFlags(true) {

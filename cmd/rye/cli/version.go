@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 )
 
-// version is set by the linker in a release: -ldflags "-X main.version=1.2.3".
+// Version is set by the linker in a release: -ldflags "-X main.version=1.2.3".
 var Version string
 
 // formats lists the formats that this binary reads, as "NAME/N".

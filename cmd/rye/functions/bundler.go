@@ -25,7 +25,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function"
 )
 
-// bundlerParams are those of tool:rye/core/bundler/bundler.
+// BundlerParams are those of tool:rye/core/bundler/bundler.
 type BundlerParams struct {
 	Action      string `json:"action"`
 	ID          string `json:"bundle_id"`
@@ -35,7 +35,7 @@ type BundlerParams struct {
 	Package     string `json:"package_path"`
 }
 
-// bundlerNeeds is the right to sign a bundle with the user's key, or to look at it.
+// BundlerNeeds is the right to sign a bundle with the user's key, or to look at it.
 func BundlerNeeds(p BundlerParams) function.Need {
 	id := cmp.Or(p.ID, "*")
 	switch p.Action {

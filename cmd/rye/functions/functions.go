@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function"
 )
 
-// functions returns what tools may have rye do, by name. Each does it as the command does that a person would type.
+// Functions returns what tools may have rye do, by name. Each does it as the command does that a person would type.
 func Functions(a *cli.App) function.Functions {
 	return function.Functions{
 		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any, error) {
@@ -42,7 +42,7 @@ func capabilityFor(verb, kind, id string) capability.Capability {
 // agreed to, and what is said goes where the call says things.
 func inside(a *cli.App, c *function.Call) *cli.App {
 	h := a.Host
-	h.Stdin, h.Hidden = strings.NewReader(""), nil
+	h.Stdin, h.Hidden, h.Chdir = strings.NewReader(""), nil, nil
 	b := &cli.App{Host: h, Globals: a.Globals, Commands: a.Commands, Clock: a.Clock, ByID: true}
 	b.Globals.Yes = false
 	if c.Files.Project != "" {

@@ -37,7 +37,7 @@ type lintOptions struct {
 	Linters map[string]Linter `json:"linters"`
 }
 
-// A linter is a program that finds fault with a file.
+// A Linter is a program that finds fault with a file.
 type Linter struct {
 	Command    string   `json:"command"`
 	Args       []string `json:"args"`
@@ -107,7 +107,7 @@ func lintSeeks(options map[string]any, p lintParams) (commands []string) {
 	return commands
 }
 
-// A linting is one call.
+// A Linting is one call.
 type Linting struct {
 	call    *function.Call
 	machine *sandbox.Machine
@@ -218,7 +218,7 @@ func (l *Linting) run(ctx context.Context, name string, with *Linter) error {
 	return nil
 }
 
-// read finds what a linter says of the file in what it has written.
+// Read finds what a linter says of the file in what it has written.
 func (l *Linting) Read(name string, with *Linter, pattern *regexp.Regexp, dir, text string) (found []diagnostic) {
 	for line := range strings.Lines(text) {
 		if len(found) > LintFound {
@@ -261,7 +261,7 @@ func lintPlace(text string) int {
 	return max(int(n), 0)
 }
 
-// told are the faults by where they are, each once whoever found it, and whether there are more than are told.
+// Told are the faults by where they are, each once whoever found it, and whether there are more than are told.
 func (l *Linting) Told() (found []diagnostic, more bool) {
 	slices.SortStableFunc(l.Found, func(x, y diagnostic) int {
 		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column), cmp.Compare(x.Message, y.Message))
@@ -301,7 +301,7 @@ func (l *Linting) lines(found []diagnostic, checked, missing []string) (lines []
 	return lines
 }
 
-// firstRunes is the beginning of a text, so many characters at most.
+// FirstRunes is the beginning of a text, so many characters at most.
 func FirstRunes(text string, most int) string {
 	if len(text) <= most || utf8.RuneCountInString(text) <= most {
 		return text

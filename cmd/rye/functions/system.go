@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// systemParams are those of tool:rye/core/system/system.
+// SystemParams are those of tool:rye/core/system/system.
 type SystemParams struct {
 	Item string `json:"item"`
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive/function"
 )
 
-// telemetryParams are those of tool:rye/core/telemetry/telemetry.
+// TelemetryParams are those of tool:rye/core/telemetry/telemetry.
 type TelemetryParams struct {
 	Item   string  `json:"item"`
 	Level  string  `json:"level"`

@@ -42,7 +42,7 @@ type following struct {
 	stays string // why a tree that there is doesn't follow
 }
 
-// following finds the files that follow an item. Only a directory that is the tool's own is moved or removed with it.
+// openFollowing finds the files that follow an item. Only a directory that is the tool's own is moved or removed with it.
 func openFollowing(ctx context.Context, v *spaces.Items, it *ai.Item) (following, error) {
 	anchor, err := v.Admit.Anchor(ctx, it)
 	if ctx.Err() != nil {

@@ -156,11 +156,8 @@ func target(v *spaces.Items, name string) (*ai.Space, func() error, error) {
 	var dir string
 	if name == ai.Project.String() {
 		p, err := places.OpenProject(v.App)
-		if err == nil && p.Marker == "" {
-			err = &fault.Error{Code: fault.NotFound, Err: places.ErrNoProject, Text: fmt.Sprintf("%q is no project", p.Root)}
-		}
 		if err != nil {
-			return nil, none, orInit(err)
+			return nil, none, orInit(v.App, err)
 		}
 		dir = p.DotAI()
 	} else {

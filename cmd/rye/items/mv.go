@@ -292,7 +292,7 @@ func renamed(v *spaces.Items, it *ai.Item, ref model.Ref, to string, ans *mvAnsw
 	return b, nil
 }
 
-// replaceAt puts new in the place of old where a field's value begins: with or without quotes around it, or behind the
+// ReplaceAt puts new in the place of old where a field's value begins: with or without quotes around it, or behind the
 // field's name as in XML. Where there are none, bare comes around the new one. It is false where something else stands
 // there.
 func ReplaceAt(file []byte, at value.Pos, old, new, bare string) ([]byte, bool) {
@@ -364,7 +364,7 @@ func (c *mvRun) signer(ctx context.Context, v *spaces.Items, m *move, ans *mvAns
 	return k, nil
 }
 
-// move writes what is new, the item last, and then removes what is old, the item first: whenever it is interrupted,
+// openMove writes what is new, the item last, and then removes what is old, the item first: whenever it is interrupted,
 // an item that is there is there with all its parts.
 func openMove(ctx context.Context, v *spaces.Items, m *move, k trusts.Signer) error {
 	s := m.old.Space

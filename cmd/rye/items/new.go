@@ -87,13 +87,8 @@ func (c *newRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.C
 const templates = "tools/rye/core/templates"
 
 func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	p, err := places.OpenProject(a)
-	if err != nil {
-		return nil, orInit(err)
-	}
-	if p.Marker == "" {
-		return nil, &fault.Error{Code: fault.NotFound, Err: places.ErrNoProject, Text: fmt.Sprintf("%q is no project", p.Root),
-			Hint: []string{"rye init " + fault.Quote(p.Root)}}
+	if _, err := places.OpenProject(a); err != nil {
+		return nil, orInit(a, err)
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
@@ -165,12 +160,16 @@ func (c *newRun) unsigned() string {
 }
 
 // orInit adds to the refusal of a place that is no project how to make it one.
-func orInit(err error) error {
+func orInit(a *cli.App, err error) error {
 	if !errors.Is(err, places.ErrNoProject) {
 		return err
 	}
+	init := "rye init"
+	if dir := a.Globals.Project; dir != "" {
+		init = fault.Command(init, dir)
+	}
 	f := classify.Classify(err)
-	f.Hint = append([]string{"rye init"}, f.Hint...)
+	f.Hint = append([]string{init}, f.Hint...)
 	return f
 }
 

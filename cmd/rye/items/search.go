@@ -73,7 +73,7 @@ type searchLine struct {
 	headline    Snippet
 }
 
-// A snippet is a piece of a field's text. Marks are in bytes of the text.
+// A Snippet is a piece of a field's text. Marks are in bytes of the text.
 type Snippet struct {
 	Field  string `json:"field"`
 	Text   string `json:"text"`
@@ -125,7 +125,7 @@ func (s *searchAnswer) Text(t *cli.Terminal) {
 	t.Note("%d to %d of %s%s", s.Offset+1, last, fault.Count(int64(s.Total), "item"), more)
 }
 
-// paint shows a snippet with what was found in colour.
+// Paint shows a snippet with what was found in colour.
 func (s *Snippet) Paint(t *cli.Terminal) cli.Styled {
 	var b strings.Builder
 	dots := func(there bool) {
@@ -245,7 +245,7 @@ func (c *SearchRun) tell(a *cli.App, v *spaces.Items, found *search.Response) {
 	}
 }
 
-// queryFault shows where a query has no meaning.
+// QueryFault shows where a query has no meaning.
 func QueryFault(text string, err error, ascii bool) *fault.Error {
 	f := &fault.Error{Code: fault.Validation, Err: err, Text: "the query can't be understood: " + err.Error()}
 	bad, ok := errors.AsType[*query.ParseError](err)

@@ -143,13 +143,13 @@ func (c *catalog) shadowed(kind, id, space string) bool {
 	return ok && front != space
 }
 
-// indexes is the directory of the search indexes: one for each place that one can search from.
+// Indexes is the directory of the search indexes: one for each place that one can search from.
 func Indexes(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "search"), s.Err
 }
 
-// indexAge is how long an index stays that nobody asks: what is in it is in the files.
+// IndexAge is how long an index stays that nobody asks: what is in it is in the files.
 const IndexAge = 30 * 24 * time.Hour
 
 // openIndex opens the index of what can be seen from here. Without a cache directory nothing is remembered, which the
@@ -177,7 +177,7 @@ func openIndex(a *cli.App, v *spaces.Items) *search.Index {
 
 const indexSuffix = ".db"
 
-// indexFiles are the indexes in a directory.
+// IndexFiles are the indexes in a directory.
 func IndexFiles(dir string) (paths []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -231,7 +231,7 @@ func (s *ShowAnswer) hashes(m *model.Model) error {
 	return nil
 }
 
-// tree adds the other files of a tool.
+// writeTree adds the other files of a tool.
 func writeTree(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
 	anchor, err := v.Admit.Anchor(ctx, it)
 	if err != nil || anchor == nil {

@@ -29,15 +29,15 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// libraryID is the bundle that the binary carries.
+// LibraryID is the bundle that the binary carries.
 const LibraryID = "rye/std"
 
-// librarySpace is the space of the library.
+// LibrarySpace is the space of the library.
 func LibrarySpace() *ai.Space {
 	return &ai.Space{Label: cli.StdLabel, Level: ai.System, FS: std.FS(), Builtin: true}
 }
 
-// bundles is what one command sees of bundles: the project's, the user's, and the store, which is opened when it is
+// Bundles is what one command sees of bundles: the project's, the user's, and the store, which is opened when it is
 // needed.
 type Bundles struct {
 	App    *cli.App
@@ -46,7 +46,7 @@ type Bundles struct {
 	Opened []io.Closer    // archives and directories
 }
 
-// bundles begins to look for bundles.
+// OpenBundles begins to look for bundles.
 func OpenBundles(a *cli.App) (*Bundles, error) {
 	root, err := places.OpenProject(a)
 	if err != nil && !errors.Is(err, places.ErrNoProject) {
@@ -64,7 +64,7 @@ func (b *Bundles) Close() {
 	}
 }
 
-// store opens the store, to write in it too if it is to be made where there is none.
+// Store opens the store, to write in it too if it is to be made where there is none.
 func (b *Bundles) Store(write bool) (*disk.Store, error) {
 	if b.open != nil {
 		return b.open, nil
@@ -80,7 +80,7 @@ func (b *Bundles) Store(write bool) (*disk.Store, error) {
 	return s, err
 }
 
-// space is the user's. Without a store it can be read.
+// Space is the user's. Without a store it can be read.
 func (b *Bundles) Space() (*install.Space, error) {
 	s := cli.UserSpace(b.App.UserBase())
 	if s.Err != nil {
@@ -106,7 +106,7 @@ const (
 	InBinary  = "binary"
 )
 
-// A located bundle is one that was found.
+// A Located bundle is one that was found.
 type Located struct {
 	Where string
 	Place string         // for people
@@ -118,7 +118,7 @@ type Located struct {
 	Has   cas.Getter     // its files; nil in an archive
 }
 
-// size is how many bytes the files of a bundle have; 0 where nobody has read that.
+// Size is how many bytes the files of a bundle have; 0 where nobody has read that.
 func (l *Located) Size() int64 {
 	if l.Read == nil {
 		return 0
@@ -126,7 +126,7 @@ func (l *Located) Size() int64 {
 	return l.Read.Bytes
 }
 
-// installed reads what is installed under an id; nil if nothing is.
+// Installed reads what is installed under an id; nil if nothing is.
 func (b *Bundles) Installed(id string) (*install.Installed, error) {
 	space, err := b.Space()
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *Bundles) Installed(id string) (*install.Installed, error) {
 	return at, err
 }
 
-// below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
+// Below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
 // the project's lock has, or else that are installed, in a version that will do.
 func (b *Bundles) Below(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, error) {
 	all := []*ai.Space{LibrarySpace()}
@@ -184,7 +184,7 @@ func (b *Bundles) Below(ctx context.Context, id string, requires []manifest.Requ
 	return all, nil
 }
 
-// projectLock is the project's lock; nil where there is none that can be read.
+// ProjectLock is the project's lock; nil where there is none that can be read.
 func (b *Bundles) ProjectLock() *Locking {
 	if b.Root.Root == "" {
 		return nil
@@ -245,7 +245,7 @@ func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require
 	return spaces, err
 }
 
-// source is what looks at a bundle, with the spaces that its items may use.
+// Source is what looks at a bundle, with the spaces that its items may use.
 func (b *Bundles) Source(ctx context.Context, l *Located, p *cli.Progress) (bundle.Source, []*ai.Space, error) {
 	id, requires, err := b.Requires(ctx, l)
 	if err != nil {
@@ -266,7 +266,7 @@ func (b *Bundles) Source(ctx context.Context, l *Located, p *cli.Progress) (bund
 	return bundle.Given(l.Read, l.Has), below, nil
 }
 
-// requires reads which bundles a bundle needs, if it can be read; that it can't is for others to report.
+// Requires reads which bundles a bundle needs, if it can be read; that it can't is for others to report.
 func (b *Bundles) Requires(ctx context.Context, l *Located) (id string, all []manifest.Require, err error) {
 	switch {
 	case l.Read != nil:
@@ -304,7 +304,7 @@ func (h *headOnly) Begin(head *archive.Head) error {
 
 func (h *headOnly) File(archive.Entry, io.Reader) error { return ErrEnough }
 
-// readManifest reads the manifest of a project's bundle.
+// ReadManifest reads the manifest of a project's bundle.
 func ReadManifest(dir, id string) (*bundle.Bundle, error) {
 	at, err := bundle.ManifestPath(id)
 	if err != nil {
@@ -321,7 +321,7 @@ func ReadManifest(dir, id string) (*bundle.Bundle, error) {
 // maxBundleManifest is more than a manifest with its signatures has.
 const maxBundleManifest = manifest.MaxListBytes + 1<<20
 
-// projectBundles are the ids of the bundles of a project, sorted.
+// ProjectBundles are the ids of the bundles of a project, sorted.
 func ProjectBundles(dir string) (ids []string, err error) {
 	root := filepath.Join(dir, classify.MarkerDir, "bundles")
 	err = fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
@@ -348,13 +348,13 @@ func ValidBundleID(id string) bool {
 	return err == nil
 }
 
-// contentBlobs are files under their digests, as a manifest has them.
+// ContentBlobs are files under their digests, as a manifest has them.
 type ContentBlobs struct {
 	Fs fs.FS
 	At map[cas.Digest]manifest.File
 }
 
-// blobsOf takes the files of a list from below a directory; evidence stands beside the manifest.
+// BlobsOf takes the files of a list from below a directory; evidence stands beside the manifest.
 func BlobsOf(fsys fs.FS, b *bundle.Bundle, prefix string) *ContentBlobs {
 	c := &ContentBlobs{fsys, make(map[cas.Digest]manifest.File, len(b.Files))}
 	for _, f := range b.Files {
@@ -381,10 +381,10 @@ func (c *ContentBlobs) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: f.Size}, r), nil
 }
 
-// absentBlob says that a bundle has no such bytes.
+// AbsentBlob says that a bundle has no such bytes.
 func AbsentBlob(id cas.ID) error { return &cas.MissingError{ID: id, Err: fs.ErrNotExist} }
 
-// isFirst reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
+// IsFirst reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
 // is none, and for others to report.
 func IsFirst(dir, id string) (bool, error) {
 	at, err := bundle.ManifestPath(id)
@@ -403,7 +403,7 @@ func IsFirst(dir, id string) (bool, error) {
 // maxHead is more than what stands before the first key of a manifest: lines of signatures.
 const maxHead = 64 << 10
 
-// listing is what examines items where a signature of the first format counts beside an admitted manifest that lists
+// Listing is what examines items where a signature of the first format counts beside an admitted manifest that lists
 // them, be it one of today or of the first format. The manifests are those below the directories, and are looked at when
 // the first such signature is.
 func Listing(ctx context.Context, t *places.Trust, dirs ...string) *bundle.Listing {
@@ -452,7 +452,7 @@ func listedBy(ctx context.Context, t *places.Trust, dir, id string) func(cas.Dig
 	return func(d cas.Digest) bool { return digests[d] }
 }
 
-// installedAll are the installed bundles. Manifests of the first format, which older programs have put there, are no
+// InstalledAll are the installed bundles. Manifests of the first format, which older programs have put there, are no
 // error: they are no installed bundles.
 func (b *Bundles) InstalledAll(ctx context.Context, space *install.Space) ([]*install.Installed, error) {
 	all, err := space.List(ctx)
@@ -479,7 +479,7 @@ func (b *Bundles) firstOfUser(e *install.ManifestError) bool {
 	return err == nil && first
 }
 
-// each takes joined errors apart.
+// Each takes joined errors apart.
 func Each(err error) []error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		return many.Unwrap()

@@ -87,7 +87,7 @@ func (h *helper) find(ctx context.Context, private string) (string, []string, er
 	return h.path, made.List(), nil
 }
 
-// machineHost is what this machine has for chains and helpers.
+// MachineHost is what this machine has for chains and helpers.
 func MachineHost(a *cli.App) env.Host {
 	h := env.Host{Vars: map[string]string{}, Files: env.Disk{}, Ask: proc.Asker{}}
 	for _, v := range a.Environ {

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// look reads the policy and finds out what is here of the lock. What comes after it makes no store, asks no source and
+// Look reads the policy and finds out what is here of the lock. What comes after it makes no store, asks no source and
 // writes nothing: a clone with .ai/vendor may be looked at where there is no home, and no right to write.
 func (l *Locking) Look(ctx context.Context) (err error) {
 	if l.Trust, err = places.OpenTrust(l.App); err != nil {
@@ -37,7 +37,7 @@ func (l *Locking) Look(ctx context.Context) (err error) {
 	return err
 }
 
-// pinned is the lock with all that it names, if that is here and the policy admits the manifests of its bundles; else
+// Pinned is the lock with all that it names, if that is here and the policy admits the manifests of its bundles; else
 // nil.
 func (l *Locking) Pinned(ctx context.Context) *lock.Set {
 	if l.Old == nil || len(l.Old.Bundles) == 0 {
@@ -69,7 +69,7 @@ type present struct {
 	verify  bundle.VerifyOptions
 }
 
-// errElsewhere says that other bundles are needed than those of the lock: which ones, their sources know.
+// ErrElsewhere says that other bundles are needed than those of the lock: which ones, their sources know.
 var ErrElsewhere = errors.New("the bundles of the lock aren't those that rye.yaml requires")
 
 // Versions implements lock.Sources.
@@ -153,7 +153,7 @@ func (l *Locking) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.I
 	return out, ctx.Err()
 }
 
-// requirementChanges are those lines of rye.yaml that aren't as the lock has copied them.
+// RequirementChanges are those lines of rye.yaml that aren't as the lock has copied them.
 func (l *Locking) RequirementChanges() []lockfile.Change {
 	now := *l.Old
 	now.Requires = slices.SortedFunc(slices.Values(l.Yaml.Requires), func(a, b ryeyaml.Requirement) int { return cmp.Compare(a.ID, b.ID) })

@@ -35,7 +35,7 @@ func (l *listed) add(b *bundle.Bundle) {
 	}
 }
 
-// beside makes a listing ask it too.
+// Beside makes a listing ask it too.
 func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
 	others := asked.Listed
 	asked.Listed = func(d cas.Digest) bool {
@@ -47,7 +47,7 @@ func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
 	return asked
 }
 
-// addAdmitted takes in a bundle if the policy admits its manifest.
+// AddAdmitted takes in a bundle if the policy admits its manifest.
 func (l *listed) AddAdmitted(t *places.Trust, b *bundle.Bundle) {
 	if t == nil || b == nil {
 		return
@@ -58,13 +58,13 @@ func (l *listed) AddAdmitted(t *places.Trust, b *bundle.Bundle) {
 	}
 }
 
-// asked is whom items are to be asked of: the policy, with what the manifests list that are below directories, and those
+// Asked is whom items are to be asked of: the policy, with what the manifests list that are below directories, and those
 // of the lock's bundles.
 func (l *Locking) Asked(ctx context.Context, dirs ...string) *bundle.Listing {
 	return l.Listed.Beside(Listing(ctx, l.Trust, dirs...))
 }
 
-// bringing are sources that remember what they have brought.
+// Bringing are sources that remember what they have brought.
 type Bringing struct {
 	*sources.Sources
 	Listed *listed

@@ -22,14 +22,14 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// workingView is the working tree over the bundles of a set and the library.
+// WorkingView is the working tree over the bundles of a set and the library.
 func (l *Locking) WorkingView(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, func(), error) {
 	return l.View(ctx, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
 		return s.Label == lockfile.FromProject || s.Label == lockfile.FromUser
 	}))
 }
 
-// lockFault says what is wrong with a lock. Only a merge heals: whatever else is half a lock could have forgotten pins.
+// LockFault says what is wrong with a lock. Only a merge heals: whatever else is half a lock could have forgotten pins.
 func LockFault(a *cli.App, path string, err error) error {
 	if err == nil {
 		return nil
@@ -51,16 +51,16 @@ func (l *Locking) countFirst() int {
 	return len(locks) + len(errs)
 }
 
-// usedAsPackage is how a tool uses what it lists.
+// UsedAsPackage is how a tool uses what it lists.
 const UsedAsPackage = "package"
 
-// packageName is what people call the package of an artifact: without what tells the wheels of a version from each other.
+// PackageName is what people call the package of an artifact: without what tells the wheels of a version from each other.
 func PackageName(a lockfile.Artifact) string {
 	version, _ := a.Tags()
 	return a.Name + "@" + version
 }
 
-// accepting are the flags that accept what weakens a lock.
+// Accepting are the flags that accept what weakens a lock.
 func Accepting(names []string) (flags []string) {
 	for _, n := range names {
 		flags = append(flags, "--accept", n)
@@ -68,7 +68,7 @@ func Accepting(names []string) (flags []string) {
 	return flags
 }
 
-// lockAgain is the command that makes the lock anew, with what it has to accept.
+// LockAgain is the command that makes the lock anew, with what it has to accept.
 func (l *Locking) LockAgain(names []string) string {
 	if len(names) == 0 {
 		return l.LockCommand()
@@ -76,7 +76,7 @@ func (l *Locking) LockAgain(names []string) string {
 	return l.LockCommand() + " " + cli.JoinArgs(Accepting(names))
 }
 
-// outlived are the project's own items, or the user's, that the lock has by a key which doesn't count any more, as
+// Outlived are the project's own items, or the user's, that the lock has by a key which doesn't count any more, as
 // after a rotation. Whoever else signs them makes a weaker lock.
 func (l *Locking) Outlived() (refs []string) {
 	t, err := places.OpenTrust(l.App)
@@ -98,7 +98,7 @@ func (l *Locking) Outlived() (refs []string) {
 	return refs
 }
 
-// bundleOf is the bundle of the lock that has an item, "" if none has it, or nobody can say.
+// BundleOf is the bundle of the lock that has an item, "" if none has it, or nobody can say.
 func (l *Locking) BundleOf(ctx context.Context, name string) string {
 	set, err := l.Set(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (l *Locking) BundleOf(ctx context.Context, name string) string {
 	return ""
 }
 
-// warnExtractors says which extractors don't count, and once what is the same of many.
+// WarnExtractors says which extractors don't count, and once what is the same of many.
 func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 	reasons := make([]string, len(all))
 	more := map[string]int{}

@@ -30,7 +30,7 @@ import (
 	"github.com/rye-build/rye/manifest/exam"
 )
 
-// A locking is what a command works with that makes, checks or reads the lock of a project.
+// A Locking is what a command works with that makes, checks or reads the lock of a project.
 type Locking struct {
 	App       *cli.App
 	Dir       string            // that rye.yaml and rye.lock stand in
@@ -54,7 +54,7 @@ type Locking struct {
 	Shown     *cli.Progress  // counts what is read of bundles; nil where nobody sees it
 }
 
-// locking opens the project with its lock. With conflict a lock in which git has left a merge unfinished is none.
+// OpenLocking opens the project with its lock. With conflict a lock in which git has left a merge unfinished is none.
 func OpenLocking(a *cli.App, conflict bool) (*Locking, error) {
 	b, err := OpenBundles(a)
 	if err != nil {
@@ -74,7 +74,7 @@ func OpenLocking(a *cli.App, conflict bool) (*Locking, error) {
 	return l, l.ReadLock(conflict)
 }
 
-// readLock reads rye.lock.
+// ReadLock reads rye.lock.
 func (l *Locking) ReadLock(conflict bool) (err error) {
 	path := l.LockPath()
 	if places.LeadsOut(path) {
@@ -97,7 +97,7 @@ func (l *Locking) ReadLock(conflict bool) (err error) {
 
 func (l *Locking) LockPath() string { return filepath.Join(l.Dir, lockfile.Name) }
 
-// needLock refuses to go on without a lock.
+// NeedLock refuses to go on without a lock.
 func (l *Locking) NeedLock() error {
 	if l.Old != nil {
 		return nil
@@ -126,7 +126,7 @@ func (l *Locking) Close() {
 	}
 }
 
-// open reads the policy, opens the store, and gets ready to bring bundles.
+// Open reads the policy, opens the store, and gets ready to bring bundles.
 func (l *Locking) Open() (err error) {
 	if l.Trust, err = places.OpenTrust(l.App); err != nil {
 		return err
@@ -162,10 +162,10 @@ func (l *Locking) Open() (err error) {
 
 func (l *Locking) Exam() *exam.Trust { return l.Trust.Exam() }
 
-// store is the store, once open has returned.
+// Store is the store, once open has returned.
 func (l *Locking) Store() *disk.Store { return l.Found.open }
 
-// view puts the project, and the user's space where it may count, over system spaces.
+// View puts the project, and the user's space where it may count, over system spaces.
 func (l *Locking) View(ctx context.Context, system []*ai.Space) (*ai.View, *ai.Admitter, func(), error) {
 	var spaces []*ai.Space
 	done := func() {
@@ -217,7 +217,7 @@ func (l *Locking) View(ctx context.Context, system []*ai.Space) (*ai.View, *ai.A
 	return v, admit, done, nil
 }
 
-// objects is where the bytes of the lock are: what is vendored, then the store if there is one. What is vendored is
+// Objects is where the bytes of the lock are: what is vendored, then the store if there is one. What is vendored is
 // enough, whatever keeps the store from being read.
 func (l *Locking) Objects() (lock.Source, error) {
 	v, err := l.Vendored()
@@ -241,7 +241,7 @@ func (l *Locking) Objects() (lock.Source, error) {
 
 func (l *Locking) VendorDir() string { return filepath.Join(l.DotAI, "vendor") }
 
-// vendored opens .ai/vendor, as it is when it is first looked at; nil where there is none.
+// Vendored opens .ai/vendor, as it is when it is first looked at; nil where there is none.
 func (l *Locking) Vendored() (_ *vendor.Vendor, err error) {
 	if l.Vendor == nil {
 		l.Vendor, err = vendor.Open(l.VendorDir())
@@ -252,10 +252,10 @@ func (l *Locking) Vendored() (_ *vendor.Vendor, err error) {
 	return l.Vendor, err
 }
 
-// id is the digest of the lock's bytes.
+// Id is the digest of the lock's bytes.
 func (l *Locking) Id() cas.Digest { return cas.Sum(l.File) }
 
-// set is the lock with all that it names.
+// Set is the lock with all that it names.
 func (l *Locking) Set(ctx context.Context) (*lock.Set, error) {
 	if err := l.NeedLock(); err != nil {
 		return nil, err
@@ -267,7 +267,7 @@ func (l *Locking) Set(ctx context.Context) (*lock.Set, error) {
 	return lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: LibrarySpace()})
 }
 
-// write makes b the lock, unless it is that already. A reader finds the old one or the new one.
+// Write makes b the lock, unless it is that already. A reader finds the old one or the new one.
 func (l *Locking) Write(b []byte) error {
 	places.Sweep(l.Dir, l.App.Now())
 	if l.File != nil && bytes.Equal(b, l.File) {
@@ -298,7 +298,7 @@ func (l *Locking) Write(b []byte) error {
 	return nil
 }
 
-// completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items, "bundles"
+// CompleteLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items, "bundles"
 // what can be updated.
 func CompleteLocked(a *cli.App, what string) (out []cli.Candidate) {
 	l, err := OpenLocking(a, false)

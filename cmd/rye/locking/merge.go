@@ -28,7 +28,7 @@ func mergedSides(b []byte) []*lockfile.Lock {
 	return sides
 }
 
-// merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that they have,
+// Merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that they have,
 // and of what else they name the line of the first that names it. Items are pinned anew, but for those of the user's space.
 func (l *Locking) Merged() (*lockfile.Lock, error) {
 	m := &lockfile.Lock{}
@@ -77,5 +77,5 @@ func join[T any](list, more []T, name func(T) string) []T {
 	return list
 }
 
-// sideUnreadable is the weakness of a lock that is made where nobody can say what the one before asked for.
+// SideUnreadable is the weakness of a lock that is made where nobody can say what the one before asked for.
 const SideUnreadable lock.WeaknessKind = "unreadable"

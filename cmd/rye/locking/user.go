@@ -15,7 +15,7 @@ import (
 	ryeyaml "github.com/rye-build/rye/lock/project"
 )
 
-// userLocking opens the user's space with its lock, which counts outside of projects. Nothing is required there: its
+// UserLocking opens the user's space with its lock, which counts outside of projects. Nothing is required there: its
 // bundles are those that are installed.
 func UserLocking(a *cli.App, conflict bool) (*Locking, error) {
 	s := cli.UserSpace(a.UserBase())
@@ -26,7 +26,7 @@ func UserLocking(a *cli.App, conflict bool) (*Locking, error) {
 	return l, l.ReadLock(conflict)
 }
 
-// lockCommand is the command that makes this lock.
+// LockCommand is the command that makes this lock.
 func (l *Locking) LockCommand() string {
 	if l.User {
 		return "rye lock --user"
@@ -34,7 +34,7 @@ func (l *Locking) LockCommand() string {
 	return "rye lock"
 }
 
-// findInstalled finds the bundles that the user's lock may use: those that are installed with all that they require. Of
+// FindInstalled finds the bundles that the user's lock may use: those that are installed with all that they require. Of
 // the others it warns; an item that uses one is a problem when the lock is made.
 func (l *Locking) FindInstalled(ctx context.Context) error {
 	space, err := l.Found.Space()
@@ -82,7 +82,7 @@ func satisfied(all []*install.Installed, id, versions string) bool {
 	})
 }
 
-// takenOver is the space of what the old lock has of the user's, nil if it has nothing.
+// TakenOver is the space of what the old lock has of the user's, nil if it has nothing.
 func (l *Locking) TakenOver(ctx context.Context) (*ai.Space, error) {
 	old, err := l.Old, error(nil)
 	if l.Sides != nil {

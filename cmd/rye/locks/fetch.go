@@ -81,7 +81,7 @@ func (*fetchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
+// Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
 // project. What is damaged in .ai/vendor may be whole elsewhere, and is told where it isn't.
 func Fetch(ctx context.Context, l *locking.Locking, ans *FetchAnswer) error {
 	v, err := l.Vendored()
@@ -187,7 +187,7 @@ func lacking(ctx context.Context, l *locking.Locking) (lines []string) {
 	return lines
 }
 
-// gone says of bytes that nobody has any more how to go on without them.
+// explainGone says of bytes that nobody has any more how to go on without them.
 func explainGone(l *locking.Locking, err *lock.MissingError) error {
 	f := classify.Classify(err)
 	f.Hint = []string{"rye lock"}

@@ -51,7 +51,7 @@ func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) 
 	return ans, nil
 }
 
-// remembered reports whether the lock was found current in the very state that there is now.
+// Remembered reports whether the lock was found current in the very state that there is now.
 func Remembered(ctx context.Context, l *locking.Locking) (ok bool) {
 	if l.Trust == nil {
 		var err error

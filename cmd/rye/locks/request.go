@@ -53,7 +53,7 @@ func weakerThanSides(ctx context.Context, l *locking.Locking, made *lock.Made) (
 	return all, nil
 }
 
-// request is what a lock of this project is to be made of.
+// Request is what a lock of this project is to be made of.
 func Request(ctx context.Context, l *locking.Locking) lock.Request {
 	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: locking.LibrarySpace(), View: l.View}
 	if l.Here != nil {

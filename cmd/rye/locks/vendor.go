@@ -134,7 +134,7 @@ func wanted(ctx context.Context, l *locking.Locking, from lock.Source) ([]vendor
 	return out, by, nil
 }
 
-// check compares what is vendored with what would be. It needs nothing but the directory.
+// CheckIn compares what is vendored with what would be. It needs nothing but the directory.
 func (c *VendorRun) CheckIn(ctx context.Context, l *locking.Locking) (cli.Answer, error) {
 	ans := VendorAnswer{Dir: l.VendorDir(), Checked: true, Problems: []string{}}
 	fail := func(f *fault.Error) (cli.Answer, error) {

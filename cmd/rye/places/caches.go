@@ -26,19 +26,19 @@ func BuildCacheSize(ctx context.Context, path string) (entries, bytes int64) {
 	return c.Stats(ctx).Entries, fi.Size()
 }
 
-// bundleMemories is the directory of what was found good.
+// BundleMemories is the directory of what was found good.
 func BundleMemories(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "bundles"), s.Err
 }
 
-// A statCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
+// A StatCache is the stat cache of this user. Without a cache directory nothing is remembered, and said.
 type StatCache struct {
 	*statcache.Cache               // nil remembers nothing
 	Files, Read      *atomic.Int64 // counted for --verbose
 }
 
-// statCache opens the stat cache, unless off.
+// OpenStatCache opens the stat cache, unless off.
 func OpenStatCache(a *cli.App, off bool) *StatCache {
 	c := &StatCache{Files: a.Count("files"), Read: a.Count("files read")}
 	if off {
@@ -61,7 +61,7 @@ func StatCachePath(a *cli.App) (string, error) {
 	return filepath.Join(s.Value, "stat.db"), s.Err
 }
 
-// close writes what is new, and tells --verbose how it went.
+// Finish writes what is new, and tells --verbose how it went.
 func (c *StatCache) Finish(ctx context.Context, a *cli.App) {
 	if c.Cache == nil {
 		return
@@ -76,7 +76,7 @@ func (c *StatCache) Finish(ctx context.Context, a *cli.App) {
 	}
 }
 
-// copies is the cache of what chains run from.
+// Copies is the cache of what chains run from.
 func Copies(a *cli.App) (string, error) {
 	s := a.Dir(cli.CachePlace)
 	return filepath.Join(s.Value, "exec"), s.Err

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// writeFile makes a file with a content, or replaces it, whole and durable: a reader finds the old one or the new
+// WriteFile makes a file with a content, or replaces it, whole and durable: a reader finds the old one or the new
 // one. With exclusive a file that is there is fs.ErrExist.
 func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) (err error) {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
@@ -59,7 +59,7 @@ const (
 	UnfinishedAge = time.Hour
 )
 
-// sweep removes what processes that died have left in a small directory of our own. Failing is no error: the next one
+// Sweep removes what processes that died have left in a small directory of our own. Failing is no error: the next one
 // tries again.
 func Sweep(dir string, now time.Time) {
 	entries, _ := os.ReadDir(dir)
@@ -73,7 +73,7 @@ func Sweep(dir string, now time.Time) {
 	}
 }
 
-// bytesOf is a content that is in memory.
+// BytesOf is a content that is in memory.
 func BytesOf(b []byte) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -81,7 +81,7 @@ func BytesOf(b []byte) func(io.Writer) error {
 	}
 }
 
-// openRegular opens a file for reading, which must be a regular one: others never end, or wait for somebody.
+// OpenRegular opens a file for reading, which must be a regular one: others never end, or wait for somebody.
 func OpenRegular(path string) (*os.File, error) {
 	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|osfile.Nonblock, 0)
@@ -98,7 +98,7 @@ func OpenRegular(path string) (*os.File, error) {
 	return f, nil
 }
 
-// readSmall reads a regular file that should not be larger than most bytes.
+// ReadSmall reads a regular file that should not be larger than most bytes.
 func ReadSmall(path string, most int64) ([]byte, error) {
 	f, err := OpenRegular(path)
 	if err != nil {
@@ -121,7 +121,7 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// readIfThere is readSmall of a file that may be missing, which is fs.ErrNotExist. A link that leads nowhere isn't
+// ReadIfThere is readSmall of a file that may be missing, which is fs.ErrNotExist. A link that leads nowhere isn't
 // missing: what the file would have said, nobody can tell.
 func ReadIfThere(what, path string, most int64) ([]byte, error) {
 	for range 1000 {
@@ -144,7 +144,7 @@ func ReadIfThere(what, path string, most int64) ([]byte, error) {
 	return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%s %q is made and removed again all the time", what, path), Details: map[string]any{"path": path}}
 }
 
-// lockWait bounds how long one process waits for another.
+// LockWait bounds how long one process waits for another.
 const LockWait = 30 * time.Second
 
 // lockFile holds a lock on the file at path, which it makes, until unlock is called or the process ends.
@@ -156,7 +156,7 @@ func lockFile(ctx context.Context, path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// toWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
+// ToWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
 // project, whoever wrote the project has chosen.
 func ToWrite(a *cli.App, name string) (string, error) {
 	s := a.Absolute(cli.Setting{Value: name})
@@ -172,7 +172,7 @@ func ToWrite(a *cli.App, name string) (string, error) {
 	return s.Value, NoPlace(name, s.Value)
 }
 
-// noPlace says that the directory is missing in which a file is to be written; nil if it is there.
+// NoPlace says that the directory is missing in which a file is to be written; nil if it is there.
 func NoPlace(name, path string) error {
 	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
 		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),

@@ -19,14 +19,14 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A subject is a file under the name that somebody wants to use it by.
+// A Subject is a file under the name that somebody wants to use it by.
 type Subject struct {
 	exam.Subject
 	File string
 	Item bool // of a space, which is called by its name alone
 }
 
-// typed is how a command line names the subject.
+// Typed is how a command line names the subject.
 func (s Subject) Typed() string {
 	if s.Item {
 		return fault.Quote(s.Name)
@@ -34,7 +34,7 @@ func (s Subject) Typed() string {
 	return fault.Quote(s.File) + " --as " + fault.Quote(s.Name)
 }
 
-// newSubject wants a name that can be taken apart. Whether it is one, and may be signed, is for the rooms below to
+// NewSubject wants a name that can be taken apart. Whether it is one, and may be signed, is for the rooms below to
 // say.
 func NewSubject(file, name string) (Subject, error) {
 	kind, id, ok := strings.Cut(name, ":")
@@ -45,7 +45,7 @@ func NewSubject(file, name string) (Subject, error) {
 	return Subject{Subject: exam.Subject{Name: name, Style: sign.StyleOf(file)}, File: filepath.Clean(file)}, nil
 }
 
-// open opens the file, which must stand where it is named: where a link leads is the choice of whoever laid it, and a
+// Open opens the file, which must stand where it is named: where a link leads is the choice of whoever laid it, and a
 // project is full of files that somebody else has laid.
 func Open(a *cli.App, s Subject) (*os.File, error) {
 	if err := RefuseLinks(a, s.File); err != nil {
@@ -76,7 +76,7 @@ func Open(a *cli.App, s Subject) (*os.File, error) {
 	return f, nil
 }
 
-// refuseLinks refuses a path whose end is a link, or that goes through a linked directory below the working directory
+// RefuseLinks refuses a path whose end is a link, or that goes through a linked directory below the working directory
 // or the project. What lies above is the user's own affair.
 func RefuseLinks(a *cli.App, file string) error {
 	wd, err := a.Getwd()
@@ -114,19 +114,19 @@ func RefuseLinks(a *cli.App, file string) error {
 	return nil
 }
 
-// An examined file is what was found about it, with where it is.
+// An Examined file is what was found about it, with where it is.
 type Examined struct {
 	*exam.Exam
 	About Subject
 }
 
-// examine reads a file, verifies its signatures and asks the policies.
+// Examine reads a file, verifies its signatures and asks the policies.
 func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (Examined, error) {
 	e, err := t.Exam().Examine(s.Subject, r, purpose)
 	return Examined{e, s}, err
 }
 
-// refusal says why a decision is no; nil if it is yes.
+// Refusal says why a decision is no; nil if it is yes.
 func (e Examined) Refusal(t *Trust) *fault.Error {
 	d := &e.Decision
 	if d.Allowed {
@@ -224,7 +224,7 @@ func (e Examined) acceptV1(t *Trust) []string {
 	return []string{add + "v1", "rye sign --upgrade " + e.About.Typed(), "rye sign --upgrade --all", add + "v2"}
 }
 
-// describe names the policy that decided.
+// Describe names the policy that decided.
 func (t *Trust) Describe(project bool) string {
 	au := t.Root
 	if project && t.Project != nil {
@@ -233,7 +233,7 @@ func (t *Trust) Describe(project bool) string {
 	return fmt.Sprintf("%s (%s, %s)", au.Path, au.Origin, au.Side.Policy.ID().Short())
 }
 
-// brokenFile adds to an error about a file's own signatures what a person needs beside it.
+// Broken adds to an error about a file's own signatures what a person needs beside it.
 func (s Subject) Broken(err error) *fault.Error {
 	f := classify.Classify(err)
 	var wrong *sign.IntegrityError

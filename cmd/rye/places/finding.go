@@ -6,7 +6,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
-// A finding is the result of a check.
+// A Finding is the result of a check.
 type Finding struct {
 	Name   string `json:"name"`
 	Status Status `json:"status"`
@@ -26,7 +26,7 @@ func Good(format string, args ...any) Finding {
 	return Finding{Status: StatusOK, Detail: fmt.Sprintf(format, args...)}
 }
 
-// bad turns an error into a finding.
+// Bad turns an error into a finding.
 func Bad(s Status, err error) Finding {
 	f := classify.Classify(err)
 	out := Finding{Status: s, Detail: f.Text}

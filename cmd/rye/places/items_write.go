@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A confined directory is written in and below, and nowhere else: no link in it is followed, whatever it leads to,
+// A Confined directory is written in and below, and nowhere else: no link in it is followed, whatever it leads to,
 // nor is one put in the place of a directory meanwhile.
 type Confined struct {
 	Root *os.Root
@@ -28,7 +28,7 @@ type Confined struct {
 	mode fs.FileMode // of directories that are made
 }
 
-// confine opens a directory to write in.
+// Confine opens a directory to write in.
 func Confine(dir string, mode fs.FileMode) (*Confined, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -39,10 +39,10 @@ func Confine(dir string, mode fs.FileMode) (*Confined, error) {
 
 func (d *Confined) Close() { d.Root.Close() }
 
-// where is a name below the directory as people find it.
+// Where is a name below the directory as people find it.
 func (d *Confined) Where(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
-// folder opens a directory below, which the caller closes, and makes it where it isn't there, if it may.
+// Folder opens a directory below, which the caller closes, and makes it where it isn't there, if it may.
 func (d *Confined) Folder(name string, mayMake bool) (*os.Root, error) {
 	r, err := d.Root.OpenRoot(".")
 	if err != nil || name == "." {
@@ -106,7 +106,7 @@ func (d *Confined) notDir(at string, fi fs.FileInfo) error {
 	return &fs.PathError{Op: "open", Path: d.Where(at), Err: classify.NotDirectory}
 }
 
-// about makes an error one about a name as people find it.
+// About makes an error one about a name as people find it.
 func (d *Confined) About(name string, err error) error {
 	if pe, ok := errors.AsType[*fs.PathError](err); ok {
 		return &fs.PathError{Op: PlainOp(pe.Op), Path: d.Where(name), Err: pe.Err}
@@ -117,7 +117,7 @@ func (d *Confined) About(name string, err error) error {
 	return err
 }
 
-// plainOp names what was done to a file by a word that people know: os.Root names the call of the system.
+// PlainOp names what was done to a file by a word that people know: os.Root names the call of the system.
 func PlainOp(op string) string {
 	switch op {
 	case "openat", "mkdirat", "renameat", "linkat", "statat", "lstatat", "chmodat":
@@ -128,7 +128,7 @@ func PlainOp(op string) string {
 	return op
 }
 
-// read reads a regular file, nil if there is none. A link is refused: what would be written is the link.
+// Read reads a regular file, nil if there is none. A link is refused: what would be written is the link.
 func (d *Confined) Read(name string, most int64) ([]byte, error) {
 	r, err := d.Folder(path.Dir(name), false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,7 +154,7 @@ func (d *Confined) Read(name string, most int64) ([]byte, error) {
 	return b, d.About(name, err)
 }
 
-// write makes a file, or replaces it, whole and durable, as writeFile does. With exclusive a file that is there is
+// Write makes a file, or replaces it, whole and durable, as writeFile does. With exclusive a file that is there is
 // fs.ErrExist.
 func (d *Confined) Write(name string, mode fs.FileMode, exclusive bool, b []byte) error {
 	dir, base, part := path.Dir(name), path.Base(name), Unfinished+rand.Text()
@@ -205,7 +205,7 @@ func (d *Confined) create(dir, name string) (*os.Root, *os.File, error) {
 	return r, f, err
 }
 
-// remove removes a file, and the directories above it that are empty then, but for the first, which is a kind's. What
+// Remove removes a file, and the directories above it that are empty then, but for the first, which is a kind's. What
 // somebody else has removed meanwhile is removed.
 func (d *Confined) Remove(name string) error {
 	dir := path.Dir(name)
@@ -234,7 +234,7 @@ func (d *Confined) Remove(name string) error {
 	return nil
 }
 
-// openAI opens the directory .ai of a space to write in, and makes it if it isn't there. That of a project must be in
+// OpenAI opens the directory .ai of a space to write in, and makes it if it isn't there. That of a project must be in
 // the project: what somebody else has put there as a link would decide where this user writes.
 func OpenAI(dir string, level ai.Level) (*Confined, error) {
 	mode := fs.FileMode(0o777)
@@ -249,10 +249,10 @@ func OpenAI(dir string, level ai.Level) (*Confined, error) {
 	return Confine(dir, mode)
 }
 
-// leadsOut reports whether a file or directory is a link to somewhere that isn't below where it stands.
+// LeadsOut reports whether a file or directory is a link to somewhere that isn't below where it stands.
 func LeadsOut(name string) bool { return ai.Inside(name) != nil }
 
-// fileMode is the mode that an item or a file of a tree is written with: of what a mode says, execution counts.
+// FileMode is the mode that an item or a file of a tree is written with: of what a mode says, execution counts.
 func FileMode(executable bool) fs.FileMode {
 	if executable {
 		return 0o755
@@ -260,7 +260,7 @@ func FileMode(executable bool) fs.FileMode {
 	return 0o644
 }
 
-// draft is an item as it would be with these bytes.
+// Draft is an item as it would be with these bytes.
 func Draft(k *model.Kind, ref model.Ref, s *ai.Space, p string, b []byte) *ai.Item {
 	it := &ai.Item{File: ai.File{Ref: ref, Kind: k, Space: s, Path: p}, Bytes: b, Raw: cas.Sum(b), Model: k.Read(ref, p, b)}
 	if it.Signed, it.Broken = sign.ReadBytes(b, k.Style(p)); it.Broken == nil {
@@ -269,7 +269,7 @@ func Draft(k *model.Kind, ref model.Ref, s *ai.Space, p string, b []byte) *ai.It
 	return it
 }
 
-// treeFile reads a file of an item's tree, which must be what was hashed.
+// TreeFile reads a file of an item's tree, which must be what was hashed.
 func TreeFile(s *ai.Space, name string, want cas.Digest) ([]byte, error) {
 	b, err := fs.ReadFile(s.FS, name)
 	if err != nil {
@@ -281,7 +281,7 @@ func TreeFile(s *ai.Space, name string, want cas.Digest) ([]byte, error) {
 	return b, nil
 }
 
-// sameBytes reports whether a file is there with these bytes; another file there is an error.
+// SameBytes reports whether a file is there with these bytes; another file there is an error.
 func SameBytes(d *Confined, name string, b []byte) (bool, error) {
 	old, err := d.Read(name, int64(len(b)))
 	f, isFault := errors.AsType[*fault.Error](err)

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// keysDir is the directory of this user's keys.
+// KeysDir is the directory of this user's keys.
 func KeysDir(a *cli.App) (key.Dir, error) {
 	s := cli.UserSpace(a.UserBase())
 	if s.Err != nil {
@@ -25,10 +25,10 @@ func KeysDir(a *cli.App) (key.Dir, error) {
 	return key.OpenDir(filepath.Join(s.Value, "keys")), nil
 }
 
-// short cuts the digits of a fingerprint to what people are shown.
+// Short cuts the digits of a fingerprint to what people are shown.
 func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerprint))] }
 
-// checkKeyPlaces refuses to sign as long as a private key lies in a tree that others get: the user's own, to which a
+// CheckKeyPlaces refuses to sign as long as a private key lies in a tree that others get: the user's own, to which a
 // link has led, or one in the project's .ai/keys, where a first rye may have been told to keep it.
 func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
@@ -137,7 +137,7 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// checkStrays looks for private keys in the project.
+// CheckStrays looks for private keys in the project.
 func CheckStrays(a *cli.App) *Finding {
 	if tree, dir := keysInTree(a); tree != "" {
 		return &Finding{Status: StatusWarn, Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir, tree)}
@@ -157,10 +157,10 @@ func CheckStrays(a *cli.App) *Finding {
 	return &f
 }
 
-// maxKeyFile bounds files of keys, locked ones included.
+// MaxKeyFile bounds files of keys, locked ones included.
 const MaxKeyFile = 64 << 10
 
-// readArgument reads a small file that was named on the command line; "-" is standard input.
+// ReadArgument reads a small file that was named on the command line; "-" is standard input.
 func ReadArgument(ctx context.Context, a *cli.App, path string) ([]byte, error) {
 	if path != "-" {
 		return ReadSmall(path, MaxKeyFile)
@@ -172,7 +172,7 @@ func ReadArgument(ctx context.Context, a *cli.App, path string) ([]byte, error) 
 	return b, err
 }
 
-// readPublic reads a public key: 43 characters, or a file.
+// ReadPublic reads a public key: 43 characters, or a file.
 func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
 	p, asText := key.ParsePublic(arg)
 	if asText == nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// storeGroup is what "rye store" alone shows.
+// StoreGroup is what "rye store" alone shows.
 func StoreGroup() cli.Command {
 	return cli.Command{
 		Path: "store", Group: "store", Help: "Keep objects under their digests.",
@@ -26,7 +26,7 @@ func StoreGroup() cli.Command {
 	}
 }
 
-// readStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a newer
+// ReadStore opens the store to read from it. A store that isn't there is an empty answer's error. One that only a newer
 // rye may write to can be read if its format says so.
 func ReadStore(a *cli.App) (*disk.Store, error) {
 	s, err := HaveStore(a)
@@ -36,10 +36,10 @@ func ReadStore(a *cli.App) (*disk.Store, error) {
 	return s, err
 }
 
-// haveStore opens the store that is there, to change it.
+// HaveStore opens the store that is there, to change it.
 func HaveStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{}) }
 
-// makeStore opens the store, and makes it when there is none.
+// MakeStore opens the store, and makes it when there is none.
 func MakeStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{Create: true}) }
 
 func openStore(a *cli.App, o disk.Options) (*disk.Store, error) {
@@ -64,7 +64,7 @@ type object struct {
 	Part bool // only the beginning of a digest was given
 }
 
-// resolve finds what an OBJECT argument stands for. A digest that is kept under several kinds is the first of
+// Resolve finds what an OBJECT argument stands for. A digest that is kept under several kinds is the first of
 // kinds that it is kept under.
 func Resolve(ctx context.Context, s *disk.Store, arg string, kinds ...cas.Kind) (object, error) {
 	name, path, _ := strings.Cut(strings.TrimPrefix(arg, "blake3:"), ":")
@@ -110,7 +110,7 @@ func descend(ctx context.Context, s *disk.Store, o object, name string) (object,
 	return object{}, f
 }
 
-// readTree returns the entries of a tree.
+// ReadTree returns the entries of a tree.
 func ReadTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error) {
 	if id.Kind != cas.TreeKind {
 		return nil, NotATree(id)
@@ -175,7 +175,7 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 	return cas.ID{}, false, f
 }
 
-// openObject opens what something names, a ref or a tree: if it isn't there it is lost, and fsck tells more.
+// OpenObject opens what something names, a ref or a tree: if it isn't there it is lost, and fsck tells more.
 func OpenObject(ctx context.Context, s cas.Getter, id cas.ID) (cas.Object, error) {
 	o, err := s.Get(ctx, id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +189,7 @@ func noObject(s *disk.Store, name string) error {
 		Details: map[string]any{"object": name, "store": s.Dir()}})
 }
 
-// suggestRef adds the ref that may have been meant.
+// SuggestRef adds the ref that may have been meant.
 func SuggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
 	f.Hint = []string{"rye store refs"}
 	refs, _ := s.Refs()
@@ -203,7 +203,7 @@ func SuggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
 	return f
 }
 
-// completeObjects offers the refs of the store.
+// CompleteObjects offers the refs of the store.
 func CompleteObjects(a *cli.App) []cli.Candidate {
 	s, err := ReadStore(a)
 	if err != nil {

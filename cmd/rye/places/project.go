@@ -18,17 +18,16 @@ import (
 // What makes a directory a project.
 const MarkerFile = "rye.yaml"
 
-// A project is the directory that a command works on.
+// A Project is the directory that a command works on.
 type Project struct {
 	Root   string
-	Marker string // rye.yaml or .ai; empty where -C named a directory that has neither
-	named  bool   // by -C
+	Marker string // rye.yaml or .ai; empty for a package that has neither
 }
 
-// errNoProject says that neither the directory nor any parent that counts is a project.
+// ErrNoProject says that neither the directory nor any parent that counts is a project.
 var ErrNoProject = errors.New("not in a project")
 
-// project returns the project of this command; errNoProject as a cause when there is none. Its rye.yaml is good, and
+// OpenProject returns the project of this command; errNoProject as a cause when there is none. Its rye.yaml is good, and
 // doesn't ask for a newer rye.
 func OpenProject(a *cli.App) (Project, error) {
 	p, err := FindProject(a)
@@ -38,7 +37,7 @@ func OpenProject(a *cli.App) (Project, error) {
 	return p, err
 }
 
-// running is the version that projects are held against. What is no release is new enough for all.
+// Running is the version that projects are held against. What is no release is new enough for all.
 func Running(a *cli.App) string {
 	if v := cli.ThisVersion().Version; cli.Version != "" || IsRelease(v) {
 		return v
@@ -46,15 +45,15 @@ func Running(a *cli.App) string {
 	return "devel"
 }
 
-// isRelease reports whether a version is three numbers. What Go makes of a commit is older than any release.
+// IsRelease reports whether a version is three numbers. What Go makes of a commit is older than any release.
 func IsRelease(v string) bool {
 	return !strings.ContainsFunc(v, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }) && strings.Count(v, ".") == 2
 }
 
-// maxProject bounds rye.yaml.
+// MaxProject bounds rye.yaml.
 const MaxProject = 4 << 20
 
-// file reads the project's rye.yaml.
+// File reads the project's rye.yaml.
 func (p Project) File(running string) (*ryeyaml.Project, error) {
 	path := filepath.Join(p.Root, MarkerFile)
 	broken := func(err error, message, look string) error {
@@ -83,28 +82,31 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 	return file, nil
 }
 
-// findProject returns the project of this command, whatever its rye.yaml says.
+// FindProject returns the project of this command, whatever its rye.yaml says.
 func FindProject(a *cli.App) (Project, error) {
 	base := a.UserBase()
 	if base.Err != nil {
 		base.Value = "" // no home: no user space either
 	}
-	search := ProjectSearch{UserBase: base.Value, Foreign: cli.OwnedByOther}
-	if dir := a.Globals.Project; dir != "" {
-		s := a.Absolute(cli.Setting{Value: dir, Origin: "--project"})
-		if s.Err != nil {
-			return Project{}, s.Err
-		}
-		return search.Named(s.Value)
-	}
 	wd := a.Absolute(cli.Setting{})
 	if wd.Err != nil {
 		return Project{}, wd.Err
 	}
+	search := ProjectSearch{UserBase: base.Value, Foreign: cli.OwnedByOther}
+	if a.Package != "" {
+		s := a.Absolute(cli.Setting{Value: a.Package, Origin: "--package"})
+		if s.Err != nil {
+			return Project{}, s.Err
+		}
+		return search.at(s.Value)
+	}
+	if a.Globals.Project != "" {
+		search.Named = wd.Value
+	}
 	p, err := search.Find(wd.Value)
 	if errors.Is(err, ErrNoProject) {
 		return Project{}, &fault.Error{Code: fault.NotFound, Err: err,
-			Text: fmt.Sprintf("there is no project at %q or above it", wd.Value),
+			Text: fmt.Sprintf("no project in %q or any parent directory", wd.Value),
 			Why:  []string{"a project is a directory with rye.yaml, or with .ai"},
 			Hint: []string{"cd DIR", "rye -C DIR COMMAND"},
 		}
@@ -112,31 +114,24 @@ func FindProject(a *cli.App) (Project, error) {
 	return p, err
 }
 
-// projectSearch holds the rules of which directory is the project: the nearest ancestor with rye.yaml, else
+// ProjectSearch holds the rules of which directory is the project: the nearest ancestor with rye.yaml, else
 // the nearest with .ai; never the user base, whose .ai is the user space; none above the directory that
 // holds .git; none that another user could have put there, such as /tmp/rye.yaml.
 type ProjectSearch struct {
 	UserBase string
+	Named    string                 // the directory of -C: if it is the project itself, it may belong to anybody
 	Foreign  func(fs.FileInfo) bool // belongs to neither this user nor root
 }
 
-// named returns the project that -C names: that very directory, whoever owns it.
-func (s ProjectSearch) Named(dir string) (Project, error) {
-	ok, err := classify.IsDir(dir)
-	if errors.Is(err, classify.NotDirectory) {
-		err = &fault.Error{Code: fault.Files, Err: err, Exit: fault.ExitMissing, Text: fmt.Sprintf("%q is no directory", dir),
-			Why: []string{"-C takes the directory of a project"}, Details: map[string]any{"path": dir}}
-	}
-	if err == nil && !ok {
-		err = &fault.Error{Code: fault.Files, Err: fs.ErrNotExist, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", dir), Details: map[string]any{"path": dir}}
-	}
-	if err != nil {
+// at returns dir as a project, whatever it has.
+func (s ProjectSearch) at(dir string) (Project, error) {
+	if err := cli.NeedDir(dir); err != nil {
 		return Project{}, err
 	}
 	if s.IsUserBase(dir) {
-		return Project{}, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q holds the user space and can't be a project", dir)}
+		return Project{}, fault.New(fault.Config, "%q holds the user space and can't be a project", dir)
 	}
-	p := Project{Root: dir, named: true}
+	p := Project{Root: dir}
 	for _, marker := range []string{MarkerFile, classify.MarkerDir} {
 		if fi, err := markerAt(dir, marker); err != nil {
 			return Project{}, err
@@ -148,7 +143,7 @@ func (s ProjectSearch) Named(dir string) (Project, error) {
 	return p, nil
 }
 
-// find searches from dir upwards.
+// Find searches from dir upwards.
 func (s ProjectSearch) Find(dir string) (Project, error) {
 	// The directories as they lie on disk, not as links led here.
 	dir, err := filepath.EvalSymlinks(dir)
@@ -164,6 +159,8 @@ func (s ProjectSearch) Find(dir string) (Project, error) {
 			switch fi, err := markerAt(d, marker); {
 			case err != nil:
 				return Project{}, err
+			case fi != nil && s.isNamed(d):
+				return Project{Root: d, Marker: marker}, nil
 			case fi != nil:
 				return s.own(Project{Root: d, Marker: marker}, fi)
 			}
@@ -191,19 +188,24 @@ func (s ProjectSearch) candidates(dir string) ([]string, error) {
 	}
 }
 
-// isUserBase compares the directories, not their names.
-func (s ProjectSearch) IsUserBase(dir string) bool {
-	if s.UserBase == "" {
+// IsUserBase reports whether dir is the user base.
+func (s ProjectSearch) IsUserBase(dir string) bool { return sameDir(dir, s.UserBase) }
+
+func (s ProjectSearch) isNamed(dir string) bool { return sameDir(dir, s.Named) }
+
+// sameDir compares directories, not their names; "" is none.
+func sameDir(dir, other string) bool {
+	if other == "" {
 		return false
 	}
-	if dir == s.UserBase {
+	if dir == other {
 		return true
 	}
 	a, err := os.Stat(dir)
 	if err != nil {
 		return false
 	}
-	b, err := os.Stat(s.UserBase)
+	b, err := os.Stat(other)
 	return err == nil && os.SameFile(a, b)
 }
 
@@ -250,10 +252,10 @@ func (s ProjectSearch) own(p Project, marker fs.FileInfo) (Project, error) {
 	}
 }
 
-// dotAI is the project's space.
+// DotAI is the project's space.
 func (p Project) DotAI() string { return filepath.Join(p.Root, classify.MarkerDir) }
 
-// projectSetting is the project, or why there is none.
+// ProjectSetting is the project, or why there is none.
 func ProjectSetting(a *cli.App) cli.Setting {
 	p, err := OpenProject(a)
 	switch {
@@ -261,8 +263,6 @@ func ProjectSetting(a *cli.App) cli.Setting {
 		return cli.Setting{Origin: "none here or above"}
 	case err != nil:
 		return cli.Setting{Err: err}
-	case p.named:
-		return cli.Setting{Value: p.Root, Origin: "--project"}
 	}
 	return cli.Setting{Value: p.Root, Origin: p.Marker}
 }

@@ -11,7 +11,7 @@ import (
 // waitNoted is how long it is waited for another process without a word.
 const waitNoted = time.Second
 
-// alone keeps other processes from changing what rye keeps in the project, or in the user's space, until unlock is
+// Alone keeps other processes from changing what rye keeps in the project, or in the user's space, until unlock is
 // called: of two that make a lock at once the second begins with what the first has made. Where no project is found
 // there is nothing to hold, and whoever opens it says why.
 func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error) {
@@ -26,7 +26,7 @@ func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error
 	return Hold(ctx, a, dir.Value)
 }
 
-// aloneAtHome is alone in the user's space, which is made for it: where two make the first key or the first policy the
+// AloneAtHome is alone in the user's space, which is made for it: where two make the first key or the first policy the
 // second finds the first one's. One that can't be made can't be held, and whoever writes there says why.
 func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
 	if space := cli.UserSpace(a.UserBase()); space.Err == nil {
@@ -35,7 +35,7 @@ func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
 	return Alone(ctx, a, true)
 }
 
-// hold keeps other processes from what alone keeps them from, in a directory.
+// Hold keeps other processes from what alone keeps them from, in a directory.
 func Hold(ctx context.Context, a *cli.App, dir string) (unlock func(), err error) {
 	note := time.AfterFunc(waitNoted, func() {
 		a.Term.Note("waiting for another rye that works on %q, %s at most", dir, LockWait)

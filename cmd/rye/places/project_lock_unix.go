@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// lockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
+// LockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
 // process ends. The lock is on the directory itself, so that nothing stands beside what people commit and it doesn't
 // matter which of the files is replaced meanwhile. A directory that isn't there yet is not locked, nor is one on a file
 // system that can't: then what was read is compared once more before it is replaced, as always.

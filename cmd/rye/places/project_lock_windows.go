@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// lockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
+// LockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
 // process ends. Directories have no locks here, and the project is no place for such a file, so it is among the user's
 // temporary ones.
 func LockProject(ctx context.Context, dir string) (unlock func(), err error) {

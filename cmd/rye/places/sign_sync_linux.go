@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasBarrier says that syncSystem waits for everything that was written.
+// HasBarrier says that syncSystem waits for everything that was written.
 const HasBarrier = true
 
-// syncSystem waits until all that was written to the file system of a directory is on disk.
+// SyncSystem waits until all that was written to the file system of a directory is on disk.
 func SyncSystem(r *os.Root) error {
 	d, err := r.Open(".")
 	if err != nil {

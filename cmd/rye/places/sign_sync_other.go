@@ -4,7 +4,7 @@ package places
 
 import "os"
 
-// hasBarrier says that syncSystem waits for everything that was written: here nothing does, so each file is waited
+// HasBarrier says that syncSystem waits for everything that was written: here nothing does, so each file is waited
 // for.
 const HasBarrier = false
 

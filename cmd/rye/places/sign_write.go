@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A rewriting replaces files of spaces, all of them or, as long as none was replaced, none: new ones are written
+// A Rewriting replaces files of spaces, all of them or, as long as none was replaced, none: new ones are written
 // beside the old ones first. Each file is the old one or the new one whenever one looks, and what was replaced when
 // replace returns stays so whatever becomes of the machine.
 //
@@ -28,14 +28,14 @@ type Rewriting struct {
 	swept sync.Map // directories in which nothing is left of processes that died
 }
 
-// fewFiles are as many as are waited for one by one.
+// FewFiles are as many as are waited for one by one.
 const FewFiles = 16
 
 func NewRewriting(files int, now time.Time) *Rewriting {
 	return &Rewriting{dirs: map[*ai.Space]*Confined{}, many: files > FewFiles && HasBarrier, now: now}
 }
 
-// open opens a space to write in. It is for one goroutine.
+// Open opens a space to write in. It is for one goroutine.
 func (w *Rewriting) Open(s *ai.Space) error {
 	if w.dirs[s] != nil {
 		return nil
@@ -53,7 +53,7 @@ func (w *Rewriting) Close() {
 	}
 }
 
-// A staged file is a new one beside the old one.
+// A Staged file is a new one beside the old one.
 type Staged struct {
 	space  *ai.Space
 	path   string
@@ -61,7 +61,7 @@ type Staged struct {
 	before fs.FileInfo // of the old one, when it was read
 }
 
-// stage writes the new bytes of a file beside it, with its mode. It may be called by many goroutines.
+// Stage writes the new bytes of a file beside it, with its mode. It may be called by many goroutines.
 func (w *Rewriting) Stage(s *ai.Space, p string, before fs.FileInfo, b []byte) (st Staged, err error) {
 	d := w.dirs[s]
 	r, err := d.Folder(path.Dir(p), false)
@@ -92,7 +92,7 @@ func (w *Rewriting) Stage(s *ai.Space, p string, before fs.FileInfo, b []byte) (
 	return st, nil
 }
 
-// drop removes new files that take no old one's place.
+// Drop removes new files that take no old one's place.
 func (w *Rewriting) Drop(all []Staged) {
 	for _, st := range all {
 		if st.part == "" {
@@ -105,7 +105,7 @@ func (w *Rewriting) Drop(all []Staged) {
 	}
 }
 
-// replace puts the new files in the places of the old ones, and returns how many of them, from the first.
+// Replace puts the new files in the places of the old ones, and returns how many of them, from the first.
 func (w *Rewriting) Replace(ctx context.Context, all []Staged) (done int, err error) {
 	if err := w.barrier(); err != nil {
 		w.Drop(all)

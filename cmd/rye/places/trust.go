@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// trustGroup is what "rye trust" alone shows.
+// TrustGroup is what "rye trust" alone shows.
 func TrustGroup() cli.Command {
 	return cli.Command{
 		Path: "trust", Group: "trust", Help: "Say who may vouch for which names.",
@@ -35,7 +35,7 @@ const (
 	maxPolicy  = 1 << 20
 )
 
-// An authority is a policy that was read, and from where.
+// An Authority is a policy that was read, and from where.
 type Authority struct {
 	Side   policy.Side
 	Path   string
@@ -43,7 +43,7 @@ type Authority struct {
 	File   []byte // nil where there is none
 }
 
-// rootSetting is the file that the root policy stands in.
+// RootSetting is the file that the root policy stands in.
 func RootSetting(a *cli.App) cli.Setting {
 	if a.Globals.Trust != "" {
 		return a.Absolute(cli.Setting{Value: a.Globals.Trust, Origin: "--trust"})
@@ -76,7 +76,7 @@ func readAuthority(path, origin string) (*Authority, error) {
 	return au, nil
 }
 
-// rootAuthority reads the root policy as it is found, and holds RYE_TRUST against it. What another user could have
+// RootAuthority reads the root policy as it is found, and holds RYE_TRUST against it. What another user could have
 // written is no root of trust.
 func RootAuthority(a *cli.App) (*Authority, error) {
 	s := RootSetting(a)
@@ -144,14 +144,14 @@ func checkOwn(path string) error {
 	return nil
 }
 
-// A trust is what decides in one command.
+// A Trust is what decides in one command.
 type Trust struct {
 	Root    *Authority
 	Project *Authority // nil: none, or it is the root
 	Now     time.Time
 }
 
-// trust reads the root policy, the project's if there is one, and the lists they name. Without a root policy
+// OpenTrust reads the root policy, the project's if there is one, and the lists they name. Without a root policy
 // nobody is trusted, and that is an error.
 func OpenTrust(a *cli.App) (*Trust, error) {
 	if s := RootSetting(a); s.Err != nil && homeless(a) {
@@ -190,7 +190,7 @@ func homeless(a *cli.App) bool {
 	return a.Globals.Trust == "" && a.Env(cli.EnvTrust) == "" && a.Env("USER_SPACE") == "" && a.Home().Err != nil
 }
 
-// projectAuthority reads the project's policy, nil if there is none. Like its items it is in the project: through a
+// ProjectAuthority reads the project's policy, nil if there is none. Like its items it is in the project: through a
 // directory .ai that is a link to somewhere else nothing is read.
 func ProjectAuthority(a *cli.App) (*Authority, error) {
 	p, err := OpenProject(a)
@@ -224,7 +224,7 @@ func nobodyTrusted(a *cli.App, root, project *Authority) error {
 	return f
 }
 
-// exam is what examines files for this command.
+// Exam is what examines files for this command.
 func (t *Trust) Exam() *exam.Trust {
 	x := &exam.Trust{Root: t.Root.Side, Now: t.Now}
 	if t.Project != nil {
@@ -240,7 +240,7 @@ func (t *Trust) Authorities() []*Authority {
 	return []*Authority{t.Root, t.Project}
 }
 
-// trustSetting is where the root policy is, and its id.
+// TrustSetting is where the root policy is, and its id.
 func TrustSetting(a *cli.App) cli.Setting {
 	s := RootSetting(a)
 	if s.Err != nil {
@@ -261,13 +261,13 @@ func SecretSetting(a *cli.App, name, otherwise string) cli.Setting {
 	return cli.Setting{Value: "set", Origin: name}
 }
 
-// protectedID reports whether an id is below rye/, in any case.
+// ProtectedID reports whether an id is below rye/, in any case.
 func ProtectedID(id string) bool {
 	first, _, _ := strings.Cut(id, "/")
 	return strings.EqualFold(first, "rye")
 }
 
-// isNobody reports whether an error says only that there is no policy yet.
+// IsNobody reports whether an error says only that there is no policy yet.
 func IsNobody(err error) bool {
 	f, ok := errors.AsType[*fault.Error](err)
 	return ok && f.Code == fault.Policy && f.Details["policy"] != nil

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// trustChange is what a command made of a policy.
+// TrustChange is what a command made of a policy.
 type TrustChange struct {
 	Policy  string       `json:"policy"` // the file
 	ID      string       `json:"id"`     // of what stands in it now
@@ -43,7 +43,7 @@ func (c TrustChange) Text(t *cli.Terminal) {
 	}
 }
 
-// An edit is a change of the root policy, from what is read to what is written.
+// An Edit is a change of the root policy, from what is read to what is written.
 type Edit struct {
 	Question string // "" where nothing is to be asked
 	Change   func(*policy.Side) (*policy.Policy, error)
@@ -51,7 +51,7 @@ type Edit struct {
 	Commit   func() error // done once nothing but the disk stands in the way of the new policy; nil for nothing
 }
 
-// editable refuses to change a policy that is named by its id.
+// Editable refuses to change a policy that is named by its id.
 func Editable(a *cli.App) error {
 	if a.Env(cli.EnvTrust) == "" {
 		return nil
@@ -60,7 +60,7 @@ func Editable(a *cli.App) error {
 		Hint: []string{"unset " + cli.EnvTrust}}
 }
 
-// editPolicy changes the root policy: it shows in what, asks, and writes, unless somebody else has written
+// EditPolicy changes the root policy: it shows in what, asks, and writes, unless somebody else has written
 // meanwhile. A change that changes nothing is silent.
 func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err error) {
 	if err := Editable(a); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// keptLists are the last good issues of revocation lists, in the state directory, and the journal that remembers
+// KeptLists are the last good issues of revocation lists, in the state directory, and the journal that remembers
 // which they were.
 type KeptLists struct {
 	a     *cli.App
@@ -50,7 +50,7 @@ func (k KeptLists) path(p *policy.Policy, src policy.Source) string {
 	return filepath.Join(k.State.Value, "lists", hex.EncodeToString(sum[:16])+".yaml")
 }
 
-// load returns the last good issue of each list that a policy names; of a list that was never fetched there is none.
+// Load returns the last good issue of each list that a policy names; of a list that was never fetched there is none.
 // A kept list that was exchanged for an older one, or damaged, is an error.
 func (k KeptLists) Load(au *Authority) (map[string]*policy.List, error) {
 	sources := au.Side.Policy.Sections().Lists
@@ -122,7 +122,7 @@ func (k KeptLists) one(p *policy.Policy, src policy.Source) (*policy.List, error
 	return doc.For(signers)
 }
 
-// update takes the issue that a list's source has now, if it is good, and returns it. changed says that it is
+// Update takes the issue that a list's source has now, if it is good, and returns it. changed says that it is
 // another than the last; stranger, that the user named the source nowhere.
 func (k KeptLists) Update(ctx context.Context, au *Authority, src policy.Source, stranger bool) (list *policy.List, changed bool, err error) {
 	p := au.Side.Policy

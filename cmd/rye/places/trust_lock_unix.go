@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// lockPolicy holds a policy against other processes that edit it, until unlock is called or the process ends. The
+// LockPolicy holds a policy against other processes that edit it, until unlock is called or the process ends. The
 // lock is on the file itself, so that nothing stands beside it. One that isn't there yet is not locked: it is made
 // by a call that never replaces.
 func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {

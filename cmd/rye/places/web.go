@@ -29,7 +29,7 @@ func getSmall(ctx context.Context, a *cli.App, address string, most int64, stran
 	return io.ReadAll(file)
 }
 
-// askedAgain says that a server is asked again.
+// AskedAgain says that a server is asked again.
 func AskedAgain(a *cli.App, err error, in time.Duration) {
 	a.Term.Note("%s; asking again in %s", err, in)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/exec/secret"
 )
 
-// authGroup is what "rye auth" alone shows.
+// AuthGroup is what "rye auth" alone shows.
 func AuthGroup() cli.Command {
 	return cli.Command{
 		Path: "auth", Group: "run", Help: "Keep the secrets that tools ask for.",
@@ -27,7 +27,7 @@ func AuthGroup() cli.Command {
 	}
 }
 
-// secrets are those of this user.
+// Secrets are those of this user.
 func Secrets(a *cli.App) (*secret.Store, error) {
 	s := a.Dir(cli.StatePlace)
 	if s.Err != nil {
@@ -158,7 +158,7 @@ func noSecret(a *cli.App, err error) error {
 	return f
 }
 
-// checkSecrets tells where secrets are kept, and which are over.
+// CheckSecrets tells where secrets are kept, and which are over.
 func CheckSecrets(_ context.Context, a *cli.App) places.Finding {
 	store, err := Secrets(a)
 	if err != nil {

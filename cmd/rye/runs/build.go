@@ -148,7 +148,7 @@ func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
 	return ans
 }
 
-// building is what a build works with.
+// Building is what a build works with.
 type Building struct {
 	App     *cli.App
 	Dir     string
@@ -168,7 +168,7 @@ func (w *Building) Close() {
 	}
 }
 
-// build builds.
+// Build builds.
 func (w *Building) Build(ctx context.Context) (_ *build.Result, err error) {
 	a := w.App
 	if w.store, err = places.MakeStore(a); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// explain shows the parameters of the tool.
+// Explain shows the parameters of the tool.
 func (c *execRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {

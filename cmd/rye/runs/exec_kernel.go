@@ -108,7 +108,7 @@ func failures(o *opened) func(context.Context) (*classification.Rules, error) {
 	}
 }
 
-// dotEnv reads the variables of a project; a file that isn't there has none. It is the project's own: a link that leaves the
+// DotEnv reads the variables of a project; a file that isn't there has none. It is the project's own: a link that leaves the
 // project would hand the tools of whoever made it what stands in another file of the user's.
 func DotEnv(project string) ([]env.Variable, error) {
 	root, err := os.OpenRoot(project)
@@ -326,7 +326,7 @@ func toolFunctions(a *cli.App) function.Functions {
 	return nil
 }
 
-// machine confines what runs. Its second stage is this program, entered through an argument of its own.
+// Machine confines what runs. Its second stage is this program, entered through an argument of its own.
 func Machine(a *cli.App) *sandbox.Machine {
 	self, err := os.Executable()
 	if err != nil {

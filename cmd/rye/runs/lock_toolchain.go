@@ -22,7 +22,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
-// enforces reports whether a policy wants programs to be pinned too.
+// Enforces reports whether a policy wants programs to be pinned too.
 func Enforces(l *locking.Locking) bool {
 	return l.Trust.Root.Side.Policy.Sections().Exec.Enforce || l.Trust.Project != nil && l.Trust.Project.Side.Policy.Sections().Exec.Enforce
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A resigner signs items before something is made of them: those that are named, or those of the project that its key
+// A Resigner signs items before something is made of them: those that are named, or those of the project that its key
 // has signed before and that were changed since, each with what changed, once somebody has said yes.
 type Resigner struct {
 	App      *cli.App
@@ -44,7 +44,7 @@ type resigning struct {
 // A content is what a signature of an item vouches for.
 type content struct{ stripped, tree cas.Digest }
 
-// sign signs the items, and returns those that were signed, and all that is wrong with any.
+// Sign signs the items, and returns those that were signed, and all that is wrong with any.
 func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, problems []spaces.CheckProblem, err error) {
 	var shown map[string]content
 	if len(refs) == 0 {
@@ -158,10 +158,10 @@ func diffSigned(before []byte, it *ai.Item) []string {
 	return ChangedLines(was, is)
 }
 
-// mostChanged is how many lines of a change are shown.
+// MostChanged is how many lines of a change are shown.
 const MostChanged = 12
 
-// changedLines shows what lies between the lines that two texts begin with and those that they end with.
+// ChangedLines shows what lies between the lines that two texts begin with and those that they end with.
 func ChangedLines(was, is []byte) []string {
 	a, b := bytes.Split(was, []byte("\n")), bytes.Split(is, []byte("\n"))
 	from := 0

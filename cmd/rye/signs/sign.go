@@ -189,7 +189,7 @@ func (c *SignRun) signFile(ctx context.Context, a *cli.App, s places.Subject) (c
 	return ans, nil
 }
 
-// sign signs an open file and puts it in its place. no says why policy still doesn't let it be used.
+// Sign signs an open file and puts it in its place. no says why policy still doesn't let it be used.
 func (c *SignRun) Sign(a *cli.App, s places.Subject, file *os.File, k trusts.Signer, t *places.Trust) (l SignLine, no *fault.Error, err error) {
 	fi, err := file.Stat()
 	if err != nil {
@@ -303,7 +303,7 @@ func (c *SignRun) signed(a *cli.App, s places.Subject, file io.ReadSeeker, k tru
 	return out, raw, err
 }
 
-// maxSigned bounds what is signed by hand, source files and documents: they are read into memory, for the check that
+// MaxSigned bounds what is signed by hand, source files and documents: they are read into memory, for the check that
 // follows.
 const MaxSigned = 32 << 20
 

@@ -54,7 +54,7 @@ func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error)
 	return c.SignWithin(ctx, a, maxKept)
 }
 
-// signWithin is signItems with so many bytes of files in memory.
+// SignWithin is signItems with so many bytes of files in memory.
 func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.Answer, error) {
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
@@ -326,7 +326,7 @@ func (s *itemSigner) warn(ans *SignAnswer) {
 	}
 }
 
-// signed returns the bytes of an item with k's signature.
+// Signed returns the bytes of an item with k's signature.
 func Signed(ctx context.Context, v *spaces.Items, it *ai.Item, k trusts.Signer) ([]byte, error) {
 	s, err := v.Subject(ctx, it)
 	if err != nil {

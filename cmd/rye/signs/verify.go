@@ -34,7 +34,7 @@ type VerifyRun struct {
 	As    string   `placeholder:"NAME" help:"What the one file is to be used as."`
 }
 
-// verifyAnswer is the evidence about one file, whatever the answer.
+// VerifyAnswer is the evidence about one file, whatever the answer.
 type VerifyAnswer struct {
 	Name      string              `json:"name"`
 	File      string              `json:"file"`
@@ -186,7 +186,7 @@ func (v *VerifyAnswer) refuse(f *fault.Error) {
 	v.LineEnds, _ = f.Details["only_line_endings_differ"].(bool)
 }
 
-// text says what was checked, and by whose word. What is refused is told as the error.
+// Text says what was checked, and by whose word. What is refused is told as the error.
 func (v *VerifyAnswer) Text(t *cli.Terminal) {
 	if !v.Allowed {
 		return

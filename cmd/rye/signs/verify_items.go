@@ -22,14 +22,14 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// verifyReport is the evidence about all that was asked for.
+// VerifyReport is the evidence about all that was asked for.
 type VerifyReport struct {
 	Files   []*VerifyAnswer `json:"files"`
 	Allowed int             `json:"allowed"`
 	Refused int             `json:"refused"`
 }
 
-// newVerifyReport makes the report, and the refusal if anything is refused. Of one file that is its own.
+// NewVerifyReport makes the report, and the refusal if anything is refused. Of one file that is its own.
 func NewVerifyReport(files []*VerifyAnswer, one *fault.Error) (cli.Answer, error) {
 	r := &VerifyReport{Files: files}
 	for _, v := range files {
@@ -48,7 +48,7 @@ func NewVerifyReport(files []*VerifyAnswer, one *fault.Error) (cli.Answer, error
 	return r, r.fault().Asked()
 }
 
-// text is the evidence of one file, and of many a line for each.
+// Text is the evidence of one file, and of many a line for each.
 func (r *VerifyReport) Text(t *cli.Terminal) {
 	if len(r.Files) == 1 {
 		r.Files[0].Text(t)

@@ -39,7 +39,7 @@ type checkRun struct {
 	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files and directories."`
 }
 
-// A checkProblem is one thing wrong with an item.
+// A CheckProblem is one thing wrong with an item.
 type CheckProblem struct {
 	Severity string     `json:"severity"` // "error", "warning"
 	Code     fault.Code `json:"code"`
@@ -79,7 +79,7 @@ func (c *checkAnswer) alsoWarnings() string {
 	return ", " + fault.Count(int64(c.Warnings), "warning")
 }
 
-// at is the place of a problem as far as it is known: of some errors of YAML only the line is.
+// At is the place of a problem as far as it is known: of some errors of YAML only the line is.
 func (p *CheckProblem) At() string {
 	switch {
 	case p.Line == 0:
@@ -90,7 +90,7 @@ func (p *CheckProblem) At() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// printProblems writes each problem on a line that editors can follow.
+// PrintProblems writes each problem on a line that editors can follow.
 func PrintProblems(t *cli.Terminal, problems []CheckProblem) {
 	for _, p := range problems {
 		colour := cli.RoleError
@@ -139,7 +139,7 @@ func (c *checkRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// fault says how much is wrong. It is the answer to a question unless something else was to be done.
+// Fault says how much is wrong. It is the answer to a question unless something else was to be done.
 func (c *checkAnswer) Fault(also string) *fault.Error {
 	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s in %d of %s%s", fault.Count(int64(c.Errors), "error"), c.Wrong,
 		fault.Count(int64(max(c.Items, c.Wrong)), "item"), c.alsoWarnings())}
@@ -157,7 +157,7 @@ func (c *checkAnswer) Fault(also string) *fault.Error {
 	return f
 }
 
-// count counts for --verbose what was read.
+// Count counts for --verbose what was read.
 func (v *Items) Count(a *cli.App) {
 	items, bytes := v.Counts()
 	a.Count("items read").Store(items)
@@ -167,7 +167,7 @@ func (v *Items) Count(a *cli.App) {
 	a.Count("executor rule misses").Store(misses)
 }
 
-// count adds to them how often an executor was remembered.
+// Count adds to them how often an executor was remembered.
 func (ck *ItemChecker) Count(a *cli.App) {
 	ck.v.Count(a)
 	ck.links.mu.Lock()
@@ -176,7 +176,7 @@ func (ck *ItemChecker) Count(a *cli.App) {
 	a.Count("executor misses").Store(ck.links.misses)
 }
 
-// An itemChecker finds what is wrong with items. It is for one command, and may be used by many goroutines.
+// An ItemChecker finds what is wrong with items. It is for one command, and may be used by many goroutines.
 type ItemChecker struct {
 	v     *Items
 	links *remembering
@@ -191,7 +191,7 @@ func NewItemChecker(v *Items) *ItemChecker {
 	return &ItemChecker{v: v, links: v.Remember(), known: NewKnownFiles()}
 }
 
-// A checkedItem is an item and what signatures of it are about. It has no subject if its tree can't be told.
+// A CheckedItem is an item and what signatures of it are about. It has no subject if its tree can't be told.
 type CheckedItem struct {
 	*ai.Item
 	Subject exam.Subject
@@ -199,7 +199,7 @@ type CheckedItem struct {
 	Bad     bool // has an error
 }
 
-// checkAll checks what was selected, and hands each item to f with its place, from many goroutines.
+// CheckAll checks what was selected, and hands each item to f with its place, from many goroutines.
 func (ck *ItemChecker) CheckAll(ctx context.Context, sel *Selection, f func(i int, it *CheckedItem)) error {
 	for _, p := range sel.Problems {
 		ck.file(p)
@@ -416,7 +416,7 @@ func (ck *ItemChecker) ofPackages(ctx context.Context, it *CheckedItem) []CheckP
 	return []CheckProblem{l}
 }
 
-// line makes a problem of an error about a file.
+// Line makes a problem of an error about a file.
 func (ck *ItemChecker) Line(f ai.File, at value.Pos, err error) CheckProblem {
 	l := CheckProblem{Severity: SeverityError, Code: fault.Validation, Space: f.Space.Label, File: ck.v.Place(f.Space, f.Path),
 		Line: at.Line, Column: at.Column}
@@ -466,7 +466,7 @@ func (ck *ItemChecker) Add(lines ...CheckProblem) {
 	ck.problems = append(ck.problems, lines...)
 }
 
-// answer returns what was found, sorted.
+// Answer returns what was found, sorted.
 func (ck *ItemChecker) Answer() *checkAnswer {
 	ans := &checkAnswer{Items: ck.items, Problems: append([]CheckProblem{}, ck.problems...)}
 	slices.SortStableFunc(ans.Problems, func(a, b CheckProblem) int {

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-// A selection is what the arguments of a command about items stand for: files, and what is no item although it looks
+// A Selection is what the arguments of a command about items stand for: files, and what is no item although it looks
 // like one.
 type Selection struct {
 	Files    []Chosen
@@ -19,14 +19,14 @@ type Selection struct {
 	dirs     []ItemArg // the arguments that are directories
 }
 
-// A chosen file is named when an argument is about this very one: then it must be an item. What a glob or a directory
+// A Chosen file is named when an argument is about this very one: then it must be an item. What a glob or a directory
 // covers may be an asset.
 type Chosen struct {
 	ai.File
 	Named bool
 }
 
-// own is the space whose items this user changes here: the project's, or the user's outside of projects. Nil if there
+// Own is the space whose items this user changes here: the project's, or the user's outside of projects. Nil if there
 // is none.
 func (v *Items) Own() *ai.Space {
 	if v.Project != nil || v.Root.Root != "" {
@@ -35,7 +35,7 @@ func (v *Items) Own() *ai.Space {
 	return v.User
 }
 
-// selected returns what arguments stand for: of a ref the item that it means, of a path the one there, of globs and
+// Selected returns what arguments stand for: of a ref the item that it means, of a path the one there, of globs and
 // directories all they cover, globs in one space alone if only isn't nil. Without arguments it is all in that space.
 func (v *Items) Selected(ctx context.Context, only *ai.Space, texts ...string) (*Selection, error) {
 	sel := &Selection{}
@@ -130,7 +130,7 @@ func (r *remembering) Resolve(ctx context.Context, ref model.Ref, from *ai.Space
 	return it, err
 }
 
-// remember makes what follows find each executor once, and returns what finds them.
+// Remember makes what follows find each executor once, and returns what finds them.
 func (v *Items) Remember() *remembering {
 	links := &remembering{Resolver: v.View, found: map[soughtLink]foundLink{}}
 	var x ai.Examiner
@@ -141,7 +141,7 @@ func (v *Items) Remember() *remembering {
 	return links
 }
 
-// shadow returns why an item may not stand where it does: in front of a protected one, without override.
+// Shadow returns why an item may not stand where it does: in front of a protected one, without override.
 func (v *Items) Shadow(ctx context.Context, it *ai.Item) error {
 	if it.Space.Builtin || !places.ProtectedID(it.ID) {
 		return nil

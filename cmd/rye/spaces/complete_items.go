@@ -19,7 +19,7 @@ const (
 	maxRead      = 200
 )
 
-// completeRefs offers the refs that begin with what is typed, of what this user may change alone if own; the kinds
+// CompleteRefs offers the refs that begin with what is typed, of what this user may change alone if own; the kinds
 // where not even a kind is typed. It goes by the names of files.
 func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out []cli.Candidate) {
 	kind, _, typed := strings.Cut(prefix, ":")
@@ -65,7 +65,7 @@ func CompleteRefs(ctx context.Context, a *cli.App, prefix string, own bool) (out
 	return out
 }
 
-// completeKinds offers the kinds there are.
+// CompleteKinds offers the kinds there are.
 func CompleteKinds(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	v, err := OpenItems(ctx, a)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 // Bundles of the first format (v1) are listed, inspected, compared, verified and imported. Nothing else is done with
 // them: rye bundle create makes one of today from the same files, whose items count because the old manifest lists them.
 
-// inDir is a bundle of a project, or of the user's directory, in either format.
+// InDir is a bundle of a project, or of the user's directory, in either format.
 func InDir(b *locking.Bundles, where, dir, id string) (*locking.Located, error) {
 	l := &locking.Located{Where: where, Place: dir, Id: id, Dir: dir}
 	first, err := locking.IsFirst(dir, id)
@@ -41,7 +41,7 @@ func InDir(b *locking.Bundles, where, dir, id string) (*locking.Located, error) 
 	return l, nil
 }
 
-// needToday refuses a bundle of the first format where only one of today will do.
+// NeedToday refuses a bundle of the first format where only one of today will do.
 func NeedToday(l *locking.Located) error {
 	if l.First == nil {
 		return nil
@@ -54,7 +54,7 @@ func NeedToday(l *locking.Located) error {
 		Why: []string{"a bundle of today can be made of its files"}, Hint: hint, Details: map[string]any{"reason": "v1", "bundle": l.Id}}
 }
 
-// readFirst reads a bundle of the first format as one of today, with what is wrong with its files.
+// ReadFirst reads a bundle of the first format as one of today, with what is wrong with its files.
 func ReadFirst(ctx context.Context, b *locking.Bundles, l *locking.Located) (*legacy.Content, error) {
 	c, err := legacy.Read(ctx, l.First, l.Id)
 	if err != nil {
@@ -68,7 +68,7 @@ func ReadFirst(ctx context.Context, b *locking.Bundles, l *locking.Located) (*le
 	return c, err
 }
 
-// verifyFirst verifies a bundle of the first format.
+// VerifyFirst verifies a bundle of the first format.
 func VerifyFirst(ctx context.Context, b *locking.Bundles, l *locking.Located, v *Vouching) (*legacy.Report, error) {
 	if v.Trust == nil {
 		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a bundle of the first format (v1): that is for a policy to accept, and not for --signer", l.Id),
@@ -79,7 +79,7 @@ func VerifyFirst(ctx context.Context, b *locking.Bundles, l *locking.Located, v 
 	return legacy.Verify(ctx, l.First, l.Id, legacy.Options{Trust: v.Options.Trust, Below: []*ai.Space{locking.LibrarySpace()}, Progress: p.Reached()})
 }
 
-// asToday is a report on a bundle of the first format as one of today has it.
+// AsToday is a report on a bundle of the first format as one of today has it.
 func AsToday(ctx context.Context, r *legacy.Report) (*bundle.Report, error) {
 	same := &bundle.Report{Manifest: r.Exam, Good: int64(len(r.Good)), Read: r.Read, Vouched: r.Vouched, Failures: r.Failures}
 	if r.Manifest == nil {
@@ -90,7 +90,7 @@ func AsToday(ctx context.Context, r *legacy.Report) (*bundle.Report, error) {
 	return same, err
 }
 
-// put brings a file from one place to another.
+// Put brings a file from one place to another.
 func Put(ctx context.Context, to cas.Batch, from cas.Getter, d cas.Digest) error {
 	o, err := from.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
 	if err != nil {
@@ -133,7 +133,7 @@ type firstList struct {
 	Id cas.Digest
 }
 
-// storedFirsts reads the manifests of the first format in the store.
+// StoredFirsts reads the manifests of the first format in the store.
 func StoredFirsts(ctx context.Context, b *locking.Bundles) ([]firstList, error) {
 	return storedDocuments(ctx, b, func(r disk.Ref) bool { return r.Name == install.FirstRef(r.ID.Digest) }, func(o cas.Object) (firstList, error) {
 		text, err := io.ReadAll(io.LimitReader(o, legacy.MaxBytes+1))

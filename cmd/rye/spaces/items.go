@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
-// items is what one command sees of items: the project's space over the user's over installed bundles over the library.
+// Items is what one command sees of items: the project's space over the user's over installed bundles over the library.
 // In the grammar of a command refs carry the tag complete:"ref", those that must be of a space that can be changed
 // "own", kinds "kind", spaces "space" and bundles "bundle".
 type Items struct {
@@ -39,7 +39,7 @@ type Items struct {
 	Unread  []UnreadBundle   // of the lock
 }
 
-// items opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
+// OpenItems opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
 // nothing is trusted. In a project with rye.yaml the user space doesn't count: what runs there is in the project, or
 // locked.
 func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
@@ -100,7 +100,7 @@ func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
 	return v, nil
 }
 
-// close closes the spaces.
+// Close closes the spaces.
 func (v *Items) Close() {
 	for _, s := range []*ai.Space{v.Project, v.User} {
 		if s != nil {
@@ -151,7 +151,7 @@ func (v *Items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Spa
 	return spaces, nil
 }
 
-// named returns the spaces of a label or of its first part, as system is the bundles and the library.
+// Named returns the spaces of a label or of its first part, as system is the bundles and the library.
 func (v *Items) Named(label string) (spaces []*ai.Space, err error) {
 	var labels []string
 	for _, s := range v.Spaces() {
@@ -166,11 +166,11 @@ func (v *Items) Named(label string) (spaces []*ai.Space, err error) {
 	return spaces, nil
 }
 
-// isMerged reports whether an item and those of its name in lower spaces count together, as config does: of all others
+// IsMerged reports whether an item and those of its name in lower spaces count together, as config does: of all others
 // the highest one hides the rest.
 func IsMerged(ref string) bool { return strings.HasPrefix(ref, "config:") }
 
-// kind returns the kind of a name.
+// CheckKind returns the kind of a name.
 func (v *Items) CheckKind(name string) (*model.Kind, error) {
 	if k, ok := v.Kind(name); ok {
 		return k, nil
@@ -182,7 +182,7 @@ func (v *Items) CheckKind(name string) (*model.Kind, error) {
 	return nil, UnknownName("kind", name, names)
 }
 
-// unknownName is the refusal of a word that is none of a few.
+// UnknownName is the refusal of a word that is none of a few.
 func UnknownName(what, word string, names []string) *fault.Error {
 	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("there is no %s %q", what, word),
 		Why: []string{"expected one of " + strings.Join(names, ", ")}, Details: map[string]any{what: word}}
@@ -193,7 +193,7 @@ func UnknownName(what, word string, names []string) *fault.Error {
 	return f
 }
 
-// An itemArg is what an argument of a command stands for: the item of a ref, those that a glob covers, or what is at
+// An ItemArg is what an argument of a command stands for: the item of a ref, those that a glob covers, or what is at
 // a path in a space.
 type ItemArg struct {
 	Text  string
@@ -204,7 +204,7 @@ type ItemArg struct {
 	Dir   bool
 }
 
-// arg reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else a
+// Arg reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else a
 // path.
 func (v *Items) Arg(text string) (ItemArg, error) {
 	arg := ItemArg{Text: text}
@@ -265,7 +265,7 @@ func (v *Items) notAnItem(text string) error {
 	return f
 }
 
-// pathArg reads an argument as a path in a space. It is false where there is nothing at the path.
+// PathArg reads an argument as a path in a space. It is false where there is nothing at the path.
 func (v *Items) PathArg(arg *ItemArg) (bool, error) {
 	s := v.App.Absolute(cli.Setting{Value: arg.Text})
 	if s.Err != nil {
@@ -308,7 +308,7 @@ func (v *Items) PathArg(arg *ItemArg) (bool, error) {
 	return true, f
 }
 
-// find returns the one item that an argument stands for: that of the highest space, or that at a path.
+// FindNamed returns the item that an argument names: that of the highest space, or the one at a path.
 func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 	arg, err := v.Arg(text)
 	switch {
@@ -327,7 +327,7 @@ func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
 	return v.Find(ctx, arg.ref)
 }
 
-// covers reports whether an argument stands for a file; a ref and a glob for those of all spaces.
+// Covers reports whether an argument stands for a file; a ref and a glob for those of all spaces.
 func (arg *ItemArg) Covers(ref model.Ref, s *ai.Space, path string) bool {
 	switch {
 	case arg.Glob != nil:
@@ -338,7 +338,7 @@ func (arg *ItemArg) Covers(ref model.Ref, s *ai.Space, path string) bool {
 	return arg.ref == ref
 }
 
-// list returns the files that arguments stand for, each once and in the order of a listing, and what is wrong there;
+// List returns the files that arguments stand for, each once and in the order of a listing, and what is wrong there;
 // without arguments those of all items. An argument that stands for nothing is an error. Among the files are such
 // that carry no mark, which only loading them tells (ai.ErrAsset).
 func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) {
@@ -394,7 +394,7 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 	return out, nil
 }
 
-// nothingAt says why an argument stands for nothing.
+// NothingAt says why an argument stands for nothing.
 func (v *Items) NothingAt(ctx context.Context, arg *ItemArg) error {
 	switch {
 	case arg.Glob != nil || arg.Dir:
@@ -421,7 +421,7 @@ func (v *Items) NothingAt(ctx context.Context, arg *ItemArg) error {
 	return cmp.Or(err, fmt.Errorf("%q: %w", arg.ref, fs.ErrNotExist))
 }
 
-// each loads files, several at once, and hands each to f with its place in the list, from many goroutines. It stops
+// Each loads files, several at once, and hands each to f with its place in the list, from many goroutines. It stops
 // for its context alone.
 func (v *Items) Each(ctx context.Context, files []ai.File, f func(i int, it *ai.Item, err error)) error {
 	return places.InParallel(ctx, len(files), func(i int) {
@@ -430,7 +430,7 @@ func (v *Items) Each(ctx context.Context, files []ai.File, f func(i int, it *ai.
 	})
 }
 
-// place names a file of a space as people find it: by its path from the working directory, if it is below that, else
+// Place names a file of a space as people find it: by its path from the working directory, if it is below that, else
 // from the root; by its space where it is on no disk.
 func (v *Items) Place(s *ai.Space, path string) string {
 	if s.Dir == "" {

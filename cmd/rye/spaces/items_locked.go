@@ -14,7 +14,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
-// An unreadBundle is a bundle of the lock whose items nobody can see, and why.
+// An UnreadBundle is a bundle of the lock whose items nobody can see, and why.
 type UnreadBundle struct {
 	lockfile.Bundle
 	Err error
@@ -101,7 +101,7 @@ func (v *Items) lockedSpace(ctx context.Context, objects lock.Source, b *bundle.
 	return nil
 }
 
-// locked says whether an item is as the project's lock has it.
+// Locked says whether an item is as the project's lock has it.
 func (v *Items) Locked(it *ai.Item, tree *TreeLine) string {
 	if v.Lock == nil || v.Lock.Old == nil {
 		return ""

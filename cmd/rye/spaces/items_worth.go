@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A worth is what an item is worth: who vouches for it, and what policy says to that.
+// A Worth is what an item is worth: who vouches for it, and what policy says to that.
 type Worth struct {
 	Trust   string       `json:"trust"`  // "builtin", "signed", "digest", "unsigned", "refused"
 	Reason  string       `json:"reason"` // one word, the policy's or for what is wrong with the file; "admitted"
@@ -24,7 +24,7 @@ type Worth struct {
 	Signers []SignerLine `json:"signers"`
 }
 
-// worth finds out what an item is worth, to be used.
+// Worth finds out what an item is worth, to be used.
 func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 	w := Worth{Trust: "refused", Signers: []SignerLine{}}
 	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
@@ -70,7 +70,7 @@ func unlisted(files []string) string {
 	return fmt.Sprintf("is signed in the first format (v1), which says nothing of %q beside it, and no admitted manifest lists that", files[0])
 }
 
-// words says it in a column of a table.
+// Words says it in a column of a table.
 func (w *Worth) Words() string {
 	switch w.Trust {
 	case "signed":
@@ -95,7 +95,7 @@ func (w *Worth) Words() string {
 	return w.Trust
 }
 
-// problems is what is wrong with an item, as its file says it.
+// Problems is what is wrong with an item, as its file says it.
 func (v *Items) Problems(f ai.File, problems []*value.Problem) []CheckProblem {
 	lines := []CheckProblem{}
 	for _, p := range problems {
@@ -109,7 +109,7 @@ func (v *Items) Problems(f ai.File, problems []*value.Problem) []CheckProblem {
 	return lines
 }
 
-// invalid says what is wrong with an item that is to be written; file is where its text is now.
+// Invalid says what is wrong with an item that is to be written; file is where its text is now.
 func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
 	lines := v.Problems(it.File, it.Model.Problems)
 	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// subject is what signatures of an item are about, also of one whose directory isn't there yet, which has no tree.
+// Subject is what signatures of an item are about, also of one whose directory isn't there yet, which has no tree.
 func (v *Items) Subject(ctx context.Context, it *ai.Item) (exam.Subject, error) {
 	if _, err := fs.Stat(it.Space.FS, path.Dir(it.Path)); errors.Is(err, fs.ErrNotExist) {
 		return exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}, nil
@@ -27,7 +27,7 @@ func (v *Items) Subject(ctx context.Context, it *ai.Item) (exam.Subject, error) 
 	return s, err
 }
 
-// checkSignable refuses a tool whose executors can't be found: they decide which other files a signature covers.
+// CheckSignable refuses a tool whose executors can't be found: they decide which other files a signature covers.
 func (v *Items) CheckSignable(ctx context.Context, it *ai.Item) error {
 	if it.Model.Tool == nil {
 		return nil
@@ -39,7 +39,7 @@ func (v *Items) CheckSignable(ctx context.Context, it *ai.Item) error {
 	return err
 }
 
-// checkFree refuses an id that cannot be given to a new item of a space: one that is rye's own, or that some file of
+// CheckFree refuses an id that cannot be given to a new item of a space: one that is rye's own, or that some file of
 // the space has, whatever its extension.
 func (v *Items) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) error {
 	if err := v.CheckProtected(ref); err != nil {
@@ -76,7 +76,7 @@ func (v *Items) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) error
 	return nil
 }
 
-// checkFolders refuses a directory if there is one in a space which differs from it in case alone: on some systems they
+// CheckFolders refuses a directory if there is one in a space which differs from it in case alone: on some systems they
 // are one, and what is in them has other ids there.
 func (v *Items) CheckFolders(s *ai.Space, dir string) error {
 	above := "."
@@ -99,7 +99,7 @@ func (v *Items) CheckFolders(s *ai.Space, dir string) error {
 	return nil
 }
 
-// checkProtected refuses an id of the library's own, unless the root policy lets another item have it.
+// CheckProtected refuses an id of the library's own, unless the root policy lets another item have it.
 func (v *Items) CheckProtected(ref model.Ref) error {
 	if !places.ProtectedID(ref.ID) || v.Trust != nil && v.Trust.Root.Side.Policy.MayOverride(ref.String()) {
 		return nil
@@ -109,7 +109,7 @@ func (v *Items) CheckProtected(ref model.Ref) error {
 		Hint: []string{"rye help trust", "rye docs policy"}, Details: map[string]any{"reason": "protected", "ref": ref.String()}}
 }
 
-// warnTrees says which tools of a space have a file in their tree now, or no more: what they were signed with is
+// WarnTrees says which tools of a space have a file in their tree now, or no more: what they were signed with is
 // another listing.
 func (v *Items) WarnTrees(ctx context.Context, s *ai.Space, p string, but ...model.Ref) {
 	l, err := v.Files(ctx, "tool")

@@ -34,7 +34,7 @@ func DriftLineOf(d *lock.Difference) DriftLine {
 
 type SpacePath struct{ Space, Path string }
 
-// treeLine is the other files of a tool.
+// TreeLine is the other files of a tool.
 type TreeLine struct {
 	Digest string         `json:"digest"`
 	Dir    string         `json:"dir"` // in the space
@@ -57,7 +57,7 @@ type SignerLine struct {
 	Verdict string `json:"verdict"`
 }
 
-// signerLines joins what policy says of each signer with when they say to have signed.
+// SignerLines joins what policy says of each signer with when they say to have signed.
 func SignerLines(au *places.Authority, e places.Examined, verdicts []policy.Verdict) (lines []SignerLine) {
 	for _, v := range verdicts {
 		l := SignerLine{Key: v.Key.String(), Name: v.Name, Format: v.Format.String(), Verdict: v.Code.String()}

@@ -27,7 +27,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// locate finds what an argument stands for; without one the project's only bundle.
+// Locate finds what an argument stands for; without one the project's only bundle.
 func Locate(ctx context.Context, b *locking.Bundles, text string) (*locking.Located, error) {
 	switch {
 	case text == "":
@@ -77,7 +77,7 @@ func Locate(ctx context.Context, b *locking.Bundles, text string) (*locking.Loca
 	return nil, noBundle(ctx, b, text)
 }
 
-// looksLikePath reports whether an argument can't be an id, or isn't meant as one.
+// LooksLikePath reports whether an argument can't be an id, or isn't meant as one.
 func LooksLikePath(text string) bool {
 	return filepath.IsAbs(text) || strings.HasPrefix(text, ".") || strings.Contains(text, `\`) ||
 		strings.HasSuffix(text, ".zst") || strings.HasSuffix(text, ".yaml") || strings.HasSuffix(text, "/")
@@ -121,10 +121,10 @@ func byName(ctx context.Context, b *locking.Bundles, id, version string) (*locki
 	return Stored(ctx, b, digest)
 }
 
-// standardInput is where an archive is that comes from there.
+// StandardInput is where an archive is that comes from there.
 const StandardInput = "standard input"
 
-// library is rye/std.
+// Library is rye/std.
 func Library() (*locking.Located, error) {
 	list, files, err := std.Files()
 	if err != nil {
@@ -134,7 +134,7 @@ func Library() (*locking.Located, error) {
 	return &locking.Located{Where: locking.InBinary, Place: "this binary", Id: locking.LibraryID, Read: read, Has: locking.BlobsOf(std.FS(), read, ".ai/")}, nil
 }
 
-// stored is a bundle of the store.
+// Stored is a bundle of the store.
 func Stored(ctx context.Context, b *locking.Bundles, id cas.Digest) (*locking.Located, error) {
 	s, err := b.Store(false)
 	if err != nil {
@@ -150,7 +150,7 @@ func Stored(ctx context.Context, b *locking.Bundles, id cas.Digest) (*locking.Lo
 	return &locking.Located{Where: locking.InStore, Place: "store", Id: read.BundleID, Read: read, Has: s}, nil
 }
 
-// latest finds a bundle in the store by its name; a zero digest if there is none.
+// Latest finds a bundle in the store by its name; a zero digest if there is none.
 func Latest(ctx context.Context, b *locking.Bundles, id, version string) (cas.Digest, error) {
 	all, err := StoredLists(ctx, b)
 	if err != nil {
@@ -176,7 +176,7 @@ func Latest(ctx context.Context, b *locking.Bundles, id, version string) (cas.Di
 
 const bundleRefs = "bundles/"
 
-// storedLists reads what the manifests in the store say, without their signatures, sorted by id and version.
+// StoredLists reads what the manifests in the store say, without their signatures, sorted by id and version.
 func StoredLists(ctx context.Context, b *locking.Bundles) ([]*manifest.FileList, error) {
 	all, err := storedDocuments(ctx, b, func(r disk.Ref) bool {
 		rest, ok := strings.CutPrefix(r.Name, bundleRefs)
@@ -226,7 +226,7 @@ func storedDocuments[T any](ctx context.Context, b *locking.Bundles, wanted func
 	return all, nil
 }
 
-// atPath finds the bundle of a directory or of a manifest in it, or an archive.
+// AtPath finds the bundle of a directory or of a manifest in it, or an archive.
 func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 	s := b.App.Absolute(cli.Setting{Value: text})
 	if s.Err != nil {
@@ -263,7 +263,7 @@ func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 	return &locking.Located{Where: locking.InArchive, Place: text, File: f}, nil
 }
 
-// manifestOf takes the path of a manifest apart: DIR/.ai/bundles/ID/manifest.yaml.
+// ManifestOf takes the path of a manifest apart: DIR/.ai/bundles/ID/manifest.yaml.
 func ManifestOf(file string) (dir, id string, ok bool) {
 	const mark = "/" + classify.MarkerDir + "/bundles/"
 	slashed := filepath.ToSlash(file)
@@ -296,10 +296,10 @@ func inDirectory(b *locking.Bundles, dir, text string) (*locking.Located, error)
 		Hint: []string{"rye bundle verify " + ids[0]}, Details: map[string]any{"bundles": ids}}
 }
 
-// maxRecipe bounds bundle.yaml.
+// MaxRecipe bounds bundle.yaml.
 const MaxRecipe = 1 << 20
 
-// readRecipe reads bundle.yaml; nil if there is none.
+// ReadRecipe reads bundle.yaml; nil if there is none.
 func ReadRecipe(dir string) (*recipe.Recipe, error) {
 	text, err := places.ReadSmall(filepath.Join(dir, recipe.File), MaxRecipe)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -328,7 +328,7 @@ func noBundle(ctx context.Context, b *locking.Bundles, text string) error {
 	return f
 }
 
-// names are the ids of all that can be found by name.
+// Names are the ids of all that can be found by name.
 func Names(ctx context.Context, b *locking.Bundles) []string {
 	all := []string{locking.LibraryID}
 	if b.Root.Root != "" {
@@ -353,7 +353,7 @@ func Names(ctx context.Context, b *locking.Bundles) []string {
 	return slices.Compact(all)
 }
 
-// whole reads a bundle that isn't in an archive, with what has its files.
+// Whole reads a bundle that isn't in an archive, with what has its files.
 func Whole(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
 	if l.First != nil && l.Read == nil {
 		_, err := ReadFirst(ctx, b, l)
@@ -381,7 +381,7 @@ func Whole(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
 	return nil
 }
 
-// completeBundles offers the ids of bundles.
+// CompleteBundles offers the ids of bundles.
 func CompleteBundles(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
 	defer cancel()

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
-// knownFiles are the files that are items, or that something was said of, and the directories that are trees of tools.
+// KnownFiles are the files that are items, or that something was said of, and the directories that are trees of tools.
 // It may be used by many goroutines.
 type KnownFiles struct {
 	mu    sync.Mutex
@@ -27,14 +27,14 @@ func NewKnownFiles() *KnownFiles {
 	return &KnownFiles{files: map[SpacePath]bool{}, trees: map[SpacePath]bool{}}
 }
 
-// add takes up a file.
+// Add takes up a file.
 func (k *KnownFiles) Add(s *ai.Space, p string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.files[SpacePath{s.Label, p}] = true
 }
 
-// addTree takes up the tree of an item, if it has one.
+// AddTree takes up the tree of an item, if it has one.
 func (k *KnownFiles) AddTree(ctx context.Context, v *Items, it *ai.Item) {
 	if it.Model.Tool == nil {
 		return
@@ -69,7 +69,7 @@ type strayGroup struct {
 	count int
 }
 
-// groups puts strays together, the first of each for all: a tree that was made for another tool has thousands.
+// strayGroups puts strays together, the first of each for all: a tree that was made for another tool has thousands.
 func strayGroups(all []ai.Stray) (groups []strayGroup) {
 	for _, f := range all {
 		i := slices.IndexFunc(groups, func(g strayGroup) bool {
@@ -106,7 +106,7 @@ func (g *strayGroup) words() string {
 	return b.String()
 }
 
-// strays warns of the files of a space that look like items and are none.
+// Strays warns of the files of a space that look like items and are none.
 func (ck *ItemChecker) Strays(ctx context.Context, s *ai.Space) ([]ai.Stray, error) {
 	all, err := ck.v.Strays(ctx, s, ck.known.in(s))
 	ck.warnOf(s, all)
@@ -149,7 +149,7 @@ func (v *Items) straysBelow(ctx context.Context, s *ai.Space, dir string, known 
 	return slices.DeleteFunc(all, func(f ai.Stray) bool { return in(f.Path) }), err
 }
 
-// tellStrays says how many files look like items and are none, of those with a signature line.
+// TellStrays says how many files look like items and are none, of those with a signature line.
 func (v *Items) TellStrays(ctx context.Context, s *ai.Space, known *KnownFiles) error {
 	all, err := v.Strays(ctx, s, known.in(s))
 	byKind := map[string]int{}

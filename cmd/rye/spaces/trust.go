@@ -14,20 +14,20 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// signerFlags say whom to believe instead of a policy.
+// SignerFlags say whom to believe instead of a policy.
 type SignerFlags struct {
 	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Believe this key instead of the policy: 43 characters, a PEM file, or the name of a kept key. May be given again."`
 	Threshold *int     `placeholder:"N" help:"How many of the keys must have signed the bundle."`
 }
 
-// A vouching is whom a command believes about bundles: a policy, or keys.
+// A Vouching is whom a command believes about bundles: a policy, or keys.
 type Vouching struct {
 	Options bundle.VerifyOptions
 	Trust   *places.Trust     // nil where there are keys
 	Names   map[string]string // of keys, as they were given, by fingerprint
 }
 
-// vouching is that of the policy.
+// OpenVouching is that of the policy.
 func OpenVouching(a *cli.App) (*Vouching, error) {
 	t, err := places.OpenTrust(a)
 	if err != nil {
@@ -36,7 +36,7 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 	return &Vouching{Options: bundle.VerifyOptions{Trust: t.Exam()}, Trust: t, Names: map[string]string{}}, nil
 }
 
-// vouching finds out whom to believe.
+// Vouching finds out whom to believe.
 func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {
@@ -79,7 +79,7 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 	return v, nil
 }
 
-// signerKey reads a key as readPublic does, or takes a kept one.
+// SignerKey reads a key as readPublic does, or takes a kept one.
 func SignerKey(ctx context.Context, a *cli.App, arg string) (key.Public, error) {
 	if key.CheckName(arg) == nil {
 		if dir, err := places.KeysDir(a); err == nil {

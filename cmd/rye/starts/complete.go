@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
-// completeCommand is what the completion scripts call: "rye __complete -- WORD…" with the words typed after
+// CompleteCommand is what the completion scripts call: "rye __complete -- WORD…" with the words typed after
 // rye, the last of them the one to complete, "" when nothing of it is typed. It answers with one candidate
 // a line, VALUE, a tab and what it is; ":files" and ":dirs" ask the shell for its own.
 func CompleteCommand() cli.Command {

@@ -63,7 +63,7 @@ func (c *docsRun) Complete(ctx context.Context, _ *cli.App, _, _ string) (out []
 
 func topicOf(it *ai.Item) string { return strings.TrimPrefix(it.ID, docsBelow) }
 
-// docTopics reads the topics, which the binary has: nothing outside of it has a say in them.
+// DocTopics reads the topics, which the binary has: nothing outside of it has a say in them.
 func DocTopics(ctx context.Context) ([]*ai.Item, error) {
 	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{{Label: cli.StdLabel, Level: ai.System, FS: std.FS(), Builtin: true}}})
 	if err != nil {

@@ -115,8 +115,6 @@ func checkProject(_ context.Context, a *cli.App) places.Finding {
 		return places.Good("not in a project")
 	case err != nil:
 		return places.Bad(places.StatusFail, err)
-	case p.Marker == "":
-		return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("%q has neither %s nor %s", p.Root, places.MarkerFile, classify.MarkerDir)}
 	}
 	there, err := classify.IsDir(p.DotAI())
 	if err != nil {

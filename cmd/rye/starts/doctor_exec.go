@@ -27,7 +27,7 @@ func checkSandbox(_ context.Context, a *cli.App) places.Finding {
 	return Offered(runs.Machine(a).Offers(), execFloor(a))
 }
 
-// offered is what comes of what a machine has where a policy asks for something.
+// Offered is what comes of what a machine has where a policy asks for something.
 func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 	var has, lacks []string
 	for _, p := range o.Parts {
@@ -64,7 +64,7 @@ func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 	return f
 }
 
-// floor is what the policies ask of every execution; what can't be read of them is told in another place.
+// execFloor is what the policies ask of every execution; what can't be read of them is told in another place.
 func execFloor(a *cli.App) (e floor.Exec) {
 	if root, err := places.RootAuthority(a); err == nil && root.File != nil {
 		e = root.Side.Policy.Sections().Exec

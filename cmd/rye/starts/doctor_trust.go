@@ -71,7 +71,7 @@ func checkBase(a *cli.App) *places.Finding {
 // soon is how long before its end a key is worth a warning.
 const soon = 30 * 24 * time.Hour
 
-// checkPolicy reads the policies and looks for what ends soon.
+// CheckPolicy reads the policies and looks for what ends soon.
 func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f

@@ -81,7 +81,7 @@ rye: %s
 `
 )
 
-// gitLines are the lines that a project needs in files of git's.
+// GitLines are the lines that a project needs in files of git's.
 func GitLines() []gitFile {
 	return []gitFile{
 		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
@@ -135,10 +135,7 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // place is the directory that becomes a project. The user space can't be one.
 func (c *initRun) place(a *cli.App) (string, error) {
-	if c.Dir != "" && a.Globals.Project != "" {
-		return "", &fault.Error{Code: fault.Validation, Text: "-C and DIR name two directories", Hint: []string{"rye init " + fault.Quote(c.Dir)}}
-	}
-	s := a.Absolute(cli.Setting{Value: cmp.Or(c.Dir, a.Globals.Project)})
+	s := a.Absolute(cli.Setting{Value: c.Dir})
 	if s.Err != nil {
 		return "", s.Err
 	}
@@ -276,7 +273,7 @@ func missingFiles(dir string) ([]starting, error) {
 	return files, nil
 }
 
-// starter is the first rye.yaml of a project.
+// Starter is the first rye.yaml of a project.
 func Starter(dir string) string {
 	name := cmp.Or(classify.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
 	least := "0.0.0" // any: this one is no release
@@ -287,7 +284,7 @@ func Starter(dir string) string {
 	return fmt.Sprintf(starterNotes, `"`+name+`"`, `"`+least+`"`)
 }
 
-// withLines returns a file of git's with lines added that it doesn't have. Its line ends stay.
+// WithLines returns a file of git's with lines added that it doesn't have. Its line ends stay.
 func WithLines(file []byte, lines []string) []byte {
 	end := "\n"
 	if bytes.Contains(file, []byte("\r\n")) {

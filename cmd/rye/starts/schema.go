@@ -97,7 +97,7 @@ func (s *schemaRun) Complete(_ context.Context, a *cli.App, _, _ string) (out []
 	return out
 }
 
-// text writes one document as itself and several as the list of their names.
+// Text writes one document as itself and several as the list of their names.
 func (s schemaAnswer) Text(t *cli.Terminal) {
 	if len(s.Schemas) == 1 {
 		t.Printf("%s\n", cli.Styled(strings.TrimRight(string(s.Schemas[0].Document), "\n"))) // it is the binary's own
@@ -116,7 +116,7 @@ type namedType struct {
 	Of   reflect.Type
 }
 
-// schemasOf lists the outputs of commands, and the error object, by name.
+// SchemasOf lists the outputs of commands, and the error object, by name.
 func SchemasOf(cmds []cli.Command) []namedType {
 	list := []namedType{{errorSchema, reflect.TypeFor[cli.ErrorReply]()}}
 	for _, c := range cmds {
@@ -128,7 +128,7 @@ func SchemasOf(cmds []cli.Command) []namedType {
 	return list
 }
 
-// schemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open: what is
+// SchemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open: what is
 // added later is no new version.
 func SchemaDocument(name string, t reflect.Type) map[string]any {
 	doc := schemaType(t)

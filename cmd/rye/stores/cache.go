@@ -56,7 +56,7 @@ func rebuildables() []rebuildable {
 	}
 }
 
-// removeAll removes a directory. What others put there meanwhile is removed, too.
+// RemoveAll removes a directory. What others put there meanwhile is removed, too.
 func RemoveAll(_ context.Context, path string) (err error) {
 	for range 100 {
 		if err = os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {
@@ -66,7 +66,7 @@ func RemoveAll(_ context.Context, path string) (err error) {
 	return err
 }
 
-// copiesSize counts the copies that tools run from.
+// CopiesSize counts the copies that tools run from.
 func CopiesSize(_ context.Context, dir string) (entries, bytes int64) {
 	dir = filepath.Join(dir, "copies")
 	all, _ := os.ReadDir(dir)
@@ -106,7 +106,7 @@ const (
 	CleanEvery = 24 * time.Hour
 )
 
-// cleanCopies removes copies that were not used for long, about once a day. A run doesn't fail for what is left behind.
+// CleanCopies removes copies that were not used for long, about once a day. A run doesn't fail for what is left behind.
 func CleanCopies(ctx context.Context, a *cli.App, c *materialise.Cache) {
 	dir, err := places.Copies(a)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// keyGroup is what "rye key" alone shows.
+// KeyGroup is what "rye key" alone shows.
 func KeyGroup() cli.Command {
 	return cli.Command{
 		Path: "key", Group: "trust", Help: "Make and keep the keys that sign.",
@@ -28,7 +28,7 @@ func KeyGroup() cli.Command {
 	}
 }
 
-// noKey gives fs.ErrNotExist the words of a key that isn't there.
+// NoKey gives fs.ErrNotExist the words of a key that isn't there.
 func NoKey(a *cli.App, name string, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -57,13 +57,13 @@ func NoKey(a *cli.App, name string, err error) error {
 	return f
 }
 
-// A signer is a private key and how it was found.
+// A Signer is a private key and how it was found.
 type Signer struct {
 	key.Private
 	Name string // of a kept key, or RYE_KEY
 }
 
-// signingKey opens the key that signs: that of a name, else RYE_KEY, else the default key. Nothing is signed as long
+// SigningKey opens the key that signs: that of a name, else RYE_KEY, else the default key. Nothing is signed as long
 // as private keys lie where they get into other hands.
 func SigningKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	if err := places.CheckKeyPlaces(a); err != nil {
@@ -101,7 +101,7 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	return Signer{p, name}, nil
 }
 
-// keySetting is the key that signs where none is named.
+// KeySetting is the key that signs where none is named.
 func KeySetting(a *cli.App) cli.Setting {
 	if a.Env(cli.EnvKey) != "" {
 		return cli.Setting{Value: "set", Origin: cli.EnvKey}
@@ -171,7 +171,7 @@ func rootSide(a *cli.App) policy.Side {
 	return au.Side
 }
 
-// vouches lists the rules that name a key.
+// Vouches lists the rules that name a key.
 func Vouches(p *policy.Policy, name string) (globs []string) {
 	for _, r := range p.Sections().Rules {
 		if slices.Contains(r.Keys, name) {
@@ -181,7 +181,7 @@ func Vouches(p *policy.Policy, name string) (globs []string) {
 	return globs
 }
 
-// keyLines lists the kept keys.
+// KeyLines lists the kept keys.
 func KeyLines(a *cli.App) ([]keyLine, error) {
 	dir, err := places.KeysDir(a)
 	if err != nil {
@@ -212,7 +212,7 @@ func KeyLines(a *cli.App) ([]keyLine, error) {
 	return lines, nil
 }
 
-// completeKeys offers the kept keys.
+// CompleteKeys offers the kept keys.
 func CompleteKeys(a *cli.App) []cli.Candidate {
 	lines, err := KeyLines(a)
 	if err != nil {
@@ -225,7 +225,7 @@ func CompleteKeys(a *cli.App) []cli.Candidate {
 	return out
 }
 
-// keyFlag is the flag of commands that sign.
+// KeyFlag is the flag of commands that sign.
 type KeyFlag struct {
 	Key string `placeholder:"NAME" help:"Sign with this key instead of the default one."`
 }

@@ -72,7 +72,7 @@ func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return keyShowAnswer{l}, nil
 }
 
-// warnReadable warns of a private key that others could have read.
+// WarnReadable warns of a private key that others could have read.
 func WarnReadable(a *cli.App, file string) {
 	if fi, err := os.Stat(file); err == nil && fi.Mode().IsRegular() && cli.OthersMayRead(fi) {
 		a.Term.Warn("others may read %q, and may have", file)

@@ -99,7 +99,7 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	return was, nil
 }
 
-// make makes the key, and the policy if it is the first. Whoever calls it holds the user's space.
+// Make makes the key, and the policy if it is the first. Whoever calls it holds the user's space.
 func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cli.Answer, error) {
 	was, err := c.look(a)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 	return ans, nil
 }
 
-// trustFirst gives a user's first key the names ** except rye/**, unless somebody has them already.
+// TrustFirst gives a user's first key the names ** except rye/**, unless somebody has them already.
 func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (places.TrustChange, error) {
 	given := true
 	ans, err := places.EditPolicy(ctx, a, places.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
@@ -189,7 +189,7 @@ func keyExists(name string, err error, hint ...string) error {
 		Hint: hint, Details: map[string]any{"key": name}}
 }
 
-// keyLine is what is said of one kept key.
+// openKeyLine is what is said of one kept key.
 func openKeyLine(a *cli.App, name string) (keyLine, error) {
 	lines, err := KeyLines(a)
 	if err != nil {

@@ -147,7 +147,7 @@ func losses(a *cli.App, globs []string, before, after *policy.Policy, added poli
 	return lost
 }
 
-// classify2 is classify of what may be no error.
+// Classify2 is classify of what may be no error.
 func Classify2(err error) *fault.Error {
 	if err == nil {
 		return nil
@@ -220,7 +220,7 @@ func (c *trustAddRun) suggest() string {
 	return "key"
 }
 
-// parseDate reads a day or a second, UTC.
+// ParseDate reads a day or a second, UTC.
 func ParseDate(flag, text string) (time.Time, error) {
 	for _, form := range []string{time.DateOnly, time.RFC3339} {
 		if t, err := time.Parse(form, text); err == nil || text == "" {
@@ -334,7 +334,7 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 	return ans, followRotation(a, doc.Step.Retire, fresh)
 }
 
-// rotations is the memory of the rotations that were carried out.
+// Rotations is the memory of the rotations that were carried out.
 func Rotations(a *cli.App) rotationMemory { return rotationMemory{places.Lists(a)} }
 
 type rotationMemory struct{ places.KeptLists }
@@ -353,7 +353,7 @@ func (m rotationMemory) Once(ctx context.Context, s rollback.Step) error {
 	return m.Journal().Once(ctx, s)
 }
 
-// rotationStep is what is remembered of a rotation that was carried out in a policy. One document may be for many
+// RotationStep is what is remembered of a rotation that was carried out in a policy. One document may be for many
 // policies.
 func RotationStep(au *places.Authority, name string, id cas.Digest, at time.Time) rollback.Step {
 	path := au.Path
@@ -389,7 +389,7 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 	return dir.SetDefault(lines[to].Name)
 }
 
-// knownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the finger.
+// KnownKind refuses a name, or a glob, of a kind that neither items nor documents have: most often a slip of the finger.
 func KnownKind(ctx context.Context, a *cli.App, name string) error {
 	kind, _, ok := strings.Cut(name, ":")
 	if !ok || strings.Contains(kind, "*") || exam.Domain(kind+":x") != sign.Item {

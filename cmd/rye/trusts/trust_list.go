@@ -162,7 +162,7 @@ func lineOfList(src policy.Source, l *policy.List) listLine {
 	return line
 }
 
-// dateText writes a moment as policies do: the day alone where it is its first second.
+// DateText writes a moment as policies do: the day alone where it is its first second.
 func DateText(t time.Time) string {
 	switch {
 	case t.IsZero():
