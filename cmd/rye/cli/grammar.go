@@ -112,7 +112,7 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 		return nil, err
 	}
 	node := kctx.Selected()
-	inv.Command, _ = find(cmds, node.Path())
+	inv.Command, _ = find(cmds, pathOf(node))
 	if name := emptyValue(kctx); name != "" {
 		return nil, &fault.Error{Code: fault.Validation, Text: name + " is given an empty value",
 			Why: []string{"most often a variable that is not set; without " + name + " another value would count"}, Details: map[string]any{"argument": name}}
@@ -149,7 +149,7 @@ func gathered(bad *kong.ParseError, args []string) ([]string, bool) {
 			flags = append(flags, arg)
 		}
 	}
-	path := len(strings.Fields(node.Path()))
+	path := len(strings.Fields(pathOf(node)))
 	if len(words) < path {
 		return nil, false
 	}
@@ -243,8 +243,13 @@ func Narrow(cmds []Command, args []string) []Command {
 	runs := false
 	for _, c := range cmds {
 		rest, ok := args, true
-		for word := range strings.FieldsSeq(c.Path) {
-			i := slices.Index(rest, word)
+		words := strings.Fields(c.Path)
+		for i, word := range words {
+			other := ""
+			if i == len(words)-1 {
+				other = alias(cmds, c.Path)
+			}
+			i := slices.IndexFunc(rest, func(arg string) bool { return arg == word || arg == other && other != "" })
 			if i < 0 {
 				ok = false
 				break
@@ -260,6 +265,23 @@ func Narrow(cmds []Command, args []string) []Command {
 		return cmds
 	}
 	return few
+}
+
+// alias returns the other word for the last one of a command: lists are "list" and "ls", removals "remove" and "rm". It is
+// empty if there is none, or if it is a command of its own.
+func alias(cmds []Command, path string) string {
+	i := strings.LastIndexByte(path, ' ') + 1
+	other := map[string]string{"list": "ls", "ls": "list", "remove": "rm", "rm": "remove"}[path[i:]]
+	if _, taken := find(cmds, path[:i]+other); other == "" || taken {
+		return ""
+	}
+	return other
+}
+
+// pathOf returns the words of a command, without the alias that kong adds.
+func pathOf(node *kong.Node) string {
+	path, _, _ := strings.Cut(node.Path(), " (")
+	return path
 }
 
 // NewGrammar builds kong's model of the commands. Its own errors are mistakes in the table, which a test
@@ -311,6 +333,9 @@ func nest(root *kong.Node, cmds []Command) {
 	root.Children = nil
 	for i, node := range nodes {
 		node.Detail = cmds[i].More
+		if other := alias(cmds, node.Name); other != "" {
+			node.Aliases = []string{other}
+		}
 		parent := root
 		for {
 			j := slices.IndexFunc(parent.Children, func(n *kong.Node) bool {

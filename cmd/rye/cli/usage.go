@@ -21,8 +21,8 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 	if s := kctx.Selected(); s != nil {
 		node = s
 	}
-	name := strings.TrimSpace("rye " + node.Path())
-	f := &fault.Error{Code: fault.Validation, Hint: []string{strings.TrimSpace("rye help " + node.Path())}}
+	name := strings.TrimSpace("rye " + pathOf(node))
+	f := &fault.Error{Code: fault.Validation, Hint: []string{strings.TrimSpace("rye help " + pathOf(node))}}
 	text := bad.Unwrap().Error()
 	if word, ok := offender(text, "unexpected argument "); ok {
 		f.Details = map[string]any{"argument": word}
@@ -38,7 +38,7 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 			return f
 		}
 		f.Text = fmt.Sprintf("%q has no command %q", name, word)
-		Meant(f, args, word, meantCommands(cmds, node.Path(), word))
+		Meant(f, args, word, meantCommands(cmds, pathOf(node), word))
 		return f
 	}
 	if word, ok := offender(text, "unknown flag "); ok {

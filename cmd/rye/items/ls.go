@@ -24,7 +24,7 @@ func LsCommand() cli.Command {
 		More: "Without arguments it lists all. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', '**'), or a file or " +
 			"directory below .ai. An item that another one of a higher space hides is listed and marked; so is one that is invalid or can't be " +
 			"read, which stops nothing.\n\nExamples:\n\n    rye ls\n    rye ls 'tool:acme/**'\n    rye ls --kind tool --space project\n    rye ls --json",
-		Aka: []string{"list", "items"},
+		Aka: []string{"items"},
 		New: func() cli.Runner { return new(lsRun) }, Schema: "ls/1", Output: &lsAnswer{},
 	}
 }

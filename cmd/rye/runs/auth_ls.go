@@ -13,7 +13,7 @@ func AuthLsCommand() cli.Command {
 		Path: "auth ls", Group: "run", Help: "List the secrets: where they are, until when, and whose they are.",
 		More: "It lists what is kept and what the policy names, and never a value. What stands in the environment counts before what is kept.\n\n" +
 			"Examples:\n\n    rye auth ls\n    rye auth ls --json",
-		Aka: []string{"auth list", "auth status"},
+		Aka: []string{"auth status"},
 		New: func() cli.Runner { return new(authLsRun) }, Schema: "auth-ls/1", Output: authLsAnswer{},
 	}
 }

@@ -11,7 +11,7 @@ func AuthRmCommand() cli.Command {
 		Path: "auth rm", Group: "run", Help: "Forget a secret.",
 		More: "It is taken out of the keyring, or out of the file. Who gave it to you still takes it: have it revoked there." +
 			"\n\nExamples:\n\n    rye auth rm OPENAI_API_KEY",
-		Aka: []string{"logout", "auth remove", "auth delete", "auth logout"},
+		Aka: []string{"logout", "auth delete", "auth logout"},
 		New: func() cli.Runner { return new(authRmRun) }, Schema: "auth-rm/1", Output: authAnswer{},
 	}
 }

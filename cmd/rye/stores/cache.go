@@ -155,7 +155,7 @@ func CacheGroup() cli.Command {
 
 func CacheLsCommand() cli.Command {
 	return cli.Command{
-		Path: "cache ls", Group: "store", Help: "List the caches.", Aka: []string{"cache list"},
+		Path: "cache ls", Group: "store", Help: "List the caches.",
 		More: "Examples:\n\n    rye cache ls\n    rye -v store put DIR    (hits and misses of one run)",
 		New:  func() cli.Runner { return new(cacheLsRun) }, Schema: "cache-ls/1", Output: cacheLsAnswer{},
 	}

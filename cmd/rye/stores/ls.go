@@ -16,7 +16,6 @@ func StoreLsCommand() cli.Command {
 		Path: "store ls", Group: "store", Help: "List a tree, or all objects.",
 		More: "With an OBJECT, the entries of that tree; without, everything the store holds, in no order.\n\n" +
 			"Examples:\n\n    rye store ls app\n    rye store ls app:lib\n    rye store ls --json",
-		Aka:    []string{"store list"},
 		New:    func() cli.Runner { return new(storeLsRun) },
 		Schema: "store-ls/1", Output: storeLsAnswer{},
 	}
