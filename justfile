@@ -16,7 +16,7 @@ test *ARGS:
 lint:
     .ci/run lint
 
-# each fuzzer for five seconds
+# all fuzzers, five seconds each
 fuzz:
     .ci/run fuzz
 
