@@ -13,7 +13,7 @@ import (
 // Flags for os.OpenFile. They are nothing where there is nothing like it.
 const (
 	NoFollow = unix.O_NOFOLLOW // refuses a link as the last element, with syscall.ELOOP
-	Nonblock = unix.O_NONBLOCK // doesn't wait for whoever is at the other end of a FIFO
+	Nonblock = unix.O_NONBLOCK // doesn't wait for the other end of a FIFO
 )
 
 func (m Mode) flag() int {
@@ -42,9 +42,9 @@ func flock(fd uintptr, how int) error {
 	}
 }
 
-// wait sleeps in the system until f is locked or ctx has ended. The sleep itself can't be broken off, so that it has a
-// descriptor of its own: the lock is that of the open file, which both descriptors stand for. Whoever goes away leaves
-// the sleeper behind, which gives the lock back as soon as it has it.
+// wait sleeps in the system until f is locked or ctx has ended. The sleep can't be interrupted, so it uses a duplicate of
+// the descriptor: both refer to one open file and so to one lock. A caller that gives up leaves the sleeper behind, which
+// releases the lock as soon as it gets it.
 func wait(ctx context.Context, f *os.File, how Mode) error {
 	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package osfile is what a program needs of files and package os has no call for: locks that end with the process, names
-// that last, and opening without following a link or waiting for whoever writes to a pipe.
+// Package osfile adds to package os: locks that end with the process, files that are written whole and durably, writing
+// confined to a directory, and reading without following a link or blocking on a pipe.
 //
 // # Locks
 //
-// A lock belongs to an open file. It keeps out whoever opened the file otherwise, in this process or in another, and asks
-// for a lock too; nobody else notices. It ends when the file is closed, and the system closes it with the process,
+// A lock belongs to an open file. It is advisory: it excludes only those who opened the file separately, in this process
+// or another, and ask for a lock too. It ends when the file is closed, and the system closes it with the process,
 // however that ends. Any number hold a Shared lock at once, and an Exclusive one is held alone.
 //
 // Who waits for a lock sleeps in the system, so that a thousand who wait take nothing from the one who works. Linux keeps
-// them in the order they came and wakes one at a time; somebody new who asks at the very moment of a release may still
+// them in the order they came and wakes one at a time; a newcomer who asks at the very moment of a release may still
 // come before that one. Waiting costs a thread as long as it lasts, and a free lock costs none.
 //
 // On Windows a wait asks again and again: there the system would keep the file from being closed meanwhile.
@@ -29,13 +29,13 @@ type Mode bool
 // The modes of a lock.
 const (
 	Shared    Mode = false // with others whose lock is shared
-	Exclusive Mode = true  // with nobody
+	Exclusive Mode = true  // held by one
 )
 
 // A BusyError says that others didn't let go of something in time.
 type BusyError struct {
 	Path string        // what is in use: a file, or what stands for one
-	Wait time.Duration // how long it was waited for; zero where nobody waits
+	Wait time.Duration // how long it was waited for; zero for a try that doesn't wait
 }
 
 func (e *BusyError) Error() string {

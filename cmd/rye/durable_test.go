@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -30,17 +31,17 @@ var errPlanted = errors.New("planted")
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	if err := places.WriteFile(path, 0o600, true, places.BytesOf([]byte("one"))); err != nil {
+	if err := osfile.WriteFile(path, 0o600, true, osfile.BytesOf([]byte("one"))); err != nil {
 		t.Fatal(err)
 	}
-	if err := places.WriteFile(path, 0o600, true, places.BytesOf([]byte("two"))); !errors.Is(err, os.ErrExist) {
+	if err := osfile.WriteFile(path, 0o600, true, osfile.BytesOf([]byte("two"))); !errors.Is(err, os.ErrExist) {
 		t.Errorf("exclusive: %v", err)
 	}
 	failing := func(w io.Writer) error { w.Write([]byte("half")); return errPlanted }
-	if err := places.WriteFile(path, 0o600, false, failing); !errors.Is(err, errPlanted) {
+	if err := osfile.WriteFile(path, 0o600, false, failing); !errors.Is(err, errPlanted) {
 		t.Error(err)
 	}
-	if err := places.WriteFile(filepath.Join(dir, "none", "f"), 0o600, false, places.BytesOf(nil)); !errors.Is(err, os.ErrNotExist) {
+	if err := osfile.WriteFile(filepath.Join(dir, "none", "f"), 0o600, false, osfile.BytesOf(nil)); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "one" {
@@ -55,17 +56,17 @@ func TestWriteFile(t *testing.T) {
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
-	for name, age := range map[string]time.Duration{places.Unfinished + "old": 2 * places.UnfinishedAge, places.Unfinished + "young": 0, "other": 2 * places.UnfinishedAge} {
+	for name, age := range map[string]time.Duration{osfile.Unfinished + "old": 2 * osfile.UnfinishedAge, osfile.Unfinished + "young": 0, "other": 2 * osfile.UnfinishedAge} {
 		path := filepath.Join(dir, name)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, now.Add(-age), now.Add(-age))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, places.Unfinished+"dir"), 0o700); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, osfile.Unfinished+"dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	places.Sweep(dir, now.Add(time.Minute))
-	places.Sweep(filepath.Join(dir, "none"), now)
+	osfile.Sweep(dir, now.Add(time.Minute))
+	osfile.Sweep(filepath.Join(dir, "none"), now)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
 		t.Errorf("%v, %v", left, err)
 	}
@@ -82,12 +83,12 @@ func TestSignChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := places.Subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, File: path}
-	file, err := places.OpenRegular(path)
+	file, err := osfile.OpenRegular(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if err := places.WriteFile(path, 0o600, false, places.BytesOf([]byte("print(2)\n"))); err != nil {
+	if err := osfile.WriteFile(path, 0o600, false, osfile.BytesOf([]byte("print(2)\n"))); err != nil {
 		t.Fatal(err)
 	}
 	a := &cli.App{Host: cli.Host{Now: time.Now}, Clock: time.Now}
@@ -129,7 +130,7 @@ func TestReadSmall(t *testing.T) {
 	if err := os.WriteFile(path, []byte("twelve bytes"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if b, err := places.ReadSmall(path, 12); err != nil || string(b) != "twelve bytes" {
+	if b, err := osfile.ReadSmall(path, 12); err != nil || string(b) != "twelve bytes" {
 		t.Errorf("%q, %v", b, err)
 	}
 	if err := os.Truncate(path, 1<<30); err != nil {
@@ -137,7 +138,7 @@ func TestReadSmall(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	b, err := places.ReadSmall(path, 64<<20)
+	b, err := osfile.ReadSmall(path, 64<<20)
 	runtime.ReadMemStats(&after)
 	if f, ok := errors.AsType[*fault.Error](err); b != nil || !ok || f.Code != fault.Limit {
 		t.Errorf("%d bytes, %v", len(b), err)
@@ -160,7 +161,7 @@ func TestReadIfThere(t *testing.T) {
 				return
 			default:
 			}
-			if err := errors.Join(places.WriteFile(path, 0o600, true, places.BytesOf([]byte("whole"))), os.Remove(path)); err != nil {
+			if err := errors.Join(osfile.WriteFile(path, 0o600, true, osfile.BytesOf([]byte("whole"))), os.Remove(path)); err != nil {
 				t.Error(err)
 				return
 			}
@@ -173,7 +174,7 @@ func TestReadIfThere(t *testing.T) {
 	defer end()
 	found, missing := 0, 0
 	for found+missing < 20000 || min(found, missing) == 0 {
-		switch b, err := places.ReadIfThere("it", path, 16); {
+		switch b, err := osfile.ReadIfThere("it", path, 16); {
 		case err == nil && string(b) == "whole":
 			found++
 		case errors.Is(err, fs.ErrNotExist):
@@ -186,13 +187,13 @@ func TestReadIfThere(t *testing.T) {
 	if err := os.Symlink("nowhere", path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := places.ReadIfThere("it", path, 16); err == nil || errors.Is(err, fs.ErrNotExist) {
+	if _, err := osfile.ReadIfThere("it", path, 16); err == nil || errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a link that leads nowhere: %v", err)
 	}
 	if err := os.WriteFile(filepath.Join(filepath.Dir(path), "nowhere"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := places.ReadIfThere("it", path, 16); err != nil {
+	if _, err := osfile.ReadIfThere("it", path, 16); err != nil {
 		t.Errorf("a link: %v", err)
 	}
 }

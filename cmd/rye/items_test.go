@@ -12,10 +12,10 @@ import (
 
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/items"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/starts"
 )
 
@@ -23,7 +23,7 @@ import (
 func TestConfined(t *testing.T) {
 	dir := t.TempDir()
 	away := t.TempDir()
-	d, err := places.Confine(dir, 0o777)
+	d, err := osfile.OpenDir(dir, 0o777)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestConfined(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(away, "x.md")); err != nil || len(b) != 0 {
 		t.Errorf("written through a link: %q, %v", b, err)
 	}
-	check("a file for a directory", d.Write("link.md/x", 0o644, false, nil), classify.NotDirectory)
+	check("a file for a directory", d.Write("link.md/x", 0o644, false, nil), osfile.NotDirectory)
 
 	check("remove", d.Remove("tools/acme/a.py"), nil)
 	if _, err := os.Lstat(filepath.Join(dir, "tools", "acme")); !errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +189,7 @@ func TestConfinedTogether(t *testing.T) {
 	var group sync.WaitGroup
 	for n := range 8 {
 		group.Go(func() {
-			d, err := places.Confine(dir, 0o777)
+			d, err := osfile.OpenDir(dir, 0o777)
 			if err != nil {
 				t.Error(err)
 				return

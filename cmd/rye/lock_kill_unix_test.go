@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -314,7 +315,7 @@ func (k *killer) swept() {
 	for _, dir := range []string{".", ".ai/vendor", ".ai/tools/mine"} {
 		k.put(dir+"/.rye-tmp-write-DIED", "half")
 	}
-	long := time.Now().Add(-2 * places.UnfinishedAge)
+	long := time.Now().Add(-2 * osfile.UnfinishedAge)
 	for _, path := range k.leftovers() {
 		if err := os.Chtimes(path, long, long); err != nil {
 			k.t.Fatal(err)

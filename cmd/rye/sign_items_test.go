@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -58,7 +59,7 @@ func itemApp(t *testing.T, tools ...string) (a *cli.App, dir string, stderr *byt
 // leftovers are the files that were to take another one's place.
 func leftovers(t *testing.T, dir string) (names []string) {
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && strings.HasPrefix(e.Name(), places.Unfinished) {
+		if err == nil && strings.HasPrefix(e.Name(), osfile.Unfinished) {
 			names = append(names, path)
 		}
 		return err
@@ -188,8 +189,8 @@ func TestRewritingChanged(t *testing.T) {
 func TestRewritingSweeps(t *testing.T) {
 	_, dir, _ := itemApp(t, "a")
 	acme := filepath.Join(dir, ".ai", "tools", "acme")
-	for name, age := range map[string]time.Duration{"old": 2 * places.UnfinishedAge, "new": 0} {
-		path, at := filepath.Join(acme, places.Unfinished+name), time.Now().Add(-age)
+	for name, age := range map[string]time.Duration{"old": 2 * osfile.UnfinishedAge, "new": 0} {
+		path, at := filepath.Join(acme, osfile.Unfinished+name), time.Now().Add(-age)
 		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +203,7 @@ func TestRewritingSweeps(t *testing.T) {
 	w := places.NewRewriting(1, time.Now())
 	defer w.Close()
 	w.Drop([]places.Staged{{}, stageOne(t, w, space, "tools/acme/a.py")})
-	if left := leftovers(t, dir); len(left) != 1 || filepath.Base(left[0]) != places.Unfinished+"new" {
+	if left := leftovers(t, dir); len(left) != 1 || filepath.Base(left[0]) != osfile.Unfinished+"new" {
 		t.Errorf("left: %q", left)
 	}
 }

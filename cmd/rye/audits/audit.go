@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -58,7 +59,7 @@ func OpenAudit(a *cli.App, required bool) (log *audit.Log, own key.Private, vouc
 		voucher = vouchQuietly(a, p, own.Public())
 	}
 	log, err = audit.Open(audit.Options{Dir: p.Log, Key: own, Voucher: voucher, Required: required,
-		Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Wait: places.LockWait})
+		Program: "rye " + cli.ThisVersion().Version, Now: a.Now, Wait: osfile.LockWait})
 	return log, own, voucher, err
 }
 
@@ -70,7 +71,7 @@ const (
 // Voucher returns what was kept to vouch for a machine, nil if there is nothing that is about it. Whoever reads the log
 // or a receipt looks at the signature.
 func (p AuditPlaces) Voucher(own key.Public) []byte {
-	b, err := places.ReadSmall(filepath.Join(p.Machine, VoucherFile), MaxVoucher)
+	b, err := osfile.ReadSmall(filepath.Join(p.Machine, VoucherFile), MaxVoucher)
 	if err != nil {
 		return nil
 	}
@@ -139,7 +140,7 @@ func vouch(a *cli.App, p AuditPlaces, own key.Public, user key.Private, name str
 	if err != nil {
 		return nil, err
 	}
-	return b, places.WriteFile(filepath.Join(p.Machine, VoucherFile), 0o600, false, places.BytesOf(b))
+	return b, osfile.WriteFile(filepath.Join(p.Machine, VoucherFile), 0o600, false, osfile.BytesOf(b))
 }
 
 // KeepReceipt keeps the receipt of a call that another call made, whole and durable, where the digest in the other's
@@ -153,7 +154,7 @@ func KeepReceipt(a *cli.App, b []byte) (cas.Digest, error) {
 	if err := new(journal.Disk).MakeDirectory(p.Receipts); err != nil {
 		return d, err
 	}
-	return d, places.WriteFile(ReceiptPath(p.Receipts, d), 0o600, false, places.BytesOf(b))
+	return d, osfile.WriteFile(ReceiptPath(p.Receipts, d), 0o600, false, osfile.BytesOf(b))
 }
 
 // ReceiptPath is where a directory has the receipt of a digest.

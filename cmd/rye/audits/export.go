@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/audit"
@@ -78,7 +79,7 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	if err := places.WriteFile(file, 0o600, false, write); err != nil {
+	if err := osfile.WriteFile(file, 0o600, false, write); err != nil {
 		return nil, err
 	}
 	a.Term.Note("%s", fault.Count(ans.Calls, "call"))

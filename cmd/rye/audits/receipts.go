@@ -9,9 +9,9 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -46,7 +46,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p AuditP
 	}
 	var bad []*fault.Error
 	for _, file := range c.Receipt {
-		b, err := places.ReadSmall(file, attest.MaxEnvelope)
+		b, err := osfile.ReadSmall(file, attest.MaxEnvelope)
 		if err != nil {
 			return err
 		}
@@ -96,7 +96,7 @@ func (l *receiptLine) verify(ctx context.Context, b []byte, keys []key.Public, d
 		if dir == "" {
 			return nil, fs.ErrNotExist // no place is known
 		}
-		return places.ReadSmall(ReceiptPath(dir, d), attest.MaxEnvelope)
+		return osfile.ReadSmall(ReceiptPath(dir, d), attest.MaxEnvelope)
 	}
 	err := receipt.VerifyTree(b, keys, get, func(depth int, r *receipt.Receipt) error {
 		l.Verified++

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -173,7 +174,7 @@ func seenPosition(a *cli.App, arg string, keys []key.Public) (record.Position, e
 	if at, ok := ParsePosition(arg); ok {
 		return at, nil
 	}
-	b, err := places.ReadSmall(arg, attest.MaxEnvelope)
+	b, err := osfile.ReadSmall(arg, attest.MaxEnvelope)
 	if errors.Is(err, fs.ErrNotExist) {
 		return record.Position{}, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--seen is %q, neither a file nor a position", arg),
 			Why: []string{"a position is FILE/LINE/SUM, as in head/12/blake3:…, with all digits of the sum"}, Hint: []string{"rye audit verify"}}

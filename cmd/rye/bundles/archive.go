@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -99,7 +100,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := places.WriteFile(file, 0o644, false, write); err != nil {
+	if err := osfile.WriteFile(file, 0o644, false, write); err != nil {
 		return nil, changed(l, err)
 	}
 	ans.Digest = sum.Digest().String()

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -218,7 +219,7 @@ func changedMeanwhile(l *locking.Located) error {
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
 // whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
 // when nothing but the disk stands in the way.
-func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located, was cas.Digest, body []byte, known sign.Keys, first func(*places.Confined) error) error {
+func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
 	at, err := bundle.ManifestPath(l.Id)
 	if err != nil {
 		return err
@@ -240,7 +241,7 @@ func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located,
 			return err
 		}
 	}
-	d, err := places.Confine(l.Dir, 0o777)
+	d, err := osfile.OpenDir(l.Dir, 0o777)
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -394,7 +395,7 @@ func (m *making) admitted() {
 
 // scratch gives a dry run a store of its own, which goes when it is done.
 func (m *making) scratch() (done func(), err error) {
-	dir, err := os.MkdirTemp("", places.Unfinished+"dry-run-*")
+	dir, err := os.MkdirTemp("", osfile.Unfinished+"dry-run-*")
 	if err != nil {
 		return nil, err
 	}

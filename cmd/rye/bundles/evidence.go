@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/bundle/sbom"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -161,7 +162,7 @@ func (c *evidenceFlags) finish(ctx context.Context, b *locking.Bundles, l *locki
 		if err != nil {
 			return nil, err
 		}
-		if err := places.WriteFile(file, 0o644, false, places.BytesOf(doc)); err != nil {
+		if err := osfile.WriteFile(file, 0o644, false, osfile.BytesOf(doc)); err != nil {
 			return nil, err
 		}
 	default:
@@ -201,7 +202,7 @@ func embed(ctx context.Context, b *locking.Bundles, l *locking.Located, k trusts
 	at := path.Join(path.Dir(home), name)
 	was := l.Read.ID
 	l.Read.FileList = list
-	err = changeManifest(ctx, b, l, was, body, withKey(v.Options.Find, k.Public()), func(d *places.Confined) error {
+	err = changeManifest(ctx, b, l, was, body, withKey(v.Options.Find, k.Public()), func(d *osfile.Dir) error {
 		if err := d.Write(at, 0o644, false, doc); err != nil {
 			return err
 		}
@@ -264,7 +265,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
 	}
 	if l.Where == locking.InProject {
-		text, err := places.ReadSmall(filepath.Join(l.Dir, recipe.File), spaces.MaxRecipe)
+		text, err := osfile.ReadSmall(filepath.Join(l.Dir, recipe.File), spaces.MaxRecipe)
 		if err == nil {
 			build.Recipe = cas.Sum(text)
 		} else if !errors.Is(err, fs.ErrNotExist) {

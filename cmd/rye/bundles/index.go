@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -237,7 +238,7 @@ func (x *indexing) find() (files []string, err error) {
 
 // archive verifies one archive.
 func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e index.Entry, failures []*bundle.Failure, err error) {
-	f, err := places.OpenRegular(filepath.Join(x.dir, filepath.FromSlash(file)))
+	f, err := osfile.OpenRegular(filepath.Join(x.dir, filepath.FromSlash(file)))
 	if err != nil {
 		return e, nil, err
 	}
@@ -348,7 +349,7 @@ func (x *indexing) issue(ctx context.Context, entries []index.Entry) (cli.Answer
 // last reads the index that is there; nil if there is none. What it says is carried on, so that it must be one that the
 // policy believes, though it may be past its end, or one that this key has signed.
 func (x *indexing) last() (*index.Index, error) {
-	text, err := places.ReadSmall(x.file, index.MaxBytes)
+	text, err := osfile.ReadSmall(x.file, index.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -426,7 +427,7 @@ func (x *indexing) write(ctx context.Context, first bool, text []byte, doc *inde
 	if err := x.journal().Record(ctx, steps...); err != nil {
 		return err
 	}
-	err := places.WriteFile(x.file, 0o644, first, places.BytesOf(text))
+	err := osfile.WriteFile(x.file, 0o644, first, osfile.BytesOf(text))
 	if errors.Is(err, os.ErrExist) {
 		err = &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process has made %q meanwhile, and it is left as it is", x.file)}
 	}

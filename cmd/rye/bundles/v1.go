@@ -10,9 +10,9 @@ import (
 	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -102,7 +102,7 @@ func firstLine(where, dir, id string) (bundleLine, error) {
 	if err != nil {
 		return bundleLine{}, err
 	}
-	text, err := places.ReadSmall(filepath.Join(dir, filepath.FromSlash(at)), legacy.MaxBytes)
+	text, err := osfile.ReadSmall(filepath.Join(dir, filepath.FromSlash(at)), legacy.MaxBytes)
 	if err != nil {
 		return bundleLine{}, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -151,7 +152,7 @@ func (c *BundleVerifyRun) statements(a *cli.App) (all []bundle.Statement, err er
 		if s.Err != nil {
 			return nil, s.Err
 		}
-		text, err := places.ReadSmall(s.Value, attest.MaxEnvelope)
+		text, err := osfile.ReadSmall(s.Value, attest.MaxEnvelope)
 		if err != nil {
 			return nil, err
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -182,7 +183,7 @@ func IsDir(path string) (bool, error) {
 	case err != nil:
 		return false, err
 	case !fi.IsDir():
-		return false, &fs.PathError{Op: "open", Path: path, Err: NotDirectory}
+		return false, &fs.PathError{Op: "open", Path: path, Err: osfile.NotDirectory}
 	}
 	return true, nil
 }

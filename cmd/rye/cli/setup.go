@@ -17,6 +17,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"golang.org/x/term"
@@ -147,7 +148,7 @@ func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 // NeedDir says what is wrong with a directory that must be there.
 func NeedDir(dir string) error {
 	switch ok, err := classify.IsDir(dir); {
-	case errors.Is(err, classify.NotDirectory):
+	case errors.Is(err, osfile.NotDirectory):
 		return fault.New(fault.Files, "%q is not a directory", dir).On("path", dir).From(err).Missing()
 	case err != nil:
 		return err

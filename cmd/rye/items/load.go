@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -225,7 +226,7 @@ func copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *a
 		return ans, err
 	}
 	defer d.Close()
-	places.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
+	osfile.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
 	for _, p := range missing {
 		if err := ctx.Err(); err != nil {
 			return ans, err
@@ -300,7 +301,7 @@ func pieces(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree) ([]
 // missing returns the pieces that aren't in a space; one that is there with other bytes is an error.
 func missing(v *spaces.Items, pieces []piece, to *ai.Space) ([]piece, error) {
 	var missing []piece
-	d, err := places.Confine(to.Dir, 0)
+	d, err := osfile.OpenDir(to.Dir, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return pieces, nil
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -401,7 +402,7 @@ func openMove(ctx context.Context, v *spaces.Items, m *move, k trusts.Signer) er
 
 // renameInPlace is for a tool that stays in the directory of its tree: that is all of it but the tool, so the old file
 // must be gone when the new one is signed.
-func renameInPlace(ctx context.Context, v *spaces.Items, d *places.Confined, m *move, k trusts.Signer, mode fs.FileMode) error {
+func renameInPlace(ctx context.Context, v *spaces.Items, d *osfile.Dir, m *move, k trusts.Signer, mode fs.FileMode) error {
 	if err := write(ctx, v, m.new, trusts.Signer{}, mode); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	itemfile "github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -257,7 +258,7 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext s
 		return nil, "", "", 0, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q can be no %s: its extension is %q", c.From, k.Name, ext),
 			Why: []string{"expected one of " + strings.Join(k.Extensions, " ")}, Details: map[string]any{"file": c.From}}
 	}
-	if text, err = places.ReadSmall(c.From, itemfile.MaxFile); err != nil {
+	if text, err = osfile.ReadSmall(c.From, itemfile.MaxFile); err != nil {
 		return nil, "", "", 0, err
 	}
 	fi, err := os.Stat(c.From)
@@ -345,7 +346,7 @@ func write(ctx context.Context, v *spaces.Items, it *ai.Item, k trusts.Signer, m
 		return err
 	}
 	r.Close()
-	places.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
+	osfile.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
 	if k.Name != "" {
 		b, err := signs.Signed(ctx, v, it, k)
 		if err != nil {

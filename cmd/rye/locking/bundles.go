@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -310,7 +311,7 @@ func ReadManifest(dir, id string) (*bundle.Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := places.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
+	f, err := osfile.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +392,7 @@ func IsFirst(dir, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	f, err := places.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
+	f, err := osfile.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
 	if err != nil {
 		return false, nil
 	}

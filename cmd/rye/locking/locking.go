@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -80,7 +81,7 @@ func (l *Locking) ReadLock(conflict bool) (err error) {
 	if places.LeadsOut(path) {
 		return &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), Details: map[string]any{"path": path}}
 	}
-	l.File, err = places.ReadIfThere("the lock", path, lockfile.MaxBytes)
+	l.File, err = osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -269,7 +270,7 @@ func (l *Locking) Set(ctx context.Context) (*lock.Set, error) {
 
 // Write makes b the lock, unless it is that already. A reader finds the old one or the new one.
 func (l *Locking) Write(b []byte) error {
-	places.Sweep(l.Dir, l.App.Now())
+	osfile.Sweep(l.Dir, l.App.Now())
 	if l.File != nil && bytes.Equal(b, l.File) {
 		return nil
 	}
@@ -280,7 +281,7 @@ func (l *Locking) Write(b []byte) error {
 	if err := os.MkdirAll(l.Dir, mode); err != nil {
 		return err
 	}
-	d, err := places.Confine(l.Dir, mode)
+	d, err := osfile.OpenDir(l.Dir, mode)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -235,7 +236,7 @@ func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) 
 // change makes the lock of a changed rye.yaml, and writes both: first rye.yaml, so that a process that dies between
 // leaves a lock that rye lock --check finds behind.
 func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *changeAnswer, run *lockRun) error {
-	before, err := places.ReadSmall(filepath.Join(l.Dir, places.MarkerFile), places.MaxProject)
+	before, err := osfile.ReadSmall(filepath.Join(l.Dir, places.MarkerFile), places.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -246,7 +247,7 @@ func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *chang
 		if !edited {
 			return nil
 		}
-		d, err := places.Confine(l.Dir, 0o777)
+		d, err := osfile.OpenDir(l.Dir, 0o777)
 		if err != nil {
 			return err
 		}

@@ -11,11 +11,11 @@ import (
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
@@ -120,7 +120,7 @@ func otherLock(ctx context.Context, l *locking.Locking, name string, objects loc
 		return nil, s.Err
 	}
 	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
-	b, err := places.ReadSmall(s.Value, lockfile.MaxBytes)
+	b, err := osfile.ReadSmall(s.Value, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		f := classify.Classify(err)
 		f.Hint = hint

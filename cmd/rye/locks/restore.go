@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -142,14 +143,14 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // openDir opens .ai to write in it, and makes it where it is wiped; nil where there is none and nothing is to be
 // written.
-func (c *restoreRun) openDir(dir string) (*places.Confined, error) {
+func (c *restoreRun) openDir(dir string) (*osfile.Dir, error) {
 	if !c.DryRun {
 		return places.OpenAI(dir, ai.Project)
 	}
 	if err := ai.Inside(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	d, err := places.Confine(dir, 0o777)
+	d, err := osfile.OpenDir(dir, 0o777)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ const modesAreKept = runtime.GOOS != "windows"
 type restoring struct {
 	l       *locking.Locking
 	objects lock.Source
-	dir     *places.Confined // nil: there is nothing, and nothing is to be written
+	dir     *osfile.Dir // nil: there is nothing, and nothing is to be written
 	now     time.Time
 	writes  bool
 	files   []*restored // that are to be looked at; after compare, those that aren't as they are pinned
@@ -102,7 +102,7 @@ func (r *restoring) compare(ctx context.Context) error {
 		}
 		defer folder.Close()
 		if r.writes {
-			places.Sweep(r.dir.Where(dir), r.now) // here, for what was left may stand beside files that are all as they should be
+			osfile.Sweep(r.dir.Where(dir), r.now) // here, for what was left may stand beside files that are all as they should be
 		}
 		for _, f := range files {
 			h := cas.NewHasher()
@@ -238,7 +238,7 @@ func (r *restoring) stage(ctx context.Context, dir string, files []*restored, sy
 	}
 	defer folder.Close()
 	for _, f := range files {
-		part := places.Unfinished + rand.Text()
+		part := osfile.Unfinished + rand.Text()
 		if err := r.fill(ctx, folder, part, f, sync); err != nil {
 			folder.Remove(part)
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -108,7 +109,7 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(at.Path) {
-		return nil, &fs.PathError{Op: places.PlainOp(at.Op), Path: filepath.Join(l.VendorDir(), at.Path), Err: at.Err}
+		return nil, &fs.PathError{Op: osfile.PlainOp(at.Op), Path: filepath.Join(l.VendorDir(), at.Path), Err: at.Err}
 	}
 	if err != nil {
 		return nil, err

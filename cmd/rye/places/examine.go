@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/exam"
@@ -51,7 +52,7 @@ func Open(a *cli.App, s Subject) (*os.File, error) {
 	if err := RefuseLinks(a, s.File); err != nil {
 		return nil, err
 	}
-	f, err := OpenRegular(s.File)
+	f, err := osfile.OpenRegular(s.File)
 	if other, ok := errors.AsType[*fault.Error](err); ok {
 		other.Code = fault.Validation // a directory is the wrong argument, not an unreadable file
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/key"
@@ -120,7 +121,7 @@ func privateKeys(a *cli.App, dir string) (found []string) {
 		if !likely || !e.Type().IsRegular() {
 			return nil
 		}
-		if b, err := ReadSmall(path, maxStray); err == nil && key.IsPrivate(b) {
+		if b, err := osfile.ReadSmall(path, maxStray); err == nil && key.IsPrivate(b) {
 			found = append(found, path)
 		}
 		return nil
@@ -163,7 +164,7 @@ const MaxKeyFile = 64 << 10
 // ReadArgument reads a small file that was named on the command line; "-" is standard input.
 func ReadArgument(ctx context.Context, a *cli.App, path string) ([]byte, error) {
 	if path != "-" {
-		return ReadSmall(path, MaxKeyFile)
+		return osfile.ReadSmall(path, MaxKeyFile)
 	}
 	b, err := io.ReadAll(io.LimitReader(a.Input(ctx), MaxKeyFile+1))
 	if err == nil && len(b) > MaxKeyFile {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	ryeyaml "github.com/rye-build/rye/lock/project"
@@ -62,7 +63,7 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 	if LeadsOut(path) {
 		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path), "ls -l")
 	}
-	b, err := ReadSmall(path, MaxProject)
+	b, err := osfile.ReadSmall(path, MaxProject)
 	if err != nil {
 		return nil, err
 	}

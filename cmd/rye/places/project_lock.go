@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
@@ -38,7 +39,7 @@ func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
 // Hold keeps other processes from what alone keeps them from, in a directory.
 func Hold(ctx context.Context, a *cli.App, dir string) (unlock func(), err error) {
 	note := time.AfterFunc(waitNoted, func() {
-		a.Term.Note("waiting for another rye that works on %q, %s at most", dir, LockWait)
+		a.Term.Note("waiting for another rye that works on %q, %s at most", dir, osfile.LockWait)
 	})
 	defer note.Stop()
 	return LockProject(ctx, dir)

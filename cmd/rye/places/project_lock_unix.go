@@ -24,7 +24,7 @@ func LockProject(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = osfile.Lock(ctx, f, osfile.Exclusive, LockWait)
+	err = osfile.Lock(ctx, f, osfile.Exclusive, osfile.LockWait)
 	if err != nil && !errors.Is(err, syscall.EBADF) && !errors.Is(err, syscall.ENOTSUP) && !errors.Is(err, syscall.ENOLCK) {
 		return nil, err
 	}

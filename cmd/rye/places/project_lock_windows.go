@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // LockProject holds a project against other processes that change what rye keeps in it, until unlock is called or the
@@ -14,5 +15,5 @@ import (
 // temporary ones.
 func LockProject(ctx context.Context, dir string) (unlock func(), err error) {
 	sum := cas.Sum([]byte(dir))
-	return lockFile(ctx, filepath.Join(os.TempDir(), "rye-project-"+hex.EncodeToString(sum[:16])+".lock"))
+	return osfile.LockFile(ctx, filepath.Join(os.TempDir(), "rye-project-"+hex.EncodeToString(sum[:16])+".lock"))
 }

@@ -22,7 +22,7 @@ import (
 //
 // One barrier is for all files where the system has one: to wait for each of 10,000 files takes minutes.
 type Rewriting struct {
-	dirs  map[*ai.Space]*Confined
+	dirs  map[*ai.Space]*osfile.Dir
 	many  bool // there is one barrier for all
 	now   time.Time
 	swept sync.Map // directories in which nothing is left of processes that died
@@ -32,7 +32,7 @@ type Rewriting struct {
 const FewFiles = 16
 
 func NewRewriting(files int, now time.Time) *Rewriting {
-	return &Rewriting{dirs: map[*ai.Space]*Confined{}, many: files > FewFiles && HasBarrier, now: now}
+	return &Rewriting{dirs: map[*ai.Space]*osfile.Dir{}, many: files > FewFiles && HasBarrier, now: now}
 }
 
 // Open opens a space to write in. It is for one goroutine.
@@ -40,7 +40,7 @@ func (w *Rewriting) Open(s *ai.Space) error {
 	if w.dirs[s] != nil {
 		return nil
 	}
-	d, err := Confine(s.Dir, 0o777)
+	d, err := osfile.OpenDir(s.Dir, 0o777)
 	if err == nil {
 		w.dirs[s] = d
 	}
@@ -71,9 +71,9 @@ func (w *Rewriting) Stage(s *ai.Space, p string, before fs.FileInfo, b []byte) (
 	defer r.Close()
 	dir := d.Where(path.Dir(p))
 	if _, again := w.swept.LoadOrStore(dir, true); !again {
-		Sweep(dir, w.now)
+		osfile.Sweep(dir, w.now)
 	}
-	st = Staged{space: s, path: p, part: Unfinished + rand.Text(), before: before}
+	st = Staged{space: s, path: p, part: osfile.Unfinished + rand.Text(), before: before}
 	f, err := r.OpenFile(st.part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return Staged{}, d.About(p, err)

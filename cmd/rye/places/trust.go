@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/exam"
@@ -63,7 +64,7 @@ func RootSetting(a *cli.App) cli.Setting {
 // readAuthority reads a policy, without its lists. One that isn't there says nothing: file is nil.
 func readAuthority(path, origin string) (*Authority, error) {
 	au := &Authority{Path: path, Origin: origin}
-	file, err := ReadIfThere("the policy", path, maxPolicy)
+	file, err := osfile.ReadIfThere("the policy", path, maxPolicy)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

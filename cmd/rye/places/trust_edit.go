@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/policy"
@@ -129,7 +130,7 @@ func writePolicy(ctx context.Context, a *cli.App, au *Authority, file []byte, co
 		return err
 	}
 	defer unlock()
-	Sweep(filepath.Dir(au.Path), a.Now())
+	osfile.Sweep(filepath.Dir(au.Path), a.Now())
 	conflict := &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("somebody else has changed %q meanwhile", au.Path)}
 	now, err := readAuthority(au.Path, au.Origin)
 	if conflict.Err = err; err != nil || !bytes.Equal(now.File, au.File) || (now.File == nil) != (au.File == nil) {
@@ -143,7 +144,7 @@ func writePolicy(ctx context.Context, a *cli.App, au *Authority, file []byte, co
 		mode = fi.Mode().Perm()
 	}
 	// Where there was none there is nothing to lock, and whoever is second finds the first one's.
-	err = WriteFile(au.Path, mode, au.File == nil, func(w io.Writer) error {
+	err = osfile.WriteFile(au.Path, mode, au.File == nil, func(w io.Writer) error {
 		if _, err := w.Write(file); err != nil || commit == nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock/web"
@@ -149,7 +150,7 @@ func (k KeptLists) Update(ctx context.Context, au *Authority, src policy.Source,
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, false, err
 	}
-	unlock, err := lockFile(ctx, filepath.Join(dir, ".lock"))
+	unlock, err := osfile.LockFile(ctx, filepath.Join(dir, ".lock"))
 	if err != nil {
 		return nil, false, err
 	}
@@ -168,7 +169,7 @@ func (k KeptLists) Update(ctx context.Context, au *Authority, src policy.Source,
 	}
 	changed = last == nil || last.ID != list.ID
 	if changed {
-		if err := WriteFile(k.path(p, src), 0o600, false, BytesOf(file)); err != nil {
+		if err := osfile.WriteFile(k.path(p, src), 0o600, false, osfile.BytesOf(file)); err != nil {
 			return nil, false, err
 		}
 	}
@@ -204,5 +205,5 @@ func (k KeptLists) fetch(ctx context.Context, au *Authority, src policy.Source, 
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(filepath.Dir(au.Path), path)
 	}
-	return ReadSmall(path, maxList)
+	return osfile.ReadSmall(path, maxList)
 }

@@ -26,7 +26,7 @@ func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := osfile.Lock(ctx, f, osfile.Exclusive, LockWait); err != nil {
+		if err := osfile.Lock(ctx, f, osfile.Exclusive, osfile.LockWait); err != nil {
 			return nil, err
 		}
 		same, err := osfile.StandsAt(f, path)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/secret"
@@ -33,7 +34,7 @@ func Secrets(a *cli.App) (*secret.Store, error) {
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: keyring(a), Env: a.Env, Now: a.Now, Wait: places.LockWait}, nil
+	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
 }
 
 // keyring is that of the system; nil where there is none. Who looks for a bus that nobody has named would start one.

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/secret"
 )
@@ -104,7 +104,7 @@ func (c *authSetRun) value(ctx context.Context, a *cli.App) (value, from string,
 			return "", "", at.Err
 		}
 		trusts.WarnReadable(a, at.Value)
-		b, err = places.ReadSmall(at.Value, secret.MaxValue+2)
+		b, err = osfile.ReadSmall(at.Value, secret.MaxValue+2)
 		from = "file"
 	case a.Hidden == nil:
 		b, err = io.ReadAll(io.LimitReader(a.Input(ctx), secret.MaxValue+3))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -256,7 +257,7 @@ func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.
 	}
 	ans.result(r)
 	if c.Receipt != "" && r.Receipt != nil {
-		if err := places.WriteFile(c.Receipt, 0o644, true, places.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
+		if err := osfile.WriteFile(c.Receipt, 0o644, true, osfile.BytesOf(r.Receipt)); errors.Is(err, fs.ErrExist) {
 			return ans, c.receiptThere() // since check has looked
 		} else if err != nil {
 			return ans, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -210,7 +211,7 @@ func (c *SignRun) Sign(a *cli.App, s places.Subject, file *os.File, k trusts.Sig
 	if err != nil {
 		return l, nil, err
 	}
-	d, err := places.Confine(filepath.Dir(s.File), 0)
+	d, err := osfile.OpenDir(filepath.Dir(s.File), 0)
 	if err != nil {
 		return l, nil, err
 	}

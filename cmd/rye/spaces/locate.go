@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
@@ -255,7 +256,7 @@ func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 	if dir, id, ok := ManifestOf(s.Value); ok {
 		return InDir(b, locking.InProject, dir, id)
 	}
-	f, err := places.OpenRegular(s.Value)
+	f, err := osfile.OpenRegular(s.Value)
 	if err != nil {
 		return nil, err
 	}
@@ -301,7 +302,7 @@ const MaxRecipe = 1 << 20
 
 // ReadRecipe reads bundle.yaml; nil if there is none.
 func ReadRecipe(dir string) (*recipe.Recipe, error) {
-	text, err := places.ReadSmall(filepath.Join(dir, recipe.File), MaxRecipe)
+	text, err := osfile.ReadSmall(filepath.Join(dir, recipe.File), MaxRecipe)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

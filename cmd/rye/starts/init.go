@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -223,7 +224,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 	if err := os.MkdirAll(filepath.Join(ans.Dir, classify.MarkerDir), 0o777); err != nil {
 		return err
 	}
-	d, err := places.Confine(ans.Dir, 0o777)
+	d, err := osfile.OpenDir(ans.Dir, 0o777)
 	if err != nil {
 		return err
 	}
@@ -246,7 +247,7 @@ func missingFiles(dir string) ([]starting, error) {
 	if ok, err := classify.IsDir(dir); err != nil {
 		return nil, err
 	} else if ok {
-		d, err := places.Confine(dir, 0o777)
+		d, err := osfile.OpenDir(dir, 0o777)
 		if err != nil {
 			return nil, err
 		}

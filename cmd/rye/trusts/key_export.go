@@ -7,6 +7,7 @@ import (
 	"io/fs"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
@@ -101,7 +102,7 @@ func (c *keyExportRun) private(a *cli.App, name string, p key.Private, passphras
 			return nil, err
 		}
 	}
-	err := places.WriteFile(c.Private, 0o600, true, places.BytesOf(pem))
+	err := osfile.WriteFile(c.Private, 0o600, true, osfile.BytesOf(pem))
 	if errors.Is(err, fs.ErrExist) {
 		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", c.Private), Hint: []string{"rye key export --private OTHER-FILE " + fault.Quote(name)}}
 	}

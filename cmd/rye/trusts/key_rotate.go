@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest"
@@ -114,7 +115,7 @@ func (c *keyRotateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err := dir.Add(step.Key.Name, fresh, passphrase); err != nil {
 		return nil, keyExists(step.Key.Name, err, "rye key rotate "+fault.Quote(c.Name)+" --to OTHER-NAME")
 	}
-	if err := places.WriteFile(c.Out, 0o644, true, places.BytesOf(manifest.Join(nil, body, doc.Signatures))); err != nil {
+	if err := osfile.WriteFile(c.Out, 0o644, true, osfile.BytesOf(manifest.Join(nil, body, doc.Signatures))); err != nil {
 		return nil, errors.Join(c.exists(a, err), dir.Remove(step.Key.Name))
 	}
 	a.Term.Note("made the key %q, %s", step.Key.Name, fresh.Public().Fingerprint())

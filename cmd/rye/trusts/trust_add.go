@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -286,7 +287,7 @@ func taken(p *policy.Policy, name string) bool {
 
 // rotate carries out a rotation.
 func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	file, err := places.ReadSmall(c.Rotation, places.MaxKeyFile)
+	file, err := osfile.ReadSmall(c.Rotation, places.MaxKeyFile)
 	if err != nil {
 		return nil, err
 	}

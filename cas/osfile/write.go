@@ -1,4 +1,4 @@
-package places
+package osfile
 
 import (
 	"bytes"
@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
 // WriteFile makes a file with a content, or replaces it, whole and durable: a reader finds the old one or the new
@@ -25,7 +23,7 @@ func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*")
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
-		bad.Path = path // the one that somebody named
+		bad.Path = path // the name that the caller knows
 	}
 	if err != nil {
 		return err
@@ -49,11 +47,11 @@ func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	if err != nil {
 		return err
 	}
-	return osfile.SyncDirectory(filepath.Dir(path))
+	return SyncDirectory(filepath.Dir(path))
 }
 
-// unfinished begins the names of files that are being written, which no tree takes in, and unfinishedAge is when one
-// was left by a process that died.
+// What a process that died has left of a file is recognised by the beginning of its name, which no tree takes in, and by
+// its age.
 const (
 	Unfinished    = ".rye-tmp-write-"
 	UnfinishedAge = time.Hour
@@ -81,10 +79,10 @@ func BytesOf(b []byte) func(io.Writer) error {
 	}
 }
 
-// OpenRegular opens a file for reading, which must be a regular one: others never end, or wait for somebody.
+// OpenRegular opens a regular file for reading. Devices and pipes are refused: reading them may block, or never end.
 func OpenRegular(path string) (*os.File, error) {
 	// What is opened is looked at, not what was there before. Without O_NONBLOCK a pipe would wait for a writer.
-	f, err := os.OpenFile(path, os.O_RDONLY|osfile.Nonblock, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|Nonblock, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -121,62 +119,34 @@ func ReadSmall(path string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// ReadIfThere is readSmall of a file that may be missing, which is fs.ErrNotExist. A link that leads nowhere isn't
-// missing: what the file would have said, nobody can tell.
+// ReadIfThere reads a small file as ReadSmall does; a missing one is fs.ErrNotExist. A symbolic link that leads nowhere is an
+// error of its own, because the file that it names would have counted.
 func ReadIfThere(what, path string, most int64) ([]byte, error) {
-	for range 1000 {
-		b, err := ReadSmall(path, most)
-		if !errors.Is(err, fs.ErrNotExist) {
-			return b, err
-		}
-		fi, gone := os.Lstat(path)
-		if gone != nil {
-			return nil, err
-		}
-		if fi.Mode()&fs.ModeSymlink == 0 {
-			continue // it was made meanwhile
-		}
-		if _, nowhere := os.Stat(path); errors.Is(nowhere, fs.ErrNotExist) {
-			return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%s %q is a symbolic link that leads nowhere", what, path),
-				Hint: []string{"ls -l " + fault.Quote(path)}, Details: map[string]any{"path": path}}
-		}
+	b, err := ReadSmall(path, most)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return b, err
 	}
-	return nil, &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%s %q is made and removed again all the time", what, path), Details: map[string]any{"path": path}}
+	fi, gone := os.Lstat(path)
+	if gone != nil {
+		return nil, err
+	}
+	if fi.Mode()&fs.ModeSymlink == 0 {
+		return ReadSmall(path, most) // another process has just made it
+	}
+	if _, nowhere := os.Stat(path); errors.Is(nowhere, fs.ErrNotExist) {
+		return nil, fault.New(fault.Config, "%s %q is a symbolic link that leads nowhere", what, path).On("path", path).Try(fault.Command("ls -l", path))
+	}
+	return ReadSmall(path, most)
 }
 
 // LockWait bounds how long one process waits for another.
 const LockWait = 30 * time.Second
 
-// lockFile holds a lock on the file at path, which it makes, until unlock is called or the process ends.
-func lockFile(ctx context.Context, path string) (unlock func(), err error) {
-	f, err := osfile.OpenLocked(ctx, path, osfile.Exclusive, LockWait)
+// LockFile holds a lock on the file at path, which it makes, until unlock is called or the process ends.
+func LockFile(ctx context.Context, path string) (unlock func(), err error) {
+	f, err := OpenLocked(ctx, path, Exclusive, LockWait)
 	if err != nil {
 		return nil, err
 	}
 	return func() { f.Close() }, nil
-}
-
-// ToWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
-// project, whoever wrote the project has chosen.
-func ToWrite(a *cli.App, name string) (string, error) {
-	s := a.Absolute(cli.Setting{Value: name})
-	if s.Err != nil {
-		return "", s.Err
-	}
-	if err := RefuseLinks(a, s.Value); err != nil {
-		return "", err
-	}
-	if fi, err := os.Stat(s.Value); err == nil && fi.IsDir() {
-		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directory, and -o names a file", name)}
-	}
-	return s.Value, NoPlace(name, s.Value)
-}
-
-// NoPlace says that the directory is missing in which a file is to be written; nil if it is there.
-func NoPlace(name, path string) error {
-	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
-			Hint: []string{"mkdir -p " + fault.Quote(filepath.Dir(name))}, Err: err}
-	}
-	return nil
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package classify
+package osfile
 
 import (
 	"syscall"

@@ -1,0 +1,37 @@
+package places
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+)
+
+// ToWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
+// project, whoever wrote the project has chosen.
+func ToWrite(a *cli.App, name string) (string, error) {
+	s := a.Absolute(cli.Setting{Value: name})
+	if s.Err != nil {
+		return "", s.Err
+	}
+	if err := RefuseLinks(a, s.Value); err != nil {
+		return "", err
+	}
+	if fi, err := os.Stat(s.Value); err == nil && fi.IsDir() {
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a directory, and -o names a file", name)}
+	}
+	return s.Value, NoPlace(name, s.Value)
+}
+
+// NoPlace says that the directory is missing in which a file is to be written; nil if it is there.
+func NoPlace(name, path string) error {
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Text: fmt.Sprintf("there is no directory %q", filepath.Dir(name)),
+			Hint: []string{"mkdir -p " + fault.Quote(filepath.Dir(name))}, Err: err}
+	}
+	return nil
+}
