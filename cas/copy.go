@@ -16,18 +16,13 @@ type CopyStats struct {
 	Present        int64 // objects that it had
 }
 
-// Copy brings to dst every object that can be reached from the roots and isn't there. It asks dst what it
-// lacks, level by level for trees and then for all files together, and takes from src that alone. A tree that
-// dst has says nothing of what is below it: that is looked for like all else. Trees that dst can give back are
-// read from dst.
+// Copy copies the objects that dst lacks and that can be reached from the roots. An object that src lacks too is an
+// fs.ErrNotExist.
 //
-// Nothing that src says is believed: all bytes are hashed before they count, a tree must be one, its paths must
-// not be too long, and a file must have the size that its tree gives. Where dst is a Batcher everything becomes
-// visible at once, at the end, or nothing does; elsewhere files come before trees and trees before those that
-// name them, so that a tree that Copy put is whole. A Copy that was stopped may be begun again, and does what is
-// left.
-//
-// What src lacks is a *MissingError.
+// dst may have a tree without the objects below it, so Copy looks for all of them. It doesn't trust src: it hashes all
+// bytes and checks trees, the length of paths and the sizes of files. If dst is a Batcher, all objects become visible
+// at once, at the end; otherwise files are put before trees and subtrees before the trees that list them. A Copy that
+// was stopped can be started again and continues.
 func Copy(ctx context.Context, dst Store, src Getter, roots ...ID) (CopyStats, error) {
 	c := copier{src: src, dst: dst, to: dst, graph: newGraph()}
 	if b, ok := dst.(Batcher); ok {
@@ -187,7 +182,7 @@ func (c *copier) put(ctx context.Context, o Object, want *leaf) error {
 		size = o.Size
 	}
 	if o.Size != size {
-		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, where its tree says %d", o.Size, size)}
+		return &DamagedError{ID: want.id, Err: fmt.Errorf("it has %d bytes, but its tree says %d", o.Size, size)}
 	}
 	if size <= copySmall {
 		buf := buffers.Get().(*[]byte)
@@ -239,7 +234,7 @@ func (c *copier) lacks(ctx context.Context, ids []ID) ([]bool, error) {
 		}
 	}
 	if err == nil && len(missing) > 0 {
-		err = fmt.Errorf("the store says that it lacks %s, which it was not asked for or not in this order", missing[0])
+		err = fmt.Errorf("the store reports %s as missing, which it was not asked for", missing[0])
 	}
 	return lacks, err
 }
@@ -254,7 +249,7 @@ func pick(ids []ID, choose func(i int) bool) (places []int, picked []ID) {
 	return places, picked
 }
 
-// A fetchError says with which of the objects of a fetch something was wrong.
+// A fetchError says for which object of a fetch an error arose.
 type fetchError struct {
 	n      int
 	absent bool
@@ -264,7 +259,7 @@ type fetchError struct {
 func (e *fetchError) Error() string { return e.err.Error() }
 func (e *fetchError) Unwrap() error { return e.err }
 
-// fetch is the function fetch from src, with a fetchError where it can be told what was wrong.
+// fetch is the function fetch from src. Its error is a fetchError where the object is known.
 func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object) error) error {
 	visits := make([]atomic.Bool, len(ids))
 	err := fetch(ctx, c.src, ids, func(n int, o Object) error {
@@ -274,7 +269,7 @@ func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object
 		}
 		return nil
 	})
-	if _, told := errors.AsType[*fetchError](err); !told && errors.Is(err, fs.ErrNotExist) {
+	if _, ok := errors.AsType[*fetchError](err); !ok && errors.Is(err, fs.ErrNotExist) {
 		if n, ok := absent(ctx, c.src, ids); ok {
 			return &fetchError{n, true, err}
 		}
@@ -287,12 +282,12 @@ func (c *copier) fetch(ctx context.Context, ids []ID, visit func(n int, o Object
 	return err
 }
 
-var errPassedOver = errors.New("the store was asked for it and passed it over")
+var errPassedOver = errors.New("the store skipped it without an error")
 
-// explain says at which path something was wrong, if of tells by which node that was named.
+// explain adds the path to a fetchError; of returns the object and the node that lists it.
 func (c *copier) explain(ctx context.Context, err error, of func(n int) (id ID, parent int32)) error {
-	e, told := errors.AsType[*fetchError](err)
-	if !told {
+	e, ok := errors.AsType[*fetchError](err)
+	if !ok {
 		return err
 	}
 	id, parent := of(e.n)
@@ -303,14 +298,14 @@ func (c *copier) explain(ctx context.Context, err error, of func(n int) (id ID, 
 	}
 	switch {
 	case e.absent:
-		return &MissingError{id, path, tree, e.err}
+		return missing(id, path, tree, e.err)
 	case path == "":
 		return e.err
 	}
 	return fmt.Errorf("%q: %w", path, e.err)
 }
 
-// name returns how a tree names an object. Names of files are not kept, so the tree is read once more.
+// name returns the name of an object in a tree. The graph doesn't keep names of files, so name reads the tree again.
 func (c *copier) name(ctx context.Context, tree, id ID) string {
 	for _, g := range []Getter{c.dst, c.src} {
 		entries, _ := ReadTree(ctx, nil, g, tree.Digest)

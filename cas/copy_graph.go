@@ -99,7 +99,7 @@ func (g *graph) room(parent int32) error {
 	for g.nodes[parent].parent != noParent {
 		parent = g.nodes[parent].parent
 	}
-	return &LimitError{ID{TreeKind, g.nodes[parent].digest}}
+	return TooLarge(ID{TreeKind, g.nodes[parent].digest})
 }
 
 // addTree adds what node n names.

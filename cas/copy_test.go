@@ -249,18 +249,18 @@ func TestCopyMissing(t *testing.T) {
 		}
 		less.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
 			_, err := cas.Copy(t.Context(), dst, src, root)
-			missing, ok := errors.AsType[*cas.MissingError](err)
-			if !ok || !errors.Is(err, fs.ErrNotExist) || missing.ID != absent {
+			missing := readMissing(err)
+			if !errors.Is(err, fs.ErrNotExist) || missing.id != absent {
 				t.Fatalf("%s: without %q: error %v", name, paths[absent], err)
 			}
 			// An object at several paths is missed at any of them.
 			found, inParent := absent == root, absent == root
 			_ = cas.Walk(t.Context(), &b.store, root, func(path string, e cas.Entry) error {
-				found = found || e.ID() == absent && path == missing.Path
+				found = found || e.ID() == absent && path == missing.path
 				return nil
 			})
-			_ = cas.DecodeTree(b.bytes[missing.Parent], func(e cas.Entry) error {
-				inParent = inParent || e.ID() == absent && (missing.Path == e.Name || strings.HasSuffix(missing.Path, "/"+e.Name))
+			_ = cas.DecodeTree(b.bytes[missing.parent], func(e cas.Entry) error {
+				inParent = inParent || e.ID() == absent && (missing.path == e.Name || strings.HasSuffix(missing.path, "/"+e.Name))
 				return nil
 			})
 			if !found || !inParent {

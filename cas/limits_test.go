@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func TestMessages(t *testing.T) {
@@ -17,9 +19,9 @@ func TestMessages(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&MissingError{ID: id, Err: fs.ErrNotExist}, id.String() + " is missing"},
-		{&MissingError{id, "a/b\n", tree, fs.ErrNotExist}, `"a/b\n" is missing: ` + id.String() + ", which " + tree.String() + " names"},
-		{&LimitError{tree}, tree.String() + " has more than 4194304 entries"},
+		{missing(id, "", ID{}, fs.ErrNotExist), id.String() + " is missing"},
+		{missing(id, "a/b\n", tree, fs.ErrNotExist), `"a/b\n" is missing: ` + id.String() + ", listed in " + tree.String()},
+		{TooLarge(tree), tree.String() + " has more than 4194304 entries"},
 		{&TreeError{Name: "a", Err: cause}, `tree: entry "a": cause`},
 		{&TreeError{Line: 7, Name: "a", Err: cause}, `tree: line 7: entry "a": cause`},
 	} {
@@ -47,10 +49,9 @@ func TestGraphLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.leafs = make([]leaf, MaxWalk-len(g.nodes))
-	want := LimitError{ID{TreeKind, Digest{1}}}
+	want := TooLarge(ID{TreeKind, Digest{1}}).Error()
 	for _, e := range []Entry{{"f", File, Digest{3}, 1}, {"d", Dir, Digest{3}, 0}} {
-		var limit *LimitError
-		if err := g.addTree(below, []Entry{e}); !errors.As(err, &limit) || *limit != want {
+		if err := g.addTree(below, []Entry{e}); fault.CodeOf(err) != fault.Limit || err.Error() != want {
 			t.Errorf("one %s more: error %v", e.Mode, err)
 		}
 	}
@@ -85,8 +86,7 @@ func TestWalkLimit(t *testing.T) {
 	for _, limit := range []int{999, 1000, 1001, 20_000} {
 		visits := 0
 		w := walker{ctx: t.Context(), src: &m, root: root.ID(), left: limit, visit: func(string, Entry) error { visits++; return nil }}
-		var e *LimitError
-		if err := w.walk(); !errors.As(err, &e) || e.Root != root.ID() || visits > limit {
+		if err := w.walk(); fault.CodeOf(err) != fault.Limit || err.Error() != TooLarge(root.ID()).Text || visits > limit {
 			t.Errorf("with the limit %d: error %v after %d visits", limit, err, visits)
 		}
 	}

@@ -6,15 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"maps"
 	"sync"
 )
 
-// Memory is a store that lasts as long as the value: for tests, and for what is never to be kept. The zero
-// Memory is empty and ready. It implements Store, Batcher, Visitor, Lister and Deleter, may be used from
-// several goroutines, and must not be copied.
+// Memory is a store in memory, for tests and for objects that are never written to disk. The zero Memory is an empty
+// store. It is safe for concurrent use and must not be copied.
 type Memory struct {
 	mu      sync.RWMutex
 	objects map[ID][]byte
@@ -37,7 +35,7 @@ func (m *Memory) Get(ctx context.Context, id ID) (Object, error) {
 	b, ok := m.objects[id]
 	m.mu.RUnlock()
 	if !ok {
-		return Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+		return Object{}, NotFound(id)
 	}
 	return Verify(Info{id, int64(len(b))}, io.NopCloser(bytes.NewReader(b))), nil
 }
@@ -73,7 +71,7 @@ func readObject(ctx context.Context, kind Kind, r io.Reader) (ID, []byte, error)
 
 func checkPut(ctx context.Context, kind Kind) error {
 	if kind < Blob || kind > Document {
-		return fmt.Errorf("no such kind of object: %s", kind)
+		return fmt.Errorf("invalid kind of object: %s", kind)
 	}
 	return context.Cause(ctx)
 }

@@ -2,14 +2,12 @@ package cas
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
 )
 
-// A Kind says what an object's bytes are. It is part of the object's name: a store never hands out the
-// bytes of a file as a tree, whatever their digest.
+// A Kind says what an object is. It is part of the object's name, so the bytes of a file are never read as a tree.
 type Kind byte
 
 // The kinds. Their numbers are written to disk.
@@ -57,32 +55,31 @@ type Info struct {
 	Size int64
 }
 
-// An Object is an open object. Its bytes are hashed as they are read: io.EOF means that all of them were
-// the object's, anything else that they were not, so whoever acts on the bytes waits for io.EOF first.
+// An Object is an open object. It is hashed while it is read, and only io.EOF means that the bytes were right: act on them
+// only then.
 type Object struct {
 	Info
 	io.ReadCloser
 }
 
-// A Getter opens objects. A missing one is fs.ErrNotExist. Safe for concurrent use.
+// A Getter opens objects. A missing object is an fs.ErrNotExist. Safe for concurrent use.
 type Getter interface {
 	Get(ctx context.Context, id ID) (Object, error)
 }
 
-// A Putter keeps objects. Put reads r to its end, and when it returns without error the object is kept and
-// named by the digest of what was read; on any error, r's own included, nothing new can be seen. Putting
-// what is there already changes nothing. Safe for concurrent use.
+// A Putter stores objects. Put reads r to its end and stores the bytes under their digest. If it fails, or r does, nothing
+// is stored. Putting an object that exists changes nothing. Safe for concurrent use.
 type Putter interface {
 	Put(ctx context.Context, kind Kind, r io.Reader) (Info, error)
 }
 
-// A Misser says which of many objects a store lacks, in the order asked and in one exchange. An object that
-// the store could not read back intact may count as missing, never the other way round.
+// A Misser returns those of ids that a store lacks, in the same order. A damaged object may count as missing; a missing
+// object never counts as present.
 type Misser interface {
 	Missing(ctx context.Context, ids []ID) ([]ID, error)
 }
 
-// A Store keeps objects under their names.
+// A Store stores objects under their names.
 type Store interface {
 	Getter
 	Putter
@@ -94,53 +91,31 @@ type Batcher interface {
 	Batch(ctx context.Context) (Batch, error)
 }
 
-// A Batch is a group of puts that become visible and durable together, at Commit, behind one sync barrier.
-// Missing counts what the batch has been given as present. Close without Commit drops everything; after
-// Commit it only frees. Put, PutBytes and Missing are safe for concurrent use, Commit and Close are not.
+// A Batch is a group of puts that become visible and durable together, at Commit, with one sync. Missing counts the batch's
+// own objects as present. Close without Commit drops everything; after Commit it only frees memory. Put, PutBytes and
+// Missing are safe for concurrent use, Commit and Close are not.
 type Batch interface {
 	Putter
 	Misser
-	// PutBytes is Put of bytes that are in memory; b may be used again when it returns.
+	// PutBytes is Put for bytes in memory. The caller may reuse b.
 	PutBytes(ctx context.Context, kind Kind, b []byte) (Digest, error)
 	Commit(ctx context.Context) error
 	Close() error
 }
 
-// A Visitor is a store that can read many objects in the order that is cheapest for it, several at a time.
-// It calls visit once for each of ids, with its place in ids, from several goroutines; the object is closed
-// when visit returns. The first error ends the visit and is returned.
+// A Visitor is a store that can read many objects in the order that is cheapest for it. It calls visit once for each of
+// ids, with its index, from several goroutines, and closes the object when visit returns. The first error ends the visit
+// and is returned.
 type Visitor interface {
 	Visit(ctx context.Context, ids []ID, visit func(i int, o Object) error) error
 }
 
-// A Lister can name everything it holds, in no particular order.
+// A Lister lists all its objects, in no particular order.
 type Lister interface {
 	List(ctx context.Context) iter.Seq2[Info, error]
 }
 
-// A Deleter can forget objects. Forgetting what isn't there is no error.
+// A Deleter deletes objects. Deleting a missing object is not an error.
 type Deleter interface {
 	Delete(ctx context.Context, ids ...ID) error
 }
-
-// A DamagedError says that the bytes a store holds under a name are not the object's.
-type DamagedError struct {
-	ID    ID
-	Found Digest // of the bytes that were there; zero where there was nothing to hash
-	Err   error  // what went wrong before there was anything to hash, or nil
-}
-
-func (e *DamagedError) Error() string {
-	switch {
-	case e.Err != nil:
-		return fmt.Sprintf("%s is damaged: %v", e.ID, e.Err)
-	case e.Found.IsZero():
-		return fmt.Sprintf("%s is damaged", e.ID)
-	}
-	return fmt.Sprintf("%s is damaged: its bytes have the digest %s", e.ID, e.Found)
-}
-
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// ErrTooLong is what a verifying reader wraps when there are more bytes than the declared size.
-var ErrTooLong = errors.New("more bytes than the declared size")

@@ -3,7 +3,6 @@ package cas
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -12,14 +11,13 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// The limits of one tree. They bound what reading a hostile one costs.
+// The limits of one tree bound the cost of reading a hostile one.
 const (
 	MaxTreeBytes   = 32 << 20
 	MaxTreeEntries = 1 << 18
 )
 
-// EmptyTree is the digest of the tree without entries. It may be a root; no entry names it, because empty
-// directories are left out of trees.
+// EmptyTree is the digest of the tree without entries. Only a root may be empty.
 var EmptyTree = Digest{
 	0x3d, 0x85, 0x9e, 0x4a, 0xc5, 0xb4, 0x30, 0x03, 0x8e, 0xe7, 0x8c, 0xfa, 0x4a, 0x0f, 0xfc, 0x7a,
 	0x63, 0x11, 0xae, 0xa2, 0xb3, 0x77, 0x7d, 0xb8, 0x60, 0x11, 0xc5, 0x2b, 0x12, 0x20, 0x33, 0xaf,
@@ -64,37 +62,7 @@ func (e *Entry) ID() ID {
 	return ID{Blob, e.Digest}
 }
 
-// A TreeError says which entry keeps entries or bytes from being a tree.
-type TreeError struct {
-	Line int    // in the document that was read; 0 when one was to be written
-	Name string // of the entry
-	Err  error  // what is wrong with it; *portable.Error when that is its name
-}
-
-func (e *TreeError) Error() string {
-	where := "tree"
-	if e.Line > 0 {
-		where = fmt.Sprintf("tree: line %d", e.Line)
-	}
-	if _, ok := errors.AsType[*portable.Error](e.Err); ok {
-		return fmt.Sprintf("%s: %v", where, e.Err) // which quotes the name
-	}
-	return fmt.Sprintf("%s: entry %q: %v", where, e.Name, e.Err)
-}
-
-func (e *TreeError) Unwrap() error { return e.Err }
-
-// What a TreeError may hold besides *portable.Error.
-var (
-	errMode     = errors.New("no such mode")
-	errDigest   = errors.New("no digest")
-	errSize     = errors.New("impossible size")
-	errEmptyDir = errors.New("an empty directory, which has no place in a tree")
-	errOrder    = errors.New("out of order: entries are sorted by name, each once")
-	errBoth     = errors.New("a file and a directory")
-)
-
-// checkTree returns the place of the first entry found wrong, and what is. On its way it uses c's memory.
+// checkTree returns the index of the first invalid entry and what is wrong with it.
 func (c *treeCoder) checkTree(entries []Entry) (int, error) {
 	c.folds, c.spans = c.folds[:0], c.spans[:0]
 	for i := range entries {
@@ -126,11 +94,10 @@ func (c *treeCoder) checkTree(entries []Entry) (int, error) {
 	return c.checkFolds(entries)
 }
 
-// A span is where the fold of an entry's name stands in treeCoder.folds.
+// A span is the fold of an entry's name in treeCoder.folds.
 type span struct{ from, to, entry int32 }
 
-// addFold remembers the fold of a name that is another name. For ASCII, which most names are, it is made here,
-// where there is room for it.
+// addFold adds the case fold of a name if it differs from the name. ASCII, the common case, needs no allocation.
 func (c *treeCoder) addFold(entry int, name string) {
 	i := 0
 	for i < len(name) && name[i] < 0x80 && (name[i] < 'A' || name[i] > 'Z') {
@@ -159,8 +126,7 @@ func (c *treeCoder) addFold(entry int, name string) {
 
 func (c *treeCoder) fold(s span) []byte { return c.folds[s.from:s.to] }
 
-// checkFolds looks for two names with one fold. Folding twice is folding once, so one of them is either the
-// fold itself or among those remembered.
+// checkFolds finds two names with the same fold: either one is the fold of the other, or both are in c.spans.
 func (c *treeCoder) checkFolds(entries []Entry) (int, error) {
 	slices.SortFunc(c.spans, func(a, b span) int {
 		return cmp.Or(bytes.Compare(c.fold(a), c.fold(b)), cmp.Compare(a.entry, b.entry))
@@ -173,7 +139,7 @@ func (c *treeCoder) checkFolds(entries []Entry) (int, error) {
 			other, twice = int(c.spans[i-1].entry), true
 		}
 		if twice {
-			return int(s.entry), fmt.Errorf("the same as %q where upper and lower case are one", entries[other].Name)
+			return int(s.entry), fmt.Errorf("same name as %q on file systems that ignore case", entries[other].Name)
 		}
 	}
 	return 0, nil

@@ -8,39 +8,15 @@ import (
 	"io/fs"
 	"sync"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// MaxWalk is how many entries Walk visits, and how many objects Copy looks at, at most. Trees share subtrees, so
-// that a few kilobytes can describe more entries than anybody can visit.
+// MaxWalk limits the entries that Walk visits and the objects that Copy looks at. Trees share subtrees, so a few
+// kilobytes can describe billions of entries.
 const MaxWalk = 1 << 22
 
-// A LimitError says that there is more below a tree than MaxWalk.
-type LimitError struct{ Root ID }
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s has more than %d entries", e.Root, MaxWalk)
-}
-
-// A MissingError says that something reachable from a tree is not in the store.
-type MissingError struct {
-	ID     ID
-	Path   string // from the root; empty for the root itself
-	Parent ID     // the tree that names it; zero for the root
-	Err    error  // fs.ErrNotExist, wrapped
-}
-
-func (e *MissingError) Error() string {
-	if e.Path == "" {
-		return fmt.Sprintf("%s is missing", e.ID)
-	}
-	return fmt.Sprintf("%q is missing: %s, which %s names", e.Path, e.ID, e.Parent)
-}
-
-func (e *MissingError) Unwrap() error { return e.Err }
-
-// ReadTree appends the entries of the tree d, which it gets from src, to dst. The bytes are compared with d,
-// whatever src says of them.
+// ReadTree reads the tree d from src, compares its bytes with d, and appends its entries to dst.
 func ReadTree(ctx context.Context, dst []Entry, src Getter, d Digest) ([]Entry, error) {
 	o, err := src.Get(ctx, ID{TreeKind, d})
 	if err != nil {
@@ -54,14 +30,13 @@ func ReadTree(ctx context.Context, dst []Entry, src Getter, d Digest) ([]Entry, 
 // A treeReader reads trees in several goroutines.
 type treeReader struct{ large sync.Mutex }
 
-// largeTree is the size of a tree beyond which one is read at a time, so that many hostile ones take no more
-// memory than one.
+// largeTree is the size in bytes above which trees are read one at a time, to bound memory.
 const largeTree = 1 << 20
 
 // buffers holds memory for objects that are read as a whole.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// read appends the entries of the tree that o holds to dst. It shows the bytes to see, unless that is nil.
+// read appends the entries of the tree in o to dst and passes its bytes to see, which may be nil.
 func (r *treeReader) read(dst []Entry, o Object, d Digest, see func(b []byte) error) ([]Entry, error) {
 	id := ID{TreeKind, d}
 	if o.Size > MaxTreeBytes {
@@ -97,7 +72,7 @@ func giveBuffer(b *[]byte) {
 	}
 }
 
-// readWhole reads o, which is to be size bytes long, into the memory of buf. It doesn't compare digests.
+// readWhole reads o, expecting size bytes, into the memory of buf. It doesn't compare digests.
 func readWhole(buf []byte, o Object, id ID, size int64) ([]byte, error) {
 	if size < 0 {
 		return nil, &DamagedError{ID: id, Err: errSize}
@@ -118,10 +93,10 @@ func readWhole(buf []byte, o Object, id ID, size int64) ([]byte, error) {
 	return buf[:n], nil
 }
 
-// fetchers is how many objects are read at a time from a store that doesn't know better itself.
+// fetchers is how many objects are read at a time from a store that is not a Visitor.
 const fetchers = 8
 
-// fetch calls visit with each of ids from several goroutines, in the order that suits src.
+// fetch calls visit for each of ids from several goroutines, in an order that suits src.
 func fetch(ctx context.Context, src Getter, ids []ID, visit func(i int, o Object) error) error {
 	if len(ids) == 0 {
 		return nil
@@ -139,8 +114,7 @@ func fetch(ctx context.Context, src Getter, ids []ID, visit func(i int, o Object
 	})
 }
 
-// absent returns which of ids src doesn't have, after a fetch that failed for want of one. There is none if
-// something else was what didn't exist.
+// absent returns the first of ids that src lacks. ok is false if it has all of them.
 func absent(ctx context.Context, src Getter, ids []ID) (int, bool) {
 	for i, id := range ids {
 		o, err := src.Get(ctx, id)
@@ -153,16 +127,15 @@ func absent(ctx context.Context, src Getter, ids []ID) (int, bool) {
 	return 0, false
 }
 
-// Walk calls visit with everything below the tree root, in the order of the paths' segments: a directory, then
-// what is in it, then what comes after it. Trees are read from src several at a time, ahead of the visits, and
-// each is compared with its digest; files are not opened. visit may return fs.SkipDir for a directory to stay
-// out of it; any other error ends the walk and is returned.
+// Walk calls visit for every entry below the tree root in the order of paths, compared by segments: a directory comes
+// directly before its content. It reads trees ahead and verifies them; it doesn't open files. If visit returns fs.SkipDir
+// for a directory, Walk skips its content; any other error ends the walk and is returned.
 //
-// A tree that src lacks is a *MissingError. A path longer than portable.MaxPath is a *portable.Error, and more
-// than MaxWalk entries a *LimitError, so a walk ends, and its memory is bounded, whatever src holds.
+// A tree that src lacks is an fs.ErrNotExist. A path longer than portable.MaxPath and more than MaxWalk entries are errors,
+// so time and memory are bounded whatever src holds.
 func Walk(ctx context.Context, src Getter, root ID, visit func(path string, e Entry) error) error {
 	if root.Kind != TreeKind {
-		return fmt.Errorf("%s: only a tree can be walked", root)
+		return fault.New(fault.Validation, "%s is not a tree", root)
 	}
 	w := walker{ctx: ctx, src: src, root: root, visit: visit, left: MaxWalk}
 	return w.walk()
@@ -171,7 +144,7 @@ func Walk(ctx context.Context, src Getter, root ID, visit func(path string, e En
 func (w *walker) walk() error {
 	entries, err := ReadTree(w.ctx, nil, w.src, w.root.Digest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &MissingError{ID: w.root, Err: err}
+		return missing(w.root, "", ID{}, err)
 	}
 	if err != nil {
 		return err
@@ -199,7 +172,7 @@ const (
 // tree visits the entries of one tree, which has the path.
 func (w *walker) tree(id ID, path string, entries []Entry) error {
 	if w.left -= len(entries); w.left < 0 {
-		return &LimitError{w.root}
+		return TooLarge(w.root)
 	}
 	var ahead [][]Entry // of the next directories
 	for i := range entries {
@@ -250,7 +223,7 @@ func (w *walker) dir(parent ID, path string, e *Entry, entries []Entry) error {
 		var err error
 		entries, err = ReadTree(w.ctx, nil, w.src, e.Digest)
 		if errors.Is(err, fs.ErrNotExist) {
-			return &MissingError{e.ID(), path, parent, err}
+			return missing(e.ID(), path, parent, err)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", path, err)

@@ -41,7 +41,7 @@ func (v *verifier) Read(p []byte) (int, error) {
 		if v.left > 0 {
 			err = &DamagedError{ID: v.want.ID, Err: io.ErrUnexpectedEOF}
 		} else {
-			err = nil // the end is told by the next Read, after the digest was compared
+			err = nil // the next Read compares the digest and returns io.EOF
 		}
 	}
 	v.err = err

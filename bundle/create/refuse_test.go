@@ -212,7 +212,7 @@ func TestRefusesLinks(t *testing.T) {
 	if err := os.Symlink("docs", w.path(".ai")); err != nil {
 		t.Fatal(err)
 	}
-	w.refused(`".ai": is a symbolic link, which has no place in a tree`)
+	w.refused(`".ai": is a symbolic link, which trees can't hold`)
 }
 
 // What is never bundled isn't, whatever a recipe includes.

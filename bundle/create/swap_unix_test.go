@@ -16,7 +16,7 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/worktree"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A swapper changes what stands in a bundle's directory while it is bundled: files for other good ones, for links out
@@ -177,7 +177,7 @@ func TestCreateWhileFilesAreSwapped(t *testing.T) {
 					}
 					refused++
 					_, bad := errors.AsType[*RefusedError](err)
-					_, changed := errors.AsType[*worktree.ChangedError](err)
+					changed := fault.CodeOf(err) == fault.Conflict
 					_, system := errors.AsType[syscall.Errno](err) // of what isn't there, or is something else, just then
 					_, path := errors.AsType[*fs.PathError](err)   // or is a link that leads out
 					_, link := errors.AsType[*os.LinkError](err)

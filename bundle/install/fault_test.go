@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -283,7 +283,7 @@ func TestRefsChange(t *testing.T) {
 	w := newWorld(t)
 	_, b := packed(t, "acme/demo", "1.0.0", "one", alice)
 	_, err := Import(t.Context(), busyStore{w.store}, bytes.NewReader(b), options())
-	if _, ok := errors.AsType[*osfile.BusyError](err); !ok {
+	if err == nil || fault.CodeOf(err) != fault.Busy {
 		t.Errorf("got %v", err)
 	}
 }

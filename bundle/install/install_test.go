@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/rollback"
@@ -528,8 +528,7 @@ func TestBusy(t *testing.T) {
 	other := w.open(w.store, nil)
 	other.Wait = time.Millisecond
 	_, err := other.Install(t.Context(), Request{ID: one.ID}, options())
-	busy, ok := errors.AsType[*osfile.BusyError](err)
-	if !ok || busy.Wait != time.Millisecond || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
+	if err == nil || fault.CodeOf(err) != fault.Busy || !strings.HasSuffix(err.Error(), "is in use: waited 1ms") {
 		t.Errorf("while another one changes it: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 )
@@ -238,7 +239,7 @@ func change(ctx context.Context, store Store, name string, next func(old cas.ID)
 			return err
 		}
 	}
-	return fmt.Errorf("a ref is changed again and again: %w", &osfile.BusyError{Path: name})
+	return fault.Wrap(osfile.Busy(name, 0), "the ref %q is in use: it changes again and again", name)
 }
 
 // KeepSignatures adds the signatures of a bundle to those that the store has. Those that it can't read are as good as

@@ -183,7 +183,7 @@ func (b *batch) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, 
 
 func checkKind(k cas.Kind) error {
 	if !isObject(k) {
-		return fmt.Errorf("no such kind of object: %d", k)
+		return fmt.Errorf("invalid kind of object: %d", k)
 	}
 	return nil
 }

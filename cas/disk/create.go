@@ -8,20 +8,22 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func (s *Store) checkFormat() error {
 	path := filepath.Join(s.dir, "format")
 	b, err := readFile(path, 4096)
 	if errors.Is(err, ErrFormat) {
-		return fmt.Errorf("%w: %q is not the format file of one", ErrNoStore, path) // a directory, say, and no pack for fsck
+		return notStore("%q is not a format file", path) // a directory, say, and no pack for fsck
 	}
 	if err != nil {
 		return err
 	}
 	format, readers, ok := parseFormat(string(b))
 	if !ok {
-		return fmt.Errorf("%w: %q is not the format file of one", ErrNoStore, path)
+		return notStore("%q is not a format file", path)
 	}
 	// What only newer versions know may be left alone by a reader, not by a writer.
 	if readers > Format || format < MinReader || format > Format && !s.readOnly {
@@ -43,8 +45,10 @@ func formatText(format, readers int) string {
 	return fmt.Sprintf("rye store %d\nreaders %d\n", format, readers)
 }
 
-// ErrNoStore is what is wrong with a directory that holds something else.
-var ErrNoStore = errors.New("not a store")
+// notStore returns the error for a directory that holds something else.
+func notStore(format string, args ...any) error {
+	return fault.New(fault.Config, "not a store: "+format, args...).Try("rye config --explain")
+}
 
 // vacant refuses a directory in which anything stands that no unfinished store has.
 func (s *Store) vacant() error {
@@ -57,7 +61,7 @@ func (s *Store) vacant() error {
 			if s.checkFormat() == nil {
 				return nil // another process has made it meanwhile
 			}
-			return fmt.Errorf("%w: %q holds %q", ErrNoStore, s.dir, n.Name())
+			return notStore("%q holds %q", s.dir, n.Name())
 		}
 	}
 	return nil

@@ -2,11 +2,11 @@ package disk
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // Kinds of records, beside those of package cas. A record of kind k|large is the root of the chunk list of
@@ -156,8 +156,8 @@ func packHeader(salt uint64) []byte {
 	return binary.LittleEndian.AppendUint64([]byte(packMagic), salt)
 }
 
-// ErrFormat is in what is wrong with a pack's own structure.
-var ErrFormat = errors.New("not a readable pack")
+// ErrFormat is wrapped by every error about a pack's own structure.
+var ErrFormat error = fault.New(fault.Integrity, "not a readable pack").Try("rye store fsck", "rye store reindex")
 
 func badPack(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrFormat, fmt.Sprintf(format, args...))

@@ -136,20 +136,11 @@ func (f *fsck) longs(ctx context.Context) error {
 	}
 	f.measure(all)
 	slices.SortFunc(all, func(a, b longEntry) int { return cmp.Compare(b.size, a.size) })
-	var next atomic.Int64
-	return parallel(func() error {
+	return cas.Parallel(ctx, 0, len(all), func(ctx context.Context, i int) error {
 		k := f.s.takeCache()
 		defer f.s.giveCache(k)
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(all) {
-				return nil
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			f.long(ctx, k, all[i])
-		}
+		f.long(ctx, k, all[i])
+		return nil
 	})
 }
 
@@ -252,28 +243,16 @@ func (f *fsck) pack(ctx context.Context, p *pack) error {
 	if len(blocks) != int(p.foot.blocks) {
 		f.add(Problem{File: name, Text: "its index and its blocks disagree; rye store reindex"})
 	}
-	var next atomic.Int64
-	return parallel(func() error {
+	return cas.Parallel(ctx, 0, len(blocks), func(ctx context.Context, i int) error {
 		k := f.s.takeCache()
 		defer f.s.giveCache(k)
-		var head []byte
-		for {
-			i := int(next.Add(1)) - 1
-			if i >= len(blocks) {
-				return nil
-			}
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			var err error
-			if head, err = p.header(blocks[i], head); err != nil {
-				if !errors.Is(err, ErrFormat) {
-					return err
-				}
-				f.add(Problem{File: name, Text: err.Error()})
-			}
-			f.records(ctx, p, blocks[i], k)
+		if err := p.header(blocks[i]); errors.Is(err, ErrFormat) {
+			f.add(Problem{File: name, Text: err.Error()})
+		} else if err != nil {
+			return err
 		}
+		f.records(ctx, p, blocks[i], k)
+		return nil
 	})
 }
 
@@ -334,34 +313,34 @@ func (p *pack) frame() error {
 
 // header checks that the header of a block says what the index says. The length of a header follows from the
 // records it lists.
-func (p *pack) header(es []placed, buf []byte) ([]byte, error) {
+func (p *pack) header(es []placed) error {
 	l, err := p.loc(es[0].block)
 	if err != nil {
-		return buf, err
+		return err
 	}
 	recs := make([]record, len(es))
 	for i := range es {
 		recs[i] = record{es[i].kind, es[i].size}
 	}
-	buf = appendBlockHeader(buf[:0], p.foot.salt, l.codec, int(l.raw), int(l.stored), recs)
+	buf := appendBlockHeader(nil, p.foot.salt, l.codec, int(l.raw), int(l.stored), recs)
 	if l.off < int64(len(buf)) {
-		return buf, badPack("block %d has no room for its header", es[0].block)
+		return badPack("block %d has no room for its header", es[0].block)
 	}
 	if _, err := p.f.ReadAt(buf, l.off-int64(len(buf))); err != nil {
-		return buf, noEOF(err)
+		return noEOF(err)
 	}
 	h, err := decodeBlockHeader(buf, p.foot.salt)
 	if err != nil {
-		return buf, err
+		return err
 	}
 	// Empty records may stand in any order beside the record that begins in their place.
 	order := func(a, b record) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.size, b.size)) }
 	slices.SortFunc(recs, order)
 	slices.SortFunc(h.recs, order)
 	if h.codec != l.codec || h.raw != l.raw || h.stored != l.stored || !slices.Equal(h.recs, recs) {
-		return buf, badPack("the header of block %d and the index disagree", es[0].block)
+		return badPack("the header of block %d and the index disagree", es[0].block)
 	}
-	return buf, nil
+	return nil
 }
 
 // records hashes the records of a block that are not checked yet.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -432,7 +433,7 @@ func (s *Store) waitForWriters(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-deadline.C:
-			return fmt.Errorf("a writer goes on, %s: %w", who, &osfile.BusyError{Path: s.dir, Wait: s.wait})
+			return fault.Wrap(osfile.Busy(s.dir, s.wait), "the store %q is busy: waited %s for a writer, %s", s.dir, s.wait, who)
 		case <-time.After(pause):
 		}
 	}

@@ -1,18 +1,20 @@
 package disk
 
 import (
-	"errors"
 	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestGCBrokenOff ends a gc before each of its operations, and then moves what it left to other packs, which the record
@@ -75,7 +77,7 @@ func TestDoomedDamaged(t *testing.T) {
 		t.Errorf("of %d objects %d are missing, %v", len(all), len(absent), err)
 	}
 	_, err := r.GC(t.Context(), GCOptions{})
-	if d, ok := errors.AsType[*DoomedError](err); !ok || d.Path != path {
+	if fault.CodeOf(err) != fault.Integrity || !strings.Contains(err.Error(), strconv.Quote(path)) {
 		t.Errorf("gc: %v", err)
 	}
 	must(t, r.put("more", text(3, 100)))

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A clock is told what time it is.
@@ -223,7 +223,7 @@ func interleave(t *testing.T, dir string, now func() time.Time, o GCOptions, oth
 		}})
 		must(t, err)
 		if _, err = s.GC(t.Context(), o); err != nil {
-			if _, ok := errors.AsType[*osfile.BusyError](err); !ok {
+			if fault.CodeOf(err) != fault.Busy {
 				t.Fatalf("gc with another before operation %d: %v", n, err)
 			}
 		}

@@ -6,13 +6,13 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // The records of gc. Each is packs and sorted lines about their entries: the number of packs (4), their IDs (16 each),
@@ -150,14 +150,6 @@ func (s *Store) readRecord(name string) (*gcRecord, error) {
 	return nil, err
 }
 
-// A DoomedError says that the list of packs which a gc was removing can't be read. What is left of them may lack parts,
-// so that it is garbage or damaged: without the list a gc tells.
-type DoomedError struct{ Path string }
-
-func (e *DoomedError) Error() string {
-	return fmt.Sprintf("%q, the list of packs that a gc was removing, is damaged; take it away, and let a gc remove what is left of them before anything is put", e.Path)
-}
-
 // removeDoomed removes the packs that a gc has doomed, this one or one that came no further.
 func (s *Store) removeDoomed() error {
 	doomed, err := s.readRecord(doomedFile)
@@ -165,7 +157,10 @@ func (s *Store) removeDoomed() error {
 		return err
 	}
 	if doomed.all {
-		return &DoomedError{filepath.Join(s.dir, doomedFile)}
+		// Packs may be half removed. Only a gc finds them again, and only before anything new refers to their parts.
+		path := filepath.Join(s.dir, doomedFile)
+		return fault.New(fault.Integrity, "%q, the list of packs that a gc was removing, is damaged: remove it and run gc before you put anything", path).
+			Try(fault.Command("rm", path), "rye store gc --grace 0s")
 	}
 	defer s.forget()
 	dir := filepath.Join(s.dir, "packs")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -67,7 +68,7 @@ func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*le
 			return l, err
 		}
 	}
-	return nil, fmt.Errorf("leases are swept away as they are made: %w", &osfile.BusyError{Path: s.dir})
+	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its leases are removed as soon as they are made", s.dir)
 }
 
 // tryLease makes the file under a name that nobody takes for a lease, locks it, and then gives it its own, so
@@ -186,7 +187,7 @@ func (s *Store) Pin(ctx context.Context, ids ...cas.ID) (release func() error, e
 	}
 	for _, id := range ids {
 		if !s.holds(snap, id) {
-			return nil, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+			return nil, cas.NotFound(id)
 		}
 	}
 	l, err := s.newLease(ctx, pins, lines...)

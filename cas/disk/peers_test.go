@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // mount mounts a tmpfs of so many KiB. These tests run as root.
@@ -86,7 +87,7 @@ func TestReadOnlyMedia(t *testing.T) {
 		"repack":  func() error { _, err := s.Repack(t.Context()); return err }(),
 		"reindex": func() error { _, err := s.Reindex(t.Context()); return err }(),
 	} {
-		if _, ok := errors.AsType[*ReadOnlyError](err); !ok {
+		if fault.CodeOf(err) != fault.Files {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // The test binary is its own helper: with this variable set it is a process at work on a store.
@@ -344,8 +344,7 @@ func TestStoppedWriter(t *testing.T) {
 	}
 	must(t, stopProcess(c.Process))
 	_, err = s.GC(t.Context(), GCOptions{})
-	busy, ok := errors.AsType[*osfile.BusyError](err)
-	if !ok || busy.Path != s.dir || !strings.Contains(err.Error(), strconv.Itoa(c.Process.Pid)) {
+	if busy, _ := fault.Find(err); busy == nil || busy.Code != fault.Busy || busy.Details["path"] != s.dir || !strings.Contains(err.Error(), strconv.Itoa(c.Process.Pid)) {
 		t.Errorf("gc beside a stopped writer: %v", err)
 	}
 	if err := s.Close(); err != nil {

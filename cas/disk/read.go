@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
 )
@@ -278,42 +277,26 @@ func (s *Store) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas
 		return err
 	}
 	small, other := snap.locate(ids)
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	groups := slices.Collect(sameBlock(small))
-	var next atomic.Int64
-	work := func(k *blockCache) error {
-		for ctx.Err() == nil {
-			n := int(next.Add(1)) - 1
-			switch {
-			case n < len(other): // long ones first: they take longest
-				o, err := s.Get(ctx, ids[other[n]])
-				if err == nil {
-					err = visit(other[n], o)
-					o.Close()
-				}
-				if err != nil {
-					return err
-				}
-			case n-len(other) < len(groups):
-				if err := s.visitBlock(ctx, k, ids, groups[n-len(other)], visit); err != nil {
-					return err
-				}
-			default:
-				return nil
-			}
+	// Long objects come first: they take longest.
+	return cas.Parallel(ctx, 0, len(other)+len(groups), func(ctx context.Context, n int) error {
+		if n < len(other) {
+			return s.visitOne(ctx, ids, other[n], visit)
 		}
-		return context.Cause(ctx)
-	}
-	return parallel(func() error {
 		k := s.takeCache()
 		defer s.giveCache(k)
-		err := work(k)
-		if err != nil {
-			cancel(err)
-		}
-		return err
+		return s.visitBlock(ctx, k, ids, groups[n-len(other)], visit)
 	})
+}
+
+// visitOne shows the object ids[i].
+func (s *Store) visitOne(ctx context.Context, ids []cas.ID, i int, visit func(int, cas.Object) error) error {
+	o, err := s.Get(ctx, ids[i])
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	return visit(i, o)
 }
 
 // locate splits ids into small objects, in the order of their places, and the places in ids of all others.
@@ -375,11 +358,7 @@ func (s *Store) visitBlock(ctx context.Context, k *blockCache, ids []cas.ID, gro
 			info := cas.Info{ID: ids[w.i], Size: int64(len(b))}
 			err = visit(w.i, cas.Object{Info: info, ReadCloser: io.NopCloser(r)})
 		} else {
-			var o cas.Object
-			if o, err = s.Get(ctx, ids[w.i]); err == nil {
-				err = visit(w.i, o)
-				o.Close()
-			}
+			err = s.visitOne(ctx, ids, w.i, visit)
 		}
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Ref is a name for an object; what can be reached from it is kept.
@@ -20,14 +21,19 @@ type Ref struct {
 	ID   cas.ID
 }
 
-// A ConflictError says that a ref was not what the caller thought it was.
+// A ConflictError reports a ref that changed since the caller read it.
 type ConflictError struct {
 	Name        string
-	Found, Want cas.ID // the zero ID stands for none
+	Found, Want cas.ID // zero for an unset ref
 }
 
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the ref %q is %s, not %s", e.Name, orNone(e.Found), orNone(e.Want))
+}
+
+// Fault returns e with its code.
+func (e *ConflictError) Fault() *fault.Error {
+	return fault.New(fault.Conflict, "%s", e).From(e).Try(fault.Command("rye store refs", e.Name))
 }
 
 func orNone(id cas.ID) string {
@@ -37,10 +43,7 @@ func orNone(id cas.ID) string {
 	return id.String()
 }
 
-// ErrRefName is what is wrong with a name for a ref.
-var ErrRefName = errors.New("a ref's name is segments of letters, digits, '.', '_' and '-', which begin with a letter or digit, joined by '/', 200 bytes at most, and 250 if capitals are counted twice")
-
-// CheckRefName returns nil or an error that wraps ErrRefName.
+// CheckRefName returns an error if name can't be the name of a ref.
 func CheckRefName(name string) error {
 	bad, long := len(name) == 0 || len(name) > 200, len(name)
 	for seg := range strings.SplitSeq(name, "/") {
@@ -55,7 +58,8 @@ func CheckRefName(name string) error {
 		bad = bad || seg == ""
 	}
 	if bad || long > 250 {
-		return fmt.Errorf("%q: %w", name, ErrRefName)
+		return fault.New(fault.Validation, "invalid ref name %q: expected segments joined by \"/\", each a letter or digit followed by letters, digits, \".\", \"_\" or \"-\"; "+
+			"at most 200 bytes, or 250 with capitals counted twice", name)
 	}
 	return nil
 }
@@ -105,7 +109,7 @@ func (s *Store) Ref(name string) (cas.ID, error) {
 	b, err := readFile(s.refPath(name), 4096)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return cas.ID{}, fmt.Errorf("the ref %q: %w", name, fs.ErrNotExist)
+		return cas.ID{}, fault.New(fault.NotFound, "there is no ref %q", name).From(fs.ErrNotExist)
 	case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
 		return cas.ID{}, &RefError{name, err}
 	case err != nil:
@@ -114,10 +118,10 @@ func (s *Store) Ref(name string) (cas.ID, error) {
 	return parseRef(name, b)
 }
 
-// A RefError says that the file of a ref cannot be read as one.
+// A RefError reports a ref whose file is damaged.
 type RefError struct {
 	Name string
-	Err  error // why it could not be read; nil when it was, and is not what was written
+	Err  error // why it could not be read; nil if its content is wrong
 }
 
 func (e *RefError) Error() string {
@@ -128,6 +132,15 @@ func (e *RefError) Error() string {
 }
 
 func (e *RefError) Unwrap() error { return e.Err }
+
+// Fault returns e with its code.
+func (e *RefError) Fault() *fault.Error {
+	f := fault.New(fault.Integrity, "%s", e).From(e)
+	if !errors.Is(e.Err, errRefFile) {
+		f.Try(fault.Command("rye store refs", e.Name) + " --set OBJECT")
+	}
+	return f
+}
 
 // A ref's file repeats its name, so that one in another's place is noticed.
 func refText(name string, id cas.ID) string {
@@ -158,7 +171,7 @@ func (s *Store) Refs() ([]Ref, error) {
 	for _, f := range files {
 		name, ok := refName(f.Name())
 		if !ok {
-			errs = append(errs, &RefError{f.Name(), ErrRefFile})
+			errs = append(errs, &RefError{f.Name(), errRefFile})
 			continue
 		}
 		id, err := s.Ref(name)
@@ -173,8 +186,8 @@ func (s *Store) Refs() ([]Ref, error) {
 	return refs, errors.Join(errs...)
 }
 
-// ErrRefFile is what is wrong with a file that stands among those of refs and has a name that none of them has.
-var ErrRefFile = errors.New("its file in the store's directory refs is not named as that of a ref; who knows that it is none takes it away")
+// errRefFile is the cause of a RefError for a file in the directory refs that can't be that of a ref.
+var errRefFile = errors.New("unexpected file name in the store's directory \"refs\": remove the file if it is not yours")
 
 func (s *Store) lockRefs(ctx context.Context) (*os.File, error) {
 	return s.acquire(ctx, "refs.lock")
@@ -239,7 +252,7 @@ func (s *Store) changeRef(ctx context.Context, name string, id cas.ID, allow fun
 		return err
 	}
 	if !s.holds(snap, id) {
-		return fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+		return cas.NotFound(id)
 	}
 	// What it names, and what that refers to, must not be younger on disk than the ref.
 	if err := s.settle(snap); err != nil {

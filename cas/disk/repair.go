@@ -111,9 +111,8 @@ func (s *Store) badRecords(ctx context.Context, k *blockCache, snap *snapshot, p
 	if p.frame() != nil {
 		bad = newBitset(len(es))
 	}
-	var head []byte
 	for _, block := range splitBlocks(es) {
-		if head, err = p.header(block, head); err != nil && bad == nil {
+		if p.header(block) != nil && bad == nil {
 			bad = newBitset(len(es))
 		}
 	}

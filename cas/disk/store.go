@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/rye-build/rye/cas"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -68,30 +69,30 @@ type Store struct {
 	inUse  atomic.Int64
 }
 
-// A VersionError says that a store was written in a format this package does not know.
+// A VersionError reports a store in a format that this package can't write, or can't read either.
 type VersionError struct {
 	Dir             string
-	Format, Readers int // the store's, and the oldest that reads it
+	Format, Readers int // the store's format, and the oldest format whose readers understand it
 }
 
-// Readable reports whether it is only for writing that the format is too new.
+// Readable reports whether the store can be opened with Options.ReadOnly.
 func (e *VersionError) Readable() bool { return e.Format > Format && e.Readers <= Format }
 
 func (e *VersionError) Error() string {
 	if e.Readable() {
-		return fmt.Sprintf("the store %q has format %d, which this rye can read and not write to: it writes %d", e.Dir, e.Format, Format)
+		return fmt.Sprintf("the store %q has format %d: this rye can read it, but writes format %d", e.Dir, e.Format, Format)
 	}
-	return fmt.Sprintf("the store %q has format %d, which readers from %d on understand; this is %d", e.Dir, e.Format, e.Readers, Format)
+	return fmt.Sprintf("the store %q has format %d, which needs a reader of format %d or later: this rye has %d", e.Dir, e.Format, e.Readers, Format)
 }
 
-// A ReadOnlyError says that a store was opened for reading alone.
-type ReadOnlyError struct{ Dir string }
-
-func (e *ReadOnlyError) Error() string {
-	return fmt.Sprintf("the store %q is open for reading only", e.Dir)
+// Fault returns e with its code.
+func (e *VersionError) Fault() *fault.Error {
+	return fault.New(fault.VersionMismatch, "%s", e).From(e).Try("rye version")
 }
 
-func (s *Store) errReadOnly() error { return &ReadOnlyError{s.dir} }
+func (s *Store) errReadOnly() error {
+	return fault.New(fault.Files, "the store %q is open for reading only", s.dir)
+}
 
 // Open opens the store in dir. A missing one is fs.ErrNotExist unless o.Create.
 func Open(dir string, o Options) (*Store, error) {
@@ -307,7 +308,7 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 		slices.SortStableFunc(snap.packs, func(a, b *pack) int { return cmp.Compare(b.foot.entries, a.foot.entries) })
 		return snap, nil
 	}
-	return nil, fmt.Errorf("the packs are replaced again and again: %w", &osfile.BusyError{Path: s.dir})
+	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its packs are replaced again and again", s.dir)
 }
 
 // openPacks opens those of paths that are not in open yet. What is no readable pack is returned in bad; what has
@@ -374,7 +375,7 @@ func (s *Store) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 		return cas.Object{}, context.Cause(ctx)
 	}
 	if !isObject(id.Kind) {
-		return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+		return cas.Object{}, cas.NotFound(id)
 	}
 	snap, err := s.snapshot()
 	if err != nil {
@@ -412,7 +413,7 @@ func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object
 	if damage != nil {
 		return cas.Object{}, damage
 	}
-	return cas.Object{}, fmt.Errorf("%s: %w", id, fs.ErrNotExist)
+	return cas.Object{}, cas.NotFound(id)
 }
 
 // asDamage names the object whose bytes could not be read.

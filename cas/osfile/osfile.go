@@ -21,6 +21,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Mode says with whom a lock is held.
@@ -32,24 +34,20 @@ const (
 	Exclusive Mode = true  // held by one
 )
 
-// A BusyError says that others didn't let go of something in time.
-type BusyError struct {
-	Path string        // what is in use: a file, or what stands for one
-	Wait time.Duration // how long it was waited for; zero for a try that doesn't wait
-}
-
-func (e *BusyError) Error() string {
-	if e.Wait == 0 {
-		return fmt.Sprintf("%q is in use", e.Path)
+// Busy returns the error about a path that another process holds; wait is how long this one has waited, or zero.
+func Busy(path string, wait time.Duration) *fault.Error {
+	e := fault.New(fault.Busy, "%q is in use", path).On("path", path)
+	if wait > 0 {
+		e.Text += fmt.Sprintf(": waited %s", wait)
 	}
-	return fmt.Sprintf("%q is in use: waited %s", e.Path, e.Wait)
+	return e
 }
 
 // TryLock locks an open file, if that can be had at once.
 func TryLock(f *os.File, how Mode) (bool, error) { return tryLock(f, how) }
 
-// Lock locks an open file. It waits for others until ctx ends, whose cause it returns then, or the time is over: a
-// *BusyError. On every error it closes the file, since a lock that came after all would stay with it.
+// Lock locks an open file. It waits until ctx ends, and returns its cause, or for the time most, and returns Busy. On every
+// error it closes the file, so that a lock granted too late is released.
 func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 	ok, err := tryLock(f, how)
 	if ok {
@@ -59,7 +57,7 @@ func Lock(ctx context.Context, f *os.File, how Mode, most time.Duration) error {
 		err = context.Cause(ctx)
 	}
 	if err == nil {
-		bounded, cancel := context.WithTimeoutCause(ctx, most, &BusyError{f.Name(), most})
+		bounded, cancel := context.WithTimeoutCause(ctx, most, Busy(f.Name(), most))
 		defer cancel()
 		err = wait(bounded, f, how)
 	}
@@ -91,7 +89,7 @@ func OpenLocked(ctx context.Context, path string, how Mode, most time.Duration) 
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case time.Now().After(end):
-			return nil, &BusyError{path, most}
+			return nil, Busy(path, most)
 		}
 	}
 }

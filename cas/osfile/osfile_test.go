@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // This test is a program of its own when it is told to hold a lock: it says that it has it, and keeps it until it ends,
@@ -116,7 +118,7 @@ func TestProcesses(t *testing.T) {
 	first := holder(t, path)
 	_, err := OpenLocked(t.Context(), path, Shared, time.Millisecond)
 	want := fmt.Sprintf("%q is in use: waited 1ms", path)
-	if busy, ok := errors.AsType[*BusyError](err); !ok || *busy != (BusyError{path, time.Millisecond}) || err.Error() != want {
+	if fault.CodeOf(err) != fault.Busy || err.Error() != want {
 		t.Errorf("beside another process: %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -269,7 +271,7 @@ func TestErrors(t *testing.T) {
 	if _, err := StandsAt(f, file); !errors.Is(err, fs.ErrClosed) {
 		t.Error(err)
 	}
-	if e := (&BusyError{Path: "x"}).Error(); e != `"x" is in use` {
+	if e := Busy("x", 0).Error(); e != `"x" is in use` {
 		t.Error(e)
 	}
 }

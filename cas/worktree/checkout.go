@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // CheckoutOptions say how a tree is checked out. The zero CheckoutOptions are good.
@@ -44,14 +45,9 @@ type CheckoutResult struct {
 	Files, Dirs, Bytes int64 // the root counts as a directory
 }
 
-// A LimitError says that a tree stands for more than was allowed.
-type LimitError struct {
-	What string // "files" or "bytes"
-	Max  int64
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("the tree holds more than %d %s", e.Max, e.What)
+// tooMuch returns the error for a tree with more than most files or bytes.
+func tooMuch(what string, most int64) error {
+	return fault.New(fault.Limit, "the tree has more than %d %s", most, what)
 }
 
 // How much is worked on at once. Directories stay open while files are written into them.
@@ -66,7 +62,7 @@ const (
 // exist. On any error dst is as it was, and when Checkout returns without one it is complete.
 func Checkout(ctx context.Context, src cas.Getter, root cas.ID, dst string, o CheckoutOptions) (_ CheckoutResult, err error) {
 	if root.Kind != cas.TreeKind {
-		return CheckoutResult{}, fmt.Errorf("%s is no tree", root)
+		return CheckoutResult{}, fault.New(fault.Validation, "%s is not a tree", root)
 	}
 	if o.Workers <= 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
@@ -231,7 +227,7 @@ func (c *checkout) plan(d *outDir) error {
 	c.dirs++
 	c.planned += int64(len(d.entries))
 	if c.planned > c.MaxFiles {
-		return &LimitError{"files", c.MaxFiles}
+		return tooMuch("files", c.MaxFiles)
 	}
 	for i := range d.entries {
 		e := &d.entries[i]
@@ -245,7 +241,7 @@ func (c *checkout) plan(d *outDir) error {
 		}
 		c.window = append(c.window, outFile{d, e})
 		if c.size += e.Size; c.size < 0 || c.MaxBytes > 0 && c.size > c.MaxBytes {
-			return &LimitError{"bytes", c.MaxBytes}
+			return tooMuch("bytes", c.MaxBytes)
 		}
 	}
 	if d.parent != nil {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/statcache"
 )
 
@@ -45,20 +46,10 @@ type Result struct {
 	Skipped   int64 // files and directories left out because Options.Skip said so
 }
 
-// A ChangedError says that something changed while it was read, so that no state of it could be told.
-type ChangedError struct {
-	Path string
-	Err  error // what was found, or nil
+// changed returns the error for a file or directory that changed during an import, so that no consistent state was read.
+func changed(path string, found error) error {
+	return fault.New(fault.Conflict, "%q changed while it was read: %v", path, found).From(found)
 }
-
-func (e *ChangedError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%q changed while it was read: %v", e.Path, e.Err)
-	}
-	return fmt.Sprintf("%q changed while it was read", e.Path)
-}
-
-func (e *ChangedError) Unwrap() error { return e.Err }
 
 // Import puts the directory path, or the file, into batch and returns its name. It does not commit the batch. A
 // symbolic link is followed when it is path itself or leads to it, and nowhere below.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // maxProblems is how many problems are named; a directory of 100,000 sockets isn't listed whole.
@@ -18,7 +20,7 @@ type Problem struct {
 	Err  error  // why; *portable.Error when it is the name
 }
 
-// A RefusedError names everything in a directory that keeps it from becoming a tree, sorted by path.
+// A RefusedError lists everything in a directory that a tree can't hold, sorted by path.
 type RefusedError struct {
 	Problems []Problem
 	More     bool // there are others, which were not looked for
@@ -39,7 +41,7 @@ func (e *RefusedError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the reasons, so that errors.As finds a *portable.Error.
+// Unwrap returns the reasons.
 func (e *RefusedError) Unwrap() []error {
 	errs := make([]error, len(e.Problems))
 	for i := range e.Problems {
@@ -48,10 +50,15 @@ func (e *RefusedError) Unwrap() []error {
 	return errs
 }
 
-// A KindError says that something is neither a regular file nor a directory.
+// Fault returns e with its code and a line for each problem.
+func (e *RefusedError) Fault() *fault.Error {
+	return fault.New(fault.Validation, "some files can't be stored in a tree").Because(strings.Split(e.Error(), "\n")...).From(e)
+}
+
+// A KindError reports something that is neither a regular file nor a directory.
 type KindError struct{ Kind string } // "symbolic link", "device", "FIFO", "socket" or "special file"
 
-func (e *KindError) Error() string { return "is a " + e.Kind + ", which has no place in a tree" }
+func (e *KindError) Error() string { return "is a " + e.Kind + ", which trees can't hold" }
 
 // describe returns the error for a file of a type that is refused. A directory in the place of a file, or a file in that of
 // a directory, would have been welcome: what was listed has changed.

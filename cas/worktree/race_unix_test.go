@@ -9,12 +9,14 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func TestImportNeverOpensWhatMayBlock(t *testing.T) {
@@ -128,7 +130,7 @@ func TestImportOtherwiseThanListed(t *testing.T) {
 				}
 				return false
 			}})
-			if changed, ok := errors.AsType[*ChangedError](err); !ok || changed.Path != name {
+			if fault.CodeOf(err) != fault.Conflict || !strings.Contains(err.Error(), strconv.Quote(name)) {
 				t.Errorf("%q: got %v", name, err)
 			}
 		}
@@ -210,7 +212,7 @@ func TestImportNeverLeavesTheDirectory(t *testing.T) {
 // isRace reports whether an error tells of a change during the import.
 func isRace(err error) bool {
 	_, refused := errors.AsType[*RefusedError](err)
-	_, changed := errors.AsType[*ChangedError](err)
+	changed := fault.CodeOf(err) == fault.Conflict
 	return refused || changed
 }
 

@@ -70,7 +70,7 @@ func (m *importer) stream(d *dir, f *file, r io.Reader, size int64) error {
 	info, err := m.batch.Put(m.ctx, cas.Blob, s)
 	if s.err != nil && m.ctx.Err() == nil {
 		if s.err == errGrowing {
-			return &ChangedError{Path: m.pathOf(d, f.name), Err: errGrowing}
+			return changed(m.pathOf(d, f.name), errGrowing)
 		}
 		return located(m.pathOf(d, f.name), s.err)
 	}

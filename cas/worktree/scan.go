@@ -129,7 +129,7 @@ func (m *importer) swapped(path string, err error) error {
 	}
 	for _, gone := range []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.ELOOP, errSwapped} {
 		if errors.Is(err, gone) {
-			return &ChangedError{Path: path, Err: gone}
+			return changed(path, gone)
 		}
 	}
 	return located(path, err)

@@ -14,13 +14,14 @@ import (
 	"syscall"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
 // tmpPrefix begins the names of directories in which trees are built. Import leaves them out.
 const tmpPrefix = ".rye-tmp-"
 
-// A DestinationError says why a directory is not made where it was asked for.
+// A DestinationError reports why Checkout can't create a directory at a path.
 type DestinationError struct {
 	Path  string
 	Why   string
@@ -28,6 +29,9 @@ type DestinationError struct {
 }
 
 func (e *DestinationError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Why) }
+
+// Fault returns e with its code.
+func (e *DestinationError) Fault() *fault.Error { return fault.New(fault.Denied, "%s", e).From(e) }
 
 // A site is the place where a tree is built, beside its destination and hidden from others.
 type site struct {
@@ -177,7 +181,7 @@ func (s *site) claim() (err error) {
 			return errors.Join(err, s.parent.RemoveAll(s.tmp))
 		}
 	}
-	return &osfile.BusyError{Path: filepath.Join(filepath.Dir(s.dst), s.tmp)}
+	return osfile.Busy(filepath.Join(filepath.Dir(s.dst), s.tmp), 0)
 }
 
 var errNoLocks = errors.New("files can't be locked here")
@@ -393,7 +397,7 @@ func openRootTarget(in *os.Root, name string) (target, error) {
 	}
 	fi, err := r.Stat(".")
 	if err == nil && (!before.IsDir() || !os.SameFile(before, fi)) {
-		err = &ChangedError{Path: name, Err: errSwapped}
+		err = changed(name, errSwapped)
 	}
 	if err != nil {
 		r.Close()

@@ -29,7 +29,7 @@ func openMade(in int, name string) (target, error) {
 	var st unix.Stat_t
 	err = retry(func() error { return unix.Fstat(fd, &st) })
 	if err == nil && int(st.Uid) != os.Geteuid() {
-		err = &ChangedError{Path: name, Err: errSwapped}
+		err = changed(name, errSwapped)
 	}
 	if err != nil {
 		unix.Close(fd)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -411,7 +410,6 @@ func TestClassifyAudit(t *testing.T) {
 	}{
 		{&journal.Problem{File: "head", Line: 1, Reason: "x"}, fault.Integrity, fault.ExitRefused},
 		{&journal.DamagedError{Path: "head.jsonl"}, fault.Integrity, fault.ExitRefused},
-		{&osfile.BusyError{}, fault.Busy, fault.ExitNo},
 		{&audit.VersionError{Found: "rye audit/9"}, fault.VersionMismatch, fault.ExitRefused},
 		{&audit.BrokenError{Err: &fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}}, fault.Files, fault.ExitNo},
 		{&record.FieldError{Field: "ref", Reason: "x"}, fault.Validation, fault.ExitUsage},

@@ -73,7 +73,7 @@ func TestClassifySecrets(t *testing.T) {
 		{&secret.ValueError{Name: "n", Reason: "r"}, fault.Validation, "rye docs secrets", ""},
 		{of(&secret.NameError{Name: "n", Reason: "r"}), fault.Validation, "rye docs secrets", ""},
 		{of(&secret.KeyringError{Name: "n", Err: errors.New("x")}), fault.Unavailable, "rye auth set n --file", "opened by somebody"},
-		{of(&osfile.BusyError{Path: "p"}), fault.Busy, "", ""},
+		{of(osfile.Busy("p", 0)), fault.Busy, "", ""},
 		{of(&secret.DamagedError{Path: "p", Err: errors.New("x")}), fault.Parsing, "mv p p.bad", "lost"},
 		{of(&secret.ModeError{Path: "p", Reason: "is open"}), fault.Denied, "chmod go= p", ""},
 		{of(errors.New("more than fits")), fault.Limit, "", ""},

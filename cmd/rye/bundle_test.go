@@ -20,7 +20,6 @@ import (
 	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -408,7 +407,6 @@ func TestBundleErrors(t *testing.T) {
 		want fault.Code
 	}{
 		{&install.NotInstalledError{BundleID: "a"}, fault.NotFound},
-		{&osfile.BusyError{Path: "x"}, fault.Busy},
 		{&install.ManifestError{Path: "x", Err: fs.ErrInvalid}, fault.Parsing},
 		{&create.SecretError{Finding: finding}, fault.Validation},
 		{&create.HelperError{Dir: "a", Missing: []string{"x"}}, fault.Validation},

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -408,7 +408,7 @@ func TestBusy(t *testing.T) {
 	l := newLog(t, dir, func(o *Options) { o.Wait = time.Millisecond })
 	if _, err := l.Begin(t.Context(), call("b")); err == nil {
 		t.Error("begins while the head is locked")
-	} else if _, ok := errors.AsType[*osfile.BusyError](err); !ok {
+	} else if fault.CodeOf(err) != fault.Busy {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

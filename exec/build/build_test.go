@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
 )
@@ -80,7 +80,7 @@ func TestCollected(t *testing.T) {
 	var removed, busy atomic.Int64
 	w.store.first = func() {
 		r, err := other.GC(t.Context(), disk.GCOptions{})
-		if _, ok := errors.AsType[*osfile.BusyError](err); ok {
+		if err != nil && fault.CodeOf(err) == fault.Busy {
 			busy.Add(1) // a step is just putting something
 		} else if err != nil {
 			t.Error(err)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -341,9 +342,8 @@ func TestBusy(t *testing.T) {
 	}
 	c.wait = time.Millisecond
 	_, err = c.Scratch(context.Background())
-	busy, ok := errors.AsType[*osfile.BusyError](err)
-	if !ok || *busy != (osfile.BusyError{Path: c.at("lock"), Wait: c.wait}) {
-		t.Error(busy)
+	if fault.CodeOf(err) != fault.Busy || err.Error() != osfile.Busy(c.at("lock"), c.wait).Text {
+		t.Error(err)
 	}
 }
 

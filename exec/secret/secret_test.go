@@ -14,6 +14,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -166,8 +167,7 @@ func TestTogether(t *testing.T) {
 	}
 	defer held.Close()
 	s.Wait = 20 * time.Millisecond
-	var busy *osfile.BusyError
-	if err := s.Remove(t.Context(), "name1"); !errors.As(err, &busy) || busy.Path != held.Name() {
+	if err := s.Remove(t.Context(), "name1"); fault.CodeOf(err) != fault.Busy {
 		t.Error(err)
 	}
 	s.Wait = time.Hour

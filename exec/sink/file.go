@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -49,7 +50,7 @@ func openFile(t Target) (_ *file, err error) {
 	case err != nil:
 		return nil, err
 	case !free:
-		return nil, fmt.Errorf("another call writes to it: %w", &osfile.BusyError{Path: t.Path})
+		return nil, fault.Wrap(osfile.Busy(t.Path, 0), "%q is in use: another call writes to it", t.Path)
 	}
 	s := &file{f: f, to: f}
 	if t.Kind == Lines {

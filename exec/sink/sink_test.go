@@ -18,7 +18,7 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -197,7 +197,7 @@ func TestFileRefused(t *testing.T) {
 	}
 	s := open(t, "raw:"+path)
 	_, err = try(t, Opener{}, "jsonl:"+path)
-	if busy, ok := errors.AsType[*osfile.BusyError](err); !ok || busy.Error() == "" {
+	if err == nil || fault.CodeOf(err) != fault.Busy {
 		t.Errorf("got %v", err)
 	}
 	if err := s.Close(); err != nil {

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -364,7 +364,7 @@ func TestJournalBusy(t *testing.T) {
 	}
 	defer lock.Close()
 	j.Wait = time.Millisecond
-	if _, ok := errors.AsType[*osfile.BusyError](j.Record(t.Context(), step("bundle:a", "1.1.0", "y"))); !ok {
+	if err := j.Record(t.Context(), step("bundle:a", "1.1.0", "y")); err == nil || fault.CodeOf(err) != fault.Busy {
 		t.Error("a locked journal is changed")
 	}
 	j.Wait = 0

@@ -126,7 +126,7 @@ func (m *unpacked) File(e archive.Entry, r io.Reader) error {
 func (m *unpacked) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	text, ok := m.blobs[id.Digest]
 	if !ok || id.Kind != cas.Blob {
-		return cas.Object{}, locking.AbsentBlob(id)
+		return cas.Object{}, cas.NotFound(id)
 	}
 	return cas.Verify(cas.Info{ID: id, Size: int64(len(text))}, io.NopCloser(strings.NewReader(string(text)))), nil
 }

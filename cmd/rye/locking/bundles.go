@@ -373,7 +373,7 @@ func BlobsOf(fsys fs.FS, b *bundle.Bundle, prefix string) *ContentBlobs {
 func (c *ContentBlobs) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	f, ok := c.At[id.Digest]
 	if !ok || id.Kind != cas.Blob {
-		return cas.Object{}, AbsentBlob(id)
+		return cas.Object{}, cas.NotFound(id)
 	}
 	r, err := c.Fs.Open(f.Path)
 	if err != nil {
@@ -381,9 +381,6 @@ func (c *ContentBlobs) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	}
 	return cas.Verify(cas.Info{ID: id, Size: f.Size}, r), nil
 }
-
-// AbsentBlob says that a bundle has no such bytes.
-func AbsentBlob(id cas.ID) error { return &cas.MissingError{ID: id, Err: fs.ErrNotExist} }
 
 // IsFirst reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
 // is none, and for others to report.

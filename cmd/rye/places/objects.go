@@ -175,15 +175,6 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 	return cas.ID{}, false, f
 }
 
-// OpenObject opens what something names, a ref or a tree: if it isn't there it is lost, and fsck tells more.
-func OpenObject(ctx context.Context, s cas.Getter, id cas.ID) (cas.Object, error) {
-	o, err := s.Get(ctx, id)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = &cas.MissingError{ID: id, Err: err}
-	}
-	return o, err
-}
-
 func noObject(s *disk.Store, name string) error {
 	return SuggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no object and no ref %q", name),
 		Details: map[string]any{"object": name, "store": s.Dir()}})
@@ -220,7 +211,7 @@ func CompleteObjects(a *cli.App) []cli.Candidate {
 
 // readObject returns a whole object that is bounded by what it is: a tree, a document.
 func readObject(ctx context.Context, s cas.Getter, id cas.ID) ([]byte, error) {
-	o, err := OpenObject(ctx, s, id)
+	o, err := s.Get(ctx, id)
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	o, err := places.OpenObject(ctx, s, what.Id)
+	o, err := s.Get(ctx, what.Id)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		a.Term.Detail("the store can't be written to, so nothing keeps gc from running meanwhile")
 	case err != nil:
-		return nil, lost(err)
+		return nil, err
 	default:
 		defer func() { err = errors.Join(err, release()) }()
 	}
@@ -93,7 +93,7 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 		return nil, f
 	}
 	if err != nil {
-		return nil, lost(err)
+		return nil, err
 	}
 	return storeCheckoutAnswer{dir.Value, what.Id.Digest, r.Files, r.Bytes}, nil
 }
@@ -105,14 +105,4 @@ func irreplaceable(a *cli.App, store string) []string {
 		dirs = append(dirs, a.FromEnv("RYE_STORE", v).Value)
 	}
 	return dirs
-}
-
-// lost says what to do about an object that a ref or a tree names and the store lacks.
-func lost(err error) error {
-	if _, ofFile := errors.AsType[*fs.PathError](err); ofFile || !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f := classify.Classify(err)
-	f.Hint = []string{"rye store fsck"}
-	return f
 }

@@ -75,7 +75,7 @@ func (c *storeStatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, err
 	}
-	o, err := places.OpenObject(ctx, s, what.Id)
+	o, err := s.Get(ctx, what.Id)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
 		return n
 	}
 	if below(root.Digest, 0) > cas.MaxWalk {
-		return &cas.LimitError{Root: root}
+		return cas.TooLarge(root)
 	}
 	return nil
 }

@@ -128,7 +128,7 @@ func (s *Shared) lock(ctx context.Context) (*os.File, error) {
 		before := size
 		err := s.Disk.do("look", s.Path, nil)
 		if size = s.size(); err != nil || size == before {
-			cancel(&osfile.BusyError{Path: path, Wait: s.Wait})
+			cancel(osfile.Busy(path, s.Wait))
 			return
 		}
 		late.Reset(s.Wait)
