@@ -18,8 +18,7 @@ var schema string
 // Schema returns the JSON Schema of policy.yaml, for editors. It finds most of what Parse refuses, and refuses nothing else.
 func Schema() string { return schema }
 
-// Parse reads a policy file. Its signature lines are passed over: whether a policy counts is for whoever reads
-// it to know, by its place, its id or its signatures.
+// Parse reads a policy file. It skips the signature lines: whether the policy counts is the caller's decision.
 func Parse(file []byte) (*Policy, error) {
 	if len(file) > yamltree.MaxBytes {
 		return nil, &yamltree.Error{Family: "policy", Msg: fmt.Sprintf("is longer than %d bytes", yamltree.MaxBytes)}

@@ -4,9 +4,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
+
+// Fault returns the code of an error about a refusal.
+func (c Code) Fault() fault.Code { return faults[c] }
+
+var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.UntrustedKey, fault.Policy, fault.Policy,
+	fault.Policy, fault.Expired, fault.Expired, fault.Revoked, fault.BelowThreshold, fault.Policy,
+	fault.Expired, fault.Config, fault.Validation, fault.Rollback, fault.Rollback, fault.Rollback}
 
 // Reason returns what a person reads: one sentence without its subject, the name, as in `signed by "alice",
 // 1 of 1 under "acme/**"`. Whatever came from outside is quoted.
@@ -29,7 +37,7 @@ func (a *Answer) reason() string {
 		if a.Rule == "" {
 			return "is unsigned, and no rule of the policy covers its name"
 		}
-		return fmt.Sprintf("is unsigned; %q asks for %s", a.Rule, keys(a.Threshold))
+		return fmt.Sprintf("is unsigned; %q asks for %s", a.Rule, fault.Count(int64(a.Threshold), "key"))
 	case UntrustedKey:
 		return "is signed by no key of the policy" + a.signers()
 	case NoRule:
@@ -51,14 +59,12 @@ func (a *Answer) reason() string {
 	case KeyRevoked:
 		return "is signed by a revoked key" + a.revocation() + a.signers()
 	case BelowThreshold:
-		return fmt.Sprintf("is signed by %d of the %s that %q asks for%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
+		return fmt.Sprintf("is signed by %d of the %s that %q asks for%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 	case DigestRevoked:
 		return "is revoked" + a.revocation()
 	case ListStale:
 		return fmt.Sprintf("can't be checked: the revocation list %q %s", a.List, a.Detail)
-	case Ambiguous:
-		return "can't be decided: " + a.Detail
-	case BadRequest:
+	case Ambiguous, BadRequest:
 		return "can't be decided: " + a.Detail
 	}
 	return "was not decided"
@@ -73,22 +79,15 @@ func (a *Answer) admitted() string {
 	case a.ByDigest:
 		return "is admitted by its digest"
 	}
-	return fmt.Sprintf("is signed by %d of %s under %q%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
+	return fmt.Sprintf("is signed by %d of %s under %q%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 }
 
 // rotation tells what Rotate would do.
 func (a *Answer) rotation() string {
 	if a.Code == Admitted {
-		return fmt.Sprintf("would be taken: signed by %d of %s under %q and by the new key%s", a.Count, keys(a.Threshold), a.Rule, a.signers())
+		return fmt.Sprintf("would be taken: signed by %d of %s under %q and by the new key%s", a.Count, fault.Count(int64(a.Threshold), "key"), a.Rule, a.signers())
 	}
 	return "would not be taken: " + a.Detail + a.signers()
-}
-
-func keys(n int) string {
-	if n == 1 {
-		return "1 key"
-	}
-	return fmt.Sprintf("%d keys", n)
 }
 
 // signers lists who signed: those that count by name alone, the others with what is wrong.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
@@ -124,8 +125,8 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	if known, ok := s.Policy.Key(fresh); ok {
 		incoming = known
 	}
-	if fault := s.KeyFault(incoming, now); fault != Admitted {
-		return &RotationError{Rule: r.Rule, Code: fault, Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), fault.words())}
+	if code := s.KeyFault(incoming, now); code != Admitted {
+		return &RotationError{Rule: r.Rule, Code: code, Reason: fmt.Sprintf("the new key %s: %s", fresh.Short(), code.words())}
 	}
 	old := s.Policy.rules[rule].keys
 	own := false
@@ -158,7 +159,7 @@ func (s *Side) rotationSigners(a *Answer, r Rotation, rule int, signers []sign.S
 	want := s.Policy.sections.Rules[rule].Threshold
 	if a.Count < want {
 		return &RotationError{Rule: r.Rule, Code: worst,
-			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", a.Count, keys(want), worst.words())}
+			Reason: fmt.Sprintf("it is signed by %d of the %s that the rule asks for: %s", a.Count, fault.Count(int64(want), "key"), worst.words())}
 	}
 	if !own {
 		return &RotationError{Rule: r.Rule, Code: BelowThreshold, Reason: fmt.Sprintf("it is not signed by the new key %s", fresh.Short())}

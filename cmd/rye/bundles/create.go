@@ -388,7 +388,7 @@ func (m *making) admitted() {
 	if !e.Decision.Allowed {
 		m.app.Term.Warn("that is not enough: %q %s", m.doc.Name, e.Decision.Reason())
 	}
-	if classify.CodeOf(e.Decision.Code) == fault.BelowThreshold {
+	if e.Decision.Code.Fault() == fault.BelowThreshold {
 		m.app.Term.Note("next: rye bundle cosign %s --key OTHER", fault.Quote(m.recipe.ID))
 	}
 }

@@ -53,7 +53,7 @@ func ofItems(f *fault.Error) bool {
 		f.Hint = []string{"rye show " + fault.Quote(shadow.Ref.String()), "rye rm " + fault.Quote(shadow.Place)}
 		f.Details = map[string]any{"reason": "protected", "ref": shadow.Ref.String(), "file": shadow.Place, "hides": shadow.Over}
 	case errors.As(f.Err, &refused):
-		f.Code = CodeOf(refused.Decision.Code)
+		f.Code = refused.Decision.Code.Fault()
 		f.Text = fmt.Sprintf("%q %s", refused.Ref, refused.Decision.Reason())
 		f.Why = []string{refused.Place}
 		f.Details = map[string]any{"reason": refused.Decision.Code.String(), "ref": refused.Ref.String(), "file": refused.Place}

@@ -45,7 +45,7 @@ func ofBundles(f *fault.Error) bool {
 		f.Hint = []string{"rye bundle export BUNDLE"}
 		f.Details = map[string]any{"reason": "archive", "offset": archived.Offset, "entry": archived.Entry}
 	case errors.As(f.Err, &policy):
-		f.Code = CodeOf(policy.Decision.Code)
+		f.Code = policy.Decision.Code.Fault()
 		f.Details = map[string]any{"reason": policy.Decision.Code.String(), "name": policy.Name, "rule": policy.Decision.Rule}
 		OfRevoked(f, policy.Decision.Revoked, policy.Decision.List)
 		f.Hint = []string{"rye trust check " + fault.Quote(policy.Name)}

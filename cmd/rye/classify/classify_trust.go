@@ -91,12 +91,12 @@ func ofTrust(f *fault.Error) bool {
 		f.Details["owner"] = owner.New.Owner
 		f.Details["known"], f.Details["new"] = owner.Known.Public.Fingerprint().String(), owner.New.Public.Fingerprint().String()
 	case errors.As(f.Err, &list):
-		because(CodeOf(list.Code), list.Code.String())
+		because(list.Code.Fault(), list.Code.String())
 		f.Details["list"] = list.Name
 	case errors.Is(f.Err, policy.ErrNoList):
 		because(fault.Policy, "list-not-named")
 	case errors.As(f.Err, &step):
-		because(CodeOf(step.Code), step.Code.String())
+		because(step.Code.Fault(), step.Code.String())
 		f.Details["rule"] = step.Rule
 		OfRevoked(f, step.Revoked, step.List)
 	default:

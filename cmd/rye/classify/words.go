@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
 )
 
 const EnvPassphrase = "RYE_KEY_PASSPHRASE"
@@ -123,29 +122,6 @@ func DigestText(d cas.Digest) string {
 		return ""
 	}
 	return d.String()
-}
-
-// CodeOf is the code of a refusal by policy.
-func CodeOf(c policy.Code) fault.Code {
-	switch c {
-	case policy.Unsigned:
-		return fault.Unsigned
-	case policy.UntrustedKey:
-		return fault.UntrustedKey
-	case policy.NotYetValid, policy.Expired, policy.ListStale:
-		return fault.Expired
-	case policy.KeyRevoked:
-		return fault.Revoked
-	case policy.BelowThreshold:
-		return fault.BelowThreshold
-	case policy.Ambiguous:
-		return fault.Config
-	case policy.BadRequest:
-		return fault.Validation
-	case policy.ListOlder, policy.ListForked, policy.ListJump:
-		return fault.Rollback
-	}
-	return fault.Policy // no rule, evidence only, format not accepted, digest revoked
 }
 
 // IsDamaged reports whether an error says that bytes aren't what they were.

@@ -134,7 +134,7 @@ func (e Examined) Refusal(t *Trust) *fault.Error {
 		return nil
 	}
 	name := fault.Quote(e.Name)
-	f := &fault.Error{Code: classify.CodeOf(d.Code), Text: fmt.Sprintf("%q, as %q, %s", e.About.File, e.Name, d.Reason())}
+	f := &fault.Error{Code: d.Code.Fault(), Text: fmt.Sprintf("%q, as %q, %s", e.About.File, e.Name, d.Reason())}
 	f.Why = append(f.Why, "policy    "+t.Describe(d.Project))
 	f.Details = map[string]any{"reason": d.Code.String(), "rule": d.Rule, "file": e.About.File, "name": e.Name}
 	classify.OfRevoked(f, d.Revoked, d.List)

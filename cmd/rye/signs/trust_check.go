@@ -102,7 +102,7 @@ func check(t *places.Trust, au *places.Authority, name string) (checkLine, error
 	d := policy.Decide(r, policy.Side{Policy: au.Side.Policy, Lists: au.Side.Lists}, nil)
 	switch d.Code {
 	case policy.Ambiguous, policy.BadRequest, policy.ListStale:
-		return line, &fault.Error{Code: classify.CodeOf(d.Code), Text: fmt.Sprintf("%q %s", name, d.Reason())}
+		return line, &fault.Error{Code: d.Code.Fault(), Text: fmt.Sprintf("%q %s", name, d.Reason())}
 	}
 	line.Rule, line.Excepted, line.Threshold, line.Count = d.Rule, d.Excepted, d.Threshold, d.Count
 	for _, r := range au.Side.Policy.Sections().Rules {
