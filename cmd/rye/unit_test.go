@@ -42,53 +42,6 @@ func testHost(env ...string) (h cli.Host, stdout, stderr *bytes.Buffer) {
 	}, stdout, stderr
 }
 
-// TestGathered: flags may stand between the arguments of a command that takes any number, and mean what they mean before.
-func TestGathered(t *testing.T) {
-	read := func(line string) (*cli.Invocation, error) { return cli.Parse(commands(), strings.Fields(line)) }
-	for line, want := range map[string]string{
-		"verify a -q b":                  "-q verify a b",
-		"-q verify a --store s b -C d c": "--store s -C d -q verify a b c",
-		"verify a --store=s b -Cd c":     "--store s -C d verify a b c",
-		"verify a -qC d b":               "-q -C d verify a b",
-		"verify a -q -- -b c":            "-q verify -- a -b c",
-		"verify a -q b -- -c d":          "-q verify -- a b -c d",
-		"verify verify -q a":             "-q verify verify a",
-		"store put a --json - b":         "--json store put a - b",
-		"audit verify a.json -q b.json":  "-q audit verify a.json b.json",
-		"lock --sign tool:a -q tool:b":   "-q lock --sign tool:a tool:b",
-		"test a -j 2 b":                  "test -j 2 a b",
-		"sign a --key k b --yes c":       "sign --key k --yes a b c",
-		"restore a --dry-run b":          "restore --dry-run a b",
-		"search a -q b":                  "-q search a b",
-		"search a --limit 3 b -- -c":     "search --limit 3 -- a b -c",
-		"exec tool:a -p x=1 -q":          "-q exec -p x=1 tool:a",
-		"check a --json b -h":            "check -h",
-	} {
-		got, err := read(line)
-		as, asErr := read(want)
-		if err != nil || asErr != nil {
-			t.Errorf("%q: %v, %v", line, err, asErr)
-			continue
-		}
-		if got.Command.Path != as.Command.Path || got.Globals != as.Globals || !reflect.DeepEqual(got.Runner, as.Runner) || (got.Help == nil) != (as.Help == nil) {
-			t.Errorf("%q: got %+v %+v, want %+v %+v", line, got.Globals, got.Runner, as.Globals, as.Runner)
-		}
-	}
-	for line, want := range map[string]string{
-		"version a -q b":           `"a" is one argument too many for "rye version"`,
-		"exec tool:a -q b":         `"b" is one argument too many for "rye exec"`,
-		"verify a -q b --nothing":  `"rye verify" has no flag "--nothing"`,
-		"verify a -q b --store":    "--store needs a value",
-		"verify a -q b --store -q": `--store needs a value, and "-q" looks like a flag`,
-		"verify -q --store":        "--store needs a value",
-		"verify -q":                `"rye verify" needs <item> ...`,
-	} {
-		if _, err := read(line); err == nil || err.Error() != want {
-			t.Errorf("%q: got %v, want %s", line, err, want)
-		}
-	}
-}
-
 // TestNarrow: a grammar of the commands that a line can mean reads it as the grammar of all does.
 func TestNarrow(t *testing.T) {
 	none := func() cli.Runner { return new(cli.VersionRun) }
@@ -125,6 +78,9 @@ func TestTable(t *testing.T) {
 		if c.Help == "" || !strings.HasSuffix(c.Help, ".") {
 			t.Errorf("%s: help %q", c.Path, c.Help)
 		}
+		if first, _, _ := strings.Cut(c.Help, " "); len(strings.Fields(c.Help)) > 12 || first == "Say" {
+			t.Errorf("%s: help %q: an imperative of at most 12 words", c.Path, c.Help)
+		}
 		if c.New == nil {
 			continue
 		}
@@ -145,12 +101,47 @@ func TestTable(t *testing.T) {
 		for word := range strings.FieldsSeq(c.Path) {
 			node = node.Children[slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })]
 		}
+		values := slices.Clone(node.Positional)
+		for _, flag := range node.Flags {
+			values = append(values, flag.Value)
+		}
+		for _, v := range values {
+			if v.Help == "" || !strings.HasSuffix(v.Help, ".") || len(strings.Fields(v.Help)) > 12 {
+				t.Errorf("%s: %s: help %q: at most 12 words and a period", c.Path, v.Name, v.Help)
+			}
+		}
 		for _, flag := range node.Flags {
 			if slices.Contains(global, "--"+flag.Name) || slices.ContainsFunc(root.Flags, func(f *kong.Flag) bool {
 				return f.Short != 0 && f.Short == flag.Short
 			}) {
 				t.Errorf("%s: --%s hides a global flag", c.Path, flag.Name)
 			}
+		}
+	}
+}
+
+// TestFrontPage: rye --help fits on one screen and names every command, the daily ones first.
+func TestFrontPage(t *testing.T) {
+	h, stdout, _ := testHost()
+	if status := cli.Run(h, commands(), []string{"--help"}); status != fault.ExitDone {
+		t.Fatal(status)
+	}
+	page := stdout.String()
+	if n := strings.Count(page, "\n"); n > 50 {
+		t.Errorf("%d lines, want at most 50:\n%s", n, page)
+	}
+	everyDay, _, _ := strings.Cut(page, "\n\nMore:\n")
+	if n := strings.Count(everyDay, "\n  "); !strings.Contains(everyDay, "\nEvery day:\n  init ") || n != 10 {
+		t.Errorf("%d lines of daily commands:\n%s", n, everyDay)
+	}
+	for _, c := range commands() {
+		if named := strings.Contains(page, " "+c.Path); named != (!c.Hidden && !strings.Contains(c.Path, " ")) && c.New != nil {
+			t.Errorf("%s: on the page: %v", c.Path, named)
+		}
+	}
+	for line := range strings.Lines(page) {
+		if len(line) > 101 {
+			t.Errorf("wider than 100: %q", line)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 // AuditGroup is what "rye audit" alone shows.
 func AuditGroup() cli.Command {
 	return cli.Command{
-		Path: "audit", Group: "run", Help: "See what was run, and whether that is still what was written down.",
+		Path: "audit", Group: "run", Help: "Inspect and verify the log of calls.",
 		Aka: []string{"log", "history", "journal"},
 		More: "Each call is written down before it begins, in audit/ of the state directory, and signed by a key of this machine. " +
 			"Your own key vouches for the machine's: on its own where it needs no passphrase, else with rye audit vouch. " +

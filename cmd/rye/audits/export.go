@@ -21,7 +21,7 @@ import (
 
 func AuditExportCommand() cli.Command {
 	return cli.Command{
-		Path: "audit export", Group: "run", Help: "Write all that is known of calls, as lines of JSON.",
+		Path: "audit export", Group: "run", Help: "Export recorded calls as JSON lines.",
 		More: "Each line is one call, in the order they ended, process by process; those that haven't ended come last of their process. " +
 			"Where the log is damaged the rest of that segment is left out, which is told, and the exit status is 1.\n\nExamples:\n\n" +
 			"    rye audit export --since 2026-11-01 --until 2026-12-01 -o november.jsonl\n    rye audit export --status failed | head",
@@ -88,7 +88,7 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 
 func AuditStatsCommand() cli.Command {
 	return cli.Command{
-		Path: "audit stats", Group: "run", Help: "Count calls: by item, by how they ended, and how long they took.",
+		Path: "audit stats", Group: "run", Help: "Count calls by item, outcome and duration.",
 		More: "Examples:\n\n    rye audit stats --since 7d\n    rye audit stats --ref 'tool:acme/**' --json",
 		Aka:  []string{"audit summary"},
 		New:  func() cli.Runner { return new(auditStatsRun) }, Schema: "audit-stats/1", Output: auditStatsAnswer{},

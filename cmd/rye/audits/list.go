@@ -12,7 +12,7 @@ import (
 
 func AuditListCommand() cli.Command {
 	return cli.Command{
-		Path: "audit list", Group: "run", Help: "List the calls that were made.",
+		Path: "audit list", Group: "run", Help: "List recorded calls.",
 		More: "The last to begin stands first. A call that is \"unfinished\" runs, or its process died and nobody knows what became of it. " +
 			"rye audit export has all that is known of every call.\n\nExamples:\n\n    rye audit list\n" +
 			"    rye audit list --since 2h --status failed --status timeout\n    rye audit list --ref 'tool:acme/**' --last 10 --json",
@@ -22,7 +22,7 @@ func AuditListCommand() cli.Command {
 }
 
 type auditListRun struct {
-	Last int `placeholder:"N" default:"100" help:"So many, those that ended last."`
+	Last int `placeholder:"N" default:"100" help:"Number of calls, most recent first."`
 	auditFilter
 }
 

@@ -140,10 +140,10 @@ const headOfLog = "head"
 
 // auditFilter chooses calls.
 type auditFilter struct {
-	Since  string   `placeholder:"TIME" help:"Calls that began then or later: a day or a second of UTC as in 2026-11-20T12:00:00Z, or how long ago, as in 90m, 12h or 7d."`
-	Until  string   `placeholder:"TIME" help:"Calls that began earlier."`
-	Ref    string   `placeholder:"GLOB" complete:"ref" help:"Calls of these items, as in 'tool:acme/**'."`
-	Status []string `placeholder:"STATUS" help:"Calls that ended so: ok, failed, refused, timeout, cancelled; or unfinished. May be given again."`
+	Since  string   `placeholder:"TIME" help:"Calls from then on: a date, a UTC time, or 90m ago."`
+	Until  string   `placeholder:"TIME" help:"Calls that began before then."`
+	Ref    string   `placeholder:"GLOB" complete:"ref" help:"Calls of these items, such as 'tool:acme/**'."`
+	Status []string `placeholder:"STATUS" help:"Outcome: ok, failed, refused, timeout, cancelled or unfinished (repeatable)."`
 }
 
 func (*auditFilter) Complete(_ context.Context, _ *cli.App, name, _ string) (out []cli.Candidate) {

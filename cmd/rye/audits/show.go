@@ -20,7 +20,7 @@ import (
 
 func AuditShowCommand() cli.Command {
 	return cli.Command{
-		Path: "audit show", Group: "run", Help: "Show all that is known of one call.",
+		Path: "audit show", Group: "run", Help: "Show everything recorded about a call.",
 		More: "CALL is its id, the beginning of one, or SEGMENT/LINE: where it stands in the log. What the call read and wrote isn't kept; " +
 			"its parameters (without secrets) and its result are there as digests.\n\nExamples:\n\n    rye audit show 01k9\n    rye audit show 01k9 --json",
 		Aka: []string{"audit cat", "audit inspect"},
@@ -29,7 +29,7 @@ func AuditShowCommand() cli.Command {
 }
 
 type auditShowRun struct {
-	Call string `arg:"" help:"An id, the beginning of one, or SEGMENT/LINE."`
+	Call string `arg:"" help:"Call id, id prefix or SEGMENT/LINE."`
 }
 
 type auditShowAnswer struct {

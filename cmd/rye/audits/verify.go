@@ -22,7 +22,7 @@ import (
 
 func AuditVerifyCommand() cli.Command {
 	return cli.Command{
-		Path: "audit verify", Group: "run", Help: "Say whether the log of calls, or a receipt, is as it was written, and by whose word.",
+		Path: "audit verify", Group: "run", Help: "Verify the audit log or receipts.",
 		More: "Without RECEIPT it reads the whole log: each line must follow the one before, each segment must be there, and each checkpoint must be " +
 			"signed by a machine that counts. For each file the first bad line is told. What no reader can see is that the end of the log was taken " +
 			"away: of a segment behind its last mark, or of the head with all that it says. So keep the head position that is printed, elsewhere, " +
@@ -38,10 +38,10 @@ func AuditVerifyCommand() cli.Command {
 }
 
 type auditVerifyRun struct {
-	Receipt  []string `arg:"" optional:"" complete:"file" help:"Receipts; the log when left out."`
-	Seen     []string `placeholder:"POSITION" sep:"none" complete:"file" help:"What the log had once and must still have: a position, or a file that says one. May be given again."`
-	Key      []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Believe this key instead of your own: 43 characters, a PEM file, or the name of a kept key. May be given again."`
-	Receipts string   `placeholder:"DIR" complete:"dir" help:"Where the receipts of calls are that a call made; those kept here when left out."`
+	Receipt  []string `arg:"" optional:"" complete:"file" help:"Receipts; default: the log."`
+	Seen     []string `placeholder:"POSITION" sep:"none" complete:"file" help:"Position, or file holding one, that the log must contain (repeatable)."`
+	Key      []string `placeholder:"PUBKEY" sep:"none" complete:"file" help:"Trust this key (public key, PEM file or name; repeatable)."`
+	Receipts string   `placeholder:"DIR" complete:"dir" help:"Directory of nested calls' receipts; default: this machine's."`
 }
 
 // auditVerified is what was verified: the log, or receipts.

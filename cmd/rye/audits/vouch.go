@@ -12,7 +12,7 @@ import (
 
 func AuditVouchCommand() cli.Command {
 	return cli.Command{
-		Path: "audit vouch", Group: "run", Help: "Vouch for this machine's key with your own.",
+		Path: "audit vouch", Group: "run", Help: "Sign this machine's key with your own.",
 		More: "The log and receipts are signed while nobody is there to give a passphrase, by a key of this machine. Your word for it, which is given " +
 			"once and travels with every receipt, lets others verify them with your public key. It is given on its own, when a call is first written " +
 			"down, if your key needs no passphrase; with this command else, and to change the name or the key. The name is for people.\n\n" +
@@ -23,7 +23,7 @@ func AuditVouchCommand() cli.Command {
 }
 
 type auditVouchRun struct {
-	Name string `placeholder:"NAME" help:"What to call this machine instead of the name it has in the network."`
+	Name string `placeholder:"NAME" help:"Name of this machine; default: its host name."`
 	trusts.KeyFlag
 }
 

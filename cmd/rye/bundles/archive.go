@@ -24,7 +24,7 @@ import (
 
 func BundleExportCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle export", Group: "bundles", Help: "Write a bundle as one file.",
+		Path: "bundle export", Group: "bundles", Help: "Write a bundle to an archive.",
 		More: "The archive (.tar.zst) holds the manifest with its signatures and every file, which is hashed on its way. The same bundle makes the same " +
 			"bytes. Without -o it is ID-VERSION.tar.zst in the working directory, with \"-\" for each \"/\"; \"-o -\" writes to standard output.\n\n" +
 			"Examples:\n\n    rye bundle export acme/deploy\n    rye bundle export acme/deploy -o - | ssh host rye bundle import -",
@@ -34,8 +34,8 @@ func BundleExportCommand() cli.Command {
 }
 
 type bundleExportRun struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
-	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE; \"-\" is standard output."`
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE; - for standard output."`
 }
 
 type bundleExport struct {
@@ -162,7 +162,7 @@ func (g progressGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) 
 
 func BundleImportCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle import", Group: "bundles", Help: "Bring a bundle from an archive into the store, once it is verified.",
+		Path: "bundle import", Group: "bundles", Help: "Verify an archive and import it into the store.",
 		More: "Strangers are turned away at the manifest. Nobody finds the bundle before all of it was verified as rye bundle verify does it. " +
 			"rye bundle install puts it to use.\n\nA bundle of the first format (v1) comes as the directory that holds its .ai, where the policy " +
 			"accepts v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
@@ -172,7 +172,7 @@ func BundleImportCommand() cli.Command {
 }
 
 type bundleImportRun struct {
-	Archive string `arg:"" complete:"file" help:"The archive; \"-\" is standard input. Of the first format, its directory."`
+	Archive string `arg:"" complete:"file" help:"Archive (- for standard input), or the directory of a v1 bundle."`
 	spaces.SignerFlags
 }
 

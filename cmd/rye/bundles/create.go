@@ -39,7 +39,7 @@ import (
 
 func BundleCreateCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle create", Group: "bundles", Help: "Make a bundle of the project's items, and sign it.",
+		Path: "bundle create", Group: "bundles", Help: "Create a bundle from the project's items and sign it.",
 		More: "bundle.yaml in the project says what belongs to the bundle. Without it, ID is needed, and what has this id or one below it belongs to " +
 			"the bundle. All files are put into the store and checked; then the list of them is signed and written to .ai/bundles/ID/manifest.yaml. " +
 			"If anything is wrong, all of it is told and nothing is written: every item must be valid, and signed by somebody whom the policy lets; " +
@@ -53,12 +53,12 @@ func BundleCreateCommand() cli.Command {
 }
 
 type BundleCreateRun struct {
-	ID       string   `arg:"" optional:"" name:"id" complete:"bundle" help:"Which bundle; that of bundle.yaml when left out."`
-	Refs     []string `arg:"" optional:"" name:"ref" complete:"own" help:"With --sign: the items to sign."`
-	Package  string   `placeholder:"DIR" complete:"dir" help:"Make it of what is in DIR instead of the project."`
-	Sign     bool     `help:"Sign the items REF first; without any, those that this key has signed before."`
-	Paranoid bool     `help:"Read and check every file, whatever is remembered."`
-	DryRun   bool     `name:"dry-run" help:"Check everything; sign, write and keep nothing."`
+	ID       string   `arg:"" optional:"" name:"id" complete:"bundle" help:"Bundle's id; default: bundle.yaml's."`
+	Refs     []string `arg:"" optional:"" name:"ref" complete:"own" help:"Items to sign (with --sign)."`
+	Package  string   `placeholder:"DIR" complete:"dir" help:"Create it from DIR instead of the project."`
+	Sign     bool     `help:"Sign items first; default: those this key signed before."`
+	Paranoid bool     `help:"Read and check every file; ignore caches."`
+	DryRun   bool     `name:"dry-run" help:"Check everything; sign and write nothing."`
 	trusts.KeyFlag
 
 	Head []RecipeLine `kong:"-"` // what a tool says in place of a bundle.yaml that isn't there

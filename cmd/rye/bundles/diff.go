@@ -21,7 +21,7 @@ import (
 
 func BundleDiffCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle diff", Group: "bundles", Help: "Show how a bundle differs from another, in files and in meaning.",
+		Path: "bundle diff", Group: "bundles", Help: "Compare two bundles: files, interfaces and permissions.",
 		More: "It compares the manifests, and of items what they ask for, what they may do, and the words of their text; nothing is verified. With " +
 			"--check the exit status is 1 where a change breaks something for those who use the bundle.\n\nExamples:\n\n" +
 			"    rye bundle diff acme/deploy@1.3.0\n    rye bundle diff old.tar.zst new.tar.zst --json",
@@ -31,9 +31,9 @@ func BundleDiffCommand() cli.Command {
 }
 
 type bundleDiffRun struct {
-	From  string `arg:"" name:"a" complete:"bundle" help:"The bundle before."`
-	To    string `arg:"" optional:"" name:"b" complete:"bundle" help:"The bundle after; the project's when left out."`
-	Check bool   `help:"Exit with 1 if a change breaks something."`
+	From  string `arg:"" name:"a" complete:"bundle" help:"Old bundle."`
+	To    string `arg:"" optional:"" name:"b" complete:"bundle" help:"New bundle; default: the project's."`
+	Check bool   `help:"Exit with 1 on a breaking change."`
 }
 
 type BundleDiff struct{ *diff.Report }

@@ -28,7 +28,7 @@ import (
 
 func BundleSbomCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle sbom", Group: "bundles", Help: "Write the list of parts of a bundle, as CycloneDX or SPDX.",
+		Path: "bundle sbom", Group: "bundles", Help: "Write a bundle's bill of materials as CycloneDX or SPDX.",
 		More: "It says what the manifest says: no file is read, and the same bundle gives the same bytes. The time in it is that of the manifest's first " +
 			"signature, or SOURCE_DATE_EPOCH. --embed puts it beside the project's manifest and names it there, so that rye bundle verify --require " +
 			"sbom finds it; the manifest then has another id and is signed anew.\n\nExamples:\n\n    rye bundle sbom acme/deploy > sbom.json\n" +
@@ -40,14 +40,14 @@ func BundleSbomCommand() cli.Command {
 
 // evidenceFlags say where a document about a bundle goes.
 type evidenceFlags struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 	Output string `short:"o" placeholder:"FILE" complete:"file" help:"Write to FILE instead of standard output."`
-	Embed  bool   `help:"Put it beside the project's manifest and name it there."`
+	Embed  bool   `help:"Add it to the project's bundle and manifest."`
 	trusts.KeyFlag
 }
 
 type bundleSbomRun struct {
-	Format string `enum:"cyclonedx,spdx" default:"cyclonedx" help:"Which format: ${enum}."`
+	Format string `enum:"cyclonedx,spdx" default:"cyclonedx" help:"Format: ${enum}."`
 	evidenceFlags
 }
 
@@ -231,7 +231,7 @@ func keepEmbedded(ctx context.Context, b *locking.Bundles, l *locking.Located, w
 
 func BundleAttestCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle attest", Group: "bundles", Help: "Say, signed, how a bundle was made.",
+		Path: "bundle attest", Group: "bundles", Help: "Create signed provenance for a bundle.",
 		More: "It writes an in-toto statement with SLSA provenance in a DSSE envelope, which speaks about this very bundle and bundle.yaml. Beside a " +
 			"bundle it names the manifest's id; --embed puts it beside the project's manifest and names it there, so that rye bundle verify " +
 			"--require provenance finds it, and the manifest is signed anew.\n\nExamples:\n\n    rye bundle attest --embed\n" +
@@ -242,8 +242,8 @@ func BundleAttestCommand() cli.Command {
 }
 
 type bundleAttestRun struct {
-	Builder    string `placeholder:"URI" help:"Who made it; the key that signs when left out."`
-	Invocation string `placeholder:"TEXT" help:"What the builder calls this run."`
+	Builder    string `placeholder:"URI" help:"Builder's name; default: the signing key's."`
+	Invocation string `placeholder:"TEXT" help:"Builder's name for this run."`
 	evidenceFlags
 }
 

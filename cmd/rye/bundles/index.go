@@ -33,7 +33,7 @@ import (
 
 func BundleIndexCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle index", Group: "bundles", Help: "Make or renew the index of a directory of archives.",
+		Path: "bundle index", Group: "bundles", Help: "Create or update the index of a directory of archives.",
 		More: "The index (index.yaml) is a signed list of the bundles whose archives (.tar.zst, .rye) are in DIR and below it. Projects name the " +
 			"directory, or the https address of its index.yaml, as where bundles come from.\n\nEvery archive is verified first; if one is refused, " +
 			"nothing is written. What is listed stays what it is: another bundle under an id and version that was listed before is refused. Each " +
@@ -46,9 +46,9 @@ func BundleIndexCommand() cli.Command {
 }
 
 type bundleIndexRun struct {
-	Dir     string `arg:"" complete:"dir" help:"Where the archives are."`
-	Name    string `placeholder:"NAME" help:"What a new index is called, as in acme/bundles. It keeps its name."`
-	Expires string `placeholder:"DATE" help:"When this index counts no more: a day or a second, UTC. It stays as it was when left out."`
+	Dir     string `arg:"" complete:"dir" help:"Directory of archives."`
+	Name    string `placeholder:"NAME" help:"Name of a new index, such as acme/bundles."`
+	Expires string `placeholder:"DATE" help:"Expiry date or time, UTC; default: unchanged."`
 	trusts.KeyFlag
 }
 

@@ -19,7 +19,7 @@ import (
 
 func BundleInspectCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle inspect", Group: "bundles", Help: "Show what a bundle says of itself, and what it could do.",
+		Path: "bundle inspect", Group: "bundles", Help: "Show a bundle's contents and the permissions it declares.",
 		More: "It reads all of it and believes none of it: nothing is run, written or remembered, and nobody is asked who may sign. It lists what can " +
 			"be executed, and every host, path, secret and capability that the items name. rye bundle verify says whose word that is.\n\n" +
 			"Examples:\n\n    rye bundle inspect deploy.tar.zst\n    rye bundle inspect acme/deploy --json",
@@ -29,7 +29,7 @@ func BundleInspectCommand() cli.Command {
 }
 
 type BundleInspectRun struct {
-	Bundle string `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
+	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 }
 
 // BundleInspection is what is in a bundle. Nobody has vouched for any of it.

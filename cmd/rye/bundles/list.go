@@ -18,7 +18,7 @@ import (
 
 func BundleListCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle list", Group: "bundles", Help: "List the bundles of the project, those that are installed, and the library.",
+		Path: "bundle list", Group: "bundles", Help: "List the project's bundles, installed bundles and the library.",
 		More: "It says what the manifests say, and verifies nothing. With --all those in the store are listed too.\n\nExamples:\n\n    rye bundle list\n" +
 			"    rye bundle list --all --json",
 		Aka: []string{"bundle ls"},
@@ -27,7 +27,7 @@ func BundleListCommand() cli.Command {
 }
 
 type BundleListRun struct {
-	All bool `help:"List the bundles in the store, too."`
+	All bool `help:"Include the bundles in the store."`
 }
 
 type BundleList struct {

@@ -24,7 +24,7 @@ import (
 
 func BundleVerifyCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle verify", Group: "bundles", Help: "Say whether a bundle is what its makers signed, and by whose word.",
+		Path: "bundle verify", Group: "bundles", Help: "Verify a bundle's files and signatures.",
 		More: "It reads every byte, whatever is remembered from before: the signatures of the manifest and its end; of every file its digest, size, " +
 			"type and mode; every item's own signature; and that nothing is missing and nothing is there besides. All that is wrong is told, " +
 			"each with what was expected. If anything is, the exit status is 1.\n\n" +
@@ -40,10 +40,10 @@ func BundleVerifyCommand() cli.Command {
 }
 
 type BundleVerifyRun struct {
-	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"A bundle; the project's when left out."`
-	AllowExtra bool     `name:"allow-extra" help:"Let other files be where the bundle's are, as in a working tree."`
-	Require    []string `placeholder:"EVIDENCE" help:"What must be there and hold: sbom, provenance."`
-	Statement  []string `placeholder:"FILE" sep:"none" complete:"file" help:"A statement on how this very bundle was made, which must hold. May be given again."`
+	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
+	AllowExtra bool     `name:"allow-extra" help:"Allow other files beside the bundle's."`
+	Require    []string `placeholder:"EVIDENCE" help:"Required evidence: sbom, provenance."`
+	Statement  []string `placeholder:"FILE" sep:"none" complete:"file" help:"Provenance statement that must match this bundle (repeatable)."`
 	spaces.SignerFlags
 }
 
@@ -432,7 +432,7 @@ func who(s spaces.SignerLine) string {
 // BundleGroup is what "rye bundle" alone shows.
 func BundleGroup() cli.Command {
 	return cli.Command{
-		Path: "bundle", Group: "bundles", Help: "Put items together, and bring them to others.",
+		Path: "bundle", Group: "bundles", Help: "Create, verify and exchange bundles.",
 		Aka: []string{"bundles", "package", "packages"},
 		More: "A bundle is a signed list of files. bundle.yaml says what belongs to it, rye bundle create signs the list and puts it in " +
 			".ai/bundles/ID/manifest.yaml, which is committed, and export makes one file of all of it. Whoever gets one verifies it by a " +

@@ -16,17 +16,17 @@ import (
 
 // Globals are the flags of every command.
 type Globals struct {
-	Help    helpFlag `short:"h" help:"Show what a command does."`
-	JSON    bool     `name:"json" help:"Write one line of JSON, errors included."`
-	Quiet   bool     `short:"q" help:"Say nothing but data, warnings and errors."`
-	Verbose bool     `short:"v" help:"Say more, and print counters at the end."`
-	Debug   bool     `group:"Global flags:" help:"With an error, print the chain of its causes."`
-	NoColor bool     `group:"Global flags:" help:"Never colour."`
-	Yes     bool     `short:"y" help:"Answer every question with yes."`
+	Help    helpFlag `short:"h" help:"Show help."`
+	JSON    bool     `name:"json" help:"Print one line of JSON, errors included."`
+	Quiet   bool     `short:"q" help:"Print only data, warnings and errors."`
+	Verbose bool     `short:"v" help:"Print details, and counters at the end."`
+	Debug   bool     `group:"Global flags:" help:"Print the causes of an error."`
+	NoColor bool     `group:"Global flags:" help:"Disable colour."`
+	Yes     bool     `short:"y" help:"Answer yes to every question."`
 	Project string   `short:"C" placeholder:"DIR" complete:"dir" help:"Run as if started in DIR."`
-	Store   string   `placeholder:"DIR" complete:"dir" help:"Keep objects in DIR."`
-	Offline bool     `help:"Ask no network; what isn't here is refused."`
-	Trust   string   `placeholder:"FILE" complete:"file" help:"Trust by the policy in FILE instead of the user's."`
+	Store   string   `placeholder:"DIR" complete:"dir" help:"Use the object store in DIR."`
+	Offline bool     `help:"Never use the network."`
+	Trust   string   `placeholder:"FILE" complete:"file" help:"Use the policy in FILE instead of your own."`
 }
 
 // Placed gives a command to paste the flags that say where this one works, so that it means the same project, store
@@ -95,12 +95,6 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 		kctx, err = NewGrammar(&inv.Globals, cmds).Parse(args)
 	}
 	var bad *kong.ParseError
-	if errors.As(err, &bad) && !errors.Is(err, errHelp) {
-		if together, ok := gathered(bad, args); ok {
-			inv.Globals = Globals{}
-			kctx, err = NewGrammar(&inv.Globals, cmds).Parse(together)
-		}
-	}
 	if errors.As(err, &bad) {
 		if errors.Is(err, errHelp) {
 			inv.Help = bad.Context
@@ -114,115 +108,41 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	node := kctx.Selected()
 	inv.Command, _ = find(cmds, pathOf(node))
 	if name := emptyValue(kctx); name != "" {
-		return nil, &fault.Error{Code: fault.Validation, Text: name + " is given an empty value",
-			Why: []string{"most often a variable that is not set; without " + name + " another value would count"}, Details: map[string]any{"argument": name}}
+		return nil, &fault.Error{Code: fault.Validation, Text: name + " has an empty value",
+			Why: []string{"is a variable unset?"}, Details: map[string]any{"argument": name}}
 	}
 	inv.Runner = node.Target.Addr().Interface().(Runner)
 	return inv, nil
 }
 
-// gathered returns a line that was refused with its arguments together behind its flags: kong takes those of a command
-// that has any number of them in one run, and people write flags between them. It is false for lines that are refused
-// for something else.
-func gathered(bad *kong.ParseError, args []string) ([]string, bool) {
-	node := bad.Context.Selected()
-	if node == nil || len(node.Positional) == 0 || !node.Positional[len(node.Positional)-1].IsCumulative() {
-		return nil, false
-	}
-	if _, ok := offender(bad.Unwrap().Error(), "unexpected argument "); !ok {
-		return nil, false
-	}
-	var flags, words []string
-	for i := 0; i < len(args); i++ {
-		switch arg := args[i]; {
-		case arg == "--":
-			words = append(words, args[i+1:]...)
-			i = len(args)
-		case len(arg) < 2 || arg[0] != '-':
-			words = append(words, arg)
-		case Awaits(node, arg) != nil:
-			if i++; i == len(args) { // which is what will be told
-				return slices.Concat(words, flags, []string{arg}), true
-			}
-			flags = append(flags, arg, args[i])
-		default:
-			flags = append(flags, arg)
-		}
-	}
-	path := len(strings.Fields(pathOf(node)))
-	if len(words) < path {
-		return nil, false
-	}
-	return slices.Concat(words[:path], flags, []string{"--"}, words[path:]), true
-}
-
-// Awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
-func Awaits(node *kong.Node, word string) *kong.Flag {
-	if strings.HasPrefix(word, "--") {
-		if flag := FlagOf(node, word); flag != nil && !flag.IsBool() {
-			return flag
-		}
-		return nil
-	}
-	letters := []rune(word)[1:]
-	for i, letter := range letters {
-		flag := FlagOf(node, "-"+string(letter))
-		switch {
-		case flag == nil:
-			return nil
-		case !flag.IsBool() && i < len(letters)-1: // the rest is the value
-			return nil
-		case !flag.IsBool():
-			return flag
-		}
-	}
-	return nil
-}
-
-// FlagOf returns the flag of a command called "--name" or "-x", nil if there is none.
-func FlagOf(node *kong.Node, name string) *kong.Flag {
-	for _, group := range node.AllFlags(true) {
-		for _, flag := range group {
-			if name == "--"+flag.Name || flag.Short != 0 && name == "-"+string(flag.Short) {
-				return flag
-			}
-		}
-	}
-	return nil
-}
-
-// emptyValue names a flag or an argument that was given an empty text, which would count as not given: "--trust $FILE"
-// must not mean the user's policy, nor "store put $DIR" the directory one is in. Where it means something, the argument
-// has the tag "blank".
+// emptyValue names a flag or an argument with an empty value: "--trust $FILE" with an unset variable must not mean the
+// user's policy, nor "store put $DIR" the working directory. An argument that may be empty has the tag "blank".
 func emptyValue(kctx *kong.Context) string {
 	for _, p := range kctx.Path {
-		var name string
-		var v reflect.Value
 		switch {
-		case p.Flag != nil:
-			name, v = "--"+p.Flag.Name, p.Flag.Target
-		case p.Positional != nil && !p.Positional.Tag.Has("blank"):
-			name, v = "<"+p.Positional.Name+">", p.Positional.Target
-		default:
-			continue
-		}
-		switch v.Kind() {
-		case reflect.String:
-			if v.Len() == 0 {
-				return name
-			}
-		case reflect.Slice:
-			if v.Len() == 0 {
-				return name
-			}
-			for i := range v.Len() {
-				if e := v.Index(i); e.Kind() == reflect.String && e.Len() == 0 {
-					return name
-				}
-			}
+		case p.Flag != nil && blank(p.Flag.Target):
+			return "--" + p.Flag.Name
+		case p.Positional != nil && !p.Positional.Tag.Has("blank") && blank(p.Positional.Target):
+			return "<" + p.Positional.Name + ">"
 		}
 	}
 	return ""
+}
+
+// blank reports whether a value is an empty text, or a list that is empty or has one.
+func blank(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len() == 0
+	case reflect.Slice:
+		for i := range v.Len() {
+			if blank(v.Index(i)) {
+				return true
+			}
+		}
+		return v.Len() == 0
+	}
+	return false
 }
 
 // find returns the command of a path.

@@ -15,15 +15,15 @@ import (
 
 func HelpCommand() Command {
 	return Command{
-		Path: "help", Group: "start", Help: "Explain a command, or one of the topics errors and environment.",
-		More: "Examples:\n\n    rye help version\n    rye help errors\n    rye help environment --json",
+		Path: "help", Group: "start", Help: "Explain a command or a topic: commands, errors, environment.",
+		More: "Examples:\n\n    rye help exec\n    rye help commands\n    rye help environment --json",
 		Aka:  []string{"man", "usage", "commands"},
 		New:  func() Runner { return new(helpRun) }, Schema: "help/1", Output: helpAnswer{},
 	}
 }
 
 type helpRun struct {
-	Words []string `arg:"" optional:"" name:"command" complete:"command" help:"The words of a command, or a topic."`
+	Words []string `arg:"" optional:"" name:"command" complete:"command" help:"Command or topic."`
 }
 
 // helpAnswer is a page of help. Its lists are the same on every page, for programs.
@@ -70,6 +70,9 @@ func variables() []variableLine {
 func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 	ans := newHelp(a.Commands)
 	switch strings.Join(h.Words, " ") {
+	case "commands":
+		ans.Page = commandsPage(a.Commands)
+		return ans, nil
 	case "errors":
 		ans.Page = errorsPage()
 		return ans, nil
@@ -82,12 +85,12 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 		err = kctx.Error
 	}
 	if err != nil {
-		topics := []string{"errors", "environment"}
+		topics := []string{"commands", "errors", "environment"}
 		for _, c := range a.Commands {
 			topics = append(topics, c.Path)
 		}
 		asked := strings.Join(h.Words, " ")
-		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no help for %q", asked), Hint: []string{"rye help"}}
+		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no help for %q", asked), Hint: []string{"rye help"}}
 		if path, ok := aka(a.Commands, asked); ok {
 			f.Hint = []string{"rye help " + path}
 		} else if meant := near.Names(asked, topics); len(meant) > 0 {
@@ -98,23 +101,75 @@ func (h *helpRun) Run(_ context.Context, a *App) (Answer, error) {
 	return helpOf(a.Commands, kctx), nil
 }
 
-// Topics are what there is help for besides commands.
+// Topics completes the pages of help that are not about one command.
 func Topics(words []string) []Candidate {
 	if len(words) > 0 {
 		return nil
 	}
-	return []Candidate{{"errors", "codes and exit statuses"}, {"environment", "variables"}}
+	return []Candidate{{"commands", "every command"}, {"errors", "codes and exit statuses"}, {"environment", "variables"}}
 }
 
-// helpOf returns the page of the command that a context has come to.
+// helpOf returns the page of the command that kctx selected, or the front page.
 func helpOf(cmds []Command, kctx *kong.Context) helpAnswer {
 	ans := newHelp(cmds)
 	ans.Page = usage(kctx)
 	if kctx.Selected() == nil {
-		ans.Page += "\nExit status: 0 done, 1 no or failed, 2 usage or configuration, 3 not found, 4 refused, 130 interrupted.\n" +
-			"More: rye help COMMAND, rye help errors, rye help environment\n"
+		_, flags, _ := strings.Cut(ans.Page, "\nGlobal flags:\n")
+		ans.Page = frontPage(cmds, flags)
 	}
 	return ans
+}
+
+// daily lists the commands of every day, in the order of a first project.
+var daily = []string{"init", "new", "check", "sign", "add", "lock", "exec", "diff", "verify", "docs"}
+
+// frontPage fits on one screen: the daily commands, the names of the others by group, and the global flags.
+func frontPage(cmds []Command, flags string) string {
+	var b strings.Builder
+	b.WriteString("Usage: rye <command> [flags]\n\nA package manager and build tool for what AI agents run.\n\nEvery day:\n")
+	for _, path := range daily {
+		c, _ := find(cmds, path)
+		fmt.Fprintf(&b, "  %-9s %s\n", path, c.Help)
+	}
+	b.WriteString("\nMore:\n")
+	group := ""
+	for _, c := range cmds {
+		switch {
+		case c.Hidden || strings.Contains(c.Path, " ") || slices.Contains(daily, c.Path):
+		case c.Group == group:
+			fmt.Fprintf(&b, ", %s", c.Path)
+		default:
+			if group != "" {
+				b.WriteByte('\n')
+			}
+			group = c.Group
+			fmt.Fprintf(&b, "  %-9s %s", heading(group), c.Path)
+		}
+	}
+	return b.String() + "\n\nGlobal flags:\n" + flags +
+		"\nExit status: 0 done, 1 no or failed, 2 wrong usage, 3 not found, 4 refused, 130 interrupted.\n" +
+		"See also: rye help COMMAND, rye help commands, rye help errors, rye help environment\n"
+}
+
+// commandsPage lists every command under its group.
+func commandsPage(cmds []Command) string {
+	var b strings.Builder
+	group := ""
+	for _, c := range cmds {
+		if c.Hidden || c.New == nil {
+			continue
+		}
+		if c.Group != group {
+			group = c.Group
+			fmt.Fprintf(&b, "%s\n", heading(group))
+		}
+		name := c.Path
+		if other := alias(cmds, c.Path); other != "" {
+			name += " (" + other + ")"
+		}
+		fmt.Fprintf(&b, "  %-20s %s\n", name, c.Help)
+	}
+	return b.String()
 }
 
 func newHelp(cmds []Command) helpAnswer {

@@ -20,7 +20,7 @@ func formats() []string {
 
 func VersionCommand() Command {
 	return Command{
-		Path: "version", Group: "start", Help: "Say which rye this is.",
+		Path: "version", Group: "start", Help: "Print the version.",
 		Aka:    []string{"--version", "-V", "about"},
 		New:    func() Runner { return new(VersionRun) },
 		Schema: "version/1", Output: versionAnswer{},

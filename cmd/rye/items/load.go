@@ -23,7 +23,7 @@ import (
 
 func LoadCommand() cli.Command {
 	return cli.Command{
-		Path: "load", Group: "items", Help: "Copy an item to another space, with its signatures.",
+		Path: "load", Group: "items", Help: "Copy an item and its signatures to another space.",
 		More: "Not a byte changes, and the id stays: a signature is about both, and not about the place. A tool comes with the files of its " +
 			"tree. What policy doesn't let be shown is not copied, and what is there with other bytes stays as it is. To change the id, rye mv " +
 			"afterwards.\n\nExamples:\n\n    rye load tool:acme/fetch --to project\n    rye load directive:acme/review --to user",
@@ -33,9 +33,9 @@ func LoadCommand() cli.Command {
 }
 
 type loadRun struct {
-	Ref    string `arg:"" complete:"ref" help:"A ref, or a file below .ai."`
-	To     string `required:"" enum:"project,user" placeholder:"SPACE" help:"The space: ${enum}."`
-	DryRun bool   `help:"Say what would be written, and write nothing."`
+	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
+	To     string `required:"" enum:"project,user" placeholder:"SPACE" help:"Space: ${enum}."`
+	DryRun bool   `help:"Show what would be written; write nothing."`
 }
 
 type loadAnswer struct {

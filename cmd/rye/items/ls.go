@@ -20,7 +20,7 @@ import (
 
 func LsCommand() cli.Command {
 	return cli.Command{
-		Path: "ls", Group: "items", Help: "List items: which version, from which space, and who vouches for them.",
+		Path: "ls", Group: "items", Help: "List items with version, space and trust.",
 		More: "Without arguments it lists all. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', '**'), or a file or " +
 			"directory below .ai. An item that another one of a higher space hides is listed and marked; so is one that is invalid or can't be " +
 			"read, which stops nothing.\n\nExamples:\n\n    rye ls\n    rye ls 'tool:acme/**'\n    rye ls --kind tool --space project\n    rye ls --json",
@@ -30,7 +30,7 @@ func LsCommand() cli.Command {
 }
 
 type lsRun struct {
-	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files and directories."`
+	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 	Kind  string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
 	Space string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user or system."`
 }

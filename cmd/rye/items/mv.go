@@ -28,7 +28,7 @@ import (
 
 func MvCommand() cli.Command {
 	return cli.Command{
-		Path: "mv", Group: "items", Help: "Give an item of the project another id.",
+		Path: "mv", Group: "items", Help: "Rename an item of the project.",
 		More: "The name, the category and the id that the file itself says are changed with it. A signature is about the id, so it is made anew: " +
 			"by itself if the present one is good and by the same key; with --sign otherwise. Signatures of others are lost and told. The other " +
 			"files of a tool go with it if no other item is in its directory. Items that name it are told, and not changed.\n\n" +
@@ -39,10 +39,10 @@ func MvCommand() cli.Command {
 }
 
 type mvRun struct {
-	Ref    string `arg:"" complete:"own" help:"A ref, or a file below .ai."`
-	NewID  string `arg:"" name:"newid" help:"The new id, as in acme/web/fetch."`
-	Sign   bool   `help:"Sign it, whoever has signed it before."`
-	DryRun bool   `help:"Say what would be done, and write nothing."`
+	Ref    string `arg:"" complete:"own" help:"Ref, or file below .ai."`
+	NewID  string `arg:"" name:"newid" help:"New id, such as acme/web/fetch."`
+	Sign   bool   `help:"Sign it even if another key signed it before."`
+	DryRun bool   `help:"Show what would be done; write nothing."`
 	trusts.KeyFlag
 }
 

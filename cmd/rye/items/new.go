@@ -31,7 +31,7 @@ import (
 
 func NewCommand() cli.Command {
 	return cli.Command{
-		Path: "new", Group: "items", Help: "Make an item of the project, from a template or a file, and sign it.",
+		Path: "new", Group: "items", Help: "Create an item from a template or a file and sign it.",
 		More: "KIND is directive, tool, knowledge, config, or what an extractor adds. ID is where it stands below the kind's directory: " +
 			"acme/fetch. A tool's template is chosen by --ext. With --from the file is taken as it is, without signatures that it has; it must " +
 			"say what an item of its kind has to say.\n\nExamples:\n\n    rye new tool acme/fetch --description 'Fetch a page'\n" +
@@ -42,13 +42,13 @@ func NewCommand() cli.Command {
 }
 
 type newRun struct {
-	Kind        string `arg:"" complete:"kind" help:"What it is."`
-	ID          string `arg:"" name:"id" help:"What it is called, as in acme/fetch."`
-	From        string `placeholder:"FILE" complete:"file" xor:"words,template" help:"Take this file instead of a template."`
-	Ext         string `placeholder:"EXT" xor:"template" help:"The language of a template, by its extension: py, yaml, sh, js, star."`
-	Description string `placeholder:"TEXT" xor:"words" help:"What it is for, in one line, for the template."`
-	NoSign      bool   `help:"Don't sign it."`
-	DryRun      bool   `help:"Say what would be written, and write nothing."`
+	Kind        string `arg:"" complete:"kind" help:"Kind of item."`
+	ID          string `arg:"" name:"id" help:"Id, such as acme/fetch."`
+	From        string `placeholder:"FILE" complete:"file" xor:"words,template" help:"Use this file instead of a template."`
+	Ext         string `placeholder:"EXT" xor:"template" help:"Template's language, by extension: py, yaml, sh, js, star."`
+	Description string `placeholder:"TEXT" xor:"words" help:"One-line description for the template."`
+	NoSign      bool   `help:"Leave it unsigned."`
+	DryRun      bool   `help:"Show what would be written; write nothing."`
 	trusts.KeyFlag
 }
 

@@ -16,7 +16,7 @@ import (
 
 func RmCommand() cli.Command {
 	return cli.Command{
-		Path: "rm", Group: "items", Help: "Remove items of the project.",
+		Path: "rm", Group: "items", Help: "Remove items from the project.",
 		More: "An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file below .ai. Globs mean items of the project, " +
 			"or of the user outside of projects. The other files of a tool go with it if no other item is in its directory. It shows what would " +
 			"go, and asks; items that name what is removed are told.\n\nExamples:\n\n    rye rm tool:acme/fetch\n    rye rm --dry-run 'tool:acme/**'\n" +
@@ -27,8 +27,8 @@ func RmCommand() cli.Command {
 }
 
 type rmRun struct {
-	Items  []string `arg:"" name:"item" complete:"own" help:"Refs, globs and files."`
-	DryRun bool     `help:"Say what would be removed, and remove nothing."`
+	Items  []string `arg:"" name:"item" complete:"own" help:"Refs, globs or files."`
+	DryRun bool     `help:"Show what would be removed; remove nothing."`
 }
 
 type rmAnswer struct {

@@ -20,7 +20,7 @@ import (
 
 func SearchCommand() cli.Command {
 	return cli.Command{
-		Path: "search", Group: "items", Help: "Find items by the words in them.",
+		Path: "search", Group: "items", Help: "Search items by their text.",
 		More: "It looks in everything that rye ls lists, the library and its documentation included. A QUERY may say\n\n" +
 			"    shell command            both words, anywhere in an item; so does shell AND command\n" +
 			"    shell OR bash            either\n" +
@@ -42,12 +42,12 @@ func SearchCommand() cli.Command {
 }
 
 type SearchRun struct {
-	Query  []string `arg:"" name:"query" words:"" blank:"" help:"What to find; several arguments are joined by spaces. \"\" finds everything."`
+	Query  []string `arg:"" name:"query" blank:"" help:"Words to find; \"\" finds everything."`
 	Kind   string   `placeholder:"KIND" complete:"kind" help:"Only items of this kind."`
 	Scope  string   `placeholder:"SCOPE" help:"Only items in this scope."`
-	Space  string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user, system."`
-	Limit  int      `default:"10" help:"At most this many results."`
-	Offset int      `help:"Leave out this many, the best."`
+	Space  string   `placeholder:"SPACE" complete:"space" help:"Only items of this space: project, user or system."`
+	Limit  int      `default:"10" help:"Maximum number of results."`
+	Offset int      `help:"Skip this many of the best results."`
 }
 
 type searchAnswer struct {

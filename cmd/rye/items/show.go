@@ -23,7 +23,7 @@ import (
 
 func ShowCommand() cli.Command {
 	return cli.Command{
-		Path: "show", Group: "items", Help: "Show one item: what it says, who vouches for it, and what runs it.",
+		Path: "show", Group: "items", Help: "Show an item's metadata, signatures and chain of executors.",
 		More: "It shows items that may not be used as well, and says so. --source writes the file's bytes, --body the prose of a directive or " +
 			"of knowledge: to a terminal with what could repaint it escaped, else as they are.\n\nExamples:\n\n    rye show tool:acme/fetch\n" +
 			"    rye show directive:acme/review --body\n    rye show tool:acme/fetch --source > fetch.py\n    rye show .ai/tools/acme/fetch.py --json",
@@ -33,9 +33,9 @@ func ShowCommand() cli.Command {
 }
 
 type showRun struct {
-	Ref    string `arg:"" complete:"ref" help:"A ref, or a file below .ai."`
-	Source bool   `xor:"part" help:"Write the file."`
-	Body   bool   `xor:"part" help:"Write its prose."`
+	Ref    string `arg:"" complete:"ref" help:"Ref, or file below .ai."`
+	Source bool   `xor:"part" help:"Print the file."`
+	Body   bool   `xor:"part" help:"Print its prose."`
 }
 
 type ShowAnswer struct {

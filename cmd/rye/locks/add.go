@@ -24,7 +24,7 @@ import (
 
 func AddCommand() cli.Command {
 	return cli.Command{
-		Path: "add", Group: "lock", Help: "Let the project use a bundle, and lock it.",
+		Path: "add", Group: "lock", Help: "Add a bundle to the project and lock it.",
 		More: "A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
 			"branch, tag or commit; --index names the address or " +
 			"directory of a list of many versions (rye bundle index makes one). Without a range the newest version that there is, and what is " +
@@ -37,10 +37,10 @@ func AddCommand() cli.Command {
 }
 
 type addRun struct {
-	Bundle string   `arg:"" help:"The id of a bundle, and with @RANGE which versions will do."`
-	From   string   `placeholder:"PLACE" complete:"file" help:"The directory, archive, address or repository (git+https:…) of this one bundle."`
-	Index  string   `placeholder:"PLACE" complete:"file" help:"The directory or address of a list of versions."`
-	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item first, which uses the bundle. May be given again."`
+	Bundle string   `arg:"" help:"Bundle's id; @RANGE limits its versions."`
+	From   string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL or git+https: repository of this bundle."`
+	Index  string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
+	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
 	changeFlags
 	trusts.KeyFlag
 }
@@ -54,8 +54,8 @@ func (c *addRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.C
 
 // changeFlags are those of every command that changes rye.yaml, or which versions are used.
 type changeFlags struct {
-	Accept []string `placeholder:"NAME" complete:"locked" help:"Let this item or bundle weaken the lock. May be given again."`
-	DryRun bool     `name:"dry-run" help:"Say what would change, and write nothing."`
+	Accept []string `placeholder:"NAME" complete:"locked" help:"Allow this item or bundle to weaken the lock (repeatable)."`
+	DryRun bool     `name:"dry-run" help:"Show what would change; write nothing."`
 }
 
 // changeAnswer is what a command made of rye.yaml and of the lock.
@@ -264,7 +264,7 @@ func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *chang
 
 func RemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "remove", Group: "lock", Help: "Let the project no longer use a bundle.",
+		Path: "remove", Group: "lock", Help: "Remove a bundle from the project.",
 		More: "It is taken out of rye.yaml, and with all that only it needed out of the lock. If an item still uses one of its items, that is refused, and " +
 			"nothing is changed.\n\nExamples:\n\n    rye remove acme/base\n    rye remove acme/base --dry-run",
 		Aka: []string{"drop", "unrequire", "uninstall"},
@@ -273,7 +273,7 @@ func RemoveCommand() cli.Command {
 }
 
 type removeRun struct {
-	Bundle string `arg:"" complete:"required" help:"The id of a bundle in rye.yaml."`
+	Bundle string `arg:"" complete:"required" help:"Bundle's id in rye.yaml."`
 	changeFlags
 }
 
@@ -300,7 +300,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 func UpdateCommand() cli.Command {
 	return cli.Command{
-		Path: "update", Group: "lock", Help: "Bring bundles to the newest versions that rye.yaml allows.",
+		Path: "update", Group: "lock", Help: "Update bundles to the newest versions that rye.yaml allows.",
 		More: "Without a name all of them. It is rye lock --update; rye outdated says what there is. What rye.yaml doesn't allow is allowed by " +
 			"another range there: rye add acme/base@^3.\n\nExamples:\n\n    rye update\n    rye update acme/base\n    rye update --dry-run",
 		Aka: []string{"upgrade", "up"},
@@ -309,7 +309,7 @@ func UpdateCommand() cli.Command {
 }
 
 type updateRun struct {
-	Bundles []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Ids of bundles."`
+	Bundles []string `arg:"" optional:"" name:"bundle" complete:"required" help:"Bundles' ids."`
 	changeFlags
 }
 
@@ -319,7 +319,7 @@ func (c *updateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 func OutdatedCommand() cli.Command {
 	return cli.Command{
-		Path: "outdated", Group: "lock", Help: "Show which bundles there are newer versions of.",
+		Path: "outdated", Group: "lock", Help: "List bundles that have newer versions.",
 		More: "ALLOWED is the newest that all ranges contain, which rye update takes; LATEST the newest that there is. It exits with 1 if there is " +
 			"anything to update.\n\nExamples:\n\n    rye outdated\n    rye outdated --json",
 		New: func() cli.Runner { return new(outdatedRun) }, Schema: "outdated/1", Output: outdatedAnswer{},

@@ -24,7 +24,7 @@ import (
 
 func DiffCommand() cli.Command {
 	return cli.Command{
-		Path: "diff", Group: "lock", Help: "Show how the project differs from its lock, in bytes and in meaning.",
+		Path: "diff", Group: "lock", Help: "Compare the project with its lock.",
 		More: "Without arguments the working tree is compared with rye.lock, with a REF one item of it. With one file it is that lock against the project's, " +
 			"with two the first against the second: git show main:rye.lock > old.lock gives one. Of items it tells what they ask for, what they may do, " +
 			"and the words of their text.\n\nExamples:\n\n    rye diff\n    rye diff tool:acme/fetch\n    rye diff old.lock\n    rye diff old.lock new.lock --json",
@@ -34,8 +34,8 @@ func DiffCommand() cli.Command {
 }
 
 type diffRun struct {
-	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"The ref of an item, or the file of a lock."`
-	To   string `arg:"" optional:"" name:"lock" complete:"file" help:"The file of a lock to compare with; the project's when left out."`
+	From string `arg:"" optional:"" name:"ref|lock" complete:"pinned" help:"Item's ref, or lock file."`
+	To   string `arg:"" optional:"" name:"lock" complete:"file" help:"Lock file to compare with; default: the project's."`
 }
 
 // lockDiff is what is different: between two locks, or between one and the working tree.

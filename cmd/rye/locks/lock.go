@@ -31,7 +31,7 @@ import (
 
 func LockCommand() cli.Command {
 	return cli.Command{
-		Path: "lock", Group: "lock", Help: "Pin every item that the project can reach, to the byte.",
+		Path: "lock", Group: "lock", Help: "Pin every item that the project can reach.",
 		More: "rye.yaml says what is needed and where the roots are; rye.lock says which bytes that is: the version of each bundle, and for each item its " +
 			"digest, its signers, and the digests of its interface and of what it asks for. Only what must change is changed: versions stay unless " +
 			"--update names them. Every item must be valid, and signed by somebody whom the policy lets.\n\n" +
@@ -47,15 +47,15 @@ func LockCommand() cli.Command {
 }
 
 type lockRun struct {
-	Names     []string `arg:"" optional:"" name:"name" complete:"locked" help:"With --update: bundles; rye/std is the library. With --sign: items."`
-	Check     bool     `help:"Change nothing; exit with 1 if rye lock would."`
-	Update    bool     `help:"Bring the bundles NAME, or all, to the newest version allowed."`
-	Resolve   bool     `help:"Choose versions anew, and heal a merge that git left unfinished."`
-	Sign      bool     `help:"Sign the items NAME first; without any, those that this key has signed before."`
-	Accept    []string `placeholder:"NAME" complete:"locked" help:"Let this item or bundle weaken the lock. May be given again."`
-	AllowUser bool     `name:"allow-user" help:"Let items of the user's space count, and pin them."`
-	User      bool     `help:"Lock the user's space instead, for use outside of projects."`
-	DryRun    bool     `name:"dry-run" help:"Say what would change, and write nothing."`
+	Names     []string `arg:"" optional:"" name:"name" complete:"locked" help:"Bundles for --update (rye/std: the library), items for --sign."`
+	Check     bool     `help:"Change nothing; exit with 1 if out of date."`
+	Update    bool     `help:"Update the bundles NAME, or all, to the newest allowed version."`
+	Resolve   bool     `help:"Choose versions again, also to resolve a git merge conflict."`
+	Sign      bool     `help:"Sign the items NAME first; default: those this key signed before."`
+	Accept    []string `placeholder:"NAME" complete:"locked" help:"Allow this item or bundle to weaken the lock (repeatable)."`
+	AllowUser bool     `name:"allow-user" help:"Use items of the user space, and pin them."`
+	User      bool     `help:"Lock the user space, for use outside projects."`
+	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
 	state  cas.Digest   // for --check: what there was before the lock was made
 	before func() error // is done when nothing but the disk stands in the way of the new lock; nil: nothing

@@ -24,7 +24,7 @@ import (
 
 func RestoreCommand() cli.Command {
 	return cli.Command{
-		Path: "restore", Group: "lock", Help: "Put items of the project back as the lock has them.",
+		Path: "restore", Group: "lock", Help: "Restore items to their locked content.",
 		More: "The bytes come from .ai/vendor or the store. All files of a tool are put back, or none; files beside it that the lock doesn't know are left and " +
 			"told of. What was there before goes into the store, and its digest is said: rye store cat gives it back.\n\nExamples:\n\n" +
 			"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",
@@ -34,8 +34,8 @@ func RestoreCommand() cli.Command {
 }
 
 type restoreRun struct {
-	Items  []string `arg:"" name:"item" complete:"pinned" help:"Refs or globs of items in the lock."`
-	DryRun bool     `name:"dry-run" help:"Say what would change, and write nothing."`
+	Items  []string `arg:"" name:"item" complete:"pinned" help:"Refs or globs of locked items."`
+	DryRun bool     `name:"dry-run" help:"Show what would change; write nothing."`
 }
 
 type restoreAnswer struct {

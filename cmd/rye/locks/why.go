@@ -18,7 +18,7 @@ import (
 
 func WhyCommand() cli.Command {
 	return cli.Command{
-		Path: "why", Group: "lock", Help: "Show why an item, a bundle or a package is in the lock.",
+		Path: "why", Group: "lock", Help: "Show why an item, a bundle or a package is locked.",
 		More: "It shows a shortest way from a root of the project, and every item that uses it directly.\n\nExamples:\n\n    rye why tool:rye/core/primitives/subprocess\n" +
 			"    rye why acme/base\n    rye why pypi:requests@2.32.3",
 		Aka: []string{"explain"},
@@ -27,7 +27,7 @@ func WhyCommand() cli.Command {
 }
 
 type whyRun struct {
-	Name string `arg:"" complete:"locked" help:"The ref of an item, the id of a bundle, or a package with its version."`
+	Name string `arg:"" complete:"locked" help:"Item's ref, bundle's id, or package with version."`
 }
 
 type whyAnswer struct {
@@ -121,7 +121,7 @@ func notLocked(ctx context.Context, l *locking.Locking, name string) error {
 
 func TreeCommand() cli.Command {
 	return cli.Command{
-		Path: "tree", Group: "lock", Help: "Show what the lock pins, and what uses what.",
+		Path: "tree", Group: "lock", Help: "Show the tree of locked dependencies.",
 		More: "What was unfolded before is marked by (*) and not unfolded again. --depth 1 shows the roots and what they use. With -v it shows the " +
 			"extractors too, which say what the files of a kind mean.\n\nExamples:\n\n    rye tree\n" +
 			"    rye tree directive:acme/release --depth 2",
@@ -130,8 +130,8 @@ func TreeCommand() cli.Command {
 }
 
 type treeRun struct {
-	Ref   string `arg:"" optional:"" complete:"pinned" help:"An item to begin at; without it all roots."`
-	Depth int    `default:"-1" placeholder:"N" help:"How far to go."`
+	Ref   string `arg:"" optional:"" complete:"pinned" help:"Item to start from; default: all roots."`
+	Depth int    `default:"-1" placeholder:"N" help:"Maximum depth."`
 }
 
 type treeAnswer struct {

@@ -19,7 +19,7 @@ import (
 // StoreGroup is what "rye store" alone shows.
 func StoreGroup() cli.Command {
 	return cli.Command{
-		Path: "store", Group: "store", Help: "Keep objects under their digests.",
+		Path: "store", Group: "store", Help: "Work with the object store.",
 		Aka: []string{"cas", "objects"},
 		More: "An OBJECT is a digest (blake3: and 64 digits), the first four digits or more of one, or the name of a ref; " +
 			"OBJECT:PATH is what lies at PATH in a tree. Only whole digests are ever written anywhere.",

@@ -23,7 +23,7 @@ import (
 // TrustGroup is what "rye trust" alone shows.
 func TrustGroup() cli.Command {
 	return cli.Command{
-		Path: "trust", Group: "trust", Help: "Say who may vouch for which names.",
+		Path: "trust", Group: "trust", Help: "Manage trusted keys and the names they may sign.",
 		Aka: []string{"policy"},
 		More: "The policy is a file, policy.yaml in the user space, or what --trust names for one command. The project's own policy, " +
 			".ai/policy.yaml, can forbid and never allow. " + cli.EnvTrust + "=blake3:… takes the project's for the user's, if it has this id.\n\n" +

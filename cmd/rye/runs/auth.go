@@ -21,7 +21,7 @@ import (
 // AuthGroup is what "rye auth" alone shows.
 func AuthGroup() cli.Command {
 	return cli.Command{
-		Path: "auth", Group: "run", Help: "Keep the secrets that tools ask for.",
+		Path: "auth", Group: "run", Help: "Manage the secrets that tools use.",
 		Aka: []string{"secret", "secrets", "credentials"},
 		More: "A tool names its secrets, exec: {secrets: …} of the policy says which tool may have which, and this keeps their values: in the " +
 			"keyring of the system, else in an encrypted file. A variable of the environment counts first. Values are never shown.",

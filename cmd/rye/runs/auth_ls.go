@@ -10,7 +10,7 @@ import (
 
 func AuthLsCommand() cli.Command {
 	return cli.Command{
-		Path: "auth ls", Group: "run", Help: "List the secrets: where they are, until when, and whose they are.",
+		Path: "auth ls", Group: "run", Help: "List secrets with location, expiry and owner.",
 		More: "It lists what is kept and what the policy names, and never a value. What stands in the environment counts before what is kept.\n\n" +
 			"Examples:\n\n    rye auth ls\n    rye auth ls --json",
 		Aka: []string{"auth status"},

@@ -8,7 +8,7 @@ import (
 
 func AuthRmCommand() cli.Command {
 	return cli.Command{
-		Path: "auth rm", Group: "run", Help: "Forget a secret.",
+		Path: "auth rm", Group: "run", Help: "Delete a secret.",
 		More: "It is taken out of the keyring, or out of the file. Who gave it to you still takes it: have it revoked there." +
 			"\n\nExamples:\n\n    rye auth rm OPENAI_API_KEY",
 		Aka: []string{"logout", "auth delete", "auth logout"},
@@ -17,7 +17,7 @@ func AuthRmCommand() cli.Command {
 }
 
 type authRmRun struct {
-	Name string `arg:"" help:"The secret."`
+	Name string `arg:"" help:"Name of the secret."`
 }
 
 func (*authRmRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {

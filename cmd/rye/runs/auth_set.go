@@ -18,7 +18,7 @@ import (
 
 func AuthSetCommand() cli.Command {
 	return cli.Command{
-		Path: "auth set", Group: "run", Help: "Keep the value of a secret, or another one.",
+		Path: "auth set", Group: "run", Help: "Store or replace a secret.",
 		More: "The value is asked for on a terminal, which doesn't show it, else read from standard input, or from --from-file; " +
 			"never from the command line, which others can see. A line end behind it isn't part of it. It is kept in the keyring of the system, or, where there is none and with --file, " +
 			"in a file that is encrypted under a key beside it.\n\nExamples:\n\n    rye auth set OPENAI_API_KEY\n" +
@@ -29,10 +29,10 @@ func AuthSetCommand() cli.Command {
 }
 
 type authSetRun struct {
-	Name     string `arg:"" help:"The secret, as tools and the policy name it."`
-	Expires  string `placeholder:"WHEN" help:"It is void from then on: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
+	Name     string `arg:"" help:"Name of the secret."`
+	Expires  string `placeholder:"WHEN" help:"Expiry: 30d, 12h, 2027-01-31 or 2027-01-31T18:00:00Z."`
 	FromFile string `placeholder:"FILE" complete:"file" help:"Read the value from FILE."`
-	File     bool   `help:"Keep it in the encrypted file though there is a keyring."`
+	File     bool   `help:"Use the encrypted file instead of the keyring."`
 }
 
 type authAnswer struct {

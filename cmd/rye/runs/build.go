@@ -26,7 +26,7 @@ import (
 
 func BuildCommand() cli.Command {
 	return cli.Command{
-		Path: "build", Group: "run", Help: "Make what bundle.yaml says is made, as far as something changed.",
+		Path: "build", Group: "run", Help: "Run the build steps of bundle.yaml that are out of date.",
 		More: "Each step under build: in bundle.yaml makes files of files with a tool that is pure. What it makes depends on its inputs, its parameters, " +
 			"the bytes of its tool and the programs that run that; where all of this was there before, the result is taken from the store, " +
 			"and where it is in its place already, nothing happens. Steps that don't need each other run at one time.\n\n" +
@@ -38,16 +38,16 @@ func BuildCommand() cli.Command {
 }
 
 type buildRun struct {
-	Steps     []string `arg:"" optional:"" name:"step" help:"Make these, and what they need; all when left out."`
-	Why       bool     `help:"Say of each step what changed since it was made here last."`
-	Check     bool     `help:"Run each step twice, whatever is remembered, and compare."`
-	KeepGoing bool     `name:"keep-going" short:"k" help:"When a step fails, make what doesn't need it."`
-	Jobs      int      `short:"j" placeholder:"N" help:"How many steps run at one time; as many as there are processors when left out."`
-	DryRun    bool     `name:"dry-run" help:"Say what would be made, and make nothing."`
-	Pinned    bool     `help:"Use the tools that the lock pins although the working tree differs."`
-	Unlocked  bool     `help:"Use the tools of the spaces though the project has no lock yet. Not in CI."`
-	Locked    bool     `help:"Refuse where there is no lock, or one that rye.yaml has left behind."`
-	Frozen    bool     `help:"As --locked and --offline together."`
+	Steps     []string `arg:"" optional:"" name:"step" help:"Steps to run, with their dependencies; default: all."`
+	Why       bool     `help:"Explain why each step runs."`
+	Check     bool     `help:"Run each step twice and compare the outputs."`
+	KeepGoing bool     `name:"keep-going" short:"k" help:"After a failure, run the steps that don't depend on it."`
+	Jobs      int      `short:"j" placeholder:"N" help:"Number of parallel steps; default: one per processor."`
+	DryRun    bool     `name:"dry-run" help:"Show which steps would run; run nothing."`
+	Pinned    bool     `help:"Use locked tools despite changes in the working tree."`
+	Unlocked  bool     `help:"Run without a lock (refused in CI)."`
+	Locked    bool     `help:"Require an up-to-date lock."`
+	Frozen    bool     `help:"Same as --locked --offline."`
 }
 
 type built struct {

@@ -37,7 +37,7 @@ import (
 
 func ExecCommand() cli.Command {
 	return cli.Command{
-		Path: "exec", Group: "run", Help: "Run a tool: the bytes that are pinned, in a sandbox, and nothing else.",
+		Path: "exec", Group: "run", Help: "Run a pinned tool in a sandbox.",
 		More: "With a lock, what it pins is run, and a working tree that differs is refused: rye diff shows how, " +
 			"--pinned runs what is pinned, --dev runs this one tool from the working tree as a stranger's. " +
 			"Without a rye.yaml the tool runs from the spaces.\n\n" +
@@ -53,13 +53,13 @@ func ExecCommand() cli.Command {
 }
 
 type execRun struct {
-	Ref     string        `arg:"" complete:"ref" help:"The tool."`
-	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" help:"A parameter, read as the tool's schema has it. May be given again."`
-	Params  string        `placeholder:"JSON" help:"Parameters as a JSON object, @FILE to read it from a file, - from standard input."`
-	DryRun  bool          `help:"Decide everything, show it, and start nothing."`
-	Timeout time.Duration `placeholder:"TIME" help:"Stop the tool after this long, as in 30s. It can only shorten what the tool allows itself."`
+	Ref     string        `arg:"" complete:"ref" help:"Tool to run."`
+	Param   []string      `short:"p" placeholder:"NAME=VALUE" sep:"none" help:"Parameter, converted by the tool's schema (repeatable)."`
+	Params  string        `placeholder:"JSON" help:"Parameters as a JSON object, @FILE or - (standard input)."`
+	DryRun  bool          `help:"Show what would run; start nothing."`
+	Timeout time.Duration `placeholder:"TIME" help:"Shorten the tool's time limit, such as 30s."`
 	Receipt string        `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
-	Sink    string        `placeholder:"WHERE" help:"Send what the tool writes to standard output to raw:PATH, jsonl:PATH, null, ws://HOST/PATH or wss://HOST/PATH while it comes."`
+	Sink    string        `placeholder:"WHERE" help:"Stream output to raw:PATH, jsonl:PATH, null, ws://… or wss://…."`
 	execBase
 
 	to sink.Target

@@ -26,11 +26,11 @@ import (
 
 // execBase says what is run: what the lock pins, unless a flag says otherwise.
 type execBase struct {
-	Pinned   bool `help:"Run what the lock pins although the working tree differs."`
-	Dev      bool `help:"Run this one tool from the working tree though nobody has signed or locked it, as a stranger's."`
-	Unlocked bool `help:"Run from the spaces though the project has no lock yet. Not in CI."`
-	Locked   bool `help:"Refuse where there is no lock, or one that rye.yaml has left behind."`
-	Frozen   bool `help:"As --locked and --offline together."`
+	Pinned   bool `help:"Run the locked version despite changes in the working tree."`
+	Dev      bool `help:"Run this tool unsigned and unlocked, in the strictest sandbox."`
+	Unlocked bool `help:"Run without a lock (refused in CI)."`
+	Locked   bool `help:"Require an up-to-date lock."`
+	Frozen   bool `help:"Same as --locked --offline."`
 	noDev    bool // the command has no --dev
 }
 

@@ -24,7 +24,7 @@ import (
 
 func TestCommand() cli.Command {
 	return cli.Command{
-		Path: "test", Group: "run", Help: "Run the examples of tools, and say where something else comes of them.",
+		Path: "test", Group: "run", Help: "Run the examples of tools and compare the results.",
 		More: "An example is a call with what its author says comes of it: examples: in the tool, see rye docs tool-format. It runs as rye exec would run it, " +
 			"from what the lock pins, in the sandbox, and written down; only the project is another one, made for the example and removed " +
 			"afterwards, with the example's files in it. Without arguments the examples of all tools of the project run. " +
@@ -35,8 +35,8 @@ func TestCommand() cli.Command {
 }
 
 type testRun struct {
-	Tools []string `arg:"" optional:"" name:"tool" complete:"ref" help:"Refs, globs, files and directories."`
-	Jobs  int      `short:"j" placeholder:"N" help:"Run so many at a time; as many as there are processors if nothing is said."`
+	Tools []string `arg:"" optional:"" name:"tool" complete:"ref" help:"Refs, globs, files or directories."`
+	Jobs  int      `short:"j" placeholder:"N" help:"Number of parallel runs; default: one per processor."`
 	execBase
 }
 

@@ -41,12 +41,12 @@ func SignCommand() cli.Command {
 }
 
 type SignRun struct {
-	Items   []string `arg:"" optional:"" name:"item" complete:"own" help:"Refs, globs, files and directories."`
-	As      string   `placeholder:"NAME" help:"What the one file is to be used as."`
+	Items   []string `arg:"" optional:"" name:"item" complete:"own" help:"Refs, globs, files or directories."`
+	As      string   `placeholder:"NAME" help:"Name under which to use the one file."`
 	All     bool     `help:"Sign every item of the project."`
-	Format  string   `enum:"v1,v2" default:"v2" help:"The format of the signature: ${enum}."`
+	Format  string   `enum:"v1,v2" default:"v2" help:"Signature format: ${enum}."`
 	Upgrade bool     `help:"Replace a signature of the first format (v1)."`
-	DryRun  bool     `help:"Say what would be done, and write nothing."`
+	DryRun  bool     `help:"Show what would be done; write nothing."`
 	trusts.KeyFlag
 	shown map[string]content // what somebody has agreed to sign, by ref; nil: they named the items
 }

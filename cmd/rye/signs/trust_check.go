@@ -17,7 +17,7 @@ import (
 
 func TrustCheckCommand() cli.Command {
 	return cli.Command{
-		Path: "trust check", Group: "trust", Help: "Say who may vouch for a name, and whether they did for a file.",
+		Path: "trust check", Group: "trust", Help: "Show which keys may sign a name, or check a file's signatures.",
 		More: "With FILE it is rye verify. Without, it says which rule decides about NAME, in the user's policy and in the project's. If nobody " +
 			"may vouch for it, the exit status is 1.\n\nExamples:\n\n    rye trust check tool:acme/fetch\n    rye trust check tool:acme/fetch fetch.py",
 		Aka: []string{"trust explain", "trust why"},
@@ -26,8 +26,8 @@ func TrustCheckCommand() cli.Command {
 }
 
 type trustCheckRun struct {
-	Name string `arg:"" help:"A name: kind:id."`
-	File string `arg:"" optional:"" complete:"file" help:"A file that is to be used as NAME."`
+	Name string `arg:"" help:"Name: kind:id."`
+	File string `arg:"" optional:"" complete:"file" help:"File to check under NAME."`
 }
 
 type trustCheckAnswer struct {

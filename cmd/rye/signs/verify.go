@@ -17,7 +17,7 @@ import (
 
 func VerifyCommand() cli.Command {
 	return cli.Command{
-		Path: "verify", Group: "trust", Help: "Say whether items, or a file under a name, may be used, and by whose word.",
+		Path: "verify", Group: "trust", Help: "Verify the signatures of items, or of a file under a name.",
 		More: "An ITEM is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', '**'), or a file or directory below .ai. Any other file needs " +
 			"--as NAME, what it is to be used as: kind:id, as in tool:acme/fetch, or the name of a document: bundle:ID@VERSION, policy:NAME, " +
 			"revocations:NAME, rotation:RULE.\n\n" +
@@ -30,8 +30,8 @@ func VerifyCommand() cli.Command {
 }
 
 type VerifyRun struct {
-	Items []string `arg:"" name:"item" complete:"ref" help:"Refs, globs, files and directories."`
-	As    string   `placeholder:"NAME" help:"What the one file is to be used as."`
+	Items []string `arg:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
+	As    string   `placeholder:"NAME" help:"Name under which to use the one file."`
 }
 
 // VerifyAnswer is the evidence about one file, whatever the answer.

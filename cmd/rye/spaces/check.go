@@ -25,7 +25,7 @@ import (
 
 func CheckCommand() cli.Command {
 	return cli.Command{
-		Path: "check", Group: "items", Help: "Find everything that is wrong with items, before anything is signed or run.",
+		Path: "check", Group: "items", Help: "Validate items.",
 		More: "Without arguments it checks every item of the project. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', " +
 			"'**'), or a file or directory below .ai. Each file is read anew. Tools are followed to the primitive that runs them. All problems are " +
 			"told at once, one a line, FILE:LINE:COLUMN first, files that look like items and are none as warnings, in the project or the directories that are named; if one of them is an error, the exit status is 1. Whether items are signed is for " +
@@ -36,7 +36,7 @@ func CheckCommand() cli.Command {
 }
 
 type checkRun struct {
-	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files and directories."`
+	Items []string `arg:"" optional:"" name:"item" complete:"ref" help:"Refs, globs, files or directories."`
 }
 
 // A CheckProblem is one thing wrong with an item.

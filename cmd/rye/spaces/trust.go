@@ -16,8 +16,8 @@ import (
 
 // SignerFlags say whom to believe instead of a policy.
 type SignerFlags struct {
-	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Believe this key instead of the policy: 43 characters, a PEM file, or the name of a kept key. May be given again."`
-	Threshold *int     `placeholder:"N" help:"How many of the keys must have signed the bundle."`
+	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Trust this key, not the policy (key, file or name; repeatable)."`
+	Threshold *int     `placeholder:"N" help:"Number of these keys that must have signed."`
 }
 
 // A Vouching is whom a command believes about bundles: a policy, or keys.

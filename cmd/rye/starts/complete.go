@@ -22,7 +22,7 @@ func CompleteCommand() cli.Command {
 }
 
 type completeRun struct {
-	Words []string `arg:"" optional:"" blank:"" help:"The words typed so far."`
+	Words []string `arg:"" optional:"" blank:"" help:"Words typed so far."`
 }
 
 type completeAnswer struct {
@@ -73,7 +73,7 @@ func walk(root *kong.Node, words []string) cursor {
 		case len(word) > 1 && word[0] == '-' && !c.closed:
 			name, _, _ := strings.Cut(word, "=")
 			c.flags = append(c.flags, name)
-			c.flag = cli.Awaits(c.node, word)
+			c.flag = awaits(c.node, word)
 		default:
 			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word })
 			if i < 0 {
@@ -93,7 +93,7 @@ func (c cursor) candidates(ctx context.Context, a *cli.App, word string) []cli.C
 	case c.flag != nil:
 		return c.values(ctx, a, c.flag.Value, word, "")
 	case strings.HasPrefix(word, "--") && valued && !c.closed:
-		if flag := cli.FlagOf(c.node, name); flag != nil && !flag.IsBool() {
+		if flag := flagOf(c.node, name); flag != nil && !flag.IsBool() {
 			return c.values(ctx, a, flag.Value, value, name+"=")
 		}
 		return nil
@@ -168,4 +168,39 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 		out = known.Complete(ctx, a, v.Name, prefix)
 	}
 	return cli.Begins(out, prefix, before)
+}
+
+// awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
+func awaits(node *kong.Node, word string) *kong.Flag {
+	if strings.HasPrefix(word, "--") {
+		if flag := flagOf(node, word); flag != nil && !flag.IsBool() {
+			return flag
+		}
+		return nil
+	}
+	letters := []rune(word)[1:]
+	for i, letter := range letters {
+		flag := flagOf(node, "-"+string(letter))
+		switch {
+		case flag == nil:
+			return nil
+		case !flag.IsBool() && i < len(letters)-1: // the rest is the value
+			return nil
+		case !flag.IsBool():
+			return flag
+		}
+	}
+	return nil
+}
+
+// flagOf returns the flag of a command called "--name" or "-x", nil if there is none.
+func flagOf(node *kong.Node, name string) *kong.Flag {
+	for _, group := range node.AllFlags(true) {
+		for _, flag := range group {
+			if name == "--"+flag.Name || flag.Short != 0 && name == "-"+string(flag.Short) {
+				return flag
+			}
+		}
+	}
+	return nil
 }

@@ -19,7 +19,7 @@ var (
 
 func CompletionCommand() cli.Command {
 	return cli.Command{
-		Path: "completion", Group: "start", Help: "Print the completion script of a shell.",
+		Path: "completion", Group: "start", Help: "Print a shell's completion script.",
 		More: "Examples:\n\n    source <(rye completion bash)\n    rye completion zsh > \"${fpath[1]}/_rye\"\n    rye completion fish > ~/.config/fish/completions/rye.fish",
 		Aka:  []string{"completions", "autocomplete"},
 		New:  func() cli.Runner { return new(completionRun) }, Schema: "completion/1", Output: completionAnswer{},
@@ -27,7 +27,7 @@ func CompletionCommand() cli.Command {
 }
 
 type completionRun struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell: bash, zsh or fish."`
 }
 
 type completionAnswer struct {

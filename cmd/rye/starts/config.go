@@ -25,7 +25,7 @@ func ConfigCommand() cli.Command {
 }
 
 type configRun struct {
-	Explain bool `help:"Say where each value comes from, and what sets it."`
+	Explain bool `help:"Show where each value comes from and what sets it."`
 }
 
 type configAnswer struct {

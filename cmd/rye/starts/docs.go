@@ -23,7 +23,7 @@ func DocsCommand() cli.Command {
 }
 
 type docsRun struct {
-	Topic string `arg:"" optional:"" help:"What to read about."`
+	Topic string `arg:"" optional:"" help:"Topic."`
 }
 
 type docsAnswer struct {

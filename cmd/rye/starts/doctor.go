@@ -17,7 +17,7 @@ import (
 
 func DoctorCommand() cli.Command {
 	return cli.Command{
-		Path: "doctor", Group: "start", Help: "Check what rye needs on this machine.",
+		Path: "doctor", Group: "start", Help: "Check that rye can work on this machine.",
 		More: "Each line is one check: ok, warn (it works, but look) or fail. With a failure the exit status is 1.\n\nExamples:\n\n    rye doctor\n    rye doctor --json",
 		Aka:  []string{"diagnose", "health"},
 		New:  func() cli.Runner { return new(doctorRun) }, Schema: "doctor/1", Output: doctorAnswer{},

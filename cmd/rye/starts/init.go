@@ -24,7 +24,7 @@ import (
 
 func InitCommand() cli.Command {
 	return cli.Command{
-		Path: "init", Group: "start", Help: "Begin a project: rye.yaml, .ai, and a key and a policy if you have none.",
+		Path: "init", Group: "start", Help: "Create a project, and a key and a policy if missing.",
 		More: "What is there stays as it is; of .gitattributes and .gitignore it adds the lines that are missing. Doing it again changes " +
 			"nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
 		Aka: []string{"create", "setup"},
@@ -33,8 +33,8 @@ func InitCommand() cli.Command {
 }
 
 type initRun struct {
-	Dir    string `arg:"" optional:"" complete:"dir" help:"The directory; without it the working directory."`
-	DryRun bool   `help:"Say what would be written, and write nothing."`
+	Dir    string `arg:"" optional:"" complete:"dir" help:"Directory; default: the working directory."`
+	DryRun bool   `help:"Show what would be written; write nothing."`
 }
 
 type initAnswer struct {

@@ -20,7 +20,7 @@ import (
 
 func SchemaCommand() cli.Command {
 	return cli.Command{
-		Path: "schema", Group: "start", Help: "Print the JSON Schema of a file that people write, or of what a command answers with --json.",
+		Path: "schema", Group: "start", Help: "Print the JSON Schema of a file or a command's output.",
 		More: "Without NAME it lists the names. Those of files are for editors, which then complete and check: rye.yaml, bundle.yaml and policy.yaml. " +
 			"The name of an answer is also what stands as schema in data.\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
 			"    rye schema version/1",
@@ -29,7 +29,7 @@ func SchemaCommand() cli.Command {
 }
 
 type schemaRun struct {
-	Name []string `arg:"" optional:"" help:"A file, a schema, or the command that answers in it."`
+	Name []string `arg:"" optional:"" help:"File, schema or command."`
 }
 
 type schemaAnswer struct {

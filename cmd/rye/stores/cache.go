@@ -149,13 +149,13 @@ func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {
 }
 
 func CacheGroup() cli.Command {
-	return cli.Command{Path: "cache", Group: "store", Help: "Look at what rye can make again by itself.",
+	return cli.Command{Path: "cache", Group: "store", Help: "List and clear caches.",
 		More: "Every cache has a limit of its own and forgets what was not used for longest. Clearing one costs time, never data."}
 }
 
 func CacheLsCommand() cli.Command {
 	return cli.Command{
-		Path: "cache ls", Group: "store", Help: "List the caches.",
+		Path: "cache ls", Group: "store", Help: "List caches.",
 		More: "Examples:\n\n    rye cache ls\n    rye -v store put DIR    (hits and misses of one run)",
 		New:  func() cli.Runner { return new(cacheLsRun) }, Schema: "cache-ls/1", Output: cacheLsAnswer{},
 	}
@@ -199,14 +199,14 @@ func (*cacheLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 func CacheClearCommand() cli.Command {
 	return cli.Command{
-		Path: "cache clear", Group: "store", Help: "Empty the caches, or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
+		Path: "cache clear", Group: "store", Help: "Clear all caches or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
 		More: "Examples:\n\n    rye cache clear\n    rye cache clear search",
 		New:  func() cli.Runner { return new(cacheClearRun) }, Schema: "cache-clear/1", Output: cacheClearAnswer{},
 	}
 }
 
 type cacheClearRun struct {
-	Name string `arg:"" optional:"" help:"Which; all when left out."`
+	Name string `arg:"" optional:"" help:"Cache to clear; default: all."`
 }
 
 type cacheClearAnswer struct {

@@ -13,7 +13,7 @@ import (
 
 func StoreCatCommand() cli.Command {
 	return cli.Command{
-		Path: "store cat", Group: "store", Help: "Write an object's bytes, verified.",
+		Path: "store cat", Group: "store", Help: "Write an object's verified bytes.",
 		More: "A tree is written as its text. Bytes are hashed as they pass: the exit status is 0 only when all of them " +
 			"were the object's.\n\nExamples:\n\n    rye store cat app:README.md\n    rye store cat 9f2c41d07a33",
 		Aka:    []string{"cat", "store get"},
@@ -23,7 +23,7 @@ func StoreCatCommand() cli.Command {
 }
 
 type storeCatRun struct {
-	Object string `arg:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
 }
 
 // A storeCatAnswer carries the bytes under --json only; otherwise they stream.

@@ -16,7 +16,7 @@ import (
 
 func StoreCheckoutCommand() cli.Command {
 	return cli.Command{
-		Path: "store checkout", Group: "store", Help: "Make a directory of a tree, verified.",
+		Path: "store checkout", Group: "store", Help: "Write a verified tree to a directory.",
 		More: "DIR must not exist, or be empty, unless --force. It is built beside, and gets its name when every byte of it has been " +
 			"verified: it is complete or it isn't there. Nothing is made in a store, in the user space or where rye keeps its state.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
 		Aka:    []string{"checkout", "store export", "store extract"},
@@ -26,9 +26,9 @@ func StoreCheckoutCommand() cli.Command {
 }
 
 type storeCheckoutRun struct {
-	Object string `arg:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
-	Dir    string `arg:"" complete:"dir" help:"The directory to make."`
-	Force  bool   `help:"Replace what is there."`
+	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
+	Dir    string `arg:"" complete:"dir" help:"Directory to create."`
+	Force  bool   `help:"Replace an existing directory."`
 }
 
 type storeCheckoutAnswer struct {

@@ -14,7 +14,7 @@ import (
 
 func StoreFsckCommand() cli.Command {
 	return cli.Command{
-		Path: "store fsck", Group: "store", Help: "Read and re-hash everything the store holds.",
+		Path: "store fsck", Group: "store", Help: "Read and hash every object in the store.",
 		More: "It counts on no cache and changes nothing, unless it is told to repair: --repair takes damaged objects out, so " +
 			"that putting them again heals the store, and makes lost indexes again; --repair-from brings what is lost " +
 			"from another store.\n\nExamples:\n\n    rye store fsck\n    rye store fsck --repair-from /mnt/backup/store",
@@ -25,8 +25,8 @@ func StoreFsckCommand() cli.Command {
 }
 
 type storeFsckRun struct {
-	Repair     bool   `help:"Take out what is damaged."`
-	RepairFrom string `placeholder:"DIR" complete:"dir" help:"Bring what is lost from the store in DIR."`
+	Repair     bool   `help:"Remove damaged objects."`
+	RepairFrom string `placeholder:"DIR" complete:"dir" help:"Restore lost objects from the store in DIR."`
 }
 
 type problemLine struct {

@@ -13,7 +13,7 @@ import (
 
 func StoreLsCommand() cli.Command {
 	return cli.Command{
-		Path: "store ls", Group: "store", Help: "List a tree, or all objects.",
+		Path: "store ls", Group: "store", Help: "List a tree or all objects.",
 		More: "With an OBJECT, the entries of that tree; without, everything the store holds, in no order.\n\n" +
 			"Examples:\n\n    rye store ls app\n    rye store ls app:lib\n    rye store ls --json",
 		New:    func() cli.Runner { return new(storeLsRun) },
@@ -22,7 +22,7 @@ func StoreLsCommand() cli.Command {
 }
 
 type storeLsRun struct {
-	Object string `arg:"" optional:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+	Object string `arg:"" optional:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
 }
 
 // An entryLine is one object: an entry of a tree, or of the store.

@@ -16,7 +16,7 @@ import (
 
 func StorePutCommand() cli.Command {
 	return cli.Command{
-		Path: "store put", Group: "store", Help: "Keep files and directories, and print their digests.",
+		Path: "store put", Group: "store", Help: "Store files and directories and print their digests.",
 		More: "A directory becomes a tree, whose digest vouches for everything in it; a file, or \"-\" for standard input, becomes " +
 			"a blob. All of it is durable when the digest is printed. Files that have not changed since the last put are not " +
 			"read again, except with --paranoid. What no ref reaches is collected by gc one day.\n\n" +
@@ -28,9 +28,9 @@ func StorePutCommand() cli.Command {
 }
 
 type storePutRun struct {
-	Paths    []string `arg:"" name:"path" complete:"file" help:"Files and directories; \"-\" is standard input."`
-	Ref      string   `placeholder:"NAME" help:"Make this ref stand for the one PATH."`
-	Paranoid bool     `help:"Read every file, whatever the stat cache says."`
+	Paths    []string `arg:"" name:"path" complete:"file" help:"Files and directories; - for standard input."`
+	Ref      string   `placeholder:"NAME" help:"Point this ref at the one PATH."`
+	Paranoid bool     `help:"Read every file; ignore the stat cache."`
 }
 
 type storePutAnswer struct {

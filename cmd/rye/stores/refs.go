@@ -16,7 +16,7 @@ import (
 
 func StoreRefsCommand() cli.Command {
 	return cli.Command{
-		Path: "store refs", Group: "store", Help: "List the refs, or set or delete one.",
+		Path: "store refs", Group: "store", Help: "List refs, or set or delete one.",
 		More: "A ref is a name for an object. What can be reached from a ref is never collected. --expect makes the change " +
 			"only if the ref stands for that object now (\"none\": only if there is no such ref); otherwise it ends with CONFLICT. The beginning of a digest is " +
 			"not enough for a change.\n\n" +
@@ -28,10 +28,10 @@ func StoreRefsCommand() cli.Command {
 }
 
 type storeRefsRun struct {
-	Name   string `arg:"" optional:"" help:"The ref."`
-	Set    string `placeholder:"OBJECT" xor:"change" help:"Make the ref stand for OBJECT."`
+	Name   string `arg:"" optional:"" help:"Name of a ref."`
+	Set    string `placeholder:"OBJECT" xor:"change" help:"Point the ref at OBJECT."`
 	Delete bool   `xor:"change" help:"Delete the ref."`
-	Expect string `placeholder:"OBJECT" help:"Change it only if it stands for OBJECT, or for nothing if that is \"none\"."`
+	Expect string `placeholder:"OBJECT" help:"Change it only if it points at OBJECT (\"none\": is unset)."`
 }
 
 type refLine struct {

@@ -10,7 +10,7 @@ import (
 
 func StoreRepackCommand() cli.Command {
 	return cli.Command{
-		Path: "store repack", Group: "store", Help: "Write many small packs as few large ones.",
+		Path: "store repack", Group: "store", Help: "Merge small packs into large ones.",
 		More:   "Writers merge packs by themselves; this goes on until nothing more can be merged.\n\nExamples:\n\n    rye store repack",
 		Aka:    []string{"store optimise", "store optimize", "store compact"},
 		New:    func() cli.Runner { return new(storeRepackRun) },

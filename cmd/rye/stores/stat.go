@@ -12,7 +12,7 @@ import (
 
 func StoreStatCommand() cli.Command {
 	return cli.Command{
-		Path: "store stat", Group: "store", Help: "Say what an object is, or how large the store is.",
+		Path: "store stat", Group: "store", Help: "Show an object's kind and size, or the store's.",
 		More:   "Examples:\n\n    rye store stat\n    rye store stat app",
 		Aka:    []string{"store info", "store show"},
 		New:    func() cli.Runner { return new(storeStatRun) },
@@ -21,7 +21,7 @@ func StoreStatCommand() cli.Command {
 }
 
 type storeStatRun struct {
-	Object string `arg:"" optional:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+	Object string `arg:"" optional:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
 }
 
 type storeStatAnswer struct {

@@ -12,7 +12,7 @@ import (
 
 func StoreTreeCommand() cli.Command {
 	return cli.Command{
-		Path: "store tree", Group: "store", Help: "List a tree with everything below it.",
+		Path: "store tree", Group: "store", Help: "List a tree recursively.",
 		More:   "Examples:\n\n    rye store tree app\n    rye store tree app:lib --json",
 		New:    func() cli.Runner { return new(storeTreeRun) },
 		Schema: "store-tree/1", Output: storeTreeAnswer{},
@@ -20,7 +20,7 @@ func StoreTreeCommand() cli.Command {
 }
 
 type storeTreeRun struct {
-	Object string `arg:"" help:"A digest, the beginning of one, or a ref; :PATH goes into a tree."`
+	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
 }
 
 type storeTreeAnswer struct {

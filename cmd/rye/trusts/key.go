@@ -21,7 +21,7 @@ import (
 // KeyGroup is what "rye key" alone shows.
 func KeyGroup() cli.Command {
 	return cli.Command{
-		Path: "key", Group: "trust", Help: "Make and keep the keys that sign.",
+		Path: "key", Group: "trust", Help: "Manage signing keys.",
 		Aka: []string{"keys"},
 		More: "Keys are kept in keys/ of the user space, for this user alone. What signs is --key NAME, else " + cli.EnvKey +
 			" (PEM, with " + classify.EnvPassphrase + "), else the default key. Whom to trust is the policy's matter: see rye trust.",
@@ -227,5 +227,5 @@ func CompleteKeys(a *cli.App) []cli.Candidate {
 
 // KeyFlag is the flag of commands that sign.
 type KeyFlag struct {
-	Key string `placeholder:"NAME" help:"Sign with this key instead of the default one."`
+	Key string `placeholder:"NAME" help:"Sign with this key instead of the default."`
 }

@@ -15,7 +15,7 @@ import (
 
 func KeyExportCommand() cli.Command {
 	return cli.Command{
-		Path: "key export", Group: "trust", Help: "Write a key's public half, or the private one into a file.",
+		Path: "key export", Group: "trust", Help: "Print a public key, or write a private key to a file.",
 		More: "The public half goes to standard output, as PEM, for others to trust. --private writes the private half into FILE, which " +
 			"must not be there yet, for this user alone, and asks first; a key with a passphrase stays locked with it.\n\n" +
 			"Examples:\n\n    rye key export > alice.pem\n    rye key export release --private backup.pem",
@@ -24,8 +24,8 @@ func KeyExportCommand() cli.Command {
 }
 
 type keyExportRun struct {
-	Name    string `arg:"" optional:"" help:"A key; without NAME the one that signs."`
-	Private string `placeholder:"FILE" complete:"file" help:"Write the private half into FILE."`
+	Name    string `arg:"" optional:"" help:"Key; default: the signing key."`
+	Private string `placeholder:"FILE" complete:"file" help:"Write the private key to FILE."`
 }
 
 type keyExportAnswer struct {

@@ -13,7 +13,7 @@ import (
 
 func KeyImportCommand() cli.Command {
 	return cli.Command{
-		Path: "key import", Group: "trust", Help: "Keep a private key that was made elsewhere.",
+		Path: "key import", Group: "trust", Help: "Import a private key.",
 		More: "FILE is a private key (PEM, PKCS#8, Ed25519), locked with a passphrase or not; \"-\" is standard input. A locked one stays " +
 			"locked with the same passphrase, and --passphrase locks one that isn't. Somebody else's public key belongs into the policy: " +
 			"rye trust add.\n\nExamples:\n\n    rye key import backup.pem\n    rye key import backup.pem release --passphrase",
@@ -23,9 +23,9 @@ func KeyImportCommand() cli.Command {
 }
 
 type keyImportRun struct {
-	File       string `arg:"" complete:"file" help:"A private key; \"-\" is standard input."`
-	Name       string `arg:"" optional:"" default:"default" help:"What to call it."`
-	Passphrase bool   `help:"Lock it with a passphrase."`
+	File       string `arg:"" complete:"file" help:"Private key; - for standard input."`
+	Name       string `arg:"" optional:"" default:"default" help:"Name of the key."`
+	Passphrase bool   `help:"Protect it with a passphrase."`
 }
 
 func (c *keyImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -10,7 +10,7 @@ import (
 
 func KeyListCommand() cli.Command {
 	return cli.Command{
-		Path: "key list", Group: "trust", Help: "List the keys of this user.",
+		Path: "key list", Group: "trust", Help: "List your keys.",
 		More: "* is the key that signs where no other is named.\n\nExamples:\n\n    rye key list\n    rye key list --json",
 		Aka:  []string{"key ls"},
 		New:  func() cli.Runner { return new(keyListRun) }, Schema: "key-list/1", Output: KeyListAnswer{},

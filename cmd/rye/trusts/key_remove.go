@@ -14,7 +14,7 @@ import (
 
 func KeyRemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "key remove", Group: "trust", Help: "Forget a key for good.",
+		Path: "key remove", Group: "trust", Help: "Delete a key.",
 		More: "It asks first, or wants --yes: without a copy nobody can ever sign with it again. What it has signed stays signed, and the " +
 			"policy keeps what it says of it.\n\nExamples:\n\n    rye key remove old\n    rye key remove old --yes",
 		Aka: []string{"key rm", "key delete"},
@@ -23,7 +23,7 @@ func KeyRemoveCommand() cli.Command {
 }
 
 type keyRemoveRun struct {
-	Name string `arg:"" help:"A key."`
+	Name string `arg:"" help:"Key."`
 }
 
 func (*keyRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {

@@ -21,7 +21,7 @@ import (
 
 func KeyRotateCommand() cli.Command {
 	return cli.Command{
-		Path: "key rotate", Group: "trust", Help: "Make a new key, and the document by which it takes an old one's place.",
+		Path: "key rotate", Group: "trust", Help: "Create a key to replace an old one, with a rotation document.",
 		More: "The document is signed by both keys and changes nothing by itself: everybody who trusts the old key runs rye trust add " +
 			"--rotation FILE within 90 days, this user too. Where a rule asks for more keys, their owners sign it as well: rye sign FILE --as rotation:RULE. " +
 			"The old key is kept until rye key remove.\n\nExamples:\n\n    rye key rotate\n    rye key rotate release --rule 'acme/**' --out rotation.yaml",
@@ -33,12 +33,12 @@ func KeyRotateCommand() cli.Command {
 const rotationOffer = 90 * 24 * time.Hour
 
 type keyRotateRun struct {
-	Name       string `arg:"" optional:"" help:"The key that goes; without NAME the default one."`
-	To         string `placeholder:"NAME" help:"What to call the new key."`
-	Rule       string `placeholder:"GLOB" help:"The rule of the policy; without it the one that names the old key."`
-	Expires    string `placeholder:"DATE" help:"When the new key no longer counts."`
-	Out        string `placeholder:"FILE" complete:"file" default:"rotation.yaml" help:"Where to write the document: ${default}."`
-	Passphrase bool   `help:"Lock the new key with a passphrase."`
+	Name       string `arg:"" optional:"" help:"Key to replace; default: the default key."`
+	To         string `placeholder:"NAME" help:"Name of the new key."`
+	Rule       string `placeholder:"GLOB" help:"Policy rule; default: the one naming the old key."`
+	Expires    string `placeholder:"DATE" help:"Expiry of the new key."`
+	Out        string `placeholder:"FILE" complete:"file" default:"rotation.yaml" help:"Write the document to this file (${default})."`
+	Passphrase bool   `help:"Protect the new key with a passphrase."`
 	missing    int    // how many other keys of the rule have to sign
 }
 

@@ -10,7 +10,7 @@ import (
 
 func KeyShowCommand() cli.Command {
 	return cli.Command{
-		Path: "key show", Group: "trust", Help: "Show a key: its public half, its fingerprint, what it vouches for.",
+		Path: "key show", Group: "trust", Help: "Show a key's public half, fingerprint and names.",
 		More: "Without NAME it is the key that signs. The public half is what others give to rye trust add.\n\n" +
 			"Examples:\n\n    rye key show\n    rye key show release --json",
 		Aka: []string{"key fingerprint", "key info", "whoami"},
@@ -19,7 +19,7 @@ func KeyShowCommand() cli.Command {
 }
 
 type keyShowRun struct {
-	Name string `arg:"" optional:"" help:"A key."`
+	Name string `arg:"" optional:"" help:"Key."`
 }
 
 type keyShowAnswer struct {

@@ -29,7 +29,7 @@ import (
 
 func TrustAddCommand() cli.Command {
 	return cli.Command{
-		Path: "trust add", Group: "trust", Help: "Trust a key, or let one take another's place.",
+		Path: "trust add", Group: "trust", Help: "Trust a key, or apply a key rotation.",
 		More: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
 			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
 			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +
@@ -43,15 +43,15 @@ func TrustAddCommand() cli.Command {
 }
 
 type trustAddRun struct {
-	Public    string   `arg:"" optional:"" name:"key" words:"" complete:"file" help:"A public key."`
-	Owner     string   `placeholder:"TEXT" help:"Whose it is."`
-	Name      string   `placeholder:"NAME" help:"What the policy calls it; without NAME it is made from the file's name or the owner."`
-	Names     []string `placeholder:"GLOB" help:"What it may vouch for."`
-	Threshold *int     `placeholder:"N" help:"How many keys of those names it takes."`
-	Accept    string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"v1: count signatures of the first format too; v2: don't."`
-	NotBefore string   `placeholder:"DATE" help:"When it begins to count, as in 2027-01-31."`
-	Expires   string   `placeholder:"DATE" help:"When it no longer counts."`
-	Rotation  string   `placeholder:"FILE" complete:"file" xor:"what" help:"Carry out a rotation."`
+	Public    string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key."`
+	Owner     string   `placeholder:"TEXT" help:"Owner of the key."`
+	Name      string   `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
+	Names     []string `placeholder:"GLOB" help:"Names the key may sign."`
+	Threshold *int     `placeholder:"N" help:"Signatures required for those names."`
+	Accept    string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
+	NotBefore string   `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
+	Expires   string   `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
+	Rotation  string   `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
 }
 
 func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {

@@ -13,7 +13,7 @@ import (
 
 func TrustListCommand() cli.Command {
 	return cli.Command{
-		Path: "trust list", Group: "trust", Help: "Show whom the policy trusts, with what, what is revoked, and what execution must hold to.",
+		Path: "trust list", Group: "trust", Help: "Show trusted keys, revocations and execution rules.",
 		More: "Examples:\n\n    rye trust list\n    rye trust list --json\n    rye --trust team.yaml trust list",
 		Aka:  []string{"trust ls", "trust show"},
 		New:  func() cli.Runner { return new(trustListRun) }, Schema: "trust-list/1", Output: TrustListAnswer{},

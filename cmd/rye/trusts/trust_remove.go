@@ -16,7 +16,7 @@ import (
 
 func TrustRemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "trust remove", Group: "trust", Help: "Take a key, or another entry, out of the policy.",
+		Path: "trust remove", Group: "trust", Help: "Remove a key or another entry from the policy.",
 		More: "A key goes out of the rules that name it as well; a rule that could not reach its threshold without it must be removed or " +
 			"changed first. A removed key is a stranger's, not a revoked one: see rye trust revoke. Removing a rule lets a less " +
 			"particular one decide.\n\nExamples:\n\n    rye trust remove alice\n    rye trust remove --from names 'acme/**'",
@@ -26,8 +26,8 @@ func TrustRemoveCommand() cli.Command {
 }
 
 type trustRemoveRun struct {
-	Entry string `arg:"" help:"A key's name, or what stands in the section that --from names."`
-	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants" default:"keys" help:"The section of the policy: ${enum}."`
+	Entry string `arg:"" help:"Key's name, or an entry of the section given by --from."`
+	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants" default:"keys" help:"Section of the policy: ${enum}."`
 }
 
 func (c *trustRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {

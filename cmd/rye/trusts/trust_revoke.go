@@ -18,7 +18,7 @@ import (
 
 func TrustRevokeCommand() cli.Command {
 	return cli.Command{
-		Path: "trust revoke", Group: "trust", Help: "Take a key or a digest out of use, for good.",
+		Path: "trust revoke", Group: "trust", Help: "Revoke a key or a digest.",
 		More: "KEY is its name in the policy, its fingerprint, or the key itself; a digest (blake3:…) is that of a file, of what it is " +
 			"without signatures, of a tree or of a document. Whatever else is said of it, and whenever it was signed, it is refused " +
 			"from now on.\n\nExamples:\n\n    rye trust revoke alice --reason 'laptop stolen'\n    rye trust revoke blake3:… --reason 'deletes the home directory'",
@@ -27,8 +27,8 @@ func TrustRevokeCommand() cli.Command {
 }
 
 type trustRevokeRun struct {
-	What   string `arg:"" name:"key-or-digest" words:"" help:"A key or a digest."`
-	Reason string `required:"" placeholder:"TEXT" help:"Why, for whoever is refused."`
+	What   string `arg:"" name:"key-or-digest" help:"Key or digest."`
+	Reason string `required:"" placeholder:"TEXT" help:"Reason to show on refusal."`
 }
 
 func (*trustRevokeRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {

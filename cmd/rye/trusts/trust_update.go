@@ -14,7 +14,7 @@ import (
 
 func TrustUpdateCommand() cli.Command {
 	return cli.Command{
-		Path: "trust update", Group: "trust", Help: "Read the revocation lists that the policy names.",
+		Path: "trust update", Group: "trust", Help: "Update the revocation lists that the policy names.",
 		More: "An issue is taken if it is signed by the key that the policy names, is not older than the last, and is fresh. The last good " +
 			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read by https and from files; a path " +
 			"counts from the policy's directory, and --from FILE stands for what was fetched by other means. What the project's policy alone names is " +
@@ -26,8 +26,8 @@ func TrustUpdateCommand() cli.Command {
 }
 
 type trustUpdateRun struct {
-	List string `arg:"" optional:"" help:"A list; without it all of them."`
-	From string `placeholder:"FILE" complete:"file" help:"Read LIST from FILE this time."`
+	List string `arg:"" optional:"" help:"List; default: all."`
+	From string `placeholder:"FILE" complete:"file" help:"Read LIST from FILE."`
 }
 
 type trustUpdateAnswer struct {
