@@ -158,7 +158,10 @@ func (d *drift) add(all ...*Difference) {
 // each adds what f finds, in the order of its numbers.
 func (d *drift) each(ctx context.Context, n int, f func(i int) []*Difference) error {
 	found := make([][]*Difference, n)
-	err := each(ctx, n, func(i int) { found[i] = f(i) })
+	err := cas.Parallel(ctx, 0, n, func(_ context.Context, i int) error {
+		found[i] = f(i)
+		return nil
+	})
 	for _, list := range found {
 		d.add(list...)
 	}

@@ -6,10 +6,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
@@ -35,20 +34,19 @@ type wanted struct {
 func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, error) {
 	all := r.wanted(m.Closure.Lists)
 	found := make([][]file.Artifact, len(all))
-	errs := make([]error, len(all))
 	unasked := make([]bool, len(all))
-	if err := spread(ctx, len(all), func(i int) bool {
-		found[i], unasked[i], errs[i] = r.find(ctx, m, &all[i])
-		return errs[i] == nil
+	// Registries are slow and processors idle, so more run at once than there are processors.
+	if err := cas.Parallel(ctx, 8, len(all), func(ctx context.Context, i int) (err error) {
+		if found[i], unasked[i], err = r.find(ctx, m, &all[i]); err != nil {
+			err = &ListedError{all[i].tool, err}
+		}
+		return err
 	}); err != nil {
 		return nil, err
 	}
 	pinned := map[string]file.Artifact{}
 	by := map[string]model.Ref{}
 	for i, w := range all {
-		if errs[i] != nil {
-			return nil, &ListedError{w.tool, errs[i]}
-		}
 		if unasked[i] {
 			m.Unasked = append(m.Unasked, w.pkg.String())
 		}
@@ -140,27 +138,4 @@ func sameTree(l *file.Lock, m *Made, tool model.Ref) bool {
 	old := l.Pin(tool)
 	i := slices.IndexFunc(m.Closure.Pins, func(p file.Pin) bool { return p.Ref == tool })
 	return old != nil && i >= 0 && old.Tree == m.Closure.Pins[i].Tree
-}
-
-// spread calls f with 0 to n-1, eight at a time, since most of the time is waiting for others, until one of them is false:
-// who doesn't answer once lets everybody wait each time.
-func spread(ctx context.Context, n int, f func(i int) bool) error {
-	turns := make(chan int)
-	var over atomic.Bool
-	var wait sync.WaitGroup
-	for range min(8, n) {
-		wait.Go(func() {
-			for i := range turns {
-				if ctx.Err() == nil && !f(i) {
-					over.Store(true)
-				}
-			}
-		})
-	}
-	for i := 0; i < n && !over.Load(); i++ {
-		turns <- i
-	}
-	close(turns)
-	wait.Wait()
-	return context.Cause(ctx)
 }

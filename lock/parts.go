@@ -62,14 +62,6 @@ const (
 	config = "config"
 )
 
-// each calls f with 0 to n-1 from as many goroutines as there are processors.
-func each(ctx context.Context, n int, f func(i int)) error {
-	return cas.Parallel(ctx, 0, n, func(_ context.Context, i int) error {
-		f(i)
-		return nil
-	})
-}
-
 // assemble puts a lock together. What is wrong with it is in the findings; an error is about something else.
 func assemble(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*parts, findings, error) {
 	p := &parts{lock: l, id: id, std: o.Std, refs: o.Objects, places: map[model.Ref]place{}, trees: map[cas.Digest]*directory{}, files: map[string][]manifest.File{}}
@@ -98,8 +90,9 @@ func (p *parts) readBundles(ctx context.Context, wrong *findings) error {
 	all := p.lock.Bundles
 	p.bundles = make([]*bundle.Bundle, len(all))
 	errs := make([]error, len(all))
-	if err := each(ctx, len(all), func(i int) {
+	if err := cas.Parallel(ctx, 0, len(all), func(ctx context.Context, i int) error {
 		p.bundles[i], errs[i] = readBundle(ctx, p.get, p.refs, all[i].Manifest)
+		return nil
 	}); err != nil {
 		return err
 	}
@@ -139,9 +132,10 @@ func (p *parts) readTrees(ctx context.Context) error {
 		}
 	}
 	var all atomic.Int64
-	return each(ctx, len(ids), func(i int) {
+	return cas.Parallel(ctx, 0, len(ids), func(ctx context.Context, i int) error {
 		d := p.trees[ids[i]]
 		d.err = d.read(ctx, p.get, ids[i], &all)
+		return nil
 	})
 }
 

@@ -60,10 +60,7 @@ func Check(ctx context.Context, dir string, objects []Object) (*Report, error) {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	err = parallel(len(names), func(i int) error {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	err = cas.Parallel(ctx, syncsAtOnce, len(names), func(ctx context.Context, i int) error {
 		if id, ok := parseLarge(names[i]); ok {
 			return c.large(id, names[i], p)
 		}

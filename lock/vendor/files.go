@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
@@ -213,32 +211,8 @@ func makeDirectory(dir string) error {
 	return osfile.SyncDirectory(filepath.Dir(dir))
 }
 
-// parallel calls do for 0 to n-1 on several goroutines. The first error keeps more from beginning, and is returned.
-func parallel(n int, do func(i int) error) error {
-	var (
-		wg    sync.WaitGroup
-		next  atomic.Int64
-		once  sync.Once
-		first error
-	)
-	// More than there are processors, for a disk takes many syncs at once almost as fast as one.
-	for range min(n, 8) {
-		wg.Go(func() {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= n {
-					return
-				}
-				if err := do(i); err != nil {
-					once.Do(func() { first = err })
-					next.Store(int64(n))
-				}
-			}
-		})
-	}
-	wg.Wait()
-	return first
-}
+// syncsAtOnce is how many files are worked on at once: a disk takes many syncs almost as fast as one.
+const syncsAtOnce = 8
 
 // isOurs reports whether an error is about what a file is or says, and not about reading it.
 func isOurs(err error) bool {

@@ -143,12 +143,7 @@ func (w *writer) stage() error {
 	if err := w.stageAttributes(); err != nil {
 		return err
 	}
-	err := parallel(len(large), func(i int) error {
-		if w.ctx.Err() != nil {
-			return context.Cause(w.ctx)
-		}
-		return w.stageLarge(&large[i])
-	})
+	err := cas.Parallel(w.ctx, syncsAtOnce, len(large), func(_ context.Context, i int) error { return w.stageLarge(&large[i]) })
 	for len(packs) > 0 && err == nil {
 		n, size := 0, int64(0)
 		for n < len(packs) && (n == 0 || size < together) {
@@ -178,7 +173,7 @@ type packing struct {
 
 func (w *writer) stagePacks(packs []pack) error {
 	all := make([]packing, len(packs))
-	err := parallel(len(packs), func(i int) (err error) {
+	err := cas.Parallel(w.ctx, syncsAtOnce, len(packs), func(_ context.Context, i int) (err error) {
 		p := &all[i]
 		p.pack = &packs[i]
 		if p.have, err = w.files.examine(p.name); err == nil {
@@ -190,12 +185,7 @@ func (w *writer) stagePacks(packs []pack) error {
 		return err
 	}
 	w.prefetch(all)
-	return parallel(len(packs), func(i int) error {
-		if w.ctx.Err() != nil {
-			return context.Cause(w.ctx)
-		}
-		return w.stagePack(&all[i])
-	})
+	return cas.Parallel(w.ctx, syncsAtOnce, len(packs), func(_ context.Context, i int) error { return w.stagePack(&all[i]) })
 }
 
 // prefetch gets what packs lack in the order that is cheapest for the source. What it can't get, get asks for again, and

@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -18,12 +19,10 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// library verifies rye/std, for which the binary vouches: that its files are those of its manifest, and no others, and
-// that the policy, if there is one, has revoked none of its items.
+// library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
 func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Located) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: "\"rye/std\" is part of this binary, which vouches for it: nobody else has signed it",
-			Hint: []string{"rye bundle verify " + locking.LibraryID}}
+		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + locking.LibraryID)
 	}
 	t, err := places.OpenTrust(a)
 	if err != nil && !places.IsNobody(err) {
@@ -72,10 +71,10 @@ func libraryFailures(ctx context.Context, b *bundle.Bundle, t *places.Trust, ite
 	admit := ai.NewAdmitter(v, o.Trust)
 	admit.KeepTrees()
 	var mu sync.Mutex
-	err = places.InParallel(ctx, len(b.Files), func(i int) {
+	err = cas.Parallel(ctx, 0, len(b.Files), func(ctx context.Context, i int) error {
 		f := &b.Files[i]
 		if f.Ref == "" {
-			return
+			return nil
 		}
 		at, err := v.At(v.Spaces()[0], f.Path[len(".ai/"):])
 		var it *ai.Item
@@ -92,6 +91,7 @@ func libraryFailures(ctx context.Context, b *bundle.Bundle, t *places.Trust, ite
 		} else {
 			*items++
 		}
+		return nil
 	})
 	return all, err
 }

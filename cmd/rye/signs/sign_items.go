@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -237,13 +238,14 @@ func oneCode(problems []spaces.CheckProblem) fault.Code {
 
 // finish signs what was taken and puts it in its place.
 func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
-	err := places.InParallel(ctx, len(s.all), func(i int) {
+	err := cas.Parallel(ctx, 0, len(s.all), func(ctx context.Context, i int) error {
 		if s.all[i].before == nil {
-			return
+			return nil
 		}
 		if err := s.one(ctx, &s.all[i]); err != nil && ctx.Err() == nil {
 			s.problem(s.all[i].CheckedItem, err)
 		}
+		return nil
 	})
 	files := make([]places.Staged, len(s.all))
 	for i := range s.all {

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/classify"
@@ -398,8 +399,7 @@ func (v *Items) List(ctx context.Context, texts ...string) (*ai.Listing, error) 
 func (v *Items) NothingAt(ctx context.Context, arg *ItemArg) error {
 	switch {
 	case arg.Glob != nil || arg.Dir:
-		f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item", arg.Text), Hint: []string{"rye ls"},
-			Details: map[string]any{"ref": arg.Text}}
+		f := fault.New(fault.NotFound, "%q matches no item", arg.Text).On("ref", arg.Text).Try("rye ls")
 		if arg.Dir {
 			strays, err := v.straysBelow(ctx, arg.Space, arg.Path, NewKnownFiles())
 			if err != nil {
@@ -421,12 +421,12 @@ func (v *Items) NothingAt(ctx context.Context, arg *ItemArg) error {
 	return cmp.Or(err, fmt.Errorf("%q: %w", arg.ref, fs.ErrNotExist))
 }
 
-// Each loads files, several at once, and hands each to f with its place in the list, from many goroutines. It stops
-// for its context alone.
+// Each loads files and calls f for each of them with its index, from several goroutines, until ctx ends.
 func (v *Items) Each(ctx context.Context, files []ai.File, f func(i int, it *ai.Item, err error)) error {
-	return places.InParallel(ctx, len(files), func(i int) {
+	return cas.Parallel(ctx, 0, len(files), func(ctx context.Context, i int) error {
 		it, err := v.Load(ctx, files[i])
 		f(i, it, err)
+		return nil
 	})
 }
 
