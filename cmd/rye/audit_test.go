@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,11 +19,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
-	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
-	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -398,30 +394,4 @@ func FuzzParsePosition(f *testing.F) {
 			t.Errorf("%q: %+v", text, p)
 		}
 	})
-}
-
-// TestClassifyAudit: what the rooms of the log say has a code of its own.
-func TestClassifyAudit(t *testing.T) {
-	child := receipt.Child{Call: "b"}
-	for _, test := range []struct {
-		err  error
-		want fault.Code
-		exit int
-	}{
-		{&journal.Problem{File: "head", Line: 1, Reason: "x"}, fault.Integrity, fault.ExitRefused},
-		{&journal.DamagedError{Path: "head.jsonl"}, fault.Integrity, fault.ExitRefused},
-		{&audit.VersionError{Found: "rye audit/9"}, fault.VersionMismatch, fault.ExitRefused},
-		{&audit.BrokenError{Err: &fs.PathError{Op: "sync", Path: "x", Err: syscall.ENOSPC}}, fault.Files, fault.ExitNo},
-		{&record.FieldError{Field: "ref", Reason: "x"}, fault.Validation, fault.ExitUsage},
-		{&machine.VoucherError{Reason: "x"}, fault.Parsing, fault.ExitNo},
-		{&receipt.Error{Err: errors.New("x")}, fault.Parsing, fault.ExitNo},
-		{&receipt.UnknownError{Err: &attest.ThresholdError{}}, fault.UntrustedKey, fault.ExitRefused},
-		{&receipt.LinkError{Child: child, Err: fs.ErrNotExist}, fault.NotFound, fault.ExitMissing},
-		{&receipt.LinkError{Child: child, Err: errors.New("another's")}, fault.Integrity, fault.ExitRefused},
-		{&receipt.LinkError{Child: child, Err: &receipt.UnknownError{}}, fault.UntrustedKey, fault.ExitRefused},
-	} {
-		if l := classify.Classify(test.err).Line(); l.Code != test.want || l.Exit != test.exit {
-			t.Errorf("%T: %s, exit %d", test.err, l.Code, l.Exit)
-		}
-	}
 }

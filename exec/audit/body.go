@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -33,12 +34,12 @@ const headName = "head"
 // format is what the first line of a journal says that it is.
 const format = "rye audit/1"
 
-// A VersionError says that a journal is in a format that comes after ours.
-type VersionError struct{ Found string }
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("the audit log has the format %+q, expected %q", e.Found, format)
+// newerFormat returns the error for a journal in a format that this version doesn't read.
+func newerFormat(found string) error {
+	return fault.New(fault.VersionMismatch, "the audit log has the format %+q, expected %q", found, format).Try("rye version")
 }
+
+func isNewerFormat(err error) bool { return err != nil && fault.CodeOf(err) == fault.VersionMismatch }
 
 type object = map[string]any
 
@@ -54,7 +55,7 @@ func encode(b body) []byte {
 	return out
 }
 
-var errForm = errors.New("it isn't as such a line is written")
+var errForm = errors.New("invalid line format")
 
 // decode reads a body into b. What encoding/json is generous about is found when it is written again.
 func decode(text []byte, b body) error {
@@ -79,7 +80,7 @@ type firstBody struct {
 
 func (f *firstBody) check() error {
 	if f.Format != format {
-		return &VersionError{f.Format}
+		return newerFormat(f.Format)
 	}
 	if f.Segment == "" && f.Program == "" {
 		return nil
@@ -100,7 +101,7 @@ func (f *firstBody) object() object {
 // first reads the first line of a journal.
 func (f *firstBody) first(l *journal.Line, kind string) error {
 	if l.Kind != kind || l.N != 1 || !l.Prev.IsZero() || l.Call != "" {
-		return fmt.Errorf("the first line isn't that of a %s", kind)
+		return fmt.Errorf("the first line must be of kind %q", kind)
 	}
 	return decode(l.Body, f)
 }
@@ -120,7 +121,7 @@ func (m *machineBody) check() error {
 	}
 	v, err := jcs.Parse(m.Voucher)
 	if _, ok := v.(object); err != nil || !ok || len(m.Voucher) > maxVoucher {
-		return fmt.Errorf("the voucher isn't a JSON object of at most %d bytes", maxVoucher)
+		return fmt.Errorf("the voucher must be a JSON object of at most %d bytes", maxVoucher)
 	}
 	return nil
 }
@@ -156,7 +157,7 @@ type markBody struct {
 
 func (m *markBody) check() error {
 	if m.Lines < 1 || m.Lines > 1<<53-1 {
-		return fmt.Errorf("a segment of %d lines", m.Lines)
+		return fmt.Errorf("invalid line count %d", m.Lines)
 	}
 	return checkSegment(m.Segment)
 }
@@ -188,7 +189,7 @@ func checkSegment(s string) error {
 		}
 	}
 	if !ok {
-		return fmt.Errorf("%+q isn't the name of a segment", s)
+		return fmt.Errorf("%+q is not a segment name", s)
 	}
 	return nil
 }

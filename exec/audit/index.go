@@ -43,8 +43,8 @@ type visitor interface {
 	checkpoint(l *journal.Line, m *markBody) error
 }
 
-// readHead reads the head. The error is a *journal.Problem, a *VersionError, or that of the file; the index says what came
-// before it. Without a head that anybody wrote there is nothing.
+// readHead reads the head. On an error (a *journal.Problem, a newer format, or one of the file) the index holds what was read
+// before it. Without a head the index is empty.
 func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, error) {
 	x := &index{byName: map[string]*segmentState{}}
 	none := noHead(dir) // asked first: another process may make one at any time, and marks that there is one after that
@@ -64,7 +64,7 @@ func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, er
 			return x, err
 		}
 		if err := x.take(&r.Line, v); err != nil {
-			if _, ok := errors.AsType[*VersionError](err); ok {
+			if isNewerFormat(err) {
 				return x, err
 			}
 			return x, &journal.Problem{File: headName, Line: r.Line.N, Reason: err.Error()}
@@ -75,8 +75,8 @@ func readHead(dir string, v visitor, each func(*journal.Line) error) (*index, er
 		x.last = r.Line
 		x.last.Body = nil
 	}
-	if x.torn = r.Torn; x.torn && r.Goes() || x.last.N == 0 {
-		return x, r.Problem("this is no line of a journal, or not as it was written")
+	if x.torn = r.Torn; x.torn && r.Continues() || x.last.N == 0 {
+		return x, r.Problem("not a journal line, or changed after it was written")
 	}
 	return x, nil
 }
@@ -90,7 +90,7 @@ func noHead(dir string) error {
 	case err != nil:
 		return err
 	case info.Size() > 0:
-		return &journal.Problem{File: headName, Line: 1, Reason: "the head is gone"}
+		return &journal.Problem{File: headName, Line: 1, Reason: "the head is missing"}
 	}
 	return nil
 }
@@ -126,13 +126,13 @@ func (x *index) take(l *journal.Line, v visitor) error {
 		}
 		return v.machine(l, &m)
 	}
-	return fmt.Errorf("a line of kind %q has no place here", l.Kind)
+	return fmt.Errorf("unexpected line of kind %q", l.Kind)
 }
 
 func (x *index) open(l *journal.Line, o *openBody) error {
 	if s := x.byName[o.Segment]; s != nil {
 		if s.first != o.First || s.marks != nil {
-			return fmt.Errorf("the segment %s was opened before", s.name)
+			return fmt.Errorf("segment %s was already opened", s.name)
 		}
 		return nil
 	}
@@ -147,11 +147,11 @@ func (x *index) mark(l *journal.Line, m *markBody) error {
 	s := x.byName[m.Segment]
 	switch {
 	case s == nil:
-		return fmt.Errorf("the segment %s wasn't opened", m.Segment)
+		return fmt.Errorf("segment %s was not opened", m.Segment)
 	case s.closed:
-		return fmt.Errorf("the segment %s was closed", m.Segment)
+		return fmt.Errorf("segment %s is already closed", m.Segment)
 	case m.Lines < s.lines || m.Lines == s.lines && m.Last != s.last:
-		return fmt.Errorf("the segment %s goes back to line %d", m.Segment, m.Lines)
+		return fmt.Errorf("segment %s goes back to line %d", m.Segment, m.Lines)
 	}
 	k := mark{lines: m.Lines}
 	copy(k.sum[:], m.Last[:])
@@ -183,9 +183,9 @@ func checkFirst(l *journal.Line, s *segmentState) error {
 	var b firstBody
 	err := b.first(l, kindSegment)
 	if err == nil && (b.Segment != s.name || l.Sum != s.first) {
-		err = errors.New("this isn't the segment that was opened by this name")
+		err = errors.New("not the segment recorded in the head")
 	}
-	if _, ok := errors.AsType[*VersionError](err); ok || err == nil {
+	if err == nil || isNewerFormat(err) {
 		return err
 	}
 	return &journal.Problem{File: s.name, Line: 1, Reason: err.Error()}

@@ -180,7 +180,7 @@ func take(r *journal.Reader, open map[string]*Record) (*Record, error) {
 		delete(open, l.Call)
 		return c, err
 	}
-	return nil, errors.New("this line is neither the beginning of a call nor the end of one that began")
+	return nil, errors.New("expected the begin of a call, or the end of one that has begun")
 }
 
 // A Summary counts calls.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
@@ -34,14 +35,11 @@ type Options struct {
 // ErrClosed is returned by a Log after Close, and by its entries.
 var ErrClosed = errors.New("the audit log is closed")
 
-// A BrokenError says that a Log doesn't know any more what is in its segment, because the system failed to write or
-// sync it. Calls are refused until a new Log is opened.
-type BrokenError struct{ Err error }
-
-func (e *BrokenError) Error() string { return "the audit log can't go on: " + e.Err.Error() }
-
-// Unwrap returns what happened.
-func (e *BrokenError) Unwrap() error { return e.Err }
+// broken returns the error of a Log whose segment may be incomplete after a failed write or sync. It refuses calls until
+// a new Log is opened.
+func broken(err error) error {
+	return fault.New(fault.Files, "the audit log can't continue: %v", err).From(err)
+}
 
 // A checkpoint is made when a call ends after so many lines or so much time.
 const (
@@ -76,7 +74,7 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	if o.Key.IsZero() || o.Now == nil {
-		return nil, errors.New("the audit log needs a key and a clock")
+		return nil, errors.New("the audit log requires a key and a clock")
 	}
 	if err := (&machineBody{o.Key.Public(), o.Voucher}).check(); err != nil {
 		return nil, err
@@ -132,7 +130,7 @@ func (l *Log) begin(c record.Call) (*Entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[c.ID] {
-		return nil, &record.FieldError{Field: "id", Reason: fmt.Sprintf("%q is that of a call that hasn't ended", c.ID)}
+		return nil, record.Invalid("id", "%q is already used by a running call", c.ID)
 	}
 	pos, err := l.write(kindBegin, c.ID, c.Append(nil))
 	if err != nil {
@@ -294,11 +292,11 @@ func (l *Log) write(kind, call string, body []byte) (record.Position, error) {
 	next := journal.Line{At: l.o.Now().UTC(), Body: body, Call: call, Kind: kind, N: l.last.N + 1, Prev: l.last.Sum}
 	l.buf = next.Append(l.buf[:0])
 	if len(l.buf) > journal.MaxLine {
-		return record.Position{}, &record.FieldError{Field: "call", Reason: fmt.Sprintf("has %d bytes, and at most %d are kept", len(l.buf), journal.MaxLine)}
+		return record.Position{}, record.Invalid("call", "has %d bytes, more than %d", len(l.buf), journal.MaxLine)
 	}
 	if err := l.head.Disk.Write(l.file, l.buf, l.size); err != nil {
 		if _, ok := errors.AsType[*journal.CutError](err); ok {
-			l.err = &BrokenError{err}
+			l.err = broken(err)
 		}
 		return record.Position{}, err
 	}
@@ -332,7 +330,7 @@ func (l *Log) mark(ctx context.Context, signed, closed bool) error {
 	if err := l.head.Disk.Sync(f); err != nil {
 		// What the system didn't sync once it may never sync, and say that it did.
 		l.mu.Lock()
-		l.err = &BrokenError{err}
+		l.err = broken(err)
 		l.mu.Unlock()
 		return err
 	}

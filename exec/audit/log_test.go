@@ -240,11 +240,11 @@ func TestOpen(t *testing.T) {
 		edit       func(*Options)
 	}{
 		{"no program", `audit: program is missing`, func(o *Options) { o.Program = "" }},
-		{"two lines", `audit: program "a\nb" isn't one line of text`, func(o *Options) { o.Program = "a\nb" }},
-		{"no key", "the audit log needs a key and a clock", func(o *Options) { o.Key = key.Private{} }},
-		{"no clock", "the audit log needs a key and a clock", func(o *Options) { o.Now = nil }},
-		{"voucher", "the voucher isn't a JSON object of at most 16384 bytes", func(o *Options) { o.Voucher = []byte("x") }},
-		{"long voucher", "the voucher isn't a JSON object of at most 16384 bytes", func(o *Options) { o.Voucher = []byte(`{"a":"` + strings.Repeat("x", maxVoucher) + `"}`) }},
+		{"two lines", `audit: program "a\nb" must be one line of printable text`, func(o *Options) { o.Program = "a\nb" }},
+		{"no key", "the audit log requires a key and a clock", func(o *Options) { o.Key = key.Private{} }},
+		{"no clock", "the audit log requires a key and a clock", func(o *Options) { o.Now = nil }},
+		{"voucher", "the voucher must be a JSON object of at most 16384 bytes", func(o *Options) { o.Voucher = []byte("x") }},
+		{"long voucher", "the voucher must be a JSON object of at most 16384 bytes", func(o *Options) { o.Voucher = []byte(`{"a":"` + strings.Repeat("x", maxVoucher) + `"}`) }},
 	} {
 		o := good
 		c.edit(&o)
@@ -268,9 +268,9 @@ func TestRefusedCalls(t *testing.T) {
 		want string
 		edit func(*record.Call)
 	}{
-		{`audit: id "a b" isn't 1 to 128 letters, digits, '.', '_' and '-'`, func(c *record.Call) { c.ID = "a b" }},
+		{`audit: id "a b" must be 1 to 128 letters, digits, '.', '_' or '-'`, func(c *record.Call) { c.ID = "a b" }},
 		{`audit: digest is missing`, func(c *record.Call) { c.Digest = cas.Digest{} }},
-		{`audit: call has 81710 bytes, and at most 65536 are kept`, func(c *record.Call) {
+		{`audit: call has 81710 bytes, more than 65536`, func(c *record.Call) {
 			for range 80 {
 				c.Signers = append(c.Signers, strings.Repeat("x", 1000))
 			}
@@ -285,10 +285,10 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	e, err := l.Begin(t.Context(), call("a"))
 	must(t, err)
-	if _, err := l.Begin(t.Context(), call("a")); err == nil || err.Error() != `audit: id "a" is that of a call that hasn't ended` {
+	if _, err := l.Begin(t.Context(), call("a")); err == nil || err.Error() != `audit: id "a" is already used by a running call` {
 		t.Error(err)
 	}
-	if err := e.End(t.Context(), record.Outcome{Status: "fine"}); err == nil || err.Error() != `audit: status "fine" is no way that a call ends` {
+	if err := e.End(t.Context(), record.Outcome{Status: "fine"}); err == nil || err.Error() != `audit: status "fine" is not a valid status` {
 		t.Error(err)
 	}
 	must(t, e.End(t.Context(), done()))
@@ -312,7 +312,7 @@ func TestRequired(t *testing.T) {
 	path := segmentsOf(t, dir)[0]
 	b := read(t, path)
 	write(t, path, b[:bytes.LastIndexByte(b[:len(b)-1], '\n')+1])
-	if r := verify(t, dir); len(r.Problems) != 1 || r.Problems[0].Line != 3 || !strings.Contains(r.Problems[0].Reason, "knows of 3") {
+	if r := verify(t, dir); len(r.Problems) != 1 || r.Problems[0].Line != 3 || !strings.Contains(r.Problems[0].Reason, "of the head records 3") {
 		t.Errorf("%v", r.Problems)
 	}
 }
@@ -461,21 +461,21 @@ func TestHeadGone(t *testing.T) {
 	must(t, l.Close(t.Context()))
 	must(t, os.Remove(headPath(dir)))
 	_, err := newLog(t, dir, nil).Begin(t.Context(), call("b"))
-	if d, ok := errors.AsType[*journal.DamagedError](err); !ok || d.Reason != "the file is gone" {
+	if err == nil || fault.CodeOf(err) != fault.Integrity || !strings.HasSuffix(err.Error(), ": the file is missing") {
 		t.Error(err)
 	}
 	r := verify(t, dir)
-	if len(r.Problems) != 1 || r.Problems[0].Error() != "head, line 1: the head is gone" {
+	if len(r.Problems) != 1 || r.Problems[0].Error() != "head, line 1: the head is missing" {
 		t.Errorf("%v", r.Problems)
 	}
 	for _, err := range List(t.Context(), dir, Filter{}) {
-		if err == nil || err.Error() != "head, line 1: the head is gone" {
+		if err == nil || err.Error() != "head, line 1: the head is missing" {
 			t.Error(err)
 		}
 	}
 	// Without the lock's file, too, segments without a head are found.
 	must(t, os.Remove(journal.LockPath(headPath(dir))))
-	if r := verify(t, dir); len(r.Problems) == 0 || r.Problems[0].Reason != "the head doesn't know of this segment" {
+	if r := verify(t, dir); len(r.Problems) == 0 || r.Problems[0].Reason != "the head has no record of this segment" {
 		t.Errorf("%v", r.Problems)
 	}
 }

@@ -127,11 +127,11 @@ func (v *verifier) head() (*index, error) {
 		return nil, err
 	}
 	if problem == nil && len(seen) > 0 && lost == nil {
-		lost = &journal.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d was there once", seen[0].Line)}
+		lost = &journal.Problem{File: headName, Line: x.last.N + 1, Reason: fmt.Sprintf("line %d existed before", seen[0].Line)}
 	}
 	first := []*journal.Problem{problem, lost}
 	if v.badSig > 0 {
-		first = append(first, &journal.Problem{File: headName, Line: v.badSig, Reason: "the signature of this checkpoint doesn't hold"})
+		first = append(first, &journal.Problem{File: headName, Line: v.badSig, Reason: "invalid checkpoint signature"})
 	}
 	first = append(first, v.unknown())
 	var worst *journal.Problem
@@ -155,7 +155,7 @@ func (v *verifier) head() (*index, error) {
 func compare(seen *[]record.Position, l *journal.Line, file string) *journal.Problem {
 	for ; len(*seen) > 0 && (*seen)[0].Line <= l.N; *seen = (*seen)[1:] {
 		if p := (*seen)[0]; p.Line < l.N || p.Sum != l.Sum {
-			return &journal.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("another line was here once, %s", p.Sum.Short())}
+			return &journal.Problem{File: file, Line: p.Line, Reason: fmt.Sprintf("replaced: this line was %s before", p.Sum.Short())}
 		}
 	}
 	return nil
@@ -192,7 +192,7 @@ func (v *verifier) checkpoint(l *journal.Line, m *markBody) error {
 	}
 	k := v.machines[s.Key]
 	if k == nil {
-		return errors.New("this checkpoint is signed by a key that wasn't told")
+		return errors.New("checkpoint signed by an unknown machine key")
 	}
 	if k.Checkpoints++; k.first == 0 {
 		k.first = l.N
@@ -236,7 +236,7 @@ func (v *verifier) unknown() *journal.Problem {
 		}
 		v.report.Machines = append(v.report.Machines, *k)
 		if len(v.keys) > 0 && k.By.IsZero() && (first == nil || k.first < first.Line) {
-			reason := fmt.Sprintf("this checkpoint is signed by the machine %s, for which none of the keys vouches", k.Key.Fingerprint().Short())
+			reason := fmt.Sprintf("checkpoint signed by machine %s, which none of the keys vouches for", k.Key.Fingerprint().Short())
 			first = &journal.Problem{File: headName, Line: k.first, Reason: reason}
 		}
 	}
@@ -252,7 +252,7 @@ func (v *verifier) segments(x *index, files []string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.seen)) {
 			if name != "" && x.byName[name] == nil {
-				v.found(&journal.Problem{File: name, Line: 1, Reason: "the segment was there once, and the head doesn't know of it"})
+				v.found(&journal.Problem{File: name, Line: 1, Reason: "this segment existed before, but the head has no record of it"})
 			}
 		}
 	}
@@ -306,7 +306,7 @@ func (v *verifier) strangers(x *index, files []string) error {
 	}
 	for _, name := range goOn {
 		if now.byName[name] == nil {
-			v.found(&journal.Problem{File: name, Line: 1, Reason: "the head doesn't know of this segment"})
+			v.found(&journal.Problem{File: name, Line: 1, Reason: "the head has no record of this segment"})
 		}
 	}
 	return nil
@@ -358,7 +358,7 @@ type counts struct {
 func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []record.Position) error {
 	f, r, err := openSegment(dir, s)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &journal.Problem{File: s.name, Line: 1, Reason: "the segment is gone"}
+		return &journal.Problem{File: s.name, Line: 1, Reason: "the segment is missing"}
 	} else if err != nil {
 		return err
 	}
@@ -384,11 +384,11 @@ func (n *counts) read(ctx context.Context, dir string, s *segmentState, seen []r
 	case err != nil && err != io.EOF:
 		return err
 	case n.lines < s.lines:
-		return r.Problem("lines are missing: line %d of the head knows of %d", s.marked.N, s.lines)
+		return r.Problem("lines are missing: line %d of the head records %d", s.marked.N, s.lines)
 	case len(seen) > 0:
-		return r.Problem("lines are missing: line %d was there once", seen[0].Line)
+		return r.Problem("lines are missing: line %d existed before", seen[0].Line)
 	case s.closed && r.Torn:
-		return r.Problem("the segment was closed before this")
+		return r.Problem("line after the end of a closed segment")
 	case r.Torn:
 		n.torn++
 	}
@@ -402,24 +402,24 @@ func (n *counts) take(l *journal.Line, s *segmentState, marks *[]mark) error {
 	}
 	for ; len(*marks) > 0 && (*marks)[0].lines == l.N; *marks = (*marks)[1:] {
 		if k := (*marks)[0]; string(k.sum[:]) != string(l.Sum[:len(k.sum)]) || l.N == s.lines && l.Sum != s.last {
-			return bad("this isn't the line that the head knows")
+			return bad("differs from the line recorded in the head")
 		}
 	}
 	switch {
 	case s.closed && l.N > s.lines:
-		return bad("the segment was closed before this")
+		return bad("line after the end of a closed segment")
 	case l.N == 1:
 	case l.Kind == kindBegin && n.open[l.Call]:
-		return bad("the call %q begins twice", l.Call)
+		return bad("call %q begins twice", l.Call)
 	case l.Kind == kindBegin:
 		n.open[l.Call] = true
 		n.calls++
 	case l.Kind == kindEnd && !n.open[l.Call]:
-		return bad("the call %q ends, and didn't begin", l.Call)
+		return bad("call %q ends without having begun", l.Call)
 	case l.Kind == kindEnd:
 		delete(n.open, l.Call)
 	default:
-		return bad("a line of kind %q has no place here", l.Kind)
+		return bad("unexpected line of kind %q", l.Kind)
 	}
 	return nil
 }

@@ -115,12 +115,12 @@ func TestLinesChanged(t *testing.T) {
 	good := read(t, segments[0])
 	must(t, os.Remove(segments[0]))
 	r := verify(t, dir)
-	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "the segment is gone" {
+	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "the segment is missing" {
 		t.Errorf("%v", r.Problems)
 	}
 	write(t, segments[0], read(t, segments[1]))
 	r = verify(t, dir)
-	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "this isn't the segment that was opened by this name" {
+	if len(r.Problems) != 1 || r.Problems[0].Line != 1 || r.Problems[0].Reason != "not the segment recorded in the head" {
 		t.Errorf("%v", r.Problems)
 	}
 	write(t, segments[0], good)
@@ -131,7 +131,7 @@ func TestLinesChanged(t *testing.T) {
 	write(t, segmentPath(dir, name), lines(good)[0])
 	sound(t, dir)
 	write(t, segmentPath(dir, name), good)
-	if p := problemOf(verify(t, dir), name); p == nil || p.Reason != "the head doesn't know of this segment" {
+	if p := problemOf(verify(t, dir), name); p == nil || p.Reason != "the head has no record of this segment" {
 		t.Error(p)
 	}
 }
@@ -166,12 +166,12 @@ func TestSeen(t *testing.T) {
 		name, want string
 		seen       record.Position
 	}{
-		{"another line", "head, line 6: another line was here once, " + other.Sum.Short(), other},
-		{"a later line", "head, line 7: line 9 was there once", record.Position{Line: 9}},
-		{"no line", "head, line 0: another line was here once, 000000000000", record.Position{}},
-		{"another segment", "20261120T120000Z-0123456789abcdef, line 1: the segment was there once, and the head doesn't know of it", record.Position{Segment: "20261120T120000Z-0123456789abcdef", Line: 1}},
-		{"another call", receipt.Segment + ", line 2: another line was here once, " + receipt.Sum.Short(), record.Position{Segment: receipt.Segment, Line: 2, Sum: receipt.Sum}},
-		{"a later call", receipt.Segment + ", line 6: lines are missing: line 8 was there once", record.Position{Segment: receipt.Segment, Line: 8, Sum: receipt.Sum}},
+		{"another line", "head, line 6: replaced: this line was " + other.Sum.Short() + " before", other},
+		{"a later line", "head, line 7: line 9 existed before", record.Position{Line: 9}},
+		{"no line", "head, line 0: replaced: this line was 000000000000 before", record.Position{}},
+		{"another segment", "20261120T120000Z-0123456789abcdef, line 1: this segment existed before, but the head has no record of it", record.Position{Segment: "20261120T120000Z-0123456789abcdef", Line: 1}},
+		{"another call", receipt.Segment + ", line 2: replaced: this line was " + receipt.Sum.Short() + " before", record.Position{Segment: receipt.Segment, Line: 2, Sum: receipt.Sum}},
+		{"a later call", receipt.Segment + ", line 6: lines are missing: line 8 existed before", record.Position{Segment: receipt.Segment, Line: 8, Sum: receipt.Sum}},
 	} {
 		if r := verify(t, dir, c.seen); len(r.Problems) != 1 || r.Problems[0].Error() != c.want {
 			t.Errorf("%s: %v", c.name, r.Problems)
@@ -183,7 +183,7 @@ func TestSeen(t *testing.T) {
 	if r := verify(t, dir); len(r.Problems) != 0 {
 		t.Errorf("the end isn't promised: %v", r.Problems)
 	}
-	if r := verify(t, dir, r.Head); len(r.Problems) != 1 || r.Problems[0].Error() != "head, line 5: line 6 was there once" {
+	if r := verify(t, dir, r.Head); len(r.Problems) != 1 || r.Problems[0].Error() != "head, line 5: line 6 existed before" {
 		t.Errorf("%v", r.Problems)
 	}
 }
@@ -234,17 +234,17 @@ func TestForged(t *testing.T) {
 		name, want string
 		edit       func(l *journal.Line)
 	}{
-		{"the voucher taken away", "head, line 4: the signature of this checkpoint doesn't hold", func(l *journal.Line) {
+		{"the voucher taken away", "head, line 4: invalid checkpoint signature", func(l *journal.Line) {
 			if l.Kind == kindMachine {
 				l.Body = encode(&machineBody{machineKey.Public(), nil})
 			}
 		}},
-		{"another machine", "head, line 4: this checkpoint is signed by a key that wasn't told", func(l *journal.Line) {
+		{"another machine", "head, line 4: checkpoint signed by an unknown machine key", func(l *journal.Line) {
 			if l.Kind == kindMachine {
 				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
 			}
 		}},
-		{"another machine signs", "head, line 4: this checkpoint is signed by the machine " + thief.Public().Fingerprint().Short() + ", for which none of the keys vouches", func(l *journal.Line) {
+		{"another machine signs", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *journal.Line) {
 			switch l.Kind {
 			case kindMachine:
 				l.Body = encode(&machineBody{thief.Public(), thiefsVoucher})
@@ -252,7 +252,7 @@ func TestForged(t *testing.T) {
 				resign(thief, l)
 			}
 		}},
-		{"another machine signs, with the true one's voucher", "head, line 4: this checkpoint is signed by the machine " + thief.Public().Fingerprint().Short() + ", for which none of the keys vouches", func(l *journal.Line) {
+		{"another machine signs, with the true one's voucher", "head, line 4: checkpoint signed by machine " + thief.Public().Fingerprint().Short() + ", which none of the keys vouches for", func(l *journal.Line) {
 			switch l.Kind {
 			case kindMachine:
 				l.Body = encode(&machineBody{thief.Public(), testVoucher()})
@@ -260,12 +260,12 @@ func TestForged(t *testing.T) {
 				resign(thief, l)
 			}
 		}},
-		{"a checkpoint made a mark", "head, line 4: it isn't as such a line is written", func(l *journal.Line) {
+		{"a checkpoint made a mark", "head, line 4: invalid line format", func(l *journal.Line) {
 			if l.Kind == kindCheckpoint {
 				l.Kind = kindMark
 			}
 		}},
-		{"an unsigned checkpoint", "head, line 4: it isn't as such a line is written", func(l *journal.Line) {
+		{"an unsigned checkpoint", "head, line 4: invalid line format", func(l *journal.Line) {
 			if l.Kind == kindCheckpoint {
 				var m markBody
 				must(t, decode(l.Body, &m))
@@ -281,30 +281,30 @@ func TestForged(t *testing.T) {
 				l.Body = encode(&m)
 			}
 		}},
-		{"another time", "head, line 4: the signature of this checkpoint doesn't hold", func(l *journal.Line) {
+		{"another time", "head, line 4: invalid checkpoint signature", func(l *journal.Line) {
 			l.At = l.At.AddDate(0, 0, 1)
 		}},
-		{"another kind", `head, line 2: a line of kind "note" has no place here`, func(l *journal.Line) {
+		{"another kind", `head, line 2: unexpected line of kind "note"`, func(l *journal.Line) {
 			if l.Kind == kindMachine {
 				l.Kind = "note"
 			}
 		}},
-		{"more in a body", `head, line 3: it isn't as such a line is written`, func(l *journal.Line) {
+		{"more in a body", `head, line 3: invalid line format`, func(l *journal.Line) {
 			if l.Kind == kindOpen {
 				l.Body = append([]byte(`{"a":1,`), l.Body[1:]...)
 			}
 		}},
-		{"no body", `head, line 3: it isn't as such a line is written`, func(l *journal.Line) {
+		{"no body", `head, line 3: invalid line format`, func(l *journal.Line) {
 			if l.Kind == kindOpen {
 				l.Body = []byte(`{]}`)
 			}
 		}},
-		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" isn't the name of a segment`, func(l *journal.Line) {
+		{"a segment elsewhere", `head, line 3: "../../../../../../../etc/passwd-12" is not a segment name`, func(l *journal.Line) {
 			if l.Kind == kindOpen {
 				l.Body = encode(&openBody{cas.Digest{}, "../../../../../../../etc/passwd-12"})
 			}
 		}},
-		{"a first line of another kind", `head, line 1: the first line isn't that of a head`, func(l *journal.Line) {
+		{"a first line of another kind", `head, line 1: the first line must be of kind "head"`, func(l *journal.Line) {
 			if l.Kind == kindHead {
 				l.Kind = kindMachine
 			}
@@ -327,37 +327,37 @@ func TestContradictions(t *testing.T) {
 		name, want string
 		edit       func(i int, l *journal.Line, m *markBody)
 	}{
-		{"goes back", "head, line 5: the segment S goes back to line 2", func(i int, l *journal.Line, m *markBody) {
+		{"goes back", "head, line 5: segment S goes back to line 2", func(i int, l *journal.Line, m *markBody) {
 			if i == 4 {
 				m.Lines = 2
 			}
 		}},
-		{"another line", "head, line 5: the segment S goes back to line 3", func(i int, l *journal.Line, m *markBody) {
+		{"another line", "head, line 5: segment S goes back to line 3", func(i int, l *journal.Line, m *markBody) {
 			if i == 4 {
 				m.Lines = 3
 			}
 		}},
-		{"of no segment", "head, line 4: the segment 20261120T120000Z-0123456789abcdef wasn't opened", func(i int, l *journal.Line, m *markBody) {
+		{"of no segment", "head, line 4: segment 20261120T120000Z-0123456789abcdef was not opened", func(i int, l *journal.Line, m *markBody) {
 			if i == 3 {
 				m.Segment = "20261120T120000Z-0123456789abcdef"
 			}
 		}},
-		{"of no lines", "head, line 4: a segment of 0 lines", func(i int, l *journal.Line, m *markBody) {
+		{"of no lines", "head, line 4: invalid line count 0", func(i int, l *journal.Line, m *markBody) {
 			if i == 3 {
 				m.Lines = 0
 			}
 		}},
-		{"another sum", "S, line 3: this isn't the line that the head knows", func(i int, l *journal.Line, m *markBody) {
+		{"another sum", "S, line 3: differs from the line recorded in the head", func(i int, l *journal.Line, m *markBody) {
 			if i == 3 {
 				m.Last[0]++
 			}
 		}},
-		{"another last sum", "S, line 5: this isn't the line that the head knows", func(i int, l *journal.Line, m *markBody) {
+		{"another last sum", "S, line 5: differs from the line recorded in the head", func(i int, l *journal.Line, m *markBody) {
 			if i >= 4 {
 				m.Last[31]++
 			}
 		}},
-		{"more lines", "S, line 6: lines are missing: line 5 of the head knows of 7", func(i int, l *journal.Line, m *markBody) {
+		{"more lines", "S, line 6: lines are missing: line 5 of the head records 7", func(i int, l *journal.Line, m *markBody) {
 			if i == 4 {
 				m.Lines = 7
 			}
@@ -390,17 +390,17 @@ func TestSegmentSense(t *testing.T) {
 		name, want string
 		edit       func(i int, l *journal.Line)
 	}{
-		{"twice", `line 3: the call "a" begins twice`, func(i int, l *journal.Line) {
+		{"twice", `line 3: call "a" begins twice`, func(i int, l *journal.Line) {
 			if i == 2 {
 				l.Kind = kindBegin
 			}
 		}},
-		{"no begin", `line 2: the call "a" ends, and didn't begin`, func(i int, l *journal.Line) {
+		{"no begin", `line 2: call "a" ends without having begun`, func(i int, l *journal.Line) {
 			if i == 1 {
 				l.Kind = kindEnd
 			}
 		}},
-		{"another kind", `line 2: a line of kind "note" has no place here`, func(i int, l *journal.Line) {
+		{"another kind", `line 2: unexpected line of kind "note"`, func(i int, l *journal.Line) {
 			if i == 1 {
 				l.Kind = "note"
 			}

@@ -57,7 +57,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p AuditP
 		}
 		if err != nil {
 			f := classify.Classify(err)
-			if _, ok := errors.AsType[*receipt.UnknownError](err); ok {
+			if f.Code == fault.UntrustedKey {
 				f.Hint = []string{"rye audit verify " + fault.Quote(file) + " --key PUBKEY"}
 			}
 			l.Code, l.Message = f.Line().Code, f.Text

@@ -245,7 +245,7 @@ func damageOf(err error) *journal.Problem {
 		return p
 	}
 	if at, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(err, fs.ErrNotExist) {
-		return &journal.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is gone"}
+		return &journal.Problem{File: strings.TrimSuffix(filepath.Base(at.Path), ".jsonl"), Line: 1, Reason: "the segment is missing"}
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
-	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
@@ -57,7 +56,6 @@ func ofCalls(f *fault.Error) bool {
 		asleep      *resilient.OpenError
 		often       *resilient.RateError
 		limit       *materialise.LimitError
-		broken      *audit.BrokenError
 		target      *sink.TargetError
 		torn        *sink.TornError
 		line        *sink.LineError
@@ -210,8 +208,6 @@ func ofCalls(f *fault.Error) bool {
 		f.Code, f.Details = fault.RateLimited, map[string]any{"address": often.Address, "wait_ms": often.Wait.Milliseconds()}
 	case errors.As(f.Err, &limit):
 		f.Code = fault.Limit
-	case errors.As(f.Err, &broken):
-		f.Code = fault.Files
 	case errors.As(f.Err, &target):
 		f.Code, f.Hint = fault.Validation, []string{"rye help exec"}
 		f.Details = map[string]any{"argument": "--sink"}

@@ -13,6 +13,7 @@ import (
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -197,6 +198,7 @@ func ofDocuments(f *fault.Error) bool {
 	var (
 		document *manifest.DocumentError
 		list     *manifest.ListError
+		envelope *attest.EnvelopeError
 		syntax   *canon.SyntaxError
 		version  *canon.VersionError
 		back     *rollback.Error
@@ -206,7 +208,7 @@ func ofDocuments(f *fault.Error) bool {
 	switch {
 	case errors.As(f.Err, &version), errors.As(f.Err, &format):
 		f.Code, f.Hint = fault.VersionMismatch, []string{"rye version"}
-	case errors.As(f.Err, &document), errors.As(f.Err, &list), errors.As(f.Err, &syntax):
+	case errors.As(f.Err, &document), errors.As(f.Err, &list), errors.As(f.Err, &syntax), errors.As(f.Err, &envelope):
 		f.Code = fault.Parsing
 	case errors.As(f.Err, &back):
 		f.Code, f.Details = fault.Rollback, map[string]any{"reason": back.Reason(), "name": back.Step.Name}

@@ -2,28 +2,24 @@ package journal
 
 import (
 	"errors"
-	"fmt"
+
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A DamagedError says that a journal can't be continued: what it said isn't there any more. It never counts as
-// empty.
-type DamagedError struct {
-	Path   string
-	Offset int64
-	Reason string
+// damaged returns the error for a journal that can't be continued because lines of it are lost. A lost journal never
+// counts as an empty one.
+func damaged(path string, offset int64, reason string) error {
+	return fault.New(fault.Integrity, "corrupt journal %q at byte %d: %s", path, offset, reason).On("reason", "audit-log").On("path", path).
+		Because("rye doesn't append to a damaged journal: keep a copy, then move its directory away").Try("rye audit verify")
 }
 
-func (e *DamagedError) Error() string {
-	return fmt.Sprintf("the journal %q is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
-}
-
-// A Disk changes files. Its Hook, which only tests set, sees each change before it happens, and may fail it,
-// and each look at whether others get on.
+// A Disk changes files. Its Hook, which only tests set, is called before each change and before each check whether
+// other processes make progress; an error from it fails the operation.
 type Disk struct {
 	Hook func(op, path string, b []byte) error
 }
@@ -35,7 +31,7 @@ func (d *Disk) do(op, path string, b []byte) error {
 	return d.Hook(op, path, b)
 }
 
-// Create makes a file that isn't there.
+// Create creates a new file and fails if it exists.
 func (d *Disk) Create(path string) (*os.File, error) {
 	if err := d.do("create", path, nil); err != nil {
 		return nil, err
@@ -43,7 +39,7 @@ func (d *Disk) Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// Write writes b at an offset. If it can't, nothing of it is left there, or the error is a *CutError.
+// Write writes b at an offset. If that fails it removes what was written; if that fails too the error is a *CutError.
 func (d *Disk) Write(f *os.File, b []byte, off int64) error {
 	err := d.do("write", f.Name(), b)
 	if err == nil {
@@ -55,15 +51,15 @@ func (d *Disk) Write(f *os.File, b []byte, off int64) error {
 	return errors.Join(err, d.Cut(f, off))
 }
 
-// A CutError says that a line may be left half written, so that nothing can follow it.
+// A CutError says that a half-written line may remain, so that nothing can be appended.
 type CutError struct{ Err error }
 
 func (e *CutError) Error() string { return e.Err.Error() }
 
-// Unwrap returns what happened.
+// Unwrap returns the cause.
 func (e *CutError) Unwrap() error { return e.Err }
 
-// Cut takes away what is behind an offset.
+// Cut truncates a file at an offset.
 func (d *Disk) Cut(f *os.File, off int64) error {
 	err := d.do("truncate", f.Name(), nil)
 	if err == nil {
@@ -75,7 +71,7 @@ func (d *Disk) Cut(f *os.File, off int64) error {
 	return nil
 }
 
-// Sync makes a file's bytes durable.
+// Sync flushes a file to disk.
 func (d *Disk) Sync(f *os.File) error {
 	if err := d.do("sync", f.Name(), nil); err != nil {
 		return err
@@ -83,7 +79,7 @@ func (d *Disk) Sync(f *os.File) error {
 	return f.Sync()
 }
 
-// SyncDirectory makes the names in a directory durable.
+// SyncDirectory flushes a directory's entries to disk.
 func (d *Disk) SyncDirectory(dir string) error {
 	if err := d.do("syncdir", dir, nil); err != nil {
 		return err
@@ -91,7 +87,7 @@ func (d *Disk) SyncDirectory(dir string) error {
 	return osfile.SyncDirectory(dir)
 }
 
-// MakeDirectory makes a directory and its parents, so that they last.
+// MakeDirectory creates a directory and its parents durably.
 func (d *Disk) MakeDirectory(dir string) error {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -160,11 +160,11 @@ func TestReader(t *testing.T) {
 		}
 	}
 	r := NewReader("f", strings.NewReader(zeros+"\nx\n"+string(good)))
-	if err := r.Next(); err != io.EOF || !r.Goes() {
+	if err := r.Next(); err != io.EOF || !r.Continues() {
 		t.Error(err, "no line follows")
 	}
 	r = NewReader("f", strings.NewReader(zeros+"\n"+strings.Repeat("x", 10*MaxLine)))
-	if err := r.Next(); err != io.EOF || r.Goes() {
+	if err := r.Next(); err != io.EOF || r.Continues() {
 		t.Error(err, "a line follows")
 	}
 	// A line was half written when the reader came to it.
@@ -173,7 +173,7 @@ func TestReader(t *testing.T) {
 	for r.Next() == nil {
 	}
 	more.Write(append(good[len(good)-9:], good...))
-	if !r.Torn || r.Goes() {
+	if !r.Torn || r.Continues() {
 		t.Error("what was written meanwhile follows")
 	}
 	broken := errors.New("broken")
@@ -270,16 +270,16 @@ func TestShared(t *testing.T) {
 	}
 	// Anything else isn't continued.
 	for _, c := range []struct{ name, bytes, want string }{
-		{"garbage", good + "x\n", `is damaged at byte 470: ` + notLine},
-		{"a changed line", strings.Replace(good, `{"a":1}`, `{"a":2}`, 1), `is damaged at byte 237: ` + notLine},
-		{"a changed first line", strings.Replace(good, `{"first":1}`, `{"first":2}`, 1), `is damaged at byte 0: ` + notLine},
-		{"empty", "", `is damaged at byte 0: ` + notLine},
-		{"half a first line", good[:100], `is damaged at byte 0: ` + notLine},
-		{"NUL after garbage", good + "x\n" + strings.Repeat("\x00", 100) + "\n", `is damaged at byte 470: ` + notLine},
+		{"garbage", good + "x\n", ` at byte 470: ` + notLine},
+		{"a changed line", strings.Replace(good, `{"a":1}`, `{"a":2}`, 1), ` at byte 237: ` + notLine},
+		{"a changed first line", strings.Replace(good, `{"first":1}`, `{"first":2}`, 1), ` at byte 0: ` + notLine},
+		{"empty", "", ` at byte 0: ` + notLine},
+		{"half a first line", good[:100], ` at byte 0: ` + notLine},
+		{"NUL after garbage", good + "x\n" + strings.Repeat("\x00", 100) + "\n", ` at byte 470: ` + notLine},
 	} {
 		write(t, s.Path, c.bytes)
 		err := s.add(t.Context(), `{}`)
-		if _, ok := errors.AsType[*DamagedError](err); !ok || !strings.HasSuffix(err.Error(), c.want) {
+		if err == nil || fault.CodeOf(err) != fault.Integrity || !strings.HasSuffix(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if read(t, s.Path) != c.bytes {
@@ -336,7 +336,7 @@ func TestSharedPlaces(t *testing.T) {
 	if err := os.Remove(s.Path); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.add(t.Context(), `{}`); err == nil || !strings.HasSuffix(err.Error(), "is damaged at byte 0: the file is gone") {
+	if err := s.add(t.Context(), `{}`); err == nil || !strings.HasSuffix(err.Error(), " at byte 0: the file is missing") {
 		t.Error(err)
 	}
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Problem is something in a journal that isn't as it was written. Nothing behind it in its file was looked at.
+// A Problem is a place where a journal was changed after it was written. The rest of its file wasn't read.
 type Problem struct {
 	File   string `json:"file"` // "head", or a segment
 	Line   int64  `json:"line"` // from 1: the first that is bad
@@ -19,28 +21,33 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%s, line %d: %s", p.File, p.Line, p.Reason)
 }
 
-// A Reader reads the lines of one journal, and follows their chain.
-type Reader struct {
-	File string // what problems call it
-	Line Line   // the last that was read; the zero Line before the first
-	Torn bool   // the journal ended in what a dying process leaves
-
-	br  *bufio.Reader
-	end bool // it was torn by its end
+// Fault returns the problem as an error with a code.
+func (p *Problem) Fault() *fault.Error {
+	return fault.New(fault.Integrity, "%s", p).On("reason", "audit-log").On("file", p.File).On("line", p.Line).Try("rye audit verify").From(p)
 }
 
-// NewReader returns a Reader of a journal, which problems call file.
+// A Reader reads the lines of one journal and checks their chain.
+type Reader struct {
+	File string // the name used in problems
+	Line Line   // the last line read; the zero Line before the first
+	Torn bool   // the journal ends in an incomplete write
+
+	br  *bufio.Reader
+	end bool // the incomplete write is the end of the file
+}
+
+// NewReader returns a Reader of a journal. file is its name in problems.
 func NewReader(file string, r io.Reader) *Reader {
 	return &Reader{File: file, br: bufio.NewReaderSize(r, 4*MaxLine)}
 }
 
-// Problem returns one of the line behind the last that was read.
+// Problem returns a problem at the line after the last one read.
 func (r *Reader) Problem(format string, args ...any) error {
 	return &Problem{r.File, r.Line.N + 1, fmt.Sprintf(format, args...)}
 }
 
-// Next reads a line. Behind the last it returns io.EOF; what isn't a line that follows is a *Problem. The line's body
-// is good until Next is called again.
+// Next reads a line. It returns io.EOF after the last one, and a *Problem for anything that isn't the next line. The
+// line's body is valid until Next is called again.
 func (r *Reader) Next() error {
 	b, err := r.br.ReadSlice('\n')
 	switch {
@@ -58,14 +65,14 @@ func (r *Reader) Next() error {
 		return r.tail(b, false)
 	}
 	if l.N != r.Line.N+1 || l.Prev != r.Line.Sum {
-		return r.Problem("lines are missing before it, or not in their order")
+		return r.Problem("lines before it are missing or out of order")
 	}
 	r.Line = l
 	return nil
 }
 
-// tail decides what to make of bytes that are no line. A process that dies while it writes leaves the beginning of
-// one, and a machine that dies leaves NUL.
+// tail decides what bytes mean that aren't a line. A process killed while writing leaves the beginning of a line, a
+// machine that crashes leaves NUL bytes.
 func (r *Reader) tail(b []byte, end bool) error {
 	if !end && !bytes.Contains(b, nul) {
 		return r.Problem(notLine)
@@ -74,9 +81,9 @@ func (r *Reader) tail(b []byte, end bool) error {
 	return io.EOF
 }
 
-// Goes reports whether a good line follows behind what is torn. None does in a journal of which each line is synced
-// before the next is written. What comes behind its end meanwhile was being written.
-func (r *Reader) Goes() bool {
+// Continues reports whether a good line follows an incomplete one. That never happens in a journal that syncs each line
+// before it writes the next, unless another process is writing now.
+func (r *Reader) Continues() bool {
 	for !r.end {
 		b, err := r.br.ReadSlice('\n')
 		if err == nil && new(Line).Scan(b[:len(b)-1]) {

@@ -156,7 +156,7 @@ func (s *Shared) open(lock *os.File) (*os.File, error) {
 	if info, err := lock.Stat(); err != nil {
 		return nil, err
 	} else if info.Size() > 0 {
-		return nil, &DamagedError{Path: s.Path, Reason: "the file is gone"}
+		return nil, damaged(s.Path, 0, "the file is missing")
 	}
 	tmp := s.Path + ".tmp" // ours alone, under the lock
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -232,7 +232,7 @@ func (s *Shared) tail(f *os.File) (*Tail, error) {
 			break
 		}
 	}
-	return nil, &DamagedError{s.Path, from + int64(start), notLine}
+	return nil, damaged(s.Path, from+int64(start), notLine)
 }
 
 // checkFirst refuses to continue what others began in another form.
@@ -243,7 +243,7 @@ func (s *Shared) checkFirst(f *os.File, size int64) error {
 	}
 	var l Line
 	if i := bytes.IndexByte(b, '\n'); i < 0 || !l.Scan(b[:i]) {
-		return &DamagedError{s.Path, 0, notLine}
+		return damaged(s.Path, 0, notLine)
 	}
 	return s.Check(&l)
 }
@@ -257,8 +257,7 @@ func readAt(f *os.File, from, size int64) ([]byte, error) {
 	return b, nil
 }
 
-const notLine = "this is no line of a journal, or not as it was written"
+const notLine = "not a journal line, or changed after it was written"
 
-// nul is as much NUL as no line has by accident: a file system leaves it where nothing was written before the machine
-// died.
+// nul is more NUL bytes than any line has: a file system leaves them where a write didn't finish before a crash.
 var nul = make([]byte, 16)

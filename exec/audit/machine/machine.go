@@ -21,11 +21,12 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
+
 	"io/fs"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
@@ -53,15 +54,14 @@ func Key(dir string) (key.Private, error) {
 	return d.Private(keyName, nil)
 }
 
-// A VoucherError says that a voucher isn't one.
-type VoucherError struct{ Reason string }
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Parsing, "voucher: "+format, args...)
+}
 
-func (e *VoucherError) Error() string { return "voucher: " + e.Reason }
-
-// Vouch returns a user's word that a machine signs for them. The name is for people.
+// Vouch returns a statement, signed by a user, that a machine signs for them. The name is only shown to people.
 func Vouch(machine key.Public, name string, user key.Private, now time.Time) ([]byte, error) {
 	if machine.IsZero() {
-		return nil, &VoucherError{"there is no key to vouch for"}
+		return nil, invalid("no key given")
 	}
 	s := attest.Statement{
 		Subjects:      []attest.Subject{{Name: name, Digests: digests(machine)}},
@@ -105,13 +105,13 @@ func Check(voucher []byte, machine key.Public, users []key.Public) (key.Public, 
 		Key key.Public `json:"key"`
 	}
 	if err := json.Unmarshal(s.Predicate, &p); err != nil {
-		return key.Public{}, &VoucherError{fmt.Sprintf("its predicate isn't a machine's: %v", err)}
+		return key.Public{}, invalid("invalid predicate: %v", err)
 	}
 	if !bytes.Equal(predicateOf(p.Key, p.At), s.Predicate) {
-		return key.Public{}, &VoucherError{"its predicate has members that a machine's hasn't, or in another form"}
+		return key.Public{}, invalid("the predicate is not in canonical form")
 	}
 	if p.Key != machine {
-		return key.Public{}, &VoucherError{fmt.Sprintf("its key is %s, and its subject is %s", p.Key, machine)}
+		return key.Public{}, invalid("the key is %s, the subject is %s", p.Key, machine)
 	}
 	return signers[0], nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/attest"
@@ -40,20 +41,22 @@ type Child struct {
 	Receipt cas.Digest `json:"receipt"`
 }
 
-// An Error says why bytes are no receipt, or why something can't be in one.
-type Error struct{ Err error }
+// invalid returns the error for bytes that aren't a receipt, or for a receipt that can't be written. It keeps the code
+// of err.
+func invalid(err error) error {
+	f := fault.Wrap(err, "receipt: %v", err)
+	if f.Code == fault.Unknown {
+		f.Code = fault.Parsing
+	}
+	return f
+}
 
-func (e *Error) Error() string { return "receipt: " + e.Err.Error() }
-
-// Unwrap returns what was wrong.
-func (e *Error) Unwrap() error { return e.Err }
-
-func bad(format string, args ...any) error { return &Error{fmt.Errorf(format, args...)} }
+func bad(format string, args ...any) error { return invalid(fmt.Errorf(format, args...)) }
 
 // New returns a receipt, signed by a machine. The voucher is what machine.Vouch returned, or nil.
 func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	if p.IsZero() {
-		return nil, bad("nobody signs it")
+		return nil, bad("no signing key")
 	}
 	r.Machine = p.Public()
 	payload, err := r.payload(voucher)
@@ -62,10 +65,10 @@ func New(r Receipt, p key.Private, voucher []byte) ([]byte, error) {
 	}
 	e, err := attest.NewEnvelope(attest.StatementPayload, payload)
 	if err != nil {
-		return nil, &Error{err}
+		return nil, invalid(err)
 	}
 	if err := e.Sign(p); err != nil {
-		return nil, &Error{err}
+		return nil, invalid(err)
 	}
 	return e.Append(nil)
 }
@@ -94,7 +97,7 @@ func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 	case slices.Contains(keys, r.Machine):
 		r.By = r.Machine
 	default:
-		return nil, &UnknownError{r.Machine.Fingerprint(), unknown}
+		return nil, unknownMachine(r.Machine.Fingerprint(), unknown)
 	}
 	if _, _, _, err := e.Verify([]key.Public{r.Machine}, 1); err != nil {
 		return nil, err
@@ -103,22 +106,16 @@ func Verify(envelope []byte, keys []key.Public) (*Receipt, error) {
 	return r, nil
 }
 
-// An UnknownError says that none of the keys that count vouches for the machine that signed a receipt.
-type UnknownError struct {
-	Machine key.Fingerprint
-	Err     error // what is wrong with its voucher; nil if there is none
-}
-
-func (e *UnknownError) Error() string {
-	s := fmt.Sprintf("receipt: signed by the machine %s, for which none of the keys vouches", e.Machine.Short())
-	if e.Err != nil {
-		s += ": " + e.Err.Error()
+// unknownMachine returns the error for a receipt of a machine that none of the trusted keys vouches for. The cause is
+// why its voucher doesn't count; nil if it has none.
+func unknownMachine(m key.Fingerprint, cause error) error {
+	f := fault.New(fault.UntrustedKey, "receipt: signed by machine %s, which none of the keys vouches for", m.Short()).
+		On("reason", "unknown-machine").On("machine", m.String()).Try("rye audit verify RECEIPT --key PUBKEY").From(cause)
+	if cause != nil && fault.CodeOf(cause) == fault.Parsing { // any other cause says the same again
+		f.Text += ": " + cause.Error()
 	}
-	return s
+	return f
 }
-
-// Unwrap returns what is wrong with the voucher.
-func (e *UnknownError) Unwrap() error { return e.Err }
 
 func (r *Receipt) subjects() []attest.Subject {
 	list := []attest.Subject{{Name: r.Call.Ref, Digests: attest.DigestsOf(r.Call.Digest)}}
@@ -141,15 +138,15 @@ func (r *Receipt) check() error {
 		return err
 	}
 	if !r.Outcome.Receipt.IsZero() {
-		return errors.New("the outcome names a receipt")
+		return errors.New("the outcome must not name a receipt")
 	}
 	for _, t := range []time.Time{r.Begin, r.End} {
 		if y := t.UTC().Year(); t.IsZero() || y < 0 || y > 9999 {
-			return errors.New("it begins or ends at no time")
+			return errors.New("invalid begin or end time")
 		}
 	}
 	if len(r.Children) > MaxChildren {
-		return fmt.Errorf("%d children, and at most %d are kept", len(r.Children), MaxChildren)
+		return fmt.Errorf("%d child calls, at most %d are allowed", len(r.Children), MaxChildren)
 	}
 	seen := map[string]bool{}
 	for _, c := range r.Children {
@@ -157,7 +154,7 @@ func (r *Receipt) check() error {
 			return err
 		}
 		if seen[c.Call] || c.Call == r.Call.ID || c.Receipt.IsZero() {
-			return fmt.Errorf("the child %q is there twice, or is the call itself, or has no receipt", c.Call)
+			return fmt.Errorf("the child %q is a duplicate, is the call itself, or has no receipt", c.Call)
 		}
 		seen[c.Call] = true
 	}
@@ -167,20 +164,20 @@ func (r *Receipt) check() error {
 // payload writes the statement. What Verify accepts is what this writes.
 func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	if err := r.check(); err != nil {
-		return nil, &Error{err}
+		return nil, invalid(err)
 	}
 	call, err := jcs.Parse(r.Call.Append(nil))
 	if err != nil {
-		return nil, &Error{err}
+		return nil, invalid(err)
 	}
 	outcome, err := jcs.Parse(r.Outcome.Append(nil))
 	if err != nil {
-		return nil, &Error{err}
+		return nil, invalid(err)
 	}
 	signer := object{"key": r.Machine.String()}
 	if voucher != nil {
 		if signer["voucher"], err = jcs.Parse(voucher); err != nil {
-			return nil, &Error{err}
+			return nil, invalid(err)
 		}
 	}
 	m := object{
@@ -203,7 +200,7 @@ func (r *Receipt) payload(voucher []byte) ([]byte, error) {
 	}
 	predicate, err := jcs.Append(nil, m)
 	if err != nil {
-		return nil, &Error{err}
+		return nil, invalid(err)
 	}
 	s := attest.Statement{Subjects: r.subjects(), PredicateType: PredicateType, Predicate: predicate}
 	return s.Append(nil)
@@ -234,17 +231,17 @@ func parse(payload []byte) (*Receipt, []byte, error) {
 		Outcome json.RawMessage
 	}
 	if err := json.Unmarshal(s.Predicate, &p); err != nil {
-		return nil, nil, bad("its predicate isn't that of a receipt: %w", err)
+		return nil, nil, bad("invalid predicate: %w", err)
 	}
 	if p.Machine.Key.IsZero() {
-		return nil, nil, bad("it doesn't say who signs it")
+		return nil, nil, bad("the machine's key is missing")
 	}
 	r := &Receipt{Begin: p.Begin, End: p.End, Children: p.Children, Log: p.Log, Machine: p.Machine.Key}
 	if r.Call, err = record.ParseCall(p.ID, p.Call); err != nil {
-		return nil, nil, bad("its call: %w", err)
+		return nil, nil, bad("call: %w", err)
 	}
 	if r.Outcome, err = record.ParseOutcome(p.Outcome); err != nil {
-		return nil, nil, bad("its outcome: %w", err)
+		return nil, nil, bad("outcome: %w", err)
 	}
 	// Whatever was passed over above, what is accepted is what payload writes.
 	again, err := r.payload(p.Machine.Voucher)
@@ -252,7 +249,7 @@ func parse(payload []byte) (*Receipt, []byte, error) {
 		return nil, nil, err
 	}
 	if !bytes.Equal(again, payload) {
-		return nil, nil, bad("it isn't as a receipt is written")
+		return nil, nil, bad("not in canonical form")
 	}
 	return r, p.Machine.Voucher, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/attest"
@@ -106,8 +107,7 @@ func TestReceipt(t *testing.T) {
 	}
 	// Without keys, with another's, without a voucher.
 	for _, keys := range [][]key.Public{nil, public(stranger)} {
-		var unknown *UnknownError
-		if _, err := Verify(b, keys); !errors.As(err, &unknown) || unknown.Err == nil || errors.Unwrap(err) == nil || !strings.Contains(err.Error(), "for which none of the keys vouches: ") {
+		if _, err := Verify(b, keys); err == nil || fault.CodeOf(err) != fault.UntrustedKey || errors.Unwrap(err) == nil || !strings.HasSuffix(err.Error(), "which none of the keys vouches for") {
 			t.Error(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestReceipt(t *testing.T) {
 	if _, err := Verify(b, public(machineKey)); err != nil {
 		t.Error(err)
 	}
-	want := "receipt: signed by the machine " + machineKey.Public().Fingerprint().Short() + ", for which none of the keys vouches"
+	want := "receipt: signed by machine " + machineKey.Public().Fingerprint().Short() + ", which none of the keys vouches for"
 	if _, err := Verify(b, public(userKey)); err == nil || err.Error() != want {
 		t.Error(err)
 	}
@@ -181,23 +181,23 @@ func TestForm(t *testing.T) {
 	}
 	for _, c := range []struct{ from, to, want string }{
 		{PredicateType, "https://example.org/x", `receipt: expected predicate type "https://github.com/rye-build/rye/receipt/v1", found "https://example.org/x"`},
-		{`"begin"`, `"bagin"`, "receipt: it begins or ends at no time"},
-		{`"begin":"2026`, `"begin":"20260`, "receipt: its predicate isn't that of a receipt: "},
-		{`.000Z"`, `Z"`, "receipt: it isn't as a receipt is written"},
-		{`"id":"a"`, `"id":"a b"`, `receipt: its call: audit: id "a b" isn't 1 to 128 letters`},
-		{`"lock":`, `"look":`, "receipt: its call: not as it is written"},
-		{`"status":"ok"`, `"status":"so"`, "receipt: its outcome: audit: status"},
-		{`"key":"` + machineKey.Public().String() + `"`, `"kay":"x"`, "receipt: it doesn't say who signs it"},
-		{`"call":"b"`, `"call":"a"`, `receipt: the child "a" is there twice, or is the call itself, or has no receipt`},
+		{`"begin"`, `"bagin"`, "receipt: invalid begin or end time"},
+		{`"begin":"2026`, `"begin":"20260`, "receipt: invalid predicate: "},
+		{`.000Z"`, `Z"`, "receipt: not in canonical form"},
+		{`"id":"a"`, `"id":"a b"`, `receipt: call: audit: id "a b" must be 1 to 128 letters`},
+		{`"lock":`, `"look":`, "receipt: call: not in canonical form"},
+		{`"status":"ok"`, `"status":"so"`, "receipt: outcome: audit: status"},
+		{`"key":"` + machineKey.Public().String() + `"`, `"kay":"x"`, "receipt: the machine's key is missing"},
+		{`"call":"b"`, `"call":"a"`, `receipt: the child "a" is a duplicate, is the call itself, or has no receipt`},
 		{`"call":"b"`, `"call":"/"`, `receipt: audit: id "/"`},
-		{`"name":"result"`, `"name":"other"`, "receipt: it isn't as a receipt is written"},
-		{`"machine":{`, `"machine":{"also":1,`, "receipt: it isn't as a receipt is written"},
+		{`"name":"result"`, `"name":"other"`, "receipt: not in canonical form"},
+		{`"machine":{`, `"machine":{"also":1,`, "receipt: not in canonical form"},
 		{`{"at`, `{"at`, ""},
 	} {
 		b := bytes.Replace(good, []byte(c.from), []byte(c.to), 1)
 		if c.want == "" {
 			b = append([]byte(" "), good...)
-			c.want = "receipt: it isn't as a receipt is written"
+			c.want = "receipt: not in canonical form"
 		} else if bytes.Equal(b, good) {
 			t.Fatalf("%s isn't there", c.from)
 		} else if canonical, err := jcs.Canonical(nil, b); err == nil {
@@ -224,11 +224,11 @@ func TestNewRefuses(t *testing.T) {
 		edit func(*Receipt)
 	}{
 		{"receipt: audit: ref is missing", func(r *Receipt) { r.Call.Ref = "" }},
-		{`receipt: audit: status "" is no way that a call ends`, func(r *Receipt) { r.Outcome.Status = "" }},
-		{"receipt: the outcome names a receipt", func(r *Receipt) { r.Outcome.Receipt = digest("x") }},
-		{"receipt: it begins or ends at no time", func(r *Receipt) { r.End = time.Time{} }},
-		{`receipt: the child "b" is there twice, or is the call itself, or has no receipt`, func(r *Receipt) { r.Children = []Child{{"b", digest("b")}, {"b", digest("c")}} }},
-		{"receipt: 32769 children, and at most 32768 are kept", func(r *Receipt) { r.Children = make([]Child, MaxChildren+1) }},
+		{`receipt: audit: status "" is not a valid status`, func(r *Receipt) { r.Outcome.Status = "" }},
+		{"receipt: the outcome must not name a receipt", func(r *Receipt) { r.Outcome.Receipt = digest("x") }},
+		{"receipt: invalid begin or end time", func(r *Receipt) { r.End = time.Time{} }},
+		{`receipt: the child "b" is a duplicate, is the call itself, or has no receipt`, func(r *Receipt) { r.Children = []Child{{"b", digest("b")}, {"b", digest("c")}} }},
+		{"receipt: 32769 child calls, at most 32768 are allowed", func(r *Receipt) { r.Children = make([]Child, MaxChildren+1) }},
 	} {
 		r := sample("a", "")
 		c.edit(&r)
@@ -236,7 +236,7 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	if _, err := New(sample("a", ""), key.Private{}, nil); err == nil || err.Error() != "receipt: nobody signs it" {
+	if _, err := New(sample("a", ""), key.Private{}, nil); err == nil || err.Error() != "receipt: no signing key" {
 		t.Error(err)
 	}
 	if _, err := New(sample("a", ""), machineKey, []byte("x")); err == nil {
@@ -281,13 +281,14 @@ func TestTree(t *testing.T) {
 	for _, c := range []struct {
 		child Child
 		edit  func()
+		code  fault.Code
 		want  string
 	}{
-		{Child{"b", other.Receipt}, nil, `it is about the call "x" of "a"`},
-		{Child{"b", orphan.Receipt}, nil, `it is about the call "b" of "z"`},
-		{Child{"b", digest("none")}, nil, "file does not exist"},
-		{Child{"b", cas.Sum(foreign)}, nil, "none of the keys vouches"},
-		{good, func() { store[good.Receipt] = foreign }, `receipt: child "b" of "a", ` + short + ": the bytes are another receipt's"},
+		{Child{"b", other.Receipt}, nil, fault.Integrity, `it is about the call "x" of "a"`},
+		{Child{"b", orphan.Receipt}, nil, fault.Integrity, `it is about the call "b" of "z"`},
+		{Child{"b", digest("none")}, nil, fault.NotFound, "file does not exist"},
+		{Child{"b", cas.Sum(foreign)}, nil, fault.UntrustedKey, "none of the keys vouches"},
+		{good, func() { store[good.Receipt] = foreign }, fault.Integrity, `receipt: child "b" of "a", ` + short + ": found another receipt"},
 	} {
 		r := sample("a", "")
 		r.Children = []Child{c.child}
@@ -296,7 +297,7 @@ func TestTree(t *testing.T) {
 		}
 		var link *LinkError
 		err := VerifyTree(sealed(t, r), public(userKey), get, show)
-		if !errors.As(err, &link) || link.Child != c.child || link.Parent != "a" || !strings.Contains(err.Error(), c.want) || errors.Unwrap(err) == nil {
+		if !errors.As(err, &link) || link.Child != c.child || link.Parent != "a" || fault.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.want) || errors.Unwrap(err) == nil {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}

@@ -1,10 +1,13 @@
 package receipt
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -14,7 +17,7 @@ const (
 	MaxReceipts = 1 << 17
 )
 
-// A LinkError says that a receipt names a child, and that what was found isn't it.
+// A LinkError says that the receipt of a child call is missing or isn't the one its parent names.
 type LinkError struct {
 	Parent string // the call
 	Child  Child
@@ -25,8 +28,20 @@ func (e *LinkError) Error() string {
 	return fmt.Sprintf("receipt: child %q of %q, %s: %v", e.Child.Call, e.Parent, e.Child.Receipt.Short(), e.Err)
 }
 
-// Unwrap returns what was wrong.
+// Unwrap returns the cause.
 func (e *LinkError) Unwrap() error { return e.Err }
+
+// Fault returns the error with the code of its cause: not found, or as a rule damaged.
+func (e *LinkError) Fault() *fault.Error {
+	f := fault.New(fault.CodeOf(e.Err), "%s", e).From(e.Err).On("reason", "receipt-link").On("call", e.Child.Call).On("receipt", e.Child.Receipt.String())
+	switch {
+	case errors.Is(e.Err, fs.ErrNotExist):
+		f.Code, f.Text = fault.NotFound, fmt.Sprintf("no receipt of call %s: %s not found", e.Child.Call, e.Child.Receipt)
+	case f.Code == fault.Unknown:
+		f.Code = fault.Integrity
+	}
+	return f
+}
 
 // VerifyTree verifies a receipt, those of the calls that it made, and so on, and shows each to visit, parents before
 // children. get returns the receipt of a digest, which isn't trusted for it.
@@ -74,7 +89,7 @@ func verifyChild(parent string, c Child, keys []key.Public, get func(cas.Digest)
 		return nil, err
 	}
 	if found := cas.Sum(b); found != c.Receipt {
-		return nil, fmt.Errorf("the bytes are another receipt's, %s", found.Short())
+		return nil, fmt.Errorf("found another receipt, %s", found.Short())
 	}
 	r, err := Verify(b, keys)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Call is what is known of an execution before it begins. There is no text in it that a tool or a model wrote.
@@ -85,10 +86,10 @@ type Position struct {
 	Sum     cas.Digest `json:"sum"`
 }
 
-// A FieldError says that the log can't hold a call or an outcome.
-type FieldError struct{ Field, Reason string }
-
-func (e *FieldError) Error() string { return fmt.Sprintf("audit: %s %s", e.Field, e.Reason) }
+// Invalid returns the error for a field of a call or an outcome that the log can't hold.
+func Invalid(field, format string, args ...any) error {
+	return fault.New(fault.Validation, "audit: %s %s", field, fmt.Sprintf(format, args...))
+}
 
 const (
 	maxID      = 128
@@ -97,15 +98,15 @@ const (
 	maxInteger = 1<<53 - 1 // what every reader of JSON can hold
 )
 
-// CheckID refuses what isn't the id of a call.
+// CheckID refuses what is not a valid call id.
 func CheckID(id string) error {
 	if !isID(id) {
-		return &FieldError{"id", fmt.Sprintf("%+q isn't 1 to %d letters, digits, '.', '_' and '-'", id, maxID)}
+		return Invalid("id", "%+q must be 1 to %d letters, digits, '.', '_' or '-'", id, maxID)
 	}
 	return nil
 }
 
-// CheckText refuses what isn't one line of text, or is empty, with a *FieldError.
+// CheckText refuses what must be one line of printable text, or is empty, with a *FieldError.
 func CheckText(field, s string) error {
 	var k checker
 	k.text(field, s, true)
@@ -127,7 +128,7 @@ type checker struct{ err error }
 
 func (c *checker) refuse(field, format string, args ...any) {
 	if c.err == nil {
-		c.err = &FieldError{field, fmt.Sprintf(format, args...)}
+		c.err = Invalid(field, format, args...)
 	}
 }
 
@@ -137,9 +138,9 @@ func (c *checker) text(field, s string, must bool) {
 	case s == "" && must:
 		c.refuse(field, "is missing")
 	case len(s) > maxText:
-		c.refuse(field, "has %d bytes, and at most %d are kept", len(s), maxText)
+		c.refuse(field, "has %d bytes, more than %d", len(s), maxText)
 	case !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsGraphic(r) }):
-		c.refuse(field, "%+q isn't one line of text", s)
+		c.refuse(field, "%+q must be one line of printable text", s)
 	}
 }
 
@@ -152,7 +153,7 @@ func (c *checker) texts(field string, list []string) {
 
 func (c *checker) length(field string, n int) {
 	if n > maxList {
-		c.refuse(field, "has %d entries, and at most %d are kept", n, maxList)
+		c.refuse(field, "has %d entries, more than %d", n, maxList)
 	}
 }
 
@@ -164,7 +165,7 @@ func (c *checker) digest(field string, d cas.Digest) {
 
 func (c *checker) time(field string, t time.Time) {
 	if !t.IsZero() && (t.UTC().Year() < 0 || t.UTC().Year() > 9999) {
-		c.refuse(field, "is in no year of four digits")
+		c.refuse(field, "must be in a year from 0 to 9999")
 	}
 }
 
@@ -175,12 +176,12 @@ func (c *checker) numbers(field string, m map[string]int64) {
 			c.refuse(field, "has the name %+q", k)
 		}
 		if m[k] < 0 || m[k] > maxInteger {
-			c.refuse(field, "has %q: %d, which isn't between 0 and 2^53", k, m[k])
+			c.refuse(field, "has %q: %d, must be between 0 and 2^53", k, m[k])
 		}
 	}
 }
 
-// Check refuses a call that the log can't hold, with a *FieldError.
+// Check returns an error if the log can't hold the call.
 func (c *Call) Check() error {
 	var k checker
 	k.err = CheckID(c.ID)
@@ -195,7 +196,7 @@ func (c *Call) Check() error {
 	k.digest("digest", c.Digest)
 	k.numbers("limits", c.Limits)
 	if c.Parent != "" && !isID(c.Parent) {
-		k.refuse("parent", "%+q isn't the id of a call", c.Parent)
+		k.refuse("parent", "%+q is not a valid call id", c.Parent)
 	}
 	k.length("policy", len(c.Policy))
 	k.text("principal", c.Principal, false)
@@ -213,12 +214,12 @@ func (c *Call) Check() error {
 	return k.err
 }
 
-// Check refuses an outcome that the log can't hold, with a *FieldError.
+// Check returns an error if the log can't hold the outcome.
 func (o *Outcome) Check() error {
 	var k checker
 	k.text("code", o.Code, false)
 	if o.Duration < 0 || o.Duration > maxInteger {
-		k.refuse("duration_ns", "%d isn't between 0 and 2^53", o.Duration)
+		k.refuse("duration_ns", "%d must be between 0 and 2^53", o.Duration)
 	}
 	if int64(o.Exit) < -maxInteger || int64(o.Exit) > maxInteger {
 		k.refuse("exit", "%d is out of range", o.Exit)
@@ -226,7 +227,7 @@ func (o *Outcome) Check() error {
 	k.text("sandbox", o.Sandbox, false)
 	k.text("signal", o.Signal, false)
 	if !slices.Contains([]string{OK, Failed, Refused, Timeout, Cancelled}, o.Status) {
-		k.refuse("status", "%+q is no way that a call ends", o.Status)
+		k.refuse("status", "%+q is not a valid status", o.Status)
 	}
 	k.numbers("usage", o.Usage)
 	return k.err
@@ -321,8 +322,8 @@ func ParseOutcome(b []byte) (Outcome, error) {
 	return o, err
 }
 
-// ErrForm is returned for bytes that aren't as Append writes them.
-var ErrForm = errors.New("not as it is written")
+// ErrForm says that bytes aren't in the form that Append writes.
+var ErrForm = errors.New("not in canonical form")
 
 func parse(b []byte, members func(codec), check func() error) error {
 	r := &reader{b: b}

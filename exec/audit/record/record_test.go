@@ -105,22 +105,22 @@ func TestCheck(t *testing.T) {
 		want string
 		edit func(*Call)
 	}{
-		{`audit: id "" isn't 1 to 128 letters, digits, '.', '_' and '-'`, func(c *Call) { c.ID = "" }},
-		{`audit: id "a/b" isn't 1 to 128 letters, digits, '.', '_' and '-'`, func(c *Call) { c.ID = "a/b" }},
-		{`audit: parent "\n" isn't the id of a call`, func(c *Call) { c.Parent = "\n" }},
+		{`audit: id "" must be 1 to 128 letters, digits, '.', '_' or '-'`, func(c *Call) { c.ID = "" }},
+		{`audit: id "a/b" must be 1 to 128 letters, digits, '.', '_' or '-'`, func(c *Call) { c.ID = "a/b" }},
+		{`audit: parent "\n" is not a valid call id`, func(c *Call) { c.Parent = "\n" }},
 		{`audit: ref is missing`, func(c *Call) { c.Ref = "" }},
-		{`audit: ref has 1001 bytes, and at most 1000 are kept`, func(c *Call) { c.Ref = long }},
-		{`audit: tenant "a\u202eb" isn't one line of text`, func(c *Call) { c.Tenant = "a\u202eb" }},
-		{`audit: tenant "\xff" isn't one line of text`, func(c *Call) { c.Tenant = "\xff" }},
-		{`audit: principal "a\x1b[0m" isn't one line of text`, func(c *Call) { c.Principal = "a\x1b[0m" }},
+		{`audit: ref has 1001 bytes, more than 1000`, func(c *Call) { c.Ref = long }},
+		{`audit: tenant "a\u202eb" must be one line of printable text`, func(c *Call) { c.Tenant = "a\u202eb" }},
+		{`audit: tenant "\xff" must be one line of printable text`, func(c *Call) { c.Tenant = "\xff" }},
+		{`audit: principal "a\x1b[0m" must be one line of printable text`, func(c *Call) { c.Principal = "a\x1b[0m" }},
 		{`audit: digest is missing`, func(c *Call) { c.Digest = cas.Digest{} }},
 		{`audit: chain digest is missing`, func(c *Call) { c.Chain[1].Digest = cas.Digest{} }},
 		{`audit: chain ref is missing`, func(c *Call) { c.Chain[1].Ref = "" }},
 		{`audit: chain signers is missing`, func(c *Call) { c.Chain[1].Signers = []string{""} }},
-		{`audit: chain has 257 entries, and at most 256 are kept`, func(c *Call) { c.Chain = make([]Link, 257); c.Chain[0] = Link{Digest: digest("x"), Ref: "x"} }},
-		{`audit: deadline is in no year of four digits`, func(c *Call) { c.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		{`audit: chain has 257 entries, more than 256`, func(c *Call) { c.Chain = make([]Link, 257); c.Chain[0] = Link{Digest: digest("x"), Ref: "x"} }},
+		{`audit: deadline must be in a year from 0 to 9999`, func(c *Call) { c.Deadline = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
 		{`audit: limits has the name "a b"`, func(c *Call) { c.Limits = map[string]int64{"a b": 1} }},
-		{`audit: limits has "a": -1, which isn't between 0 and 2^53`, func(c *Call) { c.Limits = map[string]int64{"a": -1} }},
+		{`audit: limits has "a": -1, must be between 0 and 2^53`, func(c *Call) { c.Limits = map[string]int64{"a": -1} }},
 		{`audit: toolchain name is missing`, func(c *Call) { c.Toolchain[0].Name = "" }},
 	} {
 		k := fullCall()
@@ -133,10 +133,10 @@ func TestCheck(t *testing.T) {
 		want string
 		edit func(*Outcome)
 	}{
-		{`audit: duration_ns -1 isn't between 0 and 2^53`, func(o *Outcome) { o.Duration = -1 }},
+		{`audit: duration_ns -1 must be between 0 and 2^53`, func(o *Outcome) { o.Duration = -1 }},
 		{`audit: exit 9007199254740992 is out of range`, func(o *Outcome) { o.Exit = 1 << 53 }},
-		{`audit: status "" is no way that a call ends`, func(o *Outcome) { o.Status = "" }},
-		{`audit: code "\x00" isn't one line of text`, func(o *Outcome) { o.Code = "\x00" }},
+		{`audit: status "" is not a valid status`, func(o *Outcome) { o.Status = "" }},
+		{`audit: code "\x00" must be one line of printable text`, func(o *Outcome) { o.Code = "\x00" }},
 	} {
 		k := fullOutcome()
 		c.edit(&k)
