@@ -20,7 +20,7 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // TestBash completes lines in a real bash, with the script as it is shipped.
@@ -235,16 +235,25 @@ func TestOtherOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatal("this test needs root")
 	}
-	top := layOut(t, ".git/ shared/.git/ shared/rye.yaml shared/a/ theirs/.git/ theirs/rye.yaml")
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"shared", "theirs"} {
+		err := os.MkdirAll(filepath.Join(top, dir, ".git"), 0o755)
+		if err := errors.Join(err, os.MkdirAll(filepath.Join(top, dir, "a"), 0o755), os.WriteFile(filepath.Join(top, dir, "rye.yaml"), nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, path := range []string{"shared/rye.yaml", "theirs", "theirs/rye.yaml"} {
 		if err := os.Chown(filepath.Join(top, path), 4242, 4242); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for dir, want := range map[string]string{"shared/a": "refused shared/rye.yaml", "theirs": "refused theirs"} {
-		p, err := places.ProjectSearch{Foreign: cli.OwnedByOther}.Find(filepath.Join(top, dir))
-		if got := shown(top, p, err); got != want {
-			t.Errorf("%s: %q, want %q", dir, got, want)
+	for dir, want := range map[string]string{"shared/a": "shared/rye.yaml", "theirs": "theirs"} {
+		_, err := workspace.Search{}.Find(filepath.Join(top, dir))
+		if f, ok := fault.Find(err); !ok || f.Code != fault.Denied || f.Details["path"] != filepath.Join(top, filepath.FromSlash(want)) {
+			t.Errorf("%s: %v, want a refusal of %q", dir, err, want)
 		}
 	}
 	cmd := exec.Command("rye", "-C", filepath.Join(top, "theirs"), "config", "--explain")

@@ -16,12 +16,13 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // TestAlone waits for somebody else's work on a project, and says so once, until that is done or nobody wants to wait.
 func TestAlone(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, places.MarkerFile), []byte("name: a\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, workspace.MarkerFile), []byte("name: a\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	theirs, err := places.LockProject(t.Context(), dir)

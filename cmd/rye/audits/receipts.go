@@ -41,7 +41,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p AuditP
 	dir := c.Receipts
 	if dir == "" {
 		dir = p.Receipts
-	} else if ok, err := classify.IsDir(dir); err != nil || !ok {
+	} else if ok, err := osfile.IsDir(dir); err != nil || !ok {
 		return &fault.Error{Code: fault.Files, Exit: fault.ExitMissing, Err: err, Text: fmt.Sprintf("there is no directory %q", dir)}
 	}
 	var bad []*fault.Error

@@ -32,6 +32,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
@@ -233,7 +234,7 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 func sharedID(dir string) string {
 	var shared []string
 	begun := false
-	root := filepath.Join(dir, classify.MarkerDir)
+	root := filepath.Join(dir, workspace.MarkerDir)
 	filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
 		rel, relErr := filepath.Rel(root, file)
 		if err != nil || relErr != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func BundleDiffCommand() cli.Command {
@@ -110,7 +110,7 @@ func (m *unpacked) Begin(*archive.Head) error { return nil }
 
 // File implements archive.Sink.
 func (m *unpacked) File(e archive.Entry, r io.Reader) error {
-	if e.Evidence || !strings.HasPrefix(e.Path, classify.MarkerDir+"/") {
+	if e.Evidence || !strings.HasPrefix(e.Path, workspace.MarkerDir+"/") {
 		return nil
 	}
 	if m.size += e.Size; m.size > maxUnpacked {

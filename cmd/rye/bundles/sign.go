@@ -8,10 +8,10 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -20,7 +20,7 @@ func (m *making) signItems(ctx context.Context) (cli.Answer, error) {
 	old := m.previous()
 	s := &signs.Resigner{
 		App: m.app, Key: m.key, Flag: m.run.KeyFlag, DryRun: m.run.DryRun,
-		Includes: func(path string) bool { return m.recipe.Includes(classify.MarkerDir + "/" + path) },
+		Includes: func(path string) bool { return m.recipe.Includes(workspace.MarkerDir + "/" + path) },
 		Before:   func(ctx context.Context, it *ai.Item) []byte { return m.listedBytes(ctx, old, it) },
 	}
 	signed, problems, err := s.Sign(ctx, m.run.Refs)
@@ -53,7 +53,7 @@ func (m *making) listedBytes(ctx context.Context, old *bundle.Bundle, it *ai.Ite
 	if old == nil || m.store == nil {
 		return nil
 	}
-	f, ok := old.File(classify.MarkerDir + "/" + it.Path)
+	f, ok := old.File(workspace.MarkerDir + "/" + it.Path)
 	if !ok {
 		return nil
 	}

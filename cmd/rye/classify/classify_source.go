@@ -15,6 +15,7 @@ import (
 	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // ofSources recognises what the rooms lock/index and lock/source say.
@@ -98,7 +99,7 @@ func ofPlaces(f *fault.Error) bool {
 	if !errors.As(f.Err, &source) || !errors.As(source.Err, &file) || !errors.Is(file, fs.ErrNotExist) {
 		return false
 	}
-	id, ofBundle := strings.CutPrefix(file.Path, MarkerDir+"/bundles/")
+	id, ofBundle := strings.CutPrefix(file.Path, workspace.MarkerDir+"/bundles/")
 	switch {
 	case file.Path == index.File:
 		f.Text = fmt.Sprintf("%q is no index of bundles: there is no %s in it", source.Where, index.File)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/index"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	sources "github.com/rye-build/rye/lock/source"
@@ -50,7 +51,7 @@ func ofTrust(f *fault.Error) bool {
 		f.Details["path"] = mode.Path
 		f.Why = []string{"whoever else can read or write a key can sign as its owner"}
 		f.Hint = []string{"chmod go= " + fault.Quote(mode.Path), "ls -ld " + fault.Quote(mode.Path)}
-		if dir, err := IsDir(mode.Path); mode.By != key.ByMode && err != nil && !dir {
+		if dir, err := osfile.IsDir(mode.Path); mode.By != key.ByMode && err != nil && !dir {
 			// A key of our own, in a file of our own: that is what importing makes of it.
 			f.Hint = []string{"ls -ld " + fault.Quote(mode.Path), "rye key import " + fault.Quote(mode.Path) + " " + KeyNameFor(mode.Path)}
 		}

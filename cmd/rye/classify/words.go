@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -147,21 +145,6 @@ func KeyNameFor(path string) string {
 		return "imported"
 	}
 	return name
-}
-
-const MarkerDir = ".ai"
-
-// IsDir reports whether a directory is at path, and says so when something else is.
-func IsDir(path string) (bool, error) {
-	switch fi, err := os.Stat(path); {
-	case os.IsNotExist(err):
-		return false, nil
-	case err != nil:
-		return false, err
-	case !fi.IsDir():
-		return false, &fs.PathError{Op: "open", Path: path, Err: osfile.NotDirectory}
-	}
-	return true, nil
 }
 
 // MissingMark says which mark a file of a kind would have to carry to be an item.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 	"golang.org/x/term"
 )
 
@@ -145,26 +145,13 @@ func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 	return a, nil
 }
 
-// NeedDir says what is wrong with a directory that must be there.
-func NeedDir(dir string) error {
-	switch ok, err := classify.IsDir(dir); {
-	case errors.Is(err, osfile.NotDirectory):
-		return fault.New(fault.Files, "%q is not a directory", dir).On("path", dir).From(err).Missing()
-	case err != nil:
-		return err
-	case !ok:
-		return fault.New(fault.Files, "no directory %q", dir).On("path", dir).From(fs.ErrNotExist).Missing().Try(fault.Command("mkdir -p", dir))
-	}
-	return nil
-}
-
 // Enter makes dir the working directory, as -C does.
 func (a *App) Enter(dir string) error {
 	s := a.Absolute(Setting{Value: dir, Origin: "--project"})
 	if s.Err != nil {
 		return s.Err
 	}
-	if err := NeedDir(s.Value); err != nil {
+	if err := osfile.NeedDir(s.Value); err != nil {
 		return err
 	}
 	if a.Chdir != nil {
@@ -371,7 +358,7 @@ func Probe(name, dir string) error {
 // UserSpace is the space of a user base.
 func UserSpace(base Setting) Setting {
 	if base.Err == nil {
-		base.Value = filepath.Join(base.Value, classify.MarkerDir)
+		base.Value = filepath.Join(base.Value, workspace.MarkerDir)
 	}
 	return base
 }

@@ -5,14 +5,7 @@ package cli
 import (
 	"io/fs"
 	"os"
-	"syscall"
 )
-
-// OwnedByOther reports whether neither this user nor root owns a file.
-func OwnedByOther(fi fs.FileInfo) bool {
-	st, ok := fi.Sys().(*syscall.Stat_t)
-	return !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid()
-}
 
 // understandsANSI reports whether a terminal takes escape sequences; all do.
 func understandsANSI(*os.File) bool { return true }

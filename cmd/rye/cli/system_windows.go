@@ -7,9 +7,6 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// OwnedByOther is not asked of Windows, where a directory that everybody may write to is the exception.
-func OwnedByOther(fs.FileInfo) bool { return false }
-
 // understandsANSI switches a console's escape sequences on and reports whether it has them.
 func understandsANSI(f *os.File) bool {
 	var mode uint32

@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // BundlerParams are those of tool:rye/core/bundler/bundler.
@@ -107,10 +108,10 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, wrong("no directory")
 	}
-	if info, err := os.Stat(filepath.Join(dir, classify.MarkerDir)); err != nil || !info.IsDir() {
+	if info, err := os.Stat(filepath.Join(dir, workspace.MarkerDir)); err != nil || !info.IsDir() {
 		return nil, wrong("there is no .ai in it")
 	}
-	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), bundles.RecipeLine{Name: "include", Value: []string{classify.MarkerDir + "/**"}})}
+	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), bundles.RecipeLine{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
 	if r, err := spaces.ReadRecipe(dir); err != nil {
 		return nil, err
 	} else if r == nil && p.ID == "" {

@@ -17,12 +17,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // lintParams are those of tool:rye/lsp/lsp.
@@ -156,7 +156,7 @@ func lintFunction(ctx context.Context, a *cli.App, c *function.Call, p lintParam
 // find returns where a file of the project is. Whether it may be read the sandbox says.
 func (l *Linting) find(at string) (string, error) {
 	if l.call.Files.Project == "" {
-		return "", places.ErrNoProject
+		return "", workspace.ErrNoProject
 	}
 	path := filepath.Join(l.Project, filepath.FromSlash(at))
 	if filepath.IsAbs(at) {

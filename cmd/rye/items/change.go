@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // checkWritable refuses an item of a space that nothing is written to.
@@ -107,11 +108,11 @@ func mentions(ctx context.Context, v *spaces.Items, refs []model.Ref) ([]mention
 			}
 		}
 	})
-	if v.Root.Marker == places.MarkerFile {
-		if yaml, err := v.Root.File(places.Running(v.App)); err == nil { // a broken one is told by what needs it
+	if v.Root.Marker == workspace.MarkerFile {
+		if yaml, err := v.Root.File(places.Running()); err == nil { // a broken one is told by what needs it
 			for _, root := range yaml.Roots {
 				if i := slices.IndexFunc(refs, func(ref model.Ref) bool { return ref.String() == root.Text }); i >= 0 {
-					found = append(found, mention{"", places.MarkerFile, "root", refs[i].String()})
+					found = append(found, mention{"", workspace.MarkerFile, "root", refs[i].String()})
 				}
 			}
 		}

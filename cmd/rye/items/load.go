@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -109,8 +110,8 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return ans, err
 		}
 	}
-	if to.Level == ai.User && v.Root.Marker == places.MarkerFile {
-		a.Term.Note("in a project with %s the user space doesn't count", places.MarkerFile)
+	if to.Level == ai.User && v.Root.Marker == workspace.MarkerFile {
+		a.Term.Note("in a project with %s the user space doesn't count", workspace.MarkerFile)
 	}
 	return ans, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func LsCommand() cli.Command {
@@ -170,10 +171,10 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // checkUserSpace refuses to look into the user space where it doesn't count.
 func checkUserSpace(v *spaces.Items, label string) error {
-	if label != ai.User.String() || v.Root.Marker != places.MarkerFile {
+	if label != ai.User.String() || v.Root.Marker != workspace.MarkerFile {
 		return nil
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("in a project with %s the user space doesn't count", places.MarkerFile),
+	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("in a project with %s the user space doesn't count", workspace.MarkerFile),
 		Why:  []string{"what works for you works for everybody who has the project; outside of it the space is there"},
 		Hint: []string{"rye docs spaces"}, Details: map[string]any{"space": label}}
 }

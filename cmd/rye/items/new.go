@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -162,7 +163,7 @@ func (c *newRun) unsigned() string {
 
 // orInit adds to the refusal of a place that is no project how to make it one.
 func orInit(a *cli.App, err error) error {
-	if !errors.Is(err, places.ErrNoProject) {
+	if !errors.Is(err, workspace.ErrNoProject) {
 		return err
 	}
 	init := "rye init"

@@ -17,9 +17,9 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/statcache"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // A catalog is what can be seen, as search wants it.
@@ -44,7 +44,7 @@ func newCatalog(v *spaces.Items) *catalog {
 	}
 	if _, files, err := std.Files(); err == nil {
 		for _, f := range files {
-			c.builtin[strings.TrimPrefix(f.Path, classify.MarkerDir+"/")] = f.Digest
+			c.builtin[strings.TrimPrefix(f.Path, workspace.MarkerDir+"/")] = f.Digest
 		}
 	}
 	return c

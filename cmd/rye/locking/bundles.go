@@ -22,10 +22,10 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -42,15 +42,15 @@ func LibrarySpace() *ai.Space {
 // needed.
 type Bundles struct {
 	App    *cli.App
-	Root   places.Project // zero outside of projects
-	open   *disk.Store    // nil until it is needed
-	Opened []io.Closer    // archives and directories
+	Root   workspace.Project // zero outside of projects
+	open   *disk.Store       // nil until it is needed
+	Opened []io.Closer       // archives and directories
 }
 
 // OpenBundles begins to look for bundles.
 func OpenBundles(a *cli.App) (*Bundles, error) {
 	root, err := places.OpenProject(a)
-	if err != nil && !errors.Is(err, places.ErrNoProject) {
+	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
 		return nil, err
 	}
 	return &Bundles{App: a, Root: root}, nil
@@ -324,7 +324,7 @@ const maxBundleManifest = manifest.MaxListBytes + 1<<20
 
 // ProjectBundles are the ids of the bundles of a project, sorted.
 func ProjectBundles(dir string) (ids []string, err error) {
-	root := filepath.Join(dir, classify.MarkerDir, "bundles")
+	root := filepath.Join(dir, workspace.MarkerDir, "bundles")
 	err = fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

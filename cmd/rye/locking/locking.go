@@ -28,6 +28,7 @@ import (
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/exam"
 )
 
@@ -63,11 +64,11 @@ func OpenLocking(a *cli.App, conflict bool) (*Locking, error) {
 	}
 	if b.Root.Root == "" {
 		_, err := places.OpenProject(a)
-		return nil, cmp.Or(err, places.ErrNoProject)
+		return nil, cmp.Or(err, workspace.ErrNoProject)
 	}
 	l := &Locking{App: a, Dir: b.Root.Root, DotAI: b.Root.DotAI(), Yaml: &ryeyaml.Project{}, Found: b}
-	if b.Root.Marker == places.MarkerFile {
-		if l.Yaml, err = b.Root.File(places.Running(a)); err != nil {
+	if b.Root.Marker == workspace.MarkerFile {
+		if l.Yaml, err = b.Root.File(places.Running()); err != nil {
 			return nil, err
 		}
 		l.Stands = l.Yaml
@@ -78,7 +79,7 @@ func OpenLocking(a *cli.App, conflict bool) (*Locking, error) {
 // ReadLock reads rye.lock.
 func (l *Locking) ReadLock(conflict bool) (err error) {
 	path := l.LockPath()
-	if places.LeadsOut(path) {
+	if ai.Inside(path) != nil {
 		return &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), Details: map[string]any{"path": path}}
 	}
 	l.File, err = osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)

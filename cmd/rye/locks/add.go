@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -223,8 +224,8 @@ func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) 
 		return nil, nil, err
 	}
 	l, err := locking.OpenLocking(a, false)
-	if err == nil && l.Found.Root.Marker != places.MarkerFile {
-		l.Yaml, err = ryeyaml.Parse(nil, places.Running(a)) // an empty one that can be written
+	if err == nil && l.Found.Root.Marker != workspace.MarkerFile {
+		l.Yaml, err = ryeyaml.Parse(nil, places.Running()) // an empty one that can be written
 	}
 	if err != nil {
 		unlock()
@@ -236,7 +237,7 @@ func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) 
 // change makes the lock of a changed rye.yaml, and writes both: first rye.yaml, so that a process that dies between
 // leaves a lock that rye lock --check finds behind.
 func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *changeAnswer, run *lockRun) error {
-	before, err := osfile.ReadSmall(filepath.Join(l.Dir, places.MarkerFile), places.MaxProject)
+	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -252,7 +253,7 @@ func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *chang
 			return err
 		}
 		defer d.Close()
-		err = d.Write(places.MarkerFile, 0o644, before == nil, after)
+		err = d.Write(workspace.MarkerFile, 0o644, before == nil, after)
 		ans.Edited = err == nil
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func FetchCommand() cli.Command {
@@ -193,7 +194,7 @@ func explainGone(l *locking.Locking, err *lock.MissingError) error {
 	f.Hint = []string{"rye lock"}
 	ref, bad := model.ParseRef(err.NeededBy)
 	if p := l.Old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
-		file := path.Join(classify.MarkerDir, p.Path)
+		file := path.Join(workspace.MarkerDir, p.Path)
 		f.Why = append(f.Why, fmt.Sprintf("%q isn't as it is locked", file))
 		f.Hint = fromGit(l, p.Path)
 	}
@@ -205,7 +206,7 @@ func explainGone(l *locking.Locking, err *lock.MissingError) error {
 func fromGit(l *locking.Locking, paths ...string) []string {
 	args := make([]string, len(paths))
 	for i, p := range paths {
-		args[i] = l.App.FromHere(filepath.Join(l.Dir, classify.MarkerDir, filepath.FromSlash(p)))
+		args[i] = l.App.FromHere(filepath.Join(l.Dir, workspace.MarkerDir, filepath.FromSlash(p)))
 	}
 	return []string{"git restore " + cli.JoinArgs(args), "rye lock"}
 }

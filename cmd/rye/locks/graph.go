@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // A lockGraph is how what is in a lock uses each other. Its nodes are refs, and the permissions that cover many items,
@@ -110,7 +111,7 @@ func lockedRoots(l *locking.Locking) (roots []ryeyaml.Root) {
 			l.App.Term.Warn("and %d more", len(more)-i)
 			break
 		}
-		l.App.Term.Warn("%s asks for %s, which isn't locked: rye lock", places.MarkerFile, name)
+		l.App.Term.Warn("%s asks for %s, which isn't locked: rye lock", workspace.MarkerFile, name)
 	}
 	return roots
 }
@@ -189,7 +190,7 @@ func (g *lockGraph) bundlePath(id string) []whyLine {
 		}
 	}
 	for _, r := range g.l.Old.Requires {
-		reach(places.MarkerFile, r.ID, r.Text)
+		reach(workspace.MarkerFile, r.ID, r.Text)
 	}
 	for ; len(queue) > 0; queue = queue[1:] {
 		if b := g.set.Bundle(queue[0]); b != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // first is the kind of a weakness of the first rye.lock of a tree that has locks of the first format (v1).
@@ -86,7 +86,7 @@ func unreadFirst(ans *LockAnswer, errs []error) error {
 	for _, err := range errs {
 		line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
-			line.File, line.Line, line.Column, line.Message = path.Join(classify.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
+			line.File, line.Line, line.Column, line.Message = path.Join(workspace.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
 		}
 		ans.Problems = append(ans.Problems, line)
 	}

@@ -26,6 +26,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -534,7 +535,7 @@ func problem(l *locking.Locking, p *closure.Problem, severity string) spaces.Che
 		line.Ref = p.Ref.String()
 	}
 	if p.Space == nil {
-		line.File = places.MarkerFile
+		line.File = workspace.MarkerFile
 		root := line.Ref
 		if nothing, ok := errors.AsType[*closure.NothingError](p.Err); ok {
 			root = nothing.Root
@@ -549,7 +550,7 @@ func problem(l *locking.Locking, p *closure.Problem, severity string) spaces.Che
 	} else {
 		line.Space, line.File = p.Space.Label, p.Path
 		if p.Space.Label == lockfile.FromProject {
-			line.File = path.Join(classify.MarkerDir, p.Path)
+			line.File = path.Join(workspace.MarkerDir, p.Path)
 		}
 	}
 	return line

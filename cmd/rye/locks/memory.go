@@ -13,12 +13,12 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/worktree"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/exam"
 )
 
@@ -142,8 +142,8 @@ func now(ctx context.Context, l *locking.Locking) (key cas.Digest, ok bool) {
 func apart(l *locking.Locking, path string, _ bool) bool {
 	top, rest, below := strings.Cut(path, "/")
 	if !l.User {
-		if top != classify.MarkerDir {
-			return path != places.MarkerFile && path != lockfile.Name
+		if top != workspace.MarkerDir {
+			return path != workspace.MarkerFile && path != lockfile.Name
 		}
 		if !below {
 			return false

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -218,7 +219,7 @@ func left(ctx context.Context, l *locking.Locking, pins []lockfile.Pin) (left []
 
 // line says what was done with a file.
 func (f *restored) line() restoreLine {
-	line := restoreLine{File: path.Join(classify.MarkerDir, f.path), Ref: f.ref.String(), Digest: f.want.Digest.String()}
+	line := restoreLine{File: path.Join(workspace.MarkerDir, f.path), Ref: f.ref.String(), Digest: f.want.Digest.String()}
 	if f.before != nil {
 		line.Before = f.found.String()
 		if f.found == f.want.Digest {

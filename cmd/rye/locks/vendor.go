@@ -102,7 +102,7 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	r, err := vendor.Write(ctx, l.VendorDir(), objects, l.Store())
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
 		path := filepath.Join(l.VendorDir(), in.File)
-		if isThere, _ := classify.IsDir(path); isThere {
+		if isThere, _ := osfile.IsDir(path); isThere {
 			f, at := classify.Classify(err), fault.Quote(l.App.FromHere(path))
 			f.Hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
 			return nil, f

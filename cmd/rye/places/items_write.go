@@ -30,9 +30,6 @@ func OpenAI(dir string, level ai.Level) (*osfile.Dir, error) {
 	return osfile.OpenDir(dir, mode)
 }
 
-// LeadsOut reports whether a file or directory is a link to somewhere that isn't below where it stands.
-func LeadsOut(name string) bool { return ai.Inside(name) != nil }
-
 // FileMode is the mode that an item or a file of a tree is written with: of what a mode says, execution counts.
 func FileMode(executable bool) fs.FileMode {
 	if executable {

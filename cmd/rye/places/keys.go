@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -73,7 +74,7 @@ func keysInTree(a *cli.App) (tree, dir string) {
 		return "", ""
 	}
 	for at := dir; ; at = filepath.Dir(at) {
-		for _, mark := range []string{".git", MarkerFile} {
+		for _, mark := range []string{".git", workspace.MarkerFile} {
 			if _, err := os.Lstat(filepath.Join(at, mark)); err == nil {
 				return at, dir
 			}
@@ -144,7 +145,7 @@ func CheckStrays(a *cli.App) *Finding {
 		return &Finding{Status: StatusWarn, Detail: fmt.Sprintf("the keys are kept in %q, inside of the tree %q: nothing is signed with them", dir, tree)}
 	}
 	p, err := OpenProject(a)
-	if errors.Is(err, ErrNoProject) || err != nil {
+	if errors.Is(err, workspace.ErrNoProject) || err != nil {
 		return nil
 	}
 	found := privateKeys(a, p.Root)

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -133,7 +134,7 @@ func checkOwn(path string) error {
 				Why: []string{"whoever writes the policy decides whom this user trusts"}, Details: map[string]any{"reason": "policy-mode", "path": p}}
 		}
 		switch mode := fi.Mode(); {
-		case cli.OwnedByOther(fi):
+		case osfile.OwnedByOther(fi):
 			return bad("belongs to another user", "ls -ld "+fault.Quote(p))
 		case runtime.GOOS == "windows":
 		case mode.Perm()&0o002 != 0:
@@ -195,7 +196,7 @@ func homeless(a *cli.App) bool {
 // directory .ai that is a link to somewhere else nothing is read.
 func ProjectAuthority(a *cli.App) (*Authority, error) {
 	p, err := OpenProject(a)
-	if errors.Is(err, ErrNoProject) {
+	if errors.Is(err, workspace.ErrNoProject) {
 		return nil, nil
 	}
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // execBase says what is run: what the lock pins, unless a flag says otherwise.
@@ -36,9 +37,9 @@ type execBase struct {
 
 // opened is what executions work with.
 type opened struct {
-	base  *exec.Base     // of the one that is asked for
-	trust *places.Trust  // nil: there is no policy, and only the library runs
-	root  places.Project // zero outside of projects
+	base  *exec.Base        // of the one that is asked for
+	trust *places.Trust     // nil: there is no policy, and only the library runs
+	root  workspace.Project // zero outside of projects
 	done  []func()
 	// of returns what one tool is run from, or why it may not be run.
 	of func(context.Context, model.Ref) (*exec.Base, error)
@@ -121,7 +122,7 @@ func (c *execBase) check(a *cli.App) error {
 // locking opens the lock of the project or, outside of any, the user's.
 func (c *execBase) locking(a *cli.App) (*locking.Locking, error) {
 	l, err := locking.OpenLocking(a, false)
-	if !errors.Is(err, places.ErrNoProject) {
+	if !errors.Is(err, workspace.ErrNoProject) {
 		return l, err
 	}
 	if l, err = locking.UserLocking(a, false); err != nil {
@@ -139,7 +140,7 @@ func (c *execBase) mayUnlocked(a *cli.App, l *locking.Locking) error {
 		return l.NeedLock()
 	case a.Env("CI") != "":
 		f = &fault.Error{Code: fault.NotLocked, Text: "there is no lock, and in CI nothing runs without"}
-	case l.Found.Root.Marker == places.MarkerFile && !c.Unlocked && !c.Dev:
+	case l.Found.Root.Marker == workspace.MarkerFile && !c.Unlocked && !c.Dev:
 		f = &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is a rye.yaml and no %q in %q", lockfile.Name, l.Dir)}
 	default:
 		return nil

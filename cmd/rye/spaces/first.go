@@ -17,8 +17,8 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -117,7 +117,7 @@ func storedFirst(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.
 			return nil
 		}
 		files = append(files, manifest.File{Path: name, Digest: e.Digest, Size: e.Size, Mode: e.Mode})
-		if id, ok := strings.CutPrefix(path.Dir(name), classify.MarkerDir+"/bundles/"); ok && path.Base(name) == locking.BundleManifest {
+		if id, ok := strings.CutPrefix(path.Dir(name), workspace.MarkerDir+"/bundles/"); ok && path.Base(name) == locking.BundleManifest {
 			l.Id = id
 		}
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -29,15 +30,15 @@ import (
 type Items struct {
 	*ai.View
 	App     *cli.App
-	Trust   *places.Trust    // nil: there is no policy, and nothing but the library is admitted
-	Admit   *ai.Admitter     // remembers for one command
-	Asked   *bundle.Listing  // whom admit asks; nil without a policy
-	Project *ai.Space        // nil outside of projects, and where the project has no .ai
-	User    *ai.Space        // nil where it doesn't count, or isn't there
-	Root    places.Project   // zero outside of projects
-	bundles *locking.Bundles // whose files are read
-	Lock    *locking.Locking // of the project; nil outside
-	Unread  []UnreadBundle   // of the lock
+	Trust   *places.Trust     // nil: there is no policy, and nothing but the library is admitted
+	Admit   *ai.Admitter      // remembers for one command
+	Asked   *bundle.Listing   // whom admit asks; nil without a policy
+	Project *ai.Space         // nil outside of projects, and where the project has no .ai
+	User    *ai.Space         // nil where it doesn't count, or isn't there
+	Root    workspace.Project // zero outside of projects
+	bundles *locking.Bundles  // whose files are read
+	Lock    *locking.Locking  // of the project; nil outside
+	Unread  []UnreadBundle    // of the lock
 }
 
 // OpenItems opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
@@ -45,7 +46,7 @@ type Items struct {
 // locked.
 func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
 	v := &Items{App: a}
-	if v.Root, err = places.OpenProject(a); err != nil && !errors.Is(err, places.ErrNoProject) {
+	if v.Root, err = places.OpenProject(a); err != nil && !errors.Is(err, workspace.ErrNoProject) {
 		return nil, err
 	}
 	if v.Trust, err = places.OpenTrust(a); err != nil && !places.IsNobody(err) {
@@ -57,7 +58,7 @@ func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
 		if v.Root.Root != "" {
 			dirs = append(dirs, v.Root.Root)
 		}
-		if home := a.UserBase(); home.Err == nil && (v.Root.Marker != places.MarkerFile || a.AllowUser) {
+		if home := a.UserBase(); home.Err == nil && (v.Root.Marker != workspace.MarkerFile || a.AllowUser) {
 			dirs = append(dirs, home.Value)
 		}
 		v.Asked = locking.Listing(ctx, v.Trust, dirs...)
@@ -83,7 +84,7 @@ func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
 			return nil, err
 		}
 	}
-	if s := cli.UserSpace(a.UserBase()); s.Err == nil && (v.Root.Marker != places.MarkerFile || a.AllowUser) {
+	if s := cli.UserSpace(a.UserBase()); s.Err == nil && (v.Root.Marker != workspace.MarkerFile || a.AllowUser) {
 		if v.User, err = open(s.Value, ai.User); err != nil {
 			return nil, err
 		}

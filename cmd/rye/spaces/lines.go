@@ -6,6 +6,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -27,7 +28,7 @@ func DriftLineOf(d *lock.Difference) DriftLine {
 		line.Only = "mode"
 	}
 	if line.File != "" {
-		line.File = classify.MarkerDir + "/" + line.File
+		line.File = workspace.MarkerDir + "/" + line.File
 	}
 	return line
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -34,7 +35,7 @@ func Locate(ctx context.Context, b *locking.Bundles, text string) (*locking.Loca
 	case text == "":
 		if b.Root.Root == "" {
 			_, err := places.OpenProject(b.App)
-			f := classify.Classify(cmp.Or(err, places.ErrNoProject))
+			f := classify.Classify(cmp.Or(err, workspace.ErrNoProject))
 			f.Hint = append(f.Hint, "rye bundle list --all")
 			return nil, f
 		}
@@ -248,7 +249,7 @@ func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 				return InDir(b, locking.InProject, dir, id)
 			}
 		}
-		if filepath.Base(s.Value) == classify.MarkerDir {
+		if filepath.Base(s.Value) == workspace.MarkerDir {
 			s.Value = filepath.Dir(s.Value)
 		}
 		return inDirectory(b, s.Value, text)
@@ -266,7 +267,7 @@ func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 
 // ManifestOf takes the path of a manifest apart: DIR/.ai/bundles/ID/manifest.yaml.
 func ManifestOf(file string) (dir, id string, ok bool) {
-	const mark = "/" + classify.MarkerDir + "/bundles/"
+	const mark = "/" + workspace.MarkerDir + "/bundles/"
 	slashed := filepath.ToSlash(file)
 	i := strings.LastIndex(slashed, mark)
 	if i < 0 || filepath.Base(file) != locking.BundleManifest {

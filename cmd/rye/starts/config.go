@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func ConfigCommand() cli.Command {
@@ -51,7 +52,7 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	add("project", places.ProjectSetting(a), "--project")
 	add("store", a.Store(), "--store", "RYE_STORE", "XDG_DATA_HOME")
 	add("user", cli.UserSpace(a.UserBase()), "USER_SPACE", "HOME")
-	add("spaces", spacesSetting(a), places.MarkerFile, "--project", "USER_SPACE", "HOME")
+	add("spaces", spacesSetting(a), workspace.MarkerFile, "--project", "USER_SPACE", "HOME")
 	add("trust", places.TrustSetting(a), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
 	add("key", trusts.KeySetting(a), "--key", cli.EnvKey, "rye key new")
 	add("passphrase", places.SecretSetting(a, classify.EnvPassphrase, "asked for"), classify.EnvPassphrase)
@@ -102,14 +103,14 @@ func spacesSetting(a *cli.App) cli.Setting {
 	s := cli.Setting{Origin: "outside of projects"}
 	p, err := places.OpenProject(a)
 	switch {
-	case err != nil && !errors.Is(err, places.ErrNoProject):
+	case err != nil && !errors.Is(err, workspace.ErrNoProject):
 		return cli.Setting{Err: err}
 	case err == nil:
 		labels = append(labels, ai.Project.String())
 		s.Origin = p.Marker
 	}
 	switch {
-	case p.Marker == places.MarkerFile:
+	case p.Marker == workspace.MarkerFile:
 		s.Origin += ": the user space does not count"
 	case a.UserBase().Err == nil:
 		labels = append(labels, ai.User.String())

@@ -9,10 +9,11 @@ import (
 
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func DoctorCommand() cli.Command {
@@ -111,17 +112,17 @@ func checkVersion(context.Context, *cli.App) places.Finding {
 func checkProject(_ context.Context, a *cli.App) places.Finding {
 	p, err := places.OpenProject(a)
 	switch {
-	case errors.Is(err, places.ErrNoProject):
+	case errors.Is(err, workspace.ErrNoProject):
 		return places.Good("not in a project")
 	case err != nil:
 		return places.Bad(places.StatusFail, err)
 	}
-	there, err := classify.IsDir(p.DotAI())
+	there, err := osfile.IsDir(p.DotAI())
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
 	if there {
-		if err := cli.Probe(classify.MarkerDir, p.DotAI()); err != nil {
+		if err := cli.Probe(workspace.MarkerDir, p.DotAI()); err != nil {
 			return places.Bad(places.StatusWarn, err)
 		}
 	}

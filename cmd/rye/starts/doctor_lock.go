@@ -12,12 +12,13 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // checkLock looks whether the lock of the project can be read, and is what rye lock would make. It asks no source.
 func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	l, err := locking.OpenLocking(a, false)
-	if errors.Is(err, places.ErrNoProject) {
+	if errors.Is(err, workspace.ErrNoProject) {
 		return places.Good("not in a project")
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -59,7 +59,7 @@ func checkKeys(_ context.Context, a *cli.App) places.Finding {
 func checkBase(a *cli.App) *places.Finding {
 	base := a.UserBase()
 	if base.Err == nil {
-		_, base.Err = classify.IsDir(base.Value)
+		_, base.Err = osfile.IsDir(base.Value)
 	}
 	if base.Err == nil {
 		return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -110,12 +111,12 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	for _, w := range ans.Written {
-		if w.Path != classify.MarkerDir+"/" {
+		if w.Path != workspace.MarkerDir+"/" {
 			ans.Commit = append(ans.Commit, w.Path)
 		}
 	}
 	if len(ans.Commit) > 0 {
-		ans.Commit = append(ans.Commit, classify.MarkerDir+"/")
+		ans.Commit = append(ans.Commit, workspace.MarkerDir+"/")
 	}
 	made := len(ans.Written)
 	err = c.identity(ctx, a, ans)
@@ -140,7 +141,7 @@ func (c *initRun) place(a *cli.App) (string, error) {
 	if s.Err != nil {
 		return "", s.Err
 	}
-	search := places.ProjectSearch{Foreign: cli.OwnedByOther}
+	search := workspace.Search{}
 	if base := a.UserBase(); base.Err == nil {
 		search.UserBase = base.Value
 	}
@@ -151,7 +152,7 @@ func (c *initRun) place(a *cli.App) (string, error) {
 		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.Value),
 			Why: []string{"everything on this machine would be in it"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
-	if home := a.Home(); search.UserBase != home.Value && home.Err == nil && (places.ProjectSearch{UserBase: home.Value}).IsUserBase(s.Value) {
+	if home := a.Home(); search.UserBase != home.Value && home.Err == nil && (workspace.Search{UserBase: home.Value}).IsUserBase(s.Value) {
 		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the home directory and can't be a project", s.Value),
 			Why: []string{"all that is in it, keys included, would be part of the project"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
@@ -178,8 +179,8 @@ func around(dir string) string {
 	if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
 		return "" // the search for a project would end here
 	}
-	p, err := places.ProjectSearch{Foreign: func(fs.FileInfo) bool { return false }}.Find(near)
-	if err != nil || p.Marker != places.MarkerFile {
+	p, err := workspace.Search{AnyOwner: true}.Find(near)
+	if err != nil || p.Marker != workspace.MarkerFile {
 		return ""
 	}
 	return p.Root
@@ -204,7 +205,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 		}
 		defer unlock()
 	}
-	hasAI, err := classify.IsDir(filepath.Join(ans.Dir, classify.MarkerDir))
+	hasAI, err := osfile.IsDir(filepath.Join(ans.Dir, workspace.MarkerDir))
 	if err != nil {
 		return err
 	}
@@ -213,7 +214,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 		return err
 	}
 	if !hasAI {
-		ans.Written = append(ans.Written, initLine{classify.MarkerDir + "/", "directives, tools, knowledge and config of the project"})
+		ans.Written = append(ans.Written, initLine{workspace.MarkerDir + "/", "directives, tools, knowledge and config of the project"})
 	}
 	for _, f := range files {
 		ans.Written = append(ans.Written, initLine{f.name, f.what})
@@ -221,7 +222,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 	if c.DryRun || len(ans.Written) == 0 {
 		return nil
 	}
-	if err := os.MkdirAll(filepath.Join(ans.Dir, classify.MarkerDir), 0o777); err != nil {
+	if err := os.MkdirAll(filepath.Join(ans.Dir, workspace.MarkerDir), 0o777); err != nil {
 		return err
 	}
 	d, err := osfile.OpenDir(ans.Dir, 0o777)
@@ -244,7 +245,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 // missingFiles returns the files that a directory lacks, or that lack lines.
 func missingFiles(dir string) ([]starting, error) {
 	read := func(string) ([]byte, error) { return nil, nil }
-	if ok, err := classify.IsDir(dir); err != nil {
+	if ok, err := osfile.IsDir(dir); err != nil {
 		return nil, err
 	} else if ok {
 		d, err := osfile.OpenDir(dir, 0o777)
@@ -255,12 +256,12 @@ func missingFiles(dir string) ([]starting, error) {
 		read = func(name string) ([]byte, error) { return d.Read(name, maxGitFile) }
 	}
 	var files []starting
-	old, err := read(places.MarkerFile)
+	old, err := read(workspace.MarkerFile)
 	if err != nil {
 		return nil, err
 	}
 	if old == nil {
-		files = append(files, starting{places.MarkerFile, "what the project is called, and what it needs", []byte(Starter(dir)), true})
+		files = append(files, starting{workspace.MarkerFile, "what the project is called, and what it needs", []byte(Starter(dir)), true})
 	}
 	for _, g := range GitLines() {
 		old, err := read(g.File)

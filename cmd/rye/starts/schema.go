@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -83,7 +84,7 @@ func fileSchemas() []schemaLine {
 	return []schemaLine{
 		{recipe.File, json.RawMessage(recipe.Schema())},
 		{places.PolicyFile, json.RawMessage(policy.Schema())},
-		{places.MarkerFile, json.RawMessage(ryeyaml.Schema())},
+		{workspace.MarkerFile, json.RawMessage(ryeyaml.Schema())},
 	}
 }
 

@@ -1,4 +1,4 @@
-package main
+package workspace
 
 import (
 	"errors"
@@ -9,9 +9,6 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
-	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // TestFindProject lays trees out and searches from "at". A path ending in / is a directory.
@@ -45,7 +42,7 @@ func TestFindProject(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			top := layOut(t, test.tree)
-			s := places.ProjectSearch{Foreign: foreignIn(top, test.foreign)}
+			s := Search{foreign: foreignIn(top, test.foreign)}
 			if test.user != "" {
 				s.UserBase = filepath.Join(top, test.user)
 			}
@@ -60,7 +57,7 @@ func TestFindProject(t *testing.T) {
 // TestNamedProject: the project that -C names itself may belong to anybody, one above it may not.
 func TestNamedProject(t *testing.T) {
 	top := layOut(t, ".git/ rye.yaml a/b/ a/.ai/ c/")
-	s := places.ProjectSearch{Foreign: func(fs.FileInfo) bool { return true }}
+	s := Search{foreign: func(fs.FileInfo) bool { return true }}
 	for at, want := range map[string]string{".": ". rye.yaml", "a": "refused .", "a/b": "refused .", "c": "refused ."} {
 		s.Named = filepath.Join(top, at)
 		p, err := s.Find(s.Named)
@@ -76,7 +73,7 @@ func TestProjectByLink(t *testing.T) {
 	if err := os.Symlink(filepath.Join(top, "real", "a"), filepath.Join(top, "link")); err != nil {
 		t.Fatal(err)
 	}
-	s := places.ProjectSearch{Foreign: cli.OwnedByOther}
+	s := Search{}
 	p, err := s.Find(filepath.Join(top, "link"))
 	if got := shown(top, p, err); got != "real .ai" {
 		t.Errorf("got %q", got)
@@ -118,10 +115,10 @@ func foreignIn(top, path string) func(fs.FileInfo) bool {
 	}
 }
 
-func shown(top string, p places.Project, err error) string {
+func shown(top string, p Project, err error) string {
 	var f *fault.Error
 	switch {
-	case errors.Is(err, places.ErrNoProject):
+	case errors.Is(err, ErrNoProject):
 		return "none"
 	case errors.Is(err, fs.ErrNotExist):
 		return "absent"
@@ -137,23 +134,18 @@ func shown(top string, p places.Project, err error) string {
 
 // A project that asks for a newer rye is refused by a release, and by no other rye.
 func TestProjectVersion(t *testing.T) {
-	p := places.Project{Root: t.TempDir(), Marker: places.MarkerFile}
-	if err := os.WriteFile(filepath.Join(p.Root, places.MarkerFile), []byte("rye: \"0.4.0\"\nnew: word\n"), 0o600); err != nil {
+	p := Project{Root: t.TempDir(), Marker: MarkerFile}
+	if err := os.WriteFile(filepath.Join(p.Root, MarkerFile), []byte("rye: \"0.4.0\"\nnew: word\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err := p.File("0.3.9")
-	if f := classify.Classify(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused || !strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
+	if f := fault.Of(err); f.Code != fault.VersionMismatch || f.Line().Exit != fault.ExitRefused || !strings.HasSuffix(f.Text, "asks for rye 0.4.0 or newer, and this is 0.3.9") {
 		t.Errorf("an older one: %v", err)
 	}
 	for _, running := range []string{"0.4.0", "devel"} {
 		_, err := p.File(running)
-		if f := classify.Classify(err); f.Code != fault.Config || f.Details["line"] != 2 {
+		if f := fault.Of(err); f.Code != fault.Config || f.Details["line"] != 2 {
 			t.Errorf("%s: %v", running, err)
-		}
-	}
-	for v, want := range map[string]bool{"1.2.3": true, "0.0.0-20261122010203-abcdef": false, "devel": false, "1.2": false} {
-		if places.IsRelease(v) != want {
-			t.Errorf("%q", v)
 		}
 	}
 }

@@ -1,0 +1,35 @@
+package osfile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// IsDir reports whether a directory is at path. Anything else there is an error.
+func IsDir(path string) (bool, error) {
+	switch fi, err := os.Stat(path); {
+	case os.IsNotExist(err):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !fi.IsDir():
+		return false, &fs.PathError{Op: "open", Path: path, Err: NotDirectory}
+	}
+	return true, nil
+}
+
+// NeedDir returns an error unless a directory is at path.
+func NeedDir(path string) error {
+	switch ok, err := IsDir(path); {
+	case errors.Is(err, NotDirectory):
+		return fault.New(fault.Files, "%q is not a directory", path).On("path", path).From(err).Missing()
+	case err != nil:
+		return err
+	case !ok:
+		return fault.New(fault.Files, "no directory %q", path).On("path", path).From(fs.ErrNotExist).Missing().Try(fault.Command("mkdir -p", path))
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+package osfile
+
+import "io/fs"
+
+// OwnedByOther is not asked of Windows, where a directory that everybody may write to is the exception.
+func OwnedByOther(fs.FileInfo) bool { return false }

@@ -1,0 +1,238 @@
+package workspace
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+)
+
+// What makes a directory a project.
+const (
+	MarkerFile = "rye.yaml"
+	MarkerDir  = ".ai"
+)
+
+// A Project is the directory that commands work on.
+type Project struct {
+	Root   string
+	Marker string // rye.yaml or .ai; empty for a package that has neither
+}
+
+// ErrNoProject says that neither the directory nor any parent that counts is a project.
+var ErrNoProject = errors.New("not in a project")
+
+// MaxProject bounds rye.yaml.
+const MaxProject = 4 << 20
+
+// File reads the project's rye.yaml.
+func (p Project) File(running string) (*ryeyaml.Project, error) {
+	path := filepath.Join(p.Root, MarkerFile)
+	broken := func(err error, message, look string) error {
+		return &fault.Error{Code: fault.Config, Err: err, Text: message, Hint: []string{look + " " + fault.Quote(path)}, Details: map[string]any{"path": path}}
+	}
+	if ai.Inside(path) != nil {
+		return nil, broken(nil, fmt.Sprintf("%q is a symbolic link that leads out of the project", path), "ls -l")
+	}
+	b, err := osfile.ReadSmall(path, MaxProject)
+	if err != nil {
+		return nil, err
+	}
+	file, err := ryeyaml.Parse(b, running)
+	if newer, ok := errors.AsType[*ryeyaml.NewerError](err); ok {
+		return nil, &fault.Error{Code: fault.VersionMismatch, Err: err, Text: fmt.Sprintf("%q asks for rye %s or newer, and this is %s", path, newer.Want, newer.Have),
+			Hint: []string{"rye version"}, Details: map[string]any{"path": path, "expected": newer.Want, "found": newer.Have}}
+	}
+	if err != nil {
+		f := broken(err, fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), MarkerFile+": ")), "git diff")
+		if at, ok := errors.AsType[*yamltree.Error](err); ok {
+			f := f.(*fault.Error)
+			f.Details["line"], f.Details["column"] = at.Line, at.Column
+		}
+		return nil, f
+	}
+	return file, nil
+}
+
+// OpenProject finds the project and reads its rye.yaml, which may ask for a newer rye than the one that runs.
+// ErrNoProject is a cause of the error where there is no project.
+func (p *Paths) OpenProject(running string) (Project, error) {
+	found, err := p.FindProject()
+	if err == nil && found.Marker == MarkerFile {
+		_, err = found.File(running)
+	}
+	return found, err
+}
+
+// FindProject finds the project without reading its rye.yaml.
+func (p *Paths) FindProject() (Project, error) {
+	var s Search
+	if p.User.Err == nil {
+		s.UserBase = p.User.Path
+	}
+	if p.Package {
+		return s.At(p.Dir)
+	}
+	if p.Named {
+		s.Named = p.Dir
+	}
+	found, err := s.Find(p.Dir)
+	if errors.Is(err, ErrNoProject) {
+		return Project{}, fault.New(fault.NotFound, "no project in %q or any parent directory", p.Dir).From(err).
+			Because("a project is a directory with rye.yaml, or with .ai").Try("cd DIR", "rye -C DIR COMMAND")
+	}
+	return found, err
+}
+
+// A Search finds the project: the nearest ancestor with rye.yaml, else the nearest with .ai. It never takes the user base,
+// passes the directory that holds .git, or takes what another user could have planted, such as /tmp/rye.yaml.
+type Search struct {
+	UserBase string
+	Named    string                 // the directory that the user named: if it is the project itself, any user may own it
+	AnyOwner bool                   // projects of other users count
+	foreign  func(fs.FileInfo) bool // osfile.OwnedByOther, but in tests
+}
+
+// At returns dir as a project even if it has neither marker.
+func (s Search) At(dir string) (Project, error) {
+	if err := osfile.NeedDir(dir); err != nil {
+		return Project{}, err
+	}
+	if s.IsUserBase(dir) {
+		return Project{}, fault.New(fault.Config, "%q holds the user space and can't be a project", dir)
+	}
+	p := Project{Root: dir}
+	for _, marker := range []string{MarkerFile, MarkerDir} {
+		if fi, err := markerAt(dir, marker); err != nil {
+			return Project{}, err
+		} else if fi != nil {
+			p.Marker = marker
+			break
+		}
+	}
+	return p, nil
+}
+
+// Find searches from dir upwards.
+func (s Search) Find(dir string) (Project, error) {
+	// The directories as they lie on disk, not as links led here.
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return Project{}, err
+	}
+	dirs, err := s.candidates(dir)
+	if err != nil {
+		return Project{}, err
+	}
+	for _, marker := range []string{MarkerFile, MarkerDir} {
+		for _, d := range dirs {
+			switch fi, err := markerAt(d, marker); {
+			case err != nil:
+				return Project{}, err
+			case fi != nil && s.isNamed(d):
+				return Project{Root: d, Marker: marker}, nil
+			case fi != nil:
+				return s.own(Project{Root: d, Marker: marker}, fi)
+			}
+		}
+	}
+	return Project{}, ErrNoProject
+}
+
+// candidates returns dir and those of its parents that may be the project.
+func (s Search) candidates(dir string) ([]string, error) {
+	var dirs []string
+	for {
+		if !s.IsUserBase(dir) {
+			dirs = append(dirs, dir)
+		}
+		_, err := os.Lstat(filepath.Join(dir, ".git"))
+		parent := filepath.Dir(dir)
+		if err == nil || parent == dir {
+			return dirs, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		dir = parent
+	}
+}
+
+// IsUserBase reports whether dir is the user base.
+func (s Search) IsUserBase(dir string) bool { return sameDir(dir, s.UserBase) }
+
+func (s Search) isNamed(dir string) bool { return sameDir(dir, s.Named) }
+
+// sameDir compares directories, not their names; "" is none.
+func sameDir(dir, other string) bool {
+	if other == "" {
+		return false
+	}
+	if dir == other {
+		return true
+	}
+	a, err := os.Stat(dir)
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(other)
+	return err == nil && os.SameFile(a, b)
+}
+
+// markerAt returns what is known of a marker in dir, nil if it isn't there. A .ai that is a file marks
+// nothing, and neither does a directory called rye.yaml.
+func markerAt(dir, marker string) (fs.FileInfo, error) {
+	fi, err := os.Lstat(filepath.Join(dir, marker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	isDir := fi.IsDir()
+	if fi.Mode()&fs.ModeSymlink != 0 {
+		to, err := os.Stat(filepath.Join(dir, marker))
+		isDir = err == nil && to.IsDir()
+	}
+	if isDir != (marker == MarkerDir) {
+		return nil, nil
+	}
+	return fi, nil
+}
+
+// own returns p if this user or root owns it. It asks for the marker too: any user can write one into a shared directory of
+// root's, such as /tmp.
+func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
+	root, err := os.Lstat(p.Root)
+	if err != nil {
+		return Project{}, err
+	}
+	foreign := s.foreign
+	if foreign == nil {
+		foreign = osfile.OwnedByOther
+	}
+	if s.AnyOwner || !foreign(root) && !foreign(marker) {
+		return p, nil
+	}
+	path := p.Root
+	if !foreign(root) {
+		path = filepath.Join(p.Root, p.Marker)
+	}
+	return Project{}, &fault.Error{Code: fault.Denied,
+		Text:    fmt.Sprintf("%q belongs to another user", path),
+		Why:     []string{"the owner of a project decides what runs in it"},
+		Hint:    []string{"rye -C " + fault.Quote(p.Root) + " COMMAND"},
+		Details: map[string]any{"path": path},
+	}
+}
+
+// DotAI is the project's space.
+func (p Project) DotAI() string { return filepath.Join(p.Root, MarkerDir) }
