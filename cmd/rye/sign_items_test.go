@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 )
 
@@ -73,7 +72,7 @@ func leftovers(t *testing.T, dir string) (names []string) {
 // What doesn't stay in memory is read again, and is signed as what was checked.
 func TestSignWithin(t *testing.T) {
 	var names []string
-	for i := range 3 * places.FewFiles {
+	for i := range 50 {
 		names = append(names, fmt.Sprint("t", i))
 	}
 	a, dir, stderr := itemApp(t, names...)
@@ -112,10 +111,9 @@ func TestSignCancelled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer space.Close()
-	w := places.NewRewriting(1, time.Now())
-	defer w.Close()
+	w := osfile.NewBatch(1, time.Now())
 	st := stageOne(t, w, space, "tools/acme/a.py")
-	if n, err := w.Replace(ctx, []places.Staged{st}); n != 0 || !errors.Is(err, context.Canceled) {
+	if n, err := w.Commit(ctx, []*osfile.Staged{st}); n != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("%d, %v", n, err)
 	}
 	b, err := os.ReadFile(filepath.Join(dir, ".ai", "tools", "acme", "a.py"))
@@ -127,16 +125,18 @@ func TestSignCancelled(t *testing.T) {
 	}
 }
 
-func stageOne(t *testing.T, w *places.Rewriting, space *ai.Space, name string) places.Staged {
+func stageOne(t *testing.T, w *osfile.Batch, space *ai.Space, name string) *osfile.Staged {
 	t.Helper()
 	before, err := fs.Lstat(space.FS, name)
-	if err == nil {
-		err = w.Open(space)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := w.Stage(space, name, before, []byte("new"))
+	d, err := osfile.OpenDir(space.Dir, 0o777)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	st, err := w.Stage(d, name, before, before.Mode().Perm(), osfile.BytesOf([]byte("new")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,9 +157,8 @@ func TestRewritingChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer space.Close()
-			w := places.NewRewriting(3, time.Now())
-			defer w.Close()
-			var all []places.Staged
+			w := osfile.NewBatch(3, time.Now())
+			var all []*osfile.Staged
 			for _, n := range []string{"a", "b", "c"} {
 				all = append(all, stageOne(t, w, space, "tools/acme/"+n+".py"))
 			}
@@ -167,7 +166,7 @@ func TestRewritingChanged(t *testing.T) {
 			if err := change(path("b")); err != nil {
 				t.Fatal(err)
 			}
-			if n, err := w.Replace(t.Context(), all); n != 1 || err == nil {
+			if n, err := w.Commit(t.Context(), all); n != 1 || err == nil {
 				t.Errorf("%d, %v", n, err)
 			}
 			for n, want := range map[string]string{"a": "new", "c": itemText("c")} {
@@ -200,9 +199,8 @@ func TestRewritingSweeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer space.Close()
-	w := places.NewRewriting(1, time.Now())
-	defer w.Close()
-	w.Drop([]places.Staged{{}, stageOne(t, w, space, "tools/acme/a.py")})
+	w := osfile.NewBatch(1, time.Now())
+	w.Drop([]*osfile.Staged{nil, stageOne(t, w, space, "tools/acme/a.py")})
 	if left := leftovers(t, dir); len(left) != 1 || filepath.Base(left[0]) != osfile.Unfinished+"new" {
 		t.Errorf("left: %q", left)
 	}

@@ -238,7 +238,7 @@ type restored struct {
 	mode   cas.Mode
 	before fs.FileInfo // nil: there was nothing
 	found  cas.Digest  // of what was there
-	part   string      // the new file beside the old one, "" as long as there is none
+	staged *osfile.Staged
 	done   bool
 }
 

@@ -3,7 +3,6 @@ package locks
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -141,7 +140,7 @@ func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io
 	}
 	defer file.Close()
 	if opened, err := file.Stat(); err != nil || !os.SameFile(fi, opened) {
-		return nil, f.changed()
+		return nil, r.dir.Changed(f.path)
 	}
 	if _, err := io.Copy(w, cas.Until(ctx, file)); err != nil {
 		return nil, r.dir.About(f.path, err)
@@ -149,34 +148,31 @@ func (r *restoring) read(ctx context.Context, folder *os.Root, f *restored, w io
 	return fi, nil
 }
 
-func (f *restored) changed() error {
-	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("%q was changed meanwhile, and is left as it is", f.where)}
-}
-
 // write puts the new files in the places of the old ones. What was there is in the store before.
-func (r *restoring) write(ctx context.Context) (err error) {
-	defer r.drop(ctx)
+func (r *restoring) write(ctx context.Context) error {
 	if err := r.keep(ctx); err != nil {
 		return err
 	}
-	many := len(r.files) > places.FewFiles && places.HasBarrier
-	if err := r.folders(ctx, func(dir string, files []*restored) error { return r.stage(ctx, dir, files, !many) }); err != nil {
+	b := osfile.NewBatch(len(r.files), r.now)
+	if err := r.folders(ctx, func(_ string, files []*restored) error { return r.stage(ctx, b, files) }); err != nil {
+		b.Drop(r.staged())
 		if isMissing(err) {
 			err = cmp.Or(r.missing(ctx), err)
 		}
 		return err
 	}
-	barrier := func() error {
-		if !many {
-			return nil
-		}
-		return places.SyncSystem(r.dir.Root)
+	done, err := b.Commit(ctx, r.staged())
+	for _, f := range r.files[:done] {
+		f.done = true
 	}
-	if err := barrier(); err != nil {
-		return err
+	return err
+}
+
+func (r *restoring) staged() (all []*osfile.Staged) {
+	for _, f := range r.files {
+		all = append(all, f.staged)
 	}
-	err = r.folders(ctx, func(dir string, files []*restored) error { return r.replace(ctx, dir, files, !many) })
-	return errors.Join(err, barrier())
+	return all
 }
 
 // keep puts what was there into the store.
@@ -219,7 +215,7 @@ func (r *restoring) keep(ctx context.Context) error {
 				return err
 			}
 			if info.Digest != f.found {
-				return f.changed()
+				return r.dir.Changed(f.path)
 			}
 		}
 		return nil
@@ -231,44 +227,24 @@ func (r *restoring) keep(ctx context.Context) error {
 }
 
 // stage writes the new files of a directory beside the old ones.
-func (r *restoring) stage(ctx context.Context, dir string, files []*restored, sync bool) error {
-	folder, err := r.dir.Folder(dir, true)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
+func (r *restoring) stage(ctx context.Context, b *osfile.Batch, files []*restored) error {
 	for _, f := range files {
-		part := osfile.Unfinished + rand.Text()
-		if err := r.fill(ctx, folder, part, f, sync); err != nil {
-			folder.Remove(part)
+		o, err := r.objects.Get(ctx, f.want.ID)
+		if errors.Is(err, fs.ErrNotExist) {
+			return &lock.MissingError{ID: f.want.ID, NeededBy: f.ref.String()}
+		}
+		if err != nil {
 			return err
 		}
-		f.part = part
+		f.staged, err = b.Stage(r.dir, f.path, f.before, places.FileMode(f.mode == cas.Exec), func(w io.Writer) error {
+			_, err := io.Copy(w, o) // which ends in an error where it isn't the object
+			return err
+		})
+		if err := errors.Join(err, o.Close()); err != nil {
+			return err
+		}
 	}
 	return nil
-}
-
-func (r *restoring) fill(ctx context.Context, folder *os.Root, part string, f *restored, sync bool) error {
-	o, err := r.objects.Get(ctx, f.want.ID)
-	if errors.Is(err, fs.ErrNotExist) {
-		return &lock.MissingError{ID: f.want.ID, NeededBy: f.ref.String()}
-	}
-	if err != nil {
-		return err
-	}
-	defer o.Close()
-	file, err := folder.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return r.dir.About(f.path, err)
-	}
-	_, err = io.Copy(file, o) // which ends in an error where it isn't the object
-	if err == nil {
-		err = file.Chmod(places.FileMode(f.mode == cas.Exec))
-	}
-	if err == nil && sync {
-		err = file.Sync()
-	}
-	return r.dir.About(f.path, errors.Join(err, file.Close()))
 }
 
 // missing says which bytes aren't to be had, all of them; nil if none is.
@@ -277,7 +253,7 @@ func (r *restoring) missing(ctx context.Context) error {
 	var paths []string
 	told := map[cas.ID]bool{}
 	for _, x := range r.files {
-		if x.part != "" || x.found == x.want.Digest || told[x.want.ID] {
+		if x.staged != nil || x.found == x.want.Digest || told[x.want.ID] {
 			continue
 		}
 		told[x.want.ID] = true
@@ -298,63 +274,4 @@ func (r *restoring) missing(ctx context.Context) error {
 	}
 	f.Hint = fromGit(r.l, paths...)
 	return f
-}
-
-// replace puts the new files of a directory in the places of the old ones. Whoever wrote to a file since it was read
-// keeps what was written.
-func (r *restoring) replace(ctx context.Context, dir string, files []*restored, sync bool) error {
-	folder, err := r.dir.Folder(dir, false)
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	for _, f := range files {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		base := path.Base(f.path)
-		if f.before == nil {
-			// A link never replaces.
-			if err = folder.Link(f.part, base); err == nil {
-				err = folder.Remove(f.part)
-			}
-		} else {
-			now, statErr := folder.Lstat(base)
-			if statErr != nil || !os.SameFile(now, f.before) || now.Size() != f.before.Size() || !now.ModTime().Equal(f.before.ModTime()) {
-				return f.changed()
-			}
-			err = folder.Rename(f.part, base)
-		}
-		if errors.Is(err, fs.ErrExist) {
-			return f.changed()
-		}
-		if err != nil {
-			return r.dir.About(f.path, err)
-		}
-		f.part, f.done = "", true
-	}
-	if sync {
-		return osfile.SyncDirectory(r.dir.Where(dir))
-	}
-	return nil
-}
-
-// drop removes new files that took no old one's place.
-func (r *restoring) drop(ctx context.Context) {
-	if !slices.ContainsFunc(r.files, func(f *restored) bool { return f.part != "" }) {
-		return
-	}
-	r.folders(context.WithoutCancel(ctx), func(dir string, files []*restored) error {
-		folder, err := r.dir.Folder(dir, false)
-		if err != nil {
-			return err
-		}
-		defer folder.Close()
-		for _, f := range files {
-			if f.part != "" {
-				folder.Remove(f.part)
-			}
-		}
-		return nil
-	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -29,7 +30,7 @@ type signing struct {
 	before fs.FileInfo // nil: it is no item, or something is wrong with it
 	line   SignLine
 	no     *fault.Error // why policy doesn't let it be used all the same
-	staged places.Staged
+	staged *osfile.Staged
 }
 
 // An itemSigner signs many items at once. It holds what they have in common.
@@ -38,7 +39,8 @@ type itemSigner struct {
 	v     *spaces.Items
 	check *spaces.ItemChecker
 	key   trusts.Signer
-	write *places.Rewriting
+	dirs  map[*ai.Space]*osfile.Dir
+	write *osfile.Batch
 	all   []signing
 	most  int64                       // bytes of files that stay in memory
 	kept  atomic.Int64                // those that did
@@ -70,8 +72,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 		a.Term.Note("there is no item to sign")
 		return &SignAnswer{Files: []SignLine{}, Problems: []spaces.CheckProblem{}, DryRun: c.DryRun}, nil
 	}
-	s := &itemSigner{run: c, v: v, check: spaces.NewItemChecker(v), most: most, write: places.NewRewriting(len(sel.Files), a.Now()), all: make([]signing, len(sel.Files))}
-	defer s.write.Close()
+	s := &itemSigner{run: c, v: v, check: spaces.NewItemChecker(v), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]signing, len(sel.Files))}
 	defer s.check.Count(a)
 	if err := s.check.CheckAll(ctx, sel, func(i int, it *spaces.CheckedItem) { s.all[i] = s.take(it) }); err != nil {
 		return nil, err
@@ -83,9 +84,15 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 		return nil, err
 	}
 	for _, f := range sel.Files {
-		if err := s.write.Open(f.Space); err != nil {
+		if s.dirs[f.Space] != nil {
+			continue
+		}
+		d, err := osfile.OpenDir(f.Space.Dir, 0o777)
+		if err != nil {
 			return nil, err
 		}
+		defer d.Close()
+		s.dirs[f.Space] = d
 	}
 	return s.finish(ctx)
 }
@@ -247,7 +254,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 		}
 		return nil
 	})
-	files := make([]places.Staged, len(s.all))
+	files := make([]*osfile.Staged, len(s.all))
 	for i := range s.all {
 		files[i] = s.all[i].staged
 	}
@@ -259,7 +266,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 		s.write.Drop(files)
 		return ans, err
 	}
-	done, err := s.write.Replace(ctx, files)
+	done, err := s.write.Commit(ctx, files)
 	ans := &SignAnswer{Files: []SignLine{}, Problems: s.check.Answer().Problems, DryRun: s.run.DryRun}
 	for _, w := range s.all[:done] {
 		if w.before != nil {
@@ -303,7 +310,7 @@ func (s *itemSigner) one(ctx context.Context, w *signing) error {
 	}
 	w.Bytes = nil
 	if w.line.Changed && !s.run.DryRun {
-		w.staged, err = s.write.Stage(w.Space, w.Path, w.before, out)
+		w.staged, err = s.write.Stage(s.dirs[w.Space], w.Path, w.before, w.before.Mode().Perm(), osfile.BytesOf(out))
 	}
 	return err
 }

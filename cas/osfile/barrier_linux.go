@@ -1,0 +1,24 @@
+package osfile
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// hasBarrier reports whether syncSystem makes everything durable that was written to a file system.
+const hasBarrier = true
+
+// syncSystem waits until the file system of a directory has written everything to disk.
+func syncSystem(r *os.Root) error {
+	d, err := r.Open(".")
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for {
+		if err = unix.Syncfs(int(d.Fd())); err != unix.EINTR {
+			return os.NewSyscallError("syncfs", err)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package osfile
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"sync"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A Batch replaces and creates many files. All new files are written beside their places first, so that a failure
+// changes nothing; then Commit renames them one by one. Each file is always either the old or the new one, and durable
+// when Commit returns. Where the system can sync a whole file system, that replaces a sync for each file of a large batch.
+type Batch struct {
+	many  bool // one sync for all
+	now   time.Time
+	swept sync.Map // directories without files of dead processes
+}
+
+// fewFiles is the largest batch whose files are synced one by one.
+const fewFiles = 16
+
+// NewBatch returns a batch for about so many files.
+func NewBatch(files int, now time.Time) *Batch {
+	return &Batch{many: files > fewFiles && hasBarrier, now: now}
+}
+
+// A Staged file is written, under a temporary name beside its place.
+type Staged struct {
+	dir        *Dir
+	name, part string
+	before     fs.FileInfo
+}
+
+// Stage writes a new file for a name below a directory. before describes the file that it will replace; nil means that
+// none exists. It is safe for concurrent use.
+func (b *Batch) Stage(d *Dir, name string, before fs.FileInfo, mode fs.FileMode, write func(io.Writer) error) (*Staged, error) {
+	r, err := d.Folder(path.Dir(name), before == nil)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	dir := d.Where(path.Dir(name))
+	if _, again := b.swept.LoadOrStore(dir, true); !again {
+		Sweep(dir, b.now)
+	}
+	st := &Staged{d, name, Unfinished + rand.Text(), before}
+	f, err := r.OpenFile(st.part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, d.About(name, err)
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil && !b.many {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		r.Remove(st.part)
+		return nil, d.About(name, err)
+	}
+	return st, nil
+}
+
+// Drop removes staged files. Nil entries are skipped, here and by Commit.
+func (b *Batch) Drop(all []*Staged) {
+	for _, st := range all {
+		if st == nil {
+			continue
+		}
+		if r, err := st.dir.Folder(path.Dir(st.name), false); err == nil {
+			r.Remove(st.part)
+			r.Close()
+		}
+	}
+}
+
+// Commit moves the staged files into their places in order, and returns how many it moved. It stops at the first file
+// that was changed since it was read, and drops the rest.
+func (b *Batch) Commit(ctx context.Context, all []*Staged) (done int, err error) {
+	if err = b.sync(all); err == nil {
+		for done < len(all) && err == nil {
+			if err = context.Cause(ctx); err == nil && all[done] != nil {
+				err = b.move(all[done])
+			}
+			if err == nil {
+				done++
+			}
+		}
+		err = errors.Join(err, b.sync(all[:done]))
+	}
+	b.Drop(all[done:])
+	return done, err
+}
+
+func (b *Batch) move(st *Staged) error {
+	r, err := st.dir.Folder(path.Dir(st.name), false)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	base := path.Base(st.name)
+	if st.before == nil {
+		if err = r.Link(st.part, base); err == nil { // a link never replaces
+			err = r.Remove(st.part)
+		}
+	} else {
+		var now fs.FileInfo
+		if now, err = r.Lstat(base); err == nil && !same(now, st.before) {
+			return st.dir.Changed(st.name)
+		}
+		if err == nil {
+			err = r.Rename(st.part, base)
+		}
+	}
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return st.dir.Changed(st.name)
+	case err != nil:
+		return st.dir.About(st.name, err)
+	case b.many:
+		return nil
+	}
+	return SyncDirectory(st.dir.Where(path.Dir(st.name)))
+}
+
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// Changed returns the error about a file that someone else changed since it was read.
+func (d *Dir) Changed(name string) error {
+	return fault.New(fault.Conflict, "%q changed while it was worked on, and was left as it is", d.Where(name))
+}
+
+// sync makes everything durable that was written for the staged files.
+func (b *Batch) sync(all []*Staged) (err error) {
+	synced := map[*Dir]bool{}
+	for _, st := range all {
+		if b.many && st != nil && !synced[st.dir] {
+			synced[st.dir] = true
+			err = errors.Join(err, syncSystem(st.dir.Root))
+		}
+	}
+	return err
+}
