@@ -368,14 +368,14 @@ func (a *Admitter) Admit(ctx context.Context, it *Item, purpose policy.Purpose) 
 	return &Admission{e, t}, err
 }
 
-// Require is Admit where only yes will do: a no is a *NotAdmittedError.
+// Require is Admit where only yes will do: a no is the error NotAdmitted.
 func (a *Admitter) Require(ctx context.Context, it *Item, purpose policy.Purpose) error {
 	found, err := a.Admit(ctx, it, purpose)
 	if err != nil {
 		return err
 	}
 	if !found.Decision.Allowed {
-		return &NotAdmittedError{Ref: it.Ref, Place: it.Space.where(it.Path), Decision: found.Decision}
+		return NotAdmitted(it.Ref, it.Space.where(it.Path), found.Decision)
 	}
 	return nil
 }

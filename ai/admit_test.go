@@ -10,6 +10,7 @@ import (
 	"testing/fstest"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -239,7 +240,7 @@ func TestTreeNeedsChain(t *testing.T) {
 	v := view(t, noOverride, s)
 	_, err := admit(t, v, trust(t, noOverride), "tool:x")
 	ce, ok := errors.AsType[*ai.ChainError](err)
-	if !ok || ce.Code != ai.ExecutorNotFound {
+	if !ok || ce.Code != fault.ExecutorNotFound {
 		t.Errorf("got %v", err)
 	}
 	if got, err := admit(t, v, trust(t, noOverride), "knowledge:k"); err != nil || got.Decision.Code != policy.Unsigned {
@@ -271,7 +272,7 @@ func TestRequire(t *testing.T) {
 	wantError(t, a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse), `"tool:acme/x" is unsigned; "**" asks for 1 key`)
 	signIn(t, v, s, eve, "tool:acme/x")
 	err := a.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse)
-	if na, ok := errors.AsType[*ai.NotAdmittedError](err); !ok || na.Decision.Code != policy.UntrustedKey {
+	if fault.CodeOf(err) != fault.UntrustedKey {
 		t.Errorf("got %v", err)
 	}
 	// What is examined is the bytes that were read.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rye-build/rye/ai/nofollow"
 )
 
 func TestBelow(t *testing.T) {
@@ -26,7 +28,7 @@ func TestBelow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]error{"none": fs.ErrNotExist, "link/b": errLink, "a/b/x": errNoDir, "../x": fs.ErrInvalid, ".": fs.ErrInvalid} {
+	for name, want := range map[string]error{"none": fs.ErrNotExist, "link/b": nofollow.ErrLink, "a/b/x": nofollow.ErrNoDir, "../x": fs.ErrInvalid, ".": fs.ErrInvalid} {
 		if _, err := s.Below(name); !errors.Is(err, want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -42,11 +43,11 @@ func (c *Chain) Primitive() *Item { return c.Links[len(c.Links)-1] }
 // Admit answers for each link. An error is a *ChainError, or one of the context.
 func Walk(ctx context.Context, r Resolver, ref model.Ref) (*Chain, error) {
 	if ref.Kind != "tool" {
-		return nil, &ChainError{Code: Invalid, Ref: ref, Err: fmt.Errorf("%q is a %s: only a tool has a chain", ref, ref.Kind)}
+		return nil, &ChainError{Code: fault.Validation, Ref: ref, Err: fmt.Errorf("%q is a %s: only a tool has a chain", ref, ref.Kind)}
 	}
 	first, err := r.Resolve(ctx, ref, nil)
 	if err != nil {
-		return nil, lost(ctx, ToolNotFound, ref, []string{ref.String()}, err)
+		return nil, lost(ctx, fault.ToolNotFound, ref, []string{ref.String()}, err)
 	}
 	return WalkFrom(ctx, r, first)
 }
@@ -61,9 +62,9 @@ func WalkFrom(ctx context.Context, r Resolver, tool *Item) (*Chain, error) {
 	if len(issues) == 0 {
 		return &Chain{links}, nil
 	}
-	e := &ChainError{Code: VersionMismatch, Ref: tool.Ref, Path: refs(links), Issues: issues}
-	if slices.ContainsFunc(issues, func(i Issue) bool { return i.Code != VersionMismatch }) {
-		e.Code = Invalid
+	e := &ChainError{Code: fault.VersionMismatch, Ref: tool.Ref, Path: refs(links), Issues: issues}
+	if slices.ContainsFunc(issues, func(i Issue) bool { return i.Code != fault.VersionMismatch }) {
+		e.Code = fault.Validation
 	}
 	return nil, e
 }
@@ -74,7 +75,7 @@ func refs(links []*Item) []string {
 
 // lost makes the error of a link that wasn't found. What is there and can't be told keeps its own word: only what is
 // absent is not found.
-func lost(ctx context.Context, code Code, tool model.Ref, path []string, err error) error {
+func lost(ctx context.Context, code fault.Code, tool model.Ref, path []string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -82,11 +83,11 @@ func lost(ctx context.Context, code Code, tool model.Ref, path []string, err err
 	_, many := errors.AsType[*AmbiguousError](err)
 	switch {
 	case shadow:
-		code = Denied
+		code = fault.Policy
 	case many:
-		code = Ambiguous
+		code = fault.Ambiguous
 	case !errors.Is(err, fs.ErrNotExist):
-		code = Unreadable
+		code = fault.Files
 	}
 	return &ChainError{Code: code, Ref: tool, Path: path, Err: err}
 }
@@ -103,17 +104,17 @@ func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 		path := append(refs(links), next.String())
 		switch {
 		case slices.ContainsFunc(links, func(i *Item) bool { return i.Ref == next }):
-			return nil, &ChainError{Code: Circular, Ref: tool.Ref, Path: path}
+			return nil, &ChainError{Code: fault.Circular, Ref: tool.Ref, Path: path}
 		case len(links) == MaxChain:
-			return nil, &ChainError{Code: TooDeep, Ref: tool.Ref, Path: path}
+			return nil, &ChainError{Code: fault.TooDeep, Ref: tool.Ref, Path: path}
 		}
 		it, err := r.Resolve(ctx, next, last.Space)
 		if err != nil {
-			return nil, lost(ctx, ExecutorNotFound, tool.Ref, path, err)
+			return nil, lost(ctx, fault.ExecutorNotFound, tool.Ref, path, err)
 		}
 		if it.Space != last.Space && !last.Space.mayUse(it.Space) {
 			// Whoever resolved has to see to this; a mistake there must not run anything.
-			return nil, &ChainError{Code: Invalid, Ref: tool.Ref, Path: path,
+			return nil, &ChainError{Code: fault.Validation, Ref: tool.Ref, Path: path,
 				Err: fmt.Errorf("%q in the space %q can't be run by %q in the space %q, which stands above", last.Ref, last.Space.Label, next, it.Space.Label)}
 		}
 		links = append(links, it)
@@ -127,7 +128,7 @@ func check(links []*Item) []Issue {
 	for i, it := range links {
 		for _, p := range it.Model.Problems {
 			if !p.Warning {
-				issues = append(issues, Issue{Code: Invalid, Link: it.Ref, Message: fmt.Sprintf("%q: %v", it.Ref, p)})
+				issues = append(issues, Issue{Code: fault.Validation, Link: it.Ref, Message: fmt.Sprintf("%q: %v", it.Ref, p)})
 			}
 		}
 		if i == 0 {
@@ -138,7 +139,7 @@ func check(links []*Item) []Issue {
 	last := links[len(links)-1]
 	t := last.Model.Tool
 	if t == nil || !t.Primitive || !strings.HasPrefix(last.ID, primitives) {
-		issues = append(issues, Issue{Code: Invalid, Link: last.Ref,
+		issues = append(issues, Issue{Code: fault.Validation, Link: last.Ref,
 			Message: fmt.Sprintf("%q has no executor and is no primitive: those are tool:%s…", last.Ref, primitives)})
 	}
 	return issues
@@ -157,12 +158,12 @@ func checkPair(link, next *Item) (issues []Issue) {
 		}
 	}
 	if len(missing) > 0 {
-		issues = append(issues, Issue{Invalid, link.Ref,
+		issues = append(issues, Issue{fault.Validation, link.Ref,
 			fmt.Sprintf("%q wants %q of %q, which gives %q", next.Ref, missing, link.Ref, has)})
 	}
 	for _, c := range next.Model.Tool.Constraints {
 		if version := link.Model.Version; c.Child == link.ID && !c.Allows(version) {
-			issues = append(issues, Issue{VersionMismatch, link.Ref,
+			issues = append(issues, Issue{fault.VersionMismatch, link.Ref,
 				fmt.Sprintf("%q runs %q in versions %s, which has %s", next.Ref, link.Ref, bounds(c), versionText(version))})
 		}
 	}

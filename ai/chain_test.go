@@ -62,23 +62,23 @@ func TestWalkErrors(t *testing.T) {
 	f["tools/ok00.yaml"] = tool("ok00", "deep05") // deep05 … deep12 and the primitive: ten
 	v := view(t, noOverride, space("project", f))
 	for _, c := range []struct{ id, code, want string }{
-		{"none-such", "TOOL_NOT_FOUND", `there is no "tool:none-such"`},
-		{"gone", "EXECUTOR_NOT_FOUND", `the executor "tool:acme/none" of "tool:gone": there is no "tool:acme/none"`},
-		{"indirect", "EXECUTOR_NOT_FOUND", `the executor "tool:acme/none" of "tool:gone": there is no "tool:acme/none"`},
-		{"a", "CIRCULAR_DEPENDENCY", "the chain comes back to where it was: tool:a → tool:b → tool:c → tool:b"},
-		{"self", "CIRCULAR_DEPENDENCY", "the chain comes back to where it was: tool:self → tool:self"},
-		{"deep00", "CHAIN_TOO_DEEP", "the chain is longer than 10 links: tool:deep00 → tool:deep01 → tool:deep02 → tool:deep03 → tool:deep04 → tool:deep05 → tool:deep06 → tool:deep07 → tool:deep08 → tool:deep09 → tool:deep10"},
-		{"amb", "AMBIGUOUS", `the executor "tool:twice" of "tool:amb": "tool:twice" is ambiguous: it is ["project/tools/twice.yaml" "project/tools/twice.sh"]`},
-		{"lone", "VALIDATION_FAILED", `the chain of "tool:lone" doesn't fit together: "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
-		{"down", "VALIDATION_FAILED", `the chain of "tool:down" doesn't fit together: "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
+		{"none-such", "TOOL_NOT_FOUND", `tool:none-such not found`},
+		{"gone", "EXECUTOR_NOT_FOUND", `executor tool:acme/none of tool:gone: tool:acme/none not found`},
+		{"indirect", "EXECUTOR_NOT_FOUND", `executor tool:acme/none of tool:gone: tool:acme/none not found`},
+		{"a", "CIRCULAR_DEPENDENCY", "circular executor chain: tool:a → tool:b → tool:c → tool:b"},
+		{"self", "CIRCULAR_DEPENDENCY", "circular executor chain: tool:self → tool:self"},
+		{"deep00", "CHAIN_TOO_DEEP", "executor chain longer than 10 links: tool:deep00 → tool:deep01 → tool:deep02 → tool:deep03 → tool:deep04 → tool:deep05 → tool:deep06 → tool:deep07 → tool:deep08 → tool:deep09 → tool:deep10"},
+		{"amb", "AMBIGUOUS", `executor tool:twice of tool:amb: tool:twice is ambiguous: 2 files have this id; project/tools/twice.yaml; project/tools/twice.sh`},
+		{"lone", "VALIDATION_FAILED", `invalid executor chain of tool:lone; "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
+		{"down", "VALIDATION_FAILED", `invalid executor chain of tool:down; "tool:lone" has no executor and is no primitive: those are tool:rye/core/primitives/…`},
 		{"fits", "", ""},
 		{"free", "", ""},
 		{"ok00", "", ""},
-		{"old", "VALIDATION_FAILED", `the chain of "tool:old" doesn't fit together: "tool:run" wants ["size"] of "tool:old", which gives ["body"]; "tool:run" runs "tool:old" in versions from "2.0.0", which has 1.2.3`},
-		{"new", "VERSION_MISMATCH", `the chain of "tool:new" doesn't fit together: "tool:run" runs "tool:new" in versions up to "1.0.0", which has 1.2.3`},
-		{"out", "VERSION_MISMATCH", `the chain of "tool:out" doesn't fit together: "tool:run" runs "tool:out" in versions in "^2", which has 1.2.3`},
-		{"pre", "VERSION_MISMATCH", `the chain of "tool:pre" doesn't fit together: "tool:run" runs "tool:pre" in versions in "^1.2", which has 1.2.4-rc.1`},
-		{"none", "VALIDATION_FAILED", `the chain of "tool:none" doesn't fit together: "tool:none": line 1, column 1: Missing required field: version; "tool:run" runs "tool:none" in versions from "0.0.1", which has "", which is no version`},
+		{"old", "VALIDATION_FAILED", `invalid executor chain of tool:old; "tool:run" wants ["size"] of "tool:old", which gives ["body"]; "tool:run" runs "tool:old" in versions from "2.0.0", which has 1.2.3`},
+		{"new", "VERSION_MISMATCH", `invalid executor chain of tool:new; "tool:run" runs "tool:new" in versions up to "1.0.0", which has 1.2.3`},
+		{"out", "VERSION_MISMATCH", `invalid executor chain of tool:out; "tool:run" runs "tool:out" in versions in "^2", which has 1.2.3`},
+		{"pre", "VERSION_MISMATCH", `invalid executor chain of tool:pre; "tool:run" runs "tool:pre" in versions in "^1.2", which has 1.2.4-rc.1`},
+		{"none", "VALIDATION_FAILED", `invalid executor chain of tool:none; "tool:none": line 1, column 1: Missing required field: version; "tool:run" runs "tool:none" in versions from "0.0.1", which has "", which is no version`},
 	} {
 		_, err := ai.Walk(t.Context(), v, model.Ref{Kind: "tool", ID: c.id})
 		ce, ok := errors.AsType[*ai.ChainError](err)
@@ -144,7 +144,7 @@ func TestSpaceRule(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := ai.Walk(t.Context(), v, ref("tool:u/above"))
-	wantError(t, err, `the executor "tool:p/runtime" of "tool:u/above": there is no "tool:p/runtime" in reach: it is in the space "project", which stands above`)
+	wantError(t, err, `executor tool:p/runtime of tool:u/above: tool:p/runtime not found; it is in the space "project", which items of lower spaces can't use`)
 }
 
 // a careless resolver gives whatever there is.
@@ -158,7 +158,7 @@ func (c careless) Resolve(ctx context.Context, ref model.Ref, _ *ai.Space) (*ai.
 func TestCarelessResolver(t *testing.T) {
 	v := view(t, noOverride, space("project", files{"tools/p.yaml": tool("p", "rye/core/runtimes/bash")}), space("user", files{"tools/u.yaml": tool("u", "p")}))
 	_, err := ai.Walk(t.Context(), careless{v}, ref("tool:u"))
-	wantError(t, err, `the executor "tool:p" of "tool:u": "tool:u" in the space "user" can't be run by "tool:p" in the space "project", which stands above`)
+	wantError(t, err, `executor tool:p of tool:u: "tool:u" in the space "user" can't be run by "tool:p" in the space "project", which stands above`)
 }
 
 // TestBundles: a bundle uses its own items, those of what it requires, and the library.
@@ -173,8 +173,8 @@ func TestBundles(t *testing.T) {
 		"a/one": "",
 		"p":     "",
 		"b/own": "",
-		"a/two": `the executor "tool:c/run" of "tool:a/two": there is no "tool:c/run"`,
-		"both":  `"tool:both" is ambiguous: it is ["system:acme/b/tools/both.yaml" "system:acme/a/tools/both.yaml"]`,
+		"a/two": `executor tool:c/run of tool:a/two: tool:c/run not found`,
+		"both":  `tool:both is ambiguous: 2 files have this id; system:acme/b/tools/both.yaml; system:acme/a/tools/both.yaml`,
 	} {
 		_, err := ai.Walk(t.Context(), v, model.Ref{Kind: "tool", ID: id})
 		if want != "" {

@@ -9,96 +9,146 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// ErrAsset is about a file that is no item: it doesn't carry the mark of the kind in whose directory it stands.
-var ErrAsset = errors.New("carries no mark of its kind, so it is an asset and no item")
+// ErrAsset is the error of a file without the marker of the kind in whose directory it is: it is an asset, not an item.
+var ErrAsset = errors.New("is not an item: it lacks the marker of its kind")
 
-// ErrGone is about a file that was removed after it was found. It is ErrAsset: there is no item.
+// ErrGone is the error of a file that was removed after it was found. It is ErrAsset too: there is no item.
 var ErrGone error = goneError{}
 
 type goneError struct{}
 
-func (goneError) Error() string { return "was removed meanwhile" }
+func (goneError) Error() string { return "was removed by another process" }
 
 func (goneError) Is(target error) bool { return target == ErrAsset }
 
+// coded adds the code as the detail "reason", one word for tables, where a cause gave none.
+func coded(f *fault.Error) *fault.Error {
+	if _, ok := f.Details["reason"]; !ok {
+		f.On("reason", strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-")))
+	}
+	return f
+}
+
+// line writes a fault on one line, for logs and other errors.
+func line(f *fault.Error) string { return strings.Join(append([]string{f.Text}, f.Why...), "; ") }
+
 // An ItemError says what is wrong with a file in a space. Err tells which error it is.
 type ItemError struct {
-	Ref   model.Ref // zero where the file's name is no item's
+	Ref   model.Ref // zero if the file's name is no item's
 	Space *Space
 	Path  string
 	Err   error
 }
 
-// Error names the file, and quotes what comes from outside in ASCII.
+// Error names the file in ASCII, since names come from outside.
 func (e *ItemError) Error() string {
-	var pe *fs.PathError
-	if errors.As(e.Err, &pe) {
-		return fmt.Sprintf("%+q: %v", e.Space.where(e.Path), pe.Err) // which is about the same path
+	if pe, ok := errors.AsType[*fs.PathError](e.Err); ok {
+		return fmt.Sprintf("%+q: %v", e.Place(), pe.Err) // which is about the same path
 	}
-	return fmt.Sprintf("%+q: %v", e.Space.where(e.Path), e.Err)
+	return fmt.Sprintf("%+q: %v", e.Place(), e.Err)
 }
 
 // Unwrap returns what is wrong.
 func (e *ItemError) Unwrap() error { return e.Err }
 
+// Place returns where the file is, for people.
+func (e *ItemError) Place() string { return e.Space.where(e.Path) }
+
+// Fault adds the file to its cause, unless that names the item already. A cause without a code is about reading the file.
+func (e *ItemError) Fault() *fault.Error {
+	cause := fault.Of(e.Err)
+	if cause.Details["ref"] == e.Ref.String() {
+		return cause
+	}
+	f := &fault.Error{Code: cause.Code, Why: cause.Why, Hint: cause.Hint, Details: cause.Details, Err: e.Err}
+	words := cause.Text
+	asset := errors.Is(e.Err, ErrAsset)
+	if pe, ok := errors.AsType[*fs.PathError](e.Err); ok {
+		words = pe.Err.Error() // about the same path
+	}
+	switch {
+	case errors.Is(e.Err, ErrGone):
+		f.Code = fault.NotFound
+	case asset && e.Ref.Kind != "":
+		f.Code = fault.Validation
+		f.Because(model.MissingMarker(e.Ref.Kind, e.Path)).Hint = []string{"rye docs " + model.FormatTopic(e.Ref.Kind)}
+	case asset:
+		f.Code = fault.Validation
+	case f.Code == fault.Unknown:
+		f.Code = fault.Files
+	}
+	place := e.Place()
+	f.Text = fmt.Sprintf("%q: %s", place, words)
+	if e.Ref.Kind != "" {
+		f.On("ref", e.Ref.String())
+	}
+	return coded(f.On("file", place))
+}
+
 // A NotFoundError says that no space has an item. It is fs.ErrNotExist.
 type NotFoundError struct {
 	Ref    model.Ref
 	Near   []string // refs that are almost the same
-	Above  string   // the label of a higher space that has it, and is out of reach for whoever asks
-	Assets []string // the places of files that would be it if they carried the mark of their kind, or were no JSON or TOML
+	Above  string   // the label of a higher space that has it, where the item that asked may not look
+	Assets []string // the places of files that would be it if they carried the marker of their kind, or weren't JSON or TOML
 }
 
-func (e *NotFoundError) Error() string {
-	s := fmt.Sprintf("there is no %q", e.Ref)
-	if e.Above != "" {
-		s += fmt.Sprintf(" in reach: it is in the space %q, which stands above", e.Above)
-	}
-	if len(e.Assets) > 0 {
-		why := ErrAsset.Error()
-		if ext := path.Ext(e.Assets[0]); slices.Contains(neverItems[:], ext) {
-			why = "is an asset: files with " + ext + " are never items"
-		}
-		s += fmt.Sprintf(": %+q %s", e.Assets[0], why)
-	}
-	if len(e.Near) > 0 {
-		s += "; did you mean " + strings.Join(e.Near, ", ") + "?"
-	}
-	return s
-}
+func (e *NotFoundError) Error() string { return line(e.Fault()) }
 
 // Unwrap makes it fs.ErrNotExist.
 func (e *NotFoundError) Unwrap() error { return fs.ErrNotExist }
 
-// An AmbiguousError says that several files of one rank have one id. It is AMBIGUOUS.
+// Fault suggests what was meant.
+func (e *NotFoundError) Fault() *fault.Error {
+	f := fault.New(fault.NotFound, "%s not found", e.Ref).On("ref", e.Ref.String()).From(e)
+	if e.Ref.Kind == "tool" {
+		f.Code = fault.ToolNotFound
+	}
+	f.Try("rye ls", "rye search "+fault.Quote(e.Ref.Name()))
+	if e.Above != "" {
+		f.Because(fmt.Sprintf("it is in the space %q, which items of lower spaces can't use", e.Above))
+	}
+	if len(e.Near) > 0 {
+		f.On("did_you_mean", e.Near).Because("did you mean " + strings.Join(e.Near, ", ") + "?")
+		f.Hint = []string{"rye show " + fault.Quote(e.Near[0])}
+	}
+	for _, file := range e.Assets {
+		ext := path.Ext(file)
+		why := ext + " files never are"
+		if !slices.Contains(neverItems[:], ext) {
+			why = model.MissingMarker(e.Ref.Kind, file)
+		}
+		f.Because(fmt.Sprintf("%+q is not an item: %s", file, why))
+		f.Hint = []string{"rye docs " + model.FormatTopic(e.Ref.Kind)}
+	}
+	return coded(f)
+}
+
+// An AmbiguousError says that several files of one rank have one id.
 type AmbiguousError struct {
 	Ref    model.Ref
 	Places []string // at least two and at most eight, as people find them
-	More   int      // files besides
+	More   int      // further files
 }
 
-func (e *AmbiguousError) Error() string {
-	s := fmt.Sprintf("%q is ambiguous: it is %+q", e.Ref, e.Places)
+func (e *AmbiguousError) Error() string { return line(e.Fault()) }
+
+// Fault lists the files.
+func (e *AmbiguousError) Fault() *fault.Error {
+	f := fault.New(fault.Ambiguous, "%s is ambiguous: %s have this id", e.Ref, fault.Count(int64(len(e.Places)+e.More), "file")).
+		On("ref", e.Ref.String()).On("places", e.Places).Because(e.Places...).From(e)
 	if e.More > 0 {
-		s += fmt.Sprintf(" and %d more", e.More)
+		f.Because(fmt.Sprintf("and %d more", e.More))
 	}
-	return s
+	return coded(f.Try("rye rm FILE", "rye mv FILE NEWID"))
 }
 
-// maxPlaces bounds what an AmbiguousError names: each of the files is told of with all the others.
+// maxPlaces bounds what an AmbiguousError names, since each of the files gets an error that names the others.
 const maxPlaces = 8
-
-// A NotAdmittedError says that an item may be as it should, and policy doesn't let it be used.
-type NotAdmittedError struct {
-	Ref      model.Ref
-	Place    string
-	Decision policy.Decision
-}
-
-func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Ref, e.Decision.Reason()) }
 
 func ambiguous(files []File) *AmbiguousError {
 	named := min(len(files), maxPlaces)
@@ -109,8 +159,13 @@ func ambiguous(files []File) *AmbiguousError {
 	return e
 }
 
-// A ShadowError says that an item stands in front of a protected one, and the root policy doesn't let it. It is
-// POLICY_DENIED.
+// NotAdmitted returns the error of an item that policy doesn't admit.
+func NotAdmitted(ref model.Ref, place string, d policy.Decision) error {
+	return fault.New(d.Code.Fault(), "%q %s", ref, d.Reason()).Because(place).On("reason", d.Code.String()).On("ref", ref.String()).
+		On("file", place).Try("rye verify " + fault.Quote(ref.String()))
+}
+
+// A ShadowError says that an item hides a protected one, and the root policy doesn't allow it.
 type ShadowError struct {
 	Ref   model.Ref
 	Place string   // of the item in front
@@ -118,61 +173,64 @@ type ShadowError struct {
 	Over  []string // the labels of the spaces with the items that it hides
 }
 
-func (e *ShadowError) Error() string {
-	return fmt.Sprintf("%+q in the space %q takes the place of %q in %q, which \"override:\" in the root policy must allow",
-		e.Place, e.Space, e.Ref, strings.Join(e.Over, ", "))
+func (e *ShadowError) Error() string { return line(e.Fault()) }
+
+// Fault says which item hides which.
+func (e *ShadowError) Fault() *fault.Error {
+	return fault.New(fault.Policy, "%s is protected: the space %q may not replace it", e.Ref, e.Space).
+		Because(fmt.Sprintf("%+q replaces the item of %s", e.Place, strings.Join(e.Over, ", ")),
+			"\"override:\" in the root policy can allow it").
+		Try("rye show "+fault.Quote(e.Ref.String()), "rye rm "+fault.Quote(e.Place)).From(e).
+		On("reason", "protected").On("ref", e.Ref.String()).On("file", e.Place).On("hides", e.Over)
 }
 
-// A Code is the word for an error in every answer of rye.
-type Code string
-
-// The codes of chains.
-const (
-	ToolNotFound     Code = "TOOL_NOT_FOUND"
-	ExecutorNotFound Code = "EXECUTOR_NOT_FOUND"
-	Circular         Code = "CIRCULAR_DEPENDENCY"
-	TooDeep          Code = "CHAIN_TOO_DEEP"
-	VersionMismatch  Code = "VERSION_MISMATCH"
-	Invalid          Code = "VALIDATION_FAILED"
-	Ambiguous        Code = "AMBIGUOUS"         // Err is an *AmbiguousError
-	Denied           Code = "POLICY_DENIED"     // Err is a *ShadowError
-	Unreadable       Code = "FILE_SYSTEM_ERROR" // Err says what stands where the link would be
-)
-
-// A ChainError says why a tool has no chain. Err is what finding a link said, where that is the reason.
+// A ChainError says why a tool has no chain. Err is the error of finding a link, if that is the reason.
 type ChainError struct {
-	Code   Code
+	Code   fault.Code
 	Ref    model.Ref // of the tool
-	Path   []string  // the refs of the chain as far as it went; the last is the one that is missing or comes again
-	Issues []Issue   // all of them, with Invalid and VersionMismatch
+	Path   []string  // the refs of the chain so far; the last is the one that is missing or comes again
+	Issues []Issue   // all of them, with Validation and VersionMismatch
 	Err    error
 }
 
 // An Issue is one rule that two neighbours of a chain break, or one link by itself.
 type Issue struct {
-	Code    Code
+	Code    fault.Code
 	Link    model.Ref // nearer to the tool
 	Message string
 }
 
-func (e *ChainError) Error() string {
+func (e *ChainError) Error() string { return line(e.Fault()) }
+
+// Unwrap returns the error of finding a link.
+func (e *ChainError) Unwrap() error { return e.Err }
+
+// Fault says where the chain breaks.
+func (e *ChainError) Fault() *fault.Error {
+	f := &fault.Error{Err: e.Err}
+	if e.Err != nil {
+		cause := fault.Of(e.Err)
+		f = &fault.Error{Text: cause.Text, Why: cause.Why, Hint: cause.Hint, Details: cause.Details, Err: e.Err}
+		if cause.Code != fault.NotFound && cause.Code != fault.ToolNotFound && cause.Code != fault.Unknown {
+			f.Code = cause.Code // as of an item that isn't locked
+		}
+	}
+	if f.Code == "" || e.Code != fault.ToolNotFound && e.Code != fault.ExecutorNotFound {
+		f.Code = e.Code
+	}
+	f.On("ref", e.Ref.String()).On("chain", e.Path)
 	path := strings.Join(e.Path, " → ")
 	switch {
-	case e.Code == Circular:
-		return "the chain comes back to where it was: " + path
-	case e.Code == TooDeep:
-		return fmt.Sprintf("the chain is longer than %d links: %s", MaxChain, path)
+	case e.Code == fault.Circular:
+		f.Text = "circular executor chain: " + path
+	case e.Code == fault.TooDeep:
+		f.Text = fmt.Sprintf("executor chain longer than %d links: %s", MaxChain, path)
 	case len(e.Issues) > 0:
-		all := make([]string, len(e.Issues))
-		for i, issue := range e.Issues {
-			all[i] = issue.Message
-		}
-		return fmt.Sprintf("the chain of %q doesn't fit together: %s", e.Ref, strings.Join(all, "; "))
+		all := collect(e.Issues, func(i Issue) string { return i.Message })
+		f.Text = fmt.Sprintf("invalid executor chain of %s", e.Ref)
+		f.Because(all...).On("issues", all).Hint = []string{"rye check " + fault.Quote(e.Ref.String())}
 	case len(e.Path) > 1:
-		return fmt.Sprintf("the executor %q of %q: %v", e.Path[len(e.Path)-1], e.Path[len(e.Path)-2], e.Err)
+		f.Text = fmt.Sprintf("executor %s of %s: %s", e.Path[len(e.Path)-1], e.Path[len(e.Path)-2], f.Text)
 	}
-	return e.Err.Error()
+	return coded(f)
 }
-
-// Unwrap returns what finding a link said.
-func (e *ChainError) Unwrap() error { return e.Err }

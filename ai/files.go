@@ -13,6 +13,8 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/nofollow"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -190,9 +192,9 @@ func (w *walk) entry(s *Space, k *model.Kind, name string, e fs.DirEntry) (File,
 		w.dir(s, k, name)
 		return File{}, nil
 	case e.Type()&fs.ModeSymlink != 0:
-		return File{}, errLink
+		return File{}, nofollow.ErrLink
 	case !e.Type().IsRegular():
-		return File{}, errSpecial
+		return File{}, nofollow.ErrSpecial
 	case !slices.Contains(k.Extensions, path.Ext(name)):
 		return File{}, misspelt(k, name)
 	}
@@ -227,7 +229,7 @@ func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error
 	case readErr != nil:
 		return readErr
 	case k.Marked(name, b):
-		return err
+		return fault.New(fault.Validation, "invalid item name: %v", errors.Unwrap(err))
 	}
 	return nil
 }

@@ -111,10 +111,10 @@ func TestHostileNames(t *testing.T) {
 	v := view(t, noOverride, space("project", project))
 	names, problems := list(t, v)
 	wantLines(t, "files", names, "project tool:ok ok.py")
-	twice := `is ambiguous: it is ["project/tools/twice.py" "project/tools/twice.sh"]`
-	cases := `"tool:Case" is ambiguous: it is ["project/tools/Case.py" "project/tools/case.py"]`
+	twice := `tool:twice is ambiguous: 2 files have this id; project/tools/twice.py; project/tools/twice.sh`
+	cases := `tool:Case is ambiguous: 2 files have this id; project/tools/Case.py; project/tools/case.py`
 	folder := "differs from %q in upper and lower case alone, and is the same directory on some systems"
-	dirs := `"tool:Dir/x" is ambiguous: it is ["project/tools/Dir/x.py" "project/tools/dir/x.py"]`
+	dirs := `tool:Dir/x is ambiguous: 2 files have this id; project/tools/Dir/x.py; project/tools/dir/x.py`
 	wantLines(t, "problems", problems,
 		`tools/CON.py: "project/tools/CON.py": path "tools/CON.py": "CON.py" is a device on Windows`,
 		`tools/Case.py: "project/tools/Case.py": `+cases,
@@ -127,9 +127,9 @@ func TestHostileNames(t *testing.T) {
 		`tools/dir: "project/tools/dir": `+fmt.Sprintf(folder, "Dir"),
 		`tools/dir/x.py: "project/tools/dir/x.py": `+dirs,
 		"tools/e\u0301.py: "+`"project/tools/e\u0301.py": path "tools/e\u0301.py": "e\u0301.py" is not in Unicode Normalization Form C, expected "\u00e9.py"`,
-		`tools/my tool.py: "project/tools/my tool.py": path "tools/my tool.py" is no item's: path "my tool" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
-		`tools/twice.py: "project/tools/twice.py": "tool:twice" `+twice,
-		`tools/twice.sh: "project/tools/twice.sh": "tool:twice" `+twice,
+		`tools/my tool.py: "project/tools/my tool.py": invalid item name: path "my tool" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
+		`tools/twice.py: "project/tools/twice.py": `+twice,
+		`tools/twice.sh: "project/tools/twice.sh": `+twice,
 		"tools/\u202egnp.py: "+`"project/tools/\u202egnp.py": path "tools/\u202egnp.py": "\u202egnp.py" has U+202E in it, which is invisible`,
 	)
 	_, err := v.Find(t.Context(), ref("tool:twice"))
@@ -163,7 +163,7 @@ func TestLinks(t *testing.T) {
 	v := view(t, noOverride, s)
 	names, problems := list(t, v)
 	wantLines(t, "files", names, "project tool:ok ok.py", "project tool:real/x real/x.py")
-	const link = "is a symbolic link, and such is never an item"
+	const link = "is a symbolic link, which is never an item"
 	want := []string{"knowledge: \"./knowledge\": " + link}
 	for _, name := range []string{"bash.txt", "gone.py", "inside", "link.py", "out.py", "outside"} {
 		want = append(want, fmt.Sprintf("tools/%s: \"./tools/%s\": %s", name, name, link))
@@ -242,9 +242,9 @@ func TestSpecialFiles(t *testing.T) {
 	v := view(t, noOverride, s)
 	names, problems := list(t, v)
 	wantLines(t, "files", names, "project tool:a a.py", "project tool:dir.py/x dir.py/x.py", "project tool:large large.py")
-	wantLines(t, "problems", problems, `tools/fifo.py: "project/tools/fifo.py": is no regular file`)
+	wantLines(t, "problems", problems, `tools/fifo.py: "project/tools/fifo.py": is not a regular file`)
 	_, err := v.Find(t.Context(), ref("tool:fifo"))
-	wantError(t, err, `"project/tools/fifo.py": is no regular file`)
+	wantError(t, err, `"project/tools/fifo.py": is not a regular file`)
 	_, err = v.Find(t.Context(), ref("tool:large"))
 	wantError(t, err, `"project/tools/large.py": is larger than the 8 MiB that an item may have`)
 	if _, err := v.Find(t.Context(), ref("tool:dir")); !errors.Is(err, fs.ErrNotExist) {

@@ -13,7 +13,7 @@ func TestProtectedConfig(t *testing.T) {
 	library := stdSpace()
 	library.FS = small().with(files{"config/rye/loop.yaml": "turns: 5\nallow: none\n"}).fs()
 	for policy, want := range map[string]string{
-		noOverride: `"project/config/rye/loop.yaml" in the space "project" takes the place of "config:rye/loop" in "system:rye/std", which "override:" in the root policy must allow`,
+		noOverride: `config:rye/loop is protected: the space "project" may not replace it; "project/config/rye/loop.yaml" replaces the item of system:rye/std; "override:" in the root policy can allow it`,
 		override:   "",
 	} {
 		tr := trust(t, policy)
@@ -39,7 +39,7 @@ func TestTwoOverrides(t *testing.T) {
 	}
 	v := view(t, override, one("system:a"), one("system:b"))
 	_, err := v.Find(t.Context(), ref("tool:"+python))
-	wantError(t, err, `"tool:rye/core/runtimes/python" is ambiguous: it is ["system:a/tools/rye/core/runtimes/python.yaml" "system:b/tools/rye/core/runtimes/python.yaml"]`)
+	wantError(t, err, `tool:rye/core/runtimes/python is ambiguous: 2 files have this id; system:a/tools/rye/core/runtimes/python.yaml; system:b/tools/rye/core/runtimes/python.yaml`)
 	v = view(t, override, one("system:a"))
 	if it := find(t, v, "tool:"+python); it.Space.Label != "system:a" {
 		t.Errorf("found in %s", it.Space.Label)
@@ -87,10 +87,10 @@ func TestNearIsThere(t *testing.T) {
 		"tools/acme/j.json": `{"executor_id": "x"}`, "tools/acme/x.toml": `executor_id = "x"`,
 	}))
 	for text, want := range map[string]string{
-		"tool:acme/n": `there is no "tool:acme/n": "project/tools/acme/n.js" carries no mark of its kind, so it is an asset and no item; did you mean tool:acme/p?`,
-		"tool:acme/m": `there is no "tool:acme/m"; did you mean tool:acme/p?`,
-		"tool:acme/j": `there is no "tool:acme/j": "project/tools/acme/j.json" is an asset: files with .json are never items; did you mean tool:acme/p?`,
-		"tool:acme/x": `there is no "tool:acme/x": "project/tools/acme/x.toml" is an asset: files with .toml are never items; did you mean tool:acme/p?`,
+		"tool:acme/n": `tool:acme/n not found; did you mean tool:acme/p?; "project/tools/acme/n.js" is not an item: no executor_id in a header between --- lines`,
+		"tool:acme/m": `tool:acme/m not found; did you mean tool:acme/p?`,
+		"tool:acme/j": `tool:acme/j not found; did you mean tool:acme/p?; "project/tools/acme/j.json" is not an item: .json files never are`,
+		"tool:acme/x": `tool:acme/x not found; did you mean tool:acme/p?; "project/tools/acme/x.toml" is not an item: .toml files never are`,
 	} {
 		_, err := v.Find(t.Context(), ref(text))
 		wantError(t, err, want)

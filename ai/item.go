@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/nofollow"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -172,7 +174,7 @@ func (v *View) search(ctx context.Context, ref model.Ref, spaces []*Space) (all 
 }
 
 func (v *View) noKind(ref model.Ref) error {
-	return fmt.Errorf("%q: there is no kind %q: expected one of %s", ref, ref.Kind, strings.Join(v.kindNames(), ", "))
+	return fmt.Errorf("%q: unknown kind %q: expected one of %s", ref, ref.Kind, strings.Join(v.kindNames(), ", "))
 }
 
 // in returns the items of a ref in one space, which has at most one if it is well.
@@ -180,7 +182,7 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 	dir, name := path.Split(k.Dir + "/" + ref.ID)
 	dir = path.Clean(dir)
 	lstat, done, err := s.folder(dir)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoDir) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, nofollow.ErrNoDir) {
 		return nil, nil, nil
 	}
 	if err != nil {
@@ -240,7 +242,7 @@ func (v *View) PathFor(ref model.Ref, ext string) (string, error) {
 	return p, nil
 }
 
-// At returns what item a path in a space is, as in "tools/rye/bash/bash.py". An error is a *model.PathError.
+// At returns what item a path in a space is, as in "tools/rye/bash/bash.py".
 func (v *View) At(s *Space, p string) (File, error) {
 	dir, _, _ := strings.Cut(p, "/")
 	for _, k := range v.kinds {
@@ -253,5 +255,5 @@ func (v *View) At(s *Space, p string) (File, error) {
 		}
 		return File{Ref: ref, Kind: k, Space: s, Path: p}, err
 	}
-	return File{}, &model.PathError{Path: p, Reason: "is in no directory of a kind: " + strings.Join(v.kindDirs(), ", ")}
+	return File{}, fault.New(fault.Validation, "path %q is in no directory of a kind: %s", p, strings.Join(v.kindDirs(), ", ")).On("reason", "validation-failed")
 }

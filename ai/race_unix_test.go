@@ -27,11 +27,11 @@ func TestFIFO(t *testing.T) {
 	go func() {
 		defer close(done)
 		v := view(t, noOverride, s)
-		if _, err := v.Find(t.Context(), ref("tool:fifo")); err == nil || !strings.HasSuffix(err.Error(), "is no regular file") {
+		if _, err := v.Find(t.Context(), ref("tool:fifo")); err == nil || !strings.HasSuffix(err.Error(), "is not a regular file") {
 			t.Errorf("found: %v", err)
 		}
 		_, problems := list(t, v)
-		wantLines(t, "problems", problems, `tools/a/fifo: "./tools/a/fifo": is no regular file`, `tools/fifo.py: "./tools/fifo.py": is no regular file`)
+		wantLines(t, "problems", problems, `tools/a/fifo: "./tools/a/fifo": is not a regular file`, `tools/fifo.py: "./tools/fifo.py": is not a regular file`)
 		if _, err := admit(t, v, trust(t, noOverride), "tool:a/a"); err == nil || !strings.HasSuffix(err.Error(), `"fifo": is neither a file nor a directory`) {
 			t.Errorf("admitted: %v", err)
 		}

@@ -139,7 +139,7 @@ func TestOpenDirOutside(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := ai.OpenDir(dir+"/project/.ai", "project", ai.Project)
-	wantError(t, err, fmt.Sprintf("%+q is a symbolic link that leads out of the project", dir+"/project/.ai"))
+	wantError(t, err, fmt.Sprintf("%+q is a symbolic link out of the project: refusing to follow it", dir+"/project/.ai"))
 	s, err := ai.OpenDir(dir+"/project/.ai", "user", ai.User)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -32,13 +33,13 @@ func TestFind(t *testing.T) {
 		t.Errorf("got %v, %v", all, err)
 	}
 	for text, want := range map[string]string{
-		"tool:acme/d":       `there is no "tool:acme/d"; did you mean tool:acme/a, tool:acme/b, tool:acme/c?`,
-		"tool:subproces":    `there is no "tool:subproces"`,
-		"tool:subprocess":   `there is no "tool:subprocess"; did you mean tool:rye/core/primitives/subprocess?`,
-		"knowledge:acme/a":  `there is no "knowledge:acme/a"; did you mean tool:acme/a?`,
-		"tool:Acme/A":       `there is no "tool:Acme/A"; did you mean tool:acme/a, tool:acme/b, tool:acme/c?`,
-		"workflow:acme/a":   `"workflow:acme/a": there is no kind "workflow": expected one of config, directive, knowledge, tool`,
-		"tool:acme/nothing": `there is no "tool:acme/nothing"`,
+		"tool:acme/d":       `tool:acme/d not found; did you mean tool:acme/a, tool:acme/b, tool:acme/c?`,
+		"tool:subproces":    `tool:subproces not found`,
+		"tool:subprocess":   `tool:subprocess not found; did you mean tool:rye/core/primitives/subprocess?`,
+		"knowledge:acme/a":  `knowledge:acme/a not found; did you mean tool:acme/a?`,
+		"tool:Acme/A":       `tool:Acme/A not found; did you mean tool:acme/a, tool:acme/b, tool:acme/c?`,
+		"workflow:acme/a":   `"workflow:acme/a": unknown kind "workflow": expected one of config, directive, knowledge, tool`,
+		"tool:acme/nothing": `tool:acme/nothing not found`,
 	} {
 		_, err := v.Find(t.Context(), ref(text))
 		wantError(t, err, want)
@@ -47,10 +48,10 @@ func TestFind(t *testing.T) {
 		}
 	}
 	_, err = v.Resolve(t.Context(), ref("tool:acme/b"), v.Spaces()[2])
-	wantError(t, err, `there is no "tool:acme/b" in reach: it is in the space "user", which stands above`)
+	wantError(t, err, `tool:acme/b not found; it is in the space "user", which items of lower spaces can't use`)
 	v = view(t, noOverride, space("project", files{"tools/acme/b.py": "print('an asset')\n"}))
 	_, err = v.Find(t.Context(), ref("tool:acme/b"))
-	wantError(t, err, `there is no "tool:acme/b": "project/tools/acme/b.py" carries no mark of its kind, so it is an asset and no item`)
+	wantError(t, err, `tool:acme/b not found; "project/tools/acme/b.py" is not an item: no __executor_id__ at the top level`)
 	for _, id := range []string{"../x", "a//b", "_x", "a/.b", "/etc/passwd", "a b", "CON", ""} {
 		if it, err := v.Find(t.Context(), model.Ref{Kind: "tool", ID: id}); err == nil {
 			t.Errorf("%q is %v", id, it)
@@ -82,15 +83,15 @@ func TestProtected(t *testing.T) {
 		"knowledge/rye/overview.md": "---\nid: overview\n---\n",
 	})
 	v := view(t, noOverride, s)
-	const want = `"project/tools/rye/core/runtimes/bash.yaml" in the space "project" takes the place of "tool:rye/core/runtimes/bash" in "system:rye/std", which "override:" in the root policy must allow`
+	const want = `tool:rye/core/runtimes/bash is protected: the space "project" may not replace it; "project/tools/rye/core/runtimes/bash.yaml" replaces the item of system:rye/std; "override:" in the root policy can allow it`
 	_, err := v.Find(t.Context(), ref("tool:"+bash))
 	wantError(t, err, want)
 	_, err = ai.Walk(t.Context(), v, ref("tool:acme/x"))
 	ce, ok := errors.AsType[*ai.ChainError](err)
-	if !ok || ce.Code != ai.Denied {
+	if !ok || ce.Code != fault.Policy {
 		t.Errorf("got %v", err)
 	}
-	wantError(t, err, `the executor "tool:`+bash+`" of "tool:acme/x": `+want)
+	wantError(t, err, `executor tool:`+bash+` of tool:acme/x: `+want)
 	// What hides nothing is nobody's business, and the library's own links don't look up.
 	find(t, v, "tool:rye/core/own")
 	find(t, v, "knowledge:rye/overview")
@@ -171,13 +172,13 @@ func TestKinds(t *testing.T) {
 		{"remaps executors", nil, files{inTools + "workflow_extractor.yaml": mine("workflow_extractor", good+"extraction_rules: {executor_id: {type: path, key: run}}\n")}, none,
 			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": line 12, column 20: `}},
 		{"takes the library's id", files{inTools + "workflow_extractor.yaml": good}, files{inTools + "workflow_extractor.yaml": signed}, none + " workflow=workflow_extractor",
-			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": "project/tools/rye/core/extractors/workflow_extractor.yaml" in the space "project" takes the place of "tool:rye/core/extractors/workflow_extractor" in "system:x", which "override:" in the root policy must allow`}},
+			[]string{`"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it; "project/tools/rye/core/extractors/workflow_extractor.yaml" replaces the item of system:x; "override:" in the root policy can allow it`}},
 		{"takes the library's kind", files{inTools + "workflow_extractor.yaml": good}, files{inTools + "w_extractor.yaml": mine("w_extractor", good)}, none + " workflow=workflow_extractor",
-			[]string{`"project/tools/rye/core/extractors/w_extractor.yaml": "project/tools/rye/core/extractors/w_extractor.yaml" in the space "project" takes the place of`}},
+			[]string{`"project/tools/rye/core/extractors/w_extractor.yaml": tool:rye/core/extractors/workflow_extractor is protected: the space "project" may not replace it`}},
 		{"takes a directory", files{inTools + "workflow_extractor.yaml": good}, files{inTools + "flow_extractor.yaml": mine("flow_extractor", strings.Replace(extractor("flow", workflow), "directory: workflows", "directory: Workflows", 1))}, none + " workflow=workflow_extractor",
 			[]string{`"project/tools/rye/core/extractors/flow_extractor.yaml": says that the kind "flow" is in "Workflows/", which belongs to the kind "workflow"`}},
 		{"two of one kind", nil, files{inTools + "workflow_extractor.yaml": signed, inTools + "b/w_extractor.yaml": mine("b/w_extractor", good)}, none,
-			[]string{`"project/tools/rye/core/extractors/b/w_extractor.yaml": "tool:rye/core/extractors/b/w_extractor" is ambiguous`, `"project/tools/rye/core/extractors/workflow_extractor.yaml": "tool:rye/core/extractors/workflow_extractor" is ambiguous`}},
+			[]string{`"project/tools/rye/core/extractors/b/w_extractor.yaml": tool:rye/core/extractors/b/w_extractor is ambiguous`, `"project/tools/rye/core/extractors/workflow_extractor.yaml": tool:rye/core/extractors/workflow_extractor is ambiguous`}},
 		{"no extractor by type", nil, files{inTools + "x_extractor.yaml": tool("rye/core/extractors/x_extractor", "null"), inTools + "_y_extractor.yaml": good, inTools + "z_extractor.yaml": "a: 1\n", inTools + "notes.yaml": good}, none, nil},
 		{"another language", nil, files{inTools + "workflow_extractor.py": pyTool("rye/core/extractors/workflow_extractor", python)}, none, nil},
 		{"elsewhere", nil, files{"tools/acme/workflow_extractor.yaml": good}, none, nil},
@@ -237,7 +238,7 @@ func TestPaths(t *testing.T) {
 		{"config:agent", ".yaml", "config/agent.yaml"},
 		{"tool:acme/x", ".json", `path "tools/acme/x.json" is an asset's: no tool has the extension ".json"`},
 		{"tool:acme/x", ".PY", `"tool:acme/x" is no item of the file "tools/acme/x.PY"`},
-		{"workflow:x", ".md", `"workflow:x": there is no kind "workflow": expected one of config, directive, knowledge, tool`},
+		{"workflow:x", ".md", `"workflow:x": unknown kind "workflow": expected one of config, directive, knowledge, tool`},
 	} {
 		got, err := v.PathFor(ref(c.ref), c.ext)
 		if err != nil {
@@ -303,7 +304,7 @@ func TestConfig(t *testing.T) {
 		t.Error("the library's layer was changed")
 	}
 	_, err = v.Config(t.Context(), a, "none")
-	wantError(t, err, `there is no "config:none"`)
+	wantError(t, err, `config:none not found`)
 	_, err = v.Config(t.Context(), a, "loose")
 	wantError(t, err, `"project/config/loose.yaml": "config:loose" is unsigned; "**" asks for 1 key`)
 	if _, err = v.Config(t.Context(), a, "../policy"); err == nil {
@@ -324,7 +325,7 @@ func TestConfig(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = v.Config(t.Context(), ai.NewAdmitter(v, tr), "agent")
-	wantError(t, err, `"config:agent" is ambiguous: it is ["system:a/config/agent.yaml" "system:b/config/agent.yaml"]`)
+	wantError(t, err, `config:agent is ambiguous: 2 files have this id; system:a/config/agent.yaml; system:b/config/agent.yaml`)
 }
 
 // TestGoroutines shares everything that may be shared.

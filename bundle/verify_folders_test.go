@@ -40,6 +40,6 @@ func TestVerifyManyFolders(t *testing.T) {
 	failures(t, "changed", verify(t, src, o),
 		`"d07/e/0.txt": missing: `, `"d07/e/1.txt": missing: `, `"d07/e/2.txt": missing: `,
 		`"d21/e/0.txt": read: open d21/e/0.txt: is a symbolic link`, `"d21/e/1.txt": read: open d21/e/1.txt: is a symbolic link`, `"d21/e/2.txt": read: open d21/e/2.txt: is a symbolic link`,
-		`"d33/e/0.txt": read: open d33/e/0.txt: is no directory`, `"d33/e/1.txt": read: open d33/e/1.txt: is no directory`, `"d33/e/2.txt": read: open d33/e/2.txt: is no directory`,
+		`"d33/e/0.txt": read: open d33/e/0.txt: is not a directory`, `"d33/e/1.txt": read: open d33/e/1.txt: is not a directory`, `"d33/e/2.txt": read: open d33/e/2.txt: is not a directory`,
 		`"d55/e/2.txt": digest: `)
 }

@@ -204,7 +204,7 @@ func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.
 	case err != nil:
 		return fail(CheckItem, "", "", err)
 	case !a.Decision.Allowed:
-		return fail(CheckItem, "", "", &ai.NotAdmittedError{Ref: it.Ref, Place: f.Path, Decision: a.Decision})
+		return fail(CheckItem, "", "", ai.NotAdmitted(it.Ref, f.Path, a.Decision))
 	}
 	w := Vouched{Path: f.Path, Ref: f.Ref, Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers, Reason: a.Decision.Reason()}
 	if a.Tree != nil {

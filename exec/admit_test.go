@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -65,12 +66,8 @@ func TestAdmission(t *testing.T) {
 			c.after(w)
 		}
 		err := w.refused(call("tool:acme/m/m", nil))
-		no, refused := errors.AsType[*ai.NotAdmittedError](err)
-		switch {
-		case refused != (c.code != policy.Undecided):
-			t.Errorf("%s: %T %v", name, err, err)
-		case refused && no.Decision.Code != c.code:
-			t.Errorf("%s: %v (%v)", name, err, no.Decision.Code)
+		if got, want := fault.Of(err).Details["reason"], c.code.String(); (got == want) != (c.code != policy.Undecided) {
+			t.Errorf("%s: %T %v: %v", name, err, err, got)
 		}
 	}
 }
@@ -95,8 +92,8 @@ func TestThreshold(t *testing.T) {
 	for _, by := range [][]key.Private{{alice}, {alice, alice}, {alice, eve}} {
 		w.put(map[string]string{".ai/tools/two/x.yaml": tool("two/x", probing)})
 		w.signed("tool:two/x", by...)
-		if no, ok := errors.AsType[*ai.NotAdmittedError](w.refused(call("tool:two/x", nil))); !ok {
-			t.Error(no)
+		if err := w.refused(call("tool:two/x", nil)); fault.Of(err).Details["ref"] != "tool:two/x" {
+			t.Error(err)
 		}
 	}
 	w.signed("tool:two/x", alice, bob)
@@ -188,7 +185,7 @@ func TestExpired(t *testing.T) {
 	trust.Root.Policy = w.parse(fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q, expires: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n",
 		alice.Public(), noon.Add(-time.Hour).Format("2006-01-02T15:04:05Z")))
 	_, err := w.kernel.Prepare(t.Context(), &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, trust)}, call(x, nil))
-	if no, ok := errors.AsType[*ai.NotAdmittedError](err); !ok {
-		t.Error(no, err)
+	if fault.CodeOf(err) != fault.Expired {
+		t.Error(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -130,7 +131,7 @@ func TestChain(t *testing.T) {
 		".ai/tools/acme/circle.yaml": tool("acme/circle", "acme/circle"),
 		".ai/tools/acme/none.yaml":   tool("acme/none", "acme/nowhere"),
 	})
-	for ref, code := range map[string]ai.Code{"tool:acme/circle": ai.Circular, "tool:acme/none": ai.ExecutorNotFound, "tool:acme/gone": ai.ToolNotFound, "directive:acme/x": ai.Invalid} {
+	for ref, code := range map[string]fault.Code{"tool:acme/circle": fault.Circular, "tool:acme/none": fault.ExecutorNotFound, "tool:acme/gone": fault.ToolNotFound, "directive:acme/x": fault.Validation} {
 		if e, ok := errors.AsType[*ai.ChainError](w.refused(call(ref, nil))); !ok || e.Code != code {
 			t.Errorf("%s: %v", ref, e)
 		}

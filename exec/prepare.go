@@ -186,7 +186,7 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 			return l, false, about(ctx, it, err)
 		}
 		if a.Decision.Code == policy.DigestRevoked {
-			return l, false, &ai.NotAdmittedError{Ref: it.Ref, Place: it.Path, Decision: a.Decision}
+			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
 		}
 		l.Signers = []string{"dev"}
 	} else {
@@ -194,7 +194,7 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 			return l, false, about(ctx, it, err)
 		}
 		if !a.Decision.Allowed {
-			return l, false, &ai.NotAdmittedError{Ref: it.Ref, Place: it.Path, Decision: a.Decision}
+			return l, false, ai.NotAdmitted(it.Ref, it.Path, a.Decision)
 		}
 		if b.Unlisted != nil {
 			if left := b.Unlisted(a); len(left) > 0 {

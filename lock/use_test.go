@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/policy"
@@ -33,7 +34,7 @@ func TestNotPinned(t *testing.T) {
 			t.Errorf("%s: got %v", text, err)
 		}
 		if _, err := ai.Walk(t.Context(), u.resolver, ref(text)); strings.HasPrefix(text, "tool") {
-			if e, ok := errors.AsType[*ai.ChainError](err); !ok || e.Code != ai.ToolNotFound {
+			if e, ok := errors.AsType[*ai.ChainError](err); !ok || e.Code != fault.ToolNotFound {
 				t.Errorf("%s: got %v", text, err)
 			}
 		}
@@ -46,8 +47,8 @@ func TestNotPinned(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"tool:acme/hello":      `"tool:acme/hello" is locked from the space "project", and isn't found there from here: there is no "tool:acme/hello" in reach: it is in the space "project", which stands above`,
-		"tool:acme/base/fetch": `"tool:acme/base/fetch" is locked from the space "system:acme/base", and isn't found there from here: there is no "tool:acme/base/fetch"`,
+		"tool:acme/hello":      `"tool:acme/hello" is locked from the space "project", and isn't found there from here: tool:acme/hello not found; it is in the space "project", which items of lower spaces can't use`,
+		"tool:acme/base/fetch": `"tool:acme/base/fetch" is locked from the space "system:acme/base", and isn't found there from here: tool:acme/base/fetch not found`,
 	} {
 		if _, err := u.resolver.Resolve(t.Context(), ref(text), from); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -94,7 +95,7 @@ func TestMismatch(t *testing.T) {
 		"tree":         {func(l *file.Lock) { l.Pin(ref("tool:acme/shop/run")).Tree = other }, "tool:acme/shop/run", fmt.Sprintf(`"tool:acme/shop/run" is locked with the tree %q, and has %q`, other, run.Tree)},
 		"size":         {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Size++ }, "tool:acme/hello", fmt.Sprintf(`"project/tools/acme/hello.sh": has %d bytes: the manifest says %d`, len(helloText), len(helloText)+1)},
 		"path": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Path = "knowledge/acme/hello.md" }, "tool:acme/hello",
-			`"tool:acme/hello" is locked from the space "project", and isn't found there from here: there is no "tool:acme/hello"`},
+			`"tool:acme/hello" is locked from the space "project", and isn't found there from here: tool:acme/hello not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := w.edited(c.edit)

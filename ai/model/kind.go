@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -168,34 +169,25 @@ func (k *Kind) Style(p string) sign.Style {
 	return s
 }
 
-// A PathError says why a file is no item of a kind by its path alone.
-type PathError struct {
-	Path   string
-	Reason string
-	Err    error // of the id, if that is the reason
-}
-
-func (e *PathError) Error() string { return "path " + fields.Quote(e.Path) + " " + e.Reason }
-
-// Unwrap returns what is wrong with the id.
-func (e *PathError) Unwrap() error { return e.Err }
-
-// RefOf returns which item of the kind a path in a space is, as in "tools/rye/bash/bash.py". An error is a
-// *PathError: the file is an asset, or belongs to another kind, or its path is no id.
+// RefOf returns which item of the kind a path in a space is, as in "tools/rye/bash/bash.py". It fails if the file is
+// an asset or belongs to another kind, or if its path is no id, which the error then unwraps to.
 func (k *Kind) RefOf(p string) (Ref, error) {
+	bad := func(reason string, err error) (Ref, error) {
+		return Ref{}, fault.New(fault.Validation, "path %s %s", fields.Quote(p), reason).On("reason", "validation-failed").From(err)
+	}
 	rest, ok := strings.CutPrefix(p, k.Dir+"/")
 	ext := path.Ext(rest)
 	switch {
 	case !ok:
-		return Ref{}, &PathError{Path: p, Reason: "is not in " + k.Dir + "/"}
+		return bad("is not in "+k.Dir+"/", nil)
 	case IsAsset(rest):
-		return Ref{}, &PathError{Path: p, Reason: `is an asset's: a segment begins with "_" or "."`}
+		return bad(`is an asset's: a segment begins with "_" or "."`, nil)
 	case !slices.Contains(k.Extensions, strings.ToLower(ext)):
-		return Ref{}, &PathError{Path: p, Reason: fmt.Sprintf("is an asset's: no %s has the extension %s", k.Name, fields.Quote(ext))}
+		return bad(fmt.Sprintf("is an asset's: no %s has the extension %s", k.Name, fields.Quote(ext)), nil)
 	}
 	id := rest[:len(rest)-len(ext)]
 	if err := portable.CheckID(id); err != nil {
-		return Ref{}, &PathError{Path: p, Reason: "is no item's: " + err.Error(), Err: err}
+		return bad("has an invalid item name: "+err.Error(), err)
 	}
 	return Ref{k.Name, id}, nil
 }

@@ -2,6 +2,7 @@ package model
 
 import (
 	"bytes"
+	"path"
 	"strings"
 	"unicode/utf8"
 
@@ -10,8 +11,8 @@ import (
 
 // Marked reports whether a file may carry the marker of the kind, without reading it: no file without is an item.
 // Of those with, Read's Model.Marked has the answer.
-func (k *Kind) Marked(path string, file []byte) bool {
-	name := k.names[extension(path)]
+func (k *Kind) Marked(p string, file []byte) bool {
+	name := k.names[extension(p)]
 	switch {
 	case name == "":
 		return false
@@ -24,7 +25,7 @@ func (k *Kind) Marked(path string, file []byte) bool {
 	case k.Name == knowledgeKind && name != patternParser:
 		return hasName(file, name, "id") || hasName(file, name, "title") || hasName(file, name, "entry_type")
 	}
-	return len(k.parse(path, file).Fields.Map) > 0
+	return len(k.parse(p, file).Fields.Map) > 0
 }
 
 // carries reports whether a file that may carry the marker does so, by what was read of it. One that couldn't be
@@ -99,4 +100,29 @@ func hasWord(file, word []byte, parser string) bool {
 			return true
 		}
 	}
+}
+
+// MissingMarker says which marker a file of a kind lacks to be an item.
+func MissingMarker(kind, p string) string {
+	switch ext := path.Ext(p); {
+	case kind == directiveKind:
+		return "no element <directive"
+	case kind == knowledgeKind:
+		return "no metadata: id, title or entry_type"
+	case kind != toolKind:
+		return "no metadata"
+	case ext == ".py":
+		return "no __executor_id__ at the top level"
+	case ext == ".yaml" || ext == ".yml":
+		return "no executor_id"
+	}
+	return "no executor_id in a header between --- lines"
+}
+
+// FormatTopic returns the documentation page about the format of a kind's items.
+func FormatTopic(kind string) string {
+	if builtinDir(kind) == "" || kind == configKind {
+		return "extractors"
+	}
+	return kind + "-format"
 }

@@ -6,24 +6,14 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/model/fields"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
 // A Ref names an item: "tool:rye/bash/bash".
 type Ref struct{ Kind, ID string }
 
-// A RefError says why a text names no item.
-type RefError struct {
-	Text string
-	Err  error
-}
-
-func (e *RefError) Error() string { return fields.Quote(e.Text) + " names no item: " + e.Err.Error() }
-
-// Unwrap returns what is wrong with it.
-func (e *RefError) Unwrap() error { return e.Err }
-
-// ParseRef reads "kind:id". An error is a *RefError.
+// ParseRef reads "kind:id". Its error names the text and unwraps to what is wrong with it.
 func ParseRef(text string) (Ref, error) {
 	kind, id, found := strings.Cut(text, ":")
 	var err error
@@ -40,7 +30,7 @@ func ParseRef(text string) (Ref, error) {
 		}
 	}
 	if err != nil {
-		return Ref{}, &RefError{text, err}
+		return Ref{}, fault.New(fault.Validation, "%s names no item: %v", fields.Quote(text), err).On("reason", "validation-failed").From(err)
 	}
 	return Ref{kind, id}, nil
 }

@@ -41,6 +41,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -153,6 +154,15 @@ func (e *RefusedError) Error() string {
 		return fmt.Sprintf("%v (and %d more)", e.Files[0], more)
 	}
 	return e.Files[0].Error()
+}
+
+// Fault lists the files.
+func (e *RefusedError) Fault() *fault.Error {
+	f := fault.New(fault.Validation, "a tool's directory holds files that can't be part of the tool").On("reason", "validation-failed").From(e)
+	for _, file := range e.Files {
+		f.Because(file.Error())
+	}
+	return f
 }
 
 // Unwrap returns the errors about the files.

@@ -12,6 +12,8 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Kind says what a value is.
@@ -147,6 +149,12 @@ type Problem struct {
 	Field   string // the field it is about, as in "permissions[2]"; "" for the file
 	Message string
 	Warning bool
+}
+
+// Fault gives the place and the field as details.
+func (p *Problem) Fault() *fault.Error {
+	return fault.New(fault.Validation, "%s", p.Error()).From(p).
+		On("line", p.At.Line).On("column", p.At.Column).On("field", p.Field).On("reason", "validation-failed")
 }
 
 // Error returns the place and the message.

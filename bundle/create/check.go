@@ -185,7 +185,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 		bad(helper)
 	}
 	if err == nil {
-		bad(&ai.NotAdmittedError{Ref: it.Ref, Place: f.Path, Decision: a.Decision})
+		bad(ai.NotAdmitted(it.Ref, f.Path, a.Decision))
 	} else if helper == nil {
 		bad(reason(err))
 	}

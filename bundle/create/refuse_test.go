@@ -66,7 +66,7 @@ func TestRefuses(t *testing.T) {
 		"a chain that leaves the bundle": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", "acme/other"))
 			w.signAll(alice, "tool:acme/deploy/two")
-		}, []string{`".ai/tools/acme/deploy/two.yaml": the executor "tool:acme/other" of "tool:acme/deploy/two": there is no "tool:acme/other" in the bundle, in those that it requires, or in the library`}},
+		}, []string{`".ai/tools/acme/deploy/two.yaml": executor tool:acme/other of tool:acme/deploy/two: tool:acme/other not found in the bundle, in those that it requires, or in the library`}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			w := newWorld(t)
@@ -131,7 +131,7 @@ func TestCreateTellsAll(t *testing.T) {
 	w.refused(
 		`"bundle:acme/deploy@1.4.0" expired at 2026-01-01T00:00:00Z; the clock says 2026-11-20T12:00:00Z`,
 		`".ai/directives/acme/deploy.md": "directive:acme/deploy" is unsigned; "**" asks for 1 key`,
-		`".ai/tools/acme/deploy/a b.yaml": path "tools/acme/deploy/a b.yaml" is no item's: path "acme/deploy/a b" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
+		`".ai/tools/acme/deploy/a b.yaml": invalid item name: path "acme/deploy/a b" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		`"docs/.env": files of this name hold secrets (".env")`,
 		`"docs/b.md": line 3, column 5: looks like a secret (github: ghp_…)`,
 		`"docs/b.md": line 14, column 1: looks like a secret (github: ghp_…)`,

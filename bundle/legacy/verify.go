@@ -126,7 +126,7 @@ func (r *Report) item(ctx context.Context, view *ai.View, space *ai.Space, admit
 		return err
 	}
 	if !a.Decision.Allowed {
-		return &ai.NotAdmittedError{Ref: it.Ref, Place: p, Decision: a.Decision}
+		return ai.NotAdmitted(it.Ref, p, a.Decision)
 	}
 	w := bundle.Vouched{Path: p, Ref: it.Ref.String(), Format: a.Signed.Format, Listed: a.Listed, Signers: a.Signers, Reason: a.Decision.Reason()}
 	if a.Tree != nil {

@@ -45,9 +45,9 @@ func TestConfigProblems(t *testing.T) {
 		want []string
 	}{
 		{"two bundles", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\n"}, more: {"config/a.yaml": "x: 1\n"}}}, []string{
-			`"project/config/a.yaml": "config:a" is ambiguous: it is ["system:acme/base/config/a.yaml" "system:acme/more/config/a.yaml"]`}},
+			`"project/config/a.yaml": config:a is ambiguous: 2 files have this id; system:acme/base/config/a.yaml; system:acme/more/config/a.yaml`}},
 		{"two bundles alone", &world{spaces: map[string]files{base: {"config/a.yaml": "x: 1\n"}, more: {"config/a.yaml": "x: 1\n"}}}, []string{
-			`"config:a" is ambiguous: it is ["system:acme/base/config/a.yaml" "system:acme/more/config/a.yaml"]`}},
+			`config:a is ambiguous: 2 files have this id; system:acme/base/config/a.yaml; system:acme/more/config/a.yaml`}},
 		{"unsigned below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
 			`"system:acme/base/config/a.yml": "config:a" is unsigned; "**" asks for 1 key`}},
 		{"unsigned above", &world{spaces: map[string]files{"project": {"config/a.yml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\n"}}, unsigned: []string{"config/a.yml"}}, []string{
@@ -55,10 +55,10 @@ func TestConfigProblems(t *testing.T) {
 		{"invalid below", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n"}, base: {"config/a.yaml": "x: 1\nx: 2\n"}}}, []string{
 			`"system:acme/base/config/a.yaml": line 3, column 1: "x" stands here a second time, after line 2`}},
 		{"twice", &world{spaces: map[string]files{"project": {"config/a.yaml": "x: 1\n", "config/a.yml": "x: 1\n"}}, roots: []string{"tool:rye/core/primitives/*"}}, []string{
-			`"project/config/a.yaml": "config:a" is ambiguous: it is ["project/config/a.yaml" "project/config/a.yml"]`,
-			`"project/config/a.yml": "config:a" is ambiguous: it is ["project/config/a.yaml" "project/config/a.yml"]`}},
+			`"project/config/a.yaml": config:a is ambiguous: 2 files have this id; project/config/a.yaml; project/config/a.yml`,
+			`"project/config/a.yml": config:a is ambiguous: 2 files have this id; project/config/a.yaml; project/config/a.yml`}},
 		{"in front of the library", &world{spaces: map[string]files{"project": {"config/rye/loop.yaml": "x: 1\n"}, base: {"config/rye/loop.yaml": "x: 1\n"}}}, []string{
-			`"project/config/rye/loop.yaml" in the space "project" takes the place of "config:rye/loop" in "system:acme/base", which "override:" in the root policy must allow`}},
+			`config:rye/loop is protected: the space "project" may not replace it; "project/config/rye/loop.yaml" replaces the item of system:acme/base; "override:" in the root policy can allow it`}},
 		{"too deep", one(files{"config/a.yaml": "x: " + deep + "\n"}), []string{
 			`"project/config/a.yaml": json: nested more than 64 deep`}},
 	} {
@@ -135,5 +135,5 @@ func TestConfigOfLibrary(t *testing.T) {
 	if len(c.Definitions) != 1 {
 		t.Errorf("definitions are %v", c.Definitions)
 	}
-	same(t, "warnings", texts(c.Warnings), []string{`"project/tools/acme/t.yaml": line 8, column 37: there is no "config:acme/none"`})
+	same(t, "warnings", texts(c.Warnings), []string{`"project/tools/acme/t.yaml": line 8, column 37: config:acme/none not found`})
 }

@@ -86,8 +86,8 @@ func (c *closer) literal(n *node, why Why, field, kind string, id *value.Value) 
 
 // unnamed tells of a text that should name an item and can't.
 func (c *closer) unnamed(n *node, why Why, at value.Pos, field, text string, err error) {
-	if e, ok := errors.AsType[*model.RefError](err); ok && e.Err != nil {
-		err = e.Err
+	if cause := errors.Unwrap(err); cause != nil {
+		err = cause
 	}
 	p := n.about(at, field, &NameError{text, err})
 	if why.needed() {

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Problem is one thing that keeps a project from being locked, or, as a warning, that somebody may not have meant.
@@ -133,16 +134,16 @@ func missing(err error) bool {
 
 // noExecutor is the error of a tool whose executor wasn't found.
 func noExecutor(tool, executor model.Ref, err error) error {
-	code := ai.Unreadable
+	code := fault.Files
 	_, many := errors.AsType[*ai.AmbiguousError](err)
 	_, shadow := errors.AsType[*ai.ShadowError](err)
 	switch {
 	case many:
-		code = ai.Ambiguous
+		code = fault.Ambiguous
 	case shadow:
-		code = ai.Denied
+		code = fault.Policy
 	case errors.Is(err, fs.ErrNotExist):
-		code = ai.ExecutorNotFound
+		code = fault.ExecutorNotFound
 	}
 	return &ai.ChainError{Code: code, Ref: tool, Path: []string{tool.String(), executor.String()}, Err: err}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -60,7 +61,7 @@ func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
 	}
 	n.echoes = append(n.echoes, n.about(at, "executor_id", err))
 	switch {
-	case chain.Code == ai.TooDeep, chain.Code == ai.Circular && firstOfCircle(chain.Path, it.Ref):
+	case chain.Code == fault.TooDeep, chain.Code == fault.Circular && firstOfCircle(chain.Path, it.Ref):
 		n.problem(at, "executor_id", err)
 	case len(chain.Issues) > own:
 		for _, issue := range chain.Issues[own:] { // they begin with the tool's own problems
@@ -90,7 +91,7 @@ func (c *closer) admit(ctx context.Context, n *node, it *ai.Item) *ai.Admission 
 		return nil
 	}
 	if !a.Decision.Allowed {
-		n.problem(value.Pos{}, "", &ai.NotAdmittedError{Ref: it.Ref, Place: place(it.Space, it.Path), Decision: a.Decision})
+		n.problem(value.Pos{}, "", ai.NotAdmitted(it.Ref, place(it.Space, it.Path), a.Decision))
 		return nil
 	}
 	if loose(it) && a.Tree != nil && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest && a.Signed.Format == sign.V1 {

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -31,51 +32,51 @@ func TestProblems(t *testing.T) {
 		want []string
 	}{
 		{"no executor", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/gone"), "tools/acme/b.yaml": tool("acme/b", "acme/a")}), []string{
-			`"project/tools/acme/a.yaml": line 6, column 14: the executor "tool:acme/gone" of "tool:acme/a": there is no "tool:acme/gone"`,
+			`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/gone of tool:acme/a: tool:acme/gone not found`,
 		}},
 		{"an executor above", &world{spaces: map[string]files{
 			"project": {"tools/acme/rt.yaml": tool("acme/rt", start)},
 			base:      {"tools/acme/base/x.yaml": tool("acme/base/x", "acme/rt")},
 		}, roots: []string{"tool:acme/base/x"}}, []string{
-			`"system:acme/base/tools/acme/base/x.yaml": line 6, column 14: the executor "tool:acme/rt" of "tool:acme/base/x": there is no "tool:acme/rt" in reach: ` +
-				`it is in the space "project", which stands above`,
+			`"system:acme/base/tools/acme/base/x.yaml": line 6, column 14: executor tool:acme/rt of tool:acme/base/x: tool:acme/rt not found; ` +
+				`it is in the space "project", which items of lower spaces can't use`,
 		}},
 		{"a circle, told once", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"), "tools/acme/b.yaml": tool("acme/b", "acme/c"),
 			"tools/acme/c.yaml": tool("acme/c", "acme/b"), "tools/acme/z.yaml": tool("acme/z", "acme/z")}), []string{
-			`"project/tools/acme/b.yaml": line 6, column 14: the chain comes back to where it was: tool:acme/b → tool:acme/c → tool:acme/b`,
-			`"project/tools/acme/z.yaml": line 6, column 14: the chain comes back to where it was: tool:acme/z → tool:acme/z`,
+			`"project/tools/acme/b.yaml": line 6, column 14: circular executor chain: tool:acme/b → tool:acme/c → tool:acme/b`,
+			`"project/tools/acme/z.yaml": line 6, column 14: circular executor chain: tool:acme/z → tool:acme/z`,
 		}},
 		{"no primitive", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"), "tools/acme/b.yaml": tool("acme/b", "null")}), []string{
-			`"project/tools/acme/b.yaml": line 7, column 14: the chain of "tool:acme/b" doesn't fit together: "tool:acme/b" has no executor and is no primitive: those are tool:rye/core/primitives/…`,
+			`"project/tools/acme/b.yaml": line 7, column 14: invalid executor chain of tool:acme/b; "tool:acme/b" has no executor and is no primitive: those are tool:rye/core/primitives/…`,
 		}},
 		{"versions", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"),
 			"tools/acme/b.yaml": tool("acme/b", start, "child_constraints: {acme/a: {min_version: 2.0.0}}")}), []string{
-			`"project/tools/acme/a.yaml": line 7, column 14: the chain of "tool:acme/a" doesn't fit together: "tool:acme/b" runs "tool:acme/a" in versions from "2.0.0", which has 1.2.3`,
+			`"project/tools/acme/a.yaml": line 7, column 14: invalid executor chain of tool:acme/a; "tool:acme/b" runs "tool:acme/a" in versions from "2.0.0", which has 1.2.3`,
 		}},
 		{"hooks", one(files{"directives/acme/d.md": hook("acme/gone")}), []string{
-			`"project/directives/acme/d.md": line 5, column 59: there is no "directive:acme/gone"`,
+			`"project/directives/acme/d.md": line 5, column 59: directive:acme/gone not found`,
 		}},
 		{"a hook that names nothing", one(files{"directives/acme/d.md": hook("acme gone")}), []string{
 			`"project/directives/acme/d.md": line 5, column 59: "directive:acme gone" names no item: path "acme gone" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		}},
 		{"a hook's tool", one(files{"directives/acme/d.md": directive("acme/d", `<hooks><hook event="error"><execute>acme/gone</execute></hook></hooks>`, "")}), []string{
-			`"project/directives/acme/d.md": line 5, column 37: there is no "tool:acme/gone"`,
+			`"project/directives/acme/d.md": line 5, column 37: tool:acme/gone not found`,
 		}},
 		{"an executor twice", &world{spaces: map[string]files{base: {"tools/acme/rt.yaml": tool("acme/rt", start)}, more: {"tools/acme/rt.yaml": tool("acme/rt", start)},
 			"project": {"tools/acme/a.yaml": tool("acme/a", "acme/rt")}}}, []string{
-			`"project/tools/acme/a.yaml": line 6, column 14: the executor "tool:acme/rt" of "tool:acme/a": "tool:acme/rt" is ambiguous: it is ` +
-				`["system:acme/base/tools/acme/rt.yaml" "system:acme/more/tools/acme/rt.yaml"]`,
+			`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/rt of tool:acme/a: tool:acme/rt is ambiguous: 2 files have this id; ` +
+				`system:acme/base/tools/acme/rt.yaml; system:acme/more/tools/acme/rt.yaml`,
 		}},
 		{"an executor that can't be read", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/link")}, "tool:acme/a"), []string{
-			`"project/tools/acme/a.yaml": line 6, column 14: the executor "tool:acme/link" of "tool:acme/a": "project/tools/acme/link.sh": is a symbolic link, and such is never an item`,
+			`"project/tools/acme/a.yaml": line 6, column 14: executor tool:acme/link of tool:acme/a: "project/tools/acme/link.sh": is a symbolic link, which is never an item`,
 		}},
 		{"an invalid executor", one(files{"tools/acme/a.yaml": tool("acme/a", "acme/b"), "tools/acme/b.yaml": tool("acme/b", start, "risk: 7")}), nil},
 		{"a kind that isn't there", one(files{"directives/acme/d.md": directive("acme/d", `<hooks><hook event="error"><load item_type="prompt" item_id="x"/></hook></hooks>`, "")}), []string{
-			`"project/directives/acme/d.md": line 5, column 61: "prompt:x": there is no kind "prompt": expected one of config, directive, knowledge, tool`,
+			`"project/directives/acme/d.md": line 5, column 61: "prompt:x": unknown kind "prompt": expected one of config, directive, knowledge, tool`,
 		}},
 		{"roots", one(files{"knowledge/acme/a.md": note("acme/a"), "tools/acme/no.py": "print(1)\n"}, "knowledge:acme/b", "tool:acme/no", "tool:acme/no*"), []string{
-			`there is no "knowledge:acme/b"; did you mean knowledge:acme/a?`,
-			`there is no "tool:acme/no": "project/tools/acme/no.py" carries no mark of its kind, so it is an asset and no item`,
+			`knowledge:acme/b not found; did you mean knowledge:acme/a?`,
+			`tool:acme/no not found; "project/tools/acme/no.py" is not an item: no __executor_id__ at the top level`,
 		}},
 		{"invalid items", one(files{"knowledge/acme/a.md": "---\nid: other\ntitle: 7\nentry_type: reference\n---\nx\n", "config/a.yaml": "a: [\n"}), nil},
 		{"unsigned items", &world{spaces: map[string]files{"project": {"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/b.md": note("acme/b")}},
@@ -84,24 +85,24 @@ func TestProblems(t *testing.T) {
 			`"project/knowledge/acme/b.md": "knowledge:acme/b" is unsigned; "**" asks for 1 key`,
 		}},
 		{"one id twice", one(files{"tools/acme/a.yaml": tool("acme/a", start), "tools/acme/a.sh": shTool("acme/a")}), []string{
-			`"project/tools/acme/a.sh": "tool:acme/a" is ambiguous: it is ["project/tools/acme/a.sh" "project/tools/acme/a.yaml"]`,
-			`"project/tools/acme/a.yaml": "tool:acme/a" is ambiguous: it is ["project/tools/acme/a.sh" "project/tools/acme/a.yaml"]`,
+			`"project/tools/acme/a.sh": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
+			`"project/tools/acme/a.yaml": tool:acme/a is ambiguous: 2 files have this id; project/tools/acme/a.sh; project/tools/acme/a.yaml`,
 		}},
 		{"upper and lower case", one(files{"knowledge/acme/a.md": note("acme/a"), "knowledge/acme/A.md": note("acme/A")}, "knowledge:acme/A"), []string{
-			`"project/knowledge/acme/A.md": "knowledge:acme/A" is ambiguous: it is ["project/knowledge/acme/A.md" "project/knowledge/acme/a.md"]`,
+			`"project/knowledge/acme/A.md": knowledge:acme/A is ambiguous: 2 files have this id; project/knowledge/acme/A.md; project/knowledge/acme/a.md`,
 		}},
 		{"two bundles", &world{spaces: map[string]files{base: {"knowledge/acme/a.md": note("acme/a")}, more: {"knowledge/acme/a.md": note("acme/a")},
 			"project": {"knowledge/acme/b.md": note("acme/b", "acme/a")}}}, []string{
-			`"project/knowledge/acme/b.md": line 7, column 14: "knowledge:acme/a" is ambiguous: it is ["system:acme/base/knowledge/acme/a.md" "system:acme/more/knowledge/acme/a.md"]`,
+			`"project/knowledge/acme/b.md": line 7, column 14: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`,
 		}},
 		{"in front of the library", one(files{"tools/rye/core/runtimes/bash_runtime.yaml": tool(bash, start), "tools/acme/a.sh": shTool("acme/a")}), []string{
-			`"project/tools/rye/core/runtimes/bash_runtime.yaml" in the space "project" takes the place of "tool:rye/core/runtimes/bash_runtime" in "system:rye/std", which "override:" in the root policy must allow`,
-			`"project/tools/acme/a.sh": line 5, column 16: the executor "tool:rye/core/runtimes/bash_runtime" of "tool:acme/a": "project/tools/rye/core/runtimes/bash_runtime.yaml" in the space "project" takes the place of ` +
-				`"tool:rye/core/runtimes/bash_runtime" in "system:rye/std", which "override:" in the root policy must allow`,
+			`tool:rye/core/runtimes/bash_runtime is protected: the space "project" may not replace it; "project/tools/rye/core/runtimes/bash_runtime.yaml" replaces the item of system:rye/std; "override:" in the root policy can allow it`,
+			`"project/tools/acme/a.sh": line 5, column 16: executor tool:rye/core/runtimes/bash_runtime of tool:acme/a: tool:rye/core/runtimes/bash_runtime is protected: the space "project" may not replace it; ` +
+				`"project/tools/rye/core/runtimes/bash_runtime.yaml" replaces the item of system:rye/std; "override:" in the root policy can allow it`,
 		}},
-		{"a link", one(files{}), []string{`"project/tools/acme/link.sh": is a symbolic link, and such is never an item`}},
+		{"a link", one(files{}), []string{`"project/tools/acme/link.sh": is a symbolic link, which is never an item`}},
 		{"a link in a tree", one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python), "tools/acme/k/b.py": pyTool("acme/k/b", python)}, "tool:acme/k/*"), []string{
-			`"project/tools/acme/k/link.txt": is a symbolic link, and such is never an item`,
+			`"project/tools/acme/k/link.txt": is a symbolic link, which is never an item`,
 			`"project/tools/acme/k/link.txt": is a symbolic link, which no tree holds`,
 		}},
 	} {
@@ -158,7 +159,7 @@ func TestDeepChain(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	for _, p := range e.Problems {
-		if chain, ok := errors.AsType[*ai.ChainError](p); !ok || chain.Code != ai.TooDeep || p.Field != "executor_id" || p.At.Line == 0 {
+		if chain, ok := errors.AsType[*ai.ChainError](p); !ok || chain.Code != fault.TooDeep || p.Field != "executor_id" || p.At.Line == 0 {
 			t.Errorf("got %v", p)
 		}
 	}
@@ -188,14 +189,14 @@ func TestWarnings(t *testing.T) {
 	}
 	got := texts(c.Warnings)
 	want := []string{
-		`"project/directives/acme/d.md": line 5, column 29: there is no "tool:acme/gone"`,
-		`"project/directives/acme/d.md": line 5, column 69: "prompt:acme/x": there is no kind "prompt": expected one of config, directive, knowledge, tool`,
-		`"project/directives/acme/d.md": line 7, column 18: there is no "tool:acme/none"`,
+		`"project/directives/acme/d.md": line 5, column 29: tool:acme/gone not found`,
+		`"project/directives/acme/d.md": line 5, column 69: "prompt:acme/x": unknown kind "prompt": expected one of config, directive, knowledge, tool`,
+		`"project/directives/acme/d.md": line 7, column 18: tool:acme/none not found`,
 		`"project/directives/acme/d.md": line 7, column 67: "knowledge:acme none" names no item: path "acme none" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
-		`"project/knowledge/acme/a.md": line 7, column 14: there is no "knowledge:acme/gone"`,
-		`"project/knowledge/acme/a.md": line 7, column 49: "no:kind": there is no kind "no": expected one of config, directive, knowledge, tool`,
+		`"project/knowledge/acme/a.md": line 7, column 14: knowledge:acme/gone not found`,
+		`"project/knowledge/acme/a.md": line 7, column 49: "no:kind": unknown kind "no": expected one of config, directive, knowledge, tool`,
 		`"project/knowledge/acme/a.md": line 7, column 66: "knowledge:a//b" names no item: path "a//b" has an empty segment`,
-		`"project/knowledge/acme/b.md": line 7, column 13: there is no "knowledge:acme/gone"`,
+		`"project/knowledge/acme/b.md": line 7, column 13: knowledge:acme/gone not found`,
 	}
 	if len(got) == 0 {
 		t.Fatal("no warnings")
@@ -246,8 +247,8 @@ func TestReach(t *testing.T) {
 	c, _ := w.build(t).close()
 	same(t, "pins", pinned(c), []string{"knowledge:acme/base/a " + base})
 	same(t, "warnings", texts(c.Warnings), []string{
-		`"system:acme/base/knowledge/acme/base/a.md": line 7, column 14: there is no "knowledge:acme/own" in reach: it is in the space "project", which stands above`,
-		`"system:acme/base/knowledge/acme/base/a.md": line 7, column 24: there is no "knowledge:acme/more/b"`,
+		`"system:acme/base/knowledge/acme/base/a.md": line 7, column 14: knowledge:acme/own not found; it is in the space "project", which items of lower spaces can't use`,
+		`"system:acme/base/knowledge/acme/base/a.md": line 7, column 24: knowledge:acme/more/b not found`,
 	})
 	w.requires = map[string][]string{base: {more}}
 	w.spaces[base]["directives/acme/base/d.md"] = directive("acme/base/d", `<permissions><execute><tool>acme/*</tool></execute><load><knowledge>acme/own/*</knowledge></load></permissions>`, "")
@@ -299,7 +300,7 @@ func TestPermissions(t *testing.T) {
 	w.build(t).problems(`"project/tools/acme/t.yaml": "tool:acme/t" is unsigned; "**" asks for 1 key`)
 	two := &world{spaces: map[string]files{"project": {"tools/acme/t.yaml": tool("acme/t", start, `permissions: ["load:knowledge:acme/*"]`)},
 		base: {"knowledge/acme/a.md": note("acme/a")}, more: {"knowledge/acme/a.md": note("acme/a")}}}
-	two.build(t).problems(`"project/tools/acme/t.yaml": line 8, column 15: "knowledge:acme/a" is ambiguous: it is ["system:acme/base/knowledge/acme/a.md" "system:acme/more/knowledge/acme/a.md"]`)
+	two.build(t).problems(`"project/tools/acme/t.yaml": line 8, column 15: knowledge:acme/a is ambiguous: 2 files have this id; system:acme/base/knowledge/acme/a.md; system:acme/more/knowledge/acme/a.md`)
 }
 
 // Who made the kind of an item is pinned with it.
@@ -389,7 +390,7 @@ func TestPlace(t *testing.T) {
 	if !ok || !strings.HasPrefix(e.Error(), fmt.Sprintf("%+q: ", filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md"))) {
 		t.Errorf("got %v", err)
 	}
-	if denied, ok := errors.AsType[*ai.NotAdmittedError](err); !ok || denied.Place != filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md") {
+	if denied, ok := errors.AsType[*fault.Error](err); !ok || denied.Details["file"] != filepath.Join(b.spaces["project"].Dir, "knowledge/acme/a.md") {
 		t.Errorf("got %v", denied)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"strings"
 
@@ -129,15 +128,6 @@ func IsDamaged(err error) bool {
 	return inVendor || object
 }
 
-// FormatTopic is what to read about how the items of a kind are written.
-func FormatTopic(kind string) string {
-	switch kind {
-	case "directive", "tool", "knowledge":
-		return kind + "-format"
-	}
-	return "extractors"
-}
-
 // KeyNameFor makes a name to import a key by.
 func KeyNameFor(path string) string {
 	name, _, _ := strings.Cut(filepath.Base(path), ".")
@@ -145,23 +135,6 @@ func KeyNameFor(path string) string {
 		return "imported"
 	}
 	return name
-}
-
-// MissingMark says which mark a file of a kind would have to carry to be an item.
-func MissingMark(kind, p string) string {
-	switch ext := path.Ext(p); {
-	case kind == "directive":
-		return "no element <directive"
-	case kind == "knowledge":
-		return "no metadata: id, title or entry_type"
-	case kind != "tool":
-		return "no metadata"
-	case ext == ".py":
-		return "no __executor_id__ at the top level"
-	case ext == ".yaml" || ext == ".yml":
-		return "no executor_id"
-	}
-	return "no executor_id in a header between --- lines"
 }
 
 func Slug(s string) string {

@@ -93,7 +93,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			_, err := places.OpenTrust(a)
 			return nil, err
 		}
-		return nil, &ai.NotAdmittedError{Ref: it.Ref, Place: v.Place(it.Space, it.Path), Decision: found.Decision}
+		return nil, ai.NotAdmitted(it.Ref, v.Place(it.Space, it.Path), found.Decision)
 	}
 	if err := v.CheckProtected(it.Ref); err != nil {
 		return nil, err

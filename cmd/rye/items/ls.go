@@ -214,7 +214,7 @@ func kindAt(v *spaces.Items, p string) *model.Kind {
 func broken(v *spaces.Items, e *ai.ItemError) spaces.CheckProblem {
 	f := classify.Classify(e)
 	message := f.Text
-	if p, ok := strings.CutPrefix(message, fmt.Sprintf("%q: ", classify.FaultPlace(e))); ok {
+	if p, ok := strings.CutPrefix(message, fmt.Sprintf("%q: ", e.Place())); ok {
 		message = p
 	}
 	line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: f.Code, Space: e.Space.Label, File: v.Place(e.Space, e.Path), Message: message}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
@@ -427,7 +428,7 @@ func (ck *ItemChecker) Line(f ai.File, at value.Pos, err error) CheckProblem {
 		l.Code, l.Message = classify.WordsFor(err)
 	}
 	if errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone) {
-		l.Message += ": " + classify.MissingMark(f.Ref.Kind, f.Path)
+		l.Message += ": " + model.MissingMarker(f.Ref.Kind, f.Path)
 	}
 	return l
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
@@ -113,7 +114,7 @@ func (v *Items) Problems(f ai.File, problems []*value.Problem) []CheckProblem {
 func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
 	lines := v.Problems(it.File, it.Model.Problems)
 	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),
-		Hint: []string{"rye docs " + classify.FormatTopic(it.Ref.Kind)}, Details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
+		Hint: []string{"rye docs " + model.FormatTopic(it.Ref.Kind)}, Details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
 	for i := range lines {
 		l := &lines[i]
 		l.File = file

@@ -33,7 +33,7 @@ func (v *Items) CheckSignable(ctx context.Context, it *ai.Item) error {
 		return nil
 	}
 	_, err := ai.WalkFrom(ctx, v, it)
-	if e, ok := errors.AsType[*ai.ChainError](err); ok && (e.Code == ai.Invalid || e.Code == ai.VersionMismatch) {
+	if e, ok := errors.AsType[*ai.ChainError](err); ok && (e.Code == fault.Validation || e.Code == fault.VersionMismatch) {
 		return nil // there is a chain; what doesn't fit in it is for rye check to say
 	}
 	return err

@@ -1,18 +1,18 @@
 package spaces
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
 // KnownFiles are the files that are items, or that something was said of, and the directories that are trees of tools.
@@ -86,24 +86,23 @@ func strayGroups(all []ai.Stray) (groups []strayGroup) {
 
 // words says why they are no items.
 func (g *strayGroup) words() string {
-	var b strings.Builder
+	s := "is not an item, so no signature covers it: "
 	if g.Signed {
-		b.WriteString("has a signature line, and is no item: ")
-	} else {
-		b.WriteString("is an asset, which nobody vouches for: ")
+		s = "has a signature line, but is not an item: "
 	}
-	if ext := path.Ext(g.Path); g.Never {
-		fmt.Fprintf(&b, "files with %s are never items", ext)
+	ext := path.Ext(g.Path)
+	if g.Never {
+		s += ext + " files never are"
 	} else {
-		b.WriteString("carries no mark of its kind (" + classify.MissingMark(g.Kind.Name, g.Path) + ")")
+		s += model.MissingMarker(g.Kind.Name, g.Path)
 	}
 	if g.count > 1 {
-		fmt.Fprintf(&b, "; so with %d more %s files below %s/", g.count-1, path.Ext(g.Path), g.Kind.Dir)
+		s += fmt.Sprintf("; and %d more %s files below %s/", g.count-1, ext, g.Kind.Dir)
 	}
 	if g.Signed || g.Never {
-		b.WriteString(": rye docs " + classify.FormatTopic(g.Kind.Name))
+		s += ": rye docs " + model.FormatTopic(g.Kind.Name)
 	}
-	return b.String()
+	return s
 }
 
 // Strays warns of the files of a space that look like items and are none.
@@ -158,12 +157,7 @@ func (v *Items) TellStrays(ctx context.Context, s *ai.Space, known *KnownFiles) 
 			byKind[f.Kind.Dir]++
 		}
 	}
-	var dirs []string
-	for dir := range byKind {
-		dirs = append(dirs, dir)
-	}
-	slices.SortFunc(dirs, cmp.Compare[string])
-	for _, dir := range dirs {
+	for _, dir := range slices.Sorted(maps.Keys(byKind)) {
 		verb := "have a signature line and are no items"
 		if byKind[dir] == 1 {
 			verb = "has a signature line and is no item"

@@ -1,0 +1,200 @@
+// Package nofollow reads a directory on disk without following symbolic links, even if another process puts some in
+// place meanwhile.
+//
+// os.Root keeps to what is below it, but follows links that stay inside. So every segment of a name is looked at before
+// and after it is opened.
+package nofollow
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// The errors of entries that are neither regular files nor directories, and of directories that aren't.
+var (
+	ErrLink    = errors.New("is a symbolic link, which is never an item")
+	ErrSpecial = errors.New("is not a regular file")
+	ErrNoDir   = errors.New("is not a directory")
+
+	errSwapped = errors.New("was replaced while it was opened")
+)
+
+// An FS is a directory on disk. It implements fs.ReadDirFS and fs.ReadLinkFS.
+type FS struct{ root *os.Root }
+
+// Open opens a directory, which the caller closes.
+func Open(dir string) (*FS, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &FS{root}, nil
+}
+
+// Below opens a directory below d by itself, which spares the way to it for each of its files. d may be closed first.
+func (d *FS) Below(dir string) (*FS, error) {
+	if !validName(dir) || dir == "." {
+		return nil, pathError("open", dir, fs.ErrInvalid)
+	}
+	root, _, err := d.in(dir)
+	if err != nil {
+		return nil, pathError("open", dir, err)
+	}
+	return &FS{root}, nil
+}
+
+// Close closes the directory.
+func (d *FS) Close() error { return d.root.Close() }
+
+// Folder opens a directory to look at its entries one by one, until done.
+func (d *FS) Folder(dir string) (lstat func(name string) (fs.FileInfo, error), done func() error, err error) {
+	r, done, err := d.in(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	return r.Lstat, done, nil
+}
+
+// in opens a directory, which the caller closes by done.
+func (d *FS) in(dir string) (r *os.Root, done func() error, err error) {
+	r, done = d.root, func() error { return nil }
+	if dir == "." {
+		return r, done, nil
+	}
+	for name := range strings.SplitSeq(dir, "/") {
+		next, err := enter(r, name)
+		done()
+		if err != nil {
+			return nil, nil, err
+		}
+		r, done = next, next.Close
+	}
+	return r, done, nil
+}
+
+func enter(r *os.Root, name string) (*os.Root, error) {
+	before, err := r.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !before.IsDir() {
+		return nil, NotDir(before.Mode())
+	}
+	next, err := r.OpenRoot(name)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := next.Stat("."); err != nil || !os.SameFile(before, after) {
+		next.Close()
+		return nil, errSwapped
+	}
+	return next, nil
+}
+
+// NotDir returns the error of something that should be a directory.
+func NotDir(m fs.FileMode) error {
+	if m&fs.ModeSymlink != 0 {
+		return ErrLink
+	}
+	return ErrNoDir
+}
+
+func pathError(op, name string, err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err // which is about a part of the name
+	}
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+// validName is fs.ValidPath on systems where a backslash is a separator as well.
+func validName(name string) bool { return fs.ValidPath(name) && !strings.Contains(name, `\`) }
+
+// ReadDir implements fs.ReadDirFS.
+func (d *FS) ReadDir(name string) ([]fs.DirEntry, error) {
+	if !validName(name) {
+		return nil, pathError("readdir", name, fs.ErrInvalid)
+	}
+	r, done, err := d.in(name)
+	if err != nil {
+		return nil, pathError("readdir", name, err)
+	}
+	defer done()
+	entries, err := fs.ReadDir(r.FS(), ".")
+	if err != nil {
+		return nil, pathError("readdir", name, err)
+	}
+	return entries, nil
+}
+
+// Lstat and ReadLink implement fs.ReadLinkFS.
+func (d *FS) Lstat(name string) (fs.FileInfo, error) {
+	if !validName(name) {
+		return nil, pathError("lstat", name, fs.ErrInvalid)
+	}
+	r, done, err := d.in(path.Dir(name))
+	if err != nil {
+		return nil, pathError("lstat", name, err)
+	}
+	defer done()
+	info, err := r.Lstat(path.Base(name))
+	if err != nil {
+		return nil, pathError("lstat", name, err)
+	}
+	return info, nil
+}
+
+// ReadLink reads no link: none is followed here.
+func (d *FS) ReadLink(name string) (string, error) { return "", pathError("readlink", name, ErrLink) }
+
+// Open opens regular files and directories, and nothing else: opening a FIFO waits for whoever writes to it.
+func (d *FS) Open(name string) (fs.File, error) {
+	if !validName(name) {
+		return nil, pathError("open", name, fs.ErrInvalid)
+	}
+	r, done, err := d.in(path.Dir(name))
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	defer done()
+	f, err := openIn(r, path.Base(name))
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return f, nil
+}
+
+// openIn opens what stands at a name. Another process may put a new file there at any time, as rye sign does: then that one.
+func openIn(r *os.Root, name string) (f *os.File, err error) {
+	for range 100 {
+		if f, err = openNow(r, name); err != errSwapped {
+			break
+		}
+	}
+	return f, err
+}
+
+func openNow(r *os.Root, name string) (*os.File, error) {
+	before, err := r.Lstat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case before.Mode()&fs.ModeSymlink != 0:
+		return nil, ErrLink
+	case !before.Mode().IsRegular() && !before.IsDir():
+		return nil, ErrSpecial
+	}
+	f, err := r.OpenFile(name, os.O_RDONLY|osfile.Nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	if after, err := f.Stat(); err != nil || !os.SameFile(before, after) {
+		f.Close()
+		return nil, errSwapped
+	}
+	return f, nil
+}
