@@ -25,7 +25,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Mode says with whom a lock is held.
+// A Mode says whether a lock is shared.
 type Mode bool
 
 // The modes of a lock.

@@ -24,11 +24,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // A bundleHome is a project, a home, and a clock.
@@ -162,7 +162,7 @@ func TestBundleRevoked(t *testing.T) {
 // admits lists its bytes.
 func TestBundleFirstFormat(t *testing.T) {
 	h := newBundleHome(t)
-	path := filepath.Join(h.home, ".ai", places.PolicyFile)
+	path := filepath.Join(h.home, ".ai", trust.File)
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = os.WriteFile(path, bytes.Replace(b, []byte("keys: [default]"), []byte("keys: [default], accept: [v1, v2]"), 1), 0o600)

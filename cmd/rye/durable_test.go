@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 var errPlanted = errors.New("planted")
@@ -107,17 +108,17 @@ func TestLockWaits(t *testing.T) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	unlock, err := places.LockPolicy(t.Context(), path)
+	unlock, err := trust.LockPolicy(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := places.LockPolicy(ctx, path); !errors.Is(err, context.Canceled) {
+	if _, err := trust.LockPolicy(ctx, path); !errors.Is(err, context.Canceled) {
 		t.Errorf("a second one: %v", err)
 	}
 	unlock()
-	again, err := places.LockPolicy(t.Context(), path)
+	again, err := trust.LockPolicy(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}

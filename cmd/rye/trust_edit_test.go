@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // TestPolicyChangedMeanwhile: what was shown is what is written, or nothing.
@@ -25,7 +26,7 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(home, ".ai", places.PolicyFile)
+	path := filepath.Join(home, ".ai", trust.File)
 	const theirs = "rye: policy/2\n\noverride:\n  - \"tool:rye/a\"\n"
 	_, err = places.EditPolicy(context.Background(), a, places.Edit{Question: "sure?", Change: func(root *policy.Side) (*policy.Policy, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -65,7 +66,7 @@ func TestExpiringKey(t *testing.T) {
 	}
 	for public, want := range map[key.Public]string{own.Public(): "rye key rotate release", theirs.Public(): "rye trust list"} {
 		text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  k: {key: %q, expires: \"2026-12-01\"}\n\nnames:\n  \"**\": {keys: [k]}\n", public)
-		if err := os.WriteFile(filepath.Join(home, ".ai", places.PolicyFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(home, ".ai", trust.File), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if got := starts.CheckPolicy(context.Background(), a); got.Status != places.StatusWarn || got.Hint != want {

@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func BundleCosignCommand() cli.Command {
@@ -224,7 +225,7 @@ func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located,
 	if err != nil {
 		return err
 	}
-	unlock, err := places.LockPolicy(ctx, filepath.Join(l.Dir, filepath.FromSlash(at)))
+	unlock, err := trust.LockPolicy(ctx, filepath.Join(l.Dir, filepath.FromSlash(at)))
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func BundleCreateCommand() cli.Command {
@@ -120,7 +121,7 @@ type making struct {
 	app    *cli.App
 	found  *locking.Bundles
 	recipe *recipe.Recipe
-	trust  *places.Trust
+	trust  *trust.Trust
 	key    trusts.Signer
 	store  *disk.Store
 	answer *BundleCreated
@@ -327,7 +328,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	made, err := create.Create(ctx, create.Options{
 		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below, Listed: locking.Listing(ctx, m.trust, m.found.Root.Root).Listed,
 		Store: m.store, Sign: m.sign,
-		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: places.LockPolicy, Progress: p.Reached(),
+		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: trust.LockPolicy, Progress: p.Reached(),
 	})
 	p.Done()
 	switch refused, ok := errors.AsType[*create.RefusedError](err); {

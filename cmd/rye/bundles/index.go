@@ -29,6 +29,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func BundleIndexCommand() cli.Command {
@@ -138,7 +139,7 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	unlock, err := places.LockPolicy(ctx, x.file)
+	unlock, err := trust.LockPolicy(ctx, x.file)
 	if err != nil {
 		return nil, err
 	}

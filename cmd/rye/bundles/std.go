@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
@@ -25,7 +26,7 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Lo
 		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + locking.LibraryID)
 	}
 	t, err := places.OpenTrust(a)
-	if err != nil && !places.IsNobody(err) {
+	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
 	ans := &BundleReport{Bundle: l.Id, Version: l.Read.Version, Manifest: l.Read.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
@@ -49,7 +50,7 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Lo
 }
 
 // libraryFailures looks at every file of the library, and at every item.
-func libraryFailures(ctx context.Context, b *bundle.Bundle, t *places.Trust, items *int) (all []*bundle.Failure, err error) {
+func libraryFailures(ctx context.Context, b *bundle.Bundle, t *trust.Trust, items *int) (all []*bundle.Failure, err error) {
 	if err := std.Check(); err != nil {
 		for _, e := range locking.Each(err) {
 			wrong, ok := errors.AsType[*std.Error](e)

@@ -28,6 +28,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // LibraryID is the bundle that the binary carries.
@@ -404,7 +405,7 @@ const maxHead = 64 << 10
 // Listing is what examines items where a signature of the first format counts beside an admitted manifest that lists
 // them, be it one of today or of the first format. The manifests are those below the directories, and are looked at when
 // the first such signature is.
-func Listing(ctx context.Context, t *places.Trust, dirs ...string) *bundle.Listing {
+func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listing {
 	all := sync.OnceValue(func() (found []func(cas.Digest) bool) {
 		for _, dir := range dirs {
 			ids, _ := ProjectBundles(dir)
@@ -422,7 +423,7 @@ func Listing(ctx context.Context, t *places.Trust, dirs ...string) *bundle.Listi
 }
 
 // listedBy says what a manifest lists, if the policy admits it; else nil.
-func listedBy(ctx context.Context, t *places.Trust, dir, id string) func(cas.Digest) bool {
+func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Digest) bool {
 	if first, err := IsFirst(dir, id); err != nil || first {
 		space, err := ai.OpenDir(dir, id, ai.Project)
 		if err != nil {

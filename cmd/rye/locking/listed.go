@@ -7,9 +7,9 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cmd/rye/places"
 	lockfile "github.com/rye-build/rye/lock/file"
 	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // A listed is what admitted manifests of bundles list. A signature of the first format counts beside one.
@@ -48,7 +48,7 @@ func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
 }
 
 // AddAdmitted takes in a bundle if the policy admits its manifest.
-func (l *listed) AddAdmitted(t *places.Trust, b *bundle.Bundle) {
+func (l *listed) AddAdmitted(t *trust.Trust, b *bundle.Bundle) {
 	if t == nil || b == nil {
 		return
 	}

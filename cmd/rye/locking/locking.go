@@ -30,6 +30,7 @@ import (
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // A Locking is what a command works with that makes, checks or reads the lock of a project.
@@ -46,7 +47,7 @@ type Locking struct {
 	Sides     []*lockfile.Lock  // of a merge that git left unfinished: two, of which one that can't be read is nil
 	Installed []lockfile.Bundle // that it may use
 	State     cas.Digest        // when it was last asked whether that was found current
-	Trust     *places.Trust
+	Trust     *trust.Trust
 	Found     *Bundles
 	Sources   *sources.Sources
 	Registry  *registry.Registry

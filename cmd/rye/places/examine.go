@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // A Subject is a file under the name that somebody wants to use it by.
@@ -122,13 +123,13 @@ type Examined struct {
 }
 
 // Examine reads a file, verifies its signatures and asks the policies.
-func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (Examined, error) {
+func Examine(t *trust.Trust, s Subject, r io.ReadSeeker, purpose policy.Purpose) (Examined, error) {
 	e, err := t.Exam().Examine(s.Subject, r, purpose)
 	return Examined{e, s}, err
 }
 
 // Refusal says why a decision is no; nil if it is yes.
-func (e Examined) Refusal(t *Trust) *fault.Error {
+func (e Examined) Refusal(t *trust.Trust) *fault.Error {
 	d := &e.Decision
 	if d.Allowed {
 		return nil
@@ -183,7 +184,7 @@ func (s Subject) lookAndSign() []string {
 }
 
 // side is the policy that decided, with its lists.
-func (e Examined) side(t *Trust) *policy.Side {
+func (e Examined) side(t *trust.Trust) *policy.Side {
 	if e.Decision.Project && t.Project != nil {
 		return &t.Project.Side
 	}
@@ -191,7 +192,7 @@ func (e Examined) side(t *Trust) *policy.Side {
 }
 
 // ruleOf returns the rule that decided.
-func (e Examined) ruleOf(t *Trust) (policy.Rule, bool) {
+func (e Examined) ruleOf(t *trust.Trust) (policy.Rule, bool) {
 	rules := e.side(t).Policy.Sections().Rules
 	i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == e.Decision.Rule })
 	if i < 0 {
@@ -201,7 +202,7 @@ func (e Examined) ruleOf(t *Trust) (policy.Rule, bool) {
 }
 
 // othersOf returns the keys of the rule that don't count for the file yet, and would.
-func (e Examined) othersOf(t *Trust) (left []string) {
+func (e Examined) othersOf(t *trust.Trust) (left []string) {
 	s := e.side(t)
 	r, _ := e.ruleOf(t)
 	for _, name := range r.Keys {
@@ -216,22 +217,13 @@ func (e Examined) othersOf(t *Trust) (left []string) {
 }
 
 // acceptV1 are the commands by which a rule takes what is signed in the first format, for as long as it takes.
-func (e Examined) acceptV1(t *Trust) []string {
+func (e Examined) acceptV1(t *trust.Trust) []string {
 	r, ok := e.ruleOf(t)
 	if !ok || len(r.Keys) == 0 || e.Decision.Project {
 		return []string{"rye trust list"}
 	}
 	add := "rye trust add " + fault.Quote(r.Keys[0]) + " --names " + fault.Quote(r.Glob) + " --accept "
 	return []string{add + "v1", "rye sign --upgrade " + e.About.Typed(), "rye sign --upgrade --all", add + "v2"}
-}
-
-// Describe names the policy that decided.
-func (t *Trust) Describe(project bool) string {
-	au := t.Root
-	if project && t.Project != nil {
-		au = t.Project
-	}
-	return fmt.Sprintf("%s (%s, %s)", au.Path, au.Origin, au.Side.Policy.ID().Short())
 }
 
 // Broken adds to an error about a file's own signatures what a person needs beside it.

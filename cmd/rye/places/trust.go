@@ -4,21 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // TrustGroup is what "rye trust" alone shows.
@@ -32,19 +28,6 @@ func TrustGroup() cli.Command {
 	}
 }
 
-const (
-	PolicyFile = "policy.yaml"
-	maxPolicy  = 1 << 20
-)
-
-// An Authority is a policy that was read, and from where.
-type Authority struct {
-	Side   policy.Side
-	Path   string
-	Origin string // "user", "--trust", "RYE_TRUST", "project"
-	File   []byte // nil where there is none
-}
-
 // RootSetting is the file that the root policy stands in.
 func RootSetting(a *cli.App) cli.Setting {
 	if a.Globals.Trust != "" {
@@ -55,42 +38,26 @@ func RootSetting(a *cli.App) cli.Setting {
 		if err != nil {
 			return cli.Setting{Origin: cli.EnvTrust, Err: err}
 		}
-		return cli.Setting{Value: filepath.Join(p.DotAI(), PolicyFile), Origin: cli.EnvTrust}
+		return cli.Setting{Value: filepath.Join(p.DotAI(), trust.File), Origin: cli.EnvTrust}
 	}
 	s := cli.UserSpace(a.UserBase())
-	s.Value, s.Origin = filepath.Join(s.Value, PolicyFile), "user"
+	s.Value, s.Origin = filepath.Join(s.Value, trust.File), "user"
 	return s
-}
-
-// readAuthority reads a policy, without its lists. One that isn't there says nothing: file is nil.
-func readAuthority(path, origin string) (*Authority, error) {
-	au := &Authority{Path: path, Origin: origin}
-	file, err := osfile.ReadIfThere("the policy", path, maxPolicy)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	au.File = file
-	if au.Side.Policy, err = policy.Parse(file); err != nil {
-		f := classify.Classify(err)
-		f.Text = fmt.Sprintf("the policy %q: %s", path, f.Text)
-		return nil, f
-	}
-	return au, nil
 }
 
 // RootAuthority reads the root policy as it is found, and holds RYE_TRUST against it. What another user could have
 // written is no root of trust.
-func RootAuthority(a *cli.App) (*Authority, error) {
+func RootAuthority(a *cli.App) (*trust.Authority, error) {
 	s := RootSetting(a)
 	if s.Err != nil {
 		return nil, s.Err
 	}
 	if s.Origin == "user" {
-		if err := checkOwn(s.Value); err != nil {
+		if err := trust.CheckOwn(s.Value); err != nil {
 			return nil, err
 		}
 	}
-	au, err := readAuthority(s.Value, s.Origin)
+	au, err := trust.Read(s.Value, s.Origin)
 	if err != nil {
 		return nil, err
 	}
@@ -117,45 +84,9 @@ func RootAuthority(a *cli.App) (*Authority, error) {
 	return au, nil
 }
 
-// checkOwn refuses a policy that somebody else may write, or put another in the place of.
-func checkOwn(path string) error {
-	all := []string{path, filepath.Dir(path)}
-	if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
-		all = append(all, to, filepath.Dir(to)) // where there is a link, both directories decide which policy it is
-	}
-	for _, p := range all {
-		fi, err := os.Stat(p)
-		if err != nil {
-			continue // reading it tells
-		}
-		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
-		bad := func(why, hint string) error {
-			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why), Hint: []string{hint},
-				Why: []string{"whoever writes the policy decides whom this user trusts"}, Details: map[string]any{"reason": "policy-mode", "path": p}}
-		}
-		switch mode := fi.Mode(); {
-		case osfile.OwnedByOther(fi):
-			return bad("belongs to another user", "ls -ld "+fault.Quote(p))
-		case runtime.GOOS == "windows":
-		case mode.Perm()&0o002 != 0:
-			return bad("may be written by everybody", "chmod go-w "+fault.Quote(p))
-		case mode.Perm()&0o020 != 0:
-			return bad("may be written by its group", "chmod go-w "+fault.Quote(p))
-		}
-	}
-	return nil
-}
-
-// A Trust is what decides in one command.
-type Trust struct {
-	Root    *Authority
-	Project *Authority // nil: none, or it is the root
-	Now     time.Time
-}
-
 // OpenTrust reads the root policy, the project's if there is one, and the lists they name. Without a root policy
 // nobody is trusted, and that is an error.
-func OpenTrust(a *cli.App) (*Trust, error) {
+func OpenTrust(a *cli.App) (*trust.Trust, error) {
 	if s := RootSetting(a); s.Err != nil && homeless(a) {
 		return nil, &fault.Error{Code: fault.Policy, Err: s.Err, Text: "there is no policy, so nobody is trusted", Why: []string{classify.Classify(s.Err).Text},
 			Hint: []string{"rye --trust FILE COMMAND"}, Details: map[string]any{"reason": "no-policy", "policy": ""}}
@@ -172,16 +103,20 @@ func OpenTrust(a *cli.App) (*Trust, error) {
 		return nil, nobodyTrusted(a, root, project)
 	}
 	// Expiry counts against the clock, whatever time is to be written.
-	t := &Trust{Root: root, Project: project, Now: a.Now().UTC()}
+	t := &trust.Trust{Root: root, Project: project, Now: a.Now().UTC()}
 	if project != nil && project.Side.Policy.ID() == root.Side.Policy.ID() {
 		t.Project = nil
 	}
-	for _, au := range []*Authority{t.Root, t.Project} {
+	for _, au := range []*trust.Authority{t.Root, t.Project} {
 		if au == nil {
 			continue
 		}
 		if au.Side.Lists, err = Lists(a).Load(au); err != nil {
-			return nil, err
+			f := classify.Classify(err)
+			if _, lost := errors.AsType[*rollback.DamagedError](err); !lost { // without the journal an update is refused too
+				f.Hint = []string{"rye trust update"}
+			}
+			return nil, f
 		}
 	}
 	return t, nil
@@ -194,7 +129,7 @@ func homeless(a *cli.App) bool {
 
 // ProjectAuthority reads the project's policy, nil if there is none. Like its items it is in the project: through a
 // directory .ai that is a link to somewhere else nothing is read.
-func ProjectAuthority(a *cli.App) (*Authority, error) {
+func ProjectAuthority(a *cli.App) (*trust.Authority, error) {
 	p, err := OpenProject(a)
 	if errors.Is(err, workspace.ErrNoProject) {
 		return nil, nil
@@ -205,7 +140,7 @@ func ProjectAuthority(a *cli.App) (*Authority, error) {
 	if err := ai.Inside(p.DotAI()); err != nil {
 		return nil, err
 	}
-	au, err := readAuthority(filepath.Join(p.DotAI(), PolicyFile), "project")
+	au, err := trust.Read(filepath.Join(p.DotAI(), trust.File), "project")
 	if err != nil || au.File == nil {
 		return nil, err
 	}
@@ -213,7 +148,7 @@ func ProjectAuthority(a *cli.App) (*Authority, error) {
 }
 
 // nobodyTrusted is what an empty home gets: the line that says whom to trust, for somebody to decide on.
-func nobodyTrusted(a *cli.App, root, project *Authority) error {
+func nobodyTrusted(a *cli.App, root, project *trust.Authority) error {
 	f := &fault.Error{Code: fault.Policy, Text: "there is no policy, so nobody is trusted",
 		Why:     []string{fmt.Sprintf("no file at %q", root.Path)},
 		Hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB"},
@@ -224,22 +159,6 @@ func nobodyTrusted(a *cli.App, root, project *Authority) error {
 			"to trust by it, take its id from somebody whom you trust, never from the project: "+cli.EnvTrust+"=ID")
 	}
 	return f
-}
-
-// Exam is what examines files for this command.
-func (t *Trust) Exam() *exam.Trust {
-	x := &exam.Trust{Root: t.Root.Side, Now: t.Now}
-	if t.Project != nil {
-		x.Project = &t.Project.Side
-	}
-	return x
-}
-
-func (t *Trust) Authorities() []*Authority {
-	if t.Project == nil {
-		return []*Authority{t.Root}
-	}
-	return []*Authority{t.Root, t.Project}
 }
 
 // TrustSetting is where the root policy is, and its id.
@@ -267,10 +186,4 @@ func SecretSetting(a *cli.App, name, otherwise string) cli.Setting {
 func ProtectedID(id string) bool {
 	first, _, _ := strings.Cut(id, "/")
 	return strings.EqualFold(first, "rye")
-}
-
-// IsNobody reports whether an error says only that there is no policy yet.
-func IsNobody(err error) bool {
-	f, ok := errors.AsType[*fault.Error](err)
-	return ok && f.Code == fault.Policy && f.Details["policy"] != nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // TrustChange is what a command made of a policy.
@@ -72,11 +73,11 @@ func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err e
 		return ans, s.Err
 	}
 	if s.Origin == "user" {
-		if err := checkOwn(s.Value); err != nil {
+		if err := trust.CheckOwn(s.Value); err != nil {
 			return ans, err
 		}
 	}
-	au, err := readAuthority(s.Value, s.Origin)
+	au, err := trust.Read(s.Value, s.Origin)
 	if err != nil {
 		return ans, err
 	}
@@ -121,18 +122,18 @@ func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err e
 }
 
 // writePolicy writes a policy in the place of the one that was read, after what commit does.
-func writePolicy(ctx context.Context, a *cli.App, au *Authority, file []byte, commit func() error) error {
+func writePolicy(ctx context.Context, a *cli.App, au *trust.Authority, file []byte, commit func() error) error {
 	if err := os.MkdirAll(filepath.Dir(au.Path), 0o700); err != nil {
 		return err
 	}
-	unlock, err := LockPolicy(ctx, au.Path)
+	unlock, err := trust.LockPolicy(ctx, au.Path)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	osfile.Sweep(filepath.Dir(au.Path), a.Now())
 	conflict := &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("somebody else has changed %q meanwhile", au.Path)}
-	now, err := readAuthority(au.Path, au.Origin)
+	now, err := trust.Read(au.Path, au.Origin)
 	if conflict.Err = err; err != nil || !bytes.Equal(now.File, au.File) || (now.File == nil) != (au.File == nil) {
 		return conflict
 	}

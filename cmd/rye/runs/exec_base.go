@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // execBase says what is run: what the lock pins, unless a flag says otherwise.
@@ -38,7 +39,7 @@ type execBase struct {
 // opened is what executions work with.
 type opened struct {
 	base  *exec.Base        // of the one that is asked for
-	trust *places.Trust     // nil: there is no policy, and only the library runs
+	trust *trust.Trust      // nil: there is no policy, and only the library runs
 	root  workspace.Project // zero outside of projects
 	done  []func()
 	// of returns what one tool is run from, or why it may not be run.

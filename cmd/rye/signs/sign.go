@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func SignCommand() cli.Command {
@@ -167,7 +168,7 @@ func (c *SignRun) signFile(ctx context.Context, a *cli.App, s places.Subject) (c
 	}
 	// Signing needs no policy: the first thing somebody signs may well be before there is one.
 	t, err := places.OpenTrust(a)
-	if err != nil && !places.IsNobody(err) {
+	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
 	file, err := places.Open(a, s)
@@ -191,7 +192,7 @@ func (c *SignRun) signFile(ctx context.Context, a *cli.App, s places.Subject) (c
 }
 
 // Sign signs an open file and puts it in its place. no says why policy still doesn't let it be used.
-func (c *SignRun) Sign(a *cli.App, s places.Subject, file *os.File, k trusts.Signer, t *places.Trust) (l SignLine, no *fault.Error, err error) {
+func (c *SignRun) Sign(a *cli.App, s places.Subject, file *os.File, k trusts.Signer, t *trust.Trust) (l SignLine, no *fault.Error, err error) {
 	fi, err := file.Stat()
 	if err != nil {
 		return l, nil, err
@@ -220,7 +221,7 @@ func (c *SignRun) Sign(a *cli.App, s places.Subject, file *os.File, k trusts.Sig
 }
 
 // line says what a file is once it is signed, which is held against what it is to be.
-func (c *SignRun) line(a *cli.App, s places.Subject, out, raw []byte, k trusts.Signer, t *places.Trust) (l SignLine, no *fault.Error, err error) {
+func (c *SignRun) line(a *cli.App, s places.Subject, out, raw []byte, k trusts.Signer, t *trust.Trust) (l SignLine, no *fault.Error, err error) {
 	after, err := sign.ReadBytes(out, s.Signing())
 	if err != nil {
 		return l, nil, err
@@ -246,7 +247,7 @@ func (c *SignRun) line(a *cli.App, s places.Subject, out, raw []byte, k trusts.S
 	if t == nil {
 		return l, nil, nil
 	}
-	e, err := t.Examine(s, bytes.NewReader(out), policy.ToUse)
+	e, err := places.Examine(t, s, bytes.NewReader(out), policy.ToUse)
 	if err != nil {
 		return l, nil, nil // whoever verifies it is told
 	}
@@ -274,7 +275,7 @@ func (c *SignRun) replaced(s places.Subject, raw []byte, after sign.Signed) (n i
 }
 
 // signed returns the file with the signature, and as it was.
-func (c *SignRun) signed(a *cli.App, s places.Subject, file io.ReadSeeker, k trusts.Signer, t *places.Trust) (out, raw []byte, err error) {
+func (c *SignRun) signed(a *cli.App, s places.Subject, file io.ReadSeeker, k trusts.Signer, t *trust.Trust) (out, raw []byte, err error) {
 	if raw, err = io.ReadAll(io.LimitReader(file, MaxSigned+1)); err != nil {
 		return nil, nil, err
 	}
@@ -309,11 +310,11 @@ func (c *SignRun) signed(a *cli.App, s places.Subject, file io.ReadSeeker, k tru
 const MaxSigned = 32 << 20
 
 // upgraded returns a file without its signature of the first format, if the policy accepts that one.
-func upgraded(s places.Subject, raw []byte, t *places.Trust) ([]byte, error) {
+func upgraded(s places.Subject, raw []byte, t *trust.Trust) ([]byte, error) {
 	if t == nil {
 		return nil, &fault.Error{Code: fault.Policy, Text: "there is no policy that accepts a signature of the first format (v1)"}
 	}
-	e, err := t.Examine(s, bytes.NewReader(raw), policy.ToShow)
+	e, err := places.Examine(t, s, bytes.NewReader(raw), policy.ToShow)
 	if err != nil {
 		return nil, err
 	}

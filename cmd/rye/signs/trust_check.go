@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func TrustCheckCommand() cli.Command {
@@ -49,7 +50,7 @@ type checkLine struct {
 
 func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	t, err := places.OpenTrust(a)
-	if places.IsNobody(err) {
+	if trust.IsMissing(err) {
 		return nil, classify.Classify(err).Asked()
 	}
 	if err != nil {
@@ -93,7 +94,7 @@ func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 }
 
 // check asks one policy about a name, for bytes that everybody has signed: what it answers is who could.
-func check(t *places.Trust, au *places.Authority, name string) (checkLine, error) {
+func check(t *trust.Trust, au *trust.Authority, name string) (checkLine, error) {
 	line := checkLine{Policy: au.Path, Origin: au.Origin, Keys: []trusts.TrustKeyLine{}}
 	r := policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: t.Now}
 	for _, k := range au.Side.Policy.Sections().Keys {

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func VerifyCommand() cli.Command {
@@ -106,17 +107,17 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // trustToAsk is the trust of a command that was asked: where nobody is trusted the answer is no.
-func trustToAsk(a *cli.App) (*places.Trust, error) {
+func trustToAsk(a *cli.App) (*trust.Trust, error) {
 	t, err := places.OpenTrust(a)
-	if places.IsNobody(err) {
+	if trust.IsMissing(err) {
 		return nil, classify.Classify(err).Asked()
 	}
 	return t, err
 }
 
 // verify examines a file; the fault is the refusal.
-func verify(a *cli.App, t *places.Trust, s places.Subject, file io.ReadSeeker) (*VerifyAnswer, *fault.Error) {
-	e, err := t.Examine(s, file, policy.ToUse)
+func verify(a *cli.App, t *trust.Trust, s places.Subject, file io.ReadSeeker) (*VerifyAnswer, *fault.Error) {
+	e, err := places.Examine(t, s, file, policy.ToUse)
 	ans := newVerifyAnswer(t, e)
 	f := e.Refusal(t)
 	if err != nil {
@@ -134,7 +135,7 @@ func verify(a *cli.App, t *places.Trust, s places.Subject, file io.ReadSeeker) (
 	return ans, f
 }
 
-func newVerifyAnswer(t *places.Trust, e places.Examined) *VerifyAnswer {
+func newVerifyAnswer(t *trust.Trust, e places.Examined) *VerifyAnswer {
 	d := &e.Decision
 	ans := &VerifyAnswer{
 		Name: e.Name, File: e.About.File, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(), Stripped: e.Signed.Stripped.String(),

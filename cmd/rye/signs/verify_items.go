@@ -20,6 +20,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // VerifyReport is the evidence about all that was asked for.
@@ -216,7 +217,7 @@ func mayCover(v *spaces.Items, id string, texts []string) bool {
 }
 
 // refusedBundle is the evidence about the items of a bundle that nobody can see.
-func refusedBundle(v *spaces.Items, t *places.Trust, b spaces.UnreadBundle) (*VerifyAnswer, *fault.Error) {
+func refusedBundle(v *spaces.Items, t *trust.Trust, b spaces.UnreadBundle) (*VerifyAnswer, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
 	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), f.Hint
@@ -224,7 +225,7 @@ func refusedBundle(v *spaces.Items, t *places.Trust, b spaces.UnreadBundle) (*Ve
 }
 
 // verifyItem verifies an item with its tree.
-func verifyItem(ctx context.Context, v *spaces.Items, t *places.Trust, it *ai.Item) (*VerifyAnswer, *fault.Error) {
+func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Item) (*VerifyAnswer, *fault.Error) {
 	if err := v.Shadow(ctx, it); err != nil {
 		return refusedFile(v, t, it.File, err)
 	}
@@ -261,7 +262,7 @@ func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 }
 
 // refusedFile is the evidence about what can't be looked at as an item.
-func refusedFile(v *spaces.Items, t *places.Trust, file ai.File, err error) (*VerifyAnswer, *fault.Error) {
+func refusedFile(v *spaces.Items, t *trust.Trust, file ai.File, err error) (*VerifyAnswer, *fault.Error) {
 	f := classify.Classify(err)
 	place := v.Place(file.Space, file.Path)
 	ans := &VerifyAnswer{Name: place, File: place, Space: file.Space.Label, Trust: "refused", Format: "none", Signers: []spaces.SignerLine{}, Warnings: []string{},

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy/glob"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // Items is what one command sees of items: the project's space over the user's over installed bundles over the library.
@@ -30,7 +31,7 @@ import (
 type Items struct {
 	*ai.View
 	App     *cli.App
-	Trust   *places.Trust     // nil: there is no policy, and nothing but the library is admitted
+	Trust   *trust.Trust      // nil: there is no policy, and nothing but the library is admitted
 	Admit   *ai.Admitter      // remembers for one command
 	Asked   *bundle.Listing   // whom admit asks; nil without a policy
 	Project *ai.Space         // nil outside of projects, and where the project has no .ai
@@ -49,7 +50,7 @@ func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
 	if v.Root, err = places.OpenProject(a); err != nil && !errors.Is(err, workspace.ErrNoProject) {
 		return nil, err
 	}
-	if v.Trust, err = places.OpenTrust(a); err != nil && !places.IsNobody(err) {
+	if v.Trust, err = places.OpenTrust(a); err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
 	c := ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}}

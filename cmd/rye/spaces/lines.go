@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 type DriftLine struct {
@@ -59,7 +60,7 @@ type SignerLine struct {
 }
 
 // SignerLines joins what policy says of each signer with when they say to have signed.
-func SignerLines(au *places.Authority, e places.Examined, verdicts []policy.Verdict) (lines []SignerLine) {
+func SignerLines(au *trust.Authority, e places.Examined, verdicts []policy.Verdict) (lines []SignerLine) {
 	for _, v := range verdicts {
 		l := SignerLine{Key: v.Key.String(), Name: v.Name, Format: v.Format.String(), Verdict: v.Code.String()}
 		if k, ok := au.Side.Policy.Key(v.Key); ok {

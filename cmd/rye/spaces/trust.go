@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // SignerFlags say whom to believe instead of a policy.
@@ -23,7 +24,7 @@ type SignerFlags struct {
 // A Vouching is whom a command believes about bundles: a policy, or keys.
 type Vouching struct {
 	Options bundle.VerifyOptions
-	Trust   *places.Trust     // nil where there are keys
+	Trust   *trust.Trust      // nil where there are keys
 	Names   map[string]string // of keys, as they were given, by fingerprint
 }
 
@@ -43,7 +44,7 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 			return nil, &fault.Error{Code: fault.Validation, Text: "--threshold counts the keys of --signer, and none is given", Hint: []string{a.With("--signer", "PUBKEY")}}
 		}
 		v, err := OpenVouching(a)
-		if err != nil && places.IsNobody(err) {
+		if err != nil && trust.IsMissing(err) {
 			f := classify.Classify(err)
 			f.Hint = append(f.Hint, a.With("--signer", "PUBKEY"))
 			return nil, f

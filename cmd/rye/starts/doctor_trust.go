@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // checkVariables looks for variables of our prefix that nothing reads, for which other commands refuse to work.
@@ -119,7 +120,7 @@ func rotateHint(a *cli.App, k policy.Key) string {
 }
 
 // checkLists wants each revocation list to be there and fresh.
-func checkLists(a *cli.App, root *places.Authority) *places.Finding {
+func checkLists(a *cli.App, root *trust.Authority) *places.Finding {
 	lists, err := places.Lists(a).Load(root)
 	if err != nil {
 		f := places.Bad(places.StatusFail, err)

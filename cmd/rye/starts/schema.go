@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func SchemaCommand() cli.Command {
@@ -83,7 +83,7 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 func fileSchemas() []schemaLine {
 	return []schemaLine{
 		{recipe.File, json.RawMessage(recipe.Schema())},
-		{places.PolicyFile, json.RawMessage(policy.Schema())},
+		{trust.File, json.RawMessage(policy.Schema())},
 		{workspace.MarkerFile, json.RawMessage(ryeyaml.Schema())},
 	}
 }

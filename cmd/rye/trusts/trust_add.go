@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func TrustAddCommand() cli.Command {
@@ -304,7 +305,7 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 			if err != nil {
 				return nil, fmt.Errorf("%q: %w", c.Rotation, err)
 			}
-			au := &places.Authority{Side: *root, Path: places.RootSetting(a).Value}
+			au := &trust.Authority{Side: *root, Path: places.RootSetting(a).Value}
 			if root.Lists, err = places.Lists(a).Load(au); err != nil {
 				return nil, err
 			}
@@ -338,25 +339,25 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 // Rotations is the memory of the rotations that were carried out.
 func Rotations(a *cli.App) rotationMemory { return rotationMemory{places.Lists(a)} }
 
-type rotationMemory struct{ places.KeptLists }
+type rotationMemory struct{ trust.Lists }
 
 func (m rotationMemory) CheckOnce(s rollback.Step) error {
-	if m.State.Err != nil {
-		return m.State.Err
+	if m.Err != nil {
+		return m.Err
 	}
 	return m.Journal().CheckOnce(s)
 }
 
 func (m rotationMemory) Once(ctx context.Context, s rollback.Step) error {
-	if m.State.Err != nil {
-		return m.State.Err
+	if m.Err != nil {
+		return m.Err
 	}
 	return m.Journal().Once(ctx, s)
 }
 
 // RotationStep is what is remembered of a rotation that was carried out in a policy. One document may be for many
 // policies.
-func RotationStep(au *places.Authority, name string, id cas.Digest, at time.Time) rollback.Step {
+func RotationStep(au *trust.Authority, name string, id cas.Digest, at time.Time) rollback.Step {
 	path := au.Path
 	if to, err := filepath.EvalSymlinks(path); err == nil {
 		path = to

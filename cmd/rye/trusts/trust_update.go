@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func TrustUpdateCommand() cli.Command {
@@ -65,7 +66,7 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	all := []*places.Authority{root}
+	all := []*trust.Authority{root}
 	if project != nil && project.Side.Policy.ID() != root.Side.Policy.ID() {
 		all = append(all, project)
 	}
@@ -91,7 +92,7 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 
 // update reads the lists of one policy. One that fails doesn't keep the others from being read; the first
 // failure is returned and the others are warned of.
-func (c *trustUpdateRun) update(ctx context.Context, a *cli.App, au *places.Authority, root *policy.Policy, ans *trustUpdateAnswer) (found int, first *fault.Error) {
+func (c *trustUpdateRun) update(ctx context.Context, a *cli.App, au *trust.Authority, root *policy.Policy, ans *trustUpdateAnswer) (found int, first *fault.Error) {
 	for _, src := range au.Side.Policy.Sections().Lists {
 		if c.List != "" && c.List != src.Name {
 			continue

@@ -1,6 +1,6 @@
 //go:build unix
 
-package places
+package trust
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // LockPolicy holds a policy against other processes that edit it, until unlock is called or the process ends. The
-// lock is on the file itself, so that nothing stands beside it. One that isn't there yet is not locked: it is made
+// lock is on the file itself, so that no lock file lies beside it. A missing file is not locked: it is made
 // by a call that never replaces.
 func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 	for {
@@ -33,7 +33,7 @@ func LockPolicy(ctx context.Context, path string) (unlock func(), err error) {
 		if same {
 			return func() { f.Close() }, nil
 		}
-		// Whoever held it has put another file in its place: the lock is on one that nobody reads any more.
+		// The last holder replaced the file: this lock is on one that isn't read any more.
 		f.Close()
 		if err != nil {
 			return nil, err

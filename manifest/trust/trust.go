@@ -1,0 +1,113 @@
+// Package trust keeps policies and revocation lists as files: it reads a policy with what names it, refuses one that other
+// users can write, and remembers the last good issue of every revocation list that a policy names.
+package trust
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+)
+
+const (
+	File      = "policy.yaml" // the policy of a space, in its directory
+	maxPolicy = 1 << 20
+)
+
+// An Authority is a policy file that was read.
+type Authority struct {
+	Side   policy.Side
+	Path   string
+	Origin string // what named the file: "user", "--trust", "RYE_TRUST", "project"
+	File   []byte // nil if the file doesn't exist
+}
+
+// Read reads a policy file, without its revocation lists. A missing file is an empty policy, with a nil File.
+func Read(path, origin string) (*Authority, error) {
+	au := &Authority{Path: path, Origin: origin}
+	file, err := osfile.ReadIfThere("the policy", path, maxPolicy)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	au.File = file
+	if au.Side.Policy, err = policy.Parse(file); err != nil {
+		return nil, fmt.Errorf("the policy %q: %w", path, err)
+	}
+	return au, nil
+}
+
+// CheckOwn refuses a policy file that another user may write or replace.
+func CheckOwn(path string) error {
+	all := []string{path, filepath.Dir(path)}
+	if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
+		all = append(all, to, filepath.Dir(to)) // where there is a link, both directories decide which policy it is
+	}
+	for _, p := range all {
+		fi, err := os.Stat(p)
+		if err != nil {
+			continue // reading the file reports it
+		}
+		what := map[bool]string{true: "directory of the policy", false: "policy"}[fi.IsDir()]
+		bad := func(why, hint string) error {
+			return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the %s %q %s", what, p, why), Hint: []string{hint},
+				Why: []string{"who can write the policy decides what this user trusts"}, Details: map[string]any{"reason": "policy-mode", "path": p}}
+		}
+		switch mode := fi.Mode(); {
+		case osfile.OwnedByOther(fi):
+			return bad("belongs to another user", "ls -ld "+fault.Quote(p))
+		case runtime.GOOS == "windows":
+		case mode.Perm()&0o002 != 0:
+			return bad("is writable by everyone", "chmod go-w "+fault.Quote(p))
+		case mode.Perm()&0o020 != 0:
+			return bad("is writable by its group", "chmod go-w "+fault.Quote(p))
+		}
+	}
+	return nil
+}
+
+// A Trust holds the policies that decide, as they were when it was opened.
+type Trust struct {
+	Root    *Authority
+	Project *Authority // nil: none, or it is the root
+	Now     time.Time
+}
+
+// Authorities lists the policies that decide: the root, then the project's if it has one.
+func (t *Trust) Authorities() []*Authority {
+	if t.Project == nil {
+		return []*Authority{t.Root}
+	}
+	return []*Authority{t.Root, t.Project}
+}
+
+// Exam examines files by these policies.
+func (t *Trust) Exam() *exam.Trust {
+	x := &exam.Trust{Root: t.Root.Side, Now: t.Now}
+	if t.Project != nil {
+		x.Project = &t.Project.Side
+	}
+	return x
+}
+
+// Describe names the policy that decided: the project's or the root.
+func (t *Trust) Describe(project bool) string {
+	au := t.Root
+	if project && t.Project != nil {
+		au = t.Project
+	}
+	return fmt.Sprintf("%s (%s, %s)", au.Path, au.Origin, au.Side.Policy.ID().Short())
+}
+
+// IsMissing reports whether err only says that there is no root policy yet.
+func IsMissing(err error) bool {
+	f, ok := errors.AsType[*fault.Error](err)
+	return ok && f.Code == fault.Policy && f.Details["policy"] != nil
+}
