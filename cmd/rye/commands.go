@@ -30,7 +30,7 @@ func commands() []cli.Command {
 		starts.SchemaCommand(),
 		starts.CompletionCommand(),
 		cli.VersionCommand(),
-		items.NewCommand(),
+		items.NewCommand(locks.Relock),
 		items.LsCommand(),
 		items.ShowCommand(),
 		items.LoadCommand(),

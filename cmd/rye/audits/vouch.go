@@ -12,7 +12,7 @@ import (
 
 func AuditVouchCommand() cli.Command {
 	return cli.Command{
-		Path: "audit vouch", Group: "run", Help: "Sign this machine's key with your own.",
+		Path: "audit vouch", Quiet: true, Group: "run", Help: "Sign this machine's key with your own.",
 		More: "The log and receipts are signed while nobody is there to give a passphrase, by a key of this machine. Your word for it, which is given " +
 			"once and travels with every receipt, lets others verify them with your public key. It is given on its own, when a call is first written " +
 			"down, if your key needs no passphrase; with this command else, and to change the name or the key. The name is for people.\n\n" +

@@ -162,7 +162,7 @@ func (g progressGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) 
 
 func BundleImportCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle import", Group: "bundles", Help: "Verify an archive and import it into the store.",
+		Path: "bundle import", Quiet: true, Group: "bundles", Help: "Verify an archive and import it into the store.",
 		More: "Strangers are turned away at the manifest. Nobody finds the bundle before all of it was verified as rye bundle verify does it. " +
 			"rye bundle install puts it to use.\n\nA bundle of the first format (v1) comes as the directory that holds its .ai, where the policy " +
 			"accepts v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",

@@ -28,7 +28,7 @@ import (
 
 func BundleCosignCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle cosign", Group: "bundles", Help: "Add a signature to a bundle's manifest.",
+		Path: "bundle cosign", Quiet: true, Group: "bundles", Help: "Add a signature to a bundle's manifest.",
 		More: "The bundle is verified first, but for the signatures of its manifest: what somebody signs they have looked at. Signatures of others stay, " +
 			"and no id changes. It is for a bundle of the project, or of the store.\n\nExamples:\n\n    rye bundle cosign acme/deploy\n" +
 			"    rye bundle cosign acme/deploy --key release",

@@ -41,7 +41,7 @@ import (
 
 func BundleCreateCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle create", Group: "bundles", Help: "Create a bundle from the project's items and sign it.",
+		Path: "bundle create", Quiet: true, Group: "bundles", Help: "Create a bundle from the project's items and sign it.",
 		More: "bundle.yaml in the project says what belongs to the bundle. Without it, ID is needed, and what has this id or one below it belongs to " +
 			"the bundle. All files are put into the store and checked; then the list of them is signed and written to .ai/bundles/ID/manifest.yaml. " +
 			"If anything is wrong, all of it is told and nothing is written: every item must be valid, and signed by somebody whom the policy lets; " +

@@ -34,7 +34,7 @@ import (
 
 func BundleIndexCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle index", Group: "bundles", Help: "Create or update the index of a directory of archives.",
+		Path: "bundle index", Quiet: true, Group: "bundles", Help: "Create or update the index of a directory of archives.",
 		More: "The index (index.yaml) is a signed list of the bundles whose archives (.tar.zst, .rye) are in DIR and below it. Projects name the " +
 			"directory, or the https address of its index.yaml, as where bundles come from.\n\nEvery archive is verified first; if one is refused, " +
 			"nothing is written. What is listed stays what it is: another bundle under an id and version that was listed before is refused. Each " +

@@ -24,7 +24,7 @@ import (
 
 func BundleInstallCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle install", Group: "bundles", Help: "Verify a bundle and install it for use outside projects.",
+		Path: "bundle install", Quiet: true, Group: "bundles", Help: "Verify a bundle and install it for use outside projects.",
 		More: "The installed version of a bundle is one file in the user space, .ai/bundles/ID/manifest.yaml, which is replaced at once; the files " +
 			"stay in the store, and the versions before can be rolled back to. By its name, and from an archive, a bundle never goes back to an older " +
 			"version; by its digest, or as ID@VERSION, it does.\n\nExamples:\n\n    rye bundle install deploy.tar.zst\n    rye bundle install acme/deploy\n" +
@@ -199,7 +199,7 @@ func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInsta
 
 func BundleRemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle remove", Group: "bundles", Help: "Uninstall a bundle and forget its earlier versions.",
+		Path: "bundle remove", Quiet: true, Group: "bundles", Help: "Uninstall a bundle and forget its earlier versions.",
 		More: "It asks first. What is remembered against rollback stays. With a digest it is a bundle of the store that is no longer kept there; " +
 			"what is installed keeps its files. The files go with the next rye store gc that may take them.\n\nExamples:\n\n" +
 			"    rye bundle remove acme/deploy\n    rye bundle remove blake3:… --yes",
@@ -308,7 +308,7 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *locking.Bundles) (cli.A
 
 func BundleRollbackCommand() cli.Command {
 	return cli.Command{
-		Path: "bundle rollback", Group: "bundles", Help: "Go back to an earlier installed version.",
+		Path: "bundle rollback", Quiet: true, Group: "bundles", Help: "Go back to an earlier installed version.",
 		More: "Without a version it is the latest that is older than the installed one. It asks first, since what was mended since then is broken again; " +
 			"all of the version is verified as it is for rye bundle install.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
 			"    rye bundle rollback acme/deploy 1.3.0 --yes",

@@ -51,6 +51,8 @@ func Run(h Host, cmds []Command, args []string) int {
 	}
 	if err != nil {
 		err = g.placedFault(classify.Classify(err), args)
+	} else if inv.Command.Quiet && t.Quiet && !t.Json {
+		ans = nil
 	}
 	return t.Finish(inv.Command.Schema, ans, err)
 }

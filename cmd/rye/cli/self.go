@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 )
 
-// Unlinked is where a path leads, as far as it is there.
+// Unlinked resolves the symbolic links of a path as far as it exists.
 func Unlinked(path string) string {
 	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -17,14 +17,13 @@ func Unlinked(path string) string {
 	}
 }
 
-// StageArg enters the second stage of a sandbox: between rye and the program that it confines. Nobody types it.
+// StageArg starts the second stage of a sandbox, between rye and the program that it confines. Internal.
 const StageArg = "__stage"
 
-// GuestArg enters what interprets a tool's code: this program again, in the sandbox of a call, before anything is wired.
-// Nobody types it.
+// GuestArg starts an interpreter of a tool's code: this program again, in the sandbox of a call. Internal.
 const GuestArg = "__guest"
 
-// GuestSelf is how this program is started as a guest; nil if it doesn't know where it is.
+// GuestSelf returns the command that starts this program as an interpreter, nil if its path is unknown.
 func GuestSelf(name string) []string {
 	self, err := os.Executable()
 	if err != nil {

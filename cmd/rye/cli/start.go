@@ -11,37 +11,35 @@ import (
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// Start runs this process's command line, args, and returns the exit status. A process that was started inside of a call
-// ends here.
+// Start runs this process's command line and returns the exit status. A process started inside a call ends here.
 func Start(commands func() []Command, args []string) int {
 	if len(args) > 1 && within[args[1]] != nil {
-		syscall.Exit(within[args[1]](args[2:])) // at once: nothing may be written from there on
+		syscall.Exit(within[args[1]](args[2:])) // at once: nothing may be written any more
 	}
 	collectLate()
 	return Run(ThisHost(), commands(), args[1:])
 }
 
-// collectLate has the first garbage collected when there are 16 MiB and not 4, which most calls never reach, and the
-// rest as ever. Whoever has set GOGC gets that.
+// collectLate delays the first garbage collection from 4 to 16 MiB, which most calls never reach. GOGC overrides it.
 func collectLate() {
-	const asEver = 100
-	if before := debug.SetGCPercent(4 * asEver); before != asEver {
+	const usual = 100
+	if before := debug.SetGCPercent(4 * usual); before != usual {
 		debug.SetGCPercent(before)
 		return
 	}
-	runtime.AddCleanup(new([16]byte), func(percent int) { debug.SetGCPercent(percent) }, asEver) // runs after the first
+	runtime.AddCleanup(new([16]byte), func(percent int) { debug.SetGCPercent(percent) }, usual) // runs after the first
 }
 
-// within are the ways to start this program inside of a call, by their first argument.
+// within holds the ways to start this program inside a call, by their first argument.
 var within = map[string]func(args []string) int{StageArg: sandbox.Stage, GuestArg: guest}
 
-// guests are what it can be, by the argument that follows. Each gets the arguments behind that, and returns the status.
+// guests holds the interpreters by name. Each gets the remaining arguments and returns the exit status.
 var guests = map[string]func(args []string) int{
 	"starlark": func([]string) int { return starlark.Guest(os.Stdin, os.Stdout, os.Stderr) },
 	"wasm":     func([]string) int { return wasm.Guest(os.Stdin, os.Stdout) },
 }
 
-// guest is one of them.
+// guest runs the interpreter that the first argument names.
 func guest(args []string) int {
 	if len(args) > 0 && guests[args[0]] != nil {
 		return guests[args[0]](args[1:])

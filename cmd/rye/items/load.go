@@ -24,7 +24,7 @@ import (
 
 func LoadCommand() cli.Command {
 	return cli.Command{
-		Path: "load", Group: "items", Help: "Copy an item and its signatures to another space.",
+		Path: "load", Quiet: true, Group: "items", Help: "Copy an item and its signatures to another space.",
 		More: "Not a byte changes, and the id stays: a signature is about both, and not about the place. A tool comes with the files of its " +
 			"tree. What policy doesn't let be shown is not copied, and what is there with other bytes stays as it is. To change the id, rye mv " +
 			"afterwards.\n\nExamples:\n\n    rye load tool:acme/fetch --to project\n    rye load directive:acme/review --to user",

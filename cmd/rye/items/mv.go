@@ -28,7 +28,7 @@ import (
 
 func MvCommand() cli.Command {
 	return cli.Command{
-		Path: "mv", Group: "items", Help: "Rename an item of the project.",
+		Path: "mv", Quiet: true, Group: "items", Help: "Rename an item of the project.",
 		More: "The name, the category and the id that the file itself says are changed with it. A signature is about the id, so it is made anew: " +
 			"by itself if the present one is good and by the same key; with --sign otherwise. Signatures of others are lost and told. The other " +
 			"files of a tool go with it if no other item is in its directory. Items that name it are told, and not changed.\n\n" +

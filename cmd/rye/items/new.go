@@ -30,15 +30,16 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-func NewCommand() cli.Command {
+// NewCommand is rye new. Afterwards lock brings the project's lock up to date, if it has one.
+func NewCommand(lock func(context.Context, *cli.App) (bool, error)) cli.Command {
 	return cli.Command{
-		Path: "new", Group: "items", Help: "Create an item from a template or a file and sign it.",
+		Path: "new", Quiet: true, Group: "items", Help: "Create an item from a template or a file and sign it.",
 		More: "KIND is directive, tool, knowledge, config, or what an extractor adds. ID is where it stands below the kind's directory: " +
 			"acme/fetch. A tool's template is chosen by --ext. With --from the file is taken as it is, without signatures that it has; it must " +
 			"say what an item of its kind has to say.\n\nExamples:\n\n    rye new tool acme/fetch --description 'Fetch a page'\n" +
 			"    rye new tool acme/count --ext sh\n    rye new tool acme/parse --from ./parse.py\n    rye new directive acme/review --no-sign",
 		Aka: []string{"generate", "scaffold"},
-		New: func() cli.Runner { return new(newRun) }, Schema: "new/1", Output: newAnswer{},
+		New: func() cli.Runner { return &newRun{lock: lock} }, Schema: "new/1", Output: newAnswer{},
 	}
 }
 
@@ -51,6 +52,7 @@ type newRun struct {
 	NoSign      bool   `help:"Leave it unsigned."`
 	DryRun      bool   `help:"Show what would be written; write nothing."`
 	trusts.KeyFlag
+	lock func(context.Context, *cli.App) (bool, error)
 }
 
 type newAnswer struct {
@@ -60,6 +62,7 @@ type newAnswer struct {
 	Signed bool   `json:"signed"` // or would be
 	Key    string `json:"key"`    // its fingerprint
 	Raw    string `json:"raw"`    // digest of the file; empty with dry_run
+	Locked bool   `json:"locked"` // rye.lock has its pin
 	DryRun bool   `json:"dry_run"`
 }
 
@@ -71,6 +74,9 @@ func (n newAnswer) Text(t *cli.Terminal) {
 	how := "unsigned"
 	if n.Signed {
 		how = "signed with " + places.Short(n.Key)
+	}
+	if n.Locked {
+		how += ", locked"
 	}
 	t.Printf("%s %s  %s, %s\n", verb, n.File, n.Ref, how)
 }
@@ -103,14 +109,12 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	var k trusts.Signer
 	if !c.NoSign {
-		if k, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
-			f := classify.Classify(err)
-			f.Hint = append(f.Hint, c.unsigned())
-			return nil, f
+		if k, err = trusts.SigningKey(ctx, a, c.Key); err == nil {
+			err = v.CheckSignable(ctx, it)
 		}
-		if err := v.CheckSignable(ctx, it); err != nil {
+		if err != nil {
 			f := classify.Classify(err)
-			f.Hint = append(f.Hint, c.unsigned())
+			f.Hint = append(f.Hint, fault.Command("rye new", c.Kind, c.ID, "--no-sign"))
 			return nil, f
 		}
 		ans.Signed, ans.Key = true, k.Public().Fingerprint().String()
@@ -122,17 +126,22 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unlock()
-	if err := write(ctx, v, it, k, mode); err != nil {
+	err = write(ctx, v, it, k, mode)
+	if unlock(); err != nil {
 		return nil, err
 	}
 	ans.Raw = it.Raw.String()
 	afterwards(ctx, v, it)
+	if ans.Signed && it.Space.Level == ai.Project {
+		if ans.Locked, err = c.lock(ctx, a); err != nil { // the item is good without
+			a.Term.Warn("not locked: %s", classify.Classify(err).Text)
+			a.Term.Note("next: rye lock")
+		}
+	}
 	return ans, nil
 }
 
-// aloneWith keeps other processes from the space of an item until unlock is called, where it may be made: of two that would
-// have one id the second finds the first. Whatever somebody has to be asked is asked before.
+// aloneWith locks an item's space until unlock is called, and checks again that its id is free.
 func aloneWith(ctx context.Context, a *cli.App, it *ai.Item) (unlock func(), err error) {
 	ofUser := it.Space.Level == ai.User
 	if unlock, err = places.Alone(ctx, a, ofUser); err != nil {
@@ -154,11 +163,6 @@ func aloneWith(ctx context.Context, a *cli.App, it *ai.Item) (unlock func(), err
 		return nil, err
 	}
 	return unlock, nil
-}
-
-// unsigned is the line to paste that doesn't sign.
-func (c *newRun) unsigned() string {
-	return "rye new " + fault.Quote(c.Kind) + " " + fault.Quote(c.ID) + " --no-sign"
 }
 
 // orInit adds to the refusal of a place that is no project how to make it one.
@@ -221,17 +225,16 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	return it, newAnswer{Ref: ref.String(), File: v.Place(space, file), From: from, DryRun: c.DryRun}, mode, nil
 }
 
-// extended refuses an id that ends as a file of its kind does: the file would be called so twice.
+// extended refuses an id that ends in a file extension, which the file would then have twice.
 func (c *newRun) extended(id, ext string) *fault.Error {
-	hint := "rye new " + fault.Quote(c.Kind) + " " + fault.Quote(id)
-	switch {
-	case c.From != "":
-		hint += " --from " + fault.Quote(c.From)
-	case c.Kind == "tool":
-		hint += " --ext " + strings.TrimPrefix(ext, ".")
+	args := []string{c.Kind, id}
+	if c.From != "" {
+		args = append(args, "--from", c.From)
+	} else if c.Kind == "tool" {
+		args = append(args, "--ext", ext[1:])
 	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("an id has no extension: %q is the file's, and %q the id", id+ext, id),
-		Hint: []string{hint}, Details: map[string]any{"ref": c.Kind + ":" + id}}
+	return fault.New(fault.Validation, "an id has no file extension: write %q, not %q", id, id+ext).On("ref", c.Kind+":"+id).
+		Try(fault.Command("rye new", args...))
 }
 
 // markOf says what a file of a kind must have to be an item.
@@ -266,10 +269,9 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext s
 	if err != nil {
 		return nil, "", "", 0, err
 	}
-	// Whoever signed the file did so for another name, and the name is part of what is signed.
 	style := k.Style(k.Dir + "/" + ref.ID + ext)
 	if style != sign.NoStyle {
-		if text, err = sign.Strip(text, style); err != nil {
+		if text, err = sign.Strip(text, style); err != nil { // signatures of another name don't hold here
 			return nil, "", "", 0, err
 		}
 		text = sign.StripV1(text, style)
@@ -308,7 +310,6 @@ func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext 
 	return []byte(fill.Replace(string(b))), from, ext, nil
 }
 
-// titleOf makes words of a name.
 func titleOf(name string) string {
 	words := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' }), " ")
 	return strings.ToUpper(words[:1]) + words[1:]
@@ -364,8 +365,7 @@ func write(ctx context.Context, v *spaces.Items, it *ai.Item, k trusts.Signer, m
 	return err
 }
 
-// afterwards says what is to be known about an item that was written: whether it may be used, and what it hides or
-// disturbs.
+// afterwards warns about a new item: whether it may be used, and what it hides or disturbs.
 func afterwards(ctx context.Context, v *spaces.Items, it *ai.Item) {
 	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // which isn't run
 		if _, err := ai.WalkFrom(ctx, v, it); err != nil {

@@ -16,7 +16,7 @@ import (
 
 func RmCommand() cli.Command {
 	return cli.Command{
-		Path: "rm", Group: "items", Help: "Remove items from the project.",
+		Path: "rm", Quiet: true, Group: "items", Help: "Remove items from the project.",
 		More: "An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file below .ai. Globs mean items of the project, " +
 			"or of the user outside of projects. The other files of a tool go with it if no other item is in its directory. It shows what would " +
 			"go, and asks; items that name what is removed are told.\n\nExamples:\n\n    rye rm tool:acme/fetch\n    rye rm --dry-run 'tool:acme/**'\n" +

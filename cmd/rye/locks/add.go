@@ -25,7 +25,7 @@ import (
 
 func AddCommand() cli.Command {
 	return cli.Command{
-		Path: "add", Group: "lock", Help: "Add a bundle to the project and lock it.",
+		Path: "add", Quiet: true, Group: "lock", Help: "Add a bundle to the project and lock it.",
 		More: "A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
 			"branch, tag or commit; --index names the address or " +
 			"directory of a list of many versions (rye bundle index makes one). Without a range the newest version that there is, and what is " +
@@ -265,7 +265,7 @@ func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *chang
 
 func RemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "remove", Group: "lock", Help: "Remove a bundle from the project.",
+		Path: "remove", Quiet: true, Group: "lock", Help: "Remove a bundle from the project.",
 		More: "It is taken out of rye.yaml, and with all that only it needed out of the lock. If an item still uses one of its items, that is refused, and " +
 			"nothing is changed.\n\nExamples:\n\n    rye remove acme/base\n    rye remove acme/base --dry-run",
 		Aka: []string{"drop", "unrequire", "uninstall"},
@@ -301,7 +301,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 func UpdateCommand() cli.Command {
 	return cli.Command{
-		Path: "update", Group: "lock", Help: "Update bundles to the newest versions that rye.yaml allows.",
+		Path: "update", Quiet: true, Group: "lock", Help: "Update bundles to the newest versions that rye.yaml allows.",
 		More: "Without a name all of them. It is rye lock --update; rye outdated says what there is. What rye.yaml doesn't allow is allowed by " +
 			"another range there: rye add acme/base@^3.\n\nExamples:\n\n    rye update\n    rye update acme/base\n    rye update --dry-run",
 		Aka: []string{"upgrade", "up"},

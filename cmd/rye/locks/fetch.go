@@ -29,7 +29,7 @@ import (
 
 func FetchCommand() cli.Command {
 	return cli.Command{
-		Path: "fetch", Group: "lock", Help: "Download everything that the lock names.",
+		Path: "fetch", Quiet: true, Group: "lock", Help: "Download everything that the lock names.",
 		More: "What is vendored is taken from there, bundles from where the lock says, and the project's own items from the project. Everything is " +
 			"verified before it is there. It changes neither rye.yaml nor rye.lock.\n\nExamples:\n\n    rye fetch\n    rye fetch --offline",
 		Aka: []string{"download", "sync"},

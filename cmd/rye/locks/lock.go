@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -32,7 +34,7 @@ import (
 
 func LockCommand() cli.Command {
 	return cli.Command{
-		Path: "lock", Group: "lock", Help: "Pin every item that the project can reach.",
+		Path: "lock", Quiet: true, Group: "lock", Help: "Pin every item that the project can reach.",
 		More: "rye.yaml says what is needed and where the roots are; rye.lock says which bytes that is: the version of each bundle, and for each item its " +
 			"digest, its signers, and the digests of its interface and of what it asks for. Only what must change is changed: versions stay unless " +
 			"--update names them. Every item must be valid, and signed by somebody whom the policy lets.\n\n" +
@@ -127,7 +129,7 @@ func (c *LockAnswer) Text(t *cli.Terminal) {
 // mostChanges is how many changes of one kind are told one by one, without --verbose.
 const mostChanges = 12
 
-// printChanges tells changes, and of very many of one kind how many they are.
+// printChanges prints changes, and of very many of one kind how many they are.
 func printChanges(t *cli.Terminal, all []lockfile.Change) {
 	for i := 0; i < len(all); {
 		n := i + 1
@@ -179,6 +181,22 @@ func (c *lockRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.
 	return nil
 }
 
+// Relock brings the project's lock up to date, if it has one, and reports whether that changed it.
+func Relock(ctx context.Context, a *cli.App) (bool, error) {
+	p, err := places.OpenProject(a)
+	if err != nil {
+		return false, err
+	}
+	if _, err := os.Lstat(filepath.Join(p.Root, lockfile.Name)); err != nil {
+		return false, nil
+	}
+	ans, err := new(lockRun).Run(ctx, a)
+	if err != nil {
+		return false, err
+	}
+	return ans.(*LockAnswer).Changed, nil
+}
+
 func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := c.sensible(a); err != nil {
 		return nil, err
@@ -220,14 +238,13 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err == nil && c.User {
 		err = l.FindInstalled(ctx)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		return c.make(ctx, l, ans)
 	}
-	return c.make(ctx, l, ans)
+	return nil, err
 }
 
-// signHint puts the line that signs in terms of the command that was given: another one doesn't know yet what it would
-// add.
+// signHint has the hint that signs repeat the given command: rye lock alone doesn't know yet what that one adds.
 func (c *lockRun) signHint(a *cli.App, f *fault.Error, err error) {
 	if c.before == nil && !c.AllowUser {
 		return
@@ -270,8 +287,7 @@ func (c *lockRun) sensible(a *cli.App) error {
 	return nil
 }
 
-// aimless is about names without a flag that says what they are for; the first may be a flag without its --, or another
-// command about the lock.
+// aimless refuses names without a flag that says what to do with them. The first may be a flag without its --.
 func (c *lockRun) aimless(a *cli.App) *fault.Error {
 	word := c.Names[0]
 	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("what is to be done with %q?", word), Details: map[string]any{"argument": word}}
@@ -280,23 +296,8 @@ func (c *lockRun) aimless(a *cli.App) *fault.Error {
 		cli.Meant(f, a.Args, word, []string{"--" + word})
 		return f
 	}
-	for _, other := range a.Commands {
-		if other.Group == "lock" && other.Path == word {
-			f.Why, f.Details["did_you_mean"] = []string{"did you mean " + word + "?"}, []string{word}
-			at := len(a.Args) - 1
-			for at > 0 && a.Args[at] != word {
-				at--
-			}
-			for at > 0 && a.Args[at] != "lock" {
-				at--
-			}
-			f.Hint = []string{"rye " + cli.JoinArgs(slices.Delete(slices.Clone(a.Args), at, at+1))}
-			return f
-		}
-	}
-	if !c.Check {
-		f.Hint = []string{a.With("--update"), a.With("--sign")}
-	} else {
+	f.Hint = []string{a.With("--update"), a.With("--sign")}
+	if c.Check {
 		f.Hint = []string{"rye lock --check"}
 	}
 	return f
@@ -404,7 +405,7 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 	return ans, lock.Keep(ctx, l.Store(), l.LockPath(), objects)
 }
 
-// warn tells what somebody may not have meant, and of very much how much it is.
+// warn prints warnings about the new lock, and how many more there are.
 func warn(l *locking.Locking, made *lock.Made, ans *LockAnswer) {
 	all := made.Closure.Warnings
 	var texts []string
@@ -435,7 +436,7 @@ func warn(l *locking.Locking, made *lock.Made, ans *LockAnswer) {
 	}
 }
 
-// checked is the answer to --check. What the new lock would be weaker in has to be accepted by name.
+// checked answers --check. Its hint accepts by name what the new lock would weaken.
 func (c *lockRun) checked(ctx context.Context, l *locking.Locking, ans *LockAnswer, weaker []string) (cli.Answer, error) {
 	if !ans.Changed {
 		c.remember(ctx, l, ans)
@@ -446,7 +447,6 @@ func (c *lockRun) checked(ctx context.Context, l *locking.Locking, ans *LockAnsw
 	return ans, f.Asked()
 }
 
-// signItems signs items before the lock is made.
 func (c *lockRun) signItems(ctx context.Context, l *locking.Locking, ans *LockAnswer) error {
 	if c.User {
 		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign REF"}}
@@ -481,13 +481,12 @@ func pinnedBytes(ctx context.Context, l *locking.Locking, it *ai.Item) []byte {
 	return bundles.SignedBytes(ctx, objects, pin.Digest)
 }
 
-// describe says what a lock holds.
 func describe(l *locking.Locking, ans *LockAnswer, lf *lockfile.Lock, b []byte) {
 	ans.File, ans.ID = l.LockPath(), cas.Sum(b).String()
 	ans.Bundles, ans.Pins, ans.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
 }
 
-// problems are all that keeps the project from being locked, as rye check tells of problems.
+// problems returns everything that keeps the project from being locked, as rye check reports it.
 func problems(ctx context.Context, l *locking.Locking, err error) (lines []spaces.CheckProblem) {
 	closed, ok := errors.AsType[*closure.Error](err)
 	if !ok {

@@ -25,7 +25,7 @@ import (
 
 func RestoreCommand() cli.Command {
 	return cli.Command{
-		Path: "restore", Group: "lock", Help: "Restore items to their locked content.",
+		Path: "restore", Quiet: true, Group: "lock", Help: "Restore items to their locked content.",
 		More: "The bytes come from .ai/vendor or the store. All files of a tool are put back, or none; files beside it that the lock doesn't know are left and " +
 			"told of. What was there before goes into the store, and its digest is said: rye store cat gives it back.\n\nExamples:\n\n" +
 			"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",

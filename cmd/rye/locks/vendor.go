@@ -22,7 +22,7 @@ import (
 
 func VendorCommand() cli.Command {
 	return cli.Command{
-		Path: "vendor", Group: "lock", Help: "Copy everything locked into .ai/vendor, to be committed.",
+		Path: "vendor", Quiet: true, Group: "lock", Help: "Copy everything locked into .ai/vendor, to be committed.",
 		More: "A clone with it needs no store, no network and no home: a policy to trust by is enough. There are few files; what has not changed is not " +
 			"touched, and two branches that both vendored merge without a conflict. What isn't here yet is fetched first, as rye fetch does it. " +
 			"--check changes nothing, and exits with 1 if something is missing, damaged or too much.\n\nExamples:\n\n    rye vendor\n    rye vendor --check\n" +

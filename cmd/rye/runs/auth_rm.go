@@ -8,7 +8,7 @@ import (
 
 func AuthRmCommand() cli.Command {
 	return cli.Command{
-		Path: "auth rm", Group: "run", Help: "Delete a secret.",
+		Path: "auth rm", Quiet: true, Group: "run", Help: "Delete a secret.",
 		More: "It is taken out of the keyring, or out of the file. Who gave it to you still takes it: have it revoked there." +
 			"\n\nExamples:\n\n    rye auth rm OPENAI_API_KEY",
 		Aka: []string{"logout", "auth delete", "auth logout"},

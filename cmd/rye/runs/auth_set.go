@@ -18,7 +18,7 @@ import (
 
 func AuthSetCommand() cli.Command {
 	return cli.Command{
-		Path: "auth set", Group: "run", Help: "Store or replace a secret.",
+		Path: "auth set", Quiet: true, Group: "run", Help: "Store or replace a secret.",
 		More: "The value is asked for on a terminal, which doesn't show it, else read from standard input, or from --from-file; " +
 			"never from the command line, which others can see. A line end behind it isn't part of it. It is kept in the keyring of the system, or, where there is none and with --file, " +
 			"in a file that is encrypted under a key beside it.\n\nExamples:\n\n    rye auth set OPENAI_API_KEY\n" +

@@ -26,7 +26,7 @@ import (
 
 func BuildCommand() cli.Command {
 	return cli.Command{
-		Path: "build", Group: "run", Help: "Run the build steps of bundle.yaml that are out of date.",
+		Path: "build", Quiet: true, Group: "run", Help: "Run the build steps of bundle.yaml that are out of date.",
 		More: "Each step under build: in bundle.yaml makes files of files with a tool that is pure. What it makes depends on its inputs, its parameters, " +
 			"the bytes of its tool and the programs that run that; where all of this was there before, the result is taken from the store, " +
 			"and where it is in its place already, nothing happens. Steps that don't need each other run at one time.\n\n" +

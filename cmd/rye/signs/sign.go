@@ -27,7 +27,7 @@ import (
 
 func SignCommand() cli.Command {
 	return cli.Command{
-		Path: "sign", Group: "trust", Help: "Sign items, or a file under a name.",
+		Path: "sign", Quiet: true, Group: "trust", Help: "Sign items, or a file under a name.",
 		More: "An ITEM is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**'), or a file or directory below .ai; globs and --all mean items " +
 			"of the project, or of the user space outside of projects. All are checked first, as rye check does, and if one is wrong none is signed. " +
 			"A tool of several files is signed with its tree: the signature vouches for every file beside it.\n\n" +

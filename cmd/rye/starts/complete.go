@@ -170,30 +170,18 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 	return cli.Begins(out, prefix, before)
 }
 
-// awaits returns the flag whose value is the word behind this one, as it is behind "--store" and "-qC"; nil if none is.
+// awaits returns the flag whose value the next word is, as after "--store" and "-qC", or nil.
 func awaits(node *kong.Node, word string) *kong.Flag {
-	if strings.HasPrefix(word, "--") {
-		if flag := flagOf(node, word); flag != nil && !flag.IsBool() {
-			return flag
-		}
-		return nil
+	if !strings.HasPrefix(word, "--") {
+		word = "-" + word[len(word)-1:] // the last of several letters
 	}
-	letters := []rune(word)[1:]
-	for i, letter := range letters {
-		flag := flagOf(node, "-"+string(letter))
-		switch {
-		case flag == nil:
-			return nil
-		case !flag.IsBool() && i < len(letters)-1: // the rest is the value
-			return nil
-		case !flag.IsBool():
-			return flag
-		}
+	if flag := flagOf(node, word); flag != nil && !flag.IsBool() {
+		return flag
 	}
 	return nil
 }
 
-// flagOf returns the flag of a command called "--name" or "-x", nil if there is none.
+// flagOf returns the flag of a command called "--name" or "-x", or nil.
 func flagOf(node *kong.Node, name string) *kong.Flag {
 	for _, group := range node.AllFlags(true) {
 		for _, flag := range group {

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -25,7 +26,7 @@ import (
 
 func InitCommand() cli.Command {
 	return cli.Command{
-		Path: "init", Group: "start", Help: "Create a project, and a key and a policy if missing.",
+		Path: "init", Quiet: true, Group: "start", Help: "Create a project, and a key and a policy if missing.",
 		More: "What is there stays as it is; of .gitattributes and .gitignore it adds the lines that are missing. Doing it again changes " +
 			"nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
 		Aka: []string{"create", "setup"},
@@ -163,8 +164,7 @@ func (c *initRun) place(a *cli.App) (string, error) {
 	return s.Value, nil
 }
 
-// around returns the project with rye.yaml that a directory is in, "" if there is none: one in another is fine, and more
-// often a mistake.
+// around returns the project with rye.yaml that a directory is in, or "": a project within another is often a mistake.
 func around(dir string) string {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -209,7 +209,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 	if err != nil {
 		return err
 	}
-	files, err := missingFiles(ans.Dir)
+	files, err := missingFiles(ans.Dir, hasAI)
 	if err != nil {
 		return err
 	}
@@ -242,8 +242,9 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 	return nil
 }
 
-// missingFiles returns the files that a directory lacks, or that lack lines.
-func missingFiles(dir string) ([]starting, error) {
+// missingFiles returns the files that a directory lacks, or that lack lines. The lock is among them only for a new
+// project: one that has .ai may have items, which rye lock is for.
+func missingFiles(dir string, hasAI bool) ([]starting, error) {
 	read := func(string) ([]byte, error) { return nil, nil }
 	if ok, err := osfile.IsDir(dir); err != nil {
 		return nil, err
@@ -261,7 +262,18 @@ func missingFiles(dir string) ([]starting, error) {
 		return nil, err
 	}
 	if old == nil {
-		files = append(files, starting{workspace.MarkerFile, "what the project is called, and what it needs", []byte(Starter(dir)), true})
+		files = append(files, starting{workspace.MarkerFile, "the project's name, and what it needs", []byte(Starter(dir)), true})
+	}
+	lock, err := read(lockfile.Name)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil && lock == nil && !hasAI {
+		empty, err := lockfile.Append(nil, new(lockfile.Lock))
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, starting{lockfile.Name, "the lock: the items that may run, none so far", empty, true})
 	}
 	for _, g := range GitLines() {
 		old, err := read(g.File)
@@ -309,8 +321,7 @@ func WithLines(file []byte, lines []string) []byte {
 	return out
 }
 
-// identity makes a key and a policy where there is none. Whoever says by a variable or a flag whom to trust, or with
-// what to sign, has what they need.
+// identity makes a key and a policy unless there are some, or variables and flags replace them.
 func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) error {
 	root := places.RootSetting(a)
 	if root.Err != nil || root.Origin != "user" {

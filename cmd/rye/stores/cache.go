@@ -199,7 +199,7 @@ func (*cacheLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 func CacheClearCommand() cli.Command {
 	return cli.Command{
-		Path: "cache clear", Group: "store", Help: "Clear all caches or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
+		Path: "cache clear", Quiet: true, Group: "store", Help: "Clear all caches or one of them.", Aka: []string{"cache rm", "cache clean", "cache prune"},
 		More: "Examples:\n\n    rye cache clear\n    rye cache clear search",
 		New:  func() cli.Runner { return new(cacheClearRun) }, Schema: "cache-clear/1", Output: cacheClearAnswer{},
 	}

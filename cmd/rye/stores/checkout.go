@@ -16,7 +16,7 @@ import (
 
 func StoreCheckoutCommand() cli.Command {
 	return cli.Command{
-		Path: "store checkout", Group: "store", Help: "Write a verified tree to a directory.",
+		Path: "store checkout", Quiet: true, Group: "store", Help: "Write a verified tree to a directory.",
 		More: "DIR must not exist, or be empty, unless --force. It is built beside, and gets its name when every byte of it has been " +
 			"verified: it is complete or it isn't there. Nothing is made in a store, in the user space or where rye keeps its state.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
 		Aka:    []string{"checkout", "store export", "store extract"},

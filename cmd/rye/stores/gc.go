@@ -17,7 +17,7 @@ import (
 
 func StoreGcCommand() cli.Command {
 	return cli.Command{
-		Path: "store gc", Group: "store", Help: "Remove unreachable objects.",
+		Path: "store gc", Quiet: true, Group: "store", Help: "Remove unreachable objects.",
 		More: "Only what an earlier gc has already seen unreachable, at least the time of grace ago, is removed, and with --grace 0s whatever is unreachable, at once. " +
 			"It is safe beside running writers and readers. What a rye.lock names is kept for as long as that file is there.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
 		Aka:    []string{"gc", "prune", "store prune"},

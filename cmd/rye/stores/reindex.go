@@ -10,7 +10,7 @@ import (
 
 func StoreReindexCommand() cli.Command {
 	return cli.Command{
-		Path: "store reindex", Group: "store", Help: "Rebuild missing or damaged indexes from the packs.",
+		Path: "store reindex", Quiet: true, Group: "store", Help: "Rebuild missing or damaged indexes from the packs.",
 		More:   "Examples:\n\n    rye store reindex",
 		New:    func() cli.Runner { return new(storeReindexRun) },
 		Schema: "store-reindex/1", Output: storeReindexAnswer{},

@@ -10,7 +10,7 @@ import (
 
 func StoreRepackCommand() cli.Command {
 	return cli.Command{
-		Path: "store repack", Group: "store", Help: "Merge small packs into large ones.",
+		Path: "store repack", Quiet: true, Group: "store", Help: "Merge small packs into large ones.",
 		More:   "Writers merge packs by themselves; this goes on until nothing more can be merged.\n\nExamples:\n\n    rye store repack",
 		Aka:    []string{"store optimise", "store optimize", "store compact"},
 		New:    func() cli.Runner { return new(storeRepackRun) },

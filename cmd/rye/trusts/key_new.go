@@ -18,7 +18,7 @@ import (
 
 func KeyNewCommand() cli.Command {
 	return cli.Command{
-		Path: "key new", Group: "trust", Help: "Create a key.",
+		Path: "key new", Quiet: true, Group: "trust", Help: "Create a key.",
 		More: "The first key is trusted for the names ** except rye/** in the user's policy; where the key is there and the policy isn't, only the policy is made. Later ones vouch for nothing until " +
 			"rye trust add says so. --passphrase locks the file; the passphrase is " + classify.EnvPassphrase + ", else it is asked for.\n\n" +
 			"Examples:\n\n    rye key new\n    rye key new --owner 'Acme Ltd'\n    rye key new release --passphrase",

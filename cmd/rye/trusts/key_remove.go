@@ -14,7 +14,7 @@ import (
 
 func KeyRemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "key remove", Group: "trust", Help: "Delete a key.",
+		Path: "key remove", Quiet: true, Group: "trust", Help: "Delete a key.",
 		More: "It asks first, or wants --yes: without a copy nobody can ever sign with it again. What it has signed stays signed, and the " +
 			"policy keeps what it says of it.\n\nExamples:\n\n    rye key remove old\n    rye key remove old --yes",
 		Aka: []string{"key rm", "key delete"},

@@ -21,7 +21,7 @@ import (
 
 func KeyRotateCommand() cli.Command {
 	return cli.Command{
-		Path: "key rotate", Group: "trust", Help: "Create a key to replace an old one, with a rotation document.",
+		Path: "key rotate", Quiet: true, Group: "trust", Help: "Create a key to replace an old one, with a rotation document.",
 		More: "The document is signed by both keys and changes nothing by itself: everybody who trusts the old key runs rye trust add " +
 			"--rotation FILE within 90 days, this user too. Where a rule asks for more keys, their owners sign it as well: rye sign FILE --as rotation:RULE. " +
 			"The old key is kept until rye key remove.\n\nExamples:\n\n    rye key rotate\n    rye key rotate release --rule 'acme/**' --out rotation.yaml",

@@ -30,7 +30,7 @@ import (
 
 func TrustAddCommand() cli.Command {
 	return cli.Command{
-		Path: "trust add", Group: "trust", Help: "Trust a key, or apply a key rotation.",
+		Path: "trust add", Quiet: true, Group: "trust", Help: "Trust a key, or apply a key rotation.",
 		More: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
 			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
 			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +

@@ -16,7 +16,7 @@ import (
 
 func TrustRemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "trust remove", Group: "trust", Help: "Remove a key or another entry from the policy.",
+		Path: "trust remove", Quiet: true, Group: "trust", Help: "Remove a key or another entry from the policy.",
 		More: "A key goes out of the rules that name it as well; a rule that could not reach its threshold without it must be removed or " +
 			"changed first. A removed key is a stranger's, not a revoked one: see rye trust revoke. Removing a rule lets a less " +
 			"particular one decide.\n\nExamples:\n\n    rye trust remove alice\n    rye trust remove --from names 'acme/**'",

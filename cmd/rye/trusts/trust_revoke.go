@@ -18,7 +18,7 @@ import (
 
 func TrustRevokeCommand() cli.Command {
 	return cli.Command{
-		Path: "trust revoke", Group: "trust", Help: "Revoke a key or a digest.",
+		Path: "trust revoke", Quiet: true, Group: "trust", Help: "Revoke a key or a digest.",
 		More: "KEY is its name in the policy, its fingerprint, or the key itself; a digest (blake3:…) is that of a file, of what it is " +
 			"without signatures, of a tree or of a document. Whatever else is said of it, and whenever it was signed, it is refused " +
 			"from now on.\n\nExamples:\n\n    rye trust revoke alice --reason 'laptop stolen'\n    rye trust revoke blake3:… --reason 'deletes the home directory'",

@@ -15,7 +15,7 @@ import (
 
 func TrustUpdateCommand() cli.Command {
 	return cli.Command{
-		Path: "trust update", Group: "trust", Help: "Update the revocation lists that the policy names.",
+		Path: "trust update", Quiet: true, Group: "trust", Help: "Update the revocation lists that the policy names.",
 		More: "An issue is taken if it is signed by the key that the policy names, is not older than the last, and is fresh. The last good " +
 			"one is kept; past its max-age everything is refused, unless the policy says stale: warn. Lists are read by https and from files; a path " +
 			"counts from the policy's directory, and --from FILE stands for what was fetched by other means. What the project's policy alone names is " +
