@@ -37,7 +37,7 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 			// It is pinned; what a script of the chain is run by isn't.
 			found, err := env.Find(request, made, name)
 			if err != nil {
-				return &ConfigError{p.call.Ref, err}
+				return ConfigError(p.call.Ref, err)
 			}
 			p.Action.Programs[name] = primitive.Program{Path: name}
 			all = append(all, found[1:]...)
@@ -55,7 +55,7 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 			continue // it may not be started, which is as if it weren't there
 		}
 		if err != nil {
-			return &ConfigError{p.call.Ref, err}
+			return ConfigError(p.call.Ref, err)
 		}
 		p.Action.Programs[name] = primitive.Program{Path: found[0].Path}
 		all = append(all, found...)
@@ -64,7 +64,7 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	seen := map[string]bool{}
 	for _, q := range all {
 		if err := p.unfit(q); err != nil {
-			return &ConfigError{p.call.Ref, err}
+			return ConfigError(p.call.Ref, err)
 		}
 		if seen[q.Path] {
 			continue
@@ -72,15 +72,15 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 		seen[q.Path] = true
 		r := record.Program{Digest: q.Digest, Name: lock.ProgramName(q.Path), Path: q.Path, Version: q.Version}
 		if b.Program != nil {
-			if pin := b.Program(r.Name, q.Digest); pin != nil {
-				r.Pinned = pin.Digest == q.Digest
+			if locked := b.Program(r.Name, q.Digest); locked != nil {
+				r.Pinned = locked.Digest == q.Digest
 				if !r.Pinned && p.kernel.Floor().Enforce {
-					return &ToolchainError{p.call.Ref, r.Name, q.Path, pin.Digest, q.Digest}
+					return pin{p.call.Ref, r.Name, q.Path, locked.Digest, q.Digest}.mismatch()
 				}
 			}
 		}
 		if !r.Pinned && p.kernel.Floor().Enforce {
-			return &ToolchainError{Ref: p.call.Ref, Name: r.Name, Path: q.Path, Found: q.Digest}
+			return pin{ref: p.call.Ref, name: r.Name, path: q.Path, found: q.Digest}.mismatch()
 		}
 		p.Programs = append(p.Programs, r)
 	}
@@ -145,11 +145,11 @@ func (p *Plan) open(path string) (*os.File, error) {
 	d := h.Digest()
 	i := slices.IndexFunc(p.Programs, func(r record.Program) bool { return r.Path == path })
 	if err == nil && (i < 0 || p.Programs[i].Digest != d) {
-		e := &ToolchainError{Ref: p.call.Ref, Name: lock.ProgramName(path), Path: path, Found: d}
+		q := pin{ref: p.call.Ref, name: lock.ProgramName(path), path: path, found: d}
 		if i >= 0 {
-			e.Want = p.Programs[i].Digest
+			q.want = p.Programs[i].Digest
 		}
-		err = e
+		err = q.mismatch()
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -200,7 +200,7 @@ func (p *Plan) action() error {
 		}
 		read, write, err := whole(abs)
 		if err != nil {
-			return &FilesError{p.call.Ref, at, err}
+			return filesError(p.call.Ref, at, err)
 		}
 		files.Read, files.Write = append(files.Read, read...), append(files.Write, write...)
 	}
@@ -301,7 +301,7 @@ var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
 // say what others may. What may be read and isn't there is nothing, what may be written is made in outputs, and has to
 // be there elsewhere.
 func (p *Plan) granted(at string, write bool) (string, error) {
-	fail := func(err error) (string, error) { return "", &FilesError{p.call.Ref, at, err} }
+	fail := func(err error) (string, error) { return "", filesError(p.call.Ref, at, err) }
 	if p.project == "" {
 		return fail(errors.New("there is no project"))
 	}
@@ -340,12 +340,12 @@ func (p *Plan) make() error {
 	}
 	root, err := os.OpenRoot(p.project)
 	if err != nil {
-		return &FilesError{p.call.Ref, outputs, err}
+		return filesError(p.call.Ref, outputs, err)
 	}
 	defer root.Close()
 	for _, at := range p.outputs {
 		if err := root.MkdirAll(filepath.FromSlash(at), 0o777); err != nil {
-			return &FilesError{p.call.Ref, at, err}
+			return filesError(p.call.Ref, at, err)
 		}
 	}
 	return nil

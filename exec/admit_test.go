@@ -119,8 +119,7 @@ func TestUnlisted(t *testing.T) {
 	b := w.base()
 	b.Unlisted = func(a *ai.Admission) []string { return []string{"help.py", "more.py"} }
 	_, err := w.kernel.Prepare(t.Context(), b, call(x, nil))
-	e, ok := errors.AsType[*exec.UnlistedError](err)
-	if !ok || len(e.Files) != 2 || !strings.Contains(e.Error(), `says nothing of "help.py" beside it`) {
+	if fault.CodeOf(err) != fault.Policy || !strings.Contains(err.Error(), `doesn't cover "help.py" beside it`) {
 		t.Error(err)
 	}
 	b.Unlisted = func(*ai.Admission) []string { return nil }

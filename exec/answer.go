@@ -26,10 +26,10 @@ func (p *Plan) checkAnswer() error {
 		return nil
 	}
 	if at := p.Chain[0].Item.Path; path.Ext(at) != ".star" {
-		return &ConfigError{p.call.Ref, fmt.Errorf("answer: is a function of a file in Starlark, and %q is none", path.Base(at))}
+		return ConfigError(p.call.Ref, fmt.Errorf("answer: needs a Starlark file, and %q isn't one", path.Base(at)))
 	}
 	if p.kernel.Primitives[answers] == nil {
-		return &PrimitiveError{p.call.Ref, answers}
+		return noPrimitive(p.call.Ref, answers)
 	}
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -129,7 +129,7 @@ func TestAnswerFails(t *testing.T) {
 // began has no answer.
 func TestAnswerRefused(t *testing.T) {
 	w := newWorld(t).with("answer: words")
-	if e, ok := errors.AsType[*exec.ConfigError](w.refused(call(x, nil))); !ok || !strings.HasSuffix(e.Error(), `answer: is a function of a file in Starlark, and "x.yaml" is none`) {
+	if e := w.refused(call(x, nil)); fault.CodeOf(e) != fault.Validation || !strings.HasSuffix(e.Error(), `answer: needs a Starlark file, and "x.yaml" isn't one`) {
 		t.Error(e)
 	}
 	w = newWorld(t)
@@ -151,7 +151,7 @@ func TestAnswerRefused(t *testing.T) {
 	w = newWorld(t)
 	w.withAnswer()
 	delete(w.kernel.Primitives, answering)
-	if e, ok := errors.AsType[*exec.PrimitiveError](w.refused(call(x, nil))); !ok || e.Primitive != answering {
+	if e := fault.Of(w.refused(call(x, nil))); e.Code != fault.ExecutorNotFound || e.Details["primitive"] != answering {
 		t.Error(e)
 	}
 }

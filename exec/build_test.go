@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/env"
 )
 
@@ -59,7 +59,7 @@ func TestBuild(t *testing.T) {
 	w = newWorld(t).with()
 	c = call(x, nil)
 	c.Build = true
-	if e, ok := errors.AsType[*exec.PureError](w.refused(c)); !ok || e.Error() != `"tool:acme/x" isn't pure, and what a build makes depends on nothing but its inputs` {
+	if e := w.refused(c); fault.CodeOf(e) != fault.Validation || e.Error() != `"tool:acme/x" isn't declared pure, so a build can't use it` {
 		t.Error(e)
 	}
 	if runtime.GOOS == "windows" {

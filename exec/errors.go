@@ -1,109 +1,104 @@
 package exec
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A PrimitiveError says that a chain ends in a primitive that this program hasn't got.
-type PrimitiveError struct {
-	Ref       model.Ref // of the tool
-	Primitive string    // its id
+// NotExecutable returns the error that a call names a primitive instead of a tool.
+func NotExecutable(ref model.Ref) error {
+	return fault.New(fault.Validation, "%q is a primitive and can't be run directly: run a tool that uses it", ref).On("ref", ref.String()).Try("rye docs tool-format")
 }
 
-func (e *PrimitiveError) Error() string {
-	return fmt.Sprintf("%q is run by the primitive %q, which this rye doesn't have", e.Ref, e.Primitive)
+// noPrimitive returns the error that this program lacks the primitive that a chain ends in.
+func noPrimitive(ref model.Ref, id string) error {
+	return fault.New(fault.ExecutorNotFound, "%q needs the primitive %q, which this rye doesn't have", ref, id).
+		On("ref", ref.String()).On("primitive", id).Try("rye docs runtimes")
 }
 
-// A LoneError says that what is to be run is a primitive, which does what tools say and is none itself.
-type LoneError struct{ Ref model.Ref }
-
-func (e *LoneError) Error() string {
-	return fmt.Sprintf("%q is a primitive: it does what a tool says, and is none itself", e.Ref)
+// inputError returns the error that the parameters of a call are invalid.
+func inputError(ref model.Ref, err error) error {
+	return invalid(err, ref, "invalid parameters for %q").Try(fault.Command("rye exec", ref.String()) + " --help")
 }
 
-// A PureError says that a tool whose result may depend on anything is to make something that depends on its inputs alone.
-type PureError struct{ Ref model.Ref }
-
-func (e *PureError) Error() string {
-	return fmt.Sprintf("%q isn't pure, and what a build makes depends on nothing but its inputs", e.Ref)
-}
-
-// An UnlistedError says that nobody vouches for other files of a tool.
-type UnlistedError struct {
-	Ref   model.Ref
-	Files []string
-}
-
-func (e *UnlistedError) Error() string {
-	return fmt.Sprintf("%q is signed in the first format (v1), which says nothing of %q beside it, and no admitted manifest lists that", e.Ref, e.Files[0])
-}
-
-// An InputError says what is wrong with the parameters of a call.
-type InputError struct {
-	Ref model.Ref
-	Err error
-}
-
-func (e *InputError) Error() string { return fmt.Sprintf("the parameters of %q: %v", e.Ref, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *InputError) Unwrap() error { return e.Err }
-
-// A ConfigError says that what the files of a chain say can't be done.
-type ConfigError struct {
-	Ref model.Ref
-	Err error
-}
-
-func (e *ConfigError) Error() string { return fmt.Sprintf("the configuration of %q: %v", e.Ref, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *ConfigError) Unwrap() error { return e.Err }
-
-// A FilesError says that a file or directory of the project that a call was granted can't be given to it.
-type FilesError struct {
-	Ref  model.Ref
-	Path string
-	Err  error
-}
-
-func (e *FilesError) Error() string {
-	return fmt.Sprintf("%q may use %q, and can't: %v", e.Ref, e.Path, e.Err)
-}
-
-// Unwrap returns what is wrong.
-func (e *FilesError) Unwrap() error { return e.Err }
-
-// A ToolchainError says that a program isn't the one that is pinned, or that none is.
-type ToolchainError struct {
-	Ref         model.Ref
-	Name, Path  string
-	Want, Found cas.Digest // Want is zero where the lock says nothing
-}
-
-func (e *ToolchainError) Error() string {
-	if e.Want.IsZero() {
-		return fmt.Sprintf("%q needs the program %q, %s, which the lock doesn't pin", e.Ref, e.Name, e.Path)
+// ConfigError returns the error that what the files of a chain declare is invalid.
+func ConfigError(ref model.Ref, err error) error {
+	e := invalid(err, ref, "invalid configuration of %q")
+	if len(e.Hint) == 0 {
+		e.Try(fault.Command("rye show", ref.String()))
 	}
-	return fmt.Sprintf("%q needs the program %q, and %s isn't the one that the lock pins", e.Ref, e.Name, e.Path)
+	return e
 }
 
-// An AuditError says that a call can't be written down, and so wasn't made; or that the end of one that was made can't be.
-type AuditError struct {
-	Ref model.Ref
-	Ran bool
-	Err error
-}
-
-func (e *AuditError) Error() string {
-	if e.Ran {
-		return fmt.Sprintf("%q was run, but that can't be written to the end into the audit log: %v", e.Ref, e.Err)
+// invalid returns err with the code Validation, unless a program failed, about what a tool declares or is given.
+func invalid(err error, ref model.Ref, format string) *fault.Error {
+	text := fmt.Sprintf(format, ref)
+	e, ok := fault.Find(err)
+	if !ok {
+		if e = fault.New(fault.Validation, "%v", err); ended(err) {
+			return fault.Of(err)
+		}
 	}
-	return fmt.Sprintf("%q was not run, because that can't be written into the audit log: %v", e.Ref, e.Err)
+	if e.Code != fault.Failed {
+		e.Code = fault.Validation
+	}
+	e.Text, e.Err = text+": "+e.Text, err
+	return e.On("ref", ref.String())
 }
 
-// Unwrap returns what is wrong with the log.
-func (e *AuditError) Unwrap() error { return e.Err }
+// ended reports whether an error only says that the context has ended.
+func ended(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// filesError returns the error that a path of the project which a call is granted can't be given to it.
+func filesError(ref model.Ref, path string, err error) error {
+	return fault.New(fault.Denied, "%q is granted %q but can't use it: %v", ref, path, err).On("ref", ref.String()).On("path", path).From(err)
+}
+
+// A pin is what the lock says about a program that a call starts, and what was found.
+type pin struct {
+	ref         model.Ref
+	name, path  string
+	want, found cas.Digest // want is zero where the lock has none
+}
+
+func (p pin) mismatch() error {
+	text := func(d cas.Digest) string {
+		if d.IsZero() {
+			return ""
+		}
+		return d.String()
+	}
+	e := fault.New(fault.LockMismatch, "%q needs the program %q, and %s is not the one that the lock pins", p.ref, p.name, p.path)
+	if p.want.IsZero() {
+		e = fault.New(fault.NotLocked, "%q needs the program %q, and the lock doesn't pin %s", p.ref, p.name, p.path).
+			Because("the policy has toolchain: enforce, so programs must be pinned too")
+	} else {
+		e.Because("expected  "+p.want.String(), "found     "+p.found.String())
+	}
+	return e.Try("rye lock").On("ref", p.ref.String()).On("program", p.name).On("path", p.path).On("expected", text(p.want)).On("found", text(p.found))
+}
+
+// NotLogged returns the error that a call was not made because it can't be logged, or, if it ran, that its end can't be.
+func NotLogged(ref model.Ref, ran bool, err error) error {
+	text := "%q was not run because it can't be logged: %w"
+	if ran {
+		text = "%q was run, but its end can't be logged: %w"
+	}
+	logged := fmt.Errorf(text, ref, err)
+	cause := fault.Of(err)
+	if cause.Code == fault.Busy {
+		return logged
+	}
+	e := fault.New(fault.Files, "%v", logged)
+	if len(cause.Hint) == 0 { // the operating system's errors bring better advice
+		cause.Hint = []string{"rye audit verify"}
+	}
+	return e.On("ref", ref.String()).On("reason", "audit").Because(cause.Why...).Try(cause.Hint...).From(err)
+}

@@ -136,11 +136,11 @@ func TestChain(t *testing.T) {
 			t.Errorf("%s: %v", ref, e)
 		}
 	}
-	if lone, ok := errors.AsType[*exec.LoneError](w.refused(call("tool:"+probing, nil))); !ok || lone.Error() != `"tool:rye/core/primitives/probe" is a primitive: it does what a tool says, and is none itself` {
-		t.Error(lone)
+	if err := w.refused(call("tool:"+probing, nil)); fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), `is a primitive and can't be run directly`) {
+		t.Error(err)
 	}
-	e, ok := errors.AsType[*exec.PrimitiveError](w.refused(call("tool:rye/core/odd", nil)))
-	if !ok || e.Primitive != "rye/core/primitives/odd" || e.Error() != `"tool:rye/core/odd" is run by the primitive "rye/core/primitives/odd", which this rye doesn't have` {
+	e := fault.Of(w.refused(call("tool:rye/core/odd", nil)))
+	if e.Code != fault.ExecutorNotFound || e.Details["primitive"] != "rye/core/primitives/odd" || e.Text != `"tool:rye/core/odd" needs the primitive "rye/core/primitives/odd", which this rye doesn't have` {
 		t.Error(e)
 	}
 }
@@ -154,8 +154,8 @@ func TestParameters(t *testing.T) {
 	}
 	w = newWorld(t).with("input_schema: {type: object, required: [name], additionalProperties: false, properties: {name: {type: string}}}")
 	for name, given := range map[string]map[string]any{"missing": nil, "type": {"name": int64(1)}, "undeclared": {"name": "x", "tool_path": "/evil"}} {
-		e, ok := errors.AsType[*exec.InputError](w.refused(call(x, given)))
-		if !ok || !strings.Contains(e.Error(), `the parameters of "tool:acme/x": `) {
+		e := w.refused(call(x, given))
+		if fault.CodeOf(e) != fault.Validation || !strings.Contains(e.Error(), `invalid parameters for "tool:acme/x": `) {
 			t.Errorf("%s: %v", name, e)
 		}
 		if _, ok := errors.AsType[*params.InvalidError](e); !ok {
@@ -215,9 +215,9 @@ func TestConfig(t *testing.T) {
 		"a circle":                {"config: {a: '{b}', b: '{a}'}"},
 		"a parameter that's lost": {"config: {a: ['{name}']}", "input_schema: {type: object, properties: {name: {type: string}}}"},
 	} {
-		if err := newWorld(t).with(lines...).refused(call(x, nil)); !strings.Contains(err.Error(), `the configuration of "tool:acme/x": `) {
+		if err := newWorld(t).with(lines...).refused(call(x, nil)); !strings.Contains(err.Error(), `invalid configuration of "tool:acme/x": `) {
 			t.Errorf("%s: %v", name, err)
-		} else if e, ok := errors.AsType[*exec.ConfigError](err); !ok || errors.Unwrap(e) == nil {
+		} else if e := fault.Of(err); e.Code != fault.Validation || e.Unwrap() == nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -417,8 +417,8 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := p.Run(t.Context(), nil)
-	e, ok := errors.AsType[*exec.AuditError](err)
-	if !ok || r != nil || w.probe.calls > 0 || errors.Unwrap(e) == nil || !strings.HasPrefix(e.Error(), `"tool:acme/x" was not run, because that can't be written into the audit log: `) {
+	e := fault.Of(err)
+	if e.Code != fault.Files || r != nil || w.probe.calls > 0 || e.Unwrap() == nil || !strings.HasPrefix(e.Text, `"tool:acme/x" was not run because it can't be logged: `) {
 		t.Errorf("%+v, %v, %d actions", r, err, w.probe.calls)
 	}
 
@@ -436,7 +436,7 @@ func TestAudit(t *testing.T) {
 		return gives("done"), w.kernel.Log.Close(ctx)
 	}
 	r, err = w.run(call(x, nil))
-	if e, ok := errors.AsType[*exec.AuditError](err); !ok || !strings.HasPrefix(e.Error(), `"tool:acme/x" was run, but `) ||
+	if fault.CodeOf(err) != fault.Files || !strings.HasPrefix(err.Error(), `"tool:acme/x" was run, but `) ||
 		!errors.Is(err, audit.ErrClosed) || r == nil || r.Value != "done" || len(r.Receipt) == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

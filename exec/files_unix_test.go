@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestLinks: whoever writes the project doesn't say by a link, or by what isn't a file, what a call gets.
@@ -32,8 +32,8 @@ func TestLinks(t *testing.T) {
 			os.Symlink("docs", filepath.Join(w.project, "inside")), os.Symlink(out, filepath.Join(w.project, ".ai/outputs")), syscall.Mkfifo(filepath.Join(w.project, "fifo"), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		e, ok := errors.AsType[*exec.FilesError](w.with("files: " + c.files).refused(call(x, nil)))
-		if !ok || !strings.Contains(e.Error(), c.bad) {
+		e := w.with("files: " + c.files).refused(call(x, nil))
+		if fault.CodeOf(e) != fault.Denied || !strings.Contains(e.Error(), c.bad) {
 			t.Errorf("%s: %v", name, e)
 		}
 		if entries, err := os.ReadDir(out); err != nil || len(entries) != 1 {

@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/shape"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -101,7 +102,7 @@ func grant(patterns, secrets []string) (Grants, error) {
 				g.Read = append(g.Read, path)
 			case "write":
 				if !shape.Writable(path) {
-					return None(), fmt.Errorf("%q: tools write nothing in .ai but .ai/outputs, nor .git, rye.lock and rye.yaml", p)
+					return None(), fmt.Errorf("%q: tools can't write to .git, rye.lock, rye.yaml, or to .ai except .ai/outputs", p)
 				}
 				g.Write = append(g.Write, path)
 			default:
@@ -125,23 +126,15 @@ func grant(patterns, secrets []string) (Grants, error) {
 	return g, err
 }
 
-// A GrantError says that what a policy allows an item can't be read.
-type GrantError struct {
-	Ref     model.Ref
-	Project bool // the project's policy, else the root's
-	Err     error
-}
-
-func (e *GrantError) Error() string {
-	whose := "the policy"
-	if e.Project {
+// grantError returns the error that the grants of a policy for an item are invalid.
+func grantError(ref model.Ref, ofProject bool, err error) error {
+	whose := "your policy"
+	if ofProject {
 		whose = "the project's policy"
 	}
-	return fmt.Sprintf("what %s grants %q: %v", whose, e.Ref, e.Err)
+	return fault.New(fault.Config, "%s has an invalid grant for %q: %v", whose, ref, err).On("ref", ref.String()).From(err).
+		Because("grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").Try("rye docs sandbox")
 }
-
-// Unwrap returns what is wrong.
-func (e *GrantError) Unwrap() error { return e.Err }
 
 // allowed is what an item is allowed of what it declares: as far as both policies go, and its caller. Of a stranger's
 // of which the root says nothing it is nothing.
@@ -167,10 +160,10 @@ func (k *Kernel) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Gr
 		}
 		most, err := grant(patterns, g.Secrets)
 		if err != nil {
-			return None(), &GrantError{ref, i == 1, err}
+			return None(), grantError(ref, i == 1, err)
 		}
 		if g, err = g.Within(most); err != nil {
-			return None(), &GrantError{ref, i == 1, err}
+			return None(), grantError(ref, i == 1, err)
 		}
 	}
 	if caller != nil {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -100,8 +101,8 @@ func TestGrantPatterns(t *testing.T) {
 			} else {
 				w.policy = text
 			}
-			e, ok := errors.AsType[*exec.GrantError](w.refused(call(x, nil)))
-			if !ok || e.Project != mine || errors.Unwrap(e) == nil || !strings.Contains(e.Error(), map[bool]string{false: "what the policy grants", true: "what the project's policy grants"}[mine]) {
+			e := fault.Of(w.refused(call(x, nil)))
+			if e.Code != fault.Config || e.Unwrap() == nil || !strings.HasPrefix(e.Text, map[bool]string{false: "your policy", true: "the project's policy"}[mine]) {
 				t.Errorf("%s: %v", pattern, e)
 			}
 		}
@@ -158,8 +159,8 @@ func TestFiles(t *testing.T) {
 		w.put(map[string]string{"docs/x": "", "src/a.txt": "", "out/y": "", "note.txt": "", "rye.yaml": "{}\n", "rye.lock": "", ".git/config": ""})
 		w.with("files: " + c.files)
 		if c.bad != "" {
-			e, ok := errors.AsType[*exec.FilesError](w.refused(call(x, nil)))
-			if !ok || !strings.Contains(e.Error(), c.bad) || errors.Unwrap(e) == nil {
+			e := fault.Of(w.refused(call(x, nil)))
+			if e.Code != fault.Denied || !strings.Contains(e.Text, c.bad) || e.Unwrap() == nil {
 				t.Errorf("%s: %v", name, e)
 			}
 			continue
@@ -187,7 +188,7 @@ func TestFiles(t *testing.T) {
 	}
 	w = newWorld(t).with("files: {read: [docs]}")
 	w.kernel.Project = ""
-	if _, ok := errors.AsType[*exec.FilesError](w.refused(call(x, nil))); !ok {
+	if fault.CodeOf(w.refused(call(x, nil))) != fault.Denied {
 		t.Error("files of no project are granted")
 	}
 	w = newWorld(t).with("files: {read: [docs]}")
@@ -198,7 +199,7 @@ func TestFiles(t *testing.T) {
 	// Where a directory of outputs has to be made and a file stands there.
 	w = newWorld(t).with("files: {write: [.ai/outputs/x]}")
 	w.put(map[string]string{".ai/outputs": ""})
-	if _, ok := errors.AsType[*exec.FilesError](w.refused(call(x, nil))); !ok {
+	if fault.CodeOf(w.refused(call(x, nil))) != fault.Denied {
 		t.Error("outputs are made below a file")
 	}
 }

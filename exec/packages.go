@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
@@ -30,53 +31,31 @@ import (
 // sitePackages is what Python calls the directory of packages.
 const sitePackages = "site-packages"
 
-// A PackagesError says why the packages that a tool names can't be had.
-type PackagesError struct {
-	Ref     model.Ref
-	Package string // as a lock calls it; "" for the list itself
-	Err     error
-}
-
-func (e *PackagesError) Error() string {
-	if e.Package == "" {
-		return fmt.Sprintf("the packages of %q: %v", e.Ref, e.Err)
+// noPackages returns the error that a tool's list of packages can't be used.
+func noPackages(ref model.Ref, err error) error {
+	if ended(err) {
+		return err
 	}
-	return fmt.Sprintf("%q needs the package %q: %v", e.Ref, e.Package, e.Err)
+	return fault.New(fault.Validation, "the packages of %q: %v", ref, err).On("ref", ref.String()).On("package", "").Try("rye docs packages").From(err)
 }
 
-// Unwrap returns what is wrong.
-func (e *PackagesError) Unwrap() error { return e.Err }
-
-// An UnpinnedError says that a tool needs a package that no lock pins.
-type UnpinnedError struct {
-	Ref     model.Ref
-	Package string // "" where there is no lock at all
-}
-
-func (e *UnpinnedError) Error() string {
-	if e.Package == "" {
-		return fmt.Sprintf("%q needs packages, and no lock pins them", e.Ref)
+// noPackage returns the error that a package can't be used; name is the one that the lock has.
+func noPackage(ref model.Ref, name string, err error) error {
+	err = fmt.Errorf("%q needs the package %q: %w", ref, name, err)
+	if e, ok := fault.Find(err); ok && e.Code != fault.Limit {
+		e.Err = err
+		return e.On("ref", ref.String()).On("package", name)
 	}
-	return fmt.Sprintf("%q needs the package %q, which the lock doesn't pin", e.Ref, e.Package)
+	return err
 }
 
-// A WheelError says that none of the wheels that are pinned fits the Python that would run.
-type WheelError struct {
-	Ref     model.Ref
-	Package string
-	Wheels  []string // what they are for
-	Python  string   // what it takes, the best
-}
-
-func (e *WheelError) Error() string {
-	return fmt.Sprintf("%q needs the package %q, and none of its wheels is for %s", e.Ref, e.Package, e.Python)
-}
-
-// A SourceError says that an artifact which the lock names isn't what the tool's list names.
-type SourceError struct{ Want, Found string }
-
-func (e *SourceError) Error() string {
-	return fmt.Sprintf("the tool's list says %s, and what the lock pins is %s", e.Want, e.Found)
+// unpinned returns the error that no lock pins a package; "" where there is no lock.
+func unpinned(ref model.Ref, name string) error {
+	e := fault.New(fault.NotLocked, "%q needs packages, and there is no lock that pins them", ref)
+	if name != "" {
+		e.Text = fmt.Sprintf("%q needs the package %q, which the lock doesn't pin", ref, name)
+	}
+	return e.On("ref", ref.String()).On("package", name).Try("rye lock")
 }
 
 // An Artifact is a package that a call runs with.
@@ -96,7 +75,7 @@ type Artifact struct {
 func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error {
 	for _, it := range chain.Links[1:] {
 		if it.Model.Tool.Packages != "" {
-			return &PackagesError{it.Ref, "", errors.New("it runs another tool, and only the tool that is called has packages")}
+			return noPackages(it.Ref, errors.New("only the tool that is called can have packages, not one that runs it"))
 		}
 	}
 	if p.tool.Packages == "" {
@@ -104,10 +83,10 @@ func (p *Plan) addPackages(ctx context.Context, b *Base, chain *ai.Chain) error 
 	}
 	ecosystem, list, err := p.list(chain.Tool())
 	if err != nil {
-		return &PackagesError{p.call.Ref, "", err}
+		return noPackages(p.call.Ref, err)
 	}
 	if b.Artifacts == nil || b.Objects == nil {
-		return &UnpinnedError{Ref: p.call.Ref}
+		return unpinned(p.call.Ref, "")
 	}
 	if ecosystem == packages.PyPI {
 		p.Artifacts, err = p.wheels(ctx, b, list)
@@ -151,11 +130,11 @@ func (p *Plan) list(tool *ai.Item) (ecosystem string, list []packages.Package, e
 	name := p.tool.Packages
 	at := path.Join(directory(tool.Space), path.Dir(tool.Path), name)
 	if !slices.ContainsFunc(p.Chain[0].files, func(f materialise.Part) bool { return f.Path == at }) {
-		return "", nil, fmt.Errorf("%q is no file of the tool's tree", name)
+		return "", nil, fmt.Errorf("%q is not a file of the tool's tree", name)
 	}
 	ecosystem, read := packages.For(name)
 	if read == nil {
-		return "", nil, fmt.Errorf("%q is no list of packages: one is called …requirements.txt or package-lock.json", name)
+		return "", nil, fmt.Errorf("%q is not a list of packages: expected a name that ends in requirements.txt, or package-lock.json", name)
 	}
 	f, err := os.Open(filepath.Join(p.copied.Dir, filepath.FromSlash(at)))
 	if err != nil {
@@ -172,7 +151,7 @@ func (p *Plan) list(tool *ai.Item) (ecosystem string, list []packages.Package, e
 func (p *Plan) pinned(b *Base, q *packages.Package) ([]file.Artifact, error) {
 	all := slices.DeleteFunc(slices.Clone(b.Artifacts(q.Key(), q.Version)), func(a file.Artifact) bool { return !q.Has(a.Source) })
 	if len(all) == 0 {
-		return nil, &UnpinnedError{p.call.Ref, q.String()}
+		return nil, unpinned(p.call.Ref, q.String())
 	}
 	return all, nil
 }
@@ -188,7 +167,7 @@ func (p *Plan) tarballs(b *Base, list []packages.Package) ([]Artifact, error) {
 	here := packages.Environment{OS: cmp.Or(nodeOS[runtime.GOOS], runtime.GOOS), CPU: cmp.Or(nodeCPU[runtime.GOARCH], runtime.GOARCH)}
 	wanted, err := packages.Choose(list, here)
 	if err != nil {
-		return nil, &PackagesError{p.call.Ref, "", err}
+		return nil, noPackages(p.call.Ref, err)
 	}
 	var out []Artifact
 	for i := range wanted {
@@ -214,7 +193,7 @@ func (p *Plan) wheels(ctx context.Context, b *Base, list []packages.Package) ([]
 			wanted, err = packages.Choose(list, packages.Environment{Markers: markers})
 		}
 		if err != nil {
-			return &PackagesError{p.call.Ref, "", err}
+			return noPackages(p.call.Ref, err)
 		}
 		return nil
 	}
@@ -253,16 +232,23 @@ func (p *Plan) wheels(ctx context.Context, b *Base, list []packages.Package) ([]
 		}
 		best := unpack.Best(names, python)
 		if best < 0 {
-			e := &WheelError{p.call.Ref, q.String(), nil, python.String()}
-			for _, a := range all {
-				_, tags := a.Tags()
-				e.Wheels = append(e.Wheels, tags)
-			}
-			return nil, e
+			return nil, noWheel(p.call.Ref, q.String(), python.String(), all)
 		}
 		out = append(out, Artifact{all[best].String(), all[best].Digest, all[best].Source, names[best], true, sitePackages, all[best].Size})
 	}
 	return out, nil
+}
+
+// noWheel returns the error that none of the pinned wheels of a package fits the Python that would run.
+func noWheel(ref model.Ref, name, python string, all []file.Artifact) error {
+	e := fault.New(fault.VersionMismatch, "%q needs the package %q, and none of its wheels fits %s", ref, name, python).
+		On("ref", ref.String()).On("package", name).On("python", python).Try("rye docs packages")
+	var wheels, lines []string
+	for _, a := range all {
+		_, tags := a.Tags()
+		wheels, lines = append(wheels, tags), append(lines, "there is one for "+tags)
+	}
+	return e.On("wheels", wheels).List(lines...)
 }
 
 // wheelName is what the file of a wheel was called.
@@ -281,17 +267,17 @@ func (p *Plan) unpacked(ctx context.Context, b *Base) (*materialise.Copy, error)
 		if a == nil {
 			f, err := p.fetch(ctx, b, q)
 			if err != nil {
-				return nil, &PackagesError{p.call.Ref, q.Name, err}
+				return nil, noPackage(p.call.Ref, q.Name, err)
 			}
 			defer func() { f.Close(); os.Remove(f.Name()) }()
 			if a, err = read(ctx, q, f); err != nil {
-				return nil, &PackagesError{p.call.Ref, q.Name, err}
+				return nil, noPackage(p.call.Ref, q.Name, err)
 			}
 			known[q.Digest] = a
 			shelf = append(shelf, a)
 		}
 		if len(parts)+len(a.Files) > materialise.MaxFiles { // in as many places as the list likes
-			return nil, &PackagesError{p.call.Ref, q.Name, &materialise.LimitError{What: "files", Max: materialise.MaxFiles}}
+			return nil, noPackage(p.call.Ref, q.Name, materialise.TooMany("files", materialise.MaxFiles))
 		}
 		for _, f := range a.Files {
 			id := cas.ID{Kind: cas.Blob, Digest: f.Digest}
@@ -301,7 +287,7 @@ func (p *Plan) unpacked(ctx context.Context, b *Base) (*materialise.Copy, error)
 	c, err := p.kernel.Copies.Packages(ctx, shelf, parts)
 	_, part := errors.AsType[*materialise.PartError](err)
 	if _, set := errors.AsType[*portable.Error](err); part || set {
-		err = &PackagesError{p.call.Ref, "", err} // two of them want to have different files in one place
+		err = noPackages(p.call.Ref, err) // two of them want to have different files in one place
 	}
 	return c, err
 }
@@ -327,7 +313,8 @@ func (p *Plan) fetch(ctx context.Context, b *Base, q *Artifact) (*os.File, error
 	}
 	_, err = io.Copy(io.MultiWriter(f, h), checked)
 	if found := algorithm + ":" + hex.EncodeToString(h.Sum(nil)); err == nil && found != q.source {
-		err = &SourceError{q.source, found}
+		err = fault.New(fault.Integrity, "the tool's list has %s, and the lock pins %s", q.source, found).On("expected", q.source).On("found", found).
+			Because("rye lock keeps a pin that the list allows; remove its line from rye.lock to make a new one").Try("git restore rye.lock", "rye lock")
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))

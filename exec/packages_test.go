@@ -16,17 +16,18 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/unpack"
 	"github.com/rye-build/rye/lock/file"
 )
 
@@ -402,8 +403,9 @@ func TestWheelNone(t *testing.T) {
 	ref := w.tooled("acme/one", "requirements.txt", r.wheel("fast", "1.0", "cp312-cp312-win_amd64", map[string]string{"fast.py": ""}))
 	w.asked(cpython311())
 	_, err := w.kernel.Prepare(t.Context(), w.packed(r), call(ref, nil))
-	no, ok := errors.AsType[*exec.WheelError](err)
-	if !ok || !slices.Equal(no.Wheels, []string{"cp312-cp312-win_amd64"}) || no.Python != "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64" || no.Package != "pypi:fast@1.0" {
+	no := fault.Of(err)
+	want := map[string]any{"ref": ref, "wheels": []string{"cp312-cp312-win_amd64"}, "python": "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64", "package": "pypi:fast@1.0"}
+	if no.Code != fault.VersionMismatch || !reflect.DeepEqual(no.Details, want) {
 		t.Errorf("%v", err)
 	}
 	for name, answer := range map[string]map[string]any{"fails": nil, "odd": {"name": "cpython"}} {
@@ -430,20 +432,20 @@ func TestPackagesRefused(t *testing.T) {
 		as   func(error) bool
 	}{
 		"no lock": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, _ *registry) { b.Artifacts, b.Objects = nil, nil }, want: "needs packages, and no lock pins them"},
+			base: func(b *exec.Base, _ *registry) { b.Artifacts, b.Objects = nil, nil }, want: "needs packages, and there is no lock that pins them"},
 		"not pinned": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
 			base: func(b *exec.Base, r *registry) { r.lock.Artifacts = nil }, want: `needs the package "npm:a@1.0.0", which the lock doesn't pin`},
 		"another is pinned": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
 			base: func(b *exec.Base, r *registry) { r.lock.Artifacts[0].Source = "sha512:00" }, want: `which the lock doesn't pin`},
 		"gone": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, r *registry) { b.Objects = new(cas.Memory) }, want: "file does not exist",
+			base: func(b *exec.Base, r *registry) { b.Objects = new(cas.Memory) }, want: " is missing",
 			as: func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
 		"other bytes": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
 			base: func(b *exec.Base, r *registry) { b.Objects = &liar{&r.store} }, want: "npm:a@1.0.0",
 			as: func(err error) bool { _, ok := errors.AsType[*cas.DamagedError](err); return ok }},
 		"hostile": {text: func(r *registry) string {
 			return packageLock(r.npm("node_modules/a", "a", "1.0.0", map[string]string{"../../../evil.js": "1"}))
-		}, want: `".." is not a name`, as: func(err error) bool { _, ok := errors.AsType[*unpack.FormatError](err); return ok }},
+		}, want: `".." is not a name`, as: func(err error) bool { return fault.CodeOf(err) == fault.Validation }},
 		"no wheel": {list: "requirements.txt", text: func(r *registry) string {
 			source := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("no zip")))
 			r.add("pypi:a", "1.0:py3-none-any", source, []byte("no zip"))
@@ -455,20 +457,19 @@ func TestPackagesRefused(t *testing.T) {
 			r.npm("node_modules/b", "b", "1.0.0", plain)
 			r.swap()
 			return list
-		}, want: "the tool's list says sha512:", as: isSource},
+		}, want: "the tool's list has sha512:", as: isSource},
 		"another's wheel": {list: "requirements.txt", text: func(r *registry) string {
 			list := r.wheel("a", "1.0", "py3-none-any", map[string]string{"a.py": "1"})
 			r.wheel("b", "1.0", "py3-none-any", map[string]string{"b.py": "1"})
 			r.swap()
 			return list
-		}, want: "the tool's list says sha256:", as: isSource},
+		}, want: "the tool's list has sha256:", as: isSource},
 		"places": {text: manyPlaces, want: `needs the package "npm:a@1.0.0"`, as: func(err error) bool {
-			no, ok := errors.AsType[*materialise.LimitError](err)
-			return ok && no.What == "files" && no.Max == materialise.MaxFiles
+			return fault.CodeOf(err) == fault.Limit && strings.Contains(err.Error(), fmt.Sprintf("%d files", materialise.MaxFiles))
 		}},
 		"two for one place": {list: "requirements.txt", text: func(r *registry) string {
 			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0", "py3-none-any", map[string]string{"x.py": "2"})
-		}, want: "is there twice, and not the same"},
+		}, want: "two different files have this path"},
 		"by case": {list: "requirements.txt", text: func(r *registry) string {
 			return r.wheel("a", "1.0", "py3-none-any", map[string]string{"x.py": "1"}) + r.wheel("b", "1.0", "py3-none-any", map[string]string{"X.py": "1"})
 		}, want: "where upper and lower case are the same"},
@@ -476,7 +477,7 @@ func TestPackagesRefused(t *testing.T) {
 		"other OS": {text: func(r *registry) string {
 			return packageLock(strings.Replace(r.npm("node_modules/a", "a", "1.0.0", plain), "{", `{"os": ["plan9"], `, 1))
 		}, want: "isn't for"},
-		"no list":   {list: "list.txt", text: func(*registry) string { return "" }, want: `"list.txt" is no list of packages`},
+		"no list":   {list: "list.txt", text: func(*registry) string { return "" }, want: `"list.txt" is not a list of packages`},
 		"elsewhere": {list: "../requirements.txt", text: func(*registry) string { return "" }, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -488,7 +489,7 @@ func TestPackagesRefused(t *testing.T) {
 				w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", probing, "packages: requirements.txt"), ".ai/tools/acme/requirements.txt": ""})
 				w.signed(x, alice)
 				err := w.refused(call(x, nil))
-				if !strings.Contains(err.Error(), `"requirements.txt" is no file of the tool's tree`) {
+				if !strings.Contains(err.Error(), `"requirements.txt" is not a file of the tool's tree`) {
 					t.Error(err)
 				}
 				return
@@ -520,8 +521,10 @@ func (r *registry) swap() {
 }
 
 func isSource(err error) bool {
-	no, ok := errors.AsType[*exec.SourceError](err)
-	return ok && no.Want != no.Found && len(no.Want) == len(no.Found)
+	no := fault.Of(err)
+	want, _ := no.Details["expected"].(string)
+	found, _ := no.Details["found"].(string)
+	return no.Code == fault.Integrity && want != found && len(want) == len(found)
 }
 
 // manyPlaces is a list with one package in so many places that its files are too many, though they are few.
@@ -561,7 +564,7 @@ func TestRuntimePackages(t *testing.T) {
 	w.signed("tool:acme/run", alice)
 	w.signed(x, alice)
 	_, err := w.kernel.Prepare(t.Context(), w.packed(r), call(x, nil))
-	if no, ok := errors.AsType[*exec.PackagesError](err); !ok || no.Ref.ID != "acme/run" {
+	if e := fault.Of(err); e.Code != fault.Validation || e.Details["ref"] != "tool:acme/run" {
 		t.Error(err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
@@ -90,13 +91,14 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	}()
 	var known bool
 	if p.primitive, known = k.Primitives[chain.Primitive().ID]; !known {
-		return nil, &PrimitiveError{c.Ref, chain.Primitive().ID}
+		return nil, noPrimitive(c.Ref, chain.Primitive().ID)
 	}
 	if len(chain.Links) == 1 {
-		return nil, &LoneError{c.Ref}
+		return nil, NotExecutable(c.Ref)
 	}
 	if c.Build && !p.tool.Pure {
-		return nil, &PureError{c.Ref}
+		return nil, fault.New(fault.Validation, "%q isn't declared pure, so a build can't use it", c.Ref).On("ref", c.Ref.String()).
+			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
 	}
 	from := &files{at: map[cas.Digest]source{}}
 	others := p.Stranger // somebody else's, apart from the tool that the caller means to run as it is
@@ -123,16 +125,16 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	}
 	schema, err := Input(p.tool)
 	if err != nil {
-		return nil, &ConfigError{Ref: c.Ref, Err: err}
+		return nil, ConfigError(c.Ref, err)
 	}
 	given := map[string]any{}
 	if c.Params != nil {
 		if given, err = c.Params(schema); err != nil {
-			return nil, err
+			return nil, fault.Wrap(err, "%v", err).Try(fault.Command("rye exec", c.Ref.String()) + " --help")
 		}
 	}
 	if p.Params, err = schema.Complete(given); err != nil {
-		return nil, &InputError{c.Ref, err}
+		return nil, inputError(c.Ref, err)
 	}
 	if p.copied, err = k.copy(ctx, p.Chain, from); err != nil {
 		return nil, err
@@ -198,7 +200,8 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 		}
 		if b.Unlisted != nil {
 			if left := b.Unlisted(a); len(left) > 0 {
-				return l, false, &UnlistedError{it.Ref, left}
+				return l, false, fault.New(fault.Policy, "%q has a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that file", it.Ref, left[0]).
+					On("ref", it.Ref.String()).On("reason", "evidence-only").Try(fault.Command("rye sign --upgrade", it.Ref.String()))
 			}
 		}
 		own = a.Decision.Voucher == policy.Builtin
@@ -275,7 +278,7 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	// Parameters are known to templates of the configuration alone.
 	text, err := jcs.Append(nil, p.Params)
 	if err != nil {
-		return &InputError{p.call.Ref, err}
+		return inputError(p.call.Ref, err)
 	}
 	names["params_json"] = string(text)
 	p.configure = func(secrets map[string]string) (map[string]any, error) {
@@ -365,15 +368,15 @@ func (p *Plan) config(chain *ai.Chain, schema *params.Schema, vars, names map[st
 	}
 	merged, err := template.Merge(links...)
 	if err != nil {
-		return nil, &ConfigError{p.call.Ref, err}
+		return nil, ConfigError(p.call.Ref, err)
 	}
 	filled, err := merged.Fill(template.Names{Variables: vars, Kernel: names, Params: p.Params, Declares: schema.Declares})
 	if err != nil {
-		return nil, &ConfigError{p.call.Ref, err}
+		return nil, ConfigError(p.call.Ref, err)
 	}
 	takes, err := params.Compile(chain.Primitive().Model.Tool.Interface().Input)
 	if err != nil {
-		return nil, &ConfigError{chain.Primitive().Ref, err}
+		return nil, ConfigError(chain.Primitive().Ref, err)
 	}
 	// What others refer to and the primitive doesn't know are names of the chain's own.
 	config := maps.Clone(filled.Config)
@@ -384,11 +387,11 @@ func (p *Plan) config(chain *ai.Chain, schema *params.Schema, vars, names map[st
 	}
 	fitted, ok := takes.Fit(config).(map[string]any)
 	if !ok {
-		return nil, &ConfigError{p.call.Ref, fmt.Errorf("the configuration is no object")}
+		return nil, ConfigError(p.call.Ref, fmt.Errorf("it is not an object"))
 	}
 	config, err = takes.Complete(fitted)
 	if err != nil {
-		return nil, &ConfigError{p.call.Ref, err}
+		return nil, ConfigError(p.call.Ref, err)
 	}
 	return config, nil
 }

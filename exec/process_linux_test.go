@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/subprocess"
@@ -67,7 +67,7 @@ func TestProcess(t *testing.T) {
 	for _, text := range []string{"a\x00b", strings.Repeat("A", 2<<20)} {
 		given["p0"] = text
 		r, err := w.run(call(x, given))
-		if err == nil || r.Status != record.Refused || r.Code != "EXECUTION_FAILED" {
+		if err == nil || r.Status != record.Refused || r.Code != "VALIDATION_FAILED" {
 			t.Errorf("%.10q: %+v, %v", text, r, err)
 		}
 	}
@@ -216,7 +216,7 @@ func TestEnforced(t *testing.T) {
 	w.policy = enforce
 	w.put(map[string]string{".ai/tools/acme/x.yaml": tool("acme/x", process, fmt.Sprintf("config: {command: %q, args: [%s, args, hello]}", path, childWord))})
 	w.signed(x, alice)
-	if _, ok := errors.AsType[*exec.ToolchainError](w.refused(call(x, nil))); !ok {
+	if fault.CodeOf(w.refused(call(x, nil))) != fault.NotLocked {
 		t.Error("a program that isn't pinned runs")
 	}
 	base := w.base()

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/file"
 )
 
@@ -31,7 +31,7 @@ func TestScript(t *testing.T) {
 		t.Errorf("%+v, %+v", p.Programs, p.Action.Programs)
 	}
 	w.policy = enforce
-	if e, ok := errors.AsType[*exec.ToolchainError](w.refused(call("tool:acme/m/m", nil))); !ok || e.Path != interpreter {
+	if e := fault.Of(w.refused(call("tool:acme/m/m", nil))); e.Code != fault.NotLocked || e.Details["path"] != interpreter {
 		t.Error(e)
 	}
 	b := w.base()
@@ -47,7 +47,7 @@ func TestScript(t *testing.T) {
 	}
 	w.signed("tool:acme/m/m", alice)
 	w.policy = ""
-	if _, ok := errors.AsType[*exec.ConfigError](w.refused(call("tool:acme/m/m", nil))); !ok {
+	if fault.Of(w.refused(call("tool:acme/m/m", nil))).Details["ref"] != "tool:acme/m/m" {
 		t.Error("a file that may not be executed is started")
 	}
 }
@@ -149,7 +149,7 @@ func TestUnfit(t *testing.T) {
 					t.Errorf("%s: own %v, fallback %v: %v", name, own, fallback, err)
 				} else if err == nil {
 					p.Close()
-				} else if _, ok := errors.AsType[*exec.ConfigError](err); !ok && !fallback {
+				} else if fault.CodeOf(err) != fault.Validation && !fallback {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
@@ -172,7 +172,7 @@ func TestOtherProject(t *testing.T) {
 	}
 	prog := w.program("other/out/prog", "good")
 	w.probe.starts = func(map[string]any) []string { return []string{prog} }
-	if _, ok := errors.AsType[*exec.ConfigError](w.refused(c)); !ok {
+	if fault.CodeOf(w.refused(c)) != fault.Validation {
 		t.Error("a program of the other project is started")
 	}
 }

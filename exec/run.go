@@ -12,12 +12,11 @@ import (
 
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/primitive"
-	"github.com/rye-build/rye/exec/primitive/resilient"
-	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy"
@@ -75,7 +74,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		return nil, &AuditError{Ref: p.call.Ref, Err: err}
+		return nil, NotLogged(p.call.Ref, false, err)
 	}
 	self := &Caller{ID: p.id, Grants: p.Grants, stranger: p.stranger(), secrets: values}
 	r := &Result{ID: p.id, Began: p.kernel.Now()}
@@ -108,21 +107,12 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 	return r, errors.Join(err, p.prove(context.WithoutCancel(ctx), r, o, call, entry, self))
 }
 
-// refusal is the code of an error that says that nothing was done.
+// refusal returns the code of an error that kept the action from running.
 func refusal(err error) string {
-	if _, ok := errors.AsType[*sandbox.UnavailableError](err); ok {
-		return "SANDBOX_UNAVAILABLE"
+	if code := fault.CodeOf(err); code != fault.Unknown {
+		return string(code)
 	}
-	if _, ok := errors.AsType[*primitive.DeniedError](err); ok {
-		return "PERMISSION_DENIED"
-	}
-	if _, ok := errors.AsType[*resilient.OpenError](err); ok {
-		return "UNAVAILABLE"
-	}
-	if _, ok := errors.AsType[*resilient.RateError](err); ok {
-		return "RATE_LIMITED"
-	}
-	return "EXECUTION_FAILED"
+	return string(fault.Failed)
 }
 
 // act has the primitive do the action. What it says and gives is without secrets.
@@ -208,7 +198,7 @@ func (p *Plan) prove(ctx context.Context, r *Result, o record.Outcome, c record.
 		}
 	}
 	if logged := entry.End(ctx, o); logged != nil {
-		err = errors.Join(err, &AuditError{Ref: p.call.Ref, Ran: true, Err: logged})
+		err = errors.Join(err, NotLogged(p.call.Ref, true, logged))
 	}
 	return err
 }
@@ -249,7 +239,7 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 		return c, err
 	}
 	if c.Params, err = hide.Digest(p.Params); err != nil {
-		return c, &InputError{p.call.Ref, err}
+		return c, inputError(p.call.Ref, err)
 	}
 	return c, nil
 }

@@ -7,63 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/secret"
 	"github.com/rye-build/rye/manifest/policy"
 )
-
-// A SecretError says that a secret which a tool is granted can't be handed to it.
-type SecretError struct {
-	Ref model.Ref
-	Err error // of package secret, as a *secret.NotSetError; or says what is wrong
-}
-
-func (e *SecretError) Error() string { return fmt.Sprintf("%q needs a secret: %v", e.Ref, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *SecretError) Unwrap() error { return e.Err }
-
-// A Withholder is what keeps a secret from a tool.
-type Withholder string
-
-// What keeps secrets from tools.
-const (
-	ByPolicy Withholder = "policy" // exec.secrets of the root doesn't name the tool, or that of the project, if it says anything
-	ByGrants Withholder = "grants" // it is a stranger's, and no entry of grants is for it
-	ByCaller Withholder = "caller" // the call that makes this one doesn't have it
-	ByDev    Withholder = "dev"    // nobody vouches for the tool, which is run with Dev
-)
-
-// A WithheldError says that a tool needs a secret that it may not have.
-type WithheldError struct {
-	Ref  model.Ref
-	Name string
-	By   Withholder
-}
-
-func (e *WithheldError) Error() string {
-	why := "no policy lets it"
-	switch e.By {
-	case ByGrants:
-		why = "it is somebody else's, and the policy grants it nothing"
-	case ByCaller:
-		why = "the call that makes this one doesn't have it"
-	case ByDev:
-		why = "it is run as nobody has signed it"
-	}
-	return fmt.Sprintf("%q needs the secret %q and may not have it: %s", e.Ref, e.Name, why)
-}
-
-// An ActionError is what a primitive says where that had a secret in it, without the secret.
-type ActionError struct {
-	Ref  model.Ref
-	Text string
-}
-
-func (e *ActionError) Error() string { return fmt.Sprintf("%q can't be done: %s", e.Ref, e.Text) }
 
 // Withheld returns the secrets that the tool declares and isn't granted.
 func (p *Plan) Withheld() []string {
@@ -77,10 +27,10 @@ func (p *Plan) placeholders() (map[string]string, error) {
 	for _, name := range p.tool.Secrets {
 		v, err := secret.Variable(name)
 		if err == nil && vars[v] != "" {
-			err = &secret.NameError{Name: name, Reason: fmt.Sprintf("another one that the tool declares is %s as well", v)}
+			err = fault.New(fault.Validation, "two secrets of the tool, one of them %q, are both the variable %s", name, v).On("secret", name).Try("rye docs secrets")
 		}
 		if err != nil {
-			return nil, &SecretError{p.call.Ref, err}
+			return nil, p.noSecret(err)
 		}
 		vars[v] = "${" + v + "}"
 	}
@@ -98,13 +48,13 @@ func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []strin
 		v, err := secret.Variable(name)
 		value := ""
 		if err == nil && p.kernel.Secrets == nil {
-			err = &secret.NotSetError{Name: name}
+			err = secret.NotSet(name)
 		}
 		if err == nil {
 			value, err = p.kernel.Secrets(ctx, name)
 		}
 		if err != nil {
-			return nil, nil, &SecretError{p.call.Ref, err}
+			return nil, nil, p.noSecret(err)
 		}
 		vars[v] = value
 		all = append(all, value)
@@ -117,22 +67,43 @@ func (p *Plan) secrets(ctx context.Context) (vars map[string]string, all []strin
 		total += len(v) + 2
 	}
 	if total > env.MaxTotal {
-		return nil, nil, &SecretError{p.call.Ref, fmt.Errorf("with them the environment has more than %d bytes", env.MaxTotal)}
+		return nil, nil, p.noSecret(fault.New(fault.Limit, "with its secrets, the environment has more than %d bytes", env.MaxTotal))
 	}
 	return vars, all, nil
 }
 
+// noSecret returns the error that a secret which the tool is granted can't be handed to it.
+func (p *Plan) noSecret(err error) error {
+	err = fmt.Errorf("%q needs a secret: %w", p.call.Ref, err)
+	if e, ok := fault.Find(err); ok {
+		e.Err = err
+		return e.On("ref", p.call.Ref.String())
+	}
+	return err
+}
+
+// withheld returns the error that the tool may not have a secret, with the reason and what would allow it.
 func (p *Plan) withheld(name string) error {
-	by := ByGrants
+	ref := p.call.Ref.String()
+	refuse := func(code fault.Code, by, why string) *fault.Error {
+		return fault.New(code, "%q needs the secret %q but may not have it: %s", ref, name, why).On("ref", ref).On("secret", name).On("by", by)
+	}
 	switch {
 	case p.Dev:
-		by = ByDev
-	case p.kernel.Root == nil || !policy.MayHave(name, p.call.Ref.String(), p.kernel.Root, p.kernel.ProjectPolicy):
-		by = ByPolicy
+		return refuse(fault.Unsigned, "dev", "--dev runs it unsigned").Try(fault.Command("rye sign", ref))
+	case p.kernel.Root == nil || !policy.MayHave(name, ref, p.kernel.Root, p.kernel.ProjectPolicy):
+		return refuse(fault.Policy, "policy", "no policy allows it").Try("rye docs secrets").
+			Because(fmt.Sprintf("to allow it: exec: {secrets: {%s: [%q]}} in your policy.yaml; a project's policy must allow it too if it lists secrets", name, ref))
 	case p.caller != nil && !slices.Contains(p.caller.Grants.Secrets, name):
-		by = ByCaller
+		return refuse(fault.Denied, "caller", "the call that started it doesn't have it").Try("rye docs secrets")
 	}
-	return &WithheldError{p.call.Ref, name, by}
+	return refuse(fault.Policy, "grants", "it was signed by another person, and the policy grants it nothing").Try("rye docs secrets").
+		Because(fmt.Sprintf("to allow it: grants: {%q: []}, or a list of permissions, in your policy.yaml", ref))
+}
+
+// hidden returns an error whose text has had its secrets removed, without the original.
+func (p *Plan) hidden(r *redact.Redactor, err error) error {
+	return fault.New(fault.Failed, "%q failed: %s", p.call.Ref, r.Text(err.Error())).On("ref", p.call.Ref.String())
 }
 
 // disclosed is the action with the secrets in it. The plan keeps the one without.
@@ -143,7 +114,7 @@ func (p *Plan) disclosed(vars map[string]string, r *redact.Redactor) (*primitive
 	}
 	var err error
 	if a.Config, err = p.configure(vars); err != nil {
-		return nil, &ActionError{p.call.Ref, r.Text(err.Error())}
+		return nil, p.hidden(r, err)
 	}
 	a.Env = slices.DeleteFunc(slices.Clone(p.Env), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -162,7 +133,7 @@ func (p *Plan) redacted(r *redact.Redactor, err error) error {
 	if err == nil || !says(r, err) {
 		return err
 	}
-	return &ActionError{p.call.Ref, r.Text(err.Error())}
+	return p.hidden(r, err)
 }
 
 func says(r *redact.Redactor, err error) bool {
@@ -171,6 +142,11 @@ func says(r *redact.Redactor, err error) bool {
 	}
 	if text := err.Error(); r.Text(text) != text {
 		return true
+	}
+	if e, ok := err.(*fault.Error); ok {
+		if text := fmt.Sprint(e.Why, e.Hint, e.Details); r.Text(text) != text {
+			return true
+		}
 	}
 	switch e := err.(type) {
 	case interface{ Unwrap() error }:

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/audit/redact"
@@ -122,8 +123,8 @@ func TestSecretErrors(t *testing.T) {
 		err  error
 		want string
 	}{
-		{plain, "plain"}, {fmt.Errorf("x %s: %w", hush, plain), `"tool:acme/x" can't be done: x ` + redact.Mask + ": plain"},
-		{silent{deep}, `"tool:acme/x" can't be done: silent`}, {errors.Join(plain, silent{fmt.Errorf("y: %w", deep)}), `"tool:acme/x" can't be done: plain` + "\nsilent"},
+		{plain, "plain"}, {fmt.Errorf("x %s: %w", hush, plain), `"tool:acme/x" failed: x ` + redact.Mask + ": plain"},
+		{fault.New(fault.Files, "field").On("path", hush), `"tool:acme/x" failed: field`}, {silent{deep}, `"tool:acme/x" failed: silent`}, {errors.Join(plain, silent{fmt.Errorf("y: %w", deep)}), `"tool:acme/x" failed: plain` + "\nsilent"},
 	} {
 		w.probe.do = func(context.Context, *primitive.Action, primitive.Sink) (*primitive.Result, error) { return nil, c.err }
 		r, err := w.run(call(x, nil))
@@ -160,16 +161,17 @@ func TestNoSecret(t *testing.T) {
 		secrets      string
 		policy, mine string
 		broken       bool // the kernel has none
-		want         error
+		want         fault.Code
+		by           string // what keeps it from the tool
 		text         string
 	}{
-		"not allowed":         {want: &exec.WithheldError{Name: "acme-token", By: exec.ByPolicy}, text: `"tool:acme/x" needs the secret "acme-token" and may not have it: no policy lets it`},
-		"allowed to others":   {policy: "\nexec:\n  secrets: {acme-token: [\"tool:else/**\"]}\n", want: &exec.WithheldError{Name: "acme-token", By: exec.ByPolicy}},
-		"the project says no": {policy: allowing, mine: "\nexec:\n  secrets: {OTHER: [\"tool:acme/**\"]}\n", want: &exec.WithheldError{Name: "acme-token", By: exec.ByPolicy}},
-		"a stranger's":        {bobs: true, policy: allowing, want: &exec.WithheldError{Name: "acme-token", By: exec.ByGrants}, text: `"tool:acme/x" needs the secret "acme-token" and may not have it: it is somebody else's, and the policy grants it nothing`},
+		"not allowed":         {want: fault.Policy, by: "policy", text: `"tool:acme/x" needs the secret "acme-token" but may not have it: no policy allows it`},
+		"allowed to others":   {policy: "\nexec:\n  secrets: {acme-token: [\"tool:else/**\"]}\n", want: fault.Policy, by: "policy"},
+		"the project says no": {policy: allowing, mine: "\nexec:\n  secrets: {OTHER: [\"tool:acme/**\"]}\n", want: fault.Policy, by: "policy"},
+		"a stranger's":        {bobs: true, policy: allowing, want: fault.Policy, by: "grants", text: `"tool:acme/x" needs the secret "acme-token" but may not have it: it was signed by another person, and the policy grants it nothing`},
 		"a stranger's, let":   {bobs: true, policy: allowing + all},
-		"one of two":          {secrets: "[OTHER, acme-token]", policy: allowing, want: &secret.NotSetError{Name: "OTHER"}, text: `"tool:acme/x" needs a secret: the secret "OTHER" isn't set`},
-		"none at all":         {policy: allowing, broken: true, want: &secret.NotSetError{Name: "acme-token"}},
+		"one of two":          {secrets: "[OTHER, acme-token]", policy: allowing, want: fault.AuthRequired, text: `"tool:acme/x" needs a secret: the secret "OTHER" is not set`},
+		"none at all":         {policy: allowing, broken: true, want: fault.AuthRequired},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			w := newWorld(t)
@@ -184,11 +186,11 @@ func TestNoSecret(t *testing.T) {
 				w.kernel.Secrets = nil
 			}
 			p := w.prepare(call(x, nil))
-			if withheld, ok := errors.AsType[*exec.WithheldError](c.want); ok != slices.Contains(p.Withheld(), "acme-token") || ok && withheld.Name != "acme-token" || p.Config["token"] != "${ACME_TOKEN}" {
+			if (c.by != "") != slices.Contains(p.Withheld(), "acme-token") || p.Config["token"] != "${ACME_TOKEN}" {
 				t.Errorf("%q, %v", p.Withheld(), p.Config)
 			}
 			r, err := p.Run(t.Context(), nil)
-			if c.want == nil {
+			if c.want == "" {
 				if err != nil || r.Status != record.OK || fmt.Sprint(r.Value) != "map[token:"+redact.Mask+"]" {
 					t.Errorf("%+v, %v", r, err)
 				}
@@ -197,14 +199,9 @@ func TestNoSecret(t *testing.T) {
 			if r != nil || w.probe.calls > 0 || len(w.records()) > 0 {
 				t.Errorf("%+v, %d actions", r, w.probe.calls)
 			}
-			if withheld, ok := errors.AsType[*exec.WithheldError](err); ok {
-				want := *c.want.(*exec.WithheldError)
-				want.Ref = parseRef(x)
-				if *withheld != want {
-					t.Errorf("%+v", withheld)
-				}
-			} else if none, ok := errors.AsType[*secret.NotSetError](err); !ok || *none != *c.want.(*secret.NotSetError) {
-				t.Error(err)
+			by, _ := fault.Of(err).Details["by"].(string)
+			if fault.CodeOf(err) != c.want || by != c.by || fault.Of(err).Details["ref"] != x {
+				t.Errorf("%+v", fault.Of(err))
 			}
 			if c.text != "" && err.Error() != c.text {
 				t.Error(err)
@@ -224,13 +221,13 @@ func TestNoSecret(t *testing.T) {
 	}
 	defer p.Close()
 	_, err = p.Run(t.Context(), nil)
-	if e, ok := errors.AsType[*exec.WithheldError](err); !ok || e.By != exec.ByDev || !strings.HasSuffix(e.Error(), "it is run as nobody has signed it") {
+	if e := fault.Of(err); e.Code != fault.Unsigned || e.Details["by"] != "dev" || !slices.Equal(e.Hint, []string{"rye sign " + x}) {
 		t.Error(err)
 	}
 	// One whose name is no variable's, or another one's variable, and more than fits.
-	for lines, want := range map[string]string{"secrets: [path]": "env_config sets it", "secrets: [acme-token, acme.token]": "is ACME_TOKEN as well"} {
+	for lines, want := range map[string]string{"secrets: [path]": "env_config sets it", "secrets: [acme-token, acme.token]": "are both the variable ACME_TOKEN"} {
 		w := newWorld(t).with(lines)
-		if e, ok := errors.AsType[*exec.SecretError](w.refused(call(x, nil))); !ok || !strings.Contains(e.Error(), want) || errors.Unwrap(e) == nil {
+		if e := fault.Of(w.refused(call(x, nil))); e.Code != fault.Validation || !strings.Contains(e.Text, want) || e.Unwrap() == nil {
 			t.Errorf("%s: %v", lines, e)
 		}
 	}
@@ -243,7 +240,7 @@ func TestNoSecret(t *testing.T) {
 	}
 	w.with("secrets: [" + strings.Join(names, ", ") + "]")
 	w.kernel.Secrets = func(context.Context, string) (string, error) { return strings.Repeat("x", secret.MaxValue), nil }
-	if _, err := w.run(call(x, nil)); err == nil || !strings.Contains(err.Error(), "more than 1048576 bytes") {
+	if _, err := w.run(call(x, nil)); fault.CodeOf(err) != fault.Limit || !strings.Contains(err.Error(), "more than 1048576 bytes") {
 		t.Error(err)
 	}
 }
@@ -286,7 +283,7 @@ func TestSecretsOfParent(t *testing.T) {
 			t.Errorf("%+v, %v", r, err)
 		}
 		_, err = run(ctx, "other")
-		if e, ok := errors.AsType[*exec.WithheldError](err); !ok || e.By != exec.ByCaller || e.Error() != `"tool:acme/other" needs the secret "OTHER" and may not have it: the call that makes this one doesn't have it` {
+		if e := fault.Of(err); e.Code != fault.Denied || e.Details["by"] != "caller" || e.Text != `"tool:acme/other" needs the secret "OTHER" but may not have it: the call that started it doesn't have it` {
 			t.Error(err)
 		}
 		return gives(nil), nil

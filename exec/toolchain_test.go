@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/lock/file"
 )
@@ -71,8 +71,12 @@ func TestToolchain(t *testing.T) {
 		}
 		p, err := w.kernel.Prepare(t.Context(), b, call(x, nil))
 		if c.no {
-			e, ok := errors.AsType[*exec.ToolchainError](err)
-			if !ok || e.Want != c.want || e.Found != good || e.Path != path || e.Name != "program" || !strings.Contains(e.Error(), `"tool:acme/x" needs the program "program"`) {
+			code, want := fault.LockMismatch, c.want.String()
+			if c.want.IsZero() {
+				code, want = fault.NotLocked, ""
+			}
+			e := fault.Of(err)
+			if e.Code != code || e.Details["expected"] != want || e.Details["found"] != good.String() || e.Details["path"] != path || e.Details["program"] != "program" || !strings.Contains(e.Text, `"tool:acme/x" needs the program "program"`) {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
@@ -139,7 +143,7 @@ func TestSwapped(t *testing.T) {
 	b := w.base()
 	b.Program = pins(file.Program{Name: "program", Digest: cas.Sum([]byte("good"))})
 	_, err := w.kernel.Prepare(t.Context(), b, call(x, nil))
-	if e, ok := errors.AsType[*exec.ToolchainError](err); !ok || e.Want != cas.Sum([]byte("good")) || e.Found != cas.Sum([]byte("evil")) {
+	if e := fault.Of(err); e.Code != fault.LockMismatch || e.Details["expected"] != cas.Sum([]byte("good")).String() || e.Details["found"] != cas.Sum([]byte("evil")).String() {
 		t.Error(err)
 	}
 	swap("good")
@@ -171,7 +175,7 @@ func TestMissingProgram(t *testing.T) {
 	if _, ok := errors.AsType[*env.NotFoundError](err); !ok {
 		t.Error(err)
 	}
-	if _, ok := errors.AsType[*exec.ConfigError](err); !ok {
-		t.Error(err)
+	if e := fault.Of(err); e.Code != fault.Failed || e.Details["ref"] != x || !slices.Equal(e.Hint, []string{"rye doctor"}) {
+		t.Errorf("%+v", e)
 	}
 }

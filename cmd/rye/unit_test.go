@@ -21,6 +21,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -203,7 +204,7 @@ func TestClassify(t *testing.T) {
 		}
 	}
 	for err, hint := range map[error]string{of(syscall.ENOSPC): "df -h", errors.New("odd"): "rye audit verify"} {
-		f := classify.Classify(&exec.AuditError{Err: err})
+		f := fault.Of(exec.NotLogged(model.Ref{}, false, err))
 		if l := f.Line(); l.Code != fault.Files || l.Exit != fault.ExitNo || strings.Join(f.Hint, ";") != hint {
 			t.Errorf("%v: %s, exit %d, %q", err, l.Code, l.Exit, f.Hint)
 		}

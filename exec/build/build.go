@@ -3,7 +3,6 @@ package build
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/exec"
@@ -74,30 +75,17 @@ func (r *Result) OK() bool {
 	return !slices.ContainsFunc(r.Steps, func(s *Report) bool { return s.State == Failed || s.State == Skipped || s.State == Stale })
 }
 
-// A StepError says that there is no step of a name.
-type StepError struct {
-	Step  string
-	Known []string
-}
-
-func (e *StepError) Error() string { return fmt.Sprintf("%q is no step of %s", e.Step, recipe.File) }
-
-// An InputError says that what a step is to take isn't there.
-type InputError struct{ Step, Glob string }
-
-func (e *InputError) Error() string {
-	return fmt.Sprintf("the step %q takes %q, and there is no such file", e.Step, e.Glob)
-}
-
-// A DifferError says that a tool makes something else each time, though it says that it is pure.
-type DifferError struct {
-	Step  string
-	Tool  string
-	Files []string // which, and how
-}
-
-func (e *DifferError) Error() string {
-	return fmt.Sprintf("%q isn't pure: the step %q made something else the second time", e.Tool, e.Step)
+// NoStep returns the error that a recipe has no step of a name.
+func NoStep(r *recipe.Recipe, name string) error {
+	var known []string
+	for i := range r.Build {
+		known = append(known, r.Build[i].Name)
+	}
+	e := fault.New(fault.NotFound, "%s has no step %q", recipe.File, name).On("step", name).Try("rye build --dry-run")
+	if meant := near.Names(name, known); len(meant) > 0 {
+		e.Because("did you mean " + meant[0] + "?")
+	}
+	return e
 }
 
 // Build makes what has to be made again. What became of each step is in the result, also that one failed; an error is
@@ -187,11 +175,7 @@ func (b *build) choose() error {
 	}
 	for _, name := range b.Steps {
 		if b.Recipe.Step(name) == nil {
-			e := &StepError{Step: name}
-			for i := range b.Recipe.Build {
-				e.Known = append(e.Known, b.Recipe.Build[i].Name)
-			}
-			return e
+			return NoStep(b.Recipe, name)
 		}
 		add(name)
 	}
@@ -331,7 +315,8 @@ func (b *build) inputs(s *step) (Files, error) {
 			take(b.done[need].made)
 		}
 		if !any {
-			return nil, &InputError{s.Name, g.String()}
+			return nil, fault.New(fault.Files, "the step %q needs %q, and no file matches", s.Name, g.String()).On("step", s.Name).On("path", g.String()).Missing().
+				Because("inputs: in " + recipe.File + " names files of the project and outputs of other steps")
 		}
 	}
 	return in, nil
@@ -517,5 +502,7 @@ func (b *build) again(ctx context.Context, j *Job, first cas.Digest) error {
 	if err != nil {
 		return err
 	}
-	return &DifferError{j.Step.Name, j.Step.Tool.String(), differences("output", one, two)}
+	tool, differs := j.Step.Tool.String(), differences("output", one, two)
+	return fault.New(fault.Failed, "%q isn't pure: the step %q made something else the second time", tool, j.Step.Name).On("step", j.Step.Name).On("ref", tool).
+		On("differences", differs).Because(differs...).Try(fault.Command("rye show", tool))
 }

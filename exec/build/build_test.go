@@ -64,7 +64,7 @@ func TestBuild(t *testing.T) {
 		t.Errorf("%s was run, and there is %q", got, w.read("out/other"))
 	}
 	_, err := w.build("nosuch")
-	if e, ok := errors.AsType[*build.StepError](err); !ok || e.Error() != `"nosuch" is no step of bundle.yaml` || len(e.Known) != 4 {
+	if fault.CodeOf(err) != fault.NotFound || err.Error() != `bundle.yaml has no step "nosuch"` {
 		t.Error(err)
 	}
 }
@@ -258,7 +258,7 @@ func TestFailure(t *testing.T) {
 	w.want("left failed", "left")
 	w.recipe = strings.Replace(w.recipe, "src/a", "src/c", 1)
 	r, err = w.build("left")
-	if err != nil || r.Steps[0].Err.Error() != `the step "left" takes "src/c", and there is no such file` {
+	if err != nil || r.Steps[0].Err.Error() != `the step "left" needs "src/c", and no file matches` {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -307,10 +307,10 @@ func TestCheck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, ok := errors.AsType[*build.DifferError](r.Steps[0].Err)
-	if want := []string{"the output out/extra is gone", "the output out/more is new", "the output out/other changed"}; !ok || !slices.Equal(e.Files, want) ||
+	e, ok := errors.AsType[*fault.Error](r.Steps[0].Err)
+	if want := []string{"the output out/extra is gone", "the output out/more is new", "the output out/other changed"}; !ok || e.Code != fault.Failed || !slices.Equal(e.Why, want) ||
 		e.Error() != `"tool:other" isn't pure: the step "other" made something else the second time` {
-		t.Errorf("%v %q", r.Steps[0].Err, e.Files)
+		t.Errorf("%v", r.Steps[0].Err)
 	}
 	for i, err := range []error{errors.New("the second time"), nil} {
 		n = 0
@@ -339,11 +339,11 @@ func TestStrays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, ok := errors.AsType[*build.StrayError](r.Steps[0].Err)
-		if !ok || !strings.HasPrefix(e.Error(), `the step "all" makes all that is in its outputs, and "dist/`) {
+		e, ok := errors.AsType[*fault.Error](r.Steps[0].Err)
+		if !ok || e.Code != fault.Conflict || !strings.HasPrefix(e.Error(), `the outputs of the step "all" hold "dist/`) {
 			t.Fatal(r.Steps[0].Err)
 		}
-		return e.Files
+		return e.Details["strays"].([]string)
 	}
 	if got := strays(); !slices.Equal(got, []string{"dist/mine"}) || w.read("dist/a") != "none" || w.read("dist/mine") != "mine" {
 		t.Errorf("%q, and there is %q", got, w.read("dist/a"))

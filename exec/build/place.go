@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -14,18 +13,8 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
-
-// A StrayError says that files are where a step puts its outputs that it has never made, and that nobody could make
-// again.
-type StrayError struct {
-	Step  string
-	Files []string // sorted
-}
-
-func (e *StrayError) Error() string {
-	return fmt.Sprintf("the step %q makes all that is in its outputs, and %q isn't of it", e.Step, e.Files[0])
-}
 
 // strays are the files in the outputs of a step that neither the new result has nor the last one had.
 func strays(step string, found, next, last Files) (gone []string, err error) {
@@ -41,7 +30,9 @@ func strays(step string, found, next, last Files) (gone []string, err error) {
 		}
 	}
 	if strange != nil {
-		return nil, &StrayError{step, strange}
+		return nil, fault.New(fault.Conflict, "the outputs of the step %q hold %q, which the step didn't make", step, strange[0]).On("step", step).On("strays", strange).
+			Permanent().Because(strange[:min(len(strange), fault.MaxLines)]...).
+			Because("a build never removes what it can't make again: move these files away, or name other outputs")
 	}
 	return gone, nil
 }

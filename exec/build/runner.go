@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -54,18 +55,13 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("the tool of the step %q ended with %s: %s", e.Step, e.Result.Code, e.Result.Failure)
 }
 
-// An OutputError says that a step hasn't made what it should, or that it can't be part of a tree.
-type OutputError struct {
-	Step, Path string
-	Err        error
+// noOutput returns the error that a step hasn't made a file that it should, or that the file can't be part of a tree.
+func noOutput(step, path string, err error) error {
+	e := fault.New(fault.Validation, "the step %q has not made %q: %v", step, path, err).On("step", step).On("path", path).From(err).
+		Because("a tool writes its outputs to its working directory, at the paths that " + recipe.File + " names")
+	e.Exit = fault.ExitNo
+	return e
 }
-
-func (e *OutputError) Error() string {
-	return fmt.Sprintf("the step %q has not made %q: %v", e.Step, e.Path, e.Err)
-}
-
-// Unwrap returns what is wrong.
-func (e *OutputError) Unwrap() error { return e.Err }
 
 // Local does actions on this machine, by the kernel that has prepared them.
 type Local struct {
@@ -126,7 +122,7 @@ func collect(ctx context.Context, j *Job) (cas.Digest, error) {
 			if errors.Is(err, fs.ErrNotExist) {
 				err = fs.ErrNotExist
 			}
-			return cas.Digest{}, &OutputError{j.Step.Name, out, err}
+			return cas.Digest{}, noOutput(j.Step.Name, out, err)
 		}
 	}
 	made, err := worktree.Import(ctx, batch, j.Plan.Work, worktree.Options{Skip: func(path string, _ bool) bool {
@@ -134,7 +130,7 @@ func collect(ctx context.Context, j *Job) (cas.Digest, error) {
 	}})
 	if refused, ok := errors.AsType[*worktree.RefusedError](err); ok {
 		p := refused.Problems[0]
-		return cas.Digest{}, &OutputError{j.Step.Name, p.Path, p.Err}
+		return cas.Digest{}, noOutput(j.Step.Name, p.Path, p.Err)
 	}
 	if err != nil {
 		return cas.Digest{}, err
@@ -151,7 +147,7 @@ func collect(ctx context.Context, j *Job) (cas.Digest, error) {
 	}
 	for _, out := range outs {
 		if len(files.below([]string{out})) == 0 {
-			return cas.Digest{}, &OutputError{j.Step.Name, out, errors.New("there is no file in it")}
+			return cas.Digest{}, noOutput(j.Step.Name, out, errors.New("there is no file in it"))
 		}
 	}
 	return made.ID.Digest, nil

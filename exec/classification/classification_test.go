@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
 )
 
@@ -210,21 +211,21 @@ func TestIssues(t *testing.T) {
 		strings.ReplaceAll(library(t), "id: http_5xx", "id: http_429"):                       {`"http_429" is there twice`},
 	} {
 		rules, err := read(t, text)
-		e, ok := errors.AsType[*classification.Error](err)
-		if !ok || rules != nil {
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok || e.Code != fault.Config || rules != nil {
 			t.Errorf("%.200s: %v", text, err)
 			continue
 		}
-		if len(e.Problems) != len(want) {
-			t.Errorf("%.200s: %d issues: %v", text, len(e.Problems), err)
+		if len(e.Details["problems"].([]string)) != len(want) {
+			t.Errorf("%.200s: %d issues: %v", text, len(e.Details["problems"].([]string)), err)
 		}
 		for _, w := range want {
-			if !strings.Contains(err.Error(), w) {
+			if !strings.Contains(strings.Join(e.Details["problems"].([]string), "\n"), w) {
 				t.Errorf("%.200s: %v\nlacks %s", text, err, w)
 			}
 		}
 	}
-	if _, err := classification.Read(nil); err == nil || err.Error() != "config:error_classification: is no object" {
+	if _, err := classification.Read(nil); fault.Of(err).Hint == nil || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "is no object") {
 		t.Errorf("%v", err)
 	}
 }

@@ -26,7 +26,7 @@ func Read(v *value.Value) (*Rules, error) {
 	rules := new(Rules)
 	if v == nil || v.Kind != value.Map {
 		r.bad(v, "", "is no object")
-		return nil, &Error{r.problems}
+		return nil, invalid(r.problems)
 	}
 	r.keys(v, "", "schema_version", "patterns", "default", "extends", "operators", "combinators", "retry_policy_types",
 		"name", "version", "category", "description")
@@ -50,7 +50,7 @@ func Read(v *value.Value) (*Rules, error) {
 		rules.rest = r.class(rest, "default")
 	}
 	if len(r.problems) > 0 {
-		return nil, &Error{r.problems}
+		return nil, invalid(r.problems)
 	}
 	return rules, nil
 }

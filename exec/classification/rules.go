@@ -1,12 +1,11 @@
 package classification
 
 import (
-	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // Name is that of the config.
@@ -86,15 +85,13 @@ func (p *Policy) Wait(n int, said time.Duration) time.Duration {
 	return 0
 }
 
-// An Error is all that is wrong with a classification.
-type Error struct{ Problems []*value.Problem }
-
-func (e *Error) Error() string {
-	all := make([]string, len(e.Problems))
-	for i, p := range e.Problems {
+// invalid returns the error that a classification has problems.
+func invalid(problems []*value.Problem) error {
+	all := make([]string, len(problems))
+	for i, p := range problems {
 		all[i] = Tell(p)
 	}
-	return fmt.Sprintf("config:%s: %s", Name, strings.Join(all, "; "))
+	return fault.New(fault.Config, "invalid config:%s", Name).On("problems", all).List(all...).Try("rye docs resilience")
 }
 
 // Tell is a problem with the field that it is about. The line is that of one of the files that were merged, and isn't told.

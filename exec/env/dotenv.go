@@ -9,14 +9,8 @@ import (
 // MaxDotEnv is how long a .env may be.
 const MaxDotEnv = 64 << 10
 
-// A SyntaxError says where and why a file is no .env.
-type SyntaxError struct {
-	Line, Column int
-	Msg          string
-}
-
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf(".env: line %d, column %d: %s", e.Line, e.Column, e.Msg)
+func syntaxError(line, column int, format string, args ...any) error {
+	return fmt.Errorf(".env: line %d, column %d: %s", line, column, fmt.Sprintf(format, args...))
 }
 
 // A Variable is a line of a .env.
@@ -25,10 +19,10 @@ type Variable struct {
 	Line        int
 }
 
-// ParseDotEnv reads a .env. An error is a *SyntaxError.
+// ParseDotEnv reads a .env.
 func ParseDotEnv(b []byte) ([]Variable, error) {
 	if len(b) > MaxDotEnv {
-		return nil, &SyntaxError{1, 1, fmt.Sprintf("the file has more than %d bytes", MaxDotEnv)}
+		return nil, syntaxError(1, 1, "the file has more than %d bytes", MaxDotEnv)
 	}
 	var all []Variable
 	seen := map[string]int{}
@@ -36,7 +30,7 @@ func ParseDotEnv(b []byte) ([]Variable, error) {
 	for line := range strings.Lines(string(b)) {
 		number++
 		bad := func(at int, format string, args ...any) ([]Variable, error) {
-			return nil, &SyntaxError{number, utf8.RuneCountInString(line[:at]) + 1, fmt.Sprintf(format, args...)}
+			return nil, syntaxError(number, utf8.RuneCountInString(line[:at])+1, format, args...)
 		}
 		if at := strings.IndexFunc(line, isControl); at >= 0 || !utf8.ValidString(line) {
 			return bad(max(at, 0), "a control character, or no UTF-8")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A world is a machine with a project, a home and a directory of programs.
@@ -87,7 +88,11 @@ func (w *world) err() string {
 	if err == nil {
 		w.t.Fatalf("%v was resolved", e.List())
 	}
-	return strings.ReplaceAll(err.Error(), w.root, "ROOT")
+	text := err.Error()
+	if missing, ok := errors.AsType[*NotFoundError](err); ok { // with the places, which a fault has on lines of their own
+		text = strings.Replace(text, missing.Fault().Text, missing.Error(), 1)
+	}
+	return strings.ReplaceAll(text, w.root, "ROOT")
 }
 
 func (w *world) list(e *Env) []string {
@@ -188,10 +193,10 @@ env_paths:
 }
 
 func TestLinkErrors(t *testing.T) {
-	const loads = `it has other code loaded before the tool's; modules come from RYE_MODULE_PATH`
+	const loads = `it loads other code before the tool's; use RYE_MODULE_PATH for modules`
 	for _, c := range []struct{ text, want string }{
-		{`env_config: {env: {A: "${NONE}"}}`, `env_config.env.A of "l", line 1: column 1 of the template: the variable "NONE" is not set, and there is no default as in ${NONE:-…}`},
-		{`env_config: {env: {A: "{none}"}}`, `env_config.env.A of "l", line 1: column 1 of the template: nothing is named "none"; {{none}} stands for the text itself`},
+		{`env_config: {env: {A: "${NONE}"}}`, `env_config.env.A of "l", line 1: column 1 of the template: the variable "NONE" is not set and has no default, as in ${NONE:-…}`},
+		{`env_config: {env: {A: "{none}"}}`, `env_config.env.A of "l", line 1: column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
 		{`env_config: {env: {A: [x]}}`, `env_config.env.A of "l", line 1: expected a text, got a array`},
 		{`env_config: {env: {A: "x` + `\0` + `"}}`, `env_config.env.A of "l", line 1: the value of "A" has a NUL in it`},
 		{`env_config: {env: {"A=B": x}}`, `env_config.env.A=B of "l", line 1: "A=B" is no name of a variable: letters, digits and _, no digit first`},
@@ -203,17 +208,17 @@ func TestLinkErrors(t *testing.T) {
 		{`env_config: {env: {XDG_CONFIG_HOME: x}}`, `env_config.env.XDG_CONFIG_HOME of "l", line 1: the variable "XDG_CONFIG_HOME" can't be set: ` + loads},
 		{`env_config: {env: {TCL8_6_TM_PATH: x}}`, `env_config.env.TCL8_6_TM_PATH of "l", line 1: the variable "TCL8_6_TM_PATH" can't be set: ` + loads},
 		{`env_paths: {PYTHONPATH: {prepend: [/x]}}`, `anchor.env_paths.PYTHONPATH of "l", line 1: the variable "PYTHONPATH" can't be set: ` + loads},
-		{`env_config: {env: {RYE_TRUST: x}}`, `env_config.env.RYE_TRUST of "l", line 1: the variable "RYE_TRUST" can't be set: it is rye's own`},
-		{`env_config: {env: {RYE_PYTHON: x}}`, `env_config.env.RYE_PYTHON of "l", line 1: the variable "RYE_PYTHON" can't be set: it is rye's own`},
-		{`env_config: {env: {USER_SPACE: x}}`, `env_config.env.USER_SPACE of "l", line 1: the variable "USER_SPACE" can't be set: it is rye's own`},
+		{`env_config: {env: {RYE_TRUST: x}}`, `env_config.env.RYE_TRUST of "l", line 1: the variable "RYE_TRUST" can't be set: it is reserved for rye`},
+		{`env_config: {env: {RYE_PYTHON: x}}`, `env_config.env.RYE_PYTHON of "l", line 1: the variable "RYE_PYTHON" can't be set: it is reserved for rye`},
+		{`env_config: {env: {USER_SPACE: x}}`, `env_config.env.USER_SPACE of "l", line 1: the variable "USER_SPACE" can't be set: it is reserved for rye`},
 		{`env_config: {env: {HOME: /root}}`, `env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
 		{`env_config: {env: {HOME: ""}}`, `env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
 		{`env_config: {env: {PATH: "ROOT/project:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "ROOT/project" may not be in PATH: it is in a directory whose files nobody has pinned`},
 		{`env_config: {env: {PATH: ".:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "." may not be in PATH: it is not an absolute path without . and ..`},
-		{`env_config: {env: {Path: "/x"}}`, `env_config.env.Path of "l", line 1: the variable "Path" can't be set: it is called PATH`},
+		{`env_config: {env: {Path: "/x"}}`, `env_config.env.Path of "l", line 1: the variable "Path" can't be set: its name must be PATH`},
 		{`env_paths: {X: {prepend: [x]}}`, `anchor.env_paths.X of "l", line 1: "x" is no absolute path`},
 		{`env_paths: {X: {prepend: ["/a:/b"]}}`, `anchor.env_paths.X of "l", line 1: "/a:/b" has a ':' in it and can't stand in a list of paths`},
-		{`env_paths: {X: {append: ["{none}"]}}`, `anchor.env_paths.X of "l", line 1: column 1 of the template: nothing is named "none"; {{none}} stands for the text itself`},
+		{`env_paths: {X: {append: ["{none}"]}}`, `anchor.env_paths.X of "l", line 1: column 1 of the template: unknown name "none"; write {{none}} for the literal text`},
 		{`env_paths: {X: {prepend: /x}}`, `anchor.env_paths.X of "l", line 1: expected a list, got a string`},
 		{`env_paths: {X: {prepend: [1]}}`, `anchor.env_paths.X of "l", line 1: expected a text, got a integer`},
 		{`env_paths: {X: []}`, `anchor.env_paths.X of "l", line 1: expected an object with prepend and append, got a array`},
@@ -221,7 +226,7 @@ func TestLinkErrors(t *testing.T) {
 		{`env_config: {interpreter: {type: conda, var: X}}`, `env_config.interpreter of "l", line 1: the type is "conda": expected node_modules, system_binary, venv_python or version_manager`},
 		{`env_config: {interpreter: {type: venv_python}}`, `env_config.interpreter of "l", line 1: var: the name of a variable has 1 to 200 characters, this one 0`},
 		{`env_config: {interpreter: {type: venv_python, var: LD_PRELOAD}}`, `env_config.interpreter of "l", line 1: var: the variable "LD_PRELOAD" can't be set: ` + loads},
-		{`env_config: {interpreter: {type: venv_python, var: RYE_TRUST}}`, `env_config.interpreter of "l", line 1: var: the variable "RYE_TRUST" can't be set: it means something else`},
+		{`env_config: {interpreter: {type: venv_python, var: RYE_TRUST}}`, `env_config.interpreter of "l", line 1: var: the variable "RYE_TRUST" can't be set: it has another meaning`},
 		{`env_config: {interpreter: {type: venv_python, var: P, binary: x}}`, `env_config.interpreter of "l", line 1: "binary" means nothing for venv_python`},
 		{`env_config: {interpreter: {type: venv_python, var: P, fallback: 3}}`, `env_config.interpreter of "l", line 1: fallback is a integer, not a text`},
 		{`env_config: {interpreter: {type: venv_python, var: P, venv_path: ../x}}`, `env_config.interpreter of "l", line 1: "../x" is no path inside of the project`},
@@ -229,14 +234,14 @@ func TestLinkErrors(t *testing.T) {
 		{`env_config: {interpreter: {type: node_modules, var: P, search_paths: [/x]}}`, `env_config.interpreter of "l", line 1: "/x" is no path inside of the project`},
 		{`env_config: {interpreter: {type: node_modules, var: P, search_paths: []}}`, `env_config.interpreter of "l", line 1: search_paths is no list of 1 to 16 paths`},
 		{`env_config: {interpreter: {type: system_binary, var: P, binary: -x}}`, `env_config.interpreter of "l", line 1: binary: "-x" is no name of a program: a name without a path was expected`},
-		{`env_config: {interpreter: {type: system_binary, var: P, binary: none}}`, `env_config.interpreter of "l", line 1: "none" is not there: looked for ["ROOT/bin/none" "ROOT/bin2/none"]`},
-		{`env_config: {interpreter: {type: venv_python, var: P}}`, `env_config.interpreter of "l", line 1: "venv_python" is not there: looked for ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"]`},
-		{`env_config: {interpreter: {type: venv_python, var: P, fallback: /none/x}}`, `env_config.interpreter of "l", line 1: "/none/x" is not there: looked for ["/none/x"]`},
+		{`env_config: {interpreter: {type: system_binary, var: P, binary: none}}`, `env_config.interpreter of "l", line 1: "none" not found: looked in ["ROOT/bin/none" "ROOT/bin2/none"]`},
+		{`env_config: {interpreter: {type: venv_python, var: P}}`, `env_config.interpreter of "l", line 1: "venv_python" not found: looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"]`},
+		{`env_config: {interpreter: {type: venv_python, var: P, fallback: /none/x}}`, `env_config.interpreter of "l", line 1: "/none/x" not found: looked in ["/none/x"]`},
 		{`env_config: {interpreter: {type: version_manager, var: P, manager: x, version: "3"}}`, `env_config.interpreter of "l", line 1: the manager is "x": expected asdf, nvm, pyenv or rbenv`},
 		{`env_config: {interpreter: {type: version_manager, var: P, manager: asdf, version: "3"}}`, `env_config.interpreter of "l", line 1: binary: asdf has many, and none is named`},
 		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "-3"}}`, `env_config.interpreter of "l", line 1: "-3" is no version`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "x"}}`, `env_config.interpreter of "l", line 1: "node x" is not there: looked for ["ROOT/user/.nvm/versions/node"]`},
-		{`env_config: {interpreter: {type: version_manager, var: P, manager: pyenv, version: "3"}}`, `env_config.interpreter of "l", line 1: "pyenv" is not there: looked for ["ROOT/bin/pyenv" "ROOT/bin2/pyenv"]`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: nvm, version: "x"}}`, `env_config.interpreter of "l", line 1: "node x" not found: looked in ["ROOT/user/.nvm/versions/node"]`},
+		{`env_config: {interpreter: {type: version_manager, var: P, manager: pyenv, version: "3"}}`, `env_config.interpreter of "l", line 1: "pyenv" not found: looked in ["ROOT/bin/pyenv" "ROOT/bin2/pyenv"]`},
 		{`env_config: {interpreter: {type: system_binary, var: NODE, binary: node}, env: {NODE: x}}`, `env_config.env.NODE of "l", line 1: the variable "NODE" can't be set: it is the interpreter of "l"`},
 		{`env_config: {env: {A: "` + strings.Repeat("x", MaxVariable) + `"}}`, `env_config.env.A of "l", line 1: the variable "A" has more than 131070 bytes`},
 	} {
@@ -273,7 +278,7 @@ func TestLinkErrors(t *testing.T) {
 	w = newWorld(t)
 	w.link("l", `env_config: {env: {LD_PRELOAD: x}}`)
 	_, err := Resolve(context.Background(), w.Request)
-	if e, ok := errors.AsType[*ReservedError](err); !ok || e.Name != "LD_PRELOAD" {
+	if fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), `the variable "LD_PRELOAD" can't be set`) {
 		t.Error(err)
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A NotFoundError says that a program isn't there. It is fs.ErrNotExist.
+// A NotFoundError says that a program was not found. It is fs.ErrNotExist.
 type NotFoundError struct {
 	What  string   // as in "venv_python", or the name that was looked for
 	Tried []string // where
@@ -22,12 +23,25 @@ type NotFoundError struct {
 
 func (e *NotFoundError) Error() string {
 	if len(e.Tried) > 0 && e.Err != nil {
-		return fmt.Sprintf("%q is not there: %v (looked for %q)", e.What, e.Err, e.Tried)
+		return fmt.Sprintf("%q not found: %v (looked in %q)", e.What, e.Err, e.Tried)
 	}
 	if e.Err != nil {
-		return fmt.Sprintf("%q is not there: %v", e.What, e.Err)
+		return fmt.Sprintf("%q not found: %v", e.What, e.Err)
 	}
-	return fmt.Sprintf("%q is not there: looked for %q", e.What, e.Tried)
+	return fmt.Sprintf("%q not found: looked in %q", e.What, e.Tried)
+}
+
+// Fault lists the places on lines of their own.
+func (e *NotFoundError) Fault() *fault.Error {
+	f := fault.New(fault.Failed, "%q not found", e.What).Try("rye doctor").From(e)
+	if e.Err != nil {
+		f.Text += ": " + e.Err.Error()
+	}
+	places := make([]string, len(e.Tried))
+	for i, place := range e.Tried {
+		places[i] = "looked in " + place
+	}
+	return f.List(places...)
 }
 
 // Unwrap returns fs.ErrNotExist, and why one that is there doesn't count.
@@ -63,7 +77,7 @@ func (r *resolver) interpreter(ctx context.Context, l *Link) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &Error{l.Name, "env_config.interpreter", v.At, err}
+		return Invalid(l.Name, "env_config.interpreter", v.At, err)
 	}
 	r.interpreters[w.name] = l.Name
 	return nil

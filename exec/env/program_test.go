@@ -65,8 +65,8 @@ func TestInterpreters(t *testing.T) {
 	file := w.program("project/.venv/bin/python", "x")
 	for mode, why := range map[fs.FileMode]string{0o777: "may be written by everybody", 0o644: "may not be executed"} {
 		w.chmod("project/.venv/bin/python", mode)
-		want := `env_config.interpreter of "runtime", line 1: "venv_python" is not there: "ROOT/project/.venv/bin/python" ` + why +
-			` (looked for ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"])`
+		want := `env_config.interpreter of "runtime", line 1: "venv_python" not found: "ROOT/project/.venv/bin/python" ` + why +
+			` (looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"])`
 		if got := w.err(); got != want {
 			t.Errorf("%o: got %s\nwant %s", mode, got, want)
 		}
@@ -102,13 +102,13 @@ func TestScripts(t *testing.T) {
 		{"#! ROOT/bin/sh", []string{"t name t .", "sh interpreter sh t"}, ""},
 		{"#!ROOT/bin/env python3\n", []string{"t name t .", "env interpreter env t", "python3 interpreter python3 t"}, ""},
 		{"#!ROOT/bin/env -S python3 -I\n", []string{"t name t .", "env interpreter env t", "python3 interpreter python3 t"}, ""},
-		{"#!ROOT/bin/env none\n", nil, `"t" is not there: "ROOT/bin2/t" is a script: "none" is not there: looked for ["ROOT/bin/none" "ROOT/bin2/none"] (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/none\n", nil, `"t" is not there: "ROOT/bin2/t" is a script: "ROOT/none" is not there: looked for ["ROOT/none"] (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/bin/env A=b python3\n", nil, `"t" is not there: "ROOT/bin2/t" has env start what can't be told (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/bin/env -S -i python3\n", nil, `"t" is not there: "ROOT/bin2/t" has env start what can't be told (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/bin/env -S 'python3'\n", nil, `"t" is not there: "ROOT/bin2/t" has env start what can't be told (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!sh\n", nil, `"t" is not there: "ROOT/bin2/t" names no interpreter by an absolute path (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!\n", nil, `"t" is not there: "ROOT/bin2/t" names no interpreter by an absolute path (looked for ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env none\n", nil, `"t" not found: "ROOT/bin2/t" is a script: "none" not found: looked in ["ROOT/bin/none" "ROOT/bin2/none"] (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/none\n", nil, `"t" not found: "ROOT/bin2/t" is a script: "ROOT/none" not found: looked in ["ROOT/none"] (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env A=b python3\n", nil, `"t" not found: "ROOT/bin2/t" has env start what can't be told (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env -S -i python3\n", nil, `"t" not found: "ROOT/bin2/t" has env start what can't be told (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env -S 'python3'\n", nil, `"t" not found: "ROOT/bin2/t" has env start what can't be told (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!sh\n", nil, `"t" not found: "ROOT/bin2/t" names no interpreter by an absolute path (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!\n", nil, `"t" not found: "ROOT/bin2/t" names no interpreter by an absolute path (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
 	} {
 		w.program("bin2/t", strings.ReplaceAll(c.script, "ROOT", w.root))
 		got, err := Find(w.Request, e, "t")

@@ -13,11 +13,8 @@ const ModulePath = "RYE_MODULE_PATH"
 // one that node_modules is in for Node. Nobody sets it but who puts them there.
 const PackagePath = "RYE_PACKAGE_PATH"
 
-// A ReservedError says that somebody sets a variable that isn't theirs.
-type ReservedError struct{ Name, Why string }
-
-func (e *ReservedError) Error() string {
-	return fmt.Sprintf("the variable %q can't be set: %s", e.Name, e.Why)
+func refused(name, why string) error {
+	return fmt.Errorf("the variable %q can't be set: %s", name, why)
 }
 
 // loading are the variables, and beginnings of variables, that have something load code before it begins.
@@ -51,11 +48,11 @@ func reserved(name string) error {
 	case upper == ModulePath:
 		return nil
 	case private[upper]:
-		return &ReservedError{name, "it is a private directory"}
+		return refused(name, "it is a private directory")
 	case strings.HasPrefix(upper, "RYE_") || upper == "USER_SPACE":
-		return &ReservedError{name, "it is rye's own"}
+		return refused(name, "it is reserved for rye")
 	case loading[upper] || hasPrefix(upper, loadingPrefixes[:]):
-		return &ReservedError{name, "it has other code loaded before the tool's; modules come from " + ModulePath}
+		return refused(name, "it loads other code before the tool's; use "+ModulePath+" for modules")
 	}
 	return nil
 }
@@ -71,7 +68,7 @@ func reservedForInterpreters(name string) error {
 	upper := strings.ToUpper(name)
 	switch {
 	case ours[upper] || upper == "PATH":
-		return &ReservedError{name, "it means something else"}
+		return refused(name, "it has another meaning")
 	case strings.HasPrefix(upper, "RYE_"):
 		return nil
 	}
@@ -83,7 +80,7 @@ func reservedForInterpreters(name string) error {
 func Check(name, v string) error {
 	switch {
 	case strings.EqualFold(name, "PATH"):
-		return &ReservedError{name, "env_config sets it"}
+		return refused(name, "env_config sets it")
 	case strings.IndexByte(v, 0) >= 0:
 		return fmt.Errorf("the value of %q has a NUL in it", name)
 	case len(name)+len(v) > MaxVariable:

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/template"
 )
 
@@ -68,26 +69,25 @@ func (e *Env) List() []string {
 	return list
 }
 
-// An Error says what of which link can't be done.
-type Error struct {
-	Link  string
-	Field string // as in env_config.env.LEVEL
-	At    value.Pos
-	Err   error // a *ReservedError, *NotFoundError or one of package template, or says what is wrong
-}
-
-func (e *Error) Error() string {
-	at := ""
-	if e.At.Line > 0 {
-		at = fmt.Sprintf(", line %d", e.At.Line)
+// Invalid returns the error that a field of a link is invalid, as in env_config.env.LEVEL. A program that wasn't found keeps
+// its own code.
+func Invalid(link, field string, at value.Pos, err error) error {
+	e, ok := fault.Find(err)
+	if !ok {
+		e = &fault.Error{Text: err.Error()}
 	}
-	return fmt.Sprintf("%s of %q%s: %v", e.Field, e.Link, at, e.Err)
+	if e.Code != fault.Failed {
+		e.Code = fault.Validation
+	}
+	line := ""
+	if at.Line > 0 {
+		line = fmt.Sprintf(", line %d", at.Line)
+	}
+	e.Text, e.Err = fmt.Sprintf("%s of %q%s: %s", field, link, line, e.Text), err
+	return e.On("ref", link).On("field", field)
 }
 
-// Unwrap returns what is wrong.
-func (e *Error) Unwrap() error { return e.Err }
-
-// Resolve makes the environment of a chain. An error is an *Error, or the context's.
+// Resolve makes the environment of a chain.
 func Resolve(ctx context.Context, q Request) (*Env, error) {
 	if !filepath.IsAbs(q.Home) || !filepath.IsAbs(q.Temp) || q.Project != "" && !filepath.IsAbs(q.Project) {
 		return nil, fmt.Errorf("the directories %q, %q and %q have to be absolute", q.Home, q.Temp, q.Project)
@@ -98,7 +98,7 @@ func Resolve(ctx context.Context, q Request) (*Env, error) {
 	r.given = r.env.Vars["PATH"]
 	for _, v := range q.DotEnv {
 		if err := r.set(v.Name, v.Value); err != nil {
-			return nil, &Error{Link: ".env", Field: v.Name, At: value.Pos{Line: v.Line}, Err: err}
+			return nil, Invalid(".env", v.Name, value.Pos{Line: v.Line}, err)
 		}
 	}
 	// Interpreters come first: what is said about the same variable farther from the tool isn't looked for.
@@ -136,7 +136,7 @@ func (r *resolver) link(l *Link) error {
 		for i := range vars.Map {
 			e := &vars.Map[i]
 			if err := r.variable(e); err != nil {
-				return &Error{l.Name, "env_config.env." + e.Key, e.At, err}
+				return Invalid(l.Name, "env_config.env."+e.Key, e.At, err)
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func (r *resolver) link(l *Link) error {
 	for i := range l.EnvPaths.Map {
 		e := &l.EnvPaths.Map[i]
 		if err := r.paths(e); err != nil {
-			return &Error{l.Name, "anchor.env_paths." + e.Key, e.At, err}
+			return Invalid(l.Name, "anchor.env_paths."+e.Key, e.At, err)
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func (r *resolver) set(name, v string) error {
 		return err
 	}
 	if _, taken := r.interpreters[name]; taken {
-		return &ReservedError{name, fmt.Sprintf("it is the interpreter of %q", r.interpreters[name])}
+		return refused(name, fmt.Sprintf("it is the interpreter of %q", r.interpreters[name]))
 	}
 	// What is private may be said again.
 	if was, ok := r.env.Vars[name]; v != "" && (!ok || was != v) {
@@ -195,7 +195,7 @@ func (r *resolver) set(name, v string) error {
 		}
 	}
 	if v == "" && private[strings.ToUpper(name)] {
-		return &ReservedError{name, "it is a private directory"}
+		return refused(name, "it is a private directory")
 	}
 	return r.put(name, v)
 }
@@ -216,7 +216,7 @@ func (r *resolver) put(name, v string) error {
 // checkPath says what is wrong with a PATH that somebody else has made.
 func (r *resolver) checkPath(name, v string) error {
 	if name != "PATH" {
-		return &ReservedError{name, "it is called PATH"}
+		return refused(name, "its name must be PATH")
 	}
 	if v == r.given {
 		return nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/env"
@@ -100,11 +101,11 @@ func try(t *testing.T, ctx context.Context, more string, do doing) (map[string]*
 }
 
 func code(err error) string {
-	if _, ok := errors.AsType[*exec.InputError](err); ok {
-		return "VALIDATION_FAILED"
-	}
 	if errors.Is(err, errNo) {
 		return "PERMISSION_DENIED"
+	}
+	if e, ok := fault.Find(err); ok {
+		return string(e.Code)
 	}
 	return "UNKNOWN_ERROR"
 }

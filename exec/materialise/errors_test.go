@@ -31,7 +31,7 @@ func TestNotThere(t *testing.T) {
 		"no file":                compare(t.Context(), root, "none", entry),
 		"a directory for a file": compare(t.Context(), root, ".", entry),
 	} {
-		if _, ok := errors.AsType[*DamageError](err); !ok {
+		if _, ok := errors.AsType[*damageError](err); !ok {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -276,22 +276,22 @@ func TestDamage(t *testing.T) {
 		do   func(dir string) error
 		want string
 	}{
-		"bytes":      {swap("tree/project/run.sh", "#!/bin/zz\n"), `"tree/project/run.sh" has other bytes: `},
-		"length":     {swap("tree/project/run.sh", "#!/bin/sh\n\n"), `"tree/project/run.sh" has become -r-x------ with 11 bytes`},
-		"empty":      {swap("tree/project/lib/__init__.py", "x"), `"tree/project/lib/__init__.py" has become -r-------- with 1 bytes`},
-		"scope":      {swap("package.json", "{1}"), `"package.json" has other bytes: `},
-		"mode":       {func(d string) error { return os.Chmod(d+"/tree/std/launch.py", 0o600) }, `"tree/std/launch.py" has become -rw------- with 6 bytes`},
-		"setuid":     {func(d string) error { return os.Chmod(d+"/tree/std/long.bin", 0o500|fs.ModeSetuid) }, `"tree/std/long.bin" has become ur-x------ with 262160 bytes`},
-		"directory":  {func(d string) error { return os.Chmod(d+"/tree/std", 0o700) }, `"tree/std" has become drwx------`},
-		"root":       {func(d string) error { return os.Chmod(d, 0o755) }, `"." has become drwxr-xr-x`},
-		"added":      {in("tree/std/__pycache__", func(p string) error { return os.Mkdir(p, 0o500) }), `"tree/std" has other names in it`},
-		"top":        {in("node_modules", func(p string) error { return os.Mkdir(p, 0o500) }), `"." has other names in it`},
-		"removed":    {in("tree/std/launch.py", os.Remove), `"tree/std" has other names in it`},
-		"link":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return os.Symlink("/etc/passwd", p) }), `"tree/std/launch.py" has become Lrwxrwxrwx with 11 bytes`},
+		"bytes":      {swap("tree/project/run.sh", "#!/bin/zz\n"), `"tree/project/run.sh" has other content: `},
+		"length":     {swap("tree/project/run.sh", "#!/bin/sh\n\n"), `"tree/project/run.sh" is now -r-x------ with 11 bytes`},
+		"empty":      {swap("tree/project/lib/__init__.py", "x"), `"tree/project/lib/__init__.py" is now -r-------- with 1 bytes`},
+		"scope":      {swap("package.json", "{1}"), `"package.json" has other content: `},
+		"mode":       {func(d string) error { return os.Chmod(d+"/tree/std/launch.py", 0o600) }, `"tree/std/launch.py" is now -rw------- with 6 bytes`},
+		"setuid":     {func(d string) error { return os.Chmod(d+"/tree/std/long.bin", 0o500|fs.ModeSetuid) }, `"tree/std/long.bin" is now ur-x------ with 262160 bytes`},
+		"directory":  {func(d string) error { return os.Chmod(d+"/tree/std", 0o700) }, `"tree/std" is now drwx------`},
+		"root":       {func(d string) error { return os.Chmod(d, 0o755) }, `"." is now drwxr-xr-x`},
+		"added":      {in("tree/std/__pycache__", func(p string) error { return os.Mkdir(p, 0o500) }), `"tree/std" has other entries`},
+		"top":        {in("node_modules", func(p string) error { return os.Mkdir(p, 0o500) }), `"." has other entries`},
+		"removed":    {in("tree/std/launch.py", os.Remove), `"tree/std" has other entries`},
+		"link":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return os.Symlink("/etc/passwd", p) }), `"tree/std/launch.py" is now Lrwxrwxrwx with 11 bytes`},
 		"linked dir": {in("tree/project/lib", func(p string) error { os.Rename(p, p+"2"); return os.Symlink("lib2", p) }), `has `},
-		"fifo":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return syscall.Mkfifo(p, 0o400) }), `"tree/std/launch.py" has become pr-------- with 0 bytes`},
-		"file":       {in("tree", func(p string) error { removeAll(p); return os.WriteFile(p, nil, 0o400) }), `"tree" has become -r--------`},
-		"nothing":    {in("tree", removeAll), `"." has other names in it`},
+		"fifo":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return syscall.Mkfifo(p, 0o400) }), `"tree/std/launch.py" is now pr-------- with 0 bytes`},
+		"file":       {in("tree", func(p string) error { removeAll(p); return os.WriteFile(p, nil, 0o400) }), `"tree" is now -r--------`},
+		"nothing":    {in("tree", removeAll), `"." has other entries`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache, src := open(t), &store{}
@@ -302,7 +302,7 @@ func TestDamage(t *testing.T) {
 				t.Fatal(err)
 			}
 			cp := get(t, cache, src, parts)
-			damage, ok := errors.AsType[*DamageError](cp.Damage)
+			damage, ok := errors.AsType[*damageError](cp.Damage)
 			if !ok || !strings.Contains(damage.Error(), c.want) {
 				t.Errorf("got %v, want %s", cp.Damage, c.want)
 			}
@@ -439,14 +439,14 @@ func TestRefused(t *testing.T) {
 		"modules":  {[]Part{{Path: "node_modules", ID: cached}}, `"node_modules": path "node_modules" is never part of a tree`},
 		"below":    {[]Part{ok, file(src, "a/b", "", cas.File)}, `"a/b"`},
 		"case":     {[]Part{ok, file(src, "A", "", cas.File)}, `"A"`},
-		"twice":    {[]Part{ok, file(src, "a", "y", cas.File)}, `"a": is there twice, and not the same`},
-		"modes":    {[]Part{ok, file(src, "a", "x", cas.Exec)}, `"a": is there twice, and not the same`},
+		"twice":    {[]Part{ok, file(src, "a", "y", cas.File)}, `"a": two different files have this path`},
+		"modes":    {[]Part{ok, file(src, "a", "x", cas.Exec)}, `"a": two different files have this path`},
 		"size":     {change(func(p *Part) { p.Size = 2 }), `"a": `},
 		"sizes":    {[]Part{ok, {"b", ok.ID, cas.File, 2}}, `"b": `},
 		"missing":  {[]Part{{Path: "t", ID: missing}}, `"t": `},
 		"no blob":  {change(func(p *Part) { p.ID.Digest = missing.Digest }), ""},
-		"bytes":    {[]Part{{"a", ok.ID, cas.File, MaxBytes}, ok}, `"a": is there twice, and not the same`},
-		"too much": {[]Part{{"a", ok.ID, cas.File, MaxBytes}, {"b", ok.ID, cas.File, MaxBytes}}, `there are more than 8589934592 bytes to be put on disk`},
+		"bytes":    {[]Part{{"a", ok.ID, cas.File, MaxBytes}, ok}, `"a": two different files have this path`},
+		"too much": {[]Part{{"a", ok.ID, cas.File, MaxBytes}, {"b", ok.ID, cas.File, MaxBytes}}, `the files to copy exceed 8589934592 bytes`},
 	} {
 		cache := open(t)
 		cp, err := cache.Copy(context.Background(), src, c.parts)
@@ -465,7 +465,7 @@ func TestRefused(t *testing.T) {
 	for i := range many {
 		many[i] = cas.Entry{Name: fmt.Sprintf("d%04d", i), Mode: cas.Dir, Digest: dir.Digest}
 	}
-	if _, err := open(t).Copy(context.Background(), src, []Part{{ID: tree(src, many...)}}); err == nil || err.Error() != `"": there are more than 262144 files to be put on disk` {
+	if _, err := open(t).Copy(context.Background(), src, []Part{{ID: tree(src, many...)}}); err == nil || err.Error() != `"": the files to copy exceed 262144 files` {
 		t.Error(err)
 	}
 	// An object that went away meanwhile.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -39,14 +40,9 @@ func (e *PartError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err
 // Unwrap returns what is wrong.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// A LimitError says that there is more than a copy may have.
-type LimitError struct {
-	What string // "files" or "bytes"
-	Max  int64
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("there are more than %d %s to be put on disk", e.Max, e.What)
+// TooMany returns the error that a copy would have too many "files" or "bytes".
+func TooMany(what string, limit int64) error {
+	return fault.New(fault.Limit, "the files to copy exceed %d %s", limit, what)
 }
 
 // A plan is what a copy is to be.
@@ -84,7 +80,7 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths
 		p.enter(file)
 	}
 	if p.bytes > MaxBytes {
-		return nil, &LimitError{"bytes", MaxBytes}
+		return nil, TooMany("bytes", MaxBytes)
 	}
 	p.order = slices.Sorted(maps.Keys(p.dirs))
 	p.key = strings.TrimPrefix(h.Digest().String(), "blake3:")
@@ -167,10 +163,10 @@ func (p *plan) part(ctx context.Context, src cas.Getter, part *Part) error {
 // add adds a file. The same one may come again.
 func (p *plan) add(file string, e cas.Entry) error {
 	if was, twice := p.files[file]; twice && was != e {
-		return &PartError{file, errors.New("is there twice, and not the same")}
+		return &PartError{file, errors.New("two different files have this path")}
 	}
 	if p.files[file] = e; len(p.files) > MaxFiles {
-		return &LimitError{"files", MaxFiles}
+		return TooMany("files", MaxFiles)
 	}
 	return nil
 }

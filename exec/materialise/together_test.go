@@ -324,8 +324,8 @@ func TestObstacles(t *testing.T) {
 	if err := (&writer{ctx: ctx, tree: filepath.Dir(f)}).long(filepath.Base(f), cas.ID{}, 1, strings.NewReader("x")); !errors.Is(err, fs.ErrExist) {
 		t.Error(err)
 	}
-	damage := &DamageError{"x", "can't be read", fs.ErrNotExist}
-	if !errors.Is(damage, fs.ErrNotExist) || damage.Error() != `the copy of pinned files: "x" can't be read: file does not exist` {
+	damage := &damageError{"x", "can't be read", fs.ErrNotExist}
+	if !errors.Is(damage, fs.ErrNotExist) || damage.Error() != `the copy of the pinned files: "x" can't be read: file does not exist` {
 		t.Error(damage)
 	}
 }

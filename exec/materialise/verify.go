@@ -15,28 +15,28 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A DamageError says how a copy is not what it was.
-type DamageError struct {
+// A damageError says how a copy differs from what was written.
+type damageError struct {
 	Path string // in the copy
 	Msg  string
 	Err  error // may be nil
 }
 
-func (e *DamageError) Error() string {
+func (e *damageError) Error() string {
 	if e.Err != nil {
-		return fmt.Sprintf("the copy of pinned files: %+q %s: %v", e.Path, e.Msg, e.Err)
+		return fmt.Sprintf("the copy of the pinned files: %+q %s: %v", e.Path, e.Msg, e.Err)
 	}
-	return fmt.Sprintf("the copy of pinned files: %+q %s", e.Path, e.Msg)
+	return fmt.Sprintf("the copy of the pinned files: %+q %s", e.Path, e.Msg)
 }
 
 // Unwrap returns what went wrong, if that is known.
-func (e *DamageError) Unwrap() error { return e.Err }
+func (e *damageError) Unwrap() error { return e.Err }
 
 // verify compares all that is in a copy with the plan.
 func (p *plan) verify(ctx context.Context, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return &DamageError{"", "can't be opened", err}
+		return &damageError{"", "can't be opened", err}
 	}
 	defer root.Close()
 	if err := same(root, ".", []string{scopeName, treeName}, 0o700); err != nil {
@@ -65,23 +65,23 @@ func (p *plan) compareAll(ctx context.Context, root *os.Root) error {
 func same(root *os.Root, dir string, names []string, m fs.FileMode) error {
 	info, err := root.Lstat(dir)
 	if err != nil {
-		return &DamageError{dir, "can't be read", err}
+		return &damageError{dir, "can't be read", err}
 	}
 	if !info.IsDir() || !hasMode(info, m) {
-		return &DamageError{dir, "has become " + info.Mode().String(), nil}
+		return &damageError{dir, "is now " + info.Mode().String(), nil}
 	}
 	f, err := root.Open(dir)
 	if err != nil {
-		return &DamageError{dir, "can't be read", err}
+		return &damageError{dir, "can't be read", err}
 	}
 	defer f.Close()
 	found, err := f.Readdirnames(len(names) + 1)
 	if err != nil && err != io.EOF {
-		return &DamageError{dir, "can't be read", err}
+		return &damageError{dir, "can't be read", err}
 	}
 	slices.Sort(found)
 	if !slices.Equal(found, names) {
-		return &DamageError{dir, "has other names in it", nil}
+		return &damageError{dir, "has other entries", nil}
 	}
 	return nil
 }
@@ -90,23 +90,23 @@ func same(root *os.Root, dir string, names []string, m fs.FileMode) error {
 func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) error {
 	info, err := root.Lstat(file)
 	if err != nil {
-		return &DamageError{file, "can't be read", err}
+		return &damageError{file, "can't be read", err}
 	}
 	if !info.Mode().IsRegular() || !hasMode(info, mode(want.Mode)) || info.Size() != want.Size {
-		return &DamageError{file, fmt.Sprintf("has become %s with %d bytes", info.Mode(), info.Size()), nil}
+		return &damageError{file, fmt.Sprintf("is now %s with %d bytes", info.Mode(), info.Size()), nil}
 	}
 	f, err := root.Open(file)
 	if err != nil {
-		return &DamageError{file, "can't be read", err}
+		return &damageError{file, "can't be read", err}
 	}
 	defer f.Close()
 	// What was looked at has to be what is read.
 	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
-		return &DamageError{file, "was replaced while it was read", err}
+		return &damageError{file, "changed while it was read", err}
 	}
 	err = verified(ctx, io.Discard, f, cas.ID{Kind: cas.Blob, Digest: want.Digest}, want.Size)
 	if _, damaged := errors.AsType[*cas.DamagedError](err); damaged {
-		return &DamageError{file, "has other bytes", err}
+		return &damageError{file, "has other content", err}
 	}
 	return err
 }

@@ -97,20 +97,6 @@ type Files struct {
 	Read, Write []string // absolute; the nearest one above a file decides, and Sandbox.Deny
 }
 
-// A DeniedError says that an action isn't done because the call may not have it done.
-type DeniedError struct {
-	What       string // that was asked for
-	Capability string // that the call doesn't hold
-	Own        bool   // it is for the user's own calls alone, and this is a stranger's
-}
-
-func (e *DeniedError) Error() string {
-	if e.Own {
-		return e.What + " does this for the user's own tools alone, and this call is somebody else's"
-	}
-	return fmt.Sprintf("%s needs %q, and the call wasn't granted it", e.What, e.Capability)
-}
-
 // A Program is one that may be started.
 type Program struct {
 	Path string

@@ -3,11 +3,10 @@
 // The program gets the arguments, the environment and the directory that it is given, as they are: nothing is split,
 // expanded or looked up, a nil environment is an empty one. It has a session of its own, so no terminal, and the files 0, 1 and
 // 2; whatever else this process holds open, or inherited, is closed for it. What can't be passed (a NUL, an argument that the
-// system has no room for) is an *ArgumentError before anything starts.
+// system has no room for) is an error before anything starts.
 //
 // With Program set the open file is executed, by its descriptor: a path that is swapped meanwhile changes nothing. A
-// script can't be, since its interpreter would open a path again; it is an *ArgumentError, and its interpreter is
-// what to start.
+// script can't be, since its interpreter would open a path again: start the interpreter instead.
 //
 // # The end
 //

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Command is a program to start.
@@ -40,13 +42,10 @@ type Exit struct {
 	MaxRSS int64 // bytes
 }
 
-// An ArgumentError says what of a command can't be passed to a program.
-type ArgumentError struct {
-	What   string // as in "argument 3", "variable PATH"
-	Reason string
+// BadArgument returns the error that an argument or a variable can't be passed to a program; what is as in "argument 3".
+func BadArgument(what, reason string) error {
+	return fault.New(fault.Validation, "%s %s", what, reason).On("argument", what)
 }
-
-func (e *ArgumentError) Error() string { return e.What + " " + e.Reason }
 
 // What the systems have room for: Linux takes 128 KiB for a string, and for all of them a quarter of the stack.
 const (
@@ -58,28 +57,28 @@ const (
 // or, when many are started at once, another that was forked and hasn't come to its own program yet.
 const lastOutput = 30 * time.Second
 
-// Check reports what of a command can't be passed on, as an *ArgumentError.
+// Check reports what of a command can't be passed on.
 func (c *Command) Check() error {
 	total := 0
 	one := func(s, format string, a ...any) error {
 		reason := ""
 		switch total += len(s) + 9; {
 		case strings.IndexByte(s, 0) >= 0:
-			reason = "has a NUL in it"
+			reason = "contains a NUL byte"
 		case len(s) > MaxArgument:
-			reason = fmt.Sprintf("has %d bytes; %d is the most for a program", len(s), MaxArgument)
+			reason = fmt.Sprintf("has %d bytes, more than the limit of %d", len(s), MaxArgument)
 		case total > MaxTotal:
-			reason = fmt.Sprintf("is too much: arguments and variables have more than %d bytes", MaxTotal)
+			reason = fmt.Sprintf("is too long: arguments and variables together exceed %d bytes", MaxTotal)
 		default:
 			return nil
 		}
-		return &ArgumentError{What: fmt.Sprintf(format, a...), Reason: reason}
+		return BadArgument(fmt.Sprintf(format, a...), reason)
 	}
 	if !filepath.IsAbs(c.Path) {
-		return &ArgumentError{What: fmt.Sprintf("the program %q", c.Path), Reason: "is not an absolute path"}
+		return BadArgument(fmt.Sprintf("the program %q", c.Path), "is not an absolute path")
 	}
 	if c.Dir != "" && !filepath.IsAbs(c.Dir) {
-		return &ArgumentError{What: fmt.Sprintf("the directory %q", c.Dir), Reason: "is not an absolute path"}
+		return BadArgument(fmt.Sprintf("the directory %q", c.Dir), "is not an absolute path")
 	}
 	if err := errors.Join(one(c.Path, "the program's path"), one(c.Dir, "the directory")); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (c *Command) Check() error {
 	for i, v := range c.Env {
 		name, _, found := strings.Cut(v, "=")
 		if !found || name == "" {
-			return &ArgumentError{What: fmt.Sprintf("variable %d", i+1), Reason: "is not NAME=VALUE"}
+			return BadArgument(fmt.Sprintf("variable %d", i+1), "is not NAME=VALUE")
 		}
 		if err := one(v, "variable %.100q", name); err != nil {
 			return err
@@ -103,7 +102,7 @@ func (c *Command) Check() error {
 	}
 	var magic [2]byte
 	if n, _ := c.Program.ReadAt(magic[:], 0); string(magic[:n]) == "#!" {
-		return &ArgumentError{What: fmt.Sprintf("the program %q", c.Path), Reason: "is a script, whose interpreter is to be started"}
+		return BadArgument(fmt.Sprintf("the program %q", c.Path), "is a script: start its interpreter")
 	}
 	return nil
 }

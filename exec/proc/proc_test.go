@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
 )
 
@@ -159,19 +160,19 @@ func TestCheck(t *testing.T) {
 		`the program "rye" is not an absolute path`: {Path: "rye"},
 		`the program "" is not an absolute path`:    {},
 		`the directory "x" is not an absolute path`: {Path: path, Dir: "x"},
-		"the program's path has a NUL in it":        {Path: path + "\x00"},
-		"the directory has a NUL in it":             {Path: path, Dir: path + "\x00"},
-		"argument 2 has a NUL in it":                {Path: path, Args: []string{"a", "b\x00c"}},
+		"the program's path contains a NUL byte":    {Path: path + "\x00"},
+		"the directory contains a NUL byte":         {Path: path, Dir: path + "\x00"},
+		"argument 2 contains a NUL byte":            {Path: path, Args: []string{"a", "b\x00c"}},
 		"argument 1 has 131072 bytes":               {Path: path, Args: []string{long + "x"}},
-		`variable "A" has a NUL in it`:              {Path: path, Env: []string{"A=\x00"}},
+		`variable "A" contains a NUL byte`:          {Path: path, Env: []string{"A=\x00"}},
 		`variable "A" has 131073 bytes`:             {Path: path, Env: []string{"A=" + long}},
 		"variable 2 is not NAME=VALUE":              {Path: path, Env: []string{"A=", "B"}},
 		"variable 1 is not NAME=VALUE":              {Path: path, Env: []string{"=B"}},
-		"argument 16 is too much":                   {Path: path, Args: strings.SplitAfter(strings.Repeat(long[1:]+"\n", 20), "\n")},
-		"is a script, whose interpreter is to be":   {Path: path, Program: script},
+		"argument 16 is too long":                   {Path: path, Args: strings.SplitAfter(strings.Repeat(long[1:]+"\n", 20), "\n")},
+		"is a script: start its interpreter":        {Path: path, Program: script},
 	} {
 		_, err := proc.Run(t.Context(), c)
-		if wrong, ok := errors.AsType[*proc.ArgumentError](err); !ok || !strings.HasPrefix(wrong.Error(), want) && !strings.Contains(wrong.Error(), want) {
+		if fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -57,19 +58,19 @@ func newView(s Spec, mounts bool) (*view, error) {
 	}{{s.Read, readable}, {s.Write, writable}, {s.Deny, hidden}} {
 		for _, p := range l.paths {
 			if !filepath.IsAbs(p) || filepath.Clean(p) != p || strings.ContainsRune(p, 0) {
-				return nil, &SpecError{Path: p, Reason: "is no clean absolute path"}
+				return nil, fmt.Errorf("%q is not a clean absolute path", p)
 			}
 			switch {
 			case l.mode == hidden:
 			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(never, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
-				return nil, &SpecError{Path: p, Reason: "can't be given to a program"}
+				return nil, fmt.Errorf("%q can't be given to a program", p)
 			default:
 				real, err := filepath.EvalSymlinks(p)
 				if err != nil {
-					return nil, &SpecError{Path: p, Reason: "can't be given to a program: " + err.Error()}
+					return nil, fmt.Errorf("%q can't be given to a program: %w", p, err)
 				}
 				if real != p {
-					return nil, &SpecError{Path: p, Reason: "leads through a link to " + real + ", which is what has to be named"}
+					return nil, fmt.Errorf("%q leads through a link: name %s instead", p, real)
 				}
 			}
 			v.modes[p] = l.mode
@@ -164,7 +165,7 @@ const maxSplit = 4096
 func (v *view) split(dir string, mode int) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return &SpecError{Path: dir, Reason: "can't be read: " + err.Error()}
+		return fmt.Errorf("%q can't be read: %w", dir, err)
 	}
 	for _, e := range entries {
 		p := filepath.Join(dir, e.Name())
@@ -179,7 +180,7 @@ func (v *view) split(dir string, mode int) error {
 			continue
 		}
 		if len(v.rules) > maxSplit {
-			return &SpecError{Path: dir, Reason: "has too many entries for some of them to be left out"}
+			return fmt.Errorf("%q has too many entries to hide some of them", dir)
 		}
 		v.add(p, mode == writable, false)
 	}

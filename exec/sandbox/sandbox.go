@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -125,16 +126,14 @@ type UnavailableError struct {
 }
 
 func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("this machine has no sandbox of level %s: %s", e.Level, strings.Join(e.Missing, "; "))
+	return fmt.Sprintf("this machine can't enforce the sandbox level %s: %s", e.Level, strings.Join(e.Missing, "; "))
 }
 
-// A SpecError says what of a Spec can't be kept.
-type SpecError struct {
-	Path   string
-	Reason string
+// Fault implements the interface that package fault looks for.
+func (e *UnavailableError) Fault() *fault.Error {
+	return fault.New(fault.Sandbox, "%s", e.Error()).On("need", e.Level.String()).Try("rye doctor").From(e).
+		Because("a policy may require less for other signers' items: exec: {strangers: limits} in your policy.yaml")
 }
-
-func (e *SpecError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
 
 // A StartError says why a program was not started, though the machine could have.
 type StartError struct {
@@ -153,7 +152,7 @@ func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 	s.Level = max(s.Level, floor.None)
 	s.Limits = s.Limits.orDefaults()
 	if len(m.self) == 0 {
-		return nil, &UnavailableError{Level: s.Level, Missing: []string{"a second stage: this program has none"}}
+		return nil, &UnavailableError{Level: s.Level, Missing: []string{"second stage: missing in this program"}}
 	}
 	if err := c.Check(); err != nil {
 		return nil, err

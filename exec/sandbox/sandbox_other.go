@@ -24,7 +24,7 @@ func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 		s.Level = max(s.Level, floor.Limits)
 	}
 	if s.Level > floor.Limits {
-		return nil, &UnavailableError{Level: s.Level, Missing: []string{"landlock: Linux alone has it"}}
+		return nil, &UnavailableError{Level: s.Level, Missing: []string{"landlock: only on Linux"}}
 	}
 	out := &Outcome{Level: s.Level}
 	inner, cancel := context.WithCancel(ctx)

@@ -92,11 +92,10 @@ func TestView(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/": "can't be given", "/proc": "can't be given", "/sys/kernel": "can't be given", "/dev/kvm": "can't be given", "r": "clean absolute",
-		base + "/r/../r": "clean absolute", base + "/none": "no such file", base + "/p/link": "through a link to " + base + "/p/b", base + "/a\x00": "clean",
+		base + "/r/../r": "clean absolute", base + "/none": "no such file", base + "/p/link": "name " + base + "/p/b instead", base + "/a\x00": "clean",
 	} {
 		_, err := newView(Spec{Read: []string{path}}, false)
-		wrong, ok := errors.AsType[*SpecError](err)
-		if !ok || wrong.Path != path || !strings.Contains(err.Error(), want) {
+		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%q ", path)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", path, err)
 		}
 	}
@@ -111,7 +110,7 @@ func TestSplitBound(t *testing.T) {
 		}
 	}
 	_, err := newView(Spec{Read: []string{base + "/d"}, Deny: []string{base + "/d/secret"}}, false)
-	if _, ok := errors.AsType[*SpecError](err); !ok {
+	if err == nil || !strings.Contains(err.Error(), "too many entries") {
 		t.Error(err)
 	}
 }

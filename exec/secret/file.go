@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -34,21 +35,11 @@ const (
 	maxFile = 16 << 20
 )
 
-// A DamagedError says that what is kept can't be read.
-type DamagedError struct {
-	Path string
-	Err  error
+func damaged(path, format string, args ...any) error {
+	return fault.New(fault.Parsing, "can't read %q: %s", path, fmt.Sprintf(format, args...)).On("path", path).
+		Because("the secrets in it are lost unless there is a copy; once it is moved away, secrets can be set again").
+		Try(fault.Command("mv", path, path+".bad"))
 }
-
-func (e *DamagedError) Error() string { return fmt.Sprintf("%q can't be read: %v", e.Path, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *DamagedError) Unwrap() error { return e.Err }
-
-// A ModeError refuses a file or directory for what others may do with it, or for what it is.
-type ModeError struct{ Path, Reason string }
-
-func (e *ModeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
 
 // A document is what the file says.
 type document struct{ secrets []entry }
@@ -154,7 +145,7 @@ func (s *Store) read() (*document, error) {
 	}
 	identity, err := s.identity()
 	if errors.Is(err, fs.ErrNotExist) {
-		err = &DamagedError{path, fmt.Errorf("the key to it, %q, is gone", filepath.Join(s.Dir, identityName))}
+		err = damaged(path, "its key %q is missing", filepath.Join(s.Dir, identityName))
 	}
 	if err != nil {
 		return nil, err
@@ -169,7 +160,7 @@ func (s *Store) read() (*document, error) {
 		d, err = parse(b)
 	}
 	if err != nil {
-		return nil, &DamagedError{path, err}
+		return nil, damaged(path, "%v", err)
 	}
 	return d, nil
 }
@@ -183,7 +174,7 @@ func (s *Store) identity() (*age.X25519Identity, error) {
 	}
 	i, err := age.ParseX25519Identity(strings.TrimSpace(string(b)))
 	if err != nil {
-		return nil, &DamagedError{path, errors.New("it is no identity of age")}
+		return nil, damaged(path, "it is not an age identity")
 	}
 	return i, nil
 }
@@ -299,7 +290,7 @@ func readOwn(path string) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(b) > maxFile {
-		err = &DamagedError{path, fmt.Errorf("it has more than %d MiB", maxFile>>20)}
+		err = damaged(path, "it has more than %d MiB", maxFile>>20)
 	}
 	return b, err
 }

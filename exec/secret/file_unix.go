@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // checkDir refuses a directory that others could read from or write to.
@@ -40,16 +42,20 @@ func openOwn(path string) (*os.File, error) {
 }
 
 func checkOwn(path string, info fs.FileInfo, kind bool) error {
+	refused := func(format string, args ...any) error {
+		return fault.New(fault.Denied, "%q %s", path, fmt.Sprintf(format, args...)).On("path", path).
+			Try(fault.Command("chmod go=", path), fault.Command("ls -ld", path))
+	}
 	owner, mode := int(info.Sys().(*syscall.Stat_t).Uid), info.Mode()
 	switch {
 	case mode&fs.ModeSymlink != 0:
-		return &ModeError{path, "is a symbolic link"}
+		return refused("is a symbolic link")
 	case !kind:
-		return &ModeError{path, "is neither a file nor a directory, or the wrong one of them"}
+		return refused("has the wrong file type")
 	case owner != os.Geteuid():
-		return &ModeError{path, fmt.Sprintf("belongs to the user %d, not to %d who asks", owner, os.Geteuid())}
+		return refused("belongs to user %d, not to user %d", owner, os.Geteuid())
 	case mode.Perm()&0o077 != 0:
-		return &ModeError{path, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode.Perm(), mode.Perm()&^0o077)}
+		return refused("has mode %#o, which gives other users access: expected %#o", mode.Perm(), mode.Perm()&^0o077)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/zalando/go-keyring"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Keyring is where a system keeps passwords for its users.
@@ -26,24 +28,16 @@ var (
 	ErrNoKeyring = errors.New("there is no keyring for it")
 )
 
-// A KeyringError says that the keyring doesn't do what it is asked.
-type KeyringError struct {
-	Name string
-	Err  error
+func keyringError(name string, err error) error {
+	return fault.New(fault.Unavailable, "the keyring failed for the secret %q: %v", name, err).On("secret", name).From(err).
+		Because("a keyring may have to be unlocked first, in a session on this machine").Try(fault.Command("rye auth set", name) + " --file")
 }
-
-func (e *KeyringError) Error() string {
-	return fmt.Sprintf("the keyring doesn't do what it is asked for the secret %q: %v", e.Name, e.Err)
-}
-
-// Unwrap returns what the keyring says.
-func (e *KeyringError) Unwrap() error { return e.Err }
 
 // asked asks the keyring, as long as the store may wait: somebody may have to open it, and may not be there. Who asked and
 // has gone leaves the question behind.
 func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (string, error)) (string, error) {
 	if s.Keyring == nil {
-		return "", &KeyringError{name, ErrNoKeyring}
+		return "", keyringError(name, ErrNoKeyring)
 	}
 	type answer struct {
 		value string
@@ -57,13 +51,13 @@ func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (strin
 	select {
 	case a := <-said:
 		if a.err != nil {
-			return "", &KeyringError{name, a.err}
+			return "", keyringError(name, a.err)
 		}
 		return a.value, nil
 	case <-ctx.Done():
 		return "", context.Cause(ctx)
 	case <-time.After(s.Wait):
-		return "", &KeyringError{name, fmt.Errorf("nothing for %s", s.Wait)}
+		return "", keyringError(name, fmt.Errorf("no answer within %s", s.Wait))
 	}
 }
 

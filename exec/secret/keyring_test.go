@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/zalando/go-keyring"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestKeyring goes through the library's own keyring in memory. The real one is another test's.
@@ -28,9 +30,9 @@ func TestKeyring(t *testing.T) {
 	if err := keyring.Delete("rye", "name"); err != nil {
 		t.Fatal(err)
 	}
-	s.want(t, "name", "", `the secret "name" isn't set`)
+	s.want(t, "name", "", `the secret "name" is not set`)
 	s.Keyring = nil
-	s.want(t, "name", "", `the keyring doesn't do what it is asked for the secret "name": there is no keyring`)
+	s.want(t, "name", "", `the keyring failed for the secret "name": there is no keyring`)
 	s.Keyring = System{}
 	if err := s.Remove(t.Context(), "name"); err != nil {
 		t.Error(err)
@@ -66,19 +68,18 @@ func TestNoKeyring(t *testing.T) {
 		s.want(t, "name", "the value", "")
 	}
 	keyring.MockInitWithError(errors.New("dismissed"))
-	var e *KeyringError
-	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); !errors.As(err, &e) || e.Name != "name" || !strings.Contains(err.Error(), "dismissed") {
+	if _, err := s.Set(t.Context(), Secret{Name: "name", From: "x"}, "new value", false); fault.CodeOf(err) != fault.Unavailable || fault.Of(err).Details["secret"] != "name" || fault.Of(err).Hint[0] != "rye auth set name --file" || !strings.Contains(err.Error(), "dismissed") {
 		t.Error(err)
 	}
 	s.want(t, "name", "the value", "")
 	keyring.MockInit()
 	s.must(t, "kept", "the value")
 	keyring.MockInitWithError(errors.New("dismissed"))
-	s.want(t, "kept", "", "the keyring doesn't do what it is asked")
-	if err := s.Remove(t.Context(), "kept"); !errors.As(err, &e) {
+	s.want(t, "kept", "", "the keyring failed for the secret")
+	if err := s.Remove(t.Context(), "kept"); fault.CodeOf(err) != fault.Unavailable {
 		t.Error(err)
 	}
-	if _, err := s.Set(t.Context(), Secret{Name: "kept", From: "x"}, "new value", true); !errors.As(err, &e) {
+	if _, err := s.Set(t.Context(), Secret{Name: "kept", From: "x"}, "new value", true); fault.CodeOf(err) != fault.Unavailable {
 		t.Error(err)
 	}
 }
@@ -95,5 +96,5 @@ func TestAsleep(t *testing.T) {
 	s.Keyring = sleeper{}
 	s.must(t, "name", "the value")
 	s.Wait = 10 * time.Millisecond
-	s.want(t, "name", "", `the keyring doesn't do what it is asked for the secret "name": nothing for 10ms`)
+	s.want(t, "name", "", `the keyring failed for the secret "name": no answer within 10ms`)
 }

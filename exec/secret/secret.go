@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/env"
 )
@@ -36,67 +37,73 @@ type Secret struct {
 // Expired reports whether it is past its end.
 func (s *Secret) Expired(now time.Time) bool { return !s.Expires.IsZero() && !now.Before(s.Expires) }
 
-// A NameError says why there is no secret of a name.
-type NameError struct{ Name, Reason string }
-
-func (e *NameError) Error() string { return fmt.Sprintf("%q can't be a secret: %s", e.Name, e.Reason) }
-
-// A ValueError says why something isn't the value of a secret.
-type ValueError struct{ Name, Reason string }
-
-func (e *ValueError) Error() string {
-	return fmt.Sprintf("that is no value for the secret %q: %s", e.Name, e.Reason)
+func badName(name, reason string) *fault.Error {
+	return fault.New(fault.Validation, "invalid secret name %q: %s", name, reason).On("secret", name).Try("rye docs secrets")
 }
 
-// A NotSetError says that a secret has no value.
-type NotSetError struct{ Name string }
-
-func (e *NotSetError) Error() string { return fmt.Sprintf("the secret %q isn't set", e.Name) }
-
-// An ExpiredError says that a secret is past its end.
-type ExpiredError struct {
-	Name string
-	At   time.Time
+func badValue(name, format string, args ...any) *fault.Error {
+	return fault.New(fault.Validation, "invalid value for the secret %q: %s", name, fmt.Sprintf(format, args...)).On("secret", name).Try("rye docs secrets")
 }
 
-func (e *ExpiredError) Error() string {
-	return fmt.Sprintf("the secret %q has expired, at %s", e.Name, e.At.UTC().Format(time.RFC3339))
+// NotSet returns the error that a secret has no value, neither kept nor in the environment.
+func NotSet(name string) *fault.Error {
+	e := fault.New(fault.AuthRequired, "the secret %q is not set", name).On("secret", name).Try(fault.Command("rye auth set", name))
+	if v, err := Variable(name); err == nil {
+		e.Because("the variable " + v + " is not set either")
+	}
+	return e
 }
 
-// Variable returns what a secret is called in an environment, or a *NameError.
+// Variable returns the name of the environment variable for a secret.
 func Variable(name string) (string, error) {
 	for i := range len(name) {
 		c := name[i]
 		alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
 		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return "", &NameError{name, "a name is letters, digits, . _ -"}
+			return "", badName(name, "use letters, digits, and . _ -, with a letter or digit first")
 		}
 	}
 	if name == "" || len(name) > maxName {
-		return "", &NameError{name, fmt.Sprintf("a name has 1 to %d characters", maxName)}
+		return "", badName(name, fmt.Sprintf("it must have 1 to %d characters", maxName))
 	}
 	v := strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToUpper(name))
 	if err := env.Check(v, ""); err != nil {
-		return "", &NameError{name, err.Error()}
+		return "", badName(name, err.Error())
 	}
 	return v, nil
 }
 
-// Check says what is wrong with a value, in a *ValueError.
+// Check reports what is wrong with the value of a secret.
 func Check(name, value string) error {
-	switch {
-	case value == "":
-		return &ValueError{name, "it is empty"}
-	case len(value) < MinValue:
-		return &ValueError{name, fmt.Sprintf("it has fewer than %d bytes, and couldn't be taken out of what a tool prints", MinValue)}
-	case len(value) > MaxValue:
-		return &ValueError{name, fmt.Sprintf("it has more than %d bytes", MaxValue)}
-	case !utf8.ValidString(value):
-		return &ValueError{name, "it isn't text in UTF-8"}
-	case strings.ContainsRune(value, 0):
-		return &ValueError{name, "it has a NUL in it"}
+	if e := check(name, value); e != nil {
+		return e
 	}
 	return nil
+}
+
+func check(name, value string) *fault.Error {
+	switch {
+	case value == "":
+		return badValue(name, "it is empty")
+	case len(value) < MinValue:
+		return badValue(name, "it has fewer than %d bytes, too few to be removed from a tool's output", MinValue)
+	case len(value) > MaxValue:
+		return badValue(name, "it has more than %d bytes", MaxValue)
+	case !utf8.ValidString(value):
+		return badValue(name, "it is not valid UTF-8")
+	case strings.ContainsRune(value, 0):
+		return badValue(name, "it contains a NUL byte")
+	}
+	return nil
+}
+
+// usable returns the value of a secret that is set. A bad one is a mistake in the configuration.
+func usable(name, value string) (string, error) {
+	if e := check(name, value); e != nil {
+		e.Code = fault.Config
+		return "", e
+	}
+	return value, nil
 }
 
 // A Store is a user's secrets. It isn't changed, and safe for many goroutines and processes.
@@ -117,14 +124,13 @@ func (s *Store) Given(name string) string {
 	return s.Env(v)
 }
 
-// Get returns the value of a secret. One that isn't set is a *NotSetError, one that has expired an *ExpiredError, and one
-// that no tool could be handed a *NameError or a *ValueError.
+// Get returns the value of a secret. One that is not set is fault.AuthRequired, an expired one fault.SessionExpired.
 func (s *Store) Get(ctx context.Context, name string) (string, error) {
 	if _, err := Variable(name); err != nil {
 		return "", err
 	}
 	if v := s.Given(name); v != "" {
-		return v, Check(name, v)
+		return usable(name, v)
 	}
 	d, err := s.read()
 	if err != nil {
@@ -133,20 +139,21 @@ func (s *Store) Get(ctx context.Context, name string) (string, error) {
 	e := d.find(name)
 	switch {
 	case e == nil:
-		return "", &NotSetError{name}
+		return "", NotSet(name)
 	case e.Expired(s.Now()):
-		return "", &ExpiredError{name, e.Expires}
+		return "", fault.New(fault.SessionExpired, "the secret %q expired at %s", name, e.Expires.UTC().Format(time.RFC3339)).On("secret", name).
+			Try(fault.Command("rye auth set", name))
 	case !e.Keyring:
 		return e.value, nil
 	}
 	v, err := s.asked(ctx, name, func(k Keyring) (string, error) { return k.Get(name) })
 	if errors.Is(err, ErrNotFound) {
-		return "", &NotSetError{name} // somebody has taken it out there
+		return "", NotSet(name) // removed from the keyring by another program
 	}
 	if err != nil {
 		return "", err
 	}
-	return v, Check(name, v)
+	return usable(name, v)
 }
 
 // List returns what is known of the secrets that are kept, sorted by name.
@@ -195,7 +202,7 @@ func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (S
 			return nil
 		}
 		if len(d.secrets) == MaxSecrets {
-			return &NameError{e.Name, fmt.Sprintf("there are %d already", MaxSecrets)}
+			return badName(e.Name, fmt.Sprintf("there are already %d secrets", MaxSecrets))
 		}
 		d.secrets = append(d.secrets, now)
 		slices.SortFunc(d.secrets, func(a, b entry) int { return cmp.Compare(a.Name, b.Name) })
@@ -203,12 +210,12 @@ func (s *Store) Set(ctx context.Context, e Secret, value string, inFile bool) (S
 	})
 }
 
-// Remove forgets a secret. One that isn't kept is a *NotSetError.
+// Remove forgets a secret. One that is not kept is the error NotSet.
 func (s *Store) Remove(ctx context.Context, name string) error {
 	return s.change(ctx, func(d *document) error {
 		e := d.find(name)
 		if e == nil {
-			return &NotSetError{name}
+			return NotSet(name)
 		}
 		if e.Keyring {
 			if err := s.forget(ctx, name); err != nil {

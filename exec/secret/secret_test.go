@@ -48,11 +48,10 @@ func TestVariable(t *testing.T) {
 	for name, want := range map[string]string{
 		"acme-token": "ACME_TOKEN", "OPENAI_API_KEY": "OPENAI_API_KEY", "a.b-c_D1": "A_B_C_D1",
 		"": "1 to 64 characters", strings.Repeat("a", 65): "1 to 64 characters", "a b": "letters, digits", "-a": "letters, digits", "é": "letters, digits",
-		"2fa": "no digit first", "path": "env_config sets it", "ld-preload": "other code", "rye.key": "rye's own", "HOME": "private directory",
+		"2fa": "no digit first", "path": "env_config sets it", "ld-preload": "other code", "rye.key": "reserved for rye", "HOME": "private directory",
 	} {
 		got, err := Variable(name)
-		var e *NameError
-		if err != nil && (!errors.As(err, &e) || e.Name != name || got != "") {
+		if err != nil && (fault.CodeOf(err) != fault.Validation || fault.Of(err).Details["secret"] != name || got != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
 		if text := got + fmt.Sprint(err); !strings.Contains(text, want) {
@@ -67,8 +66,7 @@ func TestCheck(t *testing.T) {
 		"s\xffcret": "UTF-8", "s\x00cret": "NUL", "123456": "", "a\nb\nc\nd": "", strings.Repeat("x", MaxValue): "",
 	} {
 		err := Check("n", value)
-		var e *ValueError
-		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &e) || !strings.Contains(err.Error(), want) || value != "" && strings.Contains(err.Error(), value)) {
+		if (err == nil) != (want == "") || err != nil && (fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) || value != "" && strings.Contains(err.Error(), value)) {
 			t.Errorf("%.10q: %v; want %s", value, err, want)
 		}
 	}
@@ -77,7 +75,7 @@ func TestCheck(t *testing.T) {
 // TestFile: what is set is there, for other processes and in the next one, encrypted, until it is removed.
 func TestFile(t *testing.T) {
 	s := newStore(t)
-	s.want(t, "one", "", `the secret "one" isn't set`)
+	s.want(t, "one", "", `the secret "one" is not set`)
 	if list, err := s.List(); err != nil || len(list) != 0 {
 		t.Error(list, err)
 	}
@@ -98,7 +96,7 @@ func TestFile(t *testing.T) {
 	}
 	// An hour later the third is over.
 	again.Now = func() time.Time { return noon.Add(time.Hour) }
-	again.want(t, "three", "", `the secret "three" has expired, at 2026-11-22T13:00:00Z`)
+	again.want(t, "three", "", `the secret "three" expired at 2026-11-22T13:00:00Z`)
 	again.want(t, "two", "second value", "")
 	files, err := os.ReadDir(s.Dir)
 	if err != nil || len(files) != 3 {
@@ -113,12 +111,11 @@ func TestFile(t *testing.T) {
 	if err := s.Remove(t.Context(), "two"); err != nil {
 		t.Error(err)
 	}
-	var none *NotSetError
-	if err := s.Remove(t.Context(), "two"); !errors.As(err, &none) || none.Name != "two" {
+	if err := s.Remove(t.Context(), "two"); fault.CodeOf(err) != fault.AuthRequired || fault.Of(err).Details["secret"] != "two" {
 		t.Error(err)
 	}
-	s.want(t, "two", "", `the secret "two" isn't set`)
-	s.want(t, "no name", "", `"no name" can't be a secret`)
+	s.want(t, "two", "", `the secret "two" is not set`)
+	s.want(t, "no name", "", `invalid secret name "no name"`)
 	for name, value := range map[string]string{"PATH": "a value", "one": "short"} {
 		if _, err := s.Set(t.Context(), Secret{Name: name, From: "x"}, value, false); err == nil {
 			t.Errorf("%s became %s", name, value)
@@ -136,7 +133,10 @@ func TestEnvironment(t *testing.T) {
 	s.must(t, "acme-token", "kept value")
 	s.must(t, "bad", "kept value")
 	s.want(t, "acme-token", "from outside", "")
-	s.want(t, "bad", "", `that is no value for the secret "bad": it has fewer than 6 bytes`)
+	s.want(t, "bad", "", `invalid value for the secret "bad": it has fewer than 6 bytes`)
+	if _, err := s.Get(t.Context(), "bad"); fault.CodeOf(err) != fault.Config {
+		t.Error(err)
+	}
 	vars = nil
 	s.want(t, "acme-token", "kept value", "")
 	if s.Given("no name") != "" {
@@ -184,10 +184,10 @@ func TestDamage(t *testing.T) {
 		harm func(s *Store) error
 		want string
 	}{
-		"a bit":        {func(s *Store) error { return flip(filepath.Join(s.Dir, fileName)) }, "can't be read"},
-		"no key":       {func(s *Store) error { return os.Remove(filepath.Join(s.Dir, identityName)) }, "is gone"},
-		"another key":  {func(s *Store) error { return newKey(s) }, "can't be read"},
-		"no real key":  {func(s *Store) error { return os.WriteFile(filepath.Join(s.Dir, identityName), []byte("AGE"), 0o600) }, "no identity"},
+		"a bit":        {func(s *Store) error { return flip(filepath.Join(s.Dir, fileName)) }, "can't read"},
+		"no key":       {func(s *Store) error { return os.Remove(filepath.Join(s.Dir, identityName)) }, "is missing"},
+		"another key":  {func(s *Store) error { return newKey(s) }, "can't read"},
+		"no real key":  {func(s *Store) error { return os.WriteFile(filepath.Join(s.Dir, identityName), []byte("AGE"), 0o600) }, "not an age identity"},
 		"other bytes":  {func(s *Store) error { return encrypted(s, "{}") }, "its format"},
 		"a newer rye":  {func(s *Store) error { return encrypted(s, `{"format":"rye-secrets/2","secrets":[]}`) }, "this rye reads"},
 		"too large":    {func(s *Store) error { return os.Truncate(filepath.Join(s.Dir, fileName), maxFile+1) }, "more than 16 MiB"},
@@ -273,8 +273,7 @@ func TestMany(t *testing.T) {
 	if err := s.write(d); err != nil {
 		t.Fatal(err)
 	}
-	var e *NameError
-	if _, err := s.Set(t.Context(), Secret{Name: "one-more", From: "x"}, "the value", false); !errors.As(err, &e) {
+	if _, err := s.Set(t.Context(), Secret{Name: "one-more", From: "x"}, "the value", false); fault.CodeOf(err) != fault.Validation {
 		t.Error(err)
 	}
 	s.must(t, "n0007", "new value")

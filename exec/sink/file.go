@@ -13,14 +13,6 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A TornError says that the last line of a file isn't whole.
-type TornError struct {
-	Path string
-	Size int64 // up to which the lines are whole
-}
-
-func (e *TornError) Error() string { return fmt.Sprintf("the last line of %q isn't whole", e.Path) }
-
 // A file takes bytes, or lines, at its end.
 type file struct {
 	f     *os.File
@@ -44,7 +36,7 @@ func openFile(t Target) (_ *file, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &os.PathError{Op: "open", Path: t.Path, Err: errors.New("is no regular file")}
+		return nil, &os.PathError{Op: "open", Path: t.Path, Err: errors.New("not a regular file")}
 	}
 	switch free, err := osfile.TryLock(f, osfile.Exclusive); {
 	case err != nil:
@@ -75,7 +67,9 @@ func (s *file) whole() error {
 	}
 	last := tail[bytes.LastIndexByte(tail, '\n')+1:]
 	if _, err := jcs.Parse(last); err != nil || len(last) > MaxLine {
-		return &TornError{s.f.Name(), size - int64(len(last))}
+		path, whole := s.f.Name(), size-int64(len(last))
+		return fault.New(fault.Parsing, "the last line of %q is incomplete", path).On("path", path).On("size", whole).
+			Try(fmt.Sprintf("truncate -s %d %s", whole, fault.Quote(path)))
 	}
 	return s.line(nil)
 }

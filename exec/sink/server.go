@@ -10,25 +10,18 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// A ServerError says that a server can't be reached, or not any more.
-type ServerError struct {
-	Host string
-	Lost int // messages of which it isn't known whether they arrived
-	Err  error
-}
-
-func (e *ServerError) Error() string {
-	if e.Lost > 0 {
-		return fmt.Sprintf("%q can't be reached any more, and may not have got %d messages: %v", e.Host, e.Lost, e.Err)
+// noServer returns the error that a server can't be reached; lost is how many messages may not have arrived.
+func noServer(host string, lost int, err error) error {
+	e := fault.New(fault.Unavailable, "can't reach %q: %v", host, err)
+	if lost > 0 {
+		e.Text = fmt.Sprintf("lost the connection to %q, which may not have received %s: %v", host, fault.Count(int64(lost), "message"), err)
 	}
-	return fmt.Sprintf("%q can't be reached: %v", e.Host, e.Err)
+	return e.On("host", host).On("lost", lost).From(err)
 }
-
-// Unwrap returns why.
-func (e *ServerError) Unwrap() error { return e.Err }
 
 // stall is how long nothing may move.
 const stall = 30 * time.Second
@@ -75,7 +68,7 @@ func (s *server) failed(err error) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
 	}
-	return &ServerError{s.url.Host, len(s.pending), err}
+	return noServer(s.url.Host, len(s.pending), err)
 }
 
 // dial makes a connection.

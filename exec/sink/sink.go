@@ -41,12 +41,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/x509"
-	"fmt"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/manifest/jcs"
 )
@@ -86,14 +86,13 @@ type Target struct {
 	URL  *url.URL
 }
 
-// A TargetError says that a text names no sink.
-type TargetError struct{ Text, Reason string }
-
-func (e *TargetError) Error() string { return fmt.Sprintf("%q is no sink: %s", e.Text, e.Reason) }
+func badTarget(text, reason string) (Target, error) {
+	return Target{}, fault.New(fault.Validation, "invalid sink %q: %s", text, reason).On("argument", "--sink").Try("rye help exec")
+}
 
 // Parse reads a target as it is typed.
 func Parse(text string) (Target, error) {
-	fail := func(reason string) (Target, error) { return Target{}, &TargetError{text, reason} }
+	fail := func(reason string) (Target, error) { return badTarget(text, reason) }
 	kind, rest, colon := strings.Cut(text, ":")
 	switch {
 	case text == "" || text == "return":
@@ -102,7 +101,7 @@ func Parse(text string) (Target, error) {
 		return Target{Kind: Null}, nil
 	case colon && (kind == "raw" || kind == "jsonl"):
 		if rest == "" || strings.Contains(rest, "\x00") {
-			return fail("it names no file")
+			return fail("the path is missing")
 		}
 		if kind == "raw" {
 			return Target{Kind: Raw, Path: rest}, nil
@@ -112,20 +111,20 @@ func Parse(text string) (Target, error) {
 		u, err := url.Parse(text)
 		switch {
 		case err != nil || u.Opaque != "" || u.Hostname() == "":
-			return fail("it is no address of a server, as in wss://example.com/path")
+			return fail("expected an address such as wss://example.com/path")
 		case u.User != nil:
-			return Target{}, &TargetError{u.Redacted(), "it has a name or password in it"}
+			return badTarget(u.Redacted(), "remove the name and password")
 		case u.Fragment != "":
-			return fail("what stands behind # is never sent")
+			return fail("the part after # is never sent")
 		}
 		if port := u.Port(); port != "" {
 			if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-				return fail("its port is none")
+				return fail("the port is invalid")
 			}
 		}
 		return Target{Kind: Server, URL: u}, nil
 	}
-	return fail("it is one of return, null, raw:PATH, jsonl:PATH, ws://HOST/PATH, wss://HOST/PATH")
+	return fail("expected return, null, raw:PATH, jsonl:PATH, ws://HOST/PATH or wss://HOST/PATH")
 }
 
 // An Opener opens sinks.
@@ -156,11 +155,6 @@ type null struct{}
 func (null) Emit(primitive.Stream, []byte) error { return nil }
 func (null) Close() error                        { return nil }
 
-// A LineError says that a line is too long.
-type LineError struct{}
-
-func (*LineError) Error() string { return fmt.Sprintf("a line has more than %d bytes", MaxLine) }
-
 // A splitter makes lines of what comes, which may be cut anywhere.
 type splitter struct{ rest []byte }
 
@@ -173,7 +167,7 @@ func (s *splitter) feed(b []byte, each func([]byte) error) error {
 			part = b[:i]
 		}
 		if len(s.rest)+len(part) > MaxLine {
-			return &LineError{}
+			return fault.New(fault.Resource, "the tool wrote a line of more than %d bytes, which the sink can't take", MaxLine)
 		}
 		s.rest = append(s.rest, part...)
 		if i < 0 {

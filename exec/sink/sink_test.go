@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{"x", "null:", "raw", "raw:", "jsonl:", "raw:a\x00", "file:a", "http://a", "ws:", "ws://", "ws:a", "ws:///p", "ws://:80",
 		"ws://a:b", "ws://a:0", "ws://a:99999", "ws://a#b", "ws://a b", "wss://ann:secret@a/"} {
 		_, err := Parse(text)
-		if e, ok := errors.AsType[*TargetError](err); !ok || e.Reason == "" || strings.Contains(err.Error(), "secret") {
+		if fault.CodeOf(err) != fault.Validation || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -181,7 +181,7 @@ func TestFileRefused(t *testing.T) {
 	}
 	put("1\n{\"a\":")
 	_, err := try(t, Opener{}, "jsonl:"+path)
-	if torn, ok := errors.AsType[*TornError](err); !ok || torn.Size != 2 || torn.Path != path || torn.Error() == "" {
+	if e := fault.Of(err); e.Code != fault.Parsing || e.Details["size"] != int64(2) || e.Details["path"] != path || e.Hint[0] != fault.Command("truncate -s 2", path) {
 		t.Errorf("got %v", err)
 	}
 	put(strings.Repeat("1", MaxLine+2))
@@ -208,7 +208,7 @@ func TestFileRefused(t *testing.T) {
 			t.Errorf("%s can be written", bad)
 		}
 	}
-	if err := emit(open(t, "jsonl:"+path), strings.Repeat("x", MaxLine+1)); !errors.As(err, new(*LineError)) {
+	if err := emit(open(t, "jsonl:"+path), strings.Repeat("x", MaxLine+1)); fault.CodeOf(err) != fault.Resource {
 		t.Errorf("got %v", err)
 	}
 }
@@ -371,8 +371,8 @@ func TestServerGone(t *testing.T) {
 	p.mu.Unlock()
 	text, _ := messages(MaxPending)
 	err = emit(s, text)
-	lost, ok := errors.AsType[*ServerError](err)
-	if !ok || lost.Lost < 1 || !strings.Contains(lost.Error(), "may not have got") || lost.Unwrap() == nil {
+	lost := fault.Of(err)
+	if lost.Code != fault.Unavailable || lost.Details["lost"].(int) < 1 || !strings.Contains(lost.Text, "may not have received") || lost.Unwrap() == nil {
 		t.Errorf("got %v", err)
 	}
 	if want := []time.Duration{time.Second / 2, time.Second, 2 * time.Second}; !slices.Equal(waits, want) {
@@ -386,7 +386,7 @@ func TestServerGone(t *testing.T) {
 			p.Close()
 		}
 		_, err := try(t, o, strings.Replace(p.URL, "http", "ws", 1)+path)
-		if e, ok := errors.AsType[*ServerError](err); !ok || e.Lost != 0 || e.Error() == "" {
+		if e := fault.Of(err); e.Code != fault.Unavailable || e.Details["lost"] != 0 {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -409,7 +409,7 @@ func TestServerSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.(*server).stall = 20 * time.Millisecond // from now on: to be connected may take its time
-	if e, ok := errors.AsType[*ServerError](emit(s, "1\n")); !ok || e.Lost != 1 {
+	if e := fault.Of(emit(s, "1\n")); e.Code != fault.Unavailable || e.Details["lost"] != 1 {
 		t.Errorf("got %v", e)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -71,12 +72,12 @@ type Filled struct {
 	Used []string
 }
 
-// An Error says which text of which link can't be filled in.
+// An Error names the text of a link that can't be filled in.
 type Error struct {
 	Link string // "" where no link is to blame
 	Path string // as in args[2]
 	At   value.Pos
-	Err  error // a *SyntaxError, *UnknownError or *CircleError, or says what is wrong
+	Err  error
 }
 
 func (e *Error) Error() string {
@@ -94,15 +95,13 @@ func (e *Error) Error() string {
 	return b.String() + ": " + e.Err.Error()
 }
 
-// Unwrap returns what is wrong.
-func (e *Error) Unwrap() error { return e.Err }
-
-// A CircleError says that entries of a configuration stand for each other.
-type CircleError struct{ Path []string }
-
-func (e *CircleError) Error() string {
-	return fmt.Sprintf("the entries stand for each other: %s", strings.Join(e.Path, " → "))
+// Fault implements the interface that package fault looks for.
+func (e *Error) Fault() *fault.Error {
+	return fault.New(fault.Validation, "%s", e.Error()).On("ref", e.Link).On("path", e.Path).From(e.Err)
 }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
 
 // Fill fills all templates. An error is an *Error.
 func (c *Config) Fill(n Names) (*Filled, error) {
@@ -147,7 +146,7 @@ func (c *Config) Unknown(link string, kernel []string, declares func(string) boo
 			param, of := strings.CutPrefix(p.text, ofParams)
 			_, entry := c.entries[p.text]
 			if p.kind == name && !slices.Contains(kernel, p.text) && (!entry || of || p.text == key) && !declares(param) {
-				all = append(all, &Error{Link: link, Path: path, At: v.At, Err: &UnknownError{Name: p.text, Column: column(v.Text, p.at)}})
+				all = append(all, &Error{Link: link, Path: path, At: v.At, Err: unknownName(p.text, column(v.Text, p.at))})
 			}
 		}
 	}
@@ -198,7 +197,7 @@ func (f *filler) entry(key string, inURL bool) (result, error) {
 		return result{}, fmt.Errorf("names lead to names more than %d deep", maxNested)
 	}
 	if slices.Contains(f.busy, key) {
-		return result{}, &CircleError{append(slices.Clone(f.busy), key)}
+		return result{}, fmt.Errorf("circular reference: %s", strings.Join(append(slices.Clone(f.busy), key), " → "))
 	}
 	in, was := f.in, f.inURL
 	f.in, f.inURL = f.entries[key], inURL
@@ -239,7 +238,7 @@ func (f *filler) value(path string, v *value.Value, depth int) (r result, err er
 			p := path + "[" + strconv.Itoa(i) + "]"
 			one, err := f.value(p, item, depth+1)
 			if err == nil && one.absent != "" {
-				err = &UnknownError{Name: one.absent, Column: 1, Declared: true}
+				err = notGiven(one.absent, 1)
 			}
 			if err != nil {
 				return result{}, f.wrap(p, item.At, err)
@@ -331,7 +330,7 @@ func (f *filler) name(text string, p *piece) (result, error) {
 		return f.entry(p.text, f.inURL || p.text == urlEntry)
 	}
 	if f.Declares == nil || !f.Declares(param) {
-		return result{}, &UnknownError{Name: p.text, Column: column(text, p.at)}
+		return result{}, unknownName(p.text, column(text, p.at))
 	}
 	v, given := f.Params[param]
 	if !given {
@@ -365,11 +364,11 @@ func (f *filler) among(text string, p *piece) (string, error) {
 		return "", err
 	}
 	if r.absent != "" {
-		return "", &UnknownError{Name: r.absent, Column: column(text, p.at), Declared: true}
+		return "", notGiven(r.absent, column(text, p.at))
 	}
 	s, ok := scalar(r.v)
 	if !ok {
-		return "", fmt.Errorf("{%s} is no text, number or truth value and can't stand among text", p.text)
+		return "", fmt.Errorf("{%s} is not a string, number or boolean, so it can't be part of a longer text", p.text)
 	}
 	if !f.inURL || !r.param {
 		return s, nil

@@ -6,32 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// A SyntaxError says where and why a text is no template.
-type SyntaxError struct {
-	Column int // of the text, in characters from 1
-	Msg    string
+func unknownVariable(name string, column int) error {
+	return fmt.Errorf("column %d of the template: the variable %q is not set and has no default, as in ${%s:-…}", column, name, name)
 }
 
-func (e *SyntaxError) Error() string {
-	return fmt.Sprintf("column %d of the template: %s", e.Column, e.Msg)
+func unknownName(name string, column int) error {
+	return fmt.Errorf("column %d of the template: unknown name %q; write {{%s}} for the literal text", column, name, name)
 }
 
-// An UnknownError says that a template has a variable or a name that nothing is known of.
-type UnknownError struct {
-	Name     string
-	Variable bool // ${Name}, else {Name}
-	Column   int
-	Declared bool // it is a parameter that the tool declares, and wasn't given
-}
-
-func (e *UnknownError) Error() string {
-	switch {
-	case e.Variable:
-		return fmt.Sprintf("column %d of the template: the variable %q is not set, and there is no default as in ${%s:-…}", e.Column, e.Name, e.Name)
-	case e.Declared:
-		return fmt.Sprintf("column %d of the template: the parameter %q was not given", e.Column, e.Name)
-	}
-	return fmt.Sprintf("column %d of the template: nothing is named %q; {{%s}} stands for the text itself", e.Column, e.Name, e.Name)
+// notGiven returns the error that a parameter which the tool declares has no value.
+func notGiven(name string, column int) error {
+	return fmt.Errorf("column %d of the template: the parameter %q was not given", column, name)
 }
 
 // A piece of a template is text, a variable or a name.
@@ -136,12 +121,12 @@ func (s *scanner) dollar(at int) error {
 	if after, ok := strings.CutPrefix(rest, ":-"); ok {
 		end := strings.IndexAny(after, "{}")
 		if end < 0 || after[end] == '{' {
-			return s.errorf(at-1, "the default of ${%s has no end, or a brace in it", p.text)
+			return s.errorf(at-1, "the default of ${%s is unterminated or contains a brace", p.text)
 		}
 		p.other, p.hasDefault, rest = after[:end], true, after[end:]
 	}
 	if !strings.HasPrefix(rest, "}") {
-		return s.errorf(at-1, "${%s goes on in an unknown way: it is ${%s} or ${%s:-default}, and $${%s stands for the text itself", p.text, p.text, p.text, p.text)
+		return s.errorf(at-1, "invalid ${%s: expected ${%s} or ${%s:-default}, or $${%s for the literal text", p.text, p.text, p.text, p.text)
 	}
 	s.literal(at - 1)
 	s.pieces = append(s.pieces, p)
@@ -151,7 +136,7 @@ func (s *scanner) dollar(at int) error {
 }
 
 func (s *scanner) errorf(at int, format string, args ...any) error {
-	return &SyntaxError{column(s.text, at), fmt.Sprintf(format, args...)}
+	return fmt.Errorf("column %d of the template: %s", column(s.text, at), fmt.Sprintf(format, args...))
 }
 
 func column(text string, at int) int { return utf8.RuneCountInString(text[:at]) + 1 }
@@ -199,7 +184,7 @@ func variableLen(s string) int {
 }
 
 // Expand fills the template text with what the two functions know: the values of variables and of names. Either may be
-// nil. An error is a *SyntaxError or an *UnknownError.
+// nil.
 func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string, error) {
 	pieces, err := split(text)
 	if err != nil {
@@ -223,7 +208,7 @@ func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string
 				v, ok = nameOf(p.text)
 			}
 			if !ok {
-				return "", &UnknownError{Name: p.text, Column: column(text, p.at)}
+				return "", unknownName(p.text, column(text, p.at))
 			}
 			out.WriteString(v)
 		}
@@ -241,7 +226,7 @@ func (p *piece) variable(text string, of func(string) (string, bool)) (string, e
 	case p.hasDefault && v == "":
 		return p.other, nil
 	case !ok:
-		return "", &UnknownError{Name: p.text, Variable: true, Column: column(text, p.at)}
+		return "", unknownVariable(p.text, column(text, p.at))
 	}
 	return v, nil
 }

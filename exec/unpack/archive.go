@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/exec/materialise"
 )
@@ -25,42 +26,23 @@ const (
 	maxText      = 16 << 20 // of a file that is read as a whole
 )
 
-// A FormatError says why an archive is none that is taken.
-type FormatError struct {
-	Archive string // what its file is called
-	Path    string // in it; "" for the archive itself
-	Err     error
-}
-
-func (e *FormatError) Error() string {
-	if e.Path == "" {
-		return fmt.Sprintf("the package %q: %v", e.Archive, e.Err)
+// invalid returns the error that an archive is not a valid package; path is in it, "" for the archive itself.
+func invalid(archive, path string, err error) error {
+	e := fault.New(fault.Validation, "the package %q: %v", archive, err)
+	if path != "" {
+		e.Text = fmt.Sprintf("the package %q: %+q: %v", archive, path, err)
 	}
-	return fmt.Sprintf("the package %q: %+q: %v", e.Archive, e.Path, e.Err)
+	return e.Try("rye docs packages").From(err)
 }
 
-// Unwrap returns what is wrong.
-func (e *FormatError) Unwrap() error { return e.Err }
-
-// A LimitError says that an archive has more in it than one may have.
-type LimitError struct {
-	Archive string
-	What    string // "files" or "bytes"
-	Max     int64
+// tooMuch returns the error that an archive holds too many files or bytes.
+func tooMuch(archive, what string, limit int64) error {
+	return fault.New(fault.Limit, "the package %q has more than %d %s", archive, limit, what)
 }
 
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("the package %q has more than %d %s in it", e.Archive, e.Max, e.What)
-}
-
-// A RecordError says that a wheel isn't what it says of itself.
-type RecordError struct {
-	Archive, Path string
-	Msg           string
-}
-
-func (e *RecordError) Error() string {
-	return fmt.Sprintf("the wheel %q: %+q %s", e.Archive, e.Path, e.Msg)
+// badRecord returns the error that a file of a wheel doesn't match its RECORD.
+func badRecord(archive, path, msg string) error {
+	return fault.New(fault.Integrity, "the wheel %q: %+q %s", archive, path, msg).On("path", path)
 }
 
 // A File is one of an archive, as it stands on disk in the end.
@@ -113,10 +95,10 @@ func read(ctx context.Context, name string, from reader, budget int64, check fun
 			return err
 		}
 		if total += n; total > budget {
-			return &LimitError{name, "bytes", budget}
+			return tooMuch(name, "bytes", budget)
 		}
 		if n != f.Size {
-			return &FormatError{name, f.entry, fmt.Errorf("has %d bytes, and the archive says %d", n, f.Size)}
+			return invalid(name, f.entry, fmt.Errorf("has %d bytes, and the archive says %d", n, f.Size))
 		}
 		if err := done(); err != nil {
 			return err
@@ -136,7 +118,7 @@ func read(ctx context.Context, name string, from reader, budget int64, check fun
 		paths[i] = a.Files[i].Path
 	}
 	if err := materialise.CheckPackages(paths); err != nil {
-		return nil, &FormatError{name, "", err}
+		return nil, invalid(name, "", err)
 	}
 	return a, nil
 }

@@ -22,18 +22,18 @@ func ParseWheel(name string) (*WheelName, error) {
 	stem, ok := strings.CutSuffix(name, ".whl")
 	parts := strings.Split(stem, "-")
 	if !ok || len(parts) < 5 || len(parts) > 6 || slices.Contains(parts, "") || len(name) > 255 || strings.ContainsAny(name, "/\\") {
-		return nil, &FormatError{name, "", errNoWheel}
+		return nil, invalid(name, "", errNoWheel)
 	}
 	n := &WheelName{Project: parts[0], Version: parts[1]}
 	if len(parts) == 6 {
 		if n.Build = parts[2]; n.Build[0] < '0' || n.Build[0] > '9' {
-			return nil, &FormatError{name, "", errNoWheel}
+			return nil, invalid(name, "", errNoWheel)
 		}
 	}
 	last := parts[len(parts)-3:]
 	n.Pythons, n.ABIs, n.Machines = strings.Split(last[0], "."), strings.Split(last[1], "."), strings.Split(last[2], ".")
 	if len(n.Pythons)*len(n.ABIs)*len(n.Machines) > 1000 {
-		return nil, &FormatError{name, "", errNoWheel}
+		return nil, invalid(name, "", errNoWheel)
 	}
 	return n, nil
 }

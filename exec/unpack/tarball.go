@@ -26,7 +26,7 @@ func Tarball(ctx context.Context, name string, r io.ReaderAt, size int64) (*Arch
 			return a, nil
 		}
 	}
-	return nil, &FormatError{name, "", errors.New("has no package.json, and so is no package of npm")}
+	return nil, invalid(name, "", errors.New("it has no package.json, so it is not an npm package"))
 }
 
 type tarball struct {
@@ -58,14 +58,14 @@ func (t *tarball) start() (*unzipped, error) {
 	return u, nil
 }
 
-func (t *tarball) bad(path string, err error) error { return &FormatError{t.name, path, err} }
+func (t *tarball) bad(path string, err error) error { return invalid(t.name, path, err) }
 
 // next returns the next file that stands on disk in the end, io.EOF behind the last.
 func (t *tarball) next(u *unzipped) (*File, error) {
 	for {
 		h, err := u.Next()
 		if u.plain.N <= 0 {
-			return nil, &LimitError{t.name, "bytes", budget(t.size)}
+			return nil, tooMuch(t.name, "bytes", budget(t.size))
 		}
 		if err == io.EOF {
 			return nil, t.end(u)
@@ -74,7 +74,7 @@ func (t *tarball) next(u *unzipped) (*File, error) {
 			return nil, t.bad("", err)
 		}
 		if u.files++; u.files > MaxFiles {
-			return nil, &LimitError{t.name, "files", MaxFiles}
+			return nil, tooMuch(t.name, "files", MaxFiles)
 		}
 		f, err := t.fileOf(u, h)
 		if err != nil {
@@ -132,7 +132,7 @@ func (t *tarball) end(u *unzipped) error {
 	for {
 		n, err := u.plain.Read(block[:])
 		if u.plain.N <= 0 {
-			return &LimitError{t.name, "bytes", budget(t.size)}
+			return tooMuch(t.name, "bytes", budget(t.size))
 		}
 		for _, b := range block[:n] {
 			if b != 0 {
@@ -183,7 +183,7 @@ func (c *contents) Read(p []byte) (int, error) {
 	n, err := c.u.Read(p)
 	if err != nil && err != io.EOF {
 		if c.u.plain.N <= 0 {
-			return n, &LimitError{c.t.name, "bytes", budget(c.t.size)}
+			return n, tooMuch(c.t.name, "bytes", budget(c.t.size))
 		}
 		err = c.t.bad(c.path, err)
 	}

@@ -11,6 +11,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestTarball: what is in the one directory of a tarball stands without it.
@@ -132,7 +134,7 @@ func TestTarballMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := readTarball(t, out.Bytes())
-	if limit, ok := errors.AsType[*LimitError](err); !ok || limit.What != "files" {
+	if fault.CodeOf(err) != fault.Limit || !strings.HasSuffix(err.Error(), " files") {
 		t.Error(err)
 	}
 }

@@ -32,7 +32,7 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 	}
 	z, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, &FormatError{name, "", err}
+		return nil, invalid(name, "", err)
 	}
 	w := &wheel{name: name, zip: z}
 	if err := w.look(n); err != nil {
@@ -44,7 +44,7 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 	}
 	for path := range w.record {
 		if !w.seen[path] {
-			return nil, &RecordError{name, path, "is listed in RECORD and isn't there"}
+			return nil, badRecord(name, path, "is listed in RECORD but missing")
 		}
 	}
 	// From here on only what stands on disk counts.
@@ -55,7 +55,7 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 // whole says no to a zip archive that isn't all of the file, or whose directory is larger than one needs: that is read
 // into memory, whatever it says of its length.
 func whole(name string, r io.ReaderAt, size int64) error {
-	bad := func(why string) error { return &FormatError{name, "", errors.New(why)} }
+	bad := func(why string) error { return invalid(name, "", errors.New(why)) }
 	const endSize = 22
 	tail := make([]byte, min(size, endSize+1<<16-1))
 	if _, err := r.ReadAt(tail, size-int64(len(tail))); err != nil && err != io.EOF {
@@ -80,7 +80,7 @@ func whole(name string, r io.ReaderAt, size int64) error {
 	case int(binary.LittleEndian.Uint16(end[20:])) != len(end)-endSize || offset+length != here:
 		return bad("has something in it that isn't part of the zip archive")
 	case length > MaxDirectory:
-		return &LimitError{name, "bytes of directory", MaxDirectory}
+		return tooMuch(name, "bytes of directory", MaxDirectory)
 	}
 	var first [4]byte
 	if _, err := r.ReadAt(first[:], 0); err != nil || string(first[:]) != "PK\x03\x04" {
@@ -105,12 +105,12 @@ type recorded struct {
 	size string // "" where it doesn't say
 }
 
-func (w *wheel) bad(path string, err error) error { return &FormatError{w.name, path, err} }
+func (w *wheel) bad(path string, err error) error { return invalid(w.name, path, err) }
 
 // look reads what the wheel says of itself.
 func (w *wheel) look(n *WheelName) error {
 	if len(w.zip.File) > MaxFiles {
-		return &LimitError{w.name, "files", MaxFiles}
+		return tooMuch(w.name, "files", MaxFiles)
 	}
 	for _, f := range w.zip.File {
 		dir, _, below := strings.Cut(f.Name, "/")
@@ -165,10 +165,10 @@ func (w *wheel) readRecord() error {
 			continue
 		}
 		if _, twice := w.record[line[0]]; twice {
-			return &RecordError{w.name, line[0], "is listed twice in RECORD"}
+			return badRecord(w.name, line[0], "is listed twice in RECORD")
 		}
 		if len(w.record) == MaxFiles {
-			return &LimitError{w.name, "files", MaxFiles}
+			return tooMuch(w.name, "files", MaxFiles)
 		}
 		w.record[strings.Clone(line[0])] = recorded{strings.Clone(line[1]), strings.Clone(line[2])}
 	}
@@ -187,7 +187,7 @@ func (w *wheel) recorded(f *File) (io.Writer, func() error) {
 	}
 	w.seen[path] = true
 	no := func(msg string) func() error {
-		return func() error { return &RecordError{w.name, path, msg} }
+		return func() error { return badRecord(w.name, path, msg) }
 	}
 	line, listed := w.record[path]
 	if !listed {
@@ -236,7 +236,7 @@ func (w *wheel) text(path string) (string, error) {
 			return "", w.bad(path, err)
 		}
 		if len(b) > maxText {
-			return "", &LimitError{w.name, "bytes of " + path, maxText}
+			return "", tooMuch(w.name, "bytes of "+path, maxText)
 		}
 		return string(b), nil
 	}

@@ -10,10 +10,12 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // TestWheel: what is in a wheel stands where an import looks for it, and what is for an installer doesn't.
@@ -94,12 +96,12 @@ func TestWheelRecordKinds(t *testing.T) {
 		}
 		_, err := readWheel(t, plainWheel, wheelOf{files: map[string]string{"demo.py": text}, record: record}.bytes(t))
 		// The digests above are of another text: what counts is that they were compared.
-		no, ok := errors.AsType[*RecordError](err)
-		if !ok || !strings.Contains(no.Msg, "sha"+name+"=") || no.Path != "demo.py" {
+		no := fault.Of(err)
+		if no.Code != fault.Integrity || !strings.Contains(no.Text, "sha"+name+"=") || no.Details["path"] != "demo.py" {
 			t.Errorf("sha%s: %v", name, err)
 			continue
 		}
-		found := no.Msg[strings.LastIndex(no.Msg, " ")+1:]
+		found := no.Text[strings.LastIndex(no.Text, " ")+1:]
 		good := sum
 		sum = "sha" + name + "=" + found
 		if _, err := readWheel(t, plainWheel, wheelOf{files: map[string]string{"demo.py": text}, record: record}.bytes(t)); err != nil {
@@ -228,7 +230,7 @@ func TestWheelFrame(t *testing.T) {
 	binary.LittleEndian.PutUint32(end[12:], MaxDirectory+1)
 	binary.LittleEndian.PutUint32(end[16:], 4)
 	_, err := readWheel(t, plainWheel, large)
-	if limit, ok := errors.AsType[*LimitError](err); !ok || limit.Max != MaxDirectory {
+	if fault.CodeOf(err) != fault.Limit || !strings.Contains(err.Error(), strconv.Itoa(MaxDirectory)) {
 		t.Errorf("a directory of %d bytes: %v", MaxDirectory+1, err)
 	}
 }

@@ -2,7 +2,6 @@ package runs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -139,21 +138,19 @@ func (l *secretLine) state() string {
 	return fmt.Sprintf("in the %s, expires %s", l.Where, l.Expires)
 }
 
-// noSecret gives a *secret.NotSetError the words of one that is to be removed.
-func noSecret(a *cli.App, err error) error {
-	none, ok := errors.AsType[*secret.NotSetError](err)
-	if !ok {
+// noSecret returns err, or, if it says that the secret is not set, the error that there is none to remove.
+func noSecret(a *cli.App, name string, err error) error {
+	if fault.CodeOf(err) != fault.AuthRequired {
 		return err
 	}
-	f := &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no secret %q", none.Name),
-		Hint: []string{"rye auth ls"}, Details: map[string]any{"secret": none.Name}}
+	f := fault.New(fault.NotFound, "there is no secret %q", name).On("secret", name).Try("rye auth list").From(err)
 	var names []string
 	for _, c := range completeSecrets(a) {
-		if c.Value != none.Name {
+		if c.Value != name {
 			names = append(names, c.Value)
 		}
 	}
-	if meant := near.Names(none.Name, names); len(meant) > 0 {
+	if meant := near.Names(name, names); len(meant) > 0 {
 		f.Why = []string{"did you mean " + meant[0] + "?"}
 	}
 	return f

@@ -30,7 +30,7 @@ func (c *authRmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	if err := store.Remove(ctx, c.Name); err != nil {
-		return nil, noSecret(a, err)
+		return nil, noSecret(a, c.Name, err)
 	}
 	lines, err := secretLines(a)
 	if err != nil {

@@ -192,7 +192,7 @@ func (w *Building) Build(ctx context.Context) (_ *build.Result, err error) {
 	}
 	made, err := build.Build(ctx, o)
 	if logged := w.kernel.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = &exec.AuditError{Ref: w.Recipe.Build[0].Tool, Ran: true, Err: logged}
+		err = exec.NotLogged(w.Recipe.Build[0].Tool, true, logged)
 	}
 	if made != nil {
 		stat.Files.Add(made.Files)
@@ -242,15 +242,7 @@ func (w *Building) open(ctx context.Context) (err error) {
 	if err := needed(names); err != nil || w.kernel != nil {
 		return err
 	}
-	return w.unknown(names[0])
-}
-
-func (w *Building) unknown(name string) error {
-	e := &build.StepError{Step: name}
-	for i := range w.Recipe.Build {
-		e.Known = append(e.Known, w.Recipe.Build[i].Name)
-	}
-	return e
+	return build.NoStep(w.Recipe, names[0])
 }
 
 // prepare decides about the call of a step.

@@ -156,11 +156,6 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	defer k.Close()
 	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Principal: principal(), Params: c.given(a), Dry: c.DryRun}
 	p, err := k.Prepare(ctx, b.base, call)
-	if text, ok := errors.AsType[*params.TextError](err); ok {
-		f := classify.Classify(text)
-		f.Hint = []string{"rye exec " + fault.Quote(ref.String()) + " --help"}
-		return nil, f
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -250,7 +245,7 @@ func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.
 		lost = cmp.Or(other.Close(), lost)
 	}
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = &exec.AuditError{Ref: p.Chain[0].Item.Ref, Ran: true, Err: logged}
+		err = exec.NotLogged(p.Chain[0].Item.Ref, true, logged)
 	}
 	if r == nil {
 		return nil, err

@@ -30,7 +30,7 @@ func (c *execRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 	}
 	schema, err := exec.Input(t)
 	if err != nil {
-		return "", &exec.ConfigError{Ref: it.Ref, Err: err}
+		return "", exec.ConfigError(it.Ref, err)
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s", cli.Escape(it.Ref.String(), a.Term.Ascii))

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
@@ -137,7 +138,7 @@ func DotEnv(project string) ([]env.Variable, error) {
 	}
 	all, err := env.ParseDotEnv(b)
 	if err != nil {
-		return nil, &env.Error{Link: ".env", Field: "line", Err: err}
+		return nil, env.Invalid(".env", "line", value.Pos{}, err)
 	}
 	return all, nil
 }

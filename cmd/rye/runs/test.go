@@ -163,7 +163,7 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 		case err == nil && it.Model.Tool.Primitive && !named:
 			return // rye does it, and is tested elsewhere
 		case err == nil && it.Model.Tool.Primitive:
-			t.err = &exec.LoneError{Ref: t.ref}
+			t.err = exec.NotExecutable(t.ref)
 		case err == nil:
 			t.empty = len(it.Model.Tool.Examples) == 0
 		}
@@ -226,7 +226,7 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, b *opened, all []*tria
 		return err
 	})
 	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = &exec.AuditError{Ref: all[0].item.Ref, Ran: true, Err: logged}
+		err = exec.NotLogged(all[0].item.Ref, true, logged)
 	}
 	for i, t := range all {
 		if t.outcome == nil {

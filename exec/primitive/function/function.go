@@ -39,6 +39,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/answer"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -149,26 +150,14 @@ func over(below, above map[string]any) map[string]any {
 	return both
 }
 
-// A CallError says that there is no such function, or that it can't be called so.
-type CallError struct {
-	Function string
-	Known    []string // what there is, where this one isn't
-	Err      error
+// badCall returns the error that a function can't be called like this.
+func badCall(name string, err error) error {
+	return fault.New(fault.Validation, "invalid call of rye's function %q: %v", name, err).On("function", name).Try("rye docs core-tools").From(err)
 }
-
-func (e *CallError) Error() string {
-	if e.Err == nil {
-		return fmt.Sprintf("rye has no function %q for tools", e.Function)
-	}
-	return fmt.Sprintf("rye's function %q can't be called so: %v", e.Function, e.Err)
-}
-
-// Unwrap returns what is wrong with the call.
-func (e *CallError) Unwrap() error { return e.Err }
 
 var (
-	errPure = errors.New("a pure tool has nothing of the clock and the machine")
-	errText = errors.New("config.params is a JSON object, as {params_json} is")
+	errPure = errors.New("a pure tool can't use the clock or the machine")
+	errText = errors.New("config.params must be a JSON object, like {params_json}")
 )
 
 // Run implements primitive.Primitive.
@@ -224,27 +213,31 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 	name, _ := a.Config["function"].(string)
 	called, ok := f[name]
 	if !ok {
-		return nil, &CallError{Function: name, Known: slices.Sorted(maps.Keys(f))}
+		known := slices.Sorted(maps.Keys(f))
+		return nil, fault.New(fault.Validation, "unknown function %q", name).On("function", name).On("known", known).
+			Because("known functions: " + strings.Join(known, ", ")).Try("rye docs core-tools")
 	}
 	if a.Pure {
-		return nil, &CallError{Function: name, Err: errPure}
+		return nil, badCall(name, errPure)
 	}
 	text, ok := a.Config["params"].(string)
 	v, err := jcs.Parse([]byte(text))
 	given, object := v.(map[string]any)
 	if !ok || err != nil || !object {
-		return nil, &CallError{Function: name, Err: errText}
+		return nil, badCall(name, errText)
 	}
 	need, do, err := called.read(given, []byte(text))
 	if err != nil {
-		return nil, &CallError{Function: name, Err: err}
+		return nil, badCall(name, err)
 	}
 	if need.Own && a.Stranger {
-		return nil, &primitive.DeniedError{What: fmt.Sprintf("rye's function %q", name), Own: true}
+		return nil, fault.New(fault.Denied, "rye's function %q is only for the user's own tools, and this call involves another signer's", name).
+			On("capability", "").Try("rye docs core-tools")
 	}
 	for _, c := range need.Permissions {
 		if !a.Permissions.Covers(c) {
-			return nil, &primitive.DeniedError{What: fmt.Sprintf("rye's function %q", name), Capability: c.String()}
+			return nil, fault.New(fault.Denied, "rye's function %q needs %q, which the call wasn't granted", name, c.String()).On("capability", c.String()).
+				Because("a tool has the permissions that it declares; another signer's tool has those of them that a policy grants").Try("rye docs core-tools")
 		}
 	}
 	return do, nil

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
@@ -165,12 +166,12 @@ func TestPrimitive(t *testing.T) {
 // A refusal says what was missing.
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*primitive.Action){
-		`rye has no function "none" for tools`: func(a *primitive.Action) { a.Config["function"] = "none" },
-		`rye's function "write" can't be called so: it takes no "more"`: func(a *primitive.Action) {
+		`unknown function "none"`: func(a *primitive.Action) { a.Config["function"] = "none" },
+		`invalid call of rye's function "write": it takes no "more"`: func(a *primitive.Action) {
 			a.Config["params"] = `{"more": 1}`
 		},
-		`rye's function "write" needs "sign:file:acme/a", and the call wasn't granted it`: func(*primitive.Action) {},
-		`rye's function "own" does this for the user's own tools alone, and this call is somebody else's`: func(a *primitive.Action) {
+		`rye's function "write" needs "sign:file:acme/a", which the call wasn't granted`: func(*primitive.Action) {},
+		`rye's function "own" is only for the user's own tools, and this call involves another signer's`: func(a *primitive.Action) {
 			a.Config["function"], a.Stranger = "own", true
 		},
 	} {
@@ -180,9 +181,9 @@ func TestRefused(t *testing.T) {
 		if r != nil || err == nil || err.Error() != want {
 			t.Errorf("%v, %v; want %s", r, err, want)
 		}
-		call, known := errors.AsType[*function.CallError](err)
-		_, denied := errors.AsType[*primitive.DeniedError](err)
-		if known == denied || known && call.Err == nil && !slices.Contains(call.Known, "echo") {
+		e := fault.Of(err)
+		known, unknown := e.Details["known"].([]string)
+		if e.Code != fault.Validation && e.Code != fault.Denied || unknown && !slices.Contains(known, "echo") {
 			t.Errorf("%#v", err)
 		}
 	}

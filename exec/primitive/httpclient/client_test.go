@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -495,17 +495,17 @@ func TestNoConnection(t *testing.T) {
 func TestGrantError(t *testing.T) {
 	w := newWorld(t, func(http.ResponseWriter, *http.Request) {})
 	for url, want := range map[string]string{
-		"https://Third.example/a?secret": `"third.example:443" is not among the hosts that were granted`,
-		"http://[2606:4700::1]":          `"[2606:4700::1]:80" is not among the hosts that were granted`,
+		"https://Third.example/a?secret": `the host "third.example:443" was not granted`,
+		"http://[2606:4700::1]":          `the host "[2606:4700::1]:80" was not granted`,
 	} {
 		_, err := w.Run(t.Context(), w.action(config("url", url)), nil)
-		if grant := (*GrantError)(nil); !errors.As(err, &grant) || err.Error() != want || grant.None {
+		if fault.CodeOf(err) != fault.Denied || err.Error() != want {
 			t.Errorf("%v", err)
 		}
 	}
 	w.hosts = nil
 	_, err := w.Run(t.Context(), w.action(config("url", "https://a.example")), nil)
-	if grant := (*GrantError)(nil); !errors.As(err, &grant) || !grant.None || err.Error() != `"a.example:443" needs the network, and none was granted` {
+	if fault.CodeOf(err) != fault.Denied || err.Error() != `"a.example:443" needs the network, which was not granted` {
 		t.Errorf("%v", err)
 	}
 }

@@ -5,20 +5,18 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/web"
 )
 
-// A GrantError says that a host isn't one of those that were granted.
-type GrantError struct {
-	Host string // with the port
-	None bool   // no network was granted at all
-}
-
-func (e *GrantError) Error() string {
-	if e.None {
-		return fmt.Sprintf("%q needs the network, and none was granted", e.Host)
+// notGranted returns the error that a host, with its port, isn't one of those that were granted; none says that there are no
+// such.
+func notGranted(host string, none bool) error {
+	e := fault.New(fault.Denied, "the host %q was not granted", host)
+	if none {
+		e.Text = fmt.Sprintf("%q needs the network, which was not granted", host)
 	}
-	return fmt.Sprintf("%q is not among the hosts that were granted", e.Host)
+	return e.On("host", host).Because("a tool lists the hosts that it needs under network:").Try("rye docs sandbox")
 }
 
 // An InsideError says that a host leads where it may not.
@@ -34,22 +32,23 @@ func (e *InsideError) Error() string {
 	var where string
 	switch e.Depth {
 	case web.DepthNowhere:
-		return fmt.Sprintf("%q leads to %s, which no server has", e.Host, e.Addr)
+		return fmt.Sprintf("%q resolves to %s, which is not a server's address", e.Host, e.Addr)
 	case web.DepthLocal:
 		where = "this machine or its link"
 	default:
 		where = "a private network"
 	}
 	if e.Redirect {
-		return fmt.Sprintf("%q leads to %s, in %s, and was sent to from further outside", e.Host, e.Addr, where)
+		return fmt.Sprintf("%q resolves to %s, in %s, and a server outside redirected there", e.Host, e.Addr, where)
 	}
-	return fmt.Sprintf("%q leads to %s, in %s, which was not granted", e.Host, e.Addr, where)
+	return fmt.Sprintf("%q resolves to %s, in %s, which was not granted", e.Host, e.Addr, where)
 }
 
-// A RequestError is a configuration of which no request can be made. It says nothing of what may be secret.
-type RequestError struct{ Reason string }
-
-func (e *RequestError) Error() string { return e.Reason }
+// Fault implements the interface that package fault looks for.
+func (e *InsideError) Fault() *fault.Error {
+	return fault.New(fault.Denied, "%s", e.Error()).On("host", e.Host).On("address", e.Addr.String()).
+		Because("a tool lists the hosts that it needs under network:, those inside by address").Try("rye docs sandbox").From(e)
+}
 
 // A redirectError is a redirect that isn't followed.
 type redirectError string

@@ -59,7 +59,7 @@ func TestRedirects(t *testing.T) {
 		{"GET", 308, other + "/there", "GET "},
 		{"POST", 307, other + "/there", "the server redirects a POST to another host, \"other.example:"},
 		{"DELETE", 302, other + "/there", "the server redirects a DELETE to another host"},
-		{"GET", 302, "https://third.example/there", `the server redirects elsewhere: "third.example:443" is not among the hosts that were granted`},
+		{"GET", 302, "https://third.example/there", `the server redirects elsewhere: the host "third.example:443" was not granted`},
 		{"GET", 302, "https://public.example/there", `the server redirects elsewhere: "public.example:443" is not`},
 		{"GET", 302, w.url("http", "public.example", "/there"), "the server redirects from https to http"},
 		{"GET", 302, "file:///etc/passwd", "the server redirects to what is no address"},
@@ -229,7 +229,7 @@ func TestInside(t *testing.T) {
 	w.names["turns.example"] = []string{"127.0.0.1", "127.0.0.1", "169.254.169.254"}
 	w.hosts = append(w.hosts, "turns.example:"+w.http)
 	target = "/to"
-	if r := w.run(t, w.url("http", "turns.example", "/to")); !strings.Contains(r.Failure, "leads to 169.254.169.254, in this machine or its link, and was sent to from further outside") {
+	if r := w.run(t, w.url("http", "turns.example", "/to")); !strings.Contains(r.Failure, "resolves to 169.254.169.254, in this machine or its link, and a server outside redirected there") {
 		t.Errorf("%+v", r)
 	}
 
@@ -238,7 +238,7 @@ func TestInside(t *testing.T) {
 	w.names["machine.example"] = []string{"127.0.0.1"}
 	w.hosts = append(w.hosts, "10.0.0.1")
 	target = "http://10.0.0.1/"
-	if r := w.run(t, w.url("http", "public.example", "/to")); !strings.Contains(r.Failure, `"10.0.0.1:80" leads to 10.0.0.1, in a private network, and was sent to from further outside`) {
+	if r := w.run(t, w.url("http", "public.example", "/to")); !strings.Contains(r.Failure, `"10.0.0.1:80" resolves to 10.0.0.1, in a private network, and a server outside redirected there`) {
 		t.Errorf("%+v", r)
 	}
 	w.Client.depth = ranges
@@ -248,7 +248,7 @@ func TestInside(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	for _, e := range []*InsideError{{Host: "a:1", Depth: web.DepthNowhere}} {
-		if !strings.Contains(e.Error(), "which no server has") {
+		if !strings.Contains(e.Error(), "which is not a server's address") {
 			t.Error(e)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -38,7 +39,7 @@ type way struct {
 	steps  int
 }
 
-func wrong(format string, args ...any) error { return &RequestError{fmt.Sprintf(format, args...)} }
+func wrong(format string, args ...any) error { return fault.New(fault.Validation, format, args...) }
 
 var methods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
@@ -264,5 +265,5 @@ func check(n sandbox.Network, u *url.URL) error {
 	if n.Grants(u.Hostname(), u.Port()) {
 		return nil
 	}
-	return &GrantError{Host: u.Host, None: len(n.Hosts) == 0}
+	return notGranted(u.Host, len(n.Hosts) == 0)
 }

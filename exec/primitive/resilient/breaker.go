@@ -3,19 +3,26 @@ package resilient
 import (
 	"fmt"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// An OpenError says that nobody is asked for a while, because that has failed too often. Nothing was done.
+// An OpenError says that the circuit breaker is open: calls have failed too often. Nothing was done.
 type OpenError struct {
 	Address string
-	Wait    time.Duration // until somebody is asked again; 0: others are trying just now
+	Wait    time.Duration // until the next try; 0: another call is trying now
 }
 
 func (e *OpenError) Error() string {
 	if e.Wait == 0 {
-		return fmt.Sprintf("%q has failed too often, and others are trying just now whether it works again", e.Address)
+		return fmt.Sprintf("%q has failed too often; another call is testing whether it works again", e.Address)
 	}
-	return fmt.Sprintf("%q has failed too often, and isn't asked for another %s", e.Address, e.Wait.Round(time.Millisecond))
+	return fmt.Sprintf("%q has failed too often; the next try is in %s", e.Address, e.Wait.Round(time.Millisecond))
+}
+
+// Fault implements the interface that package fault looks for.
+func (e *OpenError) Fault() *fault.Error {
+	return fault.New(fault.Unavailable, "%s", e.Error()).On("address", e.Address).On("wait_ms", e.Wait.Milliseconds()).From(e)
 }
 
 // A breaker counts failures in a row. Times are its caller's, who also keeps two from using it at once.

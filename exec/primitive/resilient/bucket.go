@@ -3,16 +3,23 @@ package resilient
 import (
 	"fmt"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A RateError says that it isn't this action's turn within its time. Nothing was done.
+// A RateError says that the rate limit lets the action run only after its time is over. Nothing was done.
 type RateError struct {
 	Address string
 	Wait    time.Duration // until it would have been
 }
 
 func (e *RateError) Error() string {
-	return fmt.Sprintf("%q is asked as often as it may be: another %s, and there is no time for that", e.Address, e.Wait.Round(time.Millisecond))
+	return fmt.Sprintf("the rate limit for %q is reached: the next call is possible in %s, too late for this one", e.Address, e.Wait.Round(time.Millisecond))
+}
+
+// Fault implements the interface that package fault looks for.
+func (e *RateError) Fault() *fault.Error {
+	return fault.New(fault.RateLimited, "%s", e.Error()).On("address", e.Address).On("wait_ms", e.Wait.Milliseconds()).From(e)
 }
 
 // A bucket hands out as many turns as come back. Times are its caller's, who also keeps two from using it at once.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // The entries of the configuration that are read here.
@@ -54,11 +56,6 @@ type retrySetting struct {
 	idempotent     bool
 }
 
-// A SettingError is all that is wrong with what is said under resilience.
-type SettingError struct{ Reasons []string }
-
-func (e *SettingError) Error() string { return strings.Join(e.Reasons, "; ") }
-
 // read reads a configuration.
 func read(config map[string]any) (*settings, error) {
 	r := new(reader)
@@ -88,7 +85,7 @@ func read(config map[string]any) (*settings, error) {
 	}
 	s.retry = r.retry(config, all)
 	if len(r.reasons) > 0 {
-		return nil, &SettingError{r.reasons}
+		return nil, fault.New(fault.Validation, "%s", strings.Join(r.reasons, "; ")).On("problems", r.reasons).Try("rye docs resilience")
 	}
 	return s, nil
 }

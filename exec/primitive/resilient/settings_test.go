@@ -3,7 +3,6 @@ package resilient
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"reflect"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/classification"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -81,7 +81,7 @@ func TestWrong(t *testing.T) {
 		a := action(nil)
 		a.Config = parsed(t, text)
 		_, err := w.Run(t.Context(), a, nil)
-		if e, ok := errors.AsType[*SettingError](err); !ok || !strings.Contains(e.Error(), want) || w.calls != 0 {
+		if fault.CodeOf(err) != fault.Validation || !strings.Contains(err.Error(), want) || w.calls != 0 {
 			t.Errorf("%s: %v; want %s", text, err, want)
 		}
 	}

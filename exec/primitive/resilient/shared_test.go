@@ -36,7 +36,7 @@ func TestOpen(t *testing.T) {
 	calls := w.calls
 	_, err = do("ok")
 	e, ok := errors.AsType[*OpenError](err)
-	if !ok || e.Address != "api.example:443" || e.Wait != 30*time.Second || w.calls != calls || err.Error() != `"api.example:443" has failed too often, and isn't asked for another 30s` {
+	if !ok || e.Address != "api.example:443" || e.Wait != 30*time.Second || w.calls != calls || err.Error() != `"api.example:443" has failed too often; the next try is in 30s` {
 		t.Fatalf("%v", err)
 	}
 	// Another address, and another setting, are others.
@@ -90,7 +90,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 	for range many - probes {
 		e, ok := errors.AsType[*OpenError](<-refused)
-		if !ok || e.Wait != 0 || !strings.Contains(e.Error(), "others are trying") {
+		if !ok || e.Wait != 0 || !strings.Contains(e.Error(), "another call is testing") {
 			t.Errorf("%v", e)
 		}
 	}
@@ -118,7 +118,7 @@ func TestRate(t *testing.T) {
 	a.Sandbox.Limits.Wall = 100 * time.Millisecond
 	calls := w.calls
 	_, err := w.Run(t.Context(), a, nil)
-	if e, ok := errors.AsType[*RateError](err); !ok || e.Wait != time.Second || w.calls != calls || !strings.Contains(err.Error(), `"api.example:443" is asked as often as it may be: another 1s`) {
+	if e, ok := errors.AsType[*RateError](err); !ok || e.Wait != time.Second || w.calls != calls || !strings.Contains(err.Error(), `the rate limit for "api.example:443" is reached: the next call is possible in 1s`) {
 		t.Errorf("%v", err)
 	}
 	a = action(config{"rate": set["rate"], "fallback": config{"value": "instead"}})
@@ -143,7 +143,7 @@ func TestRate(t *testing.T) {
 	w = newWorld(script(fails(503)))
 	a = action(config{"rate": config{"per_second": 0.01, "burst": int64(2)}, "retry": config{"max_attempts": int64(5)}})
 	r := w.run(t, a)
-	if w.calls != 2 || !strings.HasPrefix(r.Failure, "after 2 tries: it said no; then ") || !strings.Contains(r.Failure, "as often as it may be") {
+	if w.calls != 2 || !strings.HasPrefix(r.Failure, "after 2 tries: it said no; then ") || !strings.Contains(r.Failure, "the rate limit for") {
 		t.Errorf("%d calls, %+v", w.calls, r)
 	}
 }

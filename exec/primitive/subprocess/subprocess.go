@@ -26,6 +26,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/answer"
@@ -106,17 +107,12 @@ func command(a *primitive.Action) (*proc.Command, error) {
 	return c, nil
 }
 
-// A DirectoryError says that a program can't start in a directory that was chosen for it.
-type DirectoryError struct {
-	Dir     string // as it was chosen
-	Outside string // the directory that it isn't in; "" where it is none
-}
-
-func (e *DirectoryError) Error() string {
-	if e.Outside == "" {
-		return fmt.Sprintf("the directory %q isn't there", e.Dir)
+// noDirectory returns the error that a program can't start in a directory; outside is the one that it should be in, if any.
+func noDirectory(dir, outside string) error {
+	if outside != "" {
+		return fault.New(fault.Denied, "the directory %q isn't in %q", dir, outside).On("path", dir)
 	}
-	return fmt.Sprintf("the directory %q isn't in %q", e.Dir, e.Outside)
+	return fault.New(fault.Files, "there is no directory %q", dir).On("path", dir)
 }
 
 // directory is where the program starts.
@@ -137,7 +133,7 @@ func directory(a *primitive.Action) (string, error) {
 		}
 	}
 	if err != nil || !filepath.IsLocal(rel) {
-		return "", &DirectoryError{Dir: dir, Outside: within}
+		return "", noDirectory(dir, within)
 	}
 	root, err := os.OpenRoot(top)
 	if err != nil {
@@ -149,9 +145,9 @@ func directory(a *primitive.Action) (string, error) {
 	_, system := errors.AsType[syscall.Errno](err) // and not os.Root's no
 	switch {
 	case system || err == nil && !info.IsDir():
-		return "", &DirectoryError{Dir: dir}
+		return "", noDirectory(dir, "")
 	case err != nil:
-		return "", &DirectoryError{Dir: dir, Outside: within}
+		return "", noDirectory(dir, within)
 	}
 	// The sandbox holds whatever becomes of a link after this: where a program starts gives it nothing.
 	return filepath.EvalSymlinks(filepath.Join(top, rel))

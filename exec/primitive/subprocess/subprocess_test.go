@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/primitive/answer"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
@@ -357,11 +357,11 @@ func TestTimeout(t *testing.T) {
 func TestErrors(t *testing.T) {
 	p := &subprocess.Subprocess{Machine: machine(t)}
 	_, err := p.Run(t.Context(), with("env", map[string]any{"LD_PRELOAD": "/x.so"})(t), nil)
-	if reserved, ok := errors.AsType[*env.ReservedError](err); !ok || reserved.Name != "LD_PRELOAD" {
+	if err == nil || !strings.Contains(err.Error(), `the variable "LD_PRELOAD" can't be set`) {
 		t.Error(err)
 	}
 	_, err = p.Run(t.Context(), with("args", []any{"a\x00"})(t), nil)
-	if argument, ok := errors.AsType[*proc.ArgumentError](err); !ok || argument.What != "argument 1" {
+	if e := fault.Of(err); e.Code != fault.Validation || e.Details["argument"] != "argument 1" {
 		t.Error(err)
 	}
 	a := action(t, "", "args")
@@ -453,7 +453,11 @@ func TestWithin(t *testing.T) {
 	check := func(within, cwd, want string) {
 		t.Helper()
 		_, err := run(cwd, within)
-		if e, ok := errors.AsType[*subprocess.DirectoryError](err); !ok || *e != (subprocess.DirectoryError{Dir: cwd, Outside: want}) {
+		code, text := fault.Files, fmt.Sprintf("there is no directory %q", cwd)
+		if want != "" {
+			code, text = fault.Denied, fmt.Sprintf("the directory %q isn't in %q", cwd, want)
+		}
+		if e := fault.Of(err); e.Code != code || e.Text != text || e.Details["path"] != cwd {
 			t.Errorf("%q in %q: %v", cwd, within, err)
 		}
 	}
@@ -465,12 +469,6 @@ func TestWithin(t *testing.T) {
 	}
 	check(dir, filepath.Dir(dir), dir)
 	check(dir, dir+"none", dir)
-	if e := (&subprocess.DirectoryError{Dir: "x", Outside: "y"}).Error(); e != `the directory "x" isn't in "y"` {
-		t.Error(e)
-	}
-	if e := (&subprocess.DirectoryError{Dir: "x"}).Error(); e != `the directory "x" isn't there` {
-		t.Error(e)
-	}
 	if runtime.GOOS != "windows" {
 		// The directory that was meant may be called by a link, and what is in it by either name.
 		top := filepath.Join(realDir(t), "top")

@@ -51,7 +51,7 @@ func (w *Wasm) Run(ctx context.Context, a *primitive.Action, to primitive.Sink) 
 		return nil, err
 	}
 	if len(w.Self) == 0 {
-		return nil, &sandbox.UnavailableError{Level: a.Sandbox.Level, Missing: []string{"a child: this program has none"}}
+		return nil, &sandbox.UnavailableError{Level: a.Sandbox.Level, Missing: []string{"a child process: missing in this program"}}
 	}
 	spec := confine(a, p)
 	spent, err := w.compiled(ctx, spec, p)
@@ -99,14 +99,14 @@ func planOf(a *primitive.Action) (p *plan, input string, err error) {
 	}
 	for i, arg := range p.Args {
 		if strings.Contains(arg, "\x00") {
-			return nil, "", &proc.ArgumentError{What: fmt.Sprintf("argument %d", i+1), Reason: "has a NUL in it"}
+			return nil, "", proc.BadArgument(fmt.Sprintf("argument %d", i+1), "contains a NUL byte")
 		}
 	}
 	vars, _ := a.Config["env"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v, ok := vars[name].(string)
 		if !ok || name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(v, "\x00") {
-			return nil, "", &proc.ArgumentError{What: fmt.Sprintf("variable %.100q", name), Reason: "can't be passed"}
+			return nil, "", proc.BadArgument(fmt.Sprintf("variable %.100q", name), "can't be passed")
 		}
 		p.Env = append(p.Env, name+"="+v)
 	}

@@ -487,7 +487,7 @@ func TestEngine(t *testing.T) {
 func TestUnavailable(t *testing.T) {
 	a := action(t, "", "args")
 	for _, w := range []*Wasm{{Machine: sandbox.New(sandbox.Options{}), Self: []string{"/x"}}, {Machine: machine(t)}} {
-		if r, err := w.Run(t.Context(), a, nil); err == nil || !strings.Contains(err.Error(), "no sandbox of level") {
+		if r, err := w.Run(t.Context(), a, nil); err == nil || !strings.Contains(err.Error(), "can't enforce the sandbox level") {
 			t.Errorf("%+v, %v", r, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -42,6 +43,20 @@ func (e *InvalidError) Error() string {
 		list[i] = p.String()
 	}
 	return strings.Join(list, "; ")
+}
+
+// Fault lists the problems, one a line.
+func (e *InvalidError) Fault() *fault.Error {
+	f := fault.New(fault.Validation, "%s", e.Error()).On("problems", e.Problems)
+	if len(e.Problems) > 1 {
+		f.Text = fault.Count(int64(len(e.Problems)), "problem")
+		lines := make([]string, len(e.Problems))
+		for i, p := range e.Problems {
+			lines[i] = p.String()
+		}
+		f.List(lines...)
+	}
+	return f
 }
 
 // Check reports what is wrong with a value, as an *InvalidError.

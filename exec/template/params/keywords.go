@@ -22,7 +22,7 @@ type keywords struct {
 }
 
 func (k *keywords) errorf(key, format string, args ...any) error {
-	return &SchemaError{pointer(k.at, key), fmt.Sprintf(format, args...)}
+	return badSchema(pointer(k.at, key), format, args...)
 }
 
 // annotations are the keywords that demand nothing.

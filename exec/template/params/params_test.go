@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -384,7 +385,7 @@ func TestRead(t *testing.T) {
 		{nil, strings.Repeat(" ", MaxBytes+1), `--params: the parameters have more than 16777216 bytes`},
 	} {
 		got, err := s.Read(Caller{Pairs: c.pairs, Text: c.text, Open: open})
-		if _, ok := errors.AsType[*TextError](err); !ok || err.Error() != c.want {
+		if fault.CodeOf(err) != fault.Validation || err.Error() != c.want {
 			t.Errorf("%.60q %.60q:\n got %v, %v\nwant %s", c.pairs, c.text, got, err, c.want)
 		}
 	}
@@ -428,7 +429,7 @@ func FuzzSchema(f *testing.F) {
 		}
 		s, err := Compile(v)
 		if err != nil {
-			if _, ok := errors.AsType[*SchemaError](err); !ok {
+			if fault.Of(err).Details["pointer"] == nil {
 				t.Errorf("%T", err)
 			}
 			return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -18,23 +19,10 @@ const (
 	MaxPairs = 10_000
 )
 
-// A TextError says what is wrong with what a caller wrote.
-type TextError struct {
-	Source       string // as in "-p limit" or "--params"
-	Line, Column int    // of JSON; 0 where there is no place
-	Msg          string
-	Err          error // of reading; may be nil
+// badText returns the error that what a caller wrote is invalid; source is as in "-p limit" or "--params".
+func badText(source, format string, args ...any) *fault.Error {
+	return fault.New(fault.Validation, "%s: %s", source, fmt.Sprintf(format, args...)).On("argument", source)
 }
-
-func (e *TextError) Error() string {
-	if e.Line > 0 {
-		return fmt.Sprintf("%s: line %d, column %d: %s", e.Source, e.Line, e.Column, e.Msg)
-	}
-	return e.Source + ": " + e.Msg
-}
-
-// Unwrap returns what reading said.
-func (e *TextError) Unwrap() error { return e.Err }
 
 // A Caller is what a caller wrote.
 type Caller struct {
@@ -44,7 +32,7 @@ type Caller struct {
 	Open func(name string) (io.ReadCloser, error)
 }
 
-// Read returns the parameters that a caller gives. They are not checked. An error is a *TextError.
+// Read returns the parameters that a caller gives. They are not checked yet.
 func (s *Schema) Read(from Caller) (map[string]any, error) {
 	values, err := s.pairs(from.Pairs)
 	if err != nil || from.Text == "" {
@@ -60,7 +48,7 @@ func (s *Schema) Read(from Caller) (map[string]any, error) {
 	}
 	for name, v := range values {
 		if _, twice := m[name]; twice {
-			return nil, &TextError{Source: "-p " + printable(name), Msg: "is given by --params too"}
+			return nil, badText("-p "+printable(name), "--params gives it too")
 		}
 		m[name] = v
 	}
@@ -75,24 +63,24 @@ func (c *Caller) text() ([]byte, string, error) {
 	case c.Text == "-":
 		name = "-"
 	case !isFile && len(c.Text) > MaxBytes:
-		return nil, "", &TextError{Source: flag, Msg: tooLong}
+		return nil, "", badText(flag, "%s", tooLong)
 	case !isFile:
 		return []byte(c.Text), flag, nil
 	case name == "":
-		return nil, "", &TextError{Source: flag, Msg: `"@" is followed by the name of a file`}
+		return nil, "", badText(flag, `"@" needs the name of a file`)
 	}
 	source := flag + " " + c.Text
 	r, err := c.Open(name)
 	if err != nil {
-		return nil, "", &TextError{Source: source, Msg: err.Error(), Err: err}
+		return nil, "", badText(source, "%v", err).From(err)
 	}
 	defer r.Close()
 	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {
-		return nil, "", &TextError{Source: source, Msg: err.Error(), Err: err}
+		return nil, "", badText(source, "%v", err).From(err)
 	}
 	if len(b) > MaxBytes {
-		return nil, "", &TextError{Source: source, Msg: tooLong}
+		return nil, "", badText(source, "%s", tooLong)
 	}
 	return b, source, nil
 }
@@ -102,18 +90,17 @@ var tooLong = fmt.Sprintf("the parameters have more than %d bytes", MaxBytes)
 func parseObject(b []byte, source string) (map[string]any, error) {
 	v, err := jcs.Parse(b)
 	if err != nil {
-		e := &TextError{Source: source, Msg: err.Error(), Err: err}
 		if at, ok := errors.AsType[*jcs.SyntaxError](err); ok {
 			before := b[:min(at.Offset, len(b))]
-			e.Line = bytes.Count(before, []byte("\n")) + 1
-			e.Column = utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
-			e.Msg = at.Msg
+			line := bytes.Count(before, []byte("\n")) + 1
+			column := utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1
+			return nil, badText(source, "line %d, column %d: %s", line, column, at.Msg).From(err)
 		}
-		return nil, e
+		return nil, badText(source, "%v", err).From(err)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, &TextError{Source: source, Msg: fmt.Sprintf("expected an object, got %s", typeOf(v))}
+		return nil, badText(source, "expected an object, got %s", typeOf(v))
 	}
 	return m, nil
 }
@@ -121,26 +108,26 @@ func parseObject(b []byte, source string) (map[string]any, error) {
 // pairs reads NAME=VALUE.
 func (s *Schema) pairs(pairs []string) (map[string]any, error) {
 	if len(pairs) > MaxPairs {
-		return nil, &TextError{Source: "-p", Msg: fmt.Sprintf("there are more than %d", MaxPairs)}
+		return nil, badText("-p", "given more than %d times", MaxPairs)
 	}
 	values := make(map[string]any, len(pairs))
 	size := 0
 	for _, pair := range pairs {
 		name, text, ok := strings.Cut(pair, "=")
-		e := &TextError{Source: "-p " + printable(name)}
+		source, wrong := "-p "+printable(name), ""
 		size += len(pair)
 		switch {
 		case !ok || name == "":
-			e.Source, e.Msg = "-p "+quoted(pair), "expected NAME=VALUE"
+			source, wrong = "-p "+quoted(pair), "expected NAME=VALUE"
 		case !utf8.ValidString(pair):
-			e.Msg = "is not UTF-8"
+			wrong = "not valid UTF-8"
 		case size > MaxBytes:
-			e.Msg = tooLong
+			wrong = tooLong
 		default:
-			e.Msg = s.pair(values, name, text)
+			wrong = s.pair(values, name, text)
 		}
-		if e.Msg != "" {
-			return nil, e
+		if wrong != "" {
+			return nil, badText(source, "%s", wrong)
 		}
 	}
 	return values, nil

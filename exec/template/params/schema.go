@@ -10,23 +10,20 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // A Schema says which values are valid. It is not changed any more, and safe for use by many goroutines.
 type Schema struct{ root *node }
 
-// A SchemaError says why something is no schema that can be kept.
-type SchemaError struct {
-	Pointer string // where in the schema, as a JSON pointer
-	Msg     string
-}
-
-func (e *SchemaError) Error() string {
-	if e.Pointer == "" {
-		return "the schema: " + e.Msg
+// badSchema returns the error that a schema is invalid or unsupported at a JSON pointer.
+func badSchema(at, format string, args ...any) error {
+	e := fault.New(fault.Validation, "the schema: %s", fmt.Sprintf(format, args...)).On("pointer", at)
+	if at != "" {
+		e.Text = fmt.Sprintf("the schema at %q: %s", at, fmt.Sprintf(format, args...))
 	}
-	return fmt.Sprintf("the schema at %q: %s", e.Pointer, e.Msg)
+	return e
 }
 
 // types is a set of JSON's types. The zero set says nothing.
@@ -135,8 +132,7 @@ const (
 	maxMatched     = 64 << 10
 )
 
-// Compile makes a schema of a value, as jcs.Parse or value.Value.JSON return it; nil takes everything. An error is a
-// *SchemaError.
+// Compile makes a schema of a value, as jcs.Parse or value.Value.JSON return it; nil takes everything.
 func Compile(v any) (*Schema, error) {
 	if v == nil {
 		return &Schema{newNode()}, nil
@@ -160,7 +156,7 @@ func Compile(v any) (*Schema, error) {
 // normal returns a value with all numbers as jcs.Parse has them.
 func normal(v any, depth int) (any, error) {
 	if depth > maxSchemaDepth {
-		return nil, &SchemaError{"", fmt.Sprintf("it is nested more than %d deep", maxSchemaDepth)}
+		return nil, badSchema("", "nested more than %d levels deep", maxSchemaDepth)
 	}
 	switch v := v.(type) {
 	case nil, bool, string, float64:
@@ -186,7 +182,7 @@ func normal(v any, depth int) (any, error) {
 		}
 		return m, nil
 	}
-	return nil, &SchemaError{"", fmt.Sprintf("a %T is no value of JSON", v)}
+	return nil, badSchema("", "a %T is not a JSON value", v)
 }
 
 // A compiler makes nodes of one document. A node is made once for each place, so that references may go in circles.
@@ -202,13 +198,13 @@ func (c *compiler) schema(at string, v any, depth int) (*node, error) {
 	n := newNode()
 	c.done[at] = n
 	if len(c.done) > maxNodes || depth > maxSchemaDepth {
-		return nil, &SchemaError{at, "there are too many schemas, or too many in each other"}
+		return nil, badSchema(at, "too many schemas, or nested too deeply")
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
 		b, isBool := v.(bool)
 		if !isBool {
-			return nil, &SchemaError{at, fmt.Sprintf("expected an object, got %s", typeOf(v))}
+			return nil, badSchema(at, "expected an object, got %s", typeOf(v))
 		}
 		n.never = !b
 		return n, nil
@@ -233,7 +229,7 @@ func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 	p, ok := strings.CutPrefix(ref, "#")
 	p, err := url.PathUnescape(p)
 	if !ok || err != nil || p != "" && p[0] != '/' {
-		return nil, &SchemaError{at, fmt.Sprintf("the reference %q leads out of the document or is no pointer", ref)}
+		return nil, badSchema(at, "the reference %q leaves the document or is not a JSON pointer", ref)
 	}
 	v, found := c.root, true
 	for _, segment := range strings.Split(p, "/")[1:] {
@@ -250,7 +246,7 @@ func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 			found = false
 		}
 		if !found {
-			return nil, &SchemaError{at, fmt.Sprintf("the reference %q leads to nothing", ref)}
+			return nil, badSchema(at, "the reference %q matches nothing", ref)
 		}
 	}
 	return c.schema(p, v, depth)
