@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/starts"
 )
@@ -52,6 +53,29 @@ func TestShownCommands(t *testing.T) {
 	}
 	if shown < 400 {
 		t.Errorf("only %d command lines are shown", shown)
+	}
+}
+
+// TestDesignPage: every package that rye docs design names is there, and explains itself.
+func TestDesignPage(t *testing.T) {
+	topics, err := starts.DocTopics(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(topics, func(it *ai.Item) bool { return it.ID == "rye/design" })
+	named := regexp.MustCompile("\\| `([a-z/0-9]+)` \\|").FindAllStringSubmatch(topics[i].Model.Body, -1)
+	for _, n := range named {
+		files, _ := filepath.Glob(filepath.Join("..", "..", filepath.FromSlash(n[1]), "*.go"))
+		explained := slices.ContainsFunc(files, func(name string) bool {
+			b, err := os.ReadFile(name)
+			return err == nil && regexp.MustCompile(`(?m)^(//|/\*\n)\s*Package \w+ `).Match(b)
+		})
+		if !explained {
+			t.Errorf("%s has no package comment", n[1])
+		}
+	}
+	if len(named) < 25 {
+		t.Errorf("only %d packages are named", len(named))
 	}
 }
 
