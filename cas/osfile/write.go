@@ -15,11 +15,32 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// WriteFile makes a file with a content, or replaces it, whole and durable: a reader finds the old one or the new
-// one. With exclusive a file that is there is fs.ErrExist.
-func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) (err error) {
+// A Hook sees each step of writing a file, "create", "write", "sync", "name" or "syncdir", before it is taken. An error stops
+// the writing there: tests inject faults this way. A nil Hook does nothing.
+type Hook func(op, path string) error
+
+// Do calls h, if there is one.
+func (h Hook) Do(op, path string) error {
+	if h == nil {
+		return nil
+	}
+	return h(op, path)
+}
+
+// WriteFile creates or replaces a file. It is whole and durable: a reader, or a crash, leaves the old file or the new one.
+// With exclusive an existing file is an fs.ErrExist.
+// If path is a symbolic link, its target is replaced.
+func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
 	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to // what a link stands for is replaced, not the link
+		path = to
+	}
+	return Hook(nil).WriteFile(path, mode, exclusive, write)
+}
+
+// WriteFile is the function WriteFile, watched by h, for directories of our own: a symbolic link is itself replaced.
+func (h Hook) WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writer) error) error {
+	if err := h.Do("create", path); err != nil {
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*")
 	if bad, ok := errors.AsType[*fs.PathError](err); ok {
@@ -29,14 +50,22 @@ func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 		return err
 	}
 	defer os.Remove(f.Name())
-	err = write(f)
+	if err = h.Do("write", f.Name()); err == nil {
+		err = write(f)
+	}
 	if err == nil {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
+		err = h.Do("sync", f.Name())
+	}
+	if err == nil {
 		err = f.Sync()
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = h.Do("name", path)
+	}
+	if err != nil {
 		return err
 	}
 	if exclusive {
@@ -47,7 +76,15 @@ func WriteFile(path string, mode fs.FileMode, exclusive bool, write func(io.Writ
 	if err != nil {
 		return err
 	}
-	return SyncDirectory(filepath.Dir(path))
+	return h.SyncDirectory(filepath.Dir(path))
+}
+
+// SyncDirectory is the function SyncDirectory, watched by h.
+func (h Hook) SyncDirectory(path string) error {
+	if err := h.Do("syncdir", path); err != nil {
+		return err
+	}
+	return SyncDirectory(path)
 }
 
 // What a process that died has left of a file is recognised by the beginning of its name, which no tree takes in, and by

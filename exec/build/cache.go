@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/sealed"
 )
 
@@ -135,19 +135,7 @@ func readKey(path string) ([]byte, error) {
 }
 
 func makeKey(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".rye-tmp-key-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
 	key := make([]byte, keySize)
 	rand.Read(key)
-	_, err = f.Write(key)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Link(f.Name(), path) // which replaces nobody's
+	return osfile.Hook(nil).WriteFile(path, 0o600, true, osfile.BytesOf(key))
 }

@@ -21,12 +21,11 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// The files, and how the names of those begin that are being written.
+// The files.
 const (
 	fileName     = "secrets.age"
 	identityName = "identity"
 	lockName     = "lock"
-	unfinished   = ".new-"
 )
 
 const (
@@ -189,9 +188,8 @@ func (s *Store) change(ctx context.Context, edit func(*document) error) error {
 		return err
 	}
 	defer lock.Close()
-	if err := s.sweep(); err != nil {
-		return err
-	}
+	// Under the lock no file is being written, so age doesn't matter.
+	osfile.Sweep(s.Dir, time.Now().Add(2*osfile.UnfinishedAge))
 	d, err := s.read()
 	if err != nil {
 		return err
@@ -219,15 +217,9 @@ func makeDir(dir string) error {
 	return checkDir(dir)
 }
 
-// sweep removes what a process that died was writing.
-func (s *Store) sweep() error {
-	entries, err := os.ReadDir(s.Dir)
-	for _, e := range entries {
-		if err == nil && strings.HasPrefix(e.Name(), unfinished) {
-			err = os.Remove(filepath.Join(s.Dir, e.Name()))
-		}
-	}
-	return err
+// put writes a file of the store.
+func (s *Store) put(name string, b []byte) error {
+	return osfile.Hook(nil).WriteFile(filepath.Join(s.Dir, name), 0o600, false, osfile.BytesOf(b))
 }
 
 // write puts a document in place of the one that is there. The key to it is made before.
@@ -260,25 +252,6 @@ func (s *Store) write(d *document) error {
 		return err
 	}
 	return s.put(fileName, out.Bytes())
-}
-
-// put writes a file, whole and durable.
-func (s *Store) put(name string, b []byte) error {
-	f, err := os.CreateTemp(s.Dir, unfinished+"*") // of mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if _, err = f.Write(b); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), filepath.Join(s.Dir, name)); err != nil {
-		return err
-	}
-	return osfile.SyncDirectory(s.Dir)
 }
 
 // readOwn reads a file of the user's that nobody else can.

@@ -245,7 +245,7 @@ func encrypted(s *Store, text string) error {
 func TestSwept(t *testing.T) {
 	s := newStore(t)
 	s.must(t, "name", "the value")
-	left := filepath.Join(s.Dir, unfinished+"x")
+	left := filepath.Join(s.Dir, osfile.Unfinished+"x")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

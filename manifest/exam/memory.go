@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 // A Memory remembers that something was found good, so that it need not be looked at again as long as everything is as
@@ -56,14 +57,7 @@ func (m *Memory) Keep(t *Trust, key, value cas.Digest) {
 	if os.MkdirAll(filepath.Dir(m.File), 0o700) != nil {
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(m.File), ".rye-tmp-seen-*")
-	if err != nil {
-		return
-	}
-	_, err = f.Write(memoryText(t.under(key), t.Now, value))
-	if f.Close() != nil || err != nil || os.Rename(f.Name(), m.File) != nil {
-		os.Remove(f.Name())
-	}
+	_ = osfile.WriteFile(m.File, 0o600, false, osfile.BytesOf(memoryText(t.under(key), t.Now, value)))
 }
 
 // memoryText is what stands in the file.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
 func testKey(t *testing.T, b byte) Private {
@@ -54,7 +56,7 @@ func whole(t *testing.T, path string, p, q Private) {
 	if name, err := d.Default(); err != nil || name != "default" && name != "b" {
 		t.Errorf("default is %q, %v", name, err)
 	}
-	files, _ := filepath.Glob(filepath.Join(path, tempPrefix+"*"))
+	files, _ := filepath.Glob(filepath.Join(path, osfile.Unfinished+"*"))
 	for _, f := range files {
 		if err := os.Chtimes(f, time.Time{}, time.Unix(1, 0)); err != nil {
 			t.Error(err)
@@ -66,7 +68,7 @@ func whole(t *testing.T, path string, p, q Private) {
 			t.Error(err)
 		}
 	}
-	if left, _ := filepath.Glob(filepath.Join(path, tempPrefix+"*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(path, osfile.Unfinished+"*")); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
 }
@@ -95,7 +97,7 @@ func TestDirFaults(t *testing.T) {
 		if !errors.Is(err, boom) {
 			t.Fatal(err)
 		}
-		if temps, _ := filepath.Glob(filepath.Join(path, tempPrefix+"*")); len(temps) > 0 {
+		if temps, _ := filepath.Glob(filepath.Join(path, osfile.Unfinished+"*")); len(temps) > 0 {
 			t.Errorf("step %d left %v", n, temps)
 		}
 		whole(t, path, p, q)

@@ -2,7 +2,6 @@ package key
 
 import (
 	"cmp"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
@@ -24,16 +22,14 @@ const (
 	privateSuffix = ".private.pem"
 	publicSuffix  = ".public.pem"
 	defaultFile   = "default"
-	tempPrefix    = ".new-"
-	tempAge       = time.Hour // a file of that prefix that is so much older was left by a dead process
 	maxName       = 64
 )
 
 // A Dir is a directory of private keys. Any number of processes may use one at once.
 type Dir struct {
 	path string
-	work int                         // of a passphrase; writeWork if 0, as outside tests
-	hook func(op, path string) error // sees what is about to be changed, and may fail it; nil outside tests
+	work int         // of a passphrase; writeWork if 0, as outside tests
+	hook osfile.Hook // nil outside tests
 }
 
 // OpenDir returns the directory of keys at path. Nothing need be there: Add makes it.
@@ -239,7 +235,7 @@ func (d Dir) Add(name string, p Private, passphrase string) error {
 			return err
 		}
 	}
-	if err := d.change("mkdir", d.path); err != nil {
+	if err := d.hook.Do("mkdir", d.path); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(d.path, 0o700); err != nil {
@@ -264,14 +260,14 @@ func (d Dir) Remove(name string) error {
 	// The public half first: a private one alone is a key, which can be removed again.
 	for _, file := range []string{public, private} {
 		path := filepath.Join(d.path, file)
-		if err := d.change("remove", path); err != nil {
+		if err := d.hook.Do("remove", path); err != nil {
 			return err
 		}
 		if err := os.Remove(path); err != nil && (file == private || !errors.Is(err, fs.ErrNotExist)) {
 			return err
 		}
 	}
-	return d.sync()
+	return d.hook.SyncDirectory(d.path)
 }
 
 // Default returns the name of the key that signs when none is named. There need be no such key.
@@ -312,67 +308,14 @@ func (d Dir) writePublic(name string, pub Public) error {
 	return d.write(file, pub.PEM(), 0o644, true)
 }
 
-// change announces a change of the directory.
-func (d Dir) change(op, path string) error {
-	if d.hook == nil {
-		return nil
-	}
-	return d.hook(op, path)
-}
-
-// write makes a file, whole and durable, or replaces one.
-func (d Dir) write(file string, b []byte, mode fs.FileMode, replace bool) (err error) {
-	path, temp := filepath.Join(d.path, file), filepath.Join(d.path, tempPrefix+rand.Text())
-	if err := d.change("create", temp); err != nil {
+// write creates a file, or replaces one, and removes what dead processes left.
+func (d Dir) write(file string, b []byte, mode fs.FileMode, replace bool) error {
+	path := filepath.Join(d.path, file)
+	if err := d.hook.WriteFile(path, mode, !replace, osfile.BytesOf(b)); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
+	if now, err := os.Lstat(path); err == nil {
+		osfile.Sweep(d.path, now.ModTime()) // by the clock of the file system
 	}
-	defer os.Remove(temp)
-	if err = d.change("write", temp); err == nil {
-		_, err = f.Write(b)
-	}
-	if err == nil {
-		err = d.change("sync", temp)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	now, err2 := f.Stat()
-	if err = errors.Join(err, err2, f.Close()); err != nil {
-		return err
-	}
-	if err := d.change("name", path); err != nil {
-		return err
-	}
-	if replace {
-		err = os.Rename(temp, path)
-	} else {
-		err = os.Link(temp, path) // which never replaces
-	}
-	if err != nil {
-		return err
-	}
-	d.sweep(now.ModTime())
-	return d.sync()
-}
-
-// sweep removes what dead processes left. Failing is no error: the next one tries again.
-func (d Dir) sweep(now time.Time) {
-	found, _ := filepath.Glob(filepath.Join(d.path, tempPrefix+"*"))
-	for _, path := range found {
-		if info, err := os.Lstat(path); err == nil && now.Sub(info.ModTime()) > tempAge {
-			os.Remove(path)
-		}
-	}
-}
-
-// sync makes the names in the directory durable.
-func (d Dir) sync() error {
-	if err := d.change("syncdir", d.path); err != nil {
-		return err
-	}
-	return osfile.SyncDirectory(d.path)
+	return nil
 }
