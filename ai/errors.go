@@ -215,7 +215,7 @@ func (e *ChainError) Fault() *fault.Error {
 			f.Code = cause.Code // as of an item that isn't locked
 		}
 	}
-	if f.Code == "" || e.Code != fault.ToolNotFound && e.Code != fault.ExecutorNotFound {
+	if f.Code == "" || f.Code != fault.LockMismatch && e.Code != fault.ToolNotFound && e.Code != fault.ExecutorNotFound {
 		f.Code = e.Code
 	}
 	f.On("ref", e.Ref.String()).On("chain", e.Path)

@@ -108,12 +108,12 @@ risk_raised tool:acme/call: read → money`},
 	now := w.side(l, b, w.options())
 	lost := w.side(was.Lock(), nil, lock.SetOptions{Objects: gone{w, was.Lock().Pin(ref("tool:acme/call")).Digest}, Std: w.std})
 	old := was.Lock().Pin(ref("tool:acme/call"))
-	want := fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  what it was can't be read, so that it counts as wider: "+
-		`"project/tools/acme/call.yaml": blob %s is missing, which "tool:acme/call" needs`, old.Grants, l.Pin(old.Ref).Grants, old.Digest)
+	want := fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  the old grants are unreadable and count as wider: "+
+		`"project/tools/acme/call.yaml": blob %s is missing, needed by "tool:acme/call"`, old.Grants, l.Pin(old.Ref).Grants, old.Digest)
 	if got := w.weakening(lost, now); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	want = fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  what it is can't be read, so that it counts as wider: ", l.Pin(old.Ref).Grants, old.Grants)
+	want = fmt.Sprintf("grants_widened tool:acme/call: %s → %s\n  the new grants are unreadable and count as wider: ", l.Pin(old.Ref).Grants, old.Grants)
 	if got := w.weakening(now, lost); !strings.HasPrefix(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -252,7 +252,7 @@ changed .ai/tools/acme/shop/walk.py`
 		"tool:acme/deep/multi/multi": "nothing is different",
 		"tool:" + python:             "nothing is different",
 		"tool:acme/hello":            "1 item signed anew, 1 file changed\nsigned tool:acme/hello info\nchanged .ai/tools/acme/hello.sh",
-		"tool:acme/unused":           `"tool:acme/unused" isn't in the lock`,
+		"tool:acme/unused":           `"tool:acme/unused" is not locked`,
 	} {
 		if text == "tool:acme/hello" {
 			w.project()["tools/acme/hello.sh"].Data = []byte(shTool("acme/hello"))

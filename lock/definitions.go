@@ -15,8 +15,8 @@ import (
 )
 
 // Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says, or if the
-// lock says nothing and only the library has it. Else an error is one of ai.View.Config, a *NotLockedError, or a
-// *MismatchError.
+// lock says nothing and only the library has it. Else the error is one of ai.View.Config, a *NotLockedError, or
+// LOCK_MISMATCH.
 func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name string) (*ai.Merged, error) {
 	ref := model.Ref{Kind: config, ID: name}
 	pin, defined := s.Pin(ref), s.definition(ref.String())
@@ -37,10 +37,10 @@ func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name strin
 	}
 	found, err := digestOf(m)
 	if err != nil {
-		return nil, &PinError{ref, err}
+		return nil, inPin(ref, err)
 	}
 	if found != defined.Digest {
-		return nil, &MismatchError{ref, "definition", defined.Digest.String(), found.String()}
+		return nil, mismatch(ref, "definition", defined.Digest.String(), found.String())
 	}
 	return m, nil
 }

@@ -44,21 +44,21 @@ type Difference struct {
 func (d *Difference) Error() string {
 	switch d.Kind {
 	case Gone:
-		return fmt.Sprintf("%q: %q is gone", d.Ref, d.Path)
+		return fmt.Sprintf("%q: %q is missing", d.Ref, d.Path)
 	case Added:
-		return fmt.Sprintf("%q: %q has come, and would be one of its files", d.Ref, d.Path)
+		return fmt.Sprintf("%q: %q is a new file of the tool, not in the lock", d.Ref, d.Path)
 	case Unpinned:
-		return fmt.Sprintf("%q: %q isn't in the lock and would count", d.Ref, d.Path)
+		return fmt.Sprintf("%q: %q is not in the lock but would be used", d.Ref, d.Path)
 	case Unreadable:
 		if d.Ref == (model.Ref{}) {
 			return d.Err.Error()
 		}
 		return fmt.Sprintf("%q: %v", d.Ref, d.Err)
 	}
-	s := fmt.Sprintf("%q: %q is locked as %s, and is %s", d.Ref, d.Path, d.Expected.Short(), d.Found.Short())
+	s := fmt.Sprintf("%q: %q is locked as %s, but is %s", d.Ref, d.Path, d.Expected.Short(), d.Found.Short())
 	switch {
 	case d.OnlyMode:
-		return fmt.Sprintf("%q: %q may be executed in one and not in the other", d.Ref, d.Path)
+		return fmt.Sprintf("%q: the executable bit of %q differs", d.Ref, d.Path)
 	case d.OnlyLineEndings:
 		s += ": only line endings differ"
 	}

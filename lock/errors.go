@@ -1,15 +1,16 @@
 package lock
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A RefusedError says why a lock makes no set: all of it, in the order of the lock. Each is a *BundleError, a *PinError,
-// a *MissingError, a *RequirementError, a *StdError, or about two paths.
+// A RefusedError lists every reason why a lock cannot become a set, in the order of the lock.
 type RefusedError struct{ Problems []error }
 
 func (e *RefusedError) Error() string {
@@ -22,112 +23,135 @@ func (e *RefusedError) Error() string {
 // Unwrap returns the problems.
 func (e *RefusedError) Unwrap() []error { return e.Problems }
 
-// A MissingError says that an object isn't there, and who needs it. It is no fs.ErrNotExist: an item that can't be read
-// must not be taken for one that doesn't exist.
+// Fault implements the interface of package fault. Another library or a missing object explains the other problems.
+func (e *RefusedError) Fault() *fault.Error {
+	if std, ok := errors.AsType[*StdError](errors.Join(e.Problems...)); ok {
+		return std.Fault()
+	}
+	if missing, ok := errors.AsType[*MissingError](errors.Join(e.Problems...)); ok {
+		f := missing.Fault()
+		f.Text = e.Error()
+		return f
+	}
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = p.Error()
+	}
+	return fault.New(fault.LockMismatch, "the lock is inconsistent: %s", fault.Count(int64(len(lines)), "problem")).From(e).List(lines...).
+		Try("rye lock --check", "rye lock --resolve")
+}
+
+// A MissingError names a missing object and what needs it. It is not an fs.ErrNotExist: an unreadable item must not pass
+// for one that doesn't exist.
 type MissingError struct {
 	ID       cas.ID
 	NeededBy string // a ref, or bundle:ID@VERSION
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s is missing, which %q needs", e.ID, e.NeededBy)
+	return fmt.Sprintf("%s is missing, needed by %q", e.ID, e.NeededBy)
 }
 
-// A RequirementError says that what is required isn't what is locked.
-type RequirementError struct {
-	By      string // who requires it: "the project", or bundle:ID@VERSION
-	ID      string // of the bundle
-	Range   string
-	Version string // that is locked; empty if there is none
+// Fault implements the interface of package fault.
+func (e *MissingError) Fault() *fault.Error { return Missing(e, e.ID, e.NeededBy) }
+
+// Missing returns the fault of an object that neither the vendor directory nor the store has.
+func Missing(err error, id cas.ID, neededBy string) *fault.Error {
+	return fault.New(fault.NotFound, "%v", err).From(err).On("reason", "missing").On("object", id.String()).On("needed_by", neededBy).
+		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 
-func (e *RequirementError) Error() string {
-	if e.Version == "" {
-		return fmt.Sprintf("%s requires the bundle %q %s, which isn't in the lock", e.By, e.ID, e.Range)
+// unmet is about a requirement that the locked bundles don't meet. version is empty if the bundle isn't locked.
+func unmet(by, id, versions, version string) error {
+	e := fault.New(fault.LockMismatch, "%s requires the bundle %q %s, which is not in the lock", by, id, versions).Try("rye lock")
+	if version != "" {
+		e.Text = fmt.Sprintf("%s requires the bundle %q %s, but %s is locked", by, id, versions, version)
 	}
-	return fmt.Sprintf("%s requires the bundle %q %s, which is locked as %s", e.By, e.ID, e.Range, e.Version)
+	return e
 }
 
-// A BundleError says why what a lock says of a bundle doesn't fit.
-type BundleError struct {
-	ID, Version string
-	Err         error
+// inBundle is about a bundle that isn't what the lock says.
+func inBundle(id, version string, err error) error {
+	return fault.New(fault.LockMismatch, "%q: %v", bundleName(id, version), err).From(err).Try("rye lock")
 }
 
-func (e *BundleError) Error() string {
-	return fmt.Sprintf("%q: %v", bundleName(e.ID, e.Version), e.Err)
+// inPin is about an item that isn't what its pin says.
+func inPin(ref model.Ref, err error) error {
+	return fault.New(fault.LockMismatch, "%q: %v", ref, err).From(err).Try("rye lock")
 }
 
-// Unwrap returns what is wrong.
-func (e *BundleError) Unwrap() error { return e.Err }
-
-// A PinError says why a pin doesn't fit.
-type PinError struct {
-	Ref model.Ref
-	Err error
-}
-
-func (e *PinError) Error() string { return fmt.Sprintf("%q: %v", e.Ref, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *PinError) Unwrap() error { return e.Err }
-
-// A StdError says that the library of this binary isn't the one that was pinned.
+// A StdError lists the items of this binary's library that differ from their pins.
 type StdError struct{ Items []StdItem } // in the order of the lock, at least one
 
-// A StdItem is an item of the library that is another one.
+// A StdItem is an item of the library that differs from its pin.
 type StdItem struct {
 	Ref             model.Ref
-	Expected, Found cas.Digest // Found is zero if there is no such item
-	Tree            bool       // the digests are of the other files
-	Err             error      // why nothing can be found; may be nil
+	Expected, Found cas.Digest // Found is zero if the library has no such item
+	Tree            bool       // the digests are of the tool's other files
+	Err             error      // why the item is unreadable; may be nil
+}
+
+func (i StdItem) String() string {
+	what := ""
+	if i.Tree {
+		what = " with the files"
+	}
+	switch {
+	case i.Err != nil:
+		return fmt.Sprintf("%q: %v", i.Ref, i.Err)
+	case i.Found.IsZero():
+		return fmt.Sprintf("%q is locked as %s%s, but this library doesn't have it", i.Ref, i.Expected, what)
+	}
+	return fmt.Sprintf("%q is locked as %s%s, but is %s", i.Ref, i.Expected, what, i.Found)
 }
 
 func (e *StdError) Error() string {
 	all := make([]string, len(e.Items))
 	for i, it := range e.Items {
-		what := ""
-		if it.Tree {
-			what = " with the files"
-		}
-		switch {
-		case it.Err != nil:
-			all[i] = fmt.Sprintf("%q: %v", it.Ref, it.Err)
-		case it.Found.IsZero():
-			all[i] = fmt.Sprintf("%q is locked as %s%s, and isn't part of it", it.Ref, it.Expected, what)
-		default:
-			all[i] = fmt.Sprintf("%q is locked as %s%s, and is %s", it.Ref, it.Expected, what, it.Found)
-		}
+		all[i] = it.String()
 	}
-	return "this rye has another library: " + strings.Join(all, "; ")
+	return "the library of this rye differs from the lock: " + strings.Join(all, "; ")
 }
 
-// A NotLockedError says that an item isn't pinned, or not for whoever asks.
+// Fault implements the interface of package fault.
+func (e *StdError) Fault() *fault.Error {
+	var refs, lines []string
+	for _, it := range e.Items {
+		refs, lines = append(refs, it.Ref.String()), append(lines, it.String())
+	}
+	return fault.New(fault.LockMismatch, "the library of this rye differs from the lock: %s", fault.Count(int64(len(e.Items)), "item")).From(e).
+		On("reason", "library").On("items", refs).Because(lines...).Try("rye lock --update " + Library)
+}
+
+// A NotLockedError is about an item without a pin, or with one that the caller cannot reach.
 type NotLockedError struct {
 	Ref    model.Ref
-	Pinned string // the space that it is pinned from, where it is, and is out of reach
-	Err    error  // what finding it said; may be nil
+	Pinned string // the space of its pin, if it has one
+	Err    error  // the error of the search; may be nil
 }
 
 func (e *NotLockedError) Error() string {
 	if e.Pinned != "" {
-		return fmt.Sprintf("%q is locked from the space %q, and isn't found there from here: %v", e.Ref, e.Pinned, e.Err)
+		return fmt.Sprintf("%q is locked from the space %q, but not found there: %v", e.Ref, e.Pinned, e.Err)
 	}
-	return fmt.Sprintf("%q isn't in the lock", e.Ref)
+	return fmt.Sprintf("%q is not locked", e.Ref)
 }
 
-// Unwrap returns what finding it said: a *ai.NotFoundError.
+// Unwrap returns the error of the search: an *ai.NotFoundError.
 func (e *NotLockedError) Unwrap() error { return e.Err }
 
-// A MismatchError says that what was found under a ref isn't what is pinned.
-type MismatchError struct {
-	Ref             model.Ref
-	What            string // space, path, digest, tree, version, interface, grants, or definition
-	Expected, Found string // "" for nothing
+// Fault implements the interface of package fault.
+func (e *NotLockedError) Fault() *fault.Error {
+	return fault.New(fault.NotLocked, "%v", e).From(e).On("ref", e.Ref.String()).Try("rye lock")
 }
 
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("%q is locked with the %s %s, and has %s", e.Ref, e.What, orNone(e.Expected), orNone(e.Found))
+// mismatch is about an item that differs from its pin in what: space, path, digest, tree, version, interface, grants, or
+// definition. The empty string means none.
+func mismatch(ref model.Ref, what, expected, found string) error {
+	name := fault.Quote(ref.String())
+	return fault.New(fault.LockMismatch, "%q is locked with the %s %s, but has %s", ref, what, orNone(expected), orNone(found)).
+		On("ref", ref.String()).On("reason", what).On("expected", expected).On("found", found).
+		Try("rye diff "+name, "rye lock", "rye restore "+name)
 }
 
 func orNone(s string) string {
@@ -137,45 +161,9 @@ func orNone(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// A KindError says that items of a kind wouldn't mean what was pinned.
-type KindError struct {
-	Kind      string
-	Extractor model.Ref
-	Err       error
-}
-
-func (e *KindError) Error() string {
-	return fmt.Sprintf("the kind %q is made by %q: %v", e.Kind, e.Extractor, e.Err)
-}
-
-// Unwrap returns what is wrong.
-func (e *KindError) Unwrap() error { return e.Err }
-
-// A ListedError says why a package of a tool's list can't be pinned.
-type ListedError struct {
-	Tool model.Ref
-	Err  error
-}
-
-func (e *ListedError) Error() string { return fmt.Sprintf("%q needs a package: %v", e.Tool, e.Err) }
-
-// Unwrap returns why.
-func (e *ListedError) Unwrap() error { return e.Err }
-
-// An UnpinnedError says that a package that a list names isn't in the lock.
-type UnpinnedError struct{ Package string }
-
-func (e *UnpinnedError) Error() string { return fmt.Sprintf("%s isn't in the lock", e.Package) }
-
-// A TwoFilesError says that the lists of two tools name different files by one name, of which a lock has one.
-type TwoFilesError struct {
-	Name    string
-	Sources [2]string
-	Tools   [2]model.Ref
-}
-
-func (e *TwoFilesError) Error() string {
-	return fmt.Sprintf("%s is %s for %q and %s for %q", e.Name, e.Sources[0], e.Tools[0], e.Sources[1], e.Tools[1])
+// inPackages is about a package of a tool's list.
+func inPackages(tool model.Ref, err error) error {
+	return fault.Wrap(err, "%q needs a package: %v", tool, err).On("tool", tool.String())
 }
 
 func bundleName(id, version string) string { return "bundle:" + id + "@" + version }

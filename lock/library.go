@@ -102,10 +102,10 @@ func (p *parts) checkRequire(by *file.Bundle, r manifest.Require) error {
 	}
 	versions, err := semver.Parse(r.Version)
 	if err != nil {
-		return &BundleError{by.ID, by.Version, err}
+		return inBundle(by.ID, by.Version, err)
 	}
 	if b := p.lock.Bundle(r.BundleID); b == nil || !versions.Contains(b.Version) {
-		return unmet(bundleName(by.ID, by.Version), r.BundleID, r.Version, b)
+		return unmet(bundleName(by.ID, by.Version), r.BundleID, r.Version, versionOf(b))
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-var errNoFile = errors.New("is no file")
+var errNoFile = errors.New("not a regular file")
 
 // modeOf says whether a file of a space may be executed.
 func modeOf(s *ai.Space, name string) (cas.Mode, error) {

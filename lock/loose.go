@@ -72,7 +72,7 @@ func (f findings) refused() error {
 func checkPlace(pin *file.Pin) error {
 	dir, rest, _ := strings.Cut(pin.Path, "/")
 	if strings.TrimSuffix(rest, path.Ext(rest)) != pin.Ref.ID {
-		return fmt.Errorf("%q is no path of it", pin.Path)
+		return fmt.Errorf("%q is not its path", pin.Path)
 	}
 	reserved := model.IsAsset(dir)
 	switch portable.Fold(dir) {
@@ -80,7 +80,7 @@ func checkPlace(pin *file.Pin) error {
 		reserved = true
 	}
 	if reserved {
-		return fmt.Errorf("%q is no place for an item", pin.Path)
+		return fmt.Errorf("%q is not a valid path of an item", pin.Path)
 	}
 	return nil
 }

@@ -36,14 +36,14 @@ func TestFiles(t *testing.T) {
 		change func(p *file.Pin)
 		want   string
 	}{
-		"the policy": {func(p *file.Pin) { p.Files = policy }, `"tool:acme/shop/run": among its files "tools/acme/shop/run.py" is another one`},
+		"the policy": {func(p *file.Pin) { p.Files = policy }, `"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`},
 		"the policy alone": {func(p *file.Pin) {
 			p.Digest, p.Size, p.Files = cas.Sum([]byte("x")), 1, w.tree(map[string]string{"tools/acme/shop/run.py": "x", "policy.yaml": "keys:\n"})
-		}, `"tool:acme/shop/run": its files reach beyond "tools/acme"`},
-		"vendored":     {func(p *file.Pin) { p.Path = "vendor/acme/shop/run.py" }, `"tool:acme/shop/run": "vendor/acme/shop/run.py" is no place for an item`},
-		"another case": {func(p *file.Pin) { p.Path = "Bundles/acme/shop/run.py" }, `"tool:acme/shop/run": "Bundles/acme/shop/run.py" is no place for an item`},
-		"hidden":       {func(p *file.Pin) { p.Path = ".git/acme/shop/run.py" }, `"tool:acme/shop/run": ".git/acme/shop/run.py" is no place for an item`},
-		"another id":   {func(p *file.Pin) { p.Path = "tools/other/acme/shop/run.py" }, `"tool:acme/shop/run": "tools/other/acme/shop/run.py" is no path of it`},
+		}, `"tool:acme/shop/run": its files are not all below "tools/acme"`},
+		"vendored":     {func(p *file.Pin) { p.Path = "vendor/acme/shop/run.py" }, `"tool:acme/shop/run": "vendor/acme/shop/run.py" is not a valid path of an item`},
+		"another case": {func(p *file.Pin) { p.Path = "Bundles/acme/shop/run.py" }, `"tool:acme/shop/run": "Bundles/acme/shop/run.py" is not a valid path of an item`},
+		"hidden":       {func(p *file.Pin) { p.Path = ".git/acme/shop/run.py" }, `"tool:acme/shop/run": ".git/acme/shop/run.py" is not a valid path of an item`},
+		"another id":   {func(p *file.Pin) { p.Path = "tools/other/acme/shop/run.py" }, `"tool:acme/shop/run": "tools/other/acme/shop/run.py" is not its path`},
 	} {
 		changed := run
 		test.change(&changed)

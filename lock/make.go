@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
@@ -59,7 +59,7 @@ type Request struct {
 	// Store is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept.
 	Store closure.Store
 	// Packages has what lists of packages name. Where it is nil nothing is looked for: what isn't in Old then is an
-	// *UnpinnedError.
+	// error.
 	Packages Packages
 	// Toolchain finds the programs that are pinned too; nil: what the old lock says of programs stays.
 	Toolchain Toolchain
@@ -291,7 +291,7 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		}
 		b := bundles[i]
 		if slices.Contains(path, b.ID) {
-			return &CycleError{append(path[slices.Index(path, b.ID):], b.ID)}
+			return fault.New(fault.Circular, "bundles require each other in a cycle: %s", strings.Join(append(path[slices.Index(path, b.ID):], b.ID), " → "))
 		}
 		path = append(path, b.ID)
 		defer func() { path = path[:len(path)-1] }()
@@ -303,7 +303,7 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 		for _, n := range needs {
 			j, ok := at[n.BundleID]
 			if !ok {
-				return fmt.Errorf("%s@%s needs %s %s, which isn't in the lock", b.ID, b.Version, n.BundleID, n.Version)
+				return unmet(bundleName(b.ID, b.Version), n.BundleID, n.Version, "")
 			}
 			if err := visit(j); err != nil {
 				return err
@@ -360,13 +360,6 @@ func Bring(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
 	var m Made
 	_, err := r.bring(ctx, &m, r.Old.Bundles)
 	return m.Bundles, err
-}
-
-// A CycleError says that bundles of a lock need each other in a circle.
-type CycleError struct{ Path []string }
-
-func (e *CycleError) Error() string {
-	return "bundles need each other in a circle: " + strings.Join(e.Path, " → ")
 }
 
 // BundleSpace returns all items of a bundle, whose files are in a store, as a space.

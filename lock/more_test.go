@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest"
@@ -27,7 +28,7 @@ func TestOddManifests(t *testing.T) {
 		want    string
 	}{
 		"an item outside": {manifest.File{Path: "knowledge/see.md", Digest: see.Digest, Size: 1, Mode: cas.File, Ref: "knowledge:see", Version: "2.0.0"}, manifest.Require{},
-			`"knowledge:see": "knowledge/see.md" is no place for an item`},
+			`"knowledge:see": "knowledge/see.md" is not a valid path of an item`},
 		"a range that is none": {manifest.File{Path: ".ai/knowledge/see.md", Digest: see.Digest, Size: 1, Mode: cas.File, Ref: "knowledge:see", Version: "2.0.0"},
 			manifest.Require{BundleID: "acme/base", Version: "latest"}, `"bundle:acme/util@1.2.0": `},
 	} {
@@ -64,7 +65,7 @@ func TestMoreLibrary(t *testing.T) {
 		}
 		return all(err)
 	}
-	if got := refused(nil); strings.Count(got, "isn't part of it") != 8 {
+	if got := refused(nil); strings.Count(got, "doesn't have it") != 8 {
 		t.Errorf("got %s", got)
 	}
 	other := fstest.MapFS{}
@@ -83,7 +84,7 @@ func TestMoreLibrary(t *testing.T) {
 	}
 	const lib = "tools/rye/core/runtimes/lib/python/"
 	other[lib+"more.py"] = &fstest.MapFile{Data: []byte("x = 1\n")}
-	if got := refused(space); !strings.Contains(got, "with the files, and is") {
+	if got := refused(space); !strings.Contains(got, "with the files, but is") {
 		t.Errorf("got %s", got)
 	}
 	other[lib+"a|b"] = &fstest.MapFile{}
@@ -114,7 +115,7 @@ func TestMoreLibrary(t *testing.T) {
 	}
 	other[lib+"more.py"] = &fstest.MapFile{Data: []byte("x = 1\n")}
 	_, err = u.state(t.Context(), ref("tool:"+python))
-	if e, ok := errors.AsType[*lock.MismatchError](err); !ok || e.What != "tree" {
+	if fault.Of(err).Details["reason"] != "tree" {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,12 +3,14 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
@@ -38,7 +40,7 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 	// Registries are slow and processors idle, so more run at once than there are processors.
 	if err := cas.Parallel(ctx, 8, len(all), func(ctx context.Context, i int) (err error) {
 		if found[i], unasked[i], err = r.find(ctx, m, &all[i]); err != nil {
-			err = &ListedError{all[i].tool, err}
+			err = inPackages(all[i].tool, err)
 		}
 		return err
 	}); err != nil {
@@ -53,7 +55,7 @@ func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, erro
 		for _, a := range found[i] {
 			name := a.String()
 			if other, ok := pinned[name]; ok && other.Source != a.Source {
-				return nil, &TwoFilesError{Name: name, Sources: [2]string{other.Source, a.Source}, Tools: [2]model.Ref{by[name], w.tool}}
+				return nil, twoFiles(name, other.Source, a.Source, by[name], w.tool)
 			}
 			pinned[name], by[name] = a, w.tool
 		}
@@ -82,6 +84,14 @@ func (r *Request) wanted(lists []closure.List) (all []wanted) {
 	return all
 }
 
+// twoFiles is about two tools whose lists give one name to different files: a lock has one file for a name.
+func twoFiles(name, source, other string, tool, otherTool model.Ref) error {
+	e := fault.New(fault.Conflict, "%s names two different files", name).On("reason", "packages").On("package", name).
+		Because(fmt.Sprintf("%s for %s", source, tool), fmt.Sprintf("%s for %s", other, otherTool)).Try("rye docs packages").Permanent()
+	e.Exit = fault.ExitRefused
+	return e
+}
+
 func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
 // find returns the files of a package, with the digests that the old lock has, and whether there may be more, for which
@@ -104,7 +114,7 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Ar
 		return old, false, nil
 	}
 	if r.Packages == nil {
-		return nil, false, &UnpinnedError{w.pkg.String()}
+		return nil, false, fault.New(fault.LockMismatch, "%s is not in the lock", w.pkg).On("reason", "packages").On("package", w.pkg.String()).Try("rye lock")
 	}
 	found, err = r.Packages.Find(ctx, w.pkg)
 	if gone, ok := errors.AsType[interface {

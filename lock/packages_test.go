@@ -12,10 +12,11 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
-	"github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/lock/packages/fetch"
 )
 
 // A counter has all files whose bytes are their names, one wheel for each digest of those that it knows, and counts what it
@@ -167,12 +168,11 @@ func TestMakePackages(t *testing.T) {
 	w.files["project"]["tools/acme/one/_requirements.txt"] = line("a==1", "a")
 	w.build()
 	_, err := again(func(r *lock.Request) { r.Packages = nil })
-	unpinned, ok := errors.AsType[*lock.UnpinnedError](err)
-	if listed, is := errors.AsType[*lock.ListedError](err); !ok || !is || unpinned.Package != "pypi:a@1" || listed.Tool.String() != "tool:acme/one/run" {
+	if f := fault.Of(err); f.Code != fault.LockMismatch || f.Details["package"] != "pypi:a@1" || f.Details["tool"] != "tool:acme/one/run" {
 		t.Errorf("got %v", err)
 	}
 	_, err = again(func(r *lock.Request) { r.Packages = offline{c} })
-	if off, ok := errors.AsType[*registry.OfflineError](err); !ok || off.Package != "pypi:a@1" {
+	if off, ok := errors.AsType[*fetch.OfflineError](err); !ok || off.Package != "pypi:a@1" {
 		t.Errorf("got %v", err)
 	}
 	c.err = errors.New("no such page")
@@ -251,7 +251,7 @@ func TestMakePackagesDown(t *testing.T) {
 type offline struct{ lock.Packages }
 
 func (offline) Find(_ context.Context, p *packages.Package) ([]file.Artifact, error) {
-	return nil, &registry.OfflineError{Package: p.String(), Where: "https://registry.example/"}
+	return nil, &fetch.OfflineError{Package: p.String(), Where: "https://registry.example/"}
 }
 
 // TestMakeTwoFiles: two lists may not mean two files by one name.
@@ -268,8 +268,8 @@ func TestMakeTwoFiles(t *testing.T) {
 	r := w.request(nil)
 	r.Packages = tarballs{c}
 	_, err := lock.Make(t.Context(), r)
-	two, ok := errors.AsType[*lock.TwoFilesError](err)
-	if !ok || two.Name != "npm:x@1.0.0" || two.Tools[0].String() != "tool:acme/one/run" || !strings.Contains(err.Error(), `for "tool:acme/two/run"`) {
+	if f := fault.Of(err); f.Code != fault.Conflict || f.Details["package"] != "npm:x@1.0.0" || len(f.Why) != 2 ||
+		!strings.HasSuffix(f.Why[0], "for tool:acme/one/run") || !strings.HasSuffix(f.Why[1], "for tool:acme/two/run") {
 		t.Errorf("got %v", err)
 	}
 }

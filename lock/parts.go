@@ -99,14 +99,14 @@ func (p *parts) readBundles(ctx context.Context, wrong *findings) error {
 	for i, line := range all {
 		b, err := p.bundles[i], errs[i]
 		if err == nil && (b.BundleID != line.ID || b.Version != line.Version) {
-			err = fmt.Errorf("its manifest is that of %q", bundleName(b.BundleID, b.Version))
+			err = fmt.Errorf("the manifest is that of %q", bundleName(b.BundleID, b.Version))
 		}
 		if err == nil {
 			continue
 		}
 		p.bundles[i] = nil
 		if _, ok := err.(*MissingError); !ok {
-			err = &BundleError{line.ID, line.Version, err}
+			err = inBundle(line.ID, line.Version, err)
 		}
 		wrong.add(err)
 	}
@@ -144,8 +144,8 @@ func (p *parts) readTrees(ctx context.Context) error {
 const maxListed = 1 << 19
 
 var (
-	errMany     = fmt.Errorf("they are more than the %d that a tool may have", tree.MaxFiles)
-	errManyMore = fmt.Errorf("with those of other tools they are more than %d", maxListed)
+	errMany     = fmt.Errorf("more than the %d that a tool may have", tree.MaxFiles)
+	errManyMore = fmt.Errorf("all tools together have more than %d files", maxListed)
 )
 
 func (d *directory) read(ctx context.Context, src cas.Getter, id cas.Digest, all *atomic.Int64) error {
@@ -224,7 +224,7 @@ func (p *parts) place(library *library, wrong *findings) {
 				p.places[pin.Ref] = at
 			}
 		case p.lock.Bundle(id) == nil:
-			err = fmt.Errorf("it is from the bundle %q, which isn't in the lock", id)
+			err = fmt.Errorf("it comes from the bundle %q, which is not in the lock", id)
 		case listed[id] == nil:
 			continue // which is told of the bundle
 		default:
@@ -232,7 +232,7 @@ func (p *parts) place(library *library, wrong *findings) {
 		}
 		if err != nil {
 			if _, ok := err.(*MissingError); !ok {
-				err = &PinError{pin.Ref, err}
+				err = inPin(pin.Ref, err)
 			}
 			wrong.add(err)
 			continue
@@ -244,16 +244,16 @@ func (p *parts) place(library *library, wrong *findings) {
 // listedAs holds a pin against what a manifest says.
 func listedAs(pin *file.Pin, f *manifest.File) (place, error) {
 	if f == nil {
-		return place{}, fmt.Errorf("there is no such item in %q", pin.From)
+		return place{}, fmt.Errorf("%q has no such item", pin.From)
 	}
 	in, ok := strings.CutPrefix(f.Path, dotAI)
 	switch {
 	case !ok:
-		return place{}, fmt.Errorf("%q is no place for an item", f.Path)
+		return place{}, fmt.Errorf("%q is not a valid path of an item", f.Path)
 	case f.Digest != pin.Digest:
-		return place{}, fmt.Errorf("it is locked as %s, and is %s in %q", pin.Digest, f.Digest, pin.From)
+		return place{}, fmt.Errorf("it is locked as %s, but is %s in %q", pin.Digest, f.Digest, pin.From)
 	case f.Version != pin.Version:
-		return place{}, fmt.Errorf("it is locked in version %q, and is %q in %q", pin.Version, f.Version, pin.From)
+		return place{}, fmt.Errorf("it is locked in version %q, but is %q in %q", pin.Version, f.Version, pin.From)
 	}
 	return place{space: pin.From, path: in, size: f.Size, mode: f.Mode}, nil
 }
@@ -273,12 +273,12 @@ func (p *parts) checkTree(pin *file.Pin) error {
 	i, ok := slices.BinarySearchFunc(d.files, pin.Path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
 	switch top := above(pin.Path); {
 	case !ok:
-		return fmt.Errorf("its files are without %q itself", pin.Path)
+		return fmt.Errorf("its files do not include %q itself", pin.Path)
 	case d.files[i] != own:
-		return fmt.Errorf("among its files %q is another one", pin.Path)
+		return fmt.Errorf("its own file %q differs from the pin", pin.Path)
 	case !below(d.files[0].Path, top) || !below(d.files[len(d.files)-1].Path, top):
 		// Sorted by bytes, what is below one directory stands together.
-		return fmt.Errorf("its files reach beyond %q", top)
+		return fmt.Errorf("its files are not all below %q", top)
 	}
 	return nil
 }
@@ -393,7 +393,7 @@ func (p *parts) loose(label string, wrong *findings) []manifest.File {
 	all = slices.Compact(all)
 	once := slices.CompactFunc(all, func(b, a manifest.File) bool {
 		if a.Path == b.Path {
-			wrong.add(fmt.Errorf("%q in the space %q is two files: %s and %s", a.Path, label, content(&a), content(&b)))
+			wrong.add(fmt.Errorf("%q in the space %q has two contents: %s and %s", a.Path, label, content(&a), content(&b)))
 		}
 		return a.Path == b.Path
 	})
@@ -418,7 +418,7 @@ func (p *parts) checkRequires(wrong *findings) {
 	for _, r := range p.lock.Requires {
 		b := p.lock.Bundle(r.ID)
 		if b == nil || !r.Range.Contains(b.Version) {
-			wrong.add(unmet("the project", r.ID, r.Text, b))
+			wrong.add(unmet("the project", r.ID, r.Text, versionOf(b)))
 		}
 	}
 	for i, b := range p.bundles {
@@ -433,10 +433,9 @@ func (p *parts) checkRequires(wrong *findings) {
 	}
 }
 
-func unmet(by, id, versions string, b *file.Bundle) error {
-	e := &RequirementError{By: by, ID: id, Range: versions}
-	if b != nil {
-		e.Version = b.Version
+func versionOf(b *file.Bundle) string {
+	if b == nil {
+		return ""
 	}
-	return e
+	return b.Version
 }

@@ -3,6 +3,7 @@ package lock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/rye-build/rye/ai"
@@ -16,8 +17,8 @@ import (
 )
 
 // View makes a view of the set, in which pinned extractors count and no others but the library's. mayOverride is as in
-// ai.Options. An error is the context's or a *KindError: pinned items wouldn't mean what they meant when they were
-// pinned.
+// ai.Options. It fails if an extractor that isn't pinned
+// would change the meaning of pinned items.
 func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name string) bool) (*ai.View, error) {
 	v, err := ai.NewView(ctx, ai.Options{Spaces: s.spaces, Trust: s.Examiner(trust), MayOverride: mayOverride})
 	if err != nil {
@@ -29,7 +30,7 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 			continue
 		}
 		if pin := s.Pin(w.Ref); pin != nil && pin.From == w.Space.Label {
-			wrong = append(wrong, &PinError{w.Ref, w.Err})
+			wrong = append(wrong, inPin(w.Ref, w.Err))
 		}
 	}
 	checked := map[string]bool{}
@@ -45,14 +46,14 @@ func (s *Set) View(ctx context.Context, trust ai.Examiner, mayOverride func(name
 		}
 		by := model.Ref{Kind: "tool", ID: k.From}
 		if s.Pin(by) == nil {
-			wrong = append(wrong, &KindError{name, by, &NotLockedError{Ref: by}})
+			wrong = append(wrong, fmt.Errorf("items of kind %q are read by %q: %w", name, by, &NotLockedError{Ref: by}))
 		}
 	}
 	return v, errors.Join(wrong...)
 }
 
-// Resolver returns what finds pinned items, and nothing else, in a view that View made. Beside the errors of a view there
-// are *NotLockedError and *MismatchError.
+// Resolver returns what finds pinned items, and nothing else, in a view that View made. Beside the errors of a view it
+// returns *NotLockedError, and LOCK_MISMATCH for an item that differs from its pin.
 func (s *Set) Resolver(v *ai.View) ai.Resolver { return resolver{s, v} }
 
 type resolver struct {
@@ -83,7 +84,7 @@ func (r resolver) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*
 // match holds an item against its pin.
 func (p *parts) match(pin *file.Pin, it *ai.Item) error {
 	differ := func(what, expected, found string) error {
-		return &MismatchError{pin.Ref, what, expected, found}
+		return mismatch(pin.Ref, what, expected, found)
 	}
 	version := it.Model.Version
 	if manifest.CheckVersion(version) != nil {
@@ -101,11 +102,11 @@ func (p *parts) match(pin *file.Pin, it *ai.Item) error {
 	}
 	taken, err := it.Model.Interface().Hash()
 	if err != nil {
-		return &PinError{pin.Ref, err}
+		return inPin(pin.Ref, err)
 	}
 	wanted, err := it.Model.Grants().Hash()
 	if err != nil {
-		return &PinError{pin.Ref, err}
+		return inPin(pin.Ref, err)
 	}
 	// An item that takes and wants nothing may be pinned without saying so.
 	switch {
@@ -155,9 +156,9 @@ func (x examiner) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpos
 	case pin == nil:
 		return e, &NotLockedError{Ref: ref, Err: &ai.NotFoundError{Ref: ref}}
 	case e.Signed.Raw != pin.Digest:
-		return e, &MismatchError{ref, "digest", pin.Digest.String(), e.Signed.Raw.String()}
+		return e, mismatch(ref, "digest", pin.Digest.String(), e.Signed.Raw.String())
 	case s.Tree != pin.Tree:
-		return e, &MismatchError{ref, "tree", text(pin.Tree), text(s.Tree)}
+		return e, mismatch(ref, "tree", text(pin.Tree), text(s.Tree))
 	}
 	return e, nil
 }

@@ -119,51 +119,51 @@ func TestRefused(t *testing.T) {
 	}{
 		"two bundles in each other's place": {func(l *file.Lock) {
 			l.Bundles[0].Manifest, l.Bundles[1].Manifest = l.Bundles[1].Manifest, l.Bundles[0].Manifest
-		}, []string{`"bundle:acme/base@2.1.4": its manifest is that of "bundle:acme/util@1.2.0"`, `"bundle:acme/util@1.2.0": its manifest is that of "bundle:acme/base@2.1.4"`}},
+		}, []string{`"bundle:acme/base@2.1.4": the manifest is that of "bundle:acme/util@1.2.0"`, `"bundle:acme/util@1.2.0": the manifest is that of "bundle:acme/base@2.1.4"`}},
 		"a version that it isn't": {func(l *file.Lock) { l.Bundles[0].Version = "2.1.5" },
-			[]string{`"bundle:acme/base@2.1.5": its manifest is that of "bundle:acme/base@2.1.4"`}},
+			[]string{`"bundle:acme/base@2.1.5": the manifest is that of "bundle:acme/base@2.1.4"`}},
 		"no manifest": {func(l *file.Lock) { l.Bundles[0].Manifest = other },
-			[]string{fmt.Sprintf("document %s is missing, which %q needs", other, "bundle:acme/base@2.1.4")}},
+			[]string{fmt.Sprintf("document %s is missing, needed by %q", other, "bundle:acme/base@2.1.4")}},
 		"a file for a manifest": {func(l *file.Lock) { l.Bundles[0].Manifest = w.document("x\n") },
 			[]string{`"bundle:acme/base@2.1.4": manifest: line 1, column 1: expected ` + "`rye: \"manifest/2\"`" + `, found "x"`}},
 		"bundles gone": {func(l *file.Lock) { l.Bundles = l.Bundles[1:] }, []string{
-			`the project requires the bundle "acme/base" ^2.1, which isn't in the lock`,
-			`"tool:acme/base/fetch": it is from the bundle "acme/base", which isn't in the lock`,
-			`"tool:acme/deep/multi/multi": it is from the bundle "acme/base", which isn't in the lock`}},
+			`the project requires the bundle "acme/base" ^2.1, which is not in the lock`,
+			`"tool:acme/base/fetch": it comes from the bundle "acme/base", which is not in the lock`,
+			`"tool:acme/deep/multi/multi": it comes from the bundle "acme/base", which is not in the lock`}},
 		"what a bundle needs is gone": {func(l *file.Lock) { l.Bundles = l.Bundles[:1] }, []string{
-			`bundle:acme/base@2.1.4 requires the bundle "acme/util" ^1.0, which isn't in the lock`,
-			`"knowledge:see": it is from the bundle "acme/util", which isn't in the lock`}},
+			`bundle:acme/base@2.1.4 requires the bundle "acme/util" ^1.0, which is not in the lock`,
+			`"knowledge:see": it comes from the bundle "acme/util", which is not in the lock`}},
 		"not what the project requires": {func(l *file.Lock) {
 			l.Requires[0], err = project.NewRequirement("acme/base", "^3", project.Source{Where: "../x"})
 			if err != nil {
 				t.Fatal(err)
 			}
-		}, []string{`the project requires the bundle "acme/base" ^3, which is locked as 2.1.4`}},
+		}, []string{`the project requires the bundle "acme/base" ^3, but 2.1.4 is locked`}},
 		"an item that a bundle hasn't": {func(l *file.Lock) { pin("knowledge:see")(l).From = base },
-			[]string{`"knowledge:see": there is no such item in "system:acme/base"`}},
+			[]string{`"knowledge:see": "system:acme/base" has no such item`}},
 		"another digest and version": {func(l *file.Lock) {
 			pin("knowledge:see")(l).Digest, pin("tool:acme/base/fetch")(l).Version = other, "1.2.4"
 		}, []string{
-			fmt.Sprintf(`"knowledge:see": it is locked as %s, and is %s in "system:acme/util"`, other, see.Digest),
-			`"tool:acme/base/fetch": it is locked in version "1.2.4", and is "1.2.3" in "system:acme/base"`}},
+			fmt.Sprintf(`"knowledge:see": it is locked as %s, but is %s in "system:acme/util"`, other, see.Digest),
+			`"tool:acme/base/fetch": it is locked in version "1.2.4", but is "1.2.3" in "system:acme/base"`}},
 		"another library": {func(l *file.Lock) {
 			pin("tool:"+bash)(l).Digest, pin("tool:"+python)(l).Tree = other, other
 			l.Pins = append(l.Pins, file.Pin{Ref: ref("tool:rye/nothing"), Digest: other, From: file.FromStd})
-		}, []string{fmt.Sprintf(`this rye has another library: "tool:%s" is locked as %s, and is %s; "tool:%s" is locked as %s with the files, and is %s; `+
-			`"tool:rye/nothing" is locked as %s, and isn't part of it`, bash, other, bashPin.Digest, python, other, pythonPin.Tree, other)}},
+		}, []string{fmt.Sprintf(`the library of this rye differs from the lock: "tool:%s" is locked as %s, but is %s; "tool:%s" is locked as %s with the files, but is %s; `+
+			`"tool:rye/nothing" is locked as %s, but this library doesn't have it`, bash, other, bashPin.Digest, python, other, pythonPin.Tree, other)}},
 		"no tree": {func(l *file.Lock) { runPin(l).Files = other },
-			[]string{fmt.Sprintf("tree %s is missing, which %q needs", other, "tool:acme/shop/run")}},
+			[]string{fmt.Sprintf("tree %s is missing, needed by %q", other, "tool:acme/shop/run")}},
 		"an empty tree": {func(l *file.Lock) { runPin(l).Files = nothing.Digest },
-			[]string{`"tool:acme/shop/run": its files are without "tools/acme/shop/run.py" itself`}},
+			[]string{`"tool:acme/shop/run": its files do not include "tools/acme/shop/run.py" itself`}},
 		"a tree with another tool": {func(l *file.Lock) { runPin(l).Files = changed },
-			[]string{`"tool:acme/shop/run": among its files "tools/acme/shop/run.py" is another one`}},
+			[]string{`"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`}},
 		"another mode": {func(l *file.Lock) { runPin(l).Mode = cas.Exec }, []string{
-			`"tool:acme/shop/run": among its files "tools/acme/shop/run.py" is another one`,
-			fmt.Sprintf(`"tools/acme/shop/run.py" in the space "project" is two files: %[1]s (file, %[2]d bytes) and %[1]s (exec, %[2]d bytes)`, runDigest, runSize)}},
+			`"tool:acme/shop/run": its own file "tools/acme/shop/run.py" differs from the pin`,
+			fmt.Sprintf(`"tools/acme/shop/run.py" in the space "project" has two contents: %[1]s (file, %[2]d bytes) and %[1]s (exec, %[2]d bytes)`, runDigest, runSize)}},
 		"a tree that reaches into config": {func(l *file.Lock) { runPin(l).Files = outside },
-			[]string{`"tool:acme/shop/run": its files reach beyond "tools/acme"`}},
+			[]string{`"tool:acme/shop/run": its files are not all below "tools/acme"`}},
 		"two files in one place": {func(l *file.Lock) { runPin(l).Files = halved },
-			[]string{fmt.Sprintf(`"tools/acme/shop/lib/help.py" in the space "project" is two files: %s (file, 6 bytes) and %s (file, 6 bytes)`, minmax(cas.Sum([]byte("x = 1\n")), cas.Sum([]byte("x = 2\n")))...)}},
+			[]string{fmt.Sprintf(`"tools/acme/shop/lib/help.py" in the space "project" has two contents: %s (file, 6 bytes) and %s (file, 6 bytes)`, minmax(cas.Sum([]byte("x = 1\n")), cas.Sum([]byte("x = 2\n")))...)}},
 		"names in two cases": {func(l *file.Lock) { runPin(l).Files = folded },
 			[]string{`the space "project": path "tools/acme/shop/lib": "lib" is "LIB" where upper and lower case are the same`}},
 	} {
@@ -178,7 +178,7 @@ func TestRefused(t *testing.T) {
 		})
 	}
 	_, err = w.edited(func(l *file.Lock) { l.Bundles = nil })
-	if want := `the project requires the bundle "acme/base" ^2.1, which isn't in the lock (and 3 more)`; err.Error() != want {
+	if want := `the project requires the bundle "acme/base" ^2.1, which is not in the lock (and 3 more)`; err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
@@ -239,7 +239,7 @@ func TestEndless(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = w.edited(func(l *file.Lock) { l.Pin(ref("tool:acme/shop/run")).Files = w.put(cas.TreeKind, b) })
-	w.says(err, `"tool:acme/shop/run": its files: they are more than the 16384 that a tool may have`)
+	w.says(err, `"tool:acme/shop/run": its files: more than the 16384 that a tool may have`)
 	// Each has few enough, and all together too many.
 	_, err = w.edited(func(l *file.Lock) {
 		for i := range 60 {
@@ -248,7 +248,7 @@ func TestEndless(t *testing.T) {
 			l.Pins = append(l.Pins, p)
 		}
 	})
-	if got := all(err); !strings.Contains(got, "its files: with those of other tools they are more than 524288") {
+	if got := all(err); !strings.Contains(got, "its files: all tools together have more than 524288 files") {
 		t.Errorf("got %.300s", got)
 	}
 }

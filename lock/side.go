@@ -30,7 +30,7 @@ func (s *Side) view(ctx context.Context) (*ai.View, error) {
 	return ai.NewView(ctx, ai.Options{Spaces: s.spaces})
 }
 
-var errNoBytes = errors.New("its bytes aren't to be had")
+var errNoBytes = errors.New("object not found in the store, .ai/vendor, or any source")
 
 // item reads a pinned item.
 func (s *Side) item(ctx context.Context, v *ai.View, ref model.Ref) (*ai.Item, error) {

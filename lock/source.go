@@ -96,7 +96,7 @@ func readDocument(ctx context.Context, src cas.Getter, id cas.Digest) (*bundle.B
 	return b, nil
 }
 
-var errNotStripped = errors.New("the document has signature lines in it")
+var errNotStripped = errors.New("the document contains signature lines")
 
 // A knowing getter says of what is missing who needs it.
 type knowing struct {

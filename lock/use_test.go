@@ -30,7 +30,7 @@ func TestNotPinned(t *testing.T) {
 	u := w.use(w.set())
 	for _, text := range []string{"tool:acme/shop/idle", "tool:acme/unused", "tool:acme/base/idle", "knowledge:acme/see", "tool:rye/core/runtimes/node_runtime"} {
 		_, err := u.resolver.Resolve(t.Context(), ref(text), nil)
-		if _, ok := errors.AsType[*lock.NotLockedError](err); !ok || !errors.Is(err, fs.ErrNotExist) || err.Error() != fmt.Sprintf("%q isn't in the lock", text) {
+		if _, ok := errors.AsType[*lock.NotLockedError](err); !ok || !errors.Is(err, fs.ErrNotExist) || err.Error() != fmt.Sprintf("%q is not locked", text) {
 			t.Errorf("%s: got %v", text, err)
 		}
 		if _, err := ai.Walk(t.Context(), u.resolver, ref(text)); strings.HasPrefix(text, "tool") {
@@ -47,8 +47,8 @@ func TestNotPinned(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"tool:acme/hello":      `"tool:acme/hello" is locked from the space "project", and isn't found there from here: tool:acme/hello not found; it is in the space "project", which items of lower spaces can't use`,
-		"tool:acme/base/fetch": `"tool:acme/base/fetch" is locked from the space "system:acme/base", and isn't found there from here: tool:acme/base/fetch not found`,
+		"tool:acme/hello":      `"tool:acme/hello" is locked from the space "project", but not found there: tool:acme/hello not found; it is in the space "project", which items of lower spaces can't use`,
+		"tool:acme/base/fetch": `"tool:acme/base/fetch" is locked from the space "system:acme/base", but not found there: tool:acme/base/fetch not found`,
 	} {
 		if _, err := u.resolver.Resolve(t.Context(), ref(text), from); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
@@ -59,7 +59,7 @@ func TestNotPinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := u.admit.Require(t.Context(), it, policy.ToUse); err == nil || err.Error() != `"tool:acme/shop/idle" isn't in the lock` {
+	if err := u.admit.Require(t.Context(), it, policy.ToUse); err == nil || err.Error() != `"tool:acme/shop/idle" is not locked` {
 		t.Errorf("got %v", err)
 	}
 	if u.Examiner(nil) != nil {
@@ -87,15 +87,15 @@ func TestMismatch(t *testing.T) {
 		ref  string
 		want string
 	}{
-		"version":      {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Version = "" }, "tool:acme/hello", `"tool:acme/hello" is locked with the version none, and has "1.0.0"`},
-		"interface":    {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Interface = other }, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the interface %q, and has %q`, other, shaped)},
-		"grants":       {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Grants = other }, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the grants %q, and has %q`, other, hello.Grants)},
-		"no grants":    {func(l *file.Lock) { l.Pin(ref("tool:acme/base/fetch")).Grants = cas.Digest{} }, "tool:acme/base/fetch", fmt.Sprintf(`"tool:acme/base/fetch" is locked with the grants none, and has %q`, fetch.Grants)},
+		"version":      {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Version = "" }, "tool:acme/hello", `"tool:acme/hello" is locked with the version none, but has "1.0.0"`},
+		"interface":    {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Interface = other }, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the interface %q, but has %q`, other, shaped)},
+		"grants":       {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Grants = other }, "tool:acme/hello", fmt.Sprintf(`"tool:acme/hello" is locked with the grants %q, but has %q`, other, hello.Grants)},
+		"no grants":    {func(l *file.Lock) { l.Pin(ref("tool:acme/base/fetch")).Grants = cas.Digest{} }, "tool:acme/base/fetch", fmt.Sprintf(`"tool:acme/base/fetch" is locked with the grants none, but has %q`, fetch.Grants)},
 		"no interface": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Interface = cas.Digest{} }, "tool:acme/hello", ""},
-		"tree":         {func(l *file.Lock) { l.Pin(ref("tool:acme/shop/run")).Tree = other }, "tool:acme/shop/run", fmt.Sprintf(`"tool:acme/shop/run" is locked with the tree %q, and has %q`, other, run.Tree)},
+		"tree":         {func(l *file.Lock) { l.Pin(ref("tool:acme/shop/run")).Tree = other }, "tool:acme/shop/run", fmt.Sprintf(`"tool:acme/shop/run" is locked with the tree %q, but has %q`, other, run.Tree)},
 		"size":         {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Size++ }, "tool:acme/hello", fmt.Sprintf(`"project/tools/acme/hello.sh": has %d bytes: the manifest says %d`, len(helloText), len(helloText)+1)},
 		"path": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Path = "knowledge/acme/hello.md" }, "tool:acme/hello",
-			`"tool:acme/hello" is locked from the space "project", and isn't found there from here: tool:acme/hello not found`},
+			`"tool:acme/hello" is locked from the space "project", but not found there: tool:acme/hello not found`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := w.edited(c.edit)
@@ -110,7 +110,7 @@ func TestMismatch(t *testing.T) {
 	}
 	// The bytes of one stand under another's ref.
 	_, err := w.edited(func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Path = "tools/acme/shop/acme/hello.sh" })
-	w.says(err, `"tool:acme/hello": "tools/acme/shop/acme/hello.sh" is no path of it`)
+	w.says(err, `"tool:acme/hello": "tools/acme/shop/acme/hello.sh" is not its path`)
 }
 
 // TestBuiltin: what the binary has is held against the pin as well, whenever it is used.
@@ -124,7 +124,7 @@ func TestBuiltin(t *testing.T) {
 		t.Fatal(all(err))
 	}
 	_, err = ai.Walk(t.Context(), w.use(s).resolver, ref("tool:acme/hello"))
-	if _, ok := errors.AsType[*lock.MismatchError](err); !ok {
+	if fault.CodeOf(err) != fault.LockMismatch {
 		t.Errorf("got %v", err)
 	}
 }
@@ -174,7 +174,7 @@ func TestUnpinnedExtractor(t *testing.T) {
 	}
 	trust := w.trust()
 	_, err = s.View(t.Context(), trust, trust.Root.Policy.MayOverride)
-	if want := `the kind "tool" is made by "tool:rye/core/extractors/tool/tool_extractor": "tool:rye/core/extractors/tool/tool_extractor" isn't in the lock`; err == nil || err.Error() != want {
+	if want := `items of kind "tool" are read by "tool:rye/core/extractors/tool/tool_extractor": "tool:rye/core/extractors/tool/tool_extractor" is not locked`; err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
 	if _, ok := errors.AsType[*lock.NotLockedError](err); !ok {
@@ -195,7 +195,7 @@ func TestConfig(t *testing.T) {
 	if got := fmt.Sprint(v, err); got != "map[hosts:map[a:one b:two] name:net retries:3] <nil>" {
 		t.Errorf("got %s", got)
 	}
-	if _, err := s.Config(t.Context(), u.view, u.admit, "no"); err == nil || err.Error() != `"config:no" isn't in the lock` {
+	if _, err := s.Config(t.Context(), u.view, u.admit, "no"); err == nil || err.Error() != `"config:no" is not locked` {
 		t.Errorf("got %v", err)
 	}
 	was, other := s.Lock().Definitions[0].Digest, cas.Sum([]byte("other"))
@@ -203,14 +203,14 @@ func TestConfig(t *testing.T) {
 		edit func(*file.Lock)
 		want string
 	}{
-		"other": {func(l *file.Lock) { l.Definitions[0].Digest = other }, fmt.Sprintf(`"config:net" is locked with the definition %q, and has %q`, other, was)},
-		"none":  {func(l *file.Lock) { l.Definitions = nil }, `"config:net" isn't in the lock`},
+		"other": {func(l *file.Lock) { l.Definitions[0].Digest = other }, fmt.Sprintf(`"config:net" is locked with the definition %q, but has %q`, other, was)},
+		"none":  {func(l *file.Lock) { l.Definitions = nil }, `"config:net" is not locked`},
 		"more": {func(l *file.Lock) {
 			l.Definitions = append(l.Definitions, file.Definition{Name: "config:more", Digest: other}, file.Definition{Name: "mcp:x", Digest: other})
-		}, `"config:more" isn't in the lock`},
+		}, `"config:more" is not locked`},
 		"no pin": {func(l *file.Lock) {
 			l.Pins = slices.DeleteFunc(l.Pins, func(p file.Pin) bool { return p.Ref.Kind == "config" })
-		}, `"config:net" isn't in the lock`},
+		}, `"config:net" is not locked`},
 	} {
 		s, err := w.edited(c.edit)
 		if err != nil {
@@ -285,7 +285,7 @@ func TestObjects(t *testing.T) {
 			continue // a set doesn't read what tools are run with
 		}
 		without := lock.SetOptions{Objects: gone{few, o.Digest}, Std: w.std}
-		want := fmt.Sprintf("%s is missing, which %q needs", o.ID, o.NeededBy)
+		want := fmt.Sprintf("%s is missing, needed by %q", o.ID, o.NeededBy)
 		s, err := lock.NewSet(t.Context(), l, s.ID(), without)
 		if err != nil {
 			if !strings.Contains(all(err), want) {
@@ -453,7 +453,7 @@ func TestFirst(t *testing.T) {
 	// A ref to signatures that are gone, and signatures that are none.
 	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nobody"))}
 	_, err = lock.NewSet(t.Context(), l, s.ID(), w.options())
-	w.says(err, fmt.Sprintf("blob %s is missing, which %q needs", cas.Sum([]byte("nobody")), "rye.lock"))
+	w.says(err, fmt.Sprintf("blob %s is missing, needed by %q", cas.Sum([]byte("nobody")), "rye.lock"))
 	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: w.put(cas.Blob, []byte("nonsense\n"))}
 	if _, err := lock.NewSet(t.Context(), l, s.ID(), w.options()); err == nil || !strings.HasPrefix(err.Error(), `"bundle:acme/base@2.1.4": `) {
 		t.Errorf("got %v", err)
@@ -461,7 +461,7 @@ func TestFirst(t *testing.T) {
 	// A document that is kept with its signature lines is another one.
 	joined := append(cosigned.Signatures.Append(nil), w.bytes(cas.Document, id)...)
 	_, err = w.edited(func(l *file.Lock) { l.Bundles[0].Manifest = w.put(cas.Document, joined) })
-	if err == nil || !strings.Contains(err.Error(), "the document has signature lines in it") {
+	if err == nil || !strings.Contains(err.Error(), "the document contains signature lines") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -71,8 +71,8 @@ func widened(ctx context.Context, from, to *Side, views [2]*ai.View, c file.Chan
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			which := [...]string{"was", "is"}[i]
-			return []Weakness{{c.Name, GrantsWidened, c.From, c.To, []string{fmt.Sprintf("what it %s can't be read, so that it counts as wider: %v", which, err)}}}, nil
+			which := [...]string{"old", "new"}[i]
+			return []Weakness{{c.Name, GrantsWidened, c.From, c.To, []string{fmt.Sprintf("the %s grants are unreadable and count as wider: %v", which, err)}}}, nil
 		}
 		wants[i] = it.Model.Grants()
 	}
@@ -98,7 +98,7 @@ func line(x shape.Item) string {
 	case x.From == nil && x.To != nil:
 		s += fmt.Sprintf(": %s", x.To)
 	case x.To == nil && x.From != nil:
-		s += fmt.Sprintf(": %s is gone", x.From)
+		s += fmt.Sprintf(": %s removed", x.From)
 	case x.From != nil:
 		s += fmt.Sprintf(": %s → %s", x.From, x.To)
 	}

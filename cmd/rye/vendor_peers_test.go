@@ -135,7 +135,7 @@ func TestCloneWithoutNetwork(t *testing.T) {
 	// Neither is there a network by which a missing object could come, nor a place to put it.
 	for _, args := range [][]string{{"lock", "--check"}, {"tree"}, {"diff"}} {
 		out, status := run(bare, args...)
-		if status != fault.ExitMissing || !strings.Contains(out, `is missing, which "bundle:base@1.0.0" needs`) || !strings.Contains(out, filepath.Join(top, "policy.yaml")+" fetch\n") {
+		if status != fault.ExitMissing || !strings.Contains(out, `is missing, needed by "bundle:base@1.0.0"`) || !strings.Contains(out, filepath.Join(top, "policy.yaml")+" fetch\n") {
 			t.Errorf("rye %q: exit status %d\n%s", args, status, out)
 		}
 	}

@@ -61,7 +61,7 @@ func TestGoneFromTheWeb(t *testing.T) {
 	err := &versions.NoVersionError{Path: versions.Path{{ID: "acme/a", Range: "^1"}},
 		Err: &sources.Error{ID: "acme/a", Where: at, Err: &web.Error{URL: at, Err: &web.StatusError{Status: 404}}}}
 	f := classify.Classify(err)
-	if want := `"acme/a" can't be had: "https://acme.example/a.rye": the server answers 404 Not Found`; f.Text != want || f.Code != fault.NotFound || len(f.Hint) != 1 {
+	if want := `"acme/a": "https://acme.example/a.rye": the server answered 404 Not Found`; f.Text != want || f.Code != fault.NotFound || len(f.Hint) != 1 {
 		t.Errorf("%s: %s, %q", f.Code, f.Text, f.Hint)
 	}
 }

@@ -62,7 +62,7 @@ func TestVariable(t *testing.T) {
 
 func TestCheck(t *testing.T) {
 	for value, want := range map[string]string{
-		"": "it is empty", "12345": "fewer than 6 bytes", strings.Repeat("x", MaxValue+1): "more than 65536 bytes",
+		"": "empty", "12345": "fewer than 6 bytes", strings.Repeat("x", MaxValue+1): "more than 65536 bytes",
 		"s\xffcret": "UTF-8", "s\x00cret": "NUL", "123456": "", "a\nb\nc\nd": "", strings.Repeat("x", MaxValue): "",
 	} {
 		err := Check("n", value)

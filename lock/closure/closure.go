@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
 	"github.com/rye-build/rye/lock/project"
@@ -290,7 +291,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 			twice[c.order[i-1]], twice[n] = nil, nil
 		}
 		if over := c.behind(n); len(over) > 0 {
-			c.warnings = append(c.warnings, n.about(value.Pos{}, "", &InFrontError{over}))
+			c.warnings = append(c.warnings, n.about(value.Pos{}, "", fault.New(fault.Validation, "overrides the item in %q, as \"override:\" in your policy allows", strings.Join(over, ", "))))
 		}
 		out.Pins = append(out.Pins, n.pin)
 		if n.list != nil {
@@ -382,13 +383,13 @@ func (c *closer) conflicts(twice map[*node]*model.Ref) {
 		if a.ref != b.ref {
 			continue
 		}
-		e := &ConflictError{Ref: a.ref, From: [2]string{a.space.Label, b.space.Label}}
+		var by [2]model.Ref
 		for i, n := range []*node{a, b} {
-			if by := twice[n]; by != nil {
-				e.By[i] = *by
+			if first := twice[n]; first != nil {
+				by[i] = *first
 			}
 		}
-		c.problems = append(c.problems, a.about(value.Pos{}, "", e))
+		c.problems = append(c.problems, a.about(value.Pos{}, "", conflict(a.ref, [2]string{a.space.Label, b.space.Label}, by)))
 	}
 }
 

@@ -217,7 +217,7 @@ func TestRoots(t *testing.T) {
 	}{
 		{nil, []string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project"}, nil},
 		{[]string{"knowledge:acme/*"}, []string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project", "knowledge:acme/c " + base}, nil},
-		{[]string{"**/d", "tool:none/**"}, []string{"config:one project", "knowledge:other/d " + base}, []string{`the root "tool:none/**" covers no item`}},
+		{[]string{"**/d", "tool:none/**"}, []string{"config:one project", "knowledge:other/d " + base}, []string{`the root "tool:none/**" matches no item`}},
 		{[]string{"knowledge:acme/c", "knowledge:acme/**"}, []string{"config:one project", "knowledge:acme/a project", "knowledge:acme/b project", "knowledge:acme/c " + base}, nil},
 	} {
 		w.roots = tc.roots

@@ -37,7 +37,7 @@ func (c *closer) config(ctx context.Context, ref model.Ref) result {
 		}
 		hidden := it.Space.Level == ai.User && it != layers[0]
 		if hidden {
-			n.warnings = append(n.warnings, &Problem{Ref: ref, Space: it.Space, Path: it.Path, Err: ErrHidden})
+			n.warnings = append(n.warnings, &Problem{Ref: ref, Space: it.Space, Path: it.Path, Err: errHidden})
 		}
 		return hidden
 	})

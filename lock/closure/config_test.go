@@ -21,7 +21,7 @@ func TestConfig(t *testing.T) {
 	c, _ := w.build(t).close()
 	same(t, "pins", pinned(c), []string{"config:agent project", "config:mine user"})
 	same(t, "uses", uses(c), []string{"- config config:agent", "- root config:agent", "- config config:mine"})
-	same(t, "warnings", texts(c.Warnings), []string{`"user/config/agent.yaml": isn't merged: the project has config of this name`})
+	same(t, "warnings", texts(c.Warnings), []string{`"user/config/agent.yaml": not merged: the project has a config of this name`})
 	var got []string
 	for _, d := range c.Definitions {
 		got = append(got, d.Name+" "+d.Digest.String())

@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // uses notes what an item names, except for its executor.
@@ -89,7 +90,7 @@ func (c *closer) unnamed(n *node, why Why, at value.Pos, field, text string, err
 	if cause := errors.Unwrap(err); cause != nil {
 		err = cause
 	}
-	p := n.about(at, field, &NameError{text, err})
+	p := n.about(at, field, fault.New(fault.Validation, "%+q is not an item: %v", clip(text), err).From(err))
 	if why.needed() {
 		n.problems = append(n.problems, p)
 	} else {

@@ -15,10 +15,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Problem is one thing that keeps a project from being locked, or, as a warning, that somebody may not have meant.
+// A Problem keeps a project from being locked. As a warning it points to a possible mistake.
 type Problem struct {
-	Ref   model.Ref // the item that it is about: of something that is missing the one that needs it. Zero if there is none
-	Space *ai.Space // nil for what the project itself asks for
+	Ref   model.Ref // the item that it is about; for a missing item the one that needs it; may be zero
+	Space *ai.Space // nil for a root of the project
 	Path  string    // of the file, in the space
 	At    value.Pos // zero if it is about the whole file
 	Field string    // as in "executor_id"; may be empty
@@ -47,7 +47,7 @@ func place(s *ai.Space, name string) string {
 // Unwrap returns what is wrong.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// An Error is everything for which a project can't be locked, sorted by place.
+// An Error lists every problem that keeps a project from being locked, sorted by place.
 type Error struct{ Problems []*Problem }
 
 func (e *Error) Error() string {
@@ -66,62 +66,30 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// A ConflictError says that two items with one ref are needed, and a lock names one of them.
-type ConflictError struct {
-	Ref  model.Ref
-	From [2]string    // the labels of the spaces, the higher one first
-	By   [2]model.Ref // an item that needs the one of each; zero where the project itself does
-}
-
-func (e *ConflictError) Error() string {
+// conflict is about two different items with one ref. By names an item that needs each; zero is the project itself.
+func conflict(ref model.Ref, from [2]string, by [2]model.Ref) error {
 	var all [2]string
-	for i, from := range e.From {
-		by := "the project"
-		if e.By[i] != (model.Ref{}) {
-			by = fmt.Sprintf("%q", e.By[i])
+	for i := range from {
+		who := "the project"
+		if by[i] != (model.Ref{}) {
+			who = fmt.Sprintf("%q", by[i])
 		}
-		all[i] = fmt.Sprintf("from %q by %s", from, by)
+		all[i] = fmt.Sprintf("from %q by %s", from[i], who)
 	}
-	return fmt.Sprintf("%q is needed %s: a lock has one item for each ref", e.Ref, strings.Join(all[:], " and "))
+	return fault.New(fault.Validation, "%q is needed %s: a lock can pin only one item per ref", ref, strings.Join(all[:], " and "))
 }
 
-// An InFrontError is a warning about an item that stands in front of one of the library, as the root policy allows.
-type InFrontError struct{ Over []string }
-
-func (e *InFrontError) Error() string {
-	return fmt.Sprintf("takes the place of the item in %q, as \"override:\" in the root policy allows", strings.Join(e.Over, ", "))
-}
-
-// A NothingError is a warning about a root that covers no item.
+// A NothingError is a warning about a root that matches no item.
 type NothingError struct{ Root string }
 
-func (e *NothingError) Error() string { return fmt.Sprintf("the root %+q covers no item", e.Root) }
-
-// A NameError says that what stands where an item is named is no id.
-type NameError struct {
-	Text string
-	Err  error
-}
-
-func (e *NameError) Error() string { return fmt.Sprintf("%+q names no item: %v", clip(e.Text), e.Err) }
-
-// Unwrap returns what is wrong with the name.
-func (e *NameError) Unwrap() error { return e.Err }
+func (e *NothingError) Error() string { return fmt.Sprintf("the root %+q matches no item", e.Root) }
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
-// A FirstFormatError says that other files of a tool are covered by nobody's signature.
-type FirstFormatError struct{ Files int }
-
-func (e *FirstFormatError) Error() string {
-	return fmt.Sprintf("a signature of the first format (v1) doesn't speak of the other files of a tool's directory, of which there are %d", e.Files)
-}
-
 var (
-	// ErrChanged is about a file that isn't what it was a moment ago.
-	ErrChanged = errors.New("changed while it was read")
-	// ErrHidden is a warning about config of the user that stands below the project's.
-	ErrHidden = errors.New("isn't merged: the project has config of this name")
+	// ErrChanged is about a file that changed between two reads.
+	ErrChanged = fault.New(fault.Validation, "changed while it was read")
+	errHidden  = fault.New(fault.Validation, "not merged: the project has a config of this name")
 )
 
 // missing reports whether an error says that an item isn't there, and not that something is wrong with it.

@@ -95,7 +95,7 @@ func (c *closer) admit(ctx context.Context, n *node, it *ai.Item) *ai.Admission 
 		return nil
 	}
 	if loose(it) && a.Tree != nil && a.Decision.Voucher == policy.ByKeys && !a.Decision.ByDigest && a.Signed.Format == sign.V1 {
-		n.problem(value.Pos{}, "", &FirstFormatError{len(a.Tree.Files)})
+		n.problem(value.Pos{}, "", fault.New(fault.Validation, "a v1 signature does not cover the %s in the tool's directory", fault.Count(int64(len(a.Tree.Files)), "other file")))
 		return nil
 	}
 	return a

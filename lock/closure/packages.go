@@ -12,20 +12,16 @@ import (
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/packages"
 )
 
-// A ListError says why a tool can't have the list of packages that it names.
-type ListError struct {
-	Path   string // of the list, as the tool names it
-	Reason string
+// badList is about a list of packages, as the tool names it, that rye cannot use.
+func badList(path, reason string) error {
+	return fault.New(fault.Validation, "the list of packages %q %s", path, reason).On("list", path).Try("rye docs packages")
 }
 
-func (e *ListError) Error() string {
-	return fmt.Sprintf("the list of packages %q %s", e.Path, e.Reason)
-}
-
-// An InListError says what is wrong in a list of packages.
+// An InListError is an error in a list of packages.
 type InListError struct {
 	Path string // of the list, in the tool's space
 	Line int    // 0 if it is about no line
@@ -42,8 +38,8 @@ func (e *InListError) Error() string {
 // Unwrap returns what is wrong.
 func (e *InListError) Unwrap() error { return e.Err }
 
-// ListOf reads the list of packages that a tool names, which is one of its files; nil if it names none. What is wrong is a
-// *ListError or an *InListError.
+// ListOf reads the list of packages that a tool names, which is one of its files; nil if it names none. An error
+// in the list is an *InListError.
 func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) (*List, error) {
 	if it.Model.Tool == nil || it.Model.Tool.Packages == "" {
 		return nil, nil
@@ -51,14 +47,14 @@ func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) 
 	name := it.Model.Tool.Packages
 	_, read := packages.For(name)
 	if read == nil {
-		return nil, &ListError{name, "is called like none: expected …requirements.txt or package-lock.json"}
+		return nil, badList(name, "has an unknown name: expected …requirements.txt or package-lock.json")
 	}
 	f, err := inTree(ctx, admit, it, t, path.Join(path.Dir(it.Path), name))
 	if err != nil {
 		return nil, err
 	}
 	if f == nil {
-		return nil, &ListError{name, "isn't among the files that come with the tool"}
+		return nil, badList(name, "is not one of the tool's files")
 	}
 	b, err := f.read(it.Space)
 	if err != nil {

@@ -59,9 +59,9 @@ func TestListProblems(t *testing.T) {
 		"tools/acme/script/package-lock.json": "{}",
 	}}, roots: []string{"tool:acme/**"}}
 	w.build(t).problems(
-		`"project/tools/acme/alone.yaml": line 8, column 11: the list of packages "_requirements.txt" isn't among the files that come with the tool`,
-		`"project/tools/acme/gone/gone.yaml": line 8, column 11: the list of packages "_requirements.txt" isn't among the files that come with the tool`,
-		`"project/tools/acme/named/named.yaml": line 8, column 11: the list of packages "poetry.lock" is called like none: expected …requirements.txt or package-lock.json`,
+		`"project/tools/acme/alone.yaml": line 8, column 11: the list of packages "_requirements.txt" is not one of the tool's files`,
+		`"project/tools/acme/gone/gone.yaml": line 8, column 11: the list of packages "_requirements.txt" is not one of the tool's files`,
+		`"project/tools/acme/named/named.yaml": line 8, column 11: the list of packages "poetry.lock" has an unknown name: expected …requirements.txt or package-lock.json`,
 		`"project/tools/acme/range/_requirements.txt": line 2, column 1: x isn't at one version: expected x==VERSION, got "x>=1"`,
 		`"project/tools/acme/script/package-lock.json": is no package-lock.json of lockfileVersion 2 or 3`,
 	)

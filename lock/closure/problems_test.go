@@ -57,7 +57,7 @@ func TestProblems(t *testing.T) {
 			`"project/directives/acme/d.md": line 5, column 59: directive:acme/gone not found`,
 		}},
 		{"a hook that names nothing", one(files{"directives/acme/d.md": hook("acme gone")}), []string{
-			`"project/directives/acme/d.md": line 5, column 59: "directive:acme gone" names no item: path "acme gone" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
+			`"project/directives/acme/d.md": line 5, column 59: "directive:acme gone" is not an item: path "acme gone" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		}},
 		{"a hook's tool", one(files{"directives/acme/d.md": directive("acme/d", `<hooks><hook event="error"><execute>acme/gone</execute></hook></hooks>`, "")}), []string{
 			`"project/directives/acme/d.md": line 5, column 37: tool:acme/gone not found`,
@@ -192,10 +192,10 @@ func TestWarnings(t *testing.T) {
 		`"project/directives/acme/d.md": line 5, column 29: tool:acme/gone not found`,
 		`"project/directives/acme/d.md": line 5, column 69: "prompt:acme/x": unknown kind "prompt": expected one of config, directive, knowledge, tool`,
 		`"project/directives/acme/d.md": line 7, column 18: tool:acme/none not found`,
-		`"project/directives/acme/d.md": line 7, column 67: "knowledge:acme none" names no item: path "acme none" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
+		`"project/directives/acme/d.md": line 7, column 67: "knowledge:acme none" is not an item: path "acme none" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 		`"project/knowledge/acme/a.md": line 7, column 14: knowledge:acme/gone not found`,
 		`"project/knowledge/acme/a.md": line 7, column 49: "no:kind": unknown kind "no": expected one of config, directive, knowledge, tool`,
-		`"project/knowledge/acme/a.md": line 7, column 66: "knowledge:a//b" names no item: path "a//b" has an empty segment`,
+		`"project/knowledge/acme/a.md": line 7, column 66: "knowledge:a//b" is not an item: path "a//b" has an empty segment`,
 		`"project/knowledge/acme/b.md": line 7, column 13: knowledge:acme/gone not found`,
 	}
 	if len(got) == 0 {
@@ -214,9 +214,9 @@ func TestConflict(t *testing.T) {
 		base:      {"tools/acme/rt.yaml": tool("acme/rt", start), "tools/acme/base/x.yaml": tool("acme/base/x", "acme/rt"), "knowledge/acme/k.md": note("acme/k", "tool:acme/rt")},
 	}}
 	w.roots = []string{"tool:acme/own", "tool:acme/base/x"}
-	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by "tool:acme/own" and from "system:acme/base" by "tool:acme/base/x": a lock has one item for each ref`)
+	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by "tool:acme/own" and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
 	w.roots = []string{"tool:acme/rt", "tool:acme/base/x"}
-	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by the project and from "system:acme/base" by "tool:acme/base/x": a lock has one item for each ref`)
+	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by the project and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
 	// What isn't run is taken from where it stands highest, if whoever names it can reach one at all.
 	w.roots = []string{"knowledge:acme/k"}
 	c, _ := w.build(t).close()
@@ -230,7 +230,7 @@ func TestOverride(t *testing.T) {
 	c, _ := w.build(t).close()
 	same(t, "pins", pinned(c), []string{"tool:acme/a project", "tool:" + start + inStd, "tool:" + bash + " project"})
 	same(t, "warnings", texts(c.Warnings), []string{
-		`"project/tools/rye/core/runtimes/bash_runtime.yaml": takes the place of the item in "system:rye/std", as "override:" in the root policy allows`,
+		`"project/tools/rye/core/runtimes/bash_runtime.yaml": overrides the item in "system:rye/std", as "override:" in your policy allows`,
 	})
 }
 
@@ -340,7 +340,7 @@ func TestFirstFormat(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	same(t, "problems", texts(e.Problems), []string{
-		`"project/tools/acme/k/a.py": a signature of the first format (v1) doesn't speak of the other files of a tool's directory, of which there are 1`,
+		`"project/tools/acme/k/a.py": a v1 signature does not cover the 1 other file in the tool's directory`,
 	})
 	o.Roots = rootsOf(t, "tool:acme/b")
 	c, err := closure.Close(t.Context(), o)

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -290,8 +291,7 @@ func TestErrors(t *testing.T) {
 	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes", 1))); !errors.As(err, &own) || own.Line != 4 {
 		t.Error(err)
 	}
-	var source *project.SourceError
-	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes", 1))); !errors.As(err, &source) {
+	if _, err := Parse([]byte(strings.Replace(full, "../notes", "/notes", 1))); fault.CodeOf(err) != fault.LockMismatch {
 		t.Error(err)
 	}
 }
@@ -310,7 +310,7 @@ func TestAppendRefuses(t *testing.T) {
 		"is no space":                func(l *Lock) { l.Pins[0].From = "" },
 		`the version "1@2" of "npm"`: func(l *Lock) { l.Artifacts[0] = Artifact{"npm", "1@2", sum("a"), l.Artifacts[0].Source, 1} },
 		"is no program":              func(l *Lock) { l.Toolchain[0].Name = "python 3" },
-		"isn't required":             func(l *Lock) { l.Requires[0].ID = "rye/std" },
+		"cannot be required":         func(l *Lock) { l.Requires[0].ID = "rye/std" },
 		"isn't locked as a bundle":   func(l *Lock) { l.Bundles[0].ID = "rye/std" },
 	} {
 		l := sample(t)
@@ -350,7 +350,7 @@ func TestMerge(t *testing.T) {
 	for _, text := range []string{text, strings.ReplaceAll(text, "\n", "\r\n"), text[strings.Index(text, "<<<"):]} {
 		_, err := Parse([]byte(text))
 		var e *MergeError
-		if !errors.As(err, &e) || e.Line != 1 && e.Line != 3 || !strings.Contains(err.Error(), "git has left both sides of a merge here; \"rye lock --resolve\" settles it") {
+		if !errors.As(err, &e) || e.Line != 1 && e.Line != 3 || !strings.Contains(err.Error(), "unresolved merge conflict") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/key"
@@ -160,7 +161,7 @@ func compareRefs(a, b model.Ref) int {
 	return strings.Compare(a.Kind+":", b.Kind+":")
 }
 
-// An Error says what no lock may say, though it is a canonical document.
+// An Error is an invalid entry in a lock that is otherwise a canonical document.
 type Error struct {
 	Line int // 0 when the file as a whole is meant
 	Err  error
@@ -175,6 +176,11 @@ func (e *Error) Error() string {
 
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Fault implements the interface of package fault.
+func (e *Error) Fault() *fault.Error {
+	return fault.New(fault.LockMismatch, "%v", e).From(e).Try("rye lock --resolve")
+}
 
 // lockSpec is the document of the package comment.
 var lockSpec = canon.Spec{

@@ -3,13 +3,20 @@ package file
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A MergeError says that git has left a merge unfinished in the file, from this line on.
+// A MergeError is a lock with conflict markers of git, the first of them in this line.
 type MergeError struct{ Line int }
 
 func (e *MergeError) Error() string {
-	return fmt.Sprintf("lock: line %d: git has left both sides of a merge here; \"rye lock --resolve\" settles it", e.Line)
+	return fmt.Sprintf("lock: line %d: unresolved merge conflict", e.Line)
+}
+
+// Fault implements the interface of package fault.
+func (e *MergeError) Fault() *fault.Error {
+	return fault.New(fault.LockMismatch, "%v", e).From(e).Try("rye lock --resolve")
 }
 
 // The signs that git puts at the beginning of a line.

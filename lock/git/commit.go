@@ -7,7 +7,6 @@ import (
 	"crypto/sha1"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -71,13 +70,13 @@ func (c *Client) open(ctx context.Context, dir, bare, address, id string) (*Comm
 // begin reads the commit itself.
 func (k *Commit) begin(ctx context.Context) error {
 	var text bytes.Buffer
-	if err := k.object(ctx, k.ID, "commit", maxCommit, &text); err != nil {
+	if err := k.object(ctx, "the commit", k.ID, "commit", maxCommit, &text); err != nil {
 		return err
 	}
 	line, _, _ := strings.Cut(text.String(), "\n")
 	tree, ok := strings.CutPrefix(line, "tree ")
 	if !ok || !isName(tree) || len(tree) != len(k.ID) {
-		return &ObjectError{k.ID, errCommit}
+		return objectError(k.ID, errCommit)
 	}
 	k.tree = tree
 	return nil
@@ -105,23 +104,19 @@ func (k *Commit) Copy(ctx context.Context, w io.Writer, path string, most int64)
 	if err != nil {
 		return false, err
 	}
-	err = k.object(ctx, e.name, "blob", most, w)
-	if large, ok := errors.AsType[*LimitError](err); ok {
-		large.What = fmt.Sprintf("%+q", path)
-	}
-	return e.mode == modeExec, err
+	return e.mode == modeExec, k.object(ctx, fmt.Sprintf("%+q", path), e.name, "blob", most, w)
 }
 
 // find looks for the file of a path.
 func (k *Commit) find(ctx context.Context, path string) (entry, error) {
 	segments := strings.Split(path, "/")
 	if len(segments) > maxDeep {
-		return entry{}, &PathError{path, fmt.Sprintf("deeper than %d directories", maxDeep)}
+		return entry{}, pathError(path, fmt.Sprintf("nested deeper than %d directories", maxDeep))
 	}
 	at := entry{mode: modeDir, name: k.tree}
 	for i, segment := range segments {
 		if at.mode != modeDir {
-			return at, &PathError{strings.Join(segments[:i], "/"), at.what()}
+			return at, pathError(strings.Join(segments[:i], "/"), at.what())
 		}
 		tree, err := k.readTree(ctx, at.name)
 		if err != nil {
@@ -129,11 +124,11 @@ func (k *Commit) find(ctx context.Context, path string) (entry, error) {
 		}
 		var found bool
 		if at, found = tree[segment]; !found {
-			return at, &PathError{Path: path}
+			return at, pathError(path, "")
 		}
 	}
 	if at.mode != modeFile && at.mode != modeExec {
-		return at, &PathError{path, at.what()}
+		return at, pathError(path, at.what())
 	}
 	return at, nil
 }
@@ -146,12 +141,12 @@ func (k *Commit) readTree(ctx context.Context, name string) (map[string]entry, e
 		return tree, nil
 	}
 	var b bytes.Buffer
-	if err := k.object(ctx, name, "tree", MaxTree, &b); err != nil {
+	if err := k.object(ctx, "a directory", name, "tree", MaxTree, &b); err != nil {
 		return nil, err
 	}
 	tree, err := parseTree(b.Bytes(), len(name)/2)
 	if err != nil {
-		return nil, &ObjectError{name, err}
+		return nil, objectError(name, err)
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,14 +157,15 @@ func (k *Commit) readTree(ctx context.Context, name string) (map[string]entry, e
 	return tree, nil
 }
 
-// object asks git for an object, and writes its bytes. They are those of its name if there is no error.
-func (k *Commit) object(ctx context.Context, name, kind string, most int64, w io.Writer) (err error) {
+// object asks git for an object and writes its bytes. Without an error they match its name. Errors about its size call
+// it what.
+func (k *Commit) object(ctx context.Context, what, name, kind string, most int64, w io.Writer) (err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.failed != nil {
 		return k.failed
 	}
-	// Whoever waits for git in vain has it ended.
+	// End git when the caller's context ends.
 	release := context.AfterFunc(ctx, k.stop)
 	defer release()
 	defer func() {
@@ -192,10 +188,10 @@ func (k *Commit) object(ctx context.Context, name, kind string, most int64, w io
 	}
 	size, err := parseHeader(string(line), name, kind)
 	if err != nil {
-		return &ObjectError{name, err}
+		return objectError(name, err)
 	}
 	if size > most {
-		return &LimitError{What: "the object " + name + " of git", Limit: most}
+		return limitError(what, most)
 	}
 	h := newHash(name)
 	fmt.Fprintf(h, "%s %d\x00", kind, size)
@@ -203,10 +199,10 @@ func (k *Commit) object(ctx context.Context, name, kind string, most int64, w io
 		return err
 	}
 	if end, err := k.got.ReadByte(); err != nil || end != '\n' {
-		return &ObjectError{name, errAnswer}
+		return objectError(name, errAnswer)
 	}
 	if hex.EncodeToString(h.Sum(nil)) != name {
-		return &ObjectError{name, errHash}
+		return objectError(name, errHash)
 	}
 	return nil
 }
@@ -233,7 +229,7 @@ func parseHeader(line, name, kind string) (int64, error) {
 		return 0, errAnswer
 	}
 	if words[1] != kind {
-		return 0, fmt.Errorf("it is a %+q, and a %s was expected", words[1], kind)
+		return 0, fmt.Errorf("it is a %+q, expected a %s", words[1], kind)
 	}
 	size, err := strconv.ParseInt(words[2], 10, 64)
 	if err != nil || size < 0 || strconv.FormatInt(size, 10) != words[2] {
@@ -259,7 +255,7 @@ func (e entry) what() string {
 	case modeLink:
 		return "a symbolic link"
 	case modeModule:
-		return "a submodule, and nothing of it is fetched"
+		return "a submodule, which rye does not fetch"
 	case modeDir:
 		return "a directory"
 	}

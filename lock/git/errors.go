@@ -2,104 +2,61 @@ package git
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// errTime says that a fetch took too long.
-var errTime = fmt.Errorf("git takes longer than %s", maxTime)
+// errTime is the cause of a fetch's deadline.
+var errTime = fault.New(fault.Timeout, "git took longer than %s", maxTime)
 
-// An Error says that git couldn't do something. What it says itself may be the words of a server.
-type Error struct {
-	Address string
-	Command string // as in fetch
-	Status  int
-	Text    string // the end of what it has written; may be empty
+// commandError is a failure of git. The text comes from git, and may come from a server.
+func commandError(address, command string, status int, text string) error {
+	return fault.New(fault.Registry, "git %s failed (exit status %d): %+q", command, status, text).On("url", address).On("status", status).
+		Because("rye lets git use https only, without passwords and redirects")
 }
 
-func (e *Error) Error() string {
-	return fmt.Sprintf("git %s (exit status %d): %+q", e.Command, e.Status, e.Text)
+func versionError(found string) error {
+	return fault.New(fault.Unavailable, "git %d.%d or newer is required, found %+q", firstMajor, firstMinor, found).On("program", "git").On("found", found)
 }
 
-// A VersionError says that the git of this machine is too old.
-type VersionError struct{ Found string } // as it says itself
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("git %d.%d or newer is needed, and this is %+q", firstMajor, firstMinor, e.Found)
-}
-
-// A RevisionError says that a repository has no such branch or tag, or a branch and a tag that are different commits.
-// If there is none it is fs.ErrNotExist.
-type RevisionError struct {
-	Address, Revision string // Revision is "" where the repository shows nothing
-	Both              bool
-}
-
-func (e *RevisionError) Error() string {
-	switch {
-	case e.Both:
-		return fmt.Sprintf("%+q is a branch and another commit as a tag", e.Revision)
-	case e.Revision == "":
-		return "the repository is empty"
+// revisionError is about a branch or tag that a repository does not have. It is fs.ErrNotExist.
+func revisionError(address, revision string) error {
+	e := fault.New(fault.NotFound, "the repository has no branch or tag %+q", revision).From(fs.ErrNotExist).On("url", address).On("revision", revision)
+	if revision == "" {
+		e.Text = "the repository is empty"
 	}
-	return fmt.Sprintf("the repository has no branch and no tag %+q", e.Revision)
+	return e
 }
 
-// Unwrap returns fs.ErrNotExist if there is none.
-func (e *RevisionError) Unwrap() error {
-	if e.Both {
-		return nil
+// ambiguousError is about a name that is a branch and a tag with different commits.
+func ambiguousError(address, revision string) error {
+	return fault.New(fault.Ambiguous, "%+q is both a branch and a tag, with different commits", revision).On("url", address).On("revision", revision).
+		Because("refs/heads/" + revision + " is the branch, refs/tags/" + revision + " is the tag").Try(fault.Command("git ls-remote", address))
+}
+
+// pathError is about a path of a commit. Without a reason it does not exist, and is fs.ErrNotExist.
+func pathError(path, reason string) error {
+	if reason == "" {
+		return fault.New(fault.NotFound, "the commit has no file %+q", path).From(fs.ErrNotExist).On("path", path)
 	}
-	return fs.ErrNotExist
+	return fault.New(fault.Integrity, "%+q is %s", path, reason).On("path", path).On("reason", "not-a-file")
 }
 
-// A PathError says that a commit has no such file, or no file there. If there is nothing it is fs.ErrNotExist.
-type PathError struct {
-	Path   string
-	Reason string // what is there; "" if nothing is
+// objectError is about an object that is missing, damaged or not the one that was asked for.
+func objectError(name string, err error) error {
+	return fault.New(fault.Integrity, "git object %s: %v", name, err).From(err).On("reason", "git-object").On("object", name)
 }
 
-func (e *PathError) Error() string {
-	if e.Reason == "" {
-		return fmt.Sprintf("the commit has no %+q", e.Path)
-	}
-	return fmt.Sprintf("%+q is %s", e.Path, e.Reason)
+func limitError(what string, limit int64) error {
+	return fault.New(fault.Limit, "%s: more than %d bytes", what, limit).On("limit", limit)
 }
-
-// Unwrap returns fs.ErrNotExist if nothing is there.
-func (e *PathError) Unwrap() error {
-	if e.Reason == "" {
-		return fs.ErrNotExist
-	}
-	return nil
-}
-
-// An ObjectError says that an object isn't what its name says.
-type ObjectError struct {
-	Name string
-	Err  error
-}
-
-func (e *ObjectError) Error() string { return fmt.Sprintf("the object %s of git: %v", e.Name, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *ObjectError) Unwrap() error { return e.Err }
 
 var (
-	errHash    = errors.New("it has other bytes than its name says")
-	errMissing = errors.New("it is not there")
-	errAnswer  = errors.New("git answers with what was not asked for")
-	errLong    = errors.New("it is longer than is taken")
-	errTree    = errors.New("it is no tree that git would write")
-	errCommit  = errors.New("it is no commit that git would write")
+	errHash    = errors.New("the content does not match its hash")
+	errMissing = errors.New("missing")
+	errAnswer  = errors.New("unexpected output of git cat-file")
+	errLong    = errors.New("too long")
+	errTree    = errors.New("invalid tree")
+	errCommit  = errors.New("invalid commit")
 )
-
-// A LimitError says that something is larger than is taken.
-type LimitError struct {
-	What  string
-	Limit int64
-}
-
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("%s: more than %d bytes", e.What, e.Limit)
-}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // MaxFetched is how many bytes a fetch may leave on the disk.
@@ -107,15 +109,15 @@ func (c *Client) run(ctx context.Context, dir, address string, stdin io.Reader, 
 	if len(args) > 1 && args[0] == "-c" {
 		all, args = append(all, args[:2]...), args[2:]
 	}
-	said := &tail{}
-	status, err := c.o.Run(ctx, Command{Args: append(all, args...), Env: c.environment(dir), Dir: dir, Stdin: stdin, Stdout: stdout, Stderr: said})
+	messages := &tail{}
+	status, err := c.o.Run(ctx, Command{Args: append(all, args...), Env: c.environment(dir), Dir: dir, Stdin: stdin, Stdout: stdout, Stderr: messages})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
 		return err
 	case status != 0:
-		return &Error{Address: address, Command: args[0], Status: status, Text: said.text()}
+		return commandError(address, args[0], status, messages.text())
 	}
 	return nil
 }
@@ -164,7 +166,7 @@ func (c *Client) checkVersion(ctx context.Context, dir string) error {
 	text := strings.TrimSpace(string(answer.b))
 	var major, minor int
 	if n, _ := fmt.Sscanf(text, "git version %d.%d", &major, &minor); n != 2 || major < firstMajor || major == firstMajor && minor < firstMinor {
-		return &VersionError{text}
+		return versionError(text)
 	}
 	c.recent = true
 	return nil
@@ -196,14 +198,14 @@ func (c *Client) Resolve(ctx context.Context, address, revision string) (string,
 		err = c.run(ctx, dir, address, nil, answer, args...)
 	}
 	if answer.over {
-		err = &LimitError{What: "the branches and tags of the repository", Limit: maxRefs}
+		err = limitError("the branches and tags of the repository", maxRefs)
 	}
 	if err != nil {
 		return "", err
 	}
 	refs, err := parseRefs(answer.b)
 	if err != nil {
-		return "", &Error{Address: address, Command: "ls-remote", Text: err.Error()}
+		return "", commandError(address, "ls-remote", 0, err.Error())
 	}
 	return choose(refs, address, revision)
 }
@@ -228,19 +230,19 @@ func choose(refs map[string]string, address, revision string) (string, error) {
 		if id := refs["HEAD"]; id != "" {
 			return id, nil
 		}
-		return "", &RevisionError{Address: address}
+		return "", revisionError(address, "")
 	case strings.HasPrefix(revision, "refs/"):
 		if id := find(revision); id != "" {
 			return id, nil
 		}
-		return "", &RevisionError{Address: address, Revision: revision}
+		return "", revisionError(address, revision)
 	}
 	branch, tag := refs[branches+revision], find(tags+revision)
 	switch {
 	case branch == "" && tag == "":
-		return "", &RevisionError{Address: address, Revision: revision}
+		return "", revisionError(address, revision)
 	case branch != "" && tag != "" && branch != tag:
-		return "", &RevisionError{Address: address, Revision: revision, Both: true}
+		return "", ambiguousError(address, revision)
 	case branch != "":
 		return branch, nil
 	}
@@ -254,10 +256,10 @@ func parseRefs(b []byte) (map[string]string, error) {
 		text, ended := strings.CutSuffix(string(line), "\n")
 		id, name, ok := strings.Cut(text, "\t")
 		if !ended || !ok || !isName(id) || name == "" {
-			return nil, errors.New("the answer is no list of branches and tags")
+			return nil, errors.New("the output is not a list of branches and tags")
 		}
 		if _, twice := refs[name]; twice {
-			return nil, fmt.Errorf("the answer names %+q twice", name)
+			return nil, fmt.Errorf("the output names %+q twice", name)
 		}
 		refs[name] = id
 	}
@@ -272,7 +274,7 @@ func isName(s string) bool {
 // checkAddress keeps everything else away from git than what could be a repository of a server.
 func checkAddress(address string) error {
 	if !strings.HasPrefix(address, "https://") || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("%+q is no https address of a repository", address)
+		return fault.New(fault.Validation, "%+q is not an https address of a repository", address)
 	}
 	return nil
 }
@@ -301,7 +303,7 @@ func (c *Client) Fetch(ctx context.Context, address, commit string) (_ *Commit, 
 		return nil, err
 	}
 	if !isName(commit) {
-		return nil, fmt.Errorf("%+q is no commit", commit)
+		return nil, fault.New(fault.Validation, "%+q is not a commit id", commit)
 	}
 	dir, err := c.private()
 	if err != nil {
@@ -351,7 +353,7 @@ func watch(ctx context.Context, dir string, limit int64, every time.Duration) (c
 			case <-tick.C:
 			}
 			if size(dir) > limit {
-				cancel(&LimitError{What: "what the server sends", Limit: limit})
+				cancel(limitError("the download", limit))
 			}
 		}
 	}()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 func TestResolve(t *testing.T) {
@@ -37,8 +39,11 @@ func TestResolve(t *testing.T) {
 	}
 	for revision, both := range map[string]bool{"none": false, "both": true, "hidden": false, "refs/heads/none": false} {
 		_, err := c.Resolve(t.Context(), address, revision)
-		no, ok := errors.AsType[*RevisionError](err)
-		if !ok || no.Both != both || errors.Is(err, fs.ErrNotExist) == both || no.Revision != revision {
+		want := fault.NotFound
+		if both {
+			want = fault.Ambiguous
+		}
+		if f := fault.Of(err); f.Code != want || errors.Is(err, fs.ErrNotExist) == both || f.Details["revision"] != revision {
 			t.Errorf("%q: %v", revision, err)
 		}
 	}
@@ -124,9 +129,9 @@ func TestCopy(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]string{
-			"none": `the commit has no "none"`, "b/none": `the commit has no "b/none"`, "a/b": `"a" is a file`, "b": `"b" is a directory`, "link": `"link" is a symbolic link`,
-			"b/up/a": `"b/up" is a symbolic link`, "module": `"module" is a submodule, and nothing of it is fetched`, "module/x": `"module" is a submodule, and nothing of it is fetched`,
-			"A": `the commit has no "A"`, strings.Repeat("b/", 40) + "x": "deeper than 32 directories",
+			"none": `the commit has no file "none"`, "b/none": `the commit has no file "b/none"`, "a/b": `"a" is a file`, "b": `"b" is a directory`, "link": `"link" is a symbolic link`,
+			"b/up/a": `"b/up" is a symbolic link`, "module": `"module" is a submodule, which rye does not fetch`, "module/x": `"module" is a submodule, which rye does not fetch`,
+			"A": `the commit has no file "A"`, strings.Repeat("b/", 40) + "x": "deeper than 32 directories",
 		} {
 			got, _, err := read(t, k, name, 100)
 			if err == nil || !strings.Contains(err.Error(), want) || got != "" || errors.Is(err, fs.ErrNotExist) != strings.HasPrefix(want, "the commit") {
@@ -166,20 +171,20 @@ func TestLies(t *testing.T) {
 		text  string
 		want  string
 	}{
-		"other bytes":      {blob, blob + " blob 6\nevil!!\n", "other bytes"},
-		"another object":   {blob, other + " blob 6\nevil!!\n", "not asked for"},
-		"another kind":     {blob, blob + " tree 6\nhonest\n", "a blob was expected"},
-		"a missing one":    {blob, blob + " missing\n", "not there"},
-		"ambiguous":        {blob, blob + " ambiguous\n", "not asked for"},
-		"a negative size":  {blob, blob + " blob -6\nhonest\n", "not asked for"},
-		"a size with plus": {blob, blob + " blob +6\nhonest\n", "not asked for"},
+		"other bytes":      {blob, blob + " blob 6\nevil!!\n", "does not match"},
+		"another object":   {blob, other + " blob 6\nevil!!\n", "unexpected output"},
+		"another kind":     {blob, blob + " tree 6\nhonest\n", "expected a blob"},
+		"a missing one":    {blob, blob + " missing\n", "missing"},
+		"ambiguous":        {blob, blob + " ambiguous\n", "unexpected output"},
+		"a negative size":  {blob, blob + " blob -6\nhonest\n", "unexpected output"},
+		"a size with plus": {blob, blob + " blob +6\nhonest\n", "unexpected output"},
 		"too large":        {blob, blob + " blob 9223372036854775807\nhonest\n", "more than 100 bytes"},
-		"no end":           {blob, blob + " blob 6\nhonest!", "not asked for"},
-		"a long line":      {blob, strings.Repeat("x", 300) + "\n", "not asked for"},
+		"no end":           {blob, blob + " blob 6\nhonest!", "unexpected output"},
+		"a long line":      {blob, strings.Repeat("x", 300) + "\n", "unexpected output"},
 		"an endless line":  {blob, strings.Repeat("x", 100_000), "buffer full"},
-		"another tree":     {r.objects[id].tree(), say(r.objects[id].tree(), r.objects[evil]), "other bytes"},
-		"another commit":   {id, say(id, object{"commit", []byte("tree " + evil + "\n")}), "other bytes"},
-		"a tag":            {id, id + " tag 3\nabc\n", "a commit was expected"},
+		"another tree":     {r.objects[id].tree(), say(r.objects[id].tree(), r.objects[evil]), "does not match"},
+		"another commit":   {id, say(id, object{"commit", []byte("tree " + evil + "\n")}), "does not match"},
+		"a tag":            {id, id + " tag 3\nabc\n", "expected a commit"},
 	}
 	for name, lie := range lies {
 		r.answer = func(asked string, o object) string {
@@ -231,7 +236,7 @@ func TestErrors(t *testing.T) {
 	c := r.client()
 	unreachable := strings.Repeat("a", 40)
 	_, err := c.Fetch(t.Context(), address, unreachable)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Command != "fetch" || e.Status != 128 || e.Text != "fatal: remote error: upload-pack: not our ref "+unreachable {
+	if f := fault.Of(err); f.Code != fault.Registry || f.Details["status"] != 128 || f.Text != `git fetch failed (exit status 128): "fatal: remote error: upload-pack: not our ref `+unreachable+`"` {
 		t.Errorf("an unreachable commit: %v", err)
 	}
 	ends := func(name string, status int, said string) func(string, Command) (int, bool) {
@@ -249,8 +254,8 @@ func TestErrors(t *testing.T) {
 	for _, name := range []string{"init", "fetch", "cat-file"} {
 		r.command = ends(name, 3, "")
 		_, err := c.Fetch(t.Context(), address, id)
-		e, ok := errors.AsType[*Error](err)
-		if !ok || e.Command != name || len(e.Text) > maxErrors || !strings.HasSuffix(e.Text, "; fatal: \x1b[31mno") || strings.Contains(e.Error(), "\x1b") {
+		f := fault.Of(err)
+		if f.Details["status"] != 3 || !strings.HasPrefix(f.Text, "git "+name+" failed") || len(f.Text) > maxErrors+100 || !strings.HasSuffix(f.Text, `; fatal: \x1b[31mno"`) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -339,7 +344,7 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ctx.Done()
-	if large, ok := errors.AsType[*LimitError](context.Cause(ctx)); !ok || large.Limit != 100 {
+	if f := fault.Of(context.Cause(ctx)); f.Code != fault.Limit || f.Details["limit"] != int64(100) {
 		t.Errorf("over because %v", context.Cause(ctx))
 	}
 	ctx, stop = watch(t.Context(), dir, 101, time.Millisecond)
@@ -450,7 +455,7 @@ func TestVersion(t *testing.T) {
 		if (err != nil) != old {
 			t.Errorf("%q: %v", version, err)
 		}
-		if found, ok := errors.AsType[*VersionError](err); old && (!ok || found.Found != strings.TrimSpace(version) && len(version) < 100) {
+		if old && (fault.CodeOf(err) != fault.Unavailable || len(version) < 100 && fault.Of(err).Details["found"] != strings.TrimSpace(version)) {
 			t.Errorf("%q: %v", version, err)
 		}
 	}

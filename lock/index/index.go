@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
@@ -137,7 +138,7 @@ func (x *Index) Find(id, version string) *Entry {
 	return &x.Entries[i]
 }
 
-// An Error says what no index may say, though it is a canonical document.
+// An Error is an invalid entry in an index that is otherwise a canonical document.
 type Error struct {
 	Line int // 0 when it isn't about one line
 	Err  error
@@ -152,6 +153,9 @@ func (e *Error) Error() string {
 
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Fault implements the interface of package fault.
+func (e *Error) Fault() *fault.Error { return fault.New(fault.Parsing, "%v", e).From(e) }
 
 // checkArchive returns why an archive can't be where this says.
 func checkArchive(archive string) error {

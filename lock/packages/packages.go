@@ -8,6 +8,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // The ecosystems.
@@ -71,7 +73,7 @@ func For(name string) (ecosystem string, read Reader) {
 	return "", nil
 }
 
-// An Error says what no list may say.
+// An Error is an invalid or unsupported entry in a list of packages.
 type Error struct {
 	Line    int    // of requirements; 0 when the file as a whole is meant
 	Package string // of package-lock: the key of the entry; "" when the file as a whole is meant
@@ -87,6 +89,15 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("%q %s", e.Package, e.Reason)
 	}
 	return e.Reason
+}
+
+// Fault implements the interface of package fault.
+func (e *Error) Fault() *fault.Error {
+	f := fault.New(fault.Validation, "%v", e).From(e).Try("rye docs packages")
+	if e.Hint != "" {
+		f.Because(e.Hint)
+	}
+	return f
 }
 
 // contents reads a list, which isn't longer than one may be.

@@ -1,24 +1,11 @@
 package project
 
 import (
-	"fmt"
 	"io/fs"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
-
-// A MissingError is what an edit gets of a requirement that isn't there. It is an fs.ErrNotExist.
-type MissingError struct {
-	ID   string
-	Hint string // the one that was perhaps meant, as the end of a message; may be empty
-}
-
-func (e *MissingError) Error() string {
-	return fmt.Sprintf("%s: no bundle %+q is required%s", family, e.ID, e.Hint)
-}
-
-// Unwrap returns fs.ErrNotExist.
-func (e *MissingError) Unwrap() error { return fs.ErrNotExist }
 
 // change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what the file
 // may say.
@@ -68,5 +55,5 @@ func (p *Project) required(id string) error {
 	for i, r := range p.Requires {
 		all[i] = r.ID
 	}
-	return &MissingError{id, yamltree.Suggest(id, all)}
+	return fault.New(fault.NotFound, "%s does not require the bundle %+q%s", family, id, yamltree.Suggest(id, all)).From(fs.ErrNotExist).On("bundle", id)
 }

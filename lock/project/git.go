@@ -73,11 +73,11 @@ func splitGit(text string) (g Git, bad string) {
 	rest := strings.TrimPrefix(text, gitPrefix)
 	scheme, after, _ := strings.Cut(rest, "://")
 	if scheme != "https" {
-		return g, "a repository is fetched by https alone: expected git+https://"
+		return g, "repositories are fetched by https only: expected git+https://"
 	}
 	host, _, ok := strings.Cut(after, "/")
 	if !ok || strings.Contains(host, "?") {
-		return g, "it names no repository of the host"
+		return g, "the address has no repository path"
 	}
 	// Behind the host the first @ is the one before the revision.
 	start := len(scheme) + len("://") + len(host)
@@ -85,23 +85,23 @@ func splitGit(text string) (g Git, bad string) {
 	path, query, asked := strings.Cut(place, "?")
 	g = Git{Address: rest[:start] + path, Revision: revision}
 	if strings.Trim(path, "/") == "" || strings.HasSuffix(path, "/") {
-		return g, "it names no repository of the host, without a slash behind it"
+		return g, "the address must end with the repository, without a slash"
 	}
 	if bad := badAddress(g.Address); bad != "" {
 		return g, bad
 	}
 	if strings.ContainsAny(path, "!$&'()*,;=") {
-		return g, "a repository's address is made of letters, digits, . _ - ~ + : / and %XX"
+		return g, "a repository address consists of letters, digits, . _ - ~ + : / and %XX"
 	}
 	if asked {
 		if g.Dir, ok = strings.CutPrefix(query, gitDir); !ok {
-			return g, "behind ? only dir=DIRECTORY can stand"
+			return g, "only dir=DIRECTORY is allowed after ?"
 		}
 		if err := portable.Check(g.Dir); err != nil {
 			return g, err.Error()
 		}
 		if strings.ContainsAny(g.Dir, "%&#+=;, ") {
-			return g, "the directory has to be plain letters, digits, . _ - and /"
+			return g, "a directory consists of letters, digits, . _ - and /"
 		}
 	}
 	if revised {
@@ -116,19 +116,19 @@ func badRevision(s string) string {
 	const chars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+-"
 	switch {
 	case s == "":
-		return "behind @ a branch, a tag or a commit has to stand"
+		return "expected a branch, tag or commit after @"
 	case len(s) > maxRevision:
 		return fmt.Sprintf("the revision is longer than %d bytes", maxRevision)
 	case strings.ContainsFunc(s, func(r rune) bool { return !strings.ContainsRune(chars, r) }):
-		return "a revision is made of letters, digits, . _ / + and -"
+		return "a revision consists of letters, digits, . _ / + and -"
 	case s == "HEAD":
-		return "what the repository shows first is meant without @HEAD"
+		return "leave out @HEAD: it is the default"
 	case (len(s) == 40 || len(s) == 64) && !IsCommit(s) && strings.Trim(s, "0123456789abcdefABCDEF") == "":
-		return "a commit is written in lower case"
+		return "write a commit in lower case"
 	}
 	for part := range strings.SplitSeq(s, "/") {
 		if part == "" || part[0] == '.' || part[0] == '-' || strings.HasSuffix(part, ".") || strings.HasSuffix(part, ".lock") || strings.Contains(part, "..") {
-			return "no branch and no tag can be called that"
+			return "not a valid branch or tag name"
 		}
 	}
 	return ""

@@ -33,50 +33,50 @@ func TestGit(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"git+http://h.example/r":                              "by https alone",
-		"git+ssh://git@h.example/r":                           "by https alone",
-		"git+file:///r":                                       "by https alone",
-		"git+https:///r":                                      "no address",
-		"git+https://h.example":                               "no repository of the host",
-		"git+https://h'.example/r":                            "a host is made of",
-		"git+https://h\"\".example/r":                         "a host is made of",
-		"git+https://h.example?a@b/r":                         "no repository of the host",
-		"git+https://h.example/":                              "no repository of the host",
+		"git+http://h.example/r":                              "by https only",
+		"git+ssh://git@h.example/r":                           "by https only",
+		"git+file:///r":                                       "by https only",
+		"git+https:///r":                                      "invalid address",
+		"git+https://h.example":                               "repository",
+		"git+https://h'.example/r":                            "a host consists of",
+		"git+https://h\"\".example/r":                         "a host consists of",
+		"git+https://h.example?a@b/r":                         "repository",
+		"git+https://h.example/":                              "repository",
 		"git+https://h.example/r/":                            "without a slash",
-		"git+https://h.example/r's":                           "made of letters, digits",
-		"git+https://git@h.example/r":                         "a name or password",
+		"git+https://h.example/r's":                           "consists of letters, digits",
+		"git+https://git@h.example/r":                         "a user name or password",
 		"git+https://H.example/r":                             "lower case",
-		"git+https://h.example/r#main":                        "no fragment",
-		"git+https://h.example/../r":                          `no "."`,
+		"git+https://h.example/r#main":                        "a fragment",
+		"git+https://h.example/../r":                          `not contain "."`,
 		"git+https://h.example/r?ref=main":                    "only dir=DIRECTORY",
 		"git+https://h.example/r?dir=":                        "path",
 		"git+https://h.example/r?dir=../x":                    "path",
-		"git+https://h.example/r?dir=a&x=y":                   "plain letters",
-		"git+https://h.example/r?dir=a%2Fb":                   "plain letters",
-		"git+https://h.example/r@":                            "has to stand",
+		"git+https://h.example/r?dir=a&x=y":                   "a directory consists of",
+		"git+https://h.example/r?dir=a%2Fb":                   "a directory consists of",
+		"git+https://h.example/r@":                            "expected a branch",
 		"git+https://h.example/r@main?dir=a":                  "letters, digits",
 		"git+https://h.example/r@a@{1}":                       "letters, digits",
 		"git+https://h.example/r@--upload-pack=touch":         "letters, digits",
-		"git+https://h.example/r@-x":                          "can be called that",
-		"git+https://h.example/r@a..b":                        "can be called that",
-		"git+https://h.example/r@a//b":                        "can be called that",
-		"git+https://h.example/r@a/.b":                        "can be called that",
-		"git+https://h.example/r@a.lock":                      "can be called that",
-		"git+https://h.example/r@a.":                          "can be called that",
-		"git+https://h.example/r@/a":                          "can be called that",
-		"git+https://h.example/r@HEAD":                        "without @HEAD",
+		"git+https://h.example/r@-x":                          "valid branch or tag name",
+		"git+https://h.example/r@a..b":                        "valid branch or tag name",
+		"git+https://h.example/r@a//b":                        "valid branch or tag name",
+		"git+https://h.example/r@a/.b":                        "valid branch or tag name",
+		"git+https://h.example/r@a.lock":                      "valid branch or tag name",
+		"git+https://h.example/r@a.":                          "valid branch or tag name",
+		"git+https://h.example/r@/a":                          "valid branch or tag name",
+		"git+https://h.example/r@HEAD":                        "leave out @HEAD",
 		"git+https://h.example/r@" + commit1[:39] + "A":       "in lower case",
 		"git+https://h.example/r@" + strings.Repeat("a", 201): "longer than 200",
 		"git+https://h.example/r@ä":                           "letters, digits",
 		"git+https://h.example/ä":                             "ASCII",
-		"git+ext::sh":                                         "by https alone",
+		"git+ext::sh":                                         "by https only",
 	} {
 		s, err := ParseSource(text, false)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, %v; want %q", text, s, err, want)
 		}
 	}
-	if _, err := ParseSource("git+https://h.example/r", true); err == nil || !strings.Contains(err.Error(), "no index") {
+	if _, err := ParseSource("git+https://h.example/r", true); err == nil || !strings.Contains(err.Error(), "not an index") {
 		t.Errorf("an index: %v", err)
 	}
 	for _, s := range []Source{{true, "https://h.example/i.yaml"}, {false, "https://h.example/a"}, {false, "../git+x"}} {

@@ -63,7 +63,7 @@ type Requirement struct {
 func NewRequirement(id, versions string, source Source) (Requirement, error) {
 	r := Requirement{ID: id, Text: versions, Source: source}
 	if id == std {
-		return r, fmt.Errorf("%q is part of rye and isn't required", std)
+		return r, fmt.Errorf("%q is part of rye and cannot be required", std)
 	}
 	if err := portable.CheckID(id); err != nil {
 		return r, err
@@ -73,7 +73,7 @@ func NewRequirement(id, versions string, source Source) (Requirement, error) {
 		return r, err
 	}
 	if r.Range.Empty() {
-		return r, fmt.Errorf("the range %q allows no version", versions)
+		return r, fmt.Errorf("no version can match the range %q", versions)
 	}
 	return r, nil
 }
@@ -90,11 +90,11 @@ type Root struct {
 // Match reports whether the root is this item or covers it.
 func (r *Root) Match(ref model.Ref) bool { return r.glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID}) }
 
-// A NewerError is what a project gets that asks for a newer rye.
+// A NewerError is a project that requires a newer rye.
 type NewerError struct{ Want, Have string }
 
 func (e *NewerError) Error() string {
-	return fmt.Sprintf("%s: asks for rye %s or newer, this is %s", family, e.Want, e.Have)
+	return fmt.Sprintf("%s: requires rye %s or newer, this is %s", family, e.Want, e.Have)
 }
 
 // Parse reads a rye.yaml. running is the version of rye that reads it; what is no version, as that of a rye that is
@@ -183,7 +183,7 @@ func (p *Project) readRequires(section *yamltree.Node) error {
 		return section.Errorf("expected entries under %q, as in acme/base: {version: \"^2.1\", from: \"../base\"}", section.Key)
 	}
 	if len(section.Kids) > maxRequires {
-		return section.Errorf("has more than %d requirements", maxRequires)
+		return section.Errorf("more than %d requirements", maxRequires)
 	}
 	folded := make(map[string]string, len(section.Kids))
 	for _, n := range section.Kids {
@@ -193,7 +193,7 @@ func (p *Project) readRequires(section *yamltree.Node) error {
 		}
 		fold := portable.Fold(r.ID)
 		if twin, ok := folded[fold]; ok {
-			return n.Errorf("%q and %q differ in case alone", r.ID, twin)
+			return n.Errorf("%q and %q differ only in case", r.ID, twin)
 		}
 		folded[fold] = r.ID
 		p.Requires = append(p.Requires, r)
@@ -203,7 +203,7 @@ func (p *Project) readRequires(section *yamltree.Node) error {
 
 func (p *Project) readRegistries(section *yamltree.Node) error {
 	if section.Shape != yamltree.Mapping {
-		return section.Errorf("expected a place for each registry under %q, as in npm: \"https://npm.acme.example\"", section.Key)
+		return section.Errorf("expected an address or directory for each registry under %q, as in npm: \"https://npm.acme.example\"", section.Key)
 	}
 	if err := section.Fields("npm", "pypi"); err != nil {
 		return err
@@ -217,10 +217,10 @@ func (p *Project) readRegistries(section *yamltree.Node) error {
 			continue
 		}
 		if *to, err = ParseSource(text, true); err == nil && to.Remote() && strings.Contains(text, "?") {
-			err = &SourceError{text, "the address of a registry has no query"}
+			err = badSource(text, "the address of a registry must not contain a query")
 		}
 		if err != nil {
-			return section.Get(field).Errorf("%s", strings.Replace(err.Error(), "for a bundle", "for packages", 1))
+			return section.Get(field).Errorf("%s", err)
 		}
 	}
 	return nil
@@ -232,7 +232,7 @@ func readRequirement(n *yamltree.Node) (Requirement, error) {
 		return fail(n, err)
 	}
 	if n.Shape != yamltree.Mapping {
-		return Requirement{}, n.Errorf("expected a range and a place, as in {version: \"^2.1\", from: \"../base\"}")
+		return Requirement{}, n.Errorf("expected a range and a source, as in {version: \"^2.1\", from: \"../base\"}")
 	}
 	if err := n.Fields(requireKeys...); err != nil {
 		return Requirement{}, err
@@ -250,7 +250,7 @@ func readRequirement(n *yamltree.Node) (Requirement, error) {
 		return Requirement{}, err
 	}
 	if (from == "") == (index == "") {
-		return Requirement{}, n.Errorf("%q has to come from one place: from, or index", n.Key)
+		return Requirement{}, n.Errorf("%q needs exactly one source: from or index", n.Key)
 	}
 	field := "from"
 	if index != "" {
@@ -276,9 +276,9 @@ func (p *Project) readRoots(section *yamltree.Node) error {
 	case err != nil:
 		return err
 	case len(words) == 0:
-		return section.Errorf("%q names nothing: leave it out for all items of the project", section.Key)
+		return section.Errorf("%q is empty: leave it out to lock all items of the project", section.Key)
 	case len(words) > maxRoots:
-		return section.Errorf("has more than %d roots", maxRoots)
+		return section.Errorf("more than %d roots", maxRoots)
 	}
 	for i, w := range words {
 		g, err := glob.Parse(w)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
@@ -152,8 +153,8 @@ func TestTooMany(t *testing.T) {
 		fmt.Fprintf(&roots, "  - b%d\n", i)
 	}
 	for text, want := range map[string]string{
-		requires.String(): "rye.yaml: line 1, column 1: has more than 1000 requirements",
-		roots.String():    "rye.yaml: line 1, column 1: has more than 1000 roots",
+		requires.String(): "rye.yaml: line 1, column 1: more than 1000 requirements",
+		roots.String():    "rye.yaml: line 1, column 1: more than 1000 roots",
 		strings.Repeat("# x\n", yamltree.MaxBytes/4+1): "rye.yaml: is longer than 1048576 bytes",
 	} {
 		if _, err := Parse([]byte(text), ""); err == nil || err.Error() != want {
@@ -170,7 +171,7 @@ func TestNewer(t *testing.T) {
 		if errors.As(err, &e) != newer || err == nil {
 			t.Errorf("%q: %v", running, err)
 		}
-		if newer && err.Error() != "rye.yaml: asks for rye 0.3.0 or newer, this is "+running {
+		if newer && err.Error() != "rye.yaml: requires rye 0.3.0 or newer, this is "+running {
 			t.Error(err)
 		}
 	}
@@ -273,8 +274,7 @@ requires:
 		func() (*Project, error) { return p.SetVersion("acme/bass", "*") },
 	} {
 		_, err := edit()
-		var missing *MissingError
-		if !errors.Is(err, fs.ErrNotExist) || !errors.As(err, &missing) || err.Error() != `rye.yaml: no bundle "acme/bass" is required; did you mean "acme/base"?` {
+		if !errors.Is(err, fs.ErrNotExist) || fault.Of(err).Details["bundle"] != "acme/bass" || err.Error() != `rye.yaml does not require the bundle "acme/bass"; did you mean "acme/base"?` {
 			t.Error(err)
 		}
 	}
@@ -288,10 +288,10 @@ requires:
 
 func TestNewRequirement(t *testing.T) {
 	for _, c := range []struct{ id, versions, want string }{
-		{"rye/std", "*", `"rye/std" is part of rye and isn't required`},
+		{"rye/std", "*", `"rye/std" is part of rye and cannot be required`},
 		{"a//b", "*", `"a//b"`},
 		{"a", "1", "version range"},
-		{"a", ">2 <1", `the range ">2 <1" allows no version`},
+		{"a", ">2 <1", `no version can match the range ">2 <1"`},
 	} {
 		if _, err := NewRequirement(c.id, c.versions, Source{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: %v", c.id, c.versions, err)
@@ -309,9 +309,9 @@ func TestSources(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                                 "it is empty",
+		"":                                 "empty",
 		strings.Repeat("a/", 501):          "longer than 1000 bytes",
-		strings.Repeat("../", 33) + "a":    "more than 32 directories up",
+		strings.Repeat("../", 33) + "a":    "more than 32 directories",
 		".":                                `"."`,
 		"./":                               "empty",
 		"a/../b":                           `".."`,
@@ -319,32 +319,31 @@ func TestSources(t *testing.T) {
 		"/etc":                             "absolute",
 		"C:/x":                             "':'",
 		`a\b`:                              `\\`,
-		"~/x":                              "not in somebody's home",
+		"~/x":                              "~ is not supported",
 		"git@x.example:a/b":                "':'",
 		"a/":                               "empty",
 		"http://x.example/a":               "expected an https address or a path",
 		"file:///a":                        "expected an https address or a path",
 		"HTTPS://x.example/a":              "expected an https address or a path",
 		"oci://x.example/a":                "expected an https address or a path",
-		"https://":                         "it is no address",
-		"https:///a":                       "it is no address",
-		"https://:443/a":                   "it is no address",
-		"https://x.example/%zz":            "it is no address",
-		"https://u:p@x.example/a":          "a name or password",
-		"https://u@x.example/a":            "a name or password",
-		"https://x.example/a#b":            "no fragment",
-		"https://x.example/a#":             "no fragment",
+		"https://":                         "invalid address",
+		"https:///a":                       "invalid address",
+		"https://:443/a":                   "invalid address",
+		"https://x.example/%zz":            "invalid address",
+		"https://u:p@x.example/a":          "a user name or password",
+		"https://u@x.example/a":            "a user name or password",
+		"https://x.example/a#b":            "a fragment",
+		"https://x.example/a#":             "a fragment",
 		"https://X.example/a":              "lower case",
-		"https://x.example/a/../b":         `no "." and no ".."`,
-		"https://x.example/%2e%2E/b":       `no "." and no ".."`,
+		"https://x.example/a/../b":         `not contain "." or ".."`,
+		"https://x.example/%2e%2E/b":       `not contain "." or ".."`,
 		"https://x.example/\u00e9":         "printable ASCII",
 		"https://x.example/a b":            "printable ASCII",
-		"https://x.example/\"":             "it is written",
+		"https://x.example/\"":             "write it as",
 		"x/" + strings.Repeat("\u202e", 3): "is",
 	} {
 		_, err := ParseSource(text, false)
-		var e *SourceError
-		if !errors.As(err, &e) || e.Text != text || !strings.Contains(e.Reason, want) {
+		if err == nil || fault.Of(err).Details["source"] != text || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 		if err != nil && len(err.Error()) > 2000 {

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -22,12 +23,9 @@ type Source struct {
 // Remote reports whether the source is an address or a repository.
 func (s Source) Remote() bool { return strings.Contains(s.Where, "://") }
 
-// A SourceError says why a text is no place that a bundle can come from.
-type SourceError struct{ Text, Reason string }
-
-func (e *SourceError) Error() string {
-	text := e.Text
-	// Somebody's password may stand where none belongs.
+// badSource is about a text that is not a source. It hides passwords.
+func badSource(where, reason string) error {
+	text := where
 	if scheme, rest, ok := strings.Cut(text, "://"); ok {
 		host, _, _ := strings.Cut(rest, "/")
 		if i := strings.LastIndexByte(host, '@'); i >= 0 {
@@ -37,20 +35,20 @@ func (e *SourceError) Error() string {
 	if len(text) > 100 {
 		text = text[:100] + "..."
 	}
-	return fmt.Sprintf("%+q is no place for a bundle: %s", text, e.Reason)
+	return fault.New(fault.Validation, "%+q is not a valid source: %s", text, reason).On("source", where)
 }
 
-// ParseSource reads an address, a repository or a path. An error is a *SourceError.
+// ParseSource reads an address, a repository or a path. An error has the code VALIDATION_FAILED.
 func ParseSource(where string, index bool) (Source, error) {
 	reason := ""
 	s := Source{index, where}
 	switch {
 	case where == "":
-		reason = "it is empty"
+		reason = "empty"
 	case len(where) > maxSource:
-		reason = fmt.Sprintf("it is longer than %d bytes", maxSource)
+		reason = fmt.Sprintf("longer than %d bytes", maxSource)
 	case strings.HasPrefix(where, gitPrefix) && index:
-		reason = "a repository is one bundle, and no index"
+		reason = "a repository holds a bundle, not an index"
 	case strings.HasPrefix(where, gitPrefix):
 		_, reason = splitGit(where)
 	case strings.Contains(where, "://"):
@@ -60,7 +58,7 @@ func ParseSource(where string, index bool) (Source, error) {
 		reason = badPath(s.Where)
 	}
 	if reason != "" {
-		return Source{}, &SourceError{where, reason}
+		return Source{}, badSource(where, reason)
 	}
 	return s, nil
 }
@@ -68,7 +66,7 @@ func ParseSource(where string, index bool) (Source, error) {
 func badAddress(text string) string {
 	for i := range len(text) {
 		if text[i] <= ' ' || text[i] > '~' {
-			return "an address is written in printable ASCII, the rest as %XX"
+			return "an address must be printable ASCII; write other characters as %XX"
 		}
 	}
 	scheme, _, _ := strings.Cut(text, "://")
@@ -77,21 +75,21 @@ func badAddress(text string) string {
 	case scheme != "https":
 		return "expected an https address or a path"
 	case err != nil || u.Hostname() == "" || u.Opaque != "":
-		return "it is no address"
+		return "invalid address"
 	case u.User != nil:
-		return "a name or password doesn't belong into an address"
+		return "an address must not contain a user name or password"
 	case strings.Contains(text, "#"):
-		return "an address has no fragment"
+		return "an address must not contain a fragment"
 	case u.Host != strings.ToLower(u.Host):
-		return "the host is written in lower case"
+		return "write the host in lower case"
 	case strings.Trim(u.Host, "abcdefghijklmnopqrstuvwxyz0123456789.-_:[]") != "":
-		return "a host is made of letters, digits, . - and _"
+		return "a host consists of letters, digits, . - and _"
 	case u.String() != text:
-		return fmt.Sprintf("it is written %q", u.String())
+		return fmt.Sprintf("write it as %q", u.String())
 	}
 	for segment := range strings.SplitSeq(u.Path, "/") {
 		if segment == "." || segment == ".." {
-			return "no \".\" and no \"..\" stand in an address"
+			return "an address must not contain \".\" or \"..\""
 		}
 	}
 	return ""
@@ -103,13 +101,13 @@ func badPath(path string) string {
 		rest = rest[len("../"):]
 	}
 	if up > maxUp {
-		return fmt.Sprintf("it leads more than %d directories up", maxUp)
+		return fmt.Sprintf("it goes up more than %d directories", maxUp)
 	}
 	if rest == ".." {
 		return ""
 	}
 	if strings.HasPrefix(path, "~") {
-		return "a path begins at the directory of " + family + ", not in somebody's home"
+		return "a path is relative to the directory of " + family + ": ~ is not supported"
 	}
 	if err := portable.Check(rest); err != nil {
 		return err.Error()

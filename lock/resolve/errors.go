@@ -4,21 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A Path is a way from the project to a bundle, each step required by the one before, the first by the project.
+// A Path leads from the project to a bundle. Each step is required by the one before, the first by the project.
 type Path []Step
 
 func (p Path) String() string {
 	var b strings.Builder
+	b.WriteString("the project")
 	for i, s := range p {
-		switch {
-		case i == 0:
-			b.WriteString("the project needs ")
-		default:
-			b.WriteString(", which needs ")
+		if i > 0 {
+			b.WriteString(", which")
 		}
-		fmt.Fprintf(&b, "%q %s", s.ID, s.Range)
+		fmt.Fprintf(&b, " requires %q %s", s.ID, s.Range)
 		if i < len(p)-1 {
 			fmt.Fprintf(&b, " (%s)", s.Version)
 		}
@@ -26,11 +26,12 @@ func (p Path) String() string {
 	return b.String()
 }
 
-// A problem is why there is no answer.
+// A problem is a reason why there is no solution.
 type problem interface {
 	error
-	at() string // the bundle that shows it
+	at() string // the bundle that it is about
 	steps() []Step
+	Fault() *fault.Error
 }
 
 func isProblem(err error) bool {
@@ -38,30 +39,83 @@ func isProblem(err error) bool {
 	return errors.As(err, &p)
 }
 
-// joined makes one error of problems.
-func joined(problems []problem) error {
-	if len(problems) == 1 {
-		return problems[0]
+// problems are several reasons of one kind, the nearest to the project first.
+type problems []problem
+
+func (p problems) Error() string {
+	texts := make([]string, len(p))
+	for i, one := range p {
+		texts[i] = one.Error()
 	}
-	errs := make([]error, len(problems))
-	for i, p := range problems {
-		errs[i] = p
-	}
-	return errors.Join(errs...)
+	return strings.Join(texts, "\n")
 }
 
-// A ConflictError says that the version of a bundle that one requirement asks for is excluded by another.
+// Unwrap returns the problems.
+func (p problems) Unwrap() []error {
+	all := make([]error, len(p))
+	for i, one := range p {
+		all[i] = one
+	}
+	return all
+}
+
+// Fault implements the interface of package fault.
+func (p problems) Fault() *fault.Error {
+	f := p[0].Fault().From(p)
+	for _, other := range p[1:] {
+		text := other.Error()
+		if none, ok := other.(*NoVersionError); ok && none.Err != nil {
+			text = none.Fault().Text
+		}
+		f.Because(text)
+	}
+	f.Why = f.Why[:min(len(f.Why), fault.MaxLines)]
+	return f
+}
+
+// joined makes one error of problems.
+func joined(all []problem) error {
+	if len(all) == 1 {
+		return all[0]
+	}
+	return problems(all)
+}
+
+// A ConflictError is about two requirements for a bundle: one needs Version, and the other excludes it.
 type ConflictError struct {
 	ID, Version string
-	Holds       Path // to the requirement that asks for Version; empty if it came from a version that isn't chosen
-	Against     Path // to one that doesn't contain it
+	Holds       Path // to the requirement for Version; empty if it comes from a version that is no longer selected
+	Against     Path // to the requirement that excludes it
 }
 
 func (e *ConflictError) Error() string {
-	if len(e.Holds) == 0 {
-		return fmt.Sprintf("%q %s doesn't suit everybody: %s", e.ID, e.Version, e.Against)
+	text := conflictText(e.ID, e.Version) + ": "
+	if len(e.Holds) > 0 {
+		text += e.Holds.String() + "; "
 	}
-	return fmt.Sprintf("%q %s doesn't suit everybody: %s; %s", e.ID, e.Version, e.Holds, e.Against)
+	return text + e.Against.String()
+}
+
+func conflictText(id, version string) string {
+	return fmt.Sprintf("conflicting requirements for %q %s", id, version)
+}
+
+// Fault implements the interface of package fault.
+func (e *ConflictError) Fault() *fault.Error {
+	f := conflict(e, e.ID, e.Version).Permanent()
+	for _, path := range []Path{e.Holds, e.Against} {
+		if len(path) > 0 {
+			f.Because(path.String())
+		}
+	}
+	return f
+}
+
+func conflict(err error, id, version string) *fault.Error {
+	f := fault.New(fault.Conflict, "%s", conflictText(id, version)).From(err).On("reason", "versions").On("bundle", id).On("version", version).
+		Try("rye add "+id+"@RANGE", "rye outdated")
+	f.Exit = fault.ExitRefused
+	return f
 }
 
 func (e *ConflictError) at() string { return e.ID }
@@ -70,29 +124,54 @@ func (e *ConflictError) steps() []Step {
 	return append(e.Holds[:len(e.Holds):len(e.Holds)], e.Against...)
 }
 
-// A NoVersionError says that there is no version that a requirement contains. If there is no such bundle at all it is
-// an fs.ErrNotExist.
+// A NoVersionError is about a requirement that no version meets. If the bundle doesn't exist at all it is an
+// fs.ErrNotExist.
 type NoVersionError struct {
 	Path    Path     // to the requirement
-	Newest  []string // the newest versions there are, at most three
-	Version string   // that another requirement asks for; empty if no other is met either
-	Holds   Path     // to that one
-	Err     error    // why there are none; may be nil
+	Newest  []string // the newest versions, at most three
+	Version string   // another requirement needs this one; empty if no version meets that either
+	Holds   Path     // to the other requirement
+	Err     error    // why there are no versions; may be nil
 }
 
 func (e *NoVersionError) Error() string {
-	last := e.Path[len(e.Path)-1]
 	switch {
 	case e.Err != nil:
-		return fmt.Sprintf("there is no bundle %q: %s: %v", last.ID, e.Path, e.Err)
+		return fmt.Sprintf("bundle %q not found: %s: %v", e.at(), e.Path, e.Err)
 	case len(e.Newest) == 0:
-		return fmt.Sprintf("there is no version of %q: %s", last.ID, e.Path)
+		return fmt.Sprintf("bundle %q has no versions: %s", e.at(), e.Path)
 	}
-	text := fmt.Sprintf("no version of %q is in %s, the newest is %s: %s", last.ID, last.Range, strings.Join(e.Newest, ", then "), e.Path)
+	text := fmt.Sprintf("%s: %s", e.noMatch(), e.Path)
 	if len(e.Holds) > 0 {
-		text += fmt.Sprintf("; %s", e.Holds)
+		text += "; " + e.Holds.String()
 	}
 	return text
+}
+
+func (e *NoVersionError) noMatch() string {
+	last := e.Path[len(e.Path)-1]
+	return fmt.Sprintf("no version of %q matches %s (newest: %s)", last.ID, last.Range, strings.Join(e.Newest, ", "))
+}
+
+// Fault implements the interface of package fault.
+func (e *NoVersionError) Fault() *fault.Error {
+	id := e.at()
+	if len(e.Holds) > 0 {
+		return conflict(e, id, e.Version).Because(e.Holds.String(), e.Path.String(), e.noMatch())
+	}
+	f, ok := fault.Find(e.Err)
+	if e.Err == nil || !ok {
+		return fault.New(fault.NotFound, "%v", e).From(e).On("bundle", id)
+	}
+	// The source says best what is missing and what to do.
+	if f.Code = fault.NotFound; !strings.Contains(f.Text, fmt.Sprintf("%q", id)) {
+		f.Text = fmt.Sprintf("bundle %q not found: %s", id, f.Text)
+	}
+	if f.Hint == nil {
+		f.Try("rye add " + id + " --from PLACE")
+	}
+	f.Why = append([]string{e.Path.String()}, f.Why...)
+	return f.From(e).On("bundle", id)
 }
 
 // Unwrap returns why there are no versions.
@@ -102,54 +181,32 @@ func (e *NoVersionError) at() string { return e.Path[len(e.Path)-1].ID }
 
 func (e *NoVersionError) steps() []Step { return e.Path }
 
-// A CycleError says that bundles need each other in a circle. Path begins and ends with the same bundle, and each
-// step is required by the one before.
+// A CycleError is about bundles that require each other. Path begins and ends with the same bundle.
 type CycleError struct{ Path []Step }
 
 func (e *CycleError) Error() string {
-	var b strings.Builder
-	b.WriteString("bundles need each other in a circle: ")
+	names := make([]string, len(e.Path))
 	for i, s := range e.Path {
-		if i > 0 {
-			b.WriteString(" needs ")
-		}
-		fmt.Fprintf(&b, "%q %s", s.ID, s.Version)
+		names[i] = fmt.Sprintf("%q %s", s.ID, s.Version)
 	}
-	return b.String()
+	return "bundles require each other in a cycle: " + strings.Join(names, " → ")
 }
+
+// Fault implements the interface of package fault.
+func (e *CycleError) Fault() *fault.Error { return fault.New(fault.Circular, "%v", e).From(e) }
 
 func (e *CycleError) at() string { return e.Path[0].ID }
 
 func (e *CycleError) steps() []Step { return e.Path }
 
-// A SourceError says that versions couldn't be had, or that what a source says of one is nonsense.
-type SourceError struct {
-	ID, Version string // Version is empty when it is about all of them
-	Err         error
-}
-
-func (e *SourceError) Error() string {
-	if e.Version == "" {
-		return fmt.Sprintf("versions of %q: %v", e.ID, e.Err)
+// inSource adds the bundle to an error about its versions, or about one of them.
+func inSource(id, version string, err error) error {
+	if version == "" {
+		return fmt.Errorf("versions of %q: %w", id, err)
 	}
-	return fmt.Sprintf("%q %s: %v", e.ID, e.Version, e.Err)
+	return fmt.Errorf("%q %s: %w", id, version, err)
 }
 
-// Unwrap returns what is wrong.
-func (e *SourceError) Unwrap() error { return e.Err }
-
-// A LimitError says that there is more than is looked at.
-type LimitError struct {
-	What string
-	Most int
+func tooMany(what string, most int) error {
+	return fault.New(fault.Limit, "more than %d %s", most, what)
 }
-
-func (e *LimitError) Error() string { return fmt.Sprintf("more than %d %s", e.Most, e.What) }
-
-// A NotUsedError says that a bundle that is to be updated isn't used.
-type NotUsedError struct {
-	ID   string
-	Used []string // those that are, sorted
-}
-
-func (e *NotUsedError) Error() string { return fmt.Sprintf("no bundle %q is used", e.ID) }

@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -48,8 +50,7 @@ type Bundle struct {
 // of those that would do.
 type Step struct{ ID, Version, Range string }
 
-// Resolve chooses a version of every bundle that is needed. What is wrong with what the sources say of a bundle is
-// a *SourceError.
+// Resolve chooses a version of every bundle that is needed.
 func Resolve(ctx context.Context, src Sources, req Request) (*Resolution, error) {
 	return (&solver{ctx: ctx, src: src, ids: map[string]int{}}).resolve(req)
 }
@@ -149,7 +150,7 @@ func (s *solver) update(sel selection, ids []string) (selection, error) {
 	used := s.texts(sel)
 	for _, id := range sorted {
 		if _, ok := used[id]; !ok {
-			return nil, &NotUsedError{id, slices.Sorted(maps.Keys(used))}
+			return nil, notUsed(id, slices.Sorted(maps.Keys(used)))
 		}
 	}
 	for _, id := range sorted {
@@ -159,6 +160,15 @@ func (s *solver) update(sel selection, ids []string) (selection, error) {
 		}
 	}
 	return sel, nil
+}
+
+// notUsed is about a bundle that cannot be updated because nothing requires it.
+func notUsed(id string, used []string) error {
+	f := fault.New(fault.NotFound, "nothing requires the bundle %q", id).On("bundle", id)
+	if meant := near.Names(id, used); len(meant) > 0 {
+		f.Because("did you mean "+meant[0]+"?").On("did_you_mean", meant)
+	}
+	return f
 }
 
 // maxPasses bounds how often all bundles are updated: each pass but the last changes something, and a second one

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A world is what there is: id → versions.
@@ -180,7 +181,7 @@ func TestChase(t *testing.T) {
 	// A version that came from the chase is asked for by nobody in the end.
 	_, err = Resolve(t.Context(), w, Request{Requires: needs(t, "a <2, b *")})
 	var conflict *ConflictError
-	if !errors.As(err, &conflict) || err.Error() != `"a" 2.0.0 doesn't suit everybody: the project needs "a" <2.0.0` {
+	if !errors.As(err, &conflict) || err.Error() != `conflicting requirements for "a" 2.0.0: the project requires "a" <2.0.0` {
 		t.Error(err)
 	}
 }
@@ -235,19 +236,19 @@ q 1.0.0: log ^1
 deep 1.0.0: p *
 `)
 	for _, c := range []struct{ requires, want string }{
-		{"web ^1, log ^2", `"log" 2.0.0 doesn't suit everybody: the project needs "log" >=2.0.0 <3.0.0; the project needs "web" >=1.0.0 <2.0.0 (1.2.0), which needs "log" >=1.4.0 <2.0.0`},
-		{"web ^2, deep *", `"log" 2.0.0 doesn't suit everybody: the project needs "web" >=2.0.0 <3.0.0 (2.0.0), which needs "log" >=2.0.0 <3.0.0; ` +
-			`the project needs "deep" * (1.0.0), which needs "p" * (1.0.0), which needs "q" >=1.0.0 <2.0.0 (1.0.0), which needs "log" >=1.0.0 <2.0.0`},
-		{"web ^3", `no version of "web" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs "web" >=3.0.0 <4.0.0`},
-		{"web ^3, tool *", `no version of "web" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs "web" >=3.0.0 <4.0.0; ` +
-			`the project needs "tool" * (1.0.0), which needs "web" >=1.3.0 <2.0.0`},
-		{"old =1.0.0", `there is no bundle "gone": the project needs "old" =1.0.0 (1.0.0), which needs "gone" >=1.0.0 <2.0.0: file does not exist`},
-		{"empty *", `there is no version of "empty": the project needs "empty" *`},
-		{"x *", `bundles need each other in a circle: "y" 1.0.0 needs "z" 1.0.0 needs "y" 1.0.0`},
-		{"self *", `bundles need each other in a circle: "self" 1.0.0 needs "self" 1.0.0`},
-		{"web ^3, old =1.0.0, log =1.0.0, tool *", "no version of \"web\" is in >=3.0.0 <4.0.0, the newest is 2.0.0, then 1.3.0, then 1.2.0: the project needs \"web\" >=3.0.0 <4.0.0" +
-			"; the project needs \"tool\" * (1.0.0), which needs \"web\" >=1.3.0 <2.0.0\n" +
-			`there is no bundle "gone": the project needs "old" =1.0.0 (1.0.0), which needs "gone" >=1.0.0 <2.0.0: file does not exist`},
+		{"web ^1, log ^2", `conflicting requirements for "log" 2.0.0: the project requires "log" >=2.0.0 <3.0.0; the project requires "web" >=1.0.0 <2.0.0 (1.2.0), which requires "log" >=1.4.0 <2.0.0`},
+		{"web ^2, deep *", `conflicting requirements for "log" 2.0.0: the project requires "web" >=2.0.0 <3.0.0 (2.0.0), which requires "log" >=2.0.0 <3.0.0; ` +
+			`the project requires "deep" * (1.0.0), which requires "p" * (1.0.0), which requires "q" >=1.0.0 <2.0.0 (1.0.0), which requires "log" >=1.0.0 <2.0.0`},
+		{"web ^3", `no version of "web" matches >=3.0.0 <4.0.0 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires "web" >=3.0.0 <4.0.0`},
+		{"web ^3, tool *", `no version of "web" matches >=3.0.0 <4.0.0 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires "web" >=3.0.0 <4.0.0; ` +
+			`the project requires "tool" * (1.0.0), which requires "web" >=1.3.0 <2.0.0`},
+		{"old =1.0.0", `bundle "gone" not found: the project requires "old" =1.0.0 (1.0.0), which requires "gone" >=1.0.0 <2.0.0: file does not exist`},
+		{"empty *", `bundle "empty" has no versions: the project requires "empty" *`},
+		{"x *", `bundles require each other in a cycle: "y" 1.0.0 → "z" 1.0.0 → "y" 1.0.0`},
+		{"self *", `bundles require each other in a cycle: "self" 1.0.0 → "self" 1.0.0`},
+		{"web ^3, old =1.0.0, log =1.0.0, tool *", "no version of \"web\" matches >=3.0.0 <4.0.0 (newest: 2.0.0, 1.3.0, 1.2.0): the project requires \"web\" >=3.0.0 <4.0.0" +
+			"; the project requires \"tool\" * (1.0.0), which requires \"web\" >=1.3.0 <2.0.0\n" +
+			`bundle "gone" not found: the project requires "old" =1.0.0 (1.0.0), which requires "gone" >=1.0.0 <2.0.0: file does not exist`},
 		{"a//b *", `path "a//b" has an empty segment`},
 	} {
 		w["empty"] = nil
@@ -267,8 +268,7 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	_, err = Resolve(t.Context(), w, Request{Requires: needs(t, "web ^1"), Update: []string{"old", "web"}})
-	var unused *NotUsedError
-	if !errors.As(err, &unused) || unused.ID != "old" || !slices.Equal(unused.Used, []string{"log", "web"}) || err.Error() != `no bundle "old" is used` {
+	if err == nil || fault.Of(err).Details["bundle"] != "old" || err.Error() != `nothing requires the bundle "old"` {
 		t.Error(err)
 	}
 }
@@ -298,7 +298,7 @@ func TestSources(t *testing.T) {
 	gone := errors.New("connection reset")
 	for id, want := range map[string]string{
 		"a":      `versions of "a": "1.0" is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1`,
-		"b":      `"b" 1.0.0: the version is there twice`,
+		"b":      `"b" 1.0.0: the source lists the version twice`,
 		"c":      `versions of "broken": connection reset`,
 		"broken": `versions of "broken": connection reset`,
 		"many":   `versions of "many": more than 10000 versions of one bundle`,
@@ -306,8 +306,7 @@ func TestSources(t *testing.T) {
 		"odd":    `"odd" 1.0.0: path "../x" is not an id: expected segments of A-Z a-z 0-9 . _ - that begin with a letter or digit, joined by "/"`,
 	} {
 		_, err := Resolve(t.Context(), faulty{w, gone}, Request{Requires: needs(t, id+" *")})
-		var e *SourceError
-		if !errors.As(err, &e) || err.Error() != want || (id == "c") != (errors.Is(err, gone) && id != "broken") {
+		if err == nil || err.Error() != want || (id == "c") != (errors.Is(err, gone) && id != "broken") {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -345,14 +344,13 @@ func TestLimits(t *testing.T) {
 		want string
 	}{
 		{chain{100, 1}, ""},
-		{chain{101, 1}, `more than 100 requirements in a row, down to "c99",`},
-		{chain{10_000, 1}, `more than 100 requirements in a row, down to "c99",`},
+		{chain{101, 1}, `more than 100 levels of requirements, down to "c99"`},
+		{chain{10_000, 1}, `more than 100 levels of requirements, down to "c99"`},
 		{chain{10_000, 4000}, ""},
 		{chain{10_001, 4000}, "more than 10000 bundles"},
 	} {
 		r, err := Resolve(t.Context(), c.chain, Request{Requires: needs(t, "c0 *")})
-		var e *LimitError
-		if c.want == "" && (err != nil || len(r.Bundles) != c.length) || c.want != "" && (!errors.As(err, &e) || !strings.HasPrefix(err.Error(), c.want)) {
+		if c.want == "" && (err != nil || len(r.Bundles) != c.length) || c.want != "" && (fault.CodeOf(err) != fault.Limit || !strings.HasPrefix(err.Error(), c.want)) {
 			t.Errorf("%+v: %v", c.chain, err)
 		}
 	}
@@ -377,8 +375,7 @@ func TestSteps(t *testing.T) {
 			s := &solver{ctx: t.Context(), src: w, ids: map[string]int{}, steps: maxSteps - left}
 			req := Request{Requires: needs(t, requires), Keep: map[string]string{"web": "2.0.0", "log": "1.5.0"}, UpdateAll: true}
 			r, err := s.resolve(req)
-			var e *LimitError
-			if errors.As(err, &e) {
+			if err != nil && fault.CodeOf(err) == fault.Limit {
 				limited++
 				continue
 			}

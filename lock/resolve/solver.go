@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
 )
@@ -95,7 +96,7 @@ func (s *solver) start(requires map[string]semver.Range) (err error) {
 // edges returns requirements in the order of the ids, so that nothing depends on that of maps.
 func (s *solver) edges(requires map[string]semver.Range, wrap func(error) error) ([]edge, error) {
 	if len(requires) > maxRequires {
-		return nil, wrap(&LimitError{"requirements of one bundle", maxRequires})
+		return nil, wrap(tooMany("requirements of one bundle", maxRequires))
 	}
 	out := make([]edge, 0, len(requires))
 	for _, id := range slices.Sorted(maps.Keys(requires)) {
@@ -138,7 +139,7 @@ func (s *solver) node(id string) (int, error) {
 		return i, nil
 	}
 	if len(s.nodes) == maxBundles {
-		return 0, &LimitError{"bundles", maxBundles}
+		return 0, tooMany("bundles", maxBundles)
 	}
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
@@ -149,13 +150,13 @@ func (s *solver) node(id string) (int, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		n.absent = err
 	case err != nil:
-		return 0, &SourceError{ID: id, Err: err}
+		return 0, inSource(id, "", err)
 	case len(found) > maxVersions:
-		return 0, &SourceError{ID: id, Err: &LimitError{"versions of one bundle", maxVersions}}
+		return 0, inSource(id, "", tooMany("versions of one bundle", maxVersions))
 	}
 	for _, c := range found {
 		if err := manifest.CheckVersion(c.Version); err != nil {
-			return 0, &SourceError{ID: id, Err: err}
+			return 0, inSource(id, "", err)
 		}
 		n.versions = append(n.versions, version{text: c.Version, requires: c.Requires})
 	}
@@ -167,7 +168,7 @@ func (s *solver) node(id string) (int, error) {
 	})
 	for i := 1; i < len(n.versions); i++ {
 		if n.versions[i].text == n.versions[i-1].text {
-			return 0, &SourceError{ID: id, Version: n.versions[i].text, Err: errors.New("the version is there twice")}
+			return 0, inSource(id, n.versions[i].text, fault.New(fault.Validation, "the source lists the version twice"))
 		}
 	}
 	n.setKeep(s.keep)
@@ -189,7 +190,7 @@ func (s *solver) needs(bundle, at int) ([]edge, error) {
 		return v.edges, nil
 	}
 	id, v := s.nodes[bundle].id, s.nodes[bundle].versions[at]
-	edges, err := s.edges(v.requires, func(err error) error { return &SourceError{id, v.text, err} })
+	edges, err := s.edges(v.requires, func(err error) error { return inSource(id, v.text, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -231,7 +232,7 @@ func (s *solver) follow(sel selection, most int, visit func(from int, e *edge)) 
 	var queue []int
 	enter := func(from int, edges []edge) error {
 		if s.steps += len(edges) + 1; s.steps > most {
-			return &LimitError{"steps", maxSteps}
+			return tooMany("steps of the solver", maxSteps)
 		}
 		for i := range edges {
 			visit(from, &edges[i])
@@ -257,7 +258,7 @@ func (s *solver) follow(sel selection, most int, visit func(from int, e *edge)) 
 			return err
 		}
 		if len(edges) > 0 && depth == maxDepth {
-			return &LimitError{fmt.Sprintf("requirements in a row, down to %q,", s.nodes[from].id), maxDepth}
+			return tooMany(fmt.Sprintf("levels of requirements, down to %q", s.nodes[from].id), maxDepth)
 		}
 		if err := enter(from, edges); err != nil {
 			return err

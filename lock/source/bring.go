@@ -34,7 +34,7 @@ func (s *Sources) Bring(ctx context.Context, want file.Bundle, below []*ai.Space
 		if about, ok := err.(*Error); ok { // the source as a whole
 			err = about.Err
 		}
-		return nil, &Error{want.ID, want.Version, want.Source.Where, err}
+		return nil, inSource(want.ID, want.Version, want.Source.Where, err)
 	}
 	return b, nil
 }
@@ -118,7 +118,7 @@ func (c *carrier) verified(ctx context.Context, src bundle.Source) error {
 	case err != nil:
 		return err
 	case r.Bundle != nil && r.Bundle.ID != c.want.Manifest:
-		return &MismatchError{"manifest", c.want.Manifest.String(), r.Bundle.ID.String()}
+		return Mismatch("manifest", c.want.Manifest.String(), r.Bundle.ID.String())
 	case !r.OK():
 		return &install.RefusedError{Report: r}
 	}
@@ -136,11 +136,11 @@ func (c *carrier) name(ctx context.Context, b *bundle.Bundle) error {
 
 // fits wants a manifest to be the one that was asked for, and to say what the index has said of it.
 func (c *carrier) fits(l *manifest.FileList) error {
-	for _, m := range []MismatchError{
+	for _, m := range [][3]string{
 		{"id", c.want.ID, l.BundleID}, {"version", c.want.Version, l.Version}, {"manifest", c.want.Manifest.String(), l.ID.String()},
 	} {
-		if m.Expected != m.Found {
-			return &m
+		if m[1] != m[2] {
+			return Mismatch(m[0], m[1], m[2])
 		}
 	}
 	if !c.want.Source.Index {
@@ -152,7 +152,7 @@ func (c *carrier) fits(l *manifest.FileList) error {
 	}
 	if e := x.Find(l.BundleID, l.Version); e != nil && e.Manifest == l.ID {
 		if said, is := saidRequires(e.Requires), isRequires(l.Requires); said != is {
-			return &MismatchError{"requires", said, is}
+			return Mismatch("requires", said, is)
 		}
 	}
 	return nil
@@ -224,9 +224,9 @@ func (c *carrier) listed(ctx context.Context, refused error) error {
 	e := x.Find(c.want.ID, c.want.Version)
 	switch {
 	case e == nil:
-		return &NotListedError{ID: c.want.ID, Version: c.want.Version, Indexes: []string{where}}
+		return notListed(c.want.ID, c.want.Version, []string{where}, nil)
 	case e.Manifest != c.want.Manifest:
-		return &MismatchError{"manifest", c.want.Manifest.String(), e.Manifest.String()}
+		return Mismatch("manifest", c.want.Manifest.String(), e.Manifest.String())
 	}
 	var r io.ReadCloser
 	if c.want.Source.Remote() || e.Remote() {
@@ -267,9 +267,9 @@ func (e *exactly) Read(b []byte) (int, error) {
 	e.left -= int64(n)
 	switch {
 	case e.left < 0:
-		return 0, &SizeError{e.size, e.size + 1}
+		return 0, wrongSize(e.size, e.size+1)
 	case err == io.EOF && e.left > 0:
-		return n, &SizeError{e.size, e.size - e.left}
+		return n, wrongSize(e.size, e.size-e.left)
 	}
 	return n, err
 }

@@ -4,23 +4,68 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
+	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// An Error says what is wrong with a source, or with a bundle that came from it.
+// An Error adds the source, and the bundle that came from it, to an error.
 type Error struct {
 	ID, Version string // of the bundle; may be empty
 	Where       string // the source, as rye.yaml names it
 	Err         error
 }
 
-func (e *Error) Error() string { return named(e.ID, e.Version, e.Where) + ": " + e.Err.Error() }
+func (e *Error) Error() string {
+	text := e.Err.Error()
+	f, ok := e.Err.(*fault.Error)
+	switch names := strings.HasPrefix(text, fmt.Sprintf("%q: ", e.Where)); {
+	case ok && f.Details["source"] == e.Where, names && e.ID == "":
+		return text
+	case names:
+		return strings.TrimSpace(fmt.Sprintf("%q %s", e.ID, e.Version)) + ": " + text
+	}
+	return named(e.ID, e.Version, e.Where) + ": " + text
+}
 
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
+
+// inSource returns the Error of a source. If a file is missing there it explains which file the source should have.
+func inSource(id, version, where string, err error) error {
+	e := &Error{id, version, where, err}
+	file, ok := errors.AsType[*fs.PathError](err)
+	if !ok || !errors.Is(file, fs.ErrNotExist) {
+		return e
+	}
+	f := fault.New(fault.NotFound, "").From(err).Missing().On("source", where).On("path", file.Path)
+	bundle, ofBundle := strings.CutPrefix(file.Path, ".ai/bundles/")
+	switch {
+	case file.Path == index.File:
+		f.Text = fmt.Sprintf("%q is not an index of bundles: it has no %s", where, index.File)
+		f.Try(fault.Command("rye bundle index", where) + " --name acme/bundles")
+	case ofBundle:
+		bundle = strings.TrimSuffix(bundle, "/"+manifestName)
+		f.Text = fmt.Sprintf("%q does not contain the bundle %q", where, bundle)
+		f.Because("a source directory is the project that the bundle was created in, with " + file.Path).
+			Try("rye -C " + fault.Quote(where) + " bundle create " + fault.Quote(bundle))
+	case !strings.Contains(where, "://") && path.Base(where) == filepath.Base(file.Path):
+		f.Text = fmt.Sprintf("%q does not exist", where)
+		if id != "" {
+			f.Text = fmt.Sprintf("bundle %q not found: %q does not exist", id, where)
+			f.On("bundle", id).Try("rye add " + id + " --from PLACE")
+		}
+	default:
+		return e
+	}
+	return &Error{id, version, where, f}
+}
 
 // A SignedError names the document of a source that isn't as it was signed.
 type SignedError struct {
@@ -33,7 +78,7 @@ func (e *SignedError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.E
 // Unwrap returns what is wrong.
 func (e *SignedError) Unwrap() error { return e.Err }
 
-// inDocument names the document that isn't as it was signed; what else is wrong with one names it already.
+// inDocument names the document that isn't as it was signed. Other errors name it already.
 func inDocument(path string, err error) error {
 	if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
 		return &SignedError{path, err}
@@ -52,26 +97,24 @@ func named(id, version, where string) string {
 	return text
 }
 
-// A NotListedError says that no index has a bundle, or this version of it. It is fs.ErrNotExist.
-type NotListedError struct {
-	ID, Version string   // Version is empty where there is none at all
-	Indexes     []string // that were asked; none if rye.yaml names none
-	Listed      []string // which bundles these have instead; nil where a version is missing
-}
-
-func (e *NotListedError) Error() string {
-	what := fmt.Sprintf("%q", e.ID)
-	if e.Version != "" {
-		what += " " + e.Version
+// notListed is about a bundle, or one version of it, that none of the indexes has. listed are the bundles that they have
+// instead. It is fs.ErrNotExist.
+func notListed(id, version string, indexes, listed []string) error {
+	what := fmt.Sprintf("%q", id)
+	if version != "" {
+		what += " " + version
 	}
-	if len(e.Indexes) == 0 {
-		return "rye.yaml names neither " + what + " nor an index that could have it"
+	f := fault.New(fault.NotFound, "%s is not in the index %s", what, quoted(indexes, " or ")).From(fs.ErrNotExist).
+		On("bundle", id).On("version", version).On("indexes", append([]string{}, indexes...))
+	if len(indexes) == 0 {
+		f.Text = "rye.yaml names neither a source for " + what + " nor an index"
+		f.Try("rye add "+id+" --index PLACE", "rye add "+id+" --from PLACE")
 	}
-	return what + " is not in the index " + quoted(e.Indexes, " nor in ")
+	if meant := near.Names(id, listed); len(meant) > 0 {
+		f.Because("did you mean "+strings.Join(meant, ", ")+"?").On("did_you_mean", meant)
+	}
+	return f
 }
-
-// Unwrap makes it fs.ErrNotExist.
-func (e *NotListedError) Unwrap() error { return fs.ErrNotExist }
 
 func quoted(list []string, between string) string {
 	texts := make([]string, len(list))
@@ -81,22 +124,22 @@ func quoted(list []string, between string) string {
 	return strings.Join(texts, between)
 }
 
-// An AmbiguousSourceError says that several indexes list a bundle that rye.yaml doesn't name: which of them speaks for it
-// is for people to say.
-type AmbiguousSourceError struct {
-	ID      string
-	Indexes []string // as rye.yaml names them
+// ambiguous is about a bundle that several indexes list and rye.yaml doesn't name. Taking one of them would let whoever
+// publishes there replace a bundle of the other.
+func ambiguous(id string, indexes []string) error {
+	f := fault.New(fault.Ambiguous, "%q is in several indexes, and rye.yaml doesn't name one: %s", id, quoted(indexes, ", ")).
+		On("bundle", id).On("indexes", indexes).Because("each of them could replace a bundle of the other: choose one")
+	for _, where := range indexes {
+		f.Try("rye add " + id + " --index " + fault.Quote(where))
+	}
+	return f
 }
 
-func (e *AmbiguousSourceError) Error() string {
-	return fmt.Sprintf("%q is in several indexes, and rye.yaml doesn't say which one it comes from: %s", e.ID, quoted(e.Indexes, ", "))
-}
-
-// An OfflineError says that something isn't here and may not be fetched.
+// An OfflineError is about something that the store lacks and that rye may not fetch.
 type OfflineError struct {
 	Address     string
-	ID, Version string   // of the bundle; empty of an index
-	Missing     []cas.ID // that the store lacks of the bundle; nil where it isn't known which objects that are
+	ID, Version string   // of the bundle; empty for an index
+	Missing     []cas.ID // the missing objects of the bundle, where they are known
 }
 
 func (e *OfflineError) Error() string {
@@ -104,39 +147,50 @@ func (e *OfflineError) Error() string {
 	if e.ID != "" {
 		what = named(e.ID, e.Version, e.Address)
 	}
-	switch n := len(e.Missing); n {
+	switch what += " is not in the store, and rye is offline"; len(e.Missing) {
 	case 0:
-		return what + " is not here, and nothing is fetched offline"
+		return what
 	case 1:
-		return fmt.Sprintf("%s is not here, and nothing is fetched offline: the store lacks the %s", what, e.Missing[0])
+		return fmt.Sprintf("%s: missing %s", what, e.Missing[0])
 	default:
-		return fmt.Sprintf("%s is not here, and nothing is fetched offline: the store lacks %d objects, the first of them the %s", what, n, e.Missing[0])
+		return fmt.Sprintf("%s: missing %s and %d more", what, e.Missing[0], len(e.Missing)-1)
 	}
 }
 
-// A MismatchError says that a bundle, which may be a good one, is not what it was said to be.
-type MismatchError struct {
-	What            string // "id", "version", "manifest" or "requires"
-	Expected, Found string // by the index, or by whoever asked; by the bundle itself
-}
-
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("it is another bundle: expected %s %s, found %s", e.What, e.Expected, e.Found)
-}
-
-// A SizeError says that an archive has not as many bytes as the index says.
-type SizeError struct{ Expected, Found int64 }
-
-func (e *SizeError) Error() string {
-	if e.Found > e.Expected {
-		return fmt.Sprintf("the archive has more than the %d bytes that the index says", e.Expected)
+// Fault implements the interface of package fault.
+func (e *OfflineError) Fault() *fault.Error {
+	missing := make([]string, len(e.Missing))
+	for i, id := range e.Missing {
+		missing[i] = id.String()
 	}
-	return fmt.Sprintf("the archive has %d bytes, and the index says %d", e.Found, e.Expected)
+	f := fault.New(fault.Offline, "%v", e).From(e).On("url", e.Address).On("missing", missing).Try("rye fetch")
+	if e.ID != "" {
+		f.On("bundle", e.ID).On("version", e.Version)
+	}
+	return f
 }
 
-// A RenamedError says that an index has another name than the one that was there before.
-type RenamedError struct{ Seen, Found string }
+// Mismatch is about a bundle, perhaps a good one, that differs from what the index or the caller expects in what: id,
+// version, manifest or requires.
+func Mismatch(what, expected, found string) error {
+	return fault.New(fault.Integrity, "not the expected bundle: expected %s %s, found %s", what, expected, found).
+		On("reason", "other-bundle").On("what", what).On("expected", expected).On("found", found).
+		Because("expected  "+expected, "found     "+found)
+}
 
-func (e *RenamedError) Error() string {
-	return fmt.Sprintf("the index that was here is %+q, and this is %+q", e.Seen, e.Found)
+// wrongSize is about an archive that has another size than the index says.
+func wrongSize(expected, found int64) error {
+	f := fault.New(fault.Integrity, "the archive has %d bytes, but the index says %d", found, expected).
+		On("reason", "archive-size").On("expected", expected).On("found", found)
+	if found > expected {
+		f.Text = fmt.Sprintf("the archive is larger than the %d bytes that the index says", expected)
+	}
+	return f
+}
+
+// renamed is about an index with another name than before. It could start a new count of issues.
+func renamed(seen, found string) error {
+	return fault.New(fault.Rollback, "the index was %+q before and is %+q now", seen, found).
+		On("reason", "renamed").On("expected", seen).On("found", found).
+		Because("an index must keep its name: a new name would allow older issues again")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 )
@@ -195,7 +196,7 @@ func TestLaterIssue(t *testing.T) {
 	}
 	issue(q.entry(at))
 	_, err = w.sources("acme/base", src).Bring(t.Context(), p.want(src), nil)
-	if other, ok := errors.AsType[*MismatchError](err); !ok || other.What != "manifest" || other.Found != q.list.ID.String() {
+	if other := fault.Of(err).Details; other["what"] != "manifest" || other["found"] != q.list.ID.String() {
 		t.Error(err)
 	}
 	w.put("/base.rye", p.archive())

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/web"
@@ -141,14 +142,14 @@ func TestHostileArchive(t *testing.T) {
 		archive []byte
 		want    string
 	}{
-		"another bundle":           {sized(other.archive()), other.archive(), "it is another bundle: expected id acme/base, found acme/other"},
-		"another version":          {sized(later.archive()), later.archive(), "it is another bundle: expected version 2.1.4, found 2.1.5"},
-		"another manifest":         {changed(func(e *index.Entry) { e.Manifest = later.list.ID }), good, "it is another bundle: expected manifest " + later.list.ID.String() + ", found " + p.list.ID.String()},
-		"requirements left out":    {changed(func(e *index.Entry) { e.Requires = nil }), good, `it is another bundle: expected requires [], found [acme/log "^1"]`},
+		"another bundle":           {sized(other.archive()), other.archive(), "not the expected bundle: expected id acme/base, found acme/other"},
+		"another version":          {sized(later.archive()), later.archive(), "not the expected bundle: expected version 2.1.4, found 2.1.5"},
+		"another manifest":         {changed(func(e *index.Entry) { e.Manifest = later.list.ID }), good, "not the expected bundle: expected manifest " + later.list.ID.String() + ", found " + p.list.ID.String()},
+		"requirements left out":    {changed(func(e *index.Entry) { e.Requires = nil }), good, `not the expected bundle: expected requires [], found [acme/log "^1"]`},
 		"another requirement":      {changed(func(e *index.Entry) { e.Requires = requires("acme/log ^2") }), good, `expected requires [acme/log "^2"], found [acme/log "^1"]`},
 		"one requirement too many": {changed(func(e *index.Entry) { e.Requires = requires("acme/log ^1", "acme/mine *") }), good, `expected requires [acme/log "^1", acme/mine "*"]`},
-		"longer":                   {changed(func(e *index.Entry) { e.Size-- }), good, fmt.Sprintf("more than the %d bytes", len(good)-1)},
-		"shorter":                  {changed(func(e *index.Entry) { e.Size++ }), good, fmt.Sprintf("the archive has %d bytes, and the index says %d", len(good), len(good)+1)},
+		"longer":                   {changed(func(e *index.Entry) { e.Size-- }), good, fmt.Sprintf("larger than the %d bytes", len(good)-1)},
+		"shorter":                  {changed(func(e *index.Entry) { e.Size++ }), good, fmt.Sprintf("the archive has %d bytes, but the index says %d", len(good), len(good)+1)},
 		"cut off":                  {sized(good), good[:len(good)/2], fmt.Sprintf("the archive has %d bytes", len(good)/2)},
 		"more behind it":           {sized(append(bytes.Clone(good), 0)), append(bytes.Clone(good), 0), "byte"},
 		"a flipped bit":            {entry, flipped, ""},
@@ -247,7 +248,7 @@ func TestHostileDirectory(t *testing.T) {
 		"a missing file": {func(dir string) error { return os.Remove(filepath.Join(dir, "README.md")) }, `the bundle is refused: "README.md": missing`, false},
 		"a link":         {func(dir string) error { return relink(filepath.Join(dir, "README.md")) }, `the bundle is refused: "README.md": type`, false},
 		"no evidence":    {func(dir string) error { return os.Remove(filepath.Join(dir, ".ai/bundles/acme/deploy/sbom.json")) }, "sbom.json", false},
-		"no manifest":    {func(dir string) error { return os.RemoveAll(filepath.Join(dir, ".ai/bundles")) }, "manifest.yaml", true},
+		"no manifest":    {func(dir string) error { return os.RemoveAll(filepath.Join(dir, ".ai/bundles")) }, "does not contain the bundle", true},
 		"a broken manifest": {func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, ".ai/bundles/acme/deploy/manifest.yaml"), []byte("x"), 0o644)
 		}, "manifest: line 1", true},
@@ -306,7 +307,7 @@ func TestExactly(t *testing.T) {
 				if fits := int64(len(text)) == size; fits != (err == nil) || fits && string(got) != text || int64(len(got)) > size {
 					t.Errorf("%s: %d bytes for %d: %d, %v", name, len(text), size, len(got), err)
 				}
-				if wrong, ok := errors.AsType[*SizeError](err); err != nil && (!ok || wrong.Expected != size || wrong.Found == size) {
+				if err != nil && (fault.Of(err).Details["expected"] != size || fault.Of(err).Details["found"] == size) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}

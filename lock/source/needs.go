@@ -15,7 +15,7 @@ func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Re
 		return b.Requires, nil
 	}
 	fail := func(err error) ([]manifest.Require, error) {
-		return nil, &Error{want.ID, want.Version, want.Source.Where, err}
+		return nil, inSource(want.ID, want.Version, want.Source.Where, err)
 	}
 	if !want.Source.Index {
 		b, err := s.head(ctx, want.ID, want.Source)
@@ -23,7 +23,7 @@ func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Re
 			return nil, err
 		}
 		if b.ID != want.Manifest {
-			return fail(&MismatchError{"manifest", want.Manifest.String(), b.ID.String()})
+			return fail(Mismatch("manifest", want.Manifest.String(), b.ID.String()))
 		}
 		return b.Requires, nil
 	}
@@ -34,9 +34,9 @@ func (s *Sources) Requires(ctx context.Context, want file.Bundle) ([]manifest.Re
 	e := x.Find(want.ID, want.Version)
 	switch {
 	case e == nil:
-		return fail(&NotListedError{ID: want.ID, Version: want.Version, Indexes: []string{want.Source.Where}})
+		return fail(notListed(want.ID, want.Version, []string{want.Source.Where}, nil))
 	case e.Manifest != want.Manifest:
-		return fail(&MismatchError{"manifest", want.Manifest.String(), e.Manifest.String()})
+		return fail(Mismatch("manifest", want.Manifest.String(), e.Manifest.String()))
 	}
 	all := make([]manifest.Require, len(e.Requires))
 	for i, r := range e.Requires {

@@ -34,7 +34,7 @@ func (s *Sources) index(ctx context.Context, where string) (*index.Index, error)
 		x, err := s.readIndex(ctx, where)
 		if err != nil {
 			if _, known := errors.AsType[*OfflineError](err); !known {
-				err = &Error{Where: where, Err: err}
+				err = inSource("", "", where, err)
 			}
 			return nil, err
 		}
@@ -111,7 +111,7 @@ func (s *Sources) rememberIndex(ctx context.Context, src project.Source, x *inde
 	}
 	for _, seen := range all {
 		if seen.Source == step.Source && seen.Name != step.Name && strings.HasPrefix(seen.Name, "index:") {
-			return &RenamedError{seen.Name, step.Name}
+			return renamed(seen.Name, step.Name)
 		}
 	}
 	return s.o.Journal.Record(ctx, step)
@@ -214,14 +214,14 @@ func (s *Sources) head(ctx context.Context, id string, src project.Source) (*bun
 	return s.heads.get(ctx, headKey{id, src.Where}, func() (*bundle.Bundle, error) {
 		b, err := s.readHead(ctx, id, src)
 		if err == nil && b.BundleID != id {
-			err = &MismatchError{"id", id, b.BundleID}
+			err = Mismatch("id", id, b.BundleID)
 		}
 		if err == nil {
 			_, err = s.o.Verify.Admit(b)
 		}
 		if err != nil {
 			if _, known := errors.AsType[*OfflineError](err); !known {
-				err = &Error{ID: id, Where: src.Where, Err: err}
+				err = inSource(id, "", src.Where, err)
 			}
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func (s *Sources) pin(ctx context.Context, id string, src project.Source) (proje
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			err = &Error{Where: src.Where, Err: err}
+			err = inSource("", "", src.Where, err)
 		}
 		return src, err
 	}

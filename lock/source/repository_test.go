@@ -18,6 +18,7 @@ import (
 
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/git"
 	"github.com/rye-build/rye/lock/project"
@@ -195,7 +196,7 @@ func TestHostileRepository(t *testing.T) {
 			write(t, filepath.Join(dir, "README.md"), bytes.Repeat([]byte("x"), 1000))
 		}, `"README.md": more than`},
 		"an executable": {func(t *testing.T, dir string, _ *pack) { os.Chmod(filepath.Join(dir, "README.md"), 0o755) }, "README.md"},
-		"no file":       {func(t *testing.T, dir string, _ *pack) { os.Remove(filepath.Join(dir, "data", "deep", "pad")) }, `the commit has no "data/deep/pad"`},
+		"no file":       {func(t *testing.T, dir string, _ *pack) { os.Remove(filepath.Join(dir, "data", "deep", "pad")) }, `the commit has no file "data/deep/pad"`},
 		"no evidence": {func(t *testing.T, dir string, _ *pack) {
 			os.Remove(filepath.Join(dir, ".ai/bundles/acme/base/sbom.json"))
 		}, `sbom.json`},
@@ -237,7 +238,7 @@ func TestHostileRepository(t *testing.T) {
 	p.dir(dir)
 	id := r.commit(dir)
 	r.branch["refs/heads/main"], r.branch["refs/tags/main"] = id, strings.Repeat("a", 40)
-	for where, want := range map[string]string{"@none": "no branch and no tag", "@main": "a branch and another commit as a tag", "@" + strings.Repeat("b", 40): "not our ref", "?dir=none@" + id: "manifest.yaml"} {
+	for where, want := range map[string]string{"@none": "no branch or tag", "@main": "both a branch and a tag", "@" + strings.Repeat("b", 40): "not our ref", "?dir=none@" + id: "manifest.yaml"} {
 		src := gitSource(t, where)
 		s := w.sources("acme/base", src)
 		_, err := s.Versions(t.Context(), "acme/base")
@@ -252,7 +253,7 @@ func TestHostileRepository(t *testing.T) {
 	other := p.want(at)
 	other.Manifest = cas.Sum([]byte("other"))
 	_, err := w.sources("acme/base", at).Bring(t.Context(), other, library)
-	if _, ok := errors.AsType[*MismatchError](err); !ok {
+	if fault.Of(err).Details["reason"] != "other-bundle" {
 		t.Errorf("another manifest: %v", err)
 	}
 	_, err = w.sources("acme/base", at).Bring(t.Context(), file.Bundle{ID: "acme/other", Version: "1.0.0", Manifest: other.Manifest, Source: at}, library)

@@ -88,7 +88,7 @@ func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 		}
 		requires, err := requiresOf(b)
 		if err != nil {
-			return nil, &Error{Where: src.Where, Err: err}
+			return nil, inSource("", "", src.Where, err)
 		}
 		return []resolve.Candidate{candidate(b.Version, requires)}, nil
 	}
@@ -98,7 +98,7 @@ func (s *Sources) Versions(ctx context.Context, id string) ([]resolve.Candidate,
 	}
 	entries := x.Versions(id)
 	if len(entries) == 0 {
-		return nil, &NotListedError{ID: id, Indexes: []string{src.Where}, Listed: idsOf(x)}
+		return nil, notListed(id, "", []string{src.Where}, idsOf(x))
 	}
 	all := make([]resolve.Candidate, len(entries))
 	for i := range entries {
@@ -142,7 +142,7 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 		}
 		e := x.Find(id, version)
 		if e == nil {
-			return cas.Digest{}, src, &NotListedError{ID: id, Version: version, Indexes: []string{src.Where}}
+			return cas.Digest{}, src, notListed(id, version, []string{src.Where}, nil)
 		}
 		digest = e.Manifest
 	} else {
@@ -151,12 +151,12 @@ func (s *Sources) Manifest(ctx context.Context, id, version string) (cas.Digest,
 			return cas.Digest{}, src, err
 		}
 		if b.Version != version {
-			return cas.Digest{}, src, &Error{id, version, src.Where, &MismatchError{"version", version, b.Version}}
+			return cas.Digest{}, src, inSource(id, version, src.Where, Mismatch("version", version, b.Version))
 		}
 		digest = b.ID
 	}
 	if err := s.check(src, s.step(id, version, src, digest)); err != nil {
-		return cas.Digest{}, src, &Error{id, version, src.Where, err}
+		return cas.Digest{}, src, inSource(id, version, src.Where, err)
 	}
 	return digest, src, nil
 }
@@ -179,11 +179,11 @@ func (s *Sources) of(ctx context.Context, id string) (project.Source, error) {
 	}
 	switch len(found) {
 	case 0:
-		return project.Source{}, &NotListedError{ID: id, Indexes: s.listing, Listed: listed}
+		return project.Source{}, notListed(id, "", s.listing, listed)
 	case 1:
 		return project.Source{Index: true, Where: found[0]}, nil
 	}
-	return project.Source{}, &AmbiguousSourceError{id, found}
+	return project.Source{}, ambiguous(id, found)
 }
 
 // idsOf are the bundles that an index has.

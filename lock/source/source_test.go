@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/index"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/resolve"
@@ -206,16 +207,15 @@ func TestWhichSource(t *testing.T) {
 	}
 
 	for id, want := range map[string]string{
-		"acme/shared": `"acme/shared" is in several indexes, and rye.yaml doesn't say which one it comes from: "one", "two"`,
-		"acme/none":   `"acme/none" is not in the index "one" nor in "two"`,
+		"acme/shared": `"acme/shared" is in several indexes, and rye.yaml doesn't name one: "one", "two"`,
+		"acme/none":   `"acme/none" is not in the index "one" or "two"`,
 		"acme/one":    `"acme/one" is not in the index "one"`,
 	} {
 		_, err := s.Versions(t.Context(), id)
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", id, err, want)
 		}
-		_, ambiguous := errors.AsType[*AmbiguousSourceError](err)
-		if ambiguous == errors.Is(err, fs.ErrNotExist) {
+		if ambiguous := fault.CodeOf(err) == fault.Ambiguous; ambiguous == errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %T", id, err)
 		}
 		if _, _, again := s.Manifest(t.Context(), id, "1.0.0"); again == nil {
@@ -224,7 +224,7 @@ func TestWhichSource(t *testing.T) {
 	}
 	for _, c := range []struct{ id, version, want string }{
 		{"acme/base", "2.1.5", `"acme/base" 2.1.5 is not in the index "one"`},
-		{"acme/notes", "9.0.0", `"acme/notes" 9.0.0 from "../notes": it is another bundle: expected version 9.0.0, found 0.3.0`},
+		{"acme/notes", "9.0.0", `"acme/notes" 9.0.0 from "../notes": not the expected bundle: expected version 9.0.0, found 0.3.0`},
 	} {
 		if _, _, err := s.Manifest(t.Context(), c.id, c.version); err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
@@ -234,7 +234,7 @@ func TestWhichSource(t *testing.T) {
 	s = w.sources("acme/one", one, "acme/two", two, "acme/shared", two)
 	same(t, "shared", versions(t, s, "acme/shared"), []string{"1.0.0"})
 	s = w.sources("acme/notes", project.Source{Where: "../notes"})
-	if _, err := s.Versions(t.Context(), "acme/base"); err == nil || err.Error() != `rye.yaml names neither "acme/base" nor an index that could have it` || !errors.Is(err, fs.ErrNotExist) {
+	if _, err := s.Versions(t.Context(), "acme/base"); err == nil || err.Error() != `rye.yaml names neither a source for "acme/base" nor an index` || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 }
@@ -299,15 +299,15 @@ func TestOffline(t *testing.T) {
 	w.offline()
 	s := w.sources("acme/base", src, "acme/deploy", from)
 	for id, want := range map[string]string{
-		"acme/base":   fmt.Sprintf("the index %q is not here, and nothing is fetched offline", src.Where),
-		"acme/deploy": fmt.Sprintf(`"acme/deploy" from %q is not here, and nothing is fetched offline`, from.Where),
+		"acme/base":   fmt.Sprintf("the index %q is not in the store, and rye is offline", src.Where),
+		"acme/deploy": fmt.Sprintf(`"acme/deploy" from %q is not in the store, and rye is offline`, from.Where),
 	} {
 		if _, err := s.Versions(t.Context(), id); err == nil || err.Error() != want || errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v, want %s", id, err, want)
 		}
 	}
 	_, err := s.Bring(t.Context(), base.want(src), nil)
-	if want := fmt.Sprintf(`"acme/base" 2.1.4 from %q is not here, and nothing is fetched offline: the store lacks the %s`, src.Where, cas.ID{Kind: cas.Document, Digest: base.list.ID}); err == nil || err.Error() != want {
+	if want := fmt.Sprintf(`"acme/base" 2.1.4 from %q is not in the store, and rye is offline: missing %s`, src.Where, cas.ID{Kind: cas.Document, Digest: base.list.ID}); err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	// The manifest alone is not the bundle.
@@ -315,7 +315,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = s.Bring(t.Context(), base.want(src), nil)
-	if o, ok := errors.AsType[*OfflineError](err); !ok || len(o.Missing) != 4 || !strings.Contains(err.Error(), "the store lacks 4 objects, the first of them the blob blake3:") {
+	if o, ok := errors.AsType[*OfflineError](err); !ok || len(o.Missing) != 4 || !strings.Contains(err.Error(), "rye is offline: missing blob blake3:") {
 		t.Errorf("%v", err)
 	}
 
@@ -427,7 +427,7 @@ func TestRollback(t *testing.T) {
 		}
 	}
 	put(issue("all-2", 3, p))
-	if renamed, ok := errors.AsType[*RenamedError](ask()); !ok || renamed.Seen != "index:all" || renamed.Found != "index:all-2" || !strings.HasSuffix(renamed.Error(), `the index that was here is "index:all", and this is "index:all-2"`) {
+	if f := fault.Of(ask()); f.Code != fault.Rollback || f.Details["expected"] != "index:all" || f.Details["found"] != "index:all-2" || !strings.HasSuffix(f.Text, `the index was "index:all" before and is "index:all-2" now`) {
 		t.Errorf("another name: %v", ask())
 	}
 	// A version that has become another bundle.
@@ -488,7 +488,7 @@ func TestRequires(t *testing.T) {
 			t.Errorf("%v: %v, %v", src, needs, err)
 		}
 		_, err = s.Requires(t.Context(), q.want(src))
-		if other, ok := errors.AsType[*MismatchError](err); !ok || other.What != "manifest" || other.Found != p.list.ID.String() {
+		if other := fault.Of(err).Details; other["what"] != "manifest" || other["found"] != p.list.ID.String() {
 			t.Errorf("%v: of another bundle: %v", src, err)
 		}
 	}

@@ -6,23 +6,25 @@ import (
 	"io/fs"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/file"
 )
 
 var (
-	errCutOff    = errors.New("the line has no end: the file was cut off")
-	errCRLF      = errors.New("the line ends in CR LF, and those of a pack in LF alone: git keeps them with \"* -text\" in .gitattributes")
-	errNoHead    = fmt.Errorf("a pack begins with the line %q", head[:len(head)-1])
-	errLine      = errors.New("not a line of a pack: expected DIGEST KIND SIZE DATA, or DIGEST signatures DIGEST")
-	errLong      = fmt.Errorf("the line has more than %d bytes", maxLine)
-	errLarge     = fmt.Errorf("the file has more than %d bytes", maxPack)
-	errElsewhere = errors.New("the object belongs into another file")
-	errIrregular = errors.New("is no regular file")
+	errCutOff    = errors.New("the file is truncated: its last line has no end")
+	errCRLF      = errors.New("the line ends in CR LF: put \"* -text\" in .gitattributes to keep git from changing line ends")
+	errNoHead    = fmt.Errorf("not a pack: the first line must be %q", head[:len(head)-1])
+	errLine      = errors.New("invalid line: expected DIGEST KIND SIZE DATA, or DIGEST signatures DIGEST")
+	errLong      = fmt.Errorf("the line is longer than %d bytes", maxLine)
+	errLarge     = fmt.Errorf("the file is larger than %d bytes", maxPack)
+	errElsewhere = errors.New("the object belongs in another file")
+	errIrregular = errors.New("is not a regular file")
 	errDirectory = errors.New("is a directory")
-	errMany      = fmt.Errorf("there are more than %d lines in the directory", maxLines)
-	errLink      = errors.New("is a link, or no directory")
+	errMany      = fmt.Errorf("the directory has more than %d lines", maxLines)
+	errLink      = errors.New("is a symbolic link, or not a directory")
 )
 
-// An Error says where a file of the directory isn't what Write writes.
+// An Error is a damaged file of the vendor directory.
 type Error struct {
 	File         string
 	Line, Column int // 0 where the file, or the line, as a whole is meant
@@ -42,7 +44,12 @@ func (e *Error) Error() string {
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
-// A MissingError says which objects nothing has that Write was given. It is fs.ErrNotExist.
+// Fault implements the interface of package fault.
+func (e *Error) Fault() *fault.Error {
+	return fault.New(fault.Integrity, "%v", e).From(e).On("reason", "vendor").On("file", e.File).Try("git restore .ai/vendor", "rye vendor")
+}
+
+// A MissingError names the objects that Write could not find. It is fs.ErrNotExist.
 type MissingError struct{ IDs []cas.ID } // sorted, at least one
 
 func (e *MissingError) Error() string {
@@ -55,13 +62,14 @@ func (e *MissingError) Error() string {
 // Unwrap makes it fs.ErrNotExist.
 func (e *MissingError) Unwrap() error { return fs.ErrNotExist }
 
-// An ObjectError says which object Write can't write as it was told.
-type ObjectError struct {
-	ID  cas.ID
-	Err error
+// Fault implements the interface of package fault.
+func (e *MissingError) Fault() *fault.Error {
+	id := e.IDs[0].String()
+	return fault.New(fault.NotFound, "%v", e).From(e).On("reason", "missing").On("object", id).On("needed_by", file.Name).
+		Because("it is neither in .ai/vendor nor in the store").Try("rye fetch")
 }
 
-func (e *ObjectError) Error() string { return fmt.Sprintf("%s: %v", e.ID, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *ObjectError) Unwrap() error { return e.Err }
+// badObject is about an object that the caller describes wrongly.
+func badObject(id cas.ID, format string, args ...any) error {
+	return fmt.Errorf("%s: %w", id, fmt.Errorf(format, args...))
+}

@@ -91,12 +91,12 @@ func TestErrors(t *testing.T) {
 	id := cas.ID{Kind: cas.Blob, Digest: blob}
 	for _, c := range []struct{ file, err string }{
 		{want, id.String() + ": in no file of the vendor directory: file does not exist"},
-		{"", `"all.pack": a pack begins with the line "rye: \"vendor/2\""`},
+		{"", `"all.pack": not a pack: the first line must be "rye: \"vendor/2\""`},
 		{"rye: \"vendor/3\"\nwhat\n", `"all.pack", line 1: document has format "vendor/3", expected "vendor/2"`},
 		{"rye: \"vendor/2\"\r\n", `"all.pack", line 1: ` + errCRLF.Error()},
-		{"rye: \"vendor/2", `"all.pack", line 1: a pack begins with the line "rye: \"vendor/2\""`},
-		{"rye: \"vendor/x\"\n", `"all.pack", line 1: a pack begins with the line "rye: \"vendor/2\""`},
-		{line, `"all.pack", line 1: a pack begins with the line "rye: \"vendor/2\""`},
+		{"rye: \"vendor/2", `"all.pack", line 1: not a pack: the first line must be "rye: \"vendor/2\""`},
+		{"rye: \"vendor/x\"\n", `"all.pack", line 1: not a pack: the first line must be "rye: \"vendor/2\""`},
+		{line, `"all.pack", line 1: not a pack: the first line must be "rye: \"vendor/2\""`},
 		{head + line[:len(line)-1], `"all.pack", line 2: ` + errCutOff.Error()},
 		{head + line[:len(line)-1] + "\r\n", `"all.pack", line 2: ` + errCRLF.Error()},
 		{head + hex(blob) + " signatures " + hex(blob) + "\r\n", `"all.pack", line 2: ` + errCRLF.Error()},
@@ -119,7 +119,7 @@ func TestErrors(t *testing.T) {
 		{head + hex(blob) + " blob 1 a\x00\n", `"all.pack", line 2, column 74: a byte that would be escaped`},
 		{head + "<<<<<<< HEAD\n" + hex(blob) + " blob 1 a\rb\n", `"all.pack", line 3, column 74: a byte that would be escaped`},
 		{head + hex(blob) + " blob 1 b\n", "blob " + blob.String() + ": "},
-		{strings.Repeat("a", maxPack+1), `"all.pack": the file has more than 16777216 bytes`},
+		{strings.Repeat("a", maxPack+1), `"all.pack": the file is larger than 16777216 bytes`},
 		{head + line, ""},
 		{head + "<<<<<<< HEAD\n" + line + "||||||| 12\n=======\n" + head + line + ">>>>>>> x\n", ""},
 	} {
@@ -181,7 +181,7 @@ func TestElsewhere(t *testing.T) {
 	w.write()
 	b := w.files()["0.pack"]
 	w.spoil("1.pack", []byte(b), func() {
-		if err := w.whole(w.objects); err == nil || err.Error() != `"1.pack", line 2: the object belongs into another file` {
+		if err := w.whole(w.objects); err == nil || err.Error() != `"1.pack", line 2: the object belongs in another file` {
 			t.Errorf("got %v", err)
 		}
 		if r := w.check(); len(r.Missing) < 10 || len(r.Damaged) < 10 || r.OK() {

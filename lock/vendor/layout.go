@@ -2,7 +2,6 @@ package vendor
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,7 +72,7 @@ func newPlan(objects []Object) (*plan, error) {
 	for i := range objects {
 		o := &objects[i]
 		if _, ok := cas.ParseKind(o.Kind.String()); !ok || o.Digest.IsZero() || o.Size < 0 || o.Size > manifest.MaxFileSize {
-			return nil, &ObjectError{o.ID, fmt.Errorf("no object can be this, with %d bytes", o.Size)}
+			return nil, badObject(o.ID, "not a valid object of %d bytes", o.Size)
 		}
 		entries = append(entries, entry{ID: o.ID, size: o.Size})
 		if len(o.Signatures) == 0 {
@@ -81,7 +80,7 @@ func newPlan(objects []Object) (*plan, error) {
 		}
 		b := o.Signatures.Append(nil)
 		if _, err := manifest.ParseSignatures(b, o.Digest); err != nil || o.Kind != cas.Document {
-			return nil, &ObjectError{o.ID, errors.Join(errors.New("these aren't its signatures"), err)}
+			return nil, badObject(o.ID, "these are not its signatures: %w", err)
 		}
 		d := cas.Sum(b)
 		entries = append(entries, entry{ID: cas.ID{Kind: cas.Blob, Digest: d}, size: int64(len(b)), bytes: b},
@@ -121,7 +120,7 @@ func once(entries []entry) ([]entry, error) {
 		}
 		last := &kept[len(kept)-1]
 		if e.size != last.size || e.blob != last.blob {
-			return nil, &ObjectError{e.ID, errors.New("it was named twice, with different sizes or signatures")}
+			return nil, badObject(e.ID, "given twice, with different sizes or signatures")
 		}
 		if last.bytes == nil {
 			last.bytes = e.bytes

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -27,8 +26,8 @@ type Result struct {
 // from the directory itself. Files that are as they should be aren't touched, and files that it wouldn't write stay.
 // The directory is made if only it is missing.
 //
-// What nobody has is a *MissingError, with all of it; what has another size than Object says, an *ObjectError; a directory
-// where a file belongs, an *Error. Then nothing was changed.
+// Objects that src doesn't have are a *MissingError, and a directory in place of a file is an *Error. After an error
+// about the objects nothing has changed.
 func Write(ctx context.Context, dir string, objects []Object, src cas.Getter) (Result, error) {
 	return write(ctx, dir, objects, src, nil)
 }
@@ -340,7 +339,7 @@ func readEntry(o cas.Object, e *entry) ([]byte, error) {
 }
 
 func sizeError(e *entry, found int64) error {
-	return &ObjectError{e.ID, fmt.Errorf("it has %d bytes, and was said to have %d", found, e.size)}
+	return badObject(e.ID, "it has %d bytes, expected %d", found, e.size)
 }
 
 func (w *writer) stageLarge(e *entry) error {

@@ -42,11 +42,11 @@ func TestSlow(t *testing.T) {
 		limits limits
 		want   string
 	}{
-		{"/body", limits{stall: soon}, "less than 16384 bytes came within 30ms"},
-		{"/drip", limits{stall: soon}, "less than 16384 bytes came within 30ms"},
+		{"/body", limits{stall: soon}, "fewer than 16384 bytes received within 30ms"},
+		{"/drip", limits{stall: soon}, "fewer than 16384 bytes received within 30ms"},
 		{"/drip", limits{all: soon * 3}, "not finished within 90ms"},
-		{"/none", limits{answer: soon}, "no answer within 30ms"},
-		{"/headers", limits{answer: soon}, "no answer within 30ms"},
+		{"/none", limits{answer: soon}, "no response within 30ms"},
+		{"/headers", limits{answer: soon}, "no response within 30ms"},
 		{"/none", limits{all: soon * 3}, "not finished within 90ms"},
 	} {
 		w := newWorld(t, c.limits, handle)

@@ -243,7 +243,7 @@ func (c *Client) step(ctx context.Context, w *way) (*http.Response, error) {
 	return nil, w.follow(resp.Header.Get("Location"))
 }
 
-var errProxy = errors.New("the proxy that the environment names isn't an address")
+var errProxy = errors.New("the proxy setting of the environment is not a valid address")
 
 // follow goes to where a server redirects.
 func (w *way) follow(location string) error {

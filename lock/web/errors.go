@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,31 +12,63 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// An Error is what every error of Get, and of reading and closing what it returned, is or wraps.
+// An Error is the error of Get, and of reading and closing what Get returned.
 type Error struct {
-	URL  string // the address that it is about, fit to be shown
-	From string // the address that redirected there; empty if it is the one given
-	// Tries is how often it was tried where that is more than once: what may pass is tried again.
-	Tries int
-	Err   error // *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
+	URL   string // the address without secrets
+	From  string // the address that redirected to URL; empty for the address given
+	Tries int    // the number of attempts, where it is more than one
+	Err   error  // *RefusedError, *ConnectError, *StatusError, *AnswerError, *LimitError, *ShortError, *SlowError, or the context's
 }
 
 func (e *Error) Error() string {
 	s := strconv.Quote(e.URL) + ": " + e.Err.Error()
 	if e.From != "" {
-		s += fmt.Sprintf(" (sent there by %q)", e.From)
+		s += fmt.Sprintf(" (redirected from %q)", e.From)
 	}
 	if e.Tries > 1 {
-		s += fmt.Sprintf(", tried %d times", e.Tries)
+		s += fmt.Sprintf(" (%d attempts)", e.Tries)
 	}
 	return s
 }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Reason is why an address isn't fetched from.
+// Fault implements the interface of package fault.
+func (e *Error) Fault() *fault.Error {
+	if errors.Is(e.Err, context.Canceled) || errors.Is(e.Err, context.DeadlineExceeded) {
+		return fault.Of(e.Err)
+	}
+	f := fault.New(fault.Registry, "%s", e).From(e).On("url", e.URL)
+	if e.From != "" {
+		f.On("from", e.From)
+	}
+	var (
+		refused *RefusedError
+		connect *ConnectError
+		status  *StatusError
+		limit   *LimitError
+		slow    *SlowError
+	)
+	switch {
+	case errors.As(e.Err, &refused):
+		refused.explain(f, e.From != "")
+	case errors.As(e.Err, &connect):
+		connect.explain(f)
+	case errors.As(e.Err, &status):
+		status.explain(f)
+	case errors.As(e.Err, &limit):
+		f.Code = fault.Limit
+	case errors.As(e.Err, &slow):
+		f.Code = fault.Timeout
+	}
+	return f
+}
+
+// A Reason is why an address is refused.
 type Reason string
 
 const (
@@ -42,123 +76,164 @@ const (
 	NotHTTPS     Reason = "not-https"
 	WithUser     Reason = "with-user"
 	WithFragment Reason = "with-fragment"
-	Inside       Reason = "inside"         // it leads to this machine, its link or a private network
-	Nowhere      Reason = "nowhere"        // it leads to an address that no server has
-	TooManySteps Reason = "redirect-limit" // one redirect too many
+	Inside       Reason = "inside"  // this machine, its link, or a private network
+	Nowhere      Reason = "nowhere" // a reserved address
+	TooManySteps Reason = "redirect-limit"
 )
 
-// A RefusedError is an address that isn't fetched from, whoever answers there.
+// A RefusedError says why rye does not fetch from an address.
 type RefusedError struct {
-	Reason Reason
-	Addr   netip.Addr // where it leads, if that is why
-	// Unnamed is what Options.Inside would have to have for the address to be fetched from; empty: that is no matter of
-	// names.
-	Unnamed string
+	Reason  Reason
+	Addr    netip.Addr // the address that the name resolves to, if that is the reason
+	Unnamed string     // the host that Options.Inside would have to contain; empty if that would not help
 }
 
 func (e *RefusedError) Error() string {
 	switch e.Reason {
 	case NotHTTPS:
-		return "it isn't an https address"
+		return "not an https address"
 	case WithUser:
-		return "an address with a name or password isn't fetched from"
+		return "an address must not contain a user name or password"
 	case WithFragment:
-		return "an address with a fragment (#) isn't fetched from"
+		return "an address must not contain a fragment (#)"
 	case TooManySteps:
 		return fmt.Sprintf("more than %d redirects", maxSteps)
 	case Inside, Nowhere:
-		where := "it leads to this machine"
-		if e.Addr.IsValid() {
-			where = "it leads to " + e.Addr.String()
+		switch {
+		case !e.Addr.IsValid():
+			return "it leads to this machine"
+		case e.Reason == Nowhere:
+			return fmt.Sprintf("it leads to %s, a reserved address", e.Addr)
 		}
-		if e.Reason == Nowhere {
-			return where + ", which no server has"
-		}
-		return where + ", further inside than it may"
+		return fmt.Sprintf("it leads to %s, a local or private address", e.Addr)
 	}
-	return "it isn't an address"
+	return "invalid address"
 }
 
-// A ConnectError is a server that wasn't reached, or that didn't show who it is.
+// explain fills in a fault. An address that a server or a name service led to is refused; one that the user wrote is
+// a mistake.
+func (e *RefusedError) explain(f *fault.Error, redirected bool) {
+	f.On("reason", string(e.Reason)).Code = fault.Policy
+	switch {
+	case !redirected && e.Reason != Inside:
+		f.Code = fault.Validation
+	case e.Unnamed != "":
+		f.Because("a project must not make rye connect to this machine or a private network unless your policy names the host:",
+			"inside: ["+strconv.Quote(e.Unnamed)+"]").On("inside", e.Unnamed).Try("rye docs policy")
+	case e.Reason == Inside:
+		f.Because("only an address that you give yourself may lead to this machine or a private network")
+	}
+}
+
+// A ConnectError is a server that is unreachable or has no valid certificate.
 type ConnectError struct {
-	Proxy string // the host of the proxy that was asked, if any
+	Proxy string // the host of the proxy, if there is one
 	Err   error
 }
 
 func (e *ConnectError) Error() string {
 	if e.Proxy != "" {
-		return fmt.Sprintf("no connection by the proxy %q: %s", e.Proxy, clip(e.Err.Error()))
+		return fmt.Sprintf("cannot connect through the proxy %q: %s", e.Proxy, clip(e.Err.Error()))
 	}
-	return "no connection: " + clip(e.Err.Error())
+	return "cannot connect: " + clip(e.Err.Error())
+}
+
+func (e *ConnectError) explain(f *fault.Error) {
+	f.Code = fault.Unavailable
+	if e.Proxy != "" {
+		f.On("proxy", e.Proxy)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](e); ok {
+		f.Code = fault.Policy
+		f.On("reason", "certificate").Because("this system does not trust the server's certificate; SSL_CERT_FILE names a file with further authorities")
+	}
 }
 
 func (e *ConnectError) Unwrap() error { return e.Err }
 
-// A StatusError is an answer that isn't the file. 404 and 410 are fs.ErrNotExist.
+// A StatusError is a response other than 200. 404 and 410 are fs.ErrNotExist.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // how long the server asks to wait, at most a day; 0 if it says nothing
+	RetryAfter time.Duration // the wait that the server asks for, at most a day
 }
 
 func (e *StatusError) Error() string {
-	s := fmt.Sprintf("the server answers %d", e.Status)
+	s := fmt.Sprintf("the server answered %d", e.Status)
 	if text := http.StatusText(e.Status); text != "" {
 		s += " " + text
 	}
 	if e.RetryAfter > 0 {
-		s += fmt.Sprintf(", to be asked again in %s", e.RetryAfter)
+		s += fmt.Sprintf(", retry after %s", e.RetryAfter)
 	}
 	return s
 }
 
-// Is makes a file that isn't there the same on a server as on a disk.
+func (e *StatusError) explain(f *fault.Error) {
+	f.On("status", e.Status)
+	if e.RetryAfter > 0 {
+		f.On("retry_after", int64(e.RetryAfter/time.Second))
+	}
+	switch {
+	case errors.Is(e, fs.ErrNotExist):
+		f.Code = fault.NotFound
+	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
+		f.Code = fault.AuthRequired
+		f.Because("rye sends no credentials")
+	case e.Status == http.StatusTooManyRequests:
+		f.Code = fault.RateLimited
+	case e.Status >= 500:
+		f.Code = fault.Unavailable
+	}
+}
+
+// Is makes a missing file on a server the same as one on a disk.
 func (e *StatusError) Is(target error) bool {
 	return target == fs.ErrNotExist && (e.Status == http.StatusNotFound || e.Status == http.StatusGone)
 }
 
-// An AnswerError is an answer that is broken off, or not what was asked for.
+// An AnswerError is an invalid or broken response.
 type AnswerError struct{ Err error }
 
-func (e *AnswerError) Error() string { return "no usable answer: " + clip(e.Err.Error()) }
+func (e *AnswerError) Error() string { return "invalid response: " + clip(e.Err.Error()) }
 
 func (e *AnswerError) Unwrap() error { return e.Err }
 
 var (
-	errEncoded  = errors.New("it is encoded, which wasn't asked for")
-	errNoEnd    = errors.New("it doesn't say where it ends")
-	errChanged  = errors.New("it was changed while it was read")
-	errNoTarget = errors.New("a redirect to nowhere")
+	errEncoded  = errors.New("it is compressed, which rye did not ask for")
+	errNoEnd    = errors.New("it has neither a length nor chunks")
+	errChanged  = errors.New("the file changed during the download")
+	errNoTarget = errors.New("a redirect without a location")
 )
 
-// A LimitError is a file with more bytes than the caller takes.
+// A LimitError is a file that is larger than the caller allows.
 type LimitError struct {
 	Limit    int64
-	Declared int64 // what the server announced; -1 if it didn't
+	Declared int64 // the announced size; -1 if unknown
 }
 
 func (e *LimitError) Error() string {
 	if e.Declared >= 0 {
-		return fmt.Sprintf("it has %d bytes, at most %d are taken", e.Declared, e.Limit)
+		return fmt.Sprintf("%d bytes, more than the limit of %d", e.Declared, e.Limit)
 	}
-	return fmt.Sprintf("it has more than %d bytes", e.Limit)
+	return fmt.Sprintf("larger than the limit of %d bytes", e.Limit)
 }
 
-// A ShortError is a file that ended before its end. It is io.ErrUnexpectedEOF.
+// A ShortError is a connection that closed too early. It is io.ErrUnexpectedEOF.
 type ShortError struct {
 	Got      int64
-	Declared int64 // what the server announced; -1 if it didn't
+	Declared int64 // the announced size; -1 if unknown
 }
 
 func (e *ShortError) Error() string {
 	if e.Declared >= 0 {
-		return fmt.Sprintf("broken off after %d of %d bytes", e.Got, e.Declared)
+		return fmt.Sprintf("the connection closed after %d of %d bytes", e.Got, e.Declared)
 	}
-	return fmt.Sprintf("broken off after %d bytes", e.Got)
+	return fmt.Sprintf("the connection closed after %d bytes", e.Got)
 }
 
 func (e *ShortError) Unwrap() error { return io.ErrUnexpectedEOF }
 
-// A Phase is what took too long.
+// A Phase is the part of a fetch that took too long.
 type Phase string
 
 const (
@@ -168,7 +243,7 @@ const (
 	Everything Phase = "all of it" // the deadline of a whole fetch
 )
 
-// A SlowError is a server that took too long. The caller's own deadline is context.DeadlineExceeded instead.
+// A SlowError is a server that is too slow. The caller's own deadline is context.DeadlineExceeded instead.
 type SlowError struct {
 	Phase Phase
 	After time.Duration
@@ -179,17 +254,17 @@ func (e *SlowError) Error() string {
 	case Connecting:
 		return fmt.Sprintf("no connection within %s", e.After)
 	case Answering:
-		return fmt.Sprintf("no answer within %s", e.After)
+		return fmt.Sprintf("no response within %s", e.After)
 	case Sending:
-		return fmt.Sprintf("less than %d bytes came within %s", minProgress, e.After)
+		return fmt.Sprintf("fewer than %d bytes received within %s", minProgress, e.After)
 	}
 	return fmt.Sprintf("not finished within %s", e.After)
 }
 
-// Timeout makes it a timeout for whoever asks so.
+// Timeout implements net.Error.
 func (e *SlowError) Timeout() bool { return true }
 
-// clip bounds what a server can have said in an error.
+// clip bounds text that may come from a server.
 func clip(s string) string {
 	const most = 300
 	if len(s) <= most {

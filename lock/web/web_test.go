@@ -43,34 +43,34 @@ func TestGet(t *testing.T) {
 func TestRefusedAddresses(t *testing.T) {
 	w := newWorld(t, limits{}, send("never"))
 	for address, want := range map[string]string{
-		"http://public.example/a":                        `"http://public.example/a": it isn't an https address`,
-		"file:///etc/passwd":                             `"file:///etc/passwd": it isn't an https address`,
-		"ftp://public.example/?t=secret&secret":          `"ftp://public.example/?t=…&…": it isn't an https address`,
-		"public.example/a":                               `"://public.example/a": it isn't an https address`,
-		"https:public.example":                           `"https:…": it isn't an address`,
-		"https://":                                       `"https://": it isn't an address`,
-		"https:///a":                                     `"https:///a": it isn't an address`,
-		"https://:443/a":                                 `"https://:443/a": it isn't an address`,
-		"https://me:secret@public.example/a":             `"https://…@public.example/a": an address with a name or password isn't fetched from`,
-		"https://me@public.example/a":                    `"https://…@public.example/a": an address with a name or password isn't fetched from`,
-		"https://public.example/a#b":                     `"https://public.example/a": an address with a fragment (#) isn't fetched from`,
-		"https://public.example/a#":                      `"https://public.example/a": an address with a fragment (#) isn't fetched from`,
-		"https://public.example:0/a":                     `"https://public.example:0/a": it isn't an address`,
-		"https://public.example:65536/a":                 `"https://public.example:65536/a": it isn't an address`,
-		"https://public.example:/a":                      `"https://public.example:/a": it isn't an address`,
-		"https://me:sec/ret@public.example/a":            `"https://…": it isn't an address`,
-		"https://pub lic.example/a":                      `"https://…": it isn't an address`,
-		"https://püblic.example/a":                       `"https://püblic.example/a": it isn't an address`,
-		"https://a..example/":                            `"https://a..example/": it isn't an address`,
-		"https://[fe80::1%25eth0]/":                      `"https://[fe80::1%eth0]/": it isn't an address`,
-		"https://x.example/" + strings.Repeat("a", 4096): `"https://…": it isn't an address`,
-		"":                   `"://": it isn't an https address`,
-		"%zz":                `"…": it isn't an address`,
-		"https://0.0.0.0/":   `"https://0.0.0.0/": it leads to 0.0.0.0, which no server has`,
-		"https://[::]/":      `"https://[::]/": it leads to ::, which no server has`,
-		"https://224.0.0.1/": `"https://224.0.0.1/": it leads to 224.0.0.1, which no server has`,
-		"https://[ff02::1]/": `"https://[ff02::1]/": it leads to ff02::1, which no server has`,
-		"https://" + strings.Repeat("a", 254) + ".example": `"https://` + strings.Repeat("a", 254) + `.example": it isn't an address`,
+		"http://public.example/a":                        `"http://public.example/a": not an https address`,
+		"file:///etc/passwd":                             `"file:///etc/passwd": not an https address`,
+		"ftp://public.example/?t=secret&secret":          `"ftp://public.example/?t=…&…": not an https address`,
+		"public.example/a":                               `"://public.example/a": not an https address`,
+		"https:public.example":                           `"https:…": invalid address`,
+		"https://":                                       `"https://": invalid address`,
+		"https:///a":                                     `"https:///a": invalid address`,
+		"https://:443/a":                                 `"https://:443/a": invalid address`,
+		"https://me:secret@public.example/a":             `"https://…@public.example/a": an address must not contain a user name or password`,
+		"https://me@public.example/a":                    `"https://…@public.example/a": an address must not contain a user name or password`,
+		"https://public.example/a#b":                     `"https://public.example/a": an address must not contain a fragment (#)`,
+		"https://public.example/a#":                      `"https://public.example/a": an address must not contain a fragment (#)`,
+		"https://public.example:0/a":                     `"https://public.example:0/a": invalid address`,
+		"https://public.example:65536/a":                 `"https://public.example:65536/a": invalid address`,
+		"https://public.example:/a":                      `"https://public.example:/a": invalid address`,
+		"https://me:sec/ret@public.example/a":            `"https://…": invalid address`,
+		"https://pub lic.example/a":                      `"https://…": invalid address`,
+		"https://püblic.example/a":                       `"https://püblic.example/a": invalid address`,
+		"https://a..example/":                            `"https://a..example/": invalid address`,
+		"https://[fe80::1%25eth0]/":                      `"https://[fe80::1%eth0]/": invalid address`,
+		"https://x.example/" + strings.Repeat("a", 4096): `"https://…": invalid address`,
+		"":                   `"://": not an https address`,
+		"%zz":                `"…": invalid address`,
+		"https://0.0.0.0/":   `"https://0.0.0.0/": it leads to 0.0.0.0, a reserved address`,
+		"https://[::]/":      `"https://[::]/": it leads to ::, a reserved address`,
+		"https://224.0.0.1/": `"https://224.0.0.1/": it leads to 224.0.0.1, a reserved address`,
+		"https://[ff02::1]/": `"https://[ff02::1]/": it leads to ff02::1, a reserved address`,
+		"https://" + strings.Repeat("a", 254) + ".example": `"https://` + strings.Repeat("a", 254) + `.example": invalid address`,
 	} {
 		_, _, err := w.Get(t.Context(), address, 9)
 		if err == nil || err.Error() != want {
@@ -108,7 +108,7 @@ func TestNames(t *testing.T) {
 	_, _, err := w.Get(t.Context(), w.url("nobody.example", "/a"), 9)
 	var dns *net.DNSError
 	var connect *ConnectError
-	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound || !strings.Contains(err.Error(), `/a": no connection: dial tcp: lookup nobody.example`) {
+	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound || !strings.Contains(err.Error(), `/a": cannot connect: dial tcp: lookup nobody.example`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -163,29 +163,29 @@ func TestRedirects(t *testing.T) {
 	}
 	before := len(w.requests())
 	for location, want := range map[string]string{
-		"":                                     "no usable answer: a redirect to nowhere",
-		"http://public.example/x":              "it isn't an https address",
-		"file:///etc/passwd":                   "it isn't an https address",
-		"gopher://x/":                          "it isn't an https address",
-		"//me:secret@public.example/x":         "an address with a name or password isn't fetched from",
-		"/x#y":                                 "an address with a fragment (#) isn't fetched from",
-		"https://public.example:99999/":        "it isn't an address",
-		"%zz":                                  "it isn't an address",
-		"/" + strings.Repeat("x", 4096):        "it isn't an address",
-		"https://169.254.169.254/latest":       "it leads to 169.254.169.254, further inside than it may",
-		"https://[::ffff:169.254.169.254]/":    "it leads to ::ffff:169.254.169.254, further inside than it may",
-		"https://[::ffff:a9fe:a9fe]/":          "it leads to ::ffff:169.254.169.254, further inside than it may",
-		"https://[64:ff9b::a9fe:a9fe]/":        "it leads to 64:ff9b::a9fe:a9fe, further inside than it may",
-		"https://[2002:a9fe:a9fe::]/":          "it leads to 2002:a9fe:a9fe::, further inside than it may",
-		"https://10.1.2.3/":                    "it leads to 10.1.2.3, further inside than it may",
-		"https://[fd00:ec2::254]/":             "it leads to fd00:ec2::254, further inside than it may",
-		"https://[::1]/":                       "it leads to ::1, further inside than it may",
-		"https://0.0.0.0/":                     "it leads to 0.0.0.0, which no server has",
-		"https://localhost:" + w.port + "/":    "it leads to this machine, further inside than it may",
-		"https://a.localhost.:" + w.port + "/": "it leads to this machine, further inside than it may",
-		w.url("127.0.0.1", "/"):                "it leads to 127.0.0.1, further inside than it may",
-		w.url("inside.example", "/"):           "it leads to 127.0.0.2, further inside than it may",
-		w.url("company.example", "/"):          "it leads to 10.0.0.1, further inside than it may",
+		"":                                     "invalid response: a redirect without a location",
+		"http://public.example/x":              "not an https address",
+		"file:///etc/passwd":                   "not an https address",
+		"gopher://x/":                          "not an https address",
+		"//me:secret@public.example/x":         "an address must not contain a user name or password",
+		"/x#y":                                 "an address must not contain a fragment (#)",
+		"https://public.example:99999/":        "invalid address",
+		"%zz":                                  "invalid address",
+		"/" + strings.Repeat("x", 4096):        "invalid address",
+		"https://169.254.169.254/latest":       "it leads to 169.254.169.254, a local or private address",
+		"https://[::ffff:169.254.169.254]/":    "it leads to ::ffff:169.254.169.254, a local or private address",
+		"https://[::ffff:a9fe:a9fe]/":          "it leads to ::ffff:169.254.169.254, a local or private address",
+		"https://[64:ff9b::a9fe:a9fe]/":        "it leads to 64:ff9b::a9fe:a9fe, a local or private address",
+		"https://[2002:a9fe:a9fe::]/":          "it leads to 2002:a9fe:a9fe::, a local or private address",
+		"https://10.1.2.3/":                    "it leads to 10.1.2.3, a local or private address",
+		"https://[fd00:ec2::254]/":             "it leads to fd00:ec2::254, a local or private address",
+		"https://[::1]/":                       "it leads to ::1, a local or private address",
+		"https://0.0.0.0/":                     "it leads to 0.0.0.0, a reserved address",
+		"https://localhost:" + w.port + "/":    "it leads to this machine",
+		"https://a.localhost.:" + w.port + "/": "it leads to this machine",
+		w.url("127.0.0.1", "/"):                "it leads to 127.0.0.1, a local or private address",
+		w.url("inside.example", "/"):           "it leads to 127.0.0.2, a local or private address",
+		w.url("company.example", "/"):          "it leads to 10.0.0.1, a local or private address",
 	} {
 		target = location
 		_, _, err := w.Get(t.Context(), w.url("public.example", "/to?code=302&token=secret"), 9)
@@ -223,7 +223,7 @@ func TestFromInside(t *testing.T) {
 		{"localhost", "https://localhost/x", "it leads to this machine"},
 		{"127.0.0.1", "https://169.254.169.254/x", "it leads to 169.254.169.254"},
 		{"127.0.0.1", w.url("evil.example", "/x"), "it leads to 127.0.0.1"},
-		{"127.0.0.1", "http://127.0.0.1/x", "it isn't an https address"},
+		{"127.0.0.1", "http://127.0.0.1/x", "not an https address"},
 	} {
 		target = c.to
 		text, _, err := w.read(t.Context(), w.url(c.from, "/to"), 9)
@@ -266,17 +266,17 @@ func TestStatus(t *testing.T) {
 		want   string
 		after  time.Duration
 	}{
-		{404, nil, "the server answers 404 Not Found", 0},
-		{410, nil, "the server answers 410 Gone", 0},
-		{401, nil, "the server answers 401 Unauthorized", 0},
-		{204, nil, "the server answers 204 No Content", 0},
-		{599, nil, "the server answers 599", 0},
-		{429, at("120"), "the server answers 429 Too Many Requests, to be asked again in 2m0s", 2 * time.Minute},
-		{503, at("2000000000"), "the server answers 503 Service Unavailable, to be asked again in 24h0m0s", 24 * time.Hour},
-		{503, at("-1"), "the server answers 503 Service Unavailable", 0},
-		{503, at("soon"), "the server answers 503 Service Unavailable", 0},
-		{503, dated, "the server answers 503 Service Unavailable, to be asked again in 30s", 30 * time.Second},
-		{503, earlier, "the server answers 503 Service Unavailable", 0},
+		{404, nil, "the server answered 404 Not Found", 0},
+		{410, nil, "the server answered 410 Gone", 0},
+		{401, nil, "the server answered 401 Unauthorized", 0},
+		{204, nil, "the server answered 204 No Content", 0},
+		{599, nil, "the server answered 599", 0},
+		{429, at("120"), "the server answered 429 Too Many Requests, retry after 2m0s", 2 * time.Minute},
+		{503, at("2000000000"), "the server answered 503 Service Unavailable, retry after 24h0m0s", 24 * time.Hour},
+		{503, at("-1"), "the server answered 503 Service Unavailable", 0},
+		{503, at("soon"), "the server answered 503 Service Unavailable", 0},
+		{503, dated, "the server answered 503 Service Unavailable, retry after 30s", 30 * time.Second},
+		{503, earlier, "the server answered 503 Service Unavailable", 0},
 	} {
 		code, header = c.code, c.header
 		_, _, err := w.Get(t.Context(), w.url("public.example", "/a"), 9)
@@ -355,20 +355,20 @@ func TestSizes(t *testing.T) {
 		{"/empty", "", 0, ""},
 		{"/identity", "1234", 4, ""},
 		{"/more", "123", 3, ""},
-		{"/endless", "xxxxxxxxx", -1, "it has more than 9 bytes"},
-		{"/announced", "", 0, "it has 1000000000000 bytes, at most 9 are taken"},
-		{"/short", "1234", 9, "broken off after 4 of 9 bytes"},
-		{"/two", "", 0, "no usable answer: "},
-		{"/negative", "", 0, "no usable answer: "},
-		{"/chunk", "", -1, "no usable answer: "},
-		{"/half", "1234", -1, "broken off after 4 bytes"},
-		{"/gzip", "", 0, "no usable answer: it is encoded, which wasn't asked for"},
-		{"/gzip-too", "", 0, "no usable answer: it is encoded, which wasn't asked for"},
-		{"/headers", "", 0, "no usable answer: "},
-		{"/garbage", "", 0, "no usable answer: "},
-		{"/hints", "", 0, "no usable answer: "},
-		{"/cut", "", 0, "no usable answer: it doesn't say where it ends"},
-		{"/transfer", "", 0, "no usable answer: "},
+		{"/endless", "xxxxxxxxx", -1, "larger than the limit of 9 bytes"},
+		{"/announced", "", 0, "1000000000000 bytes, more than the limit of 9"},
+		{"/short", "1234", 9, "the connection closed after 4 of 9 bytes"},
+		{"/two", "", 0, "invalid response: "},
+		{"/negative", "", 0, "invalid response: "},
+		{"/chunk", "", -1, "invalid response: "},
+		{"/half", "1234", -1, "the connection closed after 4 bytes"},
+		{"/gzip", "", 0, "invalid response: it is compressed, which rye did not ask for"},
+		{"/gzip-too", "", 0, "invalid response: it is compressed, which rye did not ask for"},
+		{"/headers", "", 0, "invalid response: "},
+		{"/garbage", "", 0, "invalid response: "},
+		{"/hints", "", 0, "invalid response: "},
+		{"/cut", "", 0, "invalid response: it has neither a length nor chunks"},
+		{"/transfer", "", 0, "invalid response: "},
 	} {
 		text, size, err := w.read(t.Context(), w.url("public.example", c.path), 9)
 		if text != c.text || size != c.size || (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -380,7 +380,7 @@ func TestSizes(t *testing.T) {
 		if e := (*Error)(nil); err != nil && !errors.As(err, &e) {
 			t.Errorf("%s: %T", c.path, err)
 		}
-		if errors.Is(err, io.ErrUnexpectedEOF) != strings.HasPrefix(c.want, "broken off") {
+		if errors.Is(err, io.ErrUnexpectedEOF) != strings.HasPrefix(c.want, "the connection closed") {
 			t.Errorf("%s: unexpected end: %v", c.path, err)
 		}
 	}
@@ -539,11 +539,11 @@ func TestProxy(t *testing.T) {
 	}
 	deny = true
 	_, _, err = w.Get(t.Context(), "https://far.example/to", 9)
-	if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "no connection by the proxy \""+to.Host) || strings.Contains(err.Error(), "secret") {
+	if connect := (*ConnectError)(nil); !errors.As(err, &connect) || !strings.Contains(err.Error(), "cannot connect through the proxy \""+to.Host) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%v", err)
 	}
 	w.proxy = func(*url.URL) (*url.URL, error) { return nil, errors.New("secret") }
-	if _, _, err = w.Get(t.Context(), "https://far.example/to", 9); err == nil || !strings.HasSuffix(err.Error(), "the proxy that the environment names isn't an address") {
+	if _, _, err = w.Get(t.Context(), "https://far.example/to", 9); err == nil || !strings.HasSuffix(err.Error(), "the proxy setting of the environment is not a valid address") {
 		t.Errorf("%v", err)
 	}
 }
@@ -563,7 +563,7 @@ func TestNew(t *testing.T) {
 	}
 	at := refused.Addr().String()
 	refused.Close()
-	if _, _, err := c.Get(t.Context(), "https://"+at, 9); err == nil || !strings.Contains(err.Error(), "no connection: dial tcp "+at) {
+	if _, _, err := c.Get(t.Context(), "https://"+at, 9); err == nil || !strings.Contains(err.Error(), "cannot connect: dial tcp "+at) {
 		t.Errorf("%v", err)
 	}
 }

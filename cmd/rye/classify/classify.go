@@ -59,7 +59,7 @@ func typed(err error) *fault.Error {
 		return nil
 	}
 	f := &fault.Error{Code: fault.Unknown, Text: err.Error(), Err: err}
-	if ofPlaces(f) || ofLocks(f) || ofSources(f) || ofBundles(f) || ofWeb(f) ||
+	if ofClosure(f) || ofBundles(f) ||
 		ofTrust(f) || ofDocuments(f) {
 		return f
 	}

@@ -112,7 +112,7 @@ func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space
 		return nil, err
 	}
 	if b.BundleID != want.ID || b.Version != want.Version {
-		return nil, &sources.MismatchError{What: "version", Expected: want.ID + "@" + want.Version, Found: b.BundleID + "@" + b.Version}
+		return nil, sources.Mismatch("version", want.ID+"@"+want.Version, b.BundleID+"@"+b.Version)
 	}
 	if _, err := p.verify.Admit(b); err != nil {
 		return nil, &sources.Error{ID: want.ID, Version: want.Version, Where: want.Source.Where, Err: err}

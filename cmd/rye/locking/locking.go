@@ -23,8 +23,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/packages/fetch"
 	ryeyaml "github.com/rye-build/rye/lock/project"
-	"github.com/rye-build/rye/lock/registry"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
 	"github.com/rye-build/rye/lock/web"
@@ -50,7 +50,7 @@ type Locking struct {
 	Trust     *trust.Trust
 	Found     *Bundles
 	Sources   *sources.Sources
-	Registry  *registry.Registry
+	Registry  *fetch.Registry
 	Here      *present       // instead of sources, where nothing is to be brought
 	Listed    listed         // what the manifests of its bundles list
 	Vendor    *vendor.Vendor // .ai/vendor, once somebody has looked; nil where there is none
@@ -151,7 +151,7 @@ func (l *Locking) Open() (err error) {
 		o.Fetch = client
 	}
 	l.Sources = sources.New(o)
-	from := registry.Options{Dir: l.Dir, From: l.Yaml.Packages, Store: store, Progress: o.Progress}
+	from := fetch.Options{Dir: l.Dir, From: l.Yaml.Packages, Store: store, Progress: o.Progress}
 	if o.Fetch != nil {
 		from.Fetch = o.Fetch
 	}
@@ -159,7 +159,7 @@ func (l *Locking) Open() (err error) {
 	if v != nil {
 		from.Vendored = v
 	}
-	l.Registry = registry.New(from)
+	l.Registry = fetch.New(from)
 	return err
 }
 

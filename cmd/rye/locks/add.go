@@ -171,7 +171,7 @@ func relative(l *locking.Locking, where string) (string, error) {
 
 // nothingAt says that there is nothing at a place, and what is beside it that is meant perhaps.
 func nothingAt(where, path string) *fault.Error {
-	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("there is nothing at %q", where), Hint: []string{"rye docs sources"},
+	f := &fault.Error{Code: fault.NotFound, Err: fs.ErrNotExist, Text: fmt.Sprintf("%q does not exist", where), Hint: []string{"rye docs sources"},
 		Details: map[string]any{"path": path}}
 	entries, _ := os.ReadDir(filepath.Dir(path))
 	var names []string

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/registry"
+	"github.com/rye-build/rye/lock/packages/fetch"
 	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/vendor"
@@ -116,7 +116,7 @@ func needed(ctx context.Context, l *locking.Locking, err error) error {
 		return explainGone(l, gone)
 	}
 	_, offline := errors.AsType[*sources.OfflineError](err)
-	_, unfetched := errors.AsType[*registry.OfflineError](err)
+	_, unfetched := errors.AsType[*fetch.OfflineError](err)
 	offline = offline || unfetched
 	_, known := errors.AsType[*sources.Error](err)
 	if !offline && !(known && errors.Is(err, fs.ErrNotExist)) {

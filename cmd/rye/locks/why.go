@@ -95,7 +95,7 @@ func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // notLocked says that the lock doesn't name something.
 func notLocked(ctx context.Context, l *locking.Locking, name string) error {
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q isn't in the lock", name), Hint: []string{"rye tree", "rye lock"},
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name), Hint: []string{"rye tree", "rye lock"},
 		Details: map[string]any{"name": name}}
 	var names []string
 	for i := range l.Old.Pins {

@@ -1,4 +1,4 @@
-package registry_test
+package fetch_test
 
 import (
 	"context"
@@ -20,10 +20,11 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/packages"
+	"github.com/rye-build/rye/lock/packages/fetch"
 	"github.com/rye-build/rye/lock/project"
-	"github.com/rye-build/rye/lock/registry"
 	"github.com/rye-build/rye/lock/web"
 )
 
@@ -71,8 +72,8 @@ func newWorld(t *testing.T, files map[string]string) *world {
 }
 
 // registry is one whose packages come from there; "" is the server.
-func (w *world) registry(npm, pypi string, offline bool) *registry.Registry {
-	o := registry.Options{Dir: w.dir, Store: w.store}
+func (w *world) registry(npm, pypi string, offline bool) *fetch.Registry {
+	o := fetch.Options{Dir: w.dir, Store: w.store}
 	for where, to := range map[*string]*project.Source{&npm: &o.From.NPM, &pypi: &o.From.PyPI} {
 		if *where == "" {
 			*where = w.server.URL + "/reg/"
@@ -82,7 +83,7 @@ func (w *world) registry(npm, pypi string, offline bool) *registry.Registry {
 	if !offline {
 		o.Fetch = w.client
 	}
-	return registry.New(o)
+	return fetch.New(o)
 }
 
 func (w *world) write(name, text string) {
@@ -176,10 +177,10 @@ func TestIndex(t *testing.T) {
 		p    *packages.Package
 		want string
 	}{
-		{py("only-source", "1.0", "source"), "pypi:only-source@1.0 has no wheel among the files that its list allows, and source builds never run"},
-		{py("a-b", "1.0", "gone"), `reg/a-b/" has no file of pypi:a-b@1.0 with a digest that its list allows`},
+		{py("only-source", "1.0", "source"), "the list names no wheel of pypi:only-source@1.0, and rye runs no source builds"},
+		{py("a-b", "1.0", "gone"), `reg/a-b/" has no file of pypi:a-b@1.0 with a digest of the list`},
 		{py("twice", "1", "one", "two"), "are wheels for the same"},
-		{py("nowhere", "1", "one"), `reg/nowhere/": the server answers 404`},
+		{py("nowhere", "1", "one"), `reg/nowhere/": the server answered 404`},
 	} {
 		if _, err := r.Find(t.Context(), c.p); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", c.p, err)
@@ -206,12 +207,12 @@ func TestDirectory(t *testing.T) {
 	if err != nil || !slices.Equal(names(all), []string{"npm:x@1.0.0", "pypi:a-b@1.0:py3-none-any"}) || !w.has("pure") || !w.has("tarball") {
 		t.Errorf("got %v, %v", all, err)
 	}
-	if _, err := r.Find(t.Context(), py("a-b", "1.0", "odd")); err == nil || !strings.Contains(err.Error(), "has no wheel among") {
+	if _, err := r.Find(t.Context(), py("a-b", "1.0", "odd")); err == nil || !strings.Contains(err.Error(), "no wheel of") {
 		t.Errorf("got %v", err)
 	}
 	lacking, _ := r.Find(t.Context(), npm("z", "1.0.0", "no such"))
 	_, err = r.Bring(t.Context(), lacking)
-	if absent, ok := errors.AsType[*registry.NotFoundError](err); !ok || absent.Where != "wheels" {
+	if f := fault.Of(err); f.Code != fault.NotFound || f.Details["where"] != "wheels" {
 		t.Errorf("got %v", err)
 	}
 	// A file that is another one when it is read again.
@@ -222,7 +223,7 @@ func TestDirectory(t *testing.T) {
 		t.Error("another file was taken")
 	}
 	_, err = w.registry("nowhere", "nowhere", true).Find(t.Context(), py("a-b", "1.0", "pure"))
-	if place, ok := errors.AsType[*registry.Error](err); !ok || place.Where != "nowhere" || !errors.Is(err, os.ErrNotExist) {
+	if err == nil || !strings.Contains(err.Error(), `from "nowhere"`) || !errors.Is(err, os.ErrNotExist) || fault.Of(err).Details["package"] != "pypi:a-b@1.0" {
 		t.Errorf("got %v", err)
 	}
 }
@@ -264,16 +265,16 @@ func TestHostile(t *testing.T) {
 		return err
 	}
 	err := bring(npm("good", "1.0.0", large), npm("forged", "1.0.0", "true"))
-	digest, ok := errors.AsType[*registry.DigestError](err)
-	if !ok || digest.Package != "npm:forged@1.0.0" || digest.Expected != sha5("true") || digest.Found != sha5("forged") ||
-		digest.Where != w.server.URL+"/reg/forged/-/forged-1.0.0.tgz" {
+	digest := fault.Of(err).Details
+	if digest["package"] != "npm:forged@1.0.0" || digest["expected"] != sha5("true") || digest["found"] != sha5("forged") ||
+		digest["where"] != w.server.URL+"/reg/forged/-/forged-1.0.0.tgz" {
 		t.Errorf("got %v", err)
 	}
 	if w.has("forged") {
 		t.Error("the forged file was kept")
 	}
 	for _, c := range []struct{ name, want string }{
-		{"short", "broken off after 5 of 1000 bytes"}, {"huge", "3000000000"}, {"packed", "encod"}, {"down", "503"}, {"nowhere", "404"},
+		{"short", "the connection closed after 5 of 1000 bytes"}, {"huge", "3000000000"}, {"packed", "compressed"}, {"down", "503"}, {"nowhere", "404"},
 	} {
 		if err := bring(npm(c.name, "1.0.0", c.name)); err == nil || !strings.Contains(err.Error(), c.want) || w.has(c.name) {
 			t.Errorf("%s: got %v", c.name, err)
@@ -283,7 +284,7 @@ func TestHostile(t *testing.T) {
 	r := w.registry("", "", false)
 	found, _ := r.Find(t.Context(), npm("good", "1.0.0", large))
 	found[0].Digest = cas.Sum([]byte("pinned"))
-	if _, err := r.Bring(t.Context(), found); err == nil || !strings.Contains(err.Error(), "and should be "+found[0].Digest.String()) {
+	if _, err := r.Bring(t.Context(), found); err == nil || !strings.Contains(err.Error(), "expected "+found[0].Digest.String()) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -292,7 +293,7 @@ func TestOffline(t *testing.T) {
 	w := newWorld(t, nil)
 	r := w.registry("", "", true)
 	_, err := r.Find(t.Context(), py("a-b", "1.0", "pure"))
-	if off, ok := errors.AsType[*registry.OfflineError](err); !ok || off.Package != "pypi:a-b@1.0" {
+	if off, ok := errors.AsType[*fetch.OfflineError](err); !ok || off.Package != "pypi:a-b@1.0" {
 		t.Errorf("got %v", err)
 	}
 	found, err := r.Find(t.Context(), npm("x", "1.0.0", "tarball"))
@@ -300,7 +301,7 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = r.Bring(t.Context(), found)
-	if off, ok := errors.AsType[*registry.OfflineError](err); !ok || off.Where != w.server.URL+"/reg/x/-/x-1.0.0.tgz" || w.asked.Load() != 0 {
+	if off, ok := errors.AsType[*fetch.OfflineError](err); !ok || off.Where != w.server.URL+"/reg/x/-/x-1.0.0.tgz" || w.asked.Load() != 0 {
 		t.Errorf("got %v", err)
 	}
 }
@@ -321,7 +322,7 @@ func TestVendored(t *testing.T) {
 		w.store = new(cas.Memory)
 		w.asked.Store(0)
 		var read int64
-		r := registry.New(registry.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
+		r := fetch.New(fetch.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
 			Store: w.store, Vendored: c.from, Progress: func(n int64) { read += n }})
 		got, err := r.Bring(t.Context(), want)
 		if err != nil || !slices.Equal(got, want) || !w.has("tarball") || w.asked.Load() != c.asked || read != 7*c.asked {
@@ -338,11 +339,11 @@ func TestVendoredForged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := registry.New(registry.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
+	r := fetch.New(fetch.Options{Dir: w.dir, From: project.Registries{NPM: project.Source{Index: true, Where: w.server.URL + "/reg"}}, Fetch: w.client,
 		Store: w.store, Vendored: vendored})
 	_, err = r.Bring(t.Context(), []file.Artifact{{Name: "npm:x", Version: "1.0.0", Digest: put.Digest, Source: sha5("tarball"), Size: 6}})
-	digest, ok := errors.AsType[*registry.DigestError](err)
-	if !ok || digest.Package != "npm:x@1.0.0" || digest.Expected != sha5("tarball") || digest.Found != sha5("forged") || digest.Where != "the vendor directory" {
+	digest := fault.Of(err).Details
+	if digest["package"] != "npm:x@1.0.0" || digest["expected"] != sha5("tarball") || digest["found"] != sha5("forged") || digest["where"] != "the vendor directory" {
 		t.Errorf("got %v", err)
 	}
 	if w.has("forged") || w.asked.Load() != 0 {
@@ -381,7 +382,7 @@ func TestCancelled(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	w := newWorld(t, nil)
 	_, err := w.registry("", "", false).Bring(t.Context(), []file.Artifact{{Name: "cargo:x", Version: "1", Source: sha2("x")}})
-	if err == nil || !strings.Contains(err.Error(), "nobody knows this registry") {
+	if err == nil || !strings.Contains(err.Error(), "unknown registry") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package registry
+package fetch
 
 import (
 	"context"
@@ -92,7 +92,7 @@ func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) er
 	}
 	body, where, err := r.open(ctx, *a)
 	if err != nil {
-		return about(a.String(), where, err)
+		return inPackage(a.String(), where, err)
 	}
 	defer body.Close()
 	algorithm, _, _ := strings.Cut(a.Source, ":")
@@ -100,11 +100,11 @@ func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) er
 	info, err := to.Put(ctx, cas.Blob, c)
 	switch {
 	case c.err != nil:
-		return about(a.String(), where, c.err)
+		return inPackage(a.String(), where, c.err)
 	case err != nil:
 		return err
 	case !a.Digest.IsZero() && info.Digest != a.Digest:
-		return &DigestError{a.String(), where, a.Digest.String(), info.Digest.String()}
+		return wrongDigest(a.String(), where, a.Digest.String(), info.Digest.String())
 	}
 	a.Digest, a.Size = info.Digest, info.Size
 	return nil
@@ -159,7 +159,7 @@ func (c *checked) Read(b []byte) (int, error) {
 	case err == io.EOF:
 		algorithm, _, _ := strings.Cut(c.want.Source, ":")
 		if found := algorithm + ":" + hex.EncodeToString(c.hash.Sum(nil)); found != c.want.Source {
-			c.err = &DigestError{c.want.String(), c.where, c.want.Source, found}
+			c.err = wrongDigest(c.want.String(), c.where, c.want.Source, found)
 			return n, c.err
 		}
 	case err == nil && c.read > maxFile:

@@ -1,4 +1,4 @@
-package registry
+package fetch
 
 import (
 	"context"
@@ -103,13 +103,13 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 			others++
 			continue
 		case names[tags] != "":
-			return nil, &Error{p.String(), where, fmt.Errorf("%q and %q are wheels for the same", names[tags], at.name)}
+			return nil, inPackage(p.String(), where, fmt.Errorf("%q and %q are wheels for the same platforms", names[tags], at.name))
 		}
 		names[tags] = at.name
 		found = append(found, file.Artifact{Name: p.Key(), Version: p.Version + ":" + tags, Source: f.Source})
 	}
 	if len(found) == 0 {
-		return nil, &NotFoundError{p.String(), where, others}
+		return nil, notFound(p.String(), where, others)
 	}
 	return found, nil
 }
@@ -118,7 +118,7 @@ func (r *Registry) Find(ctx context.Context, p *packages.Package) ([]file.Artifa
 func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[string]place, where string, err error) {
 	if from := r.o.From.PyPI; from.Where != "" && !from.Remote() {
 		places, err = r.directory(ctx, from.Where, ".whl")
-		return places, from.Where, about(wanted, from.Where, err)
+		return places, from.Where, inPackage(wanted, from.Where, err)
 	}
 	where = base(r.o.From.PyPI, publicPyPI) + "/" + name + "/"
 	if r.o.Fetch == nil {
@@ -136,7 +136,7 @@ func (r *Registry) wheels(ctx context.Context, name, wanted string) (places map[
 		}
 		return links(string(text), where), nil
 	})
-	return places, where, about(wanted, where, err)
+	return places, where, inPackage(wanted, where, err)
 }
 
 // base is the address of a registry.
@@ -163,14 +163,14 @@ func (r *Registry) open(ctx context.Context, a file.Artifact) (body io.ReadClose
 	case ecosystem == packages.PyPI:
 		places, where, err = r.wheels(ctx, name, a.String())
 	default:
-		err = errors.New("nobody knows this registry")
+		err = errors.New("unknown registry")
 	}
 	if err != nil {
 		return nil, where, err
 	}
 	at, ok := places[a.Source]
 	if !ok {
-		return nil, where, &NotFoundError{Package: a.String(), Where: where}
+		return nil, where, notFound(a.String(), where, 0)
 	}
 	if strings.Contains(at.at, "://") {
 		body, err = r.get(ctx, a, at.at)

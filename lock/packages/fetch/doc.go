@@ -28,4 +28,4 @@
 // 2 GiB, a page 64 MiB.
 //
 // Without a Fetcher nothing is fetched: what would have to be is an *OfflineError.
-package registry
+package fetch
