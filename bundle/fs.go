@@ -85,7 +85,7 @@ func (s snapshot) Open(name string) (fs.File, error) {
 	}
 	if o.Size != f.Size {
 		o.Close()
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("has %d bytes: the manifest says %d", o.Size, f.Size)}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fmt.Errorf("has %d bytes, the manifest says %d", o.Size, f.Size)}
 	}
 	return openFile{o, infoOf(f)}, nil
 }
@@ -124,7 +124,7 @@ func (s snapshot) ReadDir(name string) ([]fs.DirEntry, error) {
 	return entries(below, prefix), nil
 }
 
-var errNoDir = fmt.Errorf("is a file, no directory: %w", fs.ErrInvalid)
+var errNoDir = fmt.Errorf("not a directory: %w", fs.ErrInvalid)
 
 // entries lists a directory: below is what is in it at any depth.
 func entries(below []manifest.File, prefix string) []fs.DirEntry {

@@ -66,7 +66,7 @@ func TestFSHoldsAgainstTheList(t *testing.T) {
 	files[0].Size++
 	files[1].Digest[0] ^= 1
 	fsys := FS(t.Context(), store, files, ".")
-	if _, err := fs.ReadFile(fsys, "a"); err == nil || err.Error() != `open a: has 9 bytes: the manifest says 10` {
+	if _, err := fs.ReadFile(fsys, "a"); err == nil || err.Error() != `open a: has 9 bytes, the manifest says 10` {
 		t.Error(err)
 	}
 	if _, err := fs.ReadFile(fsys, "b"); !errors.Is(err, fs.ErrNotExist) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -152,8 +153,8 @@ type Attested struct {
 	parts   bool         // a list of parts of this very bundle; looked at where one is required
 }
 
-// ErrNoTrust is returned where nobody is said to be trusted: then nothing can be verified.
-var ErrNoTrust = errors.New("verifying needs a policy or signers to trust")
+// ErrNoTrust says that neither a policy nor signers were given.
+var ErrNoTrust error = fault.New(fault.Validation, "no policy or signers given to verify against")
 
 // Verify looks at everything in a bundle and believes no cache:
 //
@@ -352,15 +353,28 @@ func Revoked(t *exam.Trust, name string, files []manifest.File, tell func(*manif
 	}
 }
 
-var errEntrypoint = errors.New("the entrypoint is no item of the bundle")
+var errEntrypoint = errors.New("the entrypoint is not an item of the bundle")
 
 // admitted reports whether the manifest vouches for what it lists.
 func (v *verification) admitted() bool { return v.report.Manifest.Decision.Allowed }
 
-// A NotAdmittedError says that a manifest may be as it should, and policy doesn't let it be used.
+// A NotAdmittedError says that policy doesn't admit a manifest.
 type NotAdmittedError struct {
 	Name     string // as signatures have it
 	Decision policy.Decision
 }
 
 func (e *NotAdmittedError) Error() string { return fmt.Sprintf("%q %s", e.Name, e.Decision.Reason()) }
+
+// Fault returns e with the code of the policy's decision.
+func (e *NotAdmittedError) Fault() *fault.Error {
+	d := &e.Decision
+	f := fault.New(d.Code.Fault(), "%s", e).From(e).On("reason", d.Code.String()).On("name", e.Name).On("rule", d.Rule).Try("rye trust check " + fault.Quote(e.Name))
+	if d.Revoked != nil {
+		f.On("revoked", d.Revoked.What()).On("revoked_because", d.Revoked.Reason)
+	}
+	if d.List != "" {
+		f.On("list", d.List)
+	}
+	return f
+}

@@ -160,7 +160,7 @@ func (s *spool) check(_ context.Context, f *manifest.File, _ bool) *Failure {
 	return nil
 }
 
-var errCutOff = errors.New("the archive can't be read as far as this")
+var errCutOff = errors.New("the archive is unreadable before this file")
 
 func (s *spool) close() {
 	if s.file != nil {

@@ -91,7 +91,7 @@ func (v *verification) require(what string, why []error) {
 	}
 }
 
-var errRequire = errors.New("only an sbom and provenance can be required")
+var errRequire = errors.New("unknown evidence: expected sbom or provenance")
 
 // asksParts reports whether a list of parts has to be understood, because one is required.
 func (v *verification) asksParts(e *manifest.Evidence) bool {
@@ -106,7 +106,7 @@ func (v *verification) proof(ctx context.Context, e *manifest.Evidence) ([]byte,
 	}
 	defer o.Close()
 	if o.Size != e.Size {
-		return nil, fmt.Errorf("has %d bytes: the manifest says %d", o.Size, e.Size)
+		return nil, fmt.Errorf("has %d bytes, the manifest says %d", o.Size, e.Size)
 	}
 	if !v.asksParts(e) && (e.Type != TypeEnvelope || e.Size > attest.MaxEnvelope) {
 		_, err := io.Copy(io.Discard, cas.Until(ctx, o))

@@ -137,8 +137,8 @@ func (s *items) misplaced(dir string) error {
 }
 
 var (
-	errNever     = errors.New("what stands here is never part of a bundle")
-	errOtherCase = errors.New("is among items where upper and lower case are one, and not elsewhere")
+	errNever     = errors.New("files here never belong to a bundle")
+	errOtherCase = errors.New("differs from an item directory only in case")
 )
 
 // file looks at one file, and reports whether it is the one of the manifest.

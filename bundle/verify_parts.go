@@ -14,7 +14,7 @@ import (
 // maxParts is how large a list of parts may be that is required.
 const maxParts = manifest.MaxListBytes
 
-var errOtherParts = errors.New("the list of parts is about something else: it has not the digest of this bundle's manifest without evidence")
+var errOtherParts = errors.New("the SBOM describes another bundle: its digest is not that of this manifest without evidence")
 
 func isParts(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
 
@@ -51,7 +51,7 @@ func partsAbout(mediaType string, text []byte, subject cas.Digest) error {
 		} `json:"relationships"`
 	}
 	if err := json.Unmarshal(text, &list); err != nil {
-		return fmt.Errorf("the list of parts can't be read: %w", err)
+		return fmt.Errorf("unreadable SBOM: %w", err)
 	}
 	same := func(h hashOf) bool { return h.is(subject) }
 	if mediaType == TypeCycloneDX {

@@ -68,7 +68,7 @@ func ReadStored(ctx context.Context, store cas.Getter, refs Refs, id cas.Digest)
 		return nil, err
 	}
 	if len(b.Signatures) > 0 {
-		return nil, fmt.Errorf("%s: the document has signature lines in it", o.ID)
+		return nil, fmt.Errorf("%s: the stored document contains signature lines", o.ID)
 	}
 	b.Signatures, err = ReadSignatures(ctx, store, refs, id)
 	return b, err

@@ -63,7 +63,7 @@ func TestVerifyManifest(t *testing.T) {
 		"below threshold": {sound(manifest.FileList{}, alice), two, []string{`signatures: "bundle:acme/demo@1.0.0" `}},
 		"threshold":       {sound(manifest.FileList{}, alice, bob), two, nil},
 		"expired":         {sound(named(manifest.FileList{Expires: noon}), alice), "", []string{`expired: "bundle:acme/demo@1.0.0" expired at 2026-11-20T12:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
-		"entrypoint":      {sound(named(manifest.FileList{Entrypoint: "tool:acme/gone"}), alice), "", []string{"manifest: expected tool:acme/gone, found none: the entrypoint is no item of the bundle"}},
+		"entrypoint":      {sound(named(manifest.FileList{Entrypoint: "tool:acme/gone"}), alice), "", []string{"manifest: expected tool:acme/gone, found none: the entrypoint is not an item of the bundle"}},
 	} {
 		for where, src := range c.p.sources() {
 			o := c.p.options()
@@ -312,12 +312,12 @@ func TestVerifyArchive(t *testing.T) {
 	failures(t, "a helper", verify(t, bundle.InArchive(bytes.NewReader(edit("x = 1", "x = 2"))), p.options()),
 		`".ai/tools/acme/multi/helper.py": digest: expected blake3:`, `".ai/tools/acme/multi/multi.py": item: `)
 	failures(t, "a mode", verify(t, bundle.InArchive(bytes.NewReader(edit("files/docs/run.sh", "files/docs/Run.sh"))), p.options()),
-		"archive: not an archive of a bundle: ", `"docs/run.sh": missing: expected `, `"sbom.cdx.json": missing: `)
+		"archive: corrupt archive: ", `"docs/run.sh": missing: expected `, `"sbom.cdx.json": missing: `)
 	b := p.archive()
 	r := verify(t, bundle.InArchive(bytes.NewReader(append(b, 0))), p.options())
-	failures(t, "a byte behind", r, fmt.Sprintf("archive: not an archive of a bundle: at byte %d: there are bytes behind the end", len(b)))
+	failures(t, "a byte behind", r, fmt.Sprintf("archive: corrupt archive: byte %d: trailing bytes after the end", len(b)))
 	r = verify(t, bundle.InArchive(strings.NewReader("")), p.options())
-	failures(t, "nothing", r, "archive: not an archive of a bundle: at byte 0: unexpected EOF")
+	failures(t, "nothing", r, "archive: corrupt archive: byte 0: unexpected EOF")
 	if r.Bundle != nil || r.Manifest != nil {
 		t.Errorf("out of nothing: %+v", r)
 	}
@@ -388,15 +388,15 @@ func TestVerifyProvenance(t *testing.T) {
 		"no envelope":  {[]string{"provenance"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeEnvelope, []byte("{}")) }, []string{"evidence: expected provenance, found none: \"p.json\": "}},
 		"not required": {nil, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeEnvelope, []byte("{}")) }, nil},
 		"another's parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, partsOf(cas.Sum(nil))) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts is about something else"}},
+			[]string{"evidence: expected sbom, found none: \"p.json\": the SBOM describes another bundle"}},
 		"no parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, []byte("{")) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts can't be read"}},
+			[]string{"evidence: expected sbom, found none: \"p.json\": unreadable SBOM"}},
 		"parts": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeSPDX, spdxOf(s, "DESCRIBES")) }, nil},
 		"a part of them": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeSPDX, spdxOf(s, "CONTAINS")) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts is about something else"}},
+			[]string{"evidence: expected sbom, found none: \"p.json\": the SBOM describes another bundle"}},
 		"parts of the other kind": {[]string{"sbom"}, func(p *pack, s cas.Digest) { p.prove("p.json", bundle.TypeCycloneDX, spdxOf(s, "DESCRIBES")) },
-			[]string{"evidence: expected sbom, found none: \"p.json\": the list of parts is about something else"}},
-		"nothing": {[]string{"sbom", "provenance", "magic"}, func(*pack, cas.Digest) {}, []string{"evidence: expected sbom", "evidence: expected provenance", "evidence: expected magic, found none: only an sbom and provenance can be required"}},
+			[]string{"evidence: expected sbom, found none: \"p.json\": the SBOM describes another bundle"}},
+		"nothing": {[]string{"sbom", "provenance", "magic"}, func(*pack, cas.Digest) {}, []string{"evidence: expected sbom", "evidence: expected provenance", "evidence: expected magic, found none: unknown evidence: expected sbom or provenance"}},
 	} {
 		p := newPack(t)
 		p.signItems(alice)

@@ -413,14 +413,14 @@ func TestWriteFails(t *testing.T) {
 	if err := l.Sign(testKey(1), noon); err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(t.Context(), io.Discard, body, l.Signatures, &w.store); err == nil || err.Error() != `"x" has 8589934592 bytes, and a file in an archive at most 8589934591` {
+	if err := Write(t.Context(), io.Discard, body, l.Signatures, &w.store); err == nil || err.Error() != `"x" has 8589934592 bytes, more than the archive limit of 8589934591` {
 		t.Errorf("a file that is too large: %v", err)
 	}
 	lines := l.Signatures.Append(nil)
 	plain := append(appendHeader(nil, manifestName, cas.File, int64(len(body))), body...)
 	plain = append(plain, zeros[:padding(int64(len(body)))]...)
 	plain = append(append(plain, appendHeader(nil, signaturesName, cas.File, int64(len(lines)))...), lines...)
-	if _, err := read(pack(t, plain)); err == nil || !strings.Contains(err.Error(), "a file in an archive at most") {
+	if _, err := read(pack(t, plain)); err == nil || !strings.Contains(err.Error(), "more than the archive limit of") {
 		t.Errorf("an archive with a file that is too large: %v", err)
 	}
 }

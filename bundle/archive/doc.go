@@ -42,6 +42,7 @@ import (
 	"io"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -110,27 +111,32 @@ type Sink interface {
 	File(e Entry, r io.Reader) error
 }
 
-// An Error says where an archive isn't one.
+// An Error says where an archive is invalid.
 type Error struct {
-	Offset int64  // in the tar stream; of the archive itself where Frame
-	Frame  bool   // the frame is wrong, not what is in it
-	Entry  string // the entry that is or should be there; "" where it is none
+	Offset int64  // in the tar stream, or in the file where Frame is set
+	Frame  bool   // the zstd frame is invalid, not its content
+	Entry  string // the name of the entry there; "" for none
 	Err    error
 }
 
 func (e *Error) Error() string {
-	where := fmt.Sprintf("at byte %d of the content", e.Offset)
+	where := fmt.Sprintf("byte %d of the content", e.Offset)
 	if e.Frame {
-		where = fmt.Sprintf("at byte %d", e.Offset)
+		where = fmt.Sprintf("byte %d", e.Offset)
 	}
 	if e.Entry != "" {
 		where += fmt.Sprintf(", %+q", e.Entry)
 	}
-	return fmt.Sprintf("not an archive of a bundle: %s: %v", where, e.Err)
+	return fmt.Sprintf("corrupt archive: %s: %v", where, e.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
+
+// Fault returns e as an error with a code.
+func (e *Error) Fault() *fault.Error {
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "archive").On("offset", e.Offset).On("entry", e.Entry).Try("rye bundle export BUNDLE")
+}
 
 // newHead reads a manifest and the signatures beside it.
 func newHead(body []byte, signatures manifest.Signatures) (*Head, error) {
@@ -158,7 +164,7 @@ func (h *Head) fits() error {
 	}
 	for i := range h.entries() {
 		if e := h.entry(i); e.Size > MaxFile {
-			return fmt.Errorf("%+q has %d bytes, and a file in an archive at most %d", e.Path, e.Size, int64(MaxFile))
+			return fmt.Errorf("%+q has %d bytes, more than the archive limit of %d", e.Path, e.Size, int64(MaxFile))
 		}
 	}
 	return nil

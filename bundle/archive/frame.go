@@ -31,14 +31,14 @@ const (
 )
 
 var (
-	errMagic      = errors.New("no zstd frame begins here")
+	errMagic      = errors.New("not a zstd frame")
 	errChecksum   = errors.New("the zstd frame has no checksum")
 	errReserved   = errors.New("the zstd frame uses reserved bits")
-	errDictionary = errors.New("the zstd frame needs a dictionary")
+	errDictionary = errors.New("the zstd frame requires a dictionary")
 	errWindow     = fmt.Errorf("the zstd frame has a window of more than %d bytes", MaxWindow)
-	errBlock      = errors.New("a block of a reserved type")
-	errEndless    = errors.New("more bytes than the content can need")
-	errBehind     = errors.New("there are bytes behind the end")
+	errBlock      = errors.New("a zstd block of a reserved type")
+	errEndless    = errors.New("the compressed content is too long")
+	errBehind     = errors.New("trailing bytes after the end")
 )
 
 // most is how long what n bytes came from may be: compressing makes nothing much longer, and the decoder has read less

@@ -58,13 +58,13 @@ func TestHostileTar(t *testing.T) {
 		})
 	}
 	entry := good[at(readme):][:1024]
-	other := func(name string) string { return fmt.Sprintf("%+q: another header than the manifest calls for", name) }
+	other := func(name string) string { return fmt.Sprintf("%+q: unexpected header", name) }
 	for name, c := range map[string]struct {
 		plain []byte
 		want  string
 	}{
 		"empty":            {nil, "unexpected EOF"},
-		"zeros alone":      {make([]byte, 1024), "not the header of the manifest, which comes first"},
+		"zeros alone":      {make([]byte, 1024), "expected the manifest's header"},
 		"link":             {poke(readme, atType, "2"), other(readme)},
 		"hard link":        {poke(readme, atType, "1"), other(readme)},
 		"device":           {poke(readme, atType, "3"), other(readme)},
@@ -95,21 +95,21 @@ func TestHostileTar(t *testing.T) {
 		"twice":            {replace(readme, 0, entry), other("files/" + long(120))},
 		"left out":         {replace(readme, 1024, nil), other(readme)},
 		"added":            {replace(script, 0, entry), other(script)},
-		"padding":          {edit(func(b []byte) []byte { b[at(readme)+512+7] = 1; return b }), `"files/README.md": other bytes than zeros between two entries, or at the end`},
-		"end":              {edit(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "other bytes than zeros between two entries, or at the end"},
+		"padding":          {edit(func(b []byte) []byte { b[at(readme)+512+7] = 1; return b }), `"files/README.md": nonzero padding`},
+		"end":              {edit(func(b []byte) []byte { b[len(b)-1] = 1; return b }), "nonzero padding"},
 		"one end block":    {good[:len(good)-512], "unexpected EOF"},
-		"more at the end":  {append(bytes.Clone(good), make([]byte, 512)...), "more content than the manifest calls for"},
-		"another archive":  {append(bytes.Clone(good), good...), "more content than the manifest calls for"},
+		"more at the end":  {append(bytes.Clone(good), make([]byte, 512)...), "content after the last file"},
+		"another archive":  {append(bytes.Clone(good), good...), "content after the last file"},
 		"content":          {edit(func(b []byte) []byte { b[at(readme)+512] = '!'; return b }), `"files/README.md": blob`},
 		"manifest":         {edit(func(b []byte) []byte { b[512+300] ^= 1; return b }), "manifest.yaml"},
-		"manifest size":    {poke("manifest.yaml", atSize, "77777777777"), "a manifest of more than 67108864 bytes, which no archive holds"},
+		"manifest size":    {poke("manifest.yaml", atSize, "77777777777"), "the manifest is larger than 67108864 bytes"},
 		"manifest shorter": {poke("manifest.yaml", atSize, "00000000400"), "manifest.yaml"},
-		"no size":          {poke("manifest.yaml", atSize, "        400"), "not the header of the manifest, which comes first"},
-		"no signatures":    {edit(func(b []byte) []byte { return slices.Delete(b, at("manifest.yaml.sig"), at("manifest.yaml.sig")+1024) }), "no file of signatures, or too large a one"},
+		"no size":          {poke("manifest.yaml", atSize, "        400"), "expected the manifest's header"},
+		"no signatures":    {edit(func(b []byte) []byte { return slices.Delete(b, at("manifest.yaml.sig"), at("manifest.yaml.sig")+1024) }), "the signature file is missing or too large"},
 		"empty signatures": {slices.Concat(good[:at("manifest.yaml.sig")], appendHeader(nil, signaturesName, cas.File, 0), good[at("manifest.yaml.sig")+1024:]), "unsigned"},
-		"large signatures": {poke("manifest.yaml.sig", atSize, "00001000000"), "no file of signatures, or too large a one"},
+		"large signatures": {poke("manifest.yaml.sig", atSize, "00001000000"), "the signature file is missing or too large"},
 		"other signatures": {edit(func(b []byte) []byte { b[at("manifest.yaml.sig")+512+50] ^= 1; return b }), "content was changed after signing"},
-		"joined manifest":  {joined(w, good), "signature lines, which belong beside it"},
+		"joined manifest":  {joined(w, good), "the manifest contains signature lines"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(t.Context(), bytes.NewReader(pack(t, c.plain)), &log{lazy: true})
@@ -144,18 +144,18 @@ func TestHostileFrame(t *testing.T) {
 		b    []byte
 		want string
 	}{
-		"nothing":         {nil, "at byte 0: unexpected EOF"},
-		"a tar":           {plain, "at byte 0: no zstd frame begins here"},
-		"gzip":            {[]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, "at byte 0: no zstd frame begins here"},
-		"skippable first": {append(bytes.Clone(skip), good...), "at byte 0: no zstd frame begins here"},
-		"skippable last":  {append(bytes.Clone(good), skip...), fmt.Sprintf("at byte %d: there are bytes behind the end", len(good))},
-		"a byte behind":   {append(bytes.Clone(good), 0), fmt.Sprintf("at byte %d: there are bytes behind the end", len(good))},
-		"two frames":      {append(bytes.Clone(good), good...), fmt.Sprintf("at byte %d: there are bytes behind the end", len(good))},
+		"nothing":         {nil, "byte 0: unexpected EOF"},
+		"a tar":           {plain, "byte 0: not a zstd frame"},
+		"gzip":            {[]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff}, "byte 0: not a zstd frame"},
+		"skippable first": {append(bytes.Clone(skip), good...), "byte 0: not a zstd frame"},
+		"skippable last":  {append(bytes.Clone(good), skip...), fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
+		"a byte behind":   {append(bytes.Clone(good), 0), fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
+		"two frames":      {append(bytes.Clone(good), good...), fmt.Sprintf("byte %d: trailing bytes after the end", len(good))},
 		"split":           {append(pack(t, plain[:1024]), pack(t, plain[1024:])...), "unexpected EOF"},
 		"no checksum":     {pack(t, plain, zstd.WithEncoderCRC(false)), "the zstd frame has no checksum"},
 		"wrong checksum":  {poke(len(good)-1, 1), "CRC check failed"},
 		"cut off":         {good[:len(good)-1], "unexpected EOF"},
-		"dictionary":      {frame(hasChecksum|1, 0x58, 7, 0, 0), "the zstd frame needs a dictionary"},
+		"dictionary":      {frame(hasChecksum|1, 0x58, 7, 0, 0), "the zstd frame requires a dictionary"},
 		"reserved":        {poke(4, 1<<3), "the zstd frame uses reserved bits"},
 		"unused":          {poke(4, 1<<4), "the zstd frame uses reserved bits"},
 		"window":          {pack(t, bytes.Repeat(plain, 1000), zstd.WithWindowSize(16<<20)), "the zstd frame has a window of more than 8388608 bytes"},
@@ -164,7 +164,7 @@ func TestHostileFrame(t *testing.T) {
 		"single segment":  {frame(hasChecksum|singleSegment|3<<6, 0, 0, 0, 0, 0, 0, 0, 0x80), "the zstd frame has a window of more than 8388608 bytes"},
 		"short size":      {frame(hasChecksum|singleSegment, 5), "unexpected EOF"},
 		"no window":       {frame(hasChecksum), "unexpected EOF"},
-		"block type":      {frame(hasChecksum, 0x58, 7, 0, 0), "a block of a reserved type"},
+		"block type":      {frame(hasChecksum, 0x58, 7, 0, 0), "a zstd block of a reserved type"},
 		"zeros":           {frame(hasChecksum, 0x58, 3, 0x80, 0, 0, 0, 0, 0, 0), "CRC check failed"},
 		"empty frame":     {frame(hasChecksum, 0x58, 1, 0, 0, 0x99, 0xe9, 0xd8, 0x51), "unexpected EOF"},
 	} {
@@ -176,7 +176,7 @@ func TestHostileFrame(t *testing.T) {
 		})
 	}
 	// Blocks of nothing, none of them the last one: there may be as many as the content could need.
-	if _, err := Read(t.Context(), io.MultiReader(bytes.NewReader(endless), nothing{}), new(log)); err == nil || !strings.Contains(err.Error(), "more bytes than the content can need") {
+	if _, err := Read(t.Context(), io.MultiReader(bytes.NewReader(endless), nothing{}), new(log)); err == nil || !strings.Contains(err.Error(), "the compressed content is too long") {
 		t.Errorf("endless: %v", err)
 	}
 }

@@ -15,13 +15,13 @@ import (
 )
 
 var (
-	errHeader  = errors.New("another header than the manifest calls for")
-	errFirst   = errors.New("not the header of the manifest, which comes first")
-	errPadding = errors.New("other bytes than zeros between two entries, or at the end")
-	errSigned  = errors.New("the manifest has signature lines, which belong beside it")
-	errMore    = errors.New("more content than the manifest calls for")
-	errLarge   = fmt.Errorf("a manifest of more than %d bytes, which no archive holds", MaxManifest)
-	errNoSigs  = errors.New("no file of signatures, or too large a one")
+	errHeader  = errors.New("unexpected header")
+	errFirst   = errors.New("expected the manifest's header")
+	errPadding = errors.New("nonzero padding")
+	errSigned  = errors.New("the manifest contains signature lines")
+	errMore    = errors.New("content after the last file")
+	errLarge   = fmt.Errorf("the manifest is larger than %d bytes", MaxManifest)
+	errNoSigs  = errors.New("the signature file is missing or too large")
 )
 
 // Read reads an archive from r to its end, and gives everything in it to the sink. On an error, which is an *Error where

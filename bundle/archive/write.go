@@ -124,7 +124,7 @@ func (p *writer) stream(e Entry) error {
 	}
 	defer o.Close()
 	if o.Size != e.Size {
-		return missing(e, &SizeError{e.Size, o.Size})
+		return missing(e, otherSize(e.Size, o.Size))
 	}
 	if err := p.head(e.name(), e.Mode, e.Size); err != nil {
 		return err
@@ -211,7 +211,7 @@ func (p *writer) get(fill func(int, cas.Object) error) error {
 // readAll reads an object that has exactly the bytes that there is room for.
 func readAll(o cas.Object, b []byte) error {
 	if o.Size != int64(len(b)) {
-		return &SizeError{int64(len(b)), o.Size}
+		return otherSize(int64(len(b)), o.Size)
 	}
 	if _, err := io.ReadFull(o, b); err != nil && len(b) > 0 {
 		return err
@@ -227,9 +227,7 @@ func readAll(o cas.Object, b []byte) error {
 	return nil
 }
 
-// A SizeError says that a file has another size than the manifest says, though it has the digest.
-type SizeError struct{ Want, Found int64 }
-
-func (e *SizeError) Error() string {
-	return fmt.Sprintf("the manifest says %d bytes, and there are %d", e.Want, e.Found)
+// otherSize returns the error for a file whose size differs from the manifest although its digest is right.
+func otherSize(want, found int64) error {
+	return fmt.Errorf("the manifest says %d bytes, found %d", want, found)
 }

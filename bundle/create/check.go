@@ -176,7 +176,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 	}
 	if err == nil && a.Decision.Allowed {
 		if files := k.asked.Unlisted(a); len(files) > 0 {
-			bad(&UnlistedError{it.Ref, files})
+			bad(unlisted(it.Ref, files))
 		}
 		return true, k.secrets(f, bytes.NewReader(it.Bytes))
 	}
@@ -198,7 +198,7 @@ func reason(err error) error {
 		return ie.Err
 	}
 	if _, ok := errors.AsType[*ai.NotFoundError](err); ok {
-		return fmt.Errorf("%w in the bundle, in those that it requires, or in the library", err)
+		return fmt.Errorf("%w in the bundle, its requirements or the library", err)
 	}
 	return err
 }
@@ -227,7 +227,7 @@ func (k *check) helpers(ctx context.Context, it *ai.Item, admitted error) error 
 	if i == j {
 		return nil
 	}
-	return &HelperError{it.Ref, strings.TrimSuffix(prefix, "/"), slices.Clone(k.left[i:j])}
+	return missingFiles(it.Ref, strings.TrimSuffix(prefix, "/"), k.left[i:j])
 }
 
 func lastOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

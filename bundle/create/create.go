@@ -340,7 +340,7 @@ func (c *creation) finish(ctx context.Context, root *os.Root, under cas.Digest) 
 // mostTries bounds how often others can be first to make the manifest, and gone again.
 const mostTries = 100
 
-var errMadeMeanwhile = errors.New("somebody else has made the manifest meanwhile")
+var errMadeMeanwhile = errors.New("another process created the manifest meanwhile")
 
 // write signs the list, together with those who have signed the same one, and puts it in its place.
 func (c *creation) write(ctx context.Context, root *os.Root) error {

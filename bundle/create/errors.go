@@ -10,21 +10,24 @@ import (
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/secret"
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// What a bundle lacks as a whole.
+// Problems of a bundle as a whole.
 var (
-	ErrEmpty      = errors.New("no file belongs to the bundle")
-	ErrEntrypoint = errors.New("the entrypoint is no item of the bundle")
-
-	errMore   = errors.New("there is more that can't be in a bundle")
-	errNoKind = errors.New("is in no directory of a kind: the extractor that adds it is not in the bundle, or not admitted")
-	// Where case doesn't count these would be items that nobody has looked at.
-	errOtherAI = errors.New("is in .ai where upper and lower case are one, and not elsewhere")
-	errNoAI    = errors.New("is a file, where a directory with items is expected")
+	ErrEmpty      error = fault.New(fault.Validation, "the bundle has no files")
+	ErrEntrypoint error = fault.New(fault.Validation, "the entrypoint is not an item of the bundle")
 )
 
-// A Problem is one thing that keeps files from being a bundle.
+var (
+	errMore   = errors.New("more files can't be bundled")
+	errNoKind = errors.New("not in the directory of a known kind: its extractor is not in the bundle, or not admitted")
+	// Where case doesn't count these would be items that nobody has looked at.
+	errOtherAI = errors.New("differs from .ai only in case")
+	errNoAI    = errors.New("expected a directory")
+)
+
+// A Problem is one reason why files can't be bundled.
 type Problem struct {
 	Path string // relative to the directory that holds .ai; "" where it is about the bundle as a whole
 	Ref  string // of an item, if it is one
@@ -38,16 +41,16 @@ func (p *Problem) Error() string {
 	return fmt.Sprintf("%+q: %v", p.Path, p.Err)
 }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the reason.
 func (p *Problem) Unwrap() error { return p.Err }
 
-// A RefusedError is all that keeps files from being a bundle, sorted by path.
+// A RefusedError lists every reason why files can't be bundled, sorted by path.
 type RefusedError struct {
 	Problems []Problem
 	Unused   []*recipe.UnusedError // as in a Result
 }
 
-// Error gives one line to each problem.
+// Error returns one line for each problem.
 func (e *RefusedError) Error() string {
 	lines := make([]string, len(e.Problems))
 	for i := range e.Problems {
@@ -65,7 +68,10 @@ func (e *RefusedError) Unwrap() []error {
 	return errs
 }
 
-// An InvalidError says that an item doesn't say what it must.
+// Fault returns e as an error with a code.
+func (e *RefusedError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
+
+// An InvalidError says that an item fails validation.
 type InvalidError struct {
 	Ref      model.Ref
 	Problems []*value.Problem // warnings too
@@ -82,12 +88,15 @@ func (e *InvalidError) Error() string {
 		}
 	}
 	if n > 1 {
-		return fmt.Sprintf("%q is invalid: %v, and %d more", e.Ref, first, n-1)
+		return fmt.Sprintf("invalid %q: %v, and %d more", e.Ref, first, n-1)
 	}
-	return fmt.Sprintf("%q is invalid: %v", e.Ref, first)
+	return fmt.Sprintf("invalid %q: %v", e.Ref, first)
 }
 
-// A SecretError says that something looks like a secret, and where.
+// Fault returns e as an error with a code.
+func (e *InvalidError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
+
+// A SecretError says where a file seems to contain a secret.
 type SecretError struct{ secret.Finding }
 
 func (e *SecretError) Error() string {
@@ -97,42 +106,36 @@ func (e *SecretError) Error() string {
 	return fmt.Sprintf("line %d, column %d: looks like a secret (%s: %s)", e.Line, e.Column, e.Rule, e.Excerpt)
 }
 
-// A HelperError says which files of a tool don't come with it.
-type HelperError struct {
-	Ref     model.Ref
-	Dir     string   // that the tool works from
-	Missing []string // sorted
-}
+// Fault returns e as an error with a code.
+func (e *SecretError) Fault() *fault.Error { return fault.New(fault.Validation, "%s", e).From(e) }
 
-func (e *HelperError) Error() string {
-	if len(e.Missing) > 1 {
-		return fmt.Sprintf("%q works from %+q, of which %+q and %d more are not in the bundle", e.Ref, e.Dir, e.Missing[0], len(e.Missing)-1)
+// missingFiles returns the error for a tool some of whose files, sorted, are not in the bundle. dir is the directory that
+// the tool runs from.
+func missingFiles(ref model.Ref, dir string, missing []string) error {
+	more := " is"
+	if n := len(missing) - 1; n > 0 {
+		more = fmt.Sprintf(" and %d more files there are", n)
 	}
-	return fmt.Sprintf("%q works from %+q, of which %+q is not in the bundle", e.Ref, e.Dir, e.Missing[0])
+	return fault.New(fault.Validation, "%q needs its directory %+q: %+q%s not in the bundle", ref, dir, missing[0], more)
 }
 
-// An UnlistedError says which other files of a tool no manifest lists, where only a manifest can vouch for them.
-type UnlistedError struct {
-	Ref   model.Ref
-	Files []string // relative to the directory that the tool works from, sorted
-}
-
-func (e *UnlistedError) Error() string {
+// unlisted returns the error for files of a tool, sorted, that neither its v1 signature nor an admitted manifest covers.
+func unlisted(ref model.Ref, files []string) error {
 	more := ""
-	if n := len(e.Files) - 1; n > 0 {
+	if n := len(files) - 1; n > 0 {
 		more = fmt.Sprintf(", and %d more of its files", n)
 	}
-	return fmt.Sprintf("%q is signed in the first format (v1), which says nothing of %+q%s: no admitted manifest lists it", e.Ref, e.Files[0], more)
+	return fmt.Errorf("%q has a v1 signature, which doesn't cover %+q%s: no admitted manifest lists it", ref, files[0], more)
 }
 
-// problem notes what keeps the files from being a bundle. It may be called by many goroutines.
+// problem records a reason why the files can't be bundled. It may be called by many goroutines.
 func (c *creation) problem(path, ref string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, Problem{path, ref, err})
 }
 
-// refused returns the problems, if there are any, in an order that doesn't depend on who was first.
+// refused returns the problems, if any, in an order that doesn't depend on timing.
 func (c *creation) refused() error {
 	if len(c.problems) == 0 {
 		return nil

@@ -26,15 +26,15 @@ func TestRefuses(t *testing.T) {
 		change func(*world)
 		want   []string
 	}{
-		"nothing": {func(w *world) { w.recipe("id: acme/none\nversion: 1.0.0\n") }, []string{"no file belongs to the bundle"}},
+		"nothing": {func(w *world) { w.recipe("id: acme/none\nversion: 1.0.0\n") }, []string{"the bundle has no files"}},
 		"expired": {func(w *world) { w.recipe(strings.Replace(recipeText, "2027-11-20", "2026-11-20", 1)) },
 			[]string{`"bundle:acme/deploy@1.4.0" expired at 2026-11-20T00:00:00Z; the clock says 2026-11-20T12:00:00Z`}},
 		"no entrypoint": {func(w *world) {
 			w.recipe(strings.Replace(recipeText, "directive:acme/deploy", "directive:acme/deply", 1))
 		},
-			[]string{"the entrypoint is no item of the bundle"}},
+			[]string{"the entrypoint is not an item of the bundle"}},
 		"an entrypoint that is left out": {func(w *world) { w.recipe(recipeText + "exclude: [\"**/deploy.md\"]\n") },
-			[]string{"the entrypoint is no item of the bundle"}},
+			[]string{"the entrypoint is not an item of the bundle"}},
 		"unsigned": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", subprocess))
 			w.write(deploy, directiveText)
@@ -62,11 +62,11 @@ func TestRefuses(t *testing.T) {
 			w.write(".ai/tools/acme/deploy/one.yml", toolText("acme/deploy/one", subprocess))
 		}, nil},
 		"no kind's directory": {func(w *world) { w.write(".ai/prompts/acme/deploy/x.md", "x\n") },
-			[]string{`".ai/prompts/acme/deploy/x.md": is in no directory of a kind: the extractor that adds it is not in the bundle, or not admitted`}},
+			[]string{`".ai/prompts/acme/deploy/x.md": not in the directory of a known kind: its extractor is not in the bundle, or not admitted`}},
 		"a chain that leaves the bundle": {func(w *world) {
 			w.write(".ai/tools/acme/deploy/two.yaml", toolText("acme/deploy/two", "acme/other"))
 			w.signAll(alice, "tool:acme/deploy/two")
-		}, []string{`".ai/tools/acme/deploy/two.yaml": executor tool:acme/other of tool:acme/deploy/two: tool:acme/other not found in the bundle, in those that it requires, or in the library`}},
+		}, []string{`".ai/tools/acme/deploy/two.yaml": executor tool:acme/other of tool:acme/deploy/two: tool:acme/other not found in the bundle, its requirements or the library`}},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			w := newWorld(t)
@@ -89,13 +89,13 @@ func TestCreateWantsHelpers(t *testing.T) {
 	const dir = ".ai/tools/acme/deploy/run"
 	for name, c := range map[string]struct{ recipe, want string }{
 		"one": {"exclude: [\"**/help.sh\"]\n",
-			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" works from ".ai/tools/acme/deploy/run", of which ".ai/tools/acme/deploy/run/lib/help.sh" is not in the bundle`},
+			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" needs its directory ".ai/tools/acme/deploy/run": ".ai/tools/acme/deploy/run/lib/help.sh" is not in the bundle`},
 		"the marker": {"exclude: [\"**/__init__.py\"]\n",
-			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" works from ".ai/tools/acme/deploy/run", of which ".ai/tools/acme/deploy/run/__init__.py" is not in the bundle`},
+			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" needs its directory ".ai/tools/acme/deploy/run": ".ai/tools/acme/deploy/run/__init__.py" is not in the bundle`},
 		"all": {"include: [\"tool:acme/**\", \"directive:**\"]\nexclude: [\".ai/tools/acme/other.yaml\"]\n",
-			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" works from ".ai/tools/acme/deploy/run", of which ".ai/tools/acme/deploy/run/__init__.py" is not in the bundle`},
+			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" needs its directory ".ai/tools/acme/deploy/run": ".ai/tools/acme/deploy/run/__init__.py" is not in the bundle`},
 		"two": {"include: [\".ai/**/*.py\", \"directive:**\"]\nexclude: [\"**/__init__.py\"]\n",
-			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" works from ".ai/tools/acme/deploy/run", of which ".ai/tools/acme/deploy/run/__init__.py" and 1 more are not in the bundle`},
+			`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" needs its directory ".ai/tools/acme/deploy/run": ".ai/tools/acme/deploy/run/__init__.py" and 1 more files there are not in the bundle`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -115,7 +115,7 @@ func TestCreateWantsHelpers(t *testing.T) {
 	w.write(dir+"/run.py", pyText)
 	w.refused(
 		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" is unsigned; "**" asks for 1 key`,
-		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" works from ".ai/tools/acme/deploy/run", of which ".ai/tools/acme/deploy/run/after.txt" is not in the bundle`,
+		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" needs its directory ".ai/tools/acme/deploy/run": ".ai/tools/acme/deploy/run/after.txt" is not in the bundle`,
 	)
 }
 
@@ -207,7 +207,7 @@ func TestRefusesLinks(t *testing.T) {
 	os.Remove(w.path("docs/ReadMe"))
 	w.recipe("id: acme/x\nversion: 1.0.0\nassets: [\"docs/**\"]\n")
 	w.write(".ai", "a file\n")
-	w.refused(`".ai": is a file, where a directory with items is expected`)
+	w.refused(`".ai": expected a directory`)
 	os.Remove(w.path(".ai"))
 	if err := os.Symlink("docs", w.path(".ai")); err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestFirstFormatTree(t *testing.T) {
 	w.write(dir+"run.py", string(v1))
 	listed := map[cas.Digest]bool{cas.Sum(v1): true}
 	w.o.Listed = func(d cas.Digest) bool { return listed[d] }
-	const problem = `".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" is signed in the first format (v1), which says nothing of `
+	const problem = `".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" has a v1 signature, which doesn't cover `
 	w.refused(problem + `"__init__.py", and 1 more of its files: no admitted manifest lists it`)
 	listed[cas.Sum(nil)] = true
 	w.refused(problem + `"lib/help.sh": no admitted manifest lists it`)
@@ -277,7 +277,7 @@ func TestRefusesOtherCase(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.write(".Ai/tools/acme/x/y.yaml", toolText("acme/x/y", subprocess))
-	w.refused(`".Ai/tools/acme/x/y.yaml": is in .ai where upper and lower case are one, and not elsewhere`)
+	w.refused(`".Ai/tools/acme/x/y.yaml": differs from .ai only in case`)
 	// Below another directory it is nobody's but an asset.
 	w.write("examples/.ai/tools/acme/x/y.yaml", toolText("acme/x/y", subprocess))
 	os.RemoveAll(w.path(".Ai"))
@@ -369,7 +369,7 @@ func TestCreateAddedKinds(t *testing.T) {
 	w.write(extractor, promptExtractor)
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\nversion: 1.0.0\n```\n\nHello.\n")
 	w.recipe(recipeText + "include: [\"directive:**\", \".ai/prompts/**\"]\n")
-	w.refused(`".ai/prompts/acme/hello.md": is in no directory of a kind: the extractor that adds it is not in the bundle, or not admitted`)
+	w.refused(`".ai/prompts/acme/hello.md": not in the directory of a known kind: its extractor is not in the bundle, or not admitted`)
 	w.recipe(recipeText + "include: [\"directive:**\", \".ai/prompts/**\", \".ai/tools/rye/**\"]\n")
 	w.remember()
 	_, err := Create(t.Context(), w.o)
@@ -385,7 +385,7 @@ func TestCreateAddedKinds(t *testing.T) {
 	}
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\nversion: one\n```\n\nHello.\n")
 	w.signAll(alice)
-	w.refused(`".ai/prompts/acme/hello.md": "prompt:acme/hello" is invalid: line 4, column 10: Field 'version' must be semver format (X.Y.Z), got 'one'`)
+	w.refused(`".ai/prompts/acme/hello.md": invalid "prompt:acme/hello": line 4, column 10: Field 'version' must be semver format (X.Y.Z), got 'one'`)
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\n```\n\nHello.\n")
 	w.signAll(alice)
 	// One that doesn't count is told of, each time.
@@ -433,9 +433,9 @@ func TestCreateErrors(t *testing.T) {
 		`"a": bad`:        &Problem{Path: "a", Err: bad},
 		"bad":             &Problem{Err: bad},
 		"\"a\": bad\nbad": &RefusedError{Problems: []Problem{{Path: "a", Err: bad}, {Err: bad}}},
-		`"tool:a" is invalid: line 1, column 2: x`: &InvalidError{model.Ref{Kind: "tool", ID: "a"},
+		`invalid "tool:a": line 1, column 2: x`: &InvalidError{model.Ref{Kind: "tool", ID: "a"},
 			[]*value.Problem{{Message: "w", Warning: true}, {At: value.Pos{Line: 1, Column: 2}, Message: "x"}}},
-		`"tool:a" works from "d", of which "d/x" and 1 more are not in the bundle`: &HelperError{model.Ref{Kind: "tool", ID: "a"}, "d", []string{"d/x", "d/y"}},
+		`"tool:a" needs its directory "d": "d/x" and 1 more files there are not in the bundle`: missingFiles(model.Ref{Kind: "tool", ID: "a"}, "d", []string{"d/x", "d/y"}),
 	} {
 		if err.Error() != want {
 			t.Errorf("%s, want %s", err, want)

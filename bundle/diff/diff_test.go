@@ -277,7 +277,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%+v", u)
 		}
 	}
-	for i, want := range []string{".ai/prompts/x.md: ", `.ai/tools/acme/other.yaml: is "tool:acme/other", and "tool:acme/another" in the manifest`, ".ai/tools/acme/asset.yaml: ", "docs/a.md: is no item: it is not in .ai"} {
+	for i, want := range []string{".ai/prompts/x.md: ", `.ai/tools/acme/other.yaml: is "tool:acme/other", but "tool:acme/another" in the manifest`, ".ai/tools/acme/asset.yaml: ", "docs/a.md: not an item: outside .ai"} {
 		if i >= len(got) || !strings.HasPrefix(got[i], want) {
 			t.Fatalf("%s, want %s", strings.Join(got, "\n"), want)
 		}

@@ -86,12 +86,12 @@ func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
 		return nil, err
 	}
 	if ref := it.Ref.String(); ref != f.Ref {
-		return nil, fmt.Errorf("is %q, and %q in the manifest", ref, f.Ref)
+		return nil, fmt.Errorf("is %q, but %q in the manifest", ref, f.Ref)
 	}
 	return it, nil
 }
 
-var errOutside = errors.New("is no item: it is not in .ai")
+var errOutside = errors.New("not an item: outside .ai")
 
 // why is what is wrong without the place, which is told beside it; what is pinned by a lock isn't in a bundle anyway.
 func why(err error) string {

@@ -269,7 +269,7 @@ func TestStoreFails(t *testing.T) {
 	if err := Keep(t.Context(), w.store, bad, []byte("x"), options()); err == nil {
 		t.Error("another manifest was kept")
 	}
-	if e := (&NotInstalledError{"a", cas.Sum(nil)}).Error(); e != `the bundle "a" was never installed as `+cas.Sum(nil).String() {
+	if e := notInstalled("a", cas.Sum(nil)).Error(); e != `bundle "a" was never installed as `+cas.Sum(nil).String() {
 		t.Error(e)
 	}
 }

@@ -36,7 +36,7 @@ func (f *files) readFile(name string) ([]byte, error) {
 	}
 	defer r.Close()
 	if info, err := r.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(err, &ManifestError{name, errors.New("is no regular file")})
+		return nil, errors.Join(err, &ManifestError{name, errors.New("not a regular file")})
 	}
 	return readAll(r, maxManifest)
 }

@@ -231,10 +231,10 @@ func TestImportRefuses(t *testing.T) {
 		want string
 	}{
 		"stranger":  {stranger, options(), `"bundle:acme/demo@1.0.0" `},
-		"cut off":   {good[:len(good)-1], options(), "not an archive of a bundle: "},
-		"more":      {append(bytes.Clone(good), 0), options(), "not an archive of a bundle: "},
+		"cut off":   {good[:len(good)-1], options(), "corrupt archive: "},
+		"more":      {append(bytes.Clone(good), 0), options(), "corrupt archive: "},
 		"nobody":    {good, bundle.VerifyOptions{}, bundle.ErrNoTrust.Error()},
-		"no proof":  {good, odd, "the bundle is refused: evidence: expected provenance, found none"},
+		"no proof":  {good, odd, "invalid bundle: evidence: expected provenance, found none"},
 		"no chains": {good, bundle.VerifyOptions{Signers: []key.Public{alice.Public()}, Now: noon.AddDate(-100, 0, 0)}, ""},
 	} {
 		w := newWorld(t)
@@ -366,7 +366,7 @@ func TestInstall(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(w.space.Dir, "bundles")); err != nil || len(left) > 1 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := w.space.Remove(t.Context(), "acme/demo"); !errors.Is(err, fs.ErrNotExist) || err.Error() != `the bundle "acme/demo" is not installed` {
+	if err := w.space.Remove(t.Context(), "acme/demo"); !errors.Is(err, fs.ErrNotExist) || err.Error() != `bundle "acme/demo" is not installed` {
 		t.Errorf("removed twice: %v", err)
 	}
 	if err := w.space.Remove(t.Context(), "../x"); err == nil {
@@ -451,7 +451,7 @@ func TestList(t *testing.T) {
 	if err := os.WriteFile(zoo, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.space.Get("zoo"); err == nil || err.Error() != `"bundles/zoo/manifest.yaml": is the manifest of "acme"` {
+	if _, err := w.space.Get("zoo"); err == nil || err.Error() != `"bundles/zoo/manifest.yaml": found the manifest of "acme"` {
 		t.Errorf("in another's place: %v", err)
 	}
 	// It can be replaced, and removed.
@@ -573,7 +573,7 @@ func TestFiles(t *testing.T) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.space.Get("acme/demo"); err == nil || err.Error() != `"bundles/acme/demo/manifest.yaml": is no regular file` {
+	if _, err := w.space.Get("acme/demo"); err == nil || err.Error() != `"bundles/acme/demo/manifest.yaml": not a regular file` {
 		t.Errorf("a directory: %v", err)
 	}
 	if b, err := readAll(strings.NewReader("12345"), 3); err == nil || err.Error() != "has more than 3 bytes" {

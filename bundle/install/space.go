@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/rollback"
 )
@@ -52,23 +53,16 @@ type Version struct {
 	ID      cas.Digest
 }
 
-// NotInstalledError says that a bundle, or a version of it, is not installed. It is fs.ErrNotExist.
-type NotInstalledError struct {
-	BundleID string
-	ID       cas.Digest // zero for any
-}
-
-func (e *NotInstalledError) Error() string {
-	if e.ID.IsZero() {
-		return fmt.Sprintf("the bundle %q is not installed", e.BundleID)
+// notInstalled returns the error for a bundle, or a version of it, that is not installed. It is fs.ErrNotExist.
+func notInstalled(bundleID string, id cas.Digest) error {
+	f := fault.New(fault.NotFound, "bundle %q is not installed", bundleID).On("bundle", bundleID).Try("rye bundle list").From(fs.ErrNotExist)
+	if !id.IsZero() {
+		f.Text = fmt.Sprintf("bundle %q was never installed as %s", bundleID, id)
 	}
-	return fmt.Sprintf("the bundle %q was never installed as %s", e.BundleID, e.ID)
+	return f
 }
 
-// Unwrap makes it fs.ErrNotExist.
-func (e *NotInstalledError) Unwrap() error { return fs.ErrNotExist }
-
-// A ManifestError says that what stands in the place of an installed bundle's manifest can't be read as that.
+// A ManifestError says that the manifest of an installed bundle is unreadable.
 type ManifestError struct {
 	Path string // below the directory .ai
 	Err  error
@@ -76,8 +70,13 @@ type ManifestError struct {
 
 func (e *ManifestError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *ManifestError) Unwrap() error { return e.Err }
+
+// Fault returns e as an error with a code.
+func (e *ManifestError) Fault() *fault.Error {
+	return fault.New(fault.Parsing, "%s", e).From(e).On("path", e.Path).Try("rye bundle install BUNDLE", "rye bundle remove BUNDLE")
+}
 
 // LocalSource is the source under which a Journal remembers what was installed, wherever it came from.
 const LocalSource = "installed"
@@ -100,14 +99,14 @@ func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o 
 	}
 	i := slices.IndexFunc(at.Previous, func(v Version) bool { return v.ID == to })
 	if i < 0 {
-		return nil, &NotInstalledError{bundleID, to}
+		return nil, notInstalled(bundleID, to)
 	}
 	b, err := s.open(home(bundleID)+"/"+historyName(at.Previous[i]), bundleID)
 	if err != nil {
 		return nil, err
 	}
 	if b.ID != to { // somebody has changed it since
-		return nil, &NotInstalledError{bundleID, to}
+		return nil, notInstalled(bundleID, to)
 	}
 	return s.swap(ctx, b, Request{ID: to}, o)
 }
@@ -212,7 +211,7 @@ func (s *Space) unpoint(f *files, dir string) error {
 		if names, err := f.history(dir); err != nil || len(names) > 0 {
 			return err
 		}
-		return &NotInstalledError{BundleID: bundleID}
+		return notInstalled(bundleID, cas.Digest{})
 	}
 	if _, bad := errors.AsType[*ManifestError](err); err != nil && !bad {
 		return err
@@ -247,11 +246,11 @@ func (s *Space) ref(id cas.Digest) string {
 	return "installed/" + hex(cas.Sum([]byte(filepath.ToSlash(dir))))[:16] + "/" + hex(id)
 }
 
-// Get returns an installed bundle; a *NotInstalledError if it isn't.
+// Get returns an installed bundle.
 func (s *Space) Get(bundleID string) (*Installed, error) {
 	at, err := s.read(bundleID)
 	if err == nil && at.Bundle == nil {
-		return nil, &NotInstalledError{BundleID: bundleID}
+		return nil, notInstalled(bundleID, cas.Digest{})
 	}
 	return at, err
 }
@@ -277,7 +276,7 @@ func (s *Space) read(bundleID string) (*Installed, error) {
 	}
 	f, err := s.files()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &NotInstalledError{BundleID: bundleID}
+		return nil, notInstalled(bundleID, cas.Digest{})
 	}
 	if err != nil {
 		return nil, err
@@ -327,7 +326,7 @@ func (s *Space) parse(f *files, name, bundleID string) (*bundle.Bundle, error) {
 	}
 	b, err := bundle.Parse(text)
 	if err == nil && b.BundleID != bundleID {
-		err = fmt.Errorf("is the manifest of %q", b.BundleID)
+		err = fmt.Errorf("found the manifest of %q", b.BundleID)
 	}
 	if err != nil {
 		return nil, &ManifestError{name, err}

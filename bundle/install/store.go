@@ -33,9 +33,9 @@ type RefusedError struct{ Report *bundle.Report }
 func (e *RefusedError) Error() string {
 	all := e.Report.Failures
 	if len(all) == 1 {
-		return "the bundle is refused: " + all[0].Error()
+		return "invalid bundle: " + all[0].Error()
 	}
-	return fmt.Sprintf("the bundle is refused: %v (and %d more)", all[0], len(all)-1)
+	return fmt.Sprintf("invalid bundle: %v (and %d more)", all[0], len(all)-1)
 }
 
 // Unwrap returns all that is wrong.

@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -396,45 +397,44 @@ func TestParse(t *testing.T) {
 		t.Fatalf("%+v, %v", m, err)
 	}
 	for text, want := range map[string]string{
-		"":                             `"the manifest" is no mapping`,
+		"":                             `"the manifest" must be a mapping`,
 		"bundle: {}\n":                 `id: `,
-		"[]\n":                         `"the manifest" is no mapping`,
+		"[]\n":                         `"the manifest" must be a mapping`,
 		"a: b\n":                       `"the manifest": unknown key "a"`,
 		"bundle: {id: a}\nfiles: {}\n": `version: `,
 		"bundle: {id: ../a, version: 1.0.0}\nfiles: {}\n":      `id: `,
-		"bundle: {id: [a], version: 1.0.0}\n":                  `id is no text`,
+		"bundle: {id: [a], version: 1.0.0}\n":                  `id must be text`,
 		"bundle: {id: a, version: 1.0.0, x: y}\n":              `"bundle": unknown key "x"`,
-		"bundle: {id: a, version: 1.0.0}\n":                    `"files" is no mapping`,
-		"bundle: {id: a, version: 1.0.0}\nfiles: {}\n":         `files: there is none`,
-		"bundle: {id: a, version: 1.0.0}\nfiles: {a: b}\n":     `"a" is no mapping`,
+		"bundle: {id: a, version: 1.0.0}\n":                    `"files" must be a mapping`,
+		"bundle: {id: a, version: 1.0.0}\nfiles: {}\n":         `files: empty`,
+		"bundle: {id: a, version: 1.0.0}\nfiles: {a: b}\n":     `"a" must be a mapping`,
 		"bundle: {id: a, version: 1.0.0}\nfiles: {a: {}}\n":    `"a": sha256 is not 64 hexadecimal digits`,
 		strings.Replace(good, zeros, zeros[:63], 1):            `"b": sha256 is not 64 hexadecimal digits`,
 		strings.Replace(good, zeros, zeros[:63]+"F", 1):        `"b": sha256 is not 64 hexadecimal digits`,
 		strings.Replace(good, zeros, zeros+"00", 1):            `"b": sha256 is not 64 hexadecimal digits`,
-		strings.Replace(good, "false", "no way", 1):            `"b": inline_signed is neither true nor false`,
-		strings.Replace(good, ", inline_signed: false", "", 1): `"b": inline_signed is neither true nor false`,
+		strings.Replace(good, "false", "no way", 1):            `"b": inline_signed must be true or false`,
+		strings.Replace(good, ", inline_signed: false", "", 1): `"b": inline_signed must be true or false`,
 		strings.Replace(good, "item_type", "mode", 1):          `"b": unknown key "mode"`,
 		strings.Replace(good, "  b:", "  ../b:", 1):            `files: `,
 		strings.Replace(good, "  b:", "  A:", 1):               `files: `,
 		strings.Replace(good, "  b:", "  a:", 1):               ``,
-		good + "# rye:signed:x\n":                              `a signature line that is not the first line`,
+		good + "# rye:signed:x\n":                              `signature line after line 1`,
 		good + "x: &a\n":                                       ``,
 		"# \xff\n" + good:                                      ``,
-		"#" + strings.Repeat("x", MaxBytes) + "\n" + good:      `is larger than 1048576 bytes`,
+		"#" + strings.Repeat("x", MaxBytes) + "\n" + good:      `larger than 1048576 bytes`,
 	} {
 		_, err := Parse([]byte(text))
-		e, ok := errors.AsType[*Error](err)
-		if !ok || !strings.HasPrefix(e.Err.Error(), want) || !strings.HasPrefix(err.Error(), "manifest of the first format: ") {
+		if err == nil || fault.CodeOf(err) != fault.Parsing || !strings.HasPrefix(errors.Unwrap(err).Error(), want) || !strings.HasPrefix(err.Error(), "v1 manifest: ") {
 			t.Errorf("%.80q: %v, want %s", text, err, want)
 		}
 	}
 	if _, err := Parse([]byte(strings.Replace(good, "  b:", "  ../b:", 1))); !isPortable(err) {
 		t.Errorf("%v says nothing of the path", err)
 	}
-	if err := (&Error{Line: 3, Column: 4, Err: errors.New("x")}).Error(); err != "manifest of the first format: line 3, column 4: x" {
+	if err := invalid(3, 4, errors.New("x")).Error(); err != "v1 manifest: line 3, column 4: x" {
 		t.Error(err)
 	}
-	if err := (&Error{Line: 3, Err: errors.New("x")}).Error(); err != "manifest of the first format: line 3: x" {
+	if err := invalid(3, 0, errors.New("x")).Error(); err != "v1 manifest: line 3: x" {
 		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rye-build/rye/ai/parse"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -38,25 +39,17 @@ type File struct {
 // Name is what policies call the bundle.
 func (m *Manifest) Name() string { return "bundle:" + m.ID + "@" + m.Version }
 
-// An Error says why bytes are no manifest of the first format.
-type Error struct {
-	Line, Column int // 0 where it isn't known
-	Err          error
-}
-
-func (e *Error) Error() string {
+// invalid returns the error for bytes that aren't a v1 manifest. The line and the column are 0 if unknown.
+func invalid(line, column int, err error) error {
 	at := ""
-	if e.Line > 0 {
-		at = fmt.Sprintf("line %d: ", e.Line)
-		if e.Column > 0 {
-			at = fmt.Sprintf("line %d, column %d: ", e.Line, e.Column)
+	if line > 0 {
+		at = fmt.Sprintf("line %d: ", line)
+		if column > 0 {
+			at = fmt.Sprintf("line %d, column %d: ", line, column)
 		}
 	}
-	return "manifest of the first format: " + at + e.Err.Error()
+	return fault.New(fault.Parsing, "v1 manifest: %s%v", at, err).On("line", line).On("column", column).From(err)
 }
-
-// Unwrap returns what is wrong: a *portable.Error where it is about a path.
-func (e *Error) Unwrap() error { return e.Err }
 
 // lineStart is what old readers drop lines by.
 const lineStart = "# rye:signed:"
@@ -96,21 +89,21 @@ func Identify(r io.Reader) (exam.Identity, error) {
 	return exam.Identity{Name: m.Name()}, nil
 }
 
-// Parse reads a manifest, with or without its signature line. An error is an *Error.
+// Parse reads a manifest, with or without its signature line.
 func Parse(b []byte) (*Manifest, error) {
 	if len(b) > MaxBytes {
-		return nil, &Error{Err: fmt.Errorf("is larger than %d bytes", MaxBytes)}
+		return nil, invalid(0, 0, fmt.Errorf("larger than %d bytes", MaxBytes))
 	}
 	n := 0
 	for line := range bytes.Lines(b) {
 		if n++; n > 1 && bytes.HasPrefix(line, []byte(lineStart)) {
-			return nil, &Error{n, 1, errors.New("a signature line that is not the first line")}
+			return nil, invalid(n, 1, errors.New("signature line after line 1"))
 		}
 	}
 	root, problems := parse.YAML(b, value.Pos{})
 	for _, p := range problems {
 		if !p.Warning {
-			return nil, &Error{p.At.Line, p.At.Column, errors.New(p.Message)}
+			return nil, invalid(p.At.Line, p.At.Column, errors.New(p.Message))
 		}
 	}
 	r := &reader{}
@@ -126,11 +119,11 @@ type reader struct{ err error }
 
 func (r *reader) fail(v *value.Value, format string, args ...any) {
 	if r.err == nil {
-		e := &Error{Err: fmt.Errorf(format, args...)}
+		at := value.Pos{}
 		if v != nil {
-			e.Line, e.Column = v.At.Line, v.At.Column
+			at = v.At
 		}
-		r.err = e
+		r.err = invalid(at.Line, at.Column, fmt.Errorf(format, args...))
 	}
 }
 
@@ -153,7 +146,7 @@ func (r *reader) manifest(root *value.Value) *Manifest {
 		return nil
 	}
 	if len(files.Map) == 0 {
-		r.fail(files, "files: there is none")
+		r.fail(files, "files: empty")
 	}
 	for i := range files.Map {
 		if r.err != nil {
@@ -193,14 +186,14 @@ func (r *reader) file(e *value.Entry) File {
 	case signed != nil && signed.Kind == value.Bool:
 		f.Signed = signed.Text == "true"
 	default:
-		r.fail(e.Value, "%+q: inline_signed is neither true nor false", e.Key)
+		r.fail(e.Value, "%+q: inline_signed must be true or false", e.Key)
 	}
 	return f
 }
 
 func (r *reader) isMap(v *value.Value, what string) {
 	if v == nil || v.Kind != value.Map {
-		r.fail(v, "%+q is no mapping", what)
+		r.fail(v, "%+q must be a mapping", what)
 	}
 }
 
@@ -224,7 +217,7 @@ func (r *reader) text(v *value.Value, key string) string {
 		return ""
 	}
 	if t.Kind == value.List || t.Kind == value.Map {
-		r.fail(t, "%s is no text", key)
+		r.fail(t, "%s must be text", key)
 		return ""
 	}
 	return t.Text

@@ -83,7 +83,7 @@ func Attest(l *manifest.FileList, at Place, b Build, keys ...key.Private) ([]byt
 	return e.Append(nil)
 }
 
-var errNoKey = errors.New("provenance: nobody signs it")
+var errNoKey = errors.New("provenance: no signing key")
 
 // Evidence is how a manifest names bytes that say something about it, which may be named with the type of an envelope
 // or of a list of parts.
@@ -160,7 +160,7 @@ func checkURI(field, s string) error {
 	u, err := url.Parse(s)
 	printable := !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c > '~' })
 	if err != nil || !u.IsAbs() || !printable || len(s) > 1000 {
-		return &Error{field, fmt.Sprintf("is %+q, want a URI with a scheme", clip(s))}
+		return &Error{field, fmt.Sprintf("is %+q, must be a URI with a scheme", clip(s))}
 	}
 	return nil
 }

@@ -215,13 +215,13 @@ func trusting(t testing.TB) *exam.Trust {
 func TestAttestRefuses(t *testing.T) {
 	b := demo(t, "1.4.0")
 	for want, change := range map[string]func(*Build){
-		`provenance: runDetails.builder.id is "", want a URI with a scheme`:              func(b *Build) { b.Builder = "" },
-		`provenance: runDetails.builder.id is "ci/release", want a URI with a scheme`:    func(b *Build) { b.Builder = "ci/release" },
-		`provenance: runDetails.builder.id is "https://a b", want a URI with a scheme`:   func(b *Build) { b.Builder = "https://a b" },
-		`provenance: runDetails.builder.id is "https:\u00e9/", want a URI with a scheme`: func(b *Build) { b.Builder = "https:é/" },
-		`provenance: runDetails.metadata.finishedOn is before it started`:                func(b *Build) { b.Finished = noon.Add(-1) },
-		`provenance: runDetails.metadata.startedOn is in no year of four digits`:         func(b *Build) { b.Started, b.Finished = noon.AddDate(9999, 0, 0), time.Time{} },
-		"json: text that is not UTF-8: \"\\xff\"":                                        func(b *Build) { b.Invocation = "\xff" },
+		`provenance: runDetails.builder.id is "", must be a URI with a scheme`:              func(b *Build) { b.Builder = "" },
+		`provenance: runDetails.builder.id is "ci/release", must be a URI with a scheme`:    func(b *Build) { b.Builder = "ci/release" },
+		`provenance: runDetails.builder.id is "https://a b", must be a URI with a scheme`:   func(b *Build) { b.Builder = "https://a b" },
+		`provenance: runDetails.builder.id is "https:\u00e9/", must be a URI with a scheme`: func(b *Build) { b.Builder = "https:é/" },
+		`provenance: runDetails.metadata.finishedOn is before it started`:                   func(b *Build) { b.Finished = noon.Add(-1) },
+		`provenance: runDetails.metadata.startedOn is in no year of four digits`:            func(b *Build) { b.Started, b.Finished = noon.AddDate(9999, 0, 0), time.Time{} },
+		"json: text that is not UTF-8: \"\\xff\"":                                           func(b *Build) { b.Invocation = "\xff" },
 	} {
 		bad := build
 		change(&bad)

@@ -88,7 +88,7 @@ func readStep(n *yamltree.Node) (s Step, err error) {
 		return s, err
 	}
 	if s.Tool, err = model.ParseRef(tool); err == nil && s.Tool.Kind != "tool" {
-		err = fmt.Errorf("%q is no tool", s.Tool)
+		err = fmt.Errorf("%q is not a tool", s.Tool)
 	}
 	if err != nil {
 		return s, n.Get("tool").Errorf("%v", err)
@@ -96,7 +96,7 @@ func readStep(n *yamltree.Node) (s Step, err error) {
 	err = eachText(n, "inputs", func(n *yamltree.Node, text string) error {
 		g, err := ParseGlob(text)
 		if first, _, _ := strings.Cut(strings.TrimPrefix(text, ".ai/"), "/"); err == nil && inAI(text) && Never(first) {
-			err = fmt.Errorf("%+q is no source: it never belongs to a bundle", ".ai/"+first)
+			err = fmt.Errorf("%+q can't be an input: it never belongs to a bundle", ".ai/"+first)
 		}
 		if err != nil {
 			return n.Errorf("%v", err)
@@ -115,7 +115,7 @@ func readStep(n *yamltree.Node) (s Step, err error) {
 		return nil
 	})
 	if err == nil && len(s.Outputs) == 0 {
-		err = n.Errorf("the step %q has no \"outputs\": what it makes", s.Name)
+		err = n.Errorf("step %q has no \"outputs\"", s.Name)
 	}
 	if err != nil {
 		return s, err
@@ -138,7 +138,7 @@ func checkOutput(path string) error {
 	}
 	switch first, _, _ := strings.Cut(portable.Fold(path), "/"); first {
 	case ".ai", File, "rye.yaml", "rye.lock":
-		return fmt.Errorf("%+q is nothing that a step makes: what rye goes by is signed, or written by people", clip(path))
+		return fmt.Errorf("%+q can't be an output: rye's own files are written or signed by people", clip(path))
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (r *Recipe) apart(nodes []*yamltree.Node) error {
 			all = append(all, output{portable.Fold(n.Text), r.Build[i].Name})
 			for _, o := range all[:len(all)-1] {
 				if mine := all[len(all)-1].folded; within(mine, o.folded) || within(o.folded, mine) {
-					return n.Errorf("%+q is made by the step %q already, or holds or is in what that makes", clip(n.Text), o.step)
+					return n.Errorf("%+q overlaps an output of step %q", clip(n.Text), o.step)
 				}
 			}
 		}
@@ -170,7 +170,7 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 				switch {
 				case !slices.ContainsFunc(other.Outputs, takes):
 				case other.Name == s.Name:
-					return nodes[i].Get("inputs").Kids[j].Errorf("%+q covers what the step %q itself makes", clip(g.String()), s.Name)
+					return nodes[i].Get("inputs").Kids[j].Errorf("%+q matches an output of its own step %q", clip(g.String()), s.Name)
 				case !slices.Contains(s.Needs, other.Name):
 					s.Needs = append(s.Needs, other.Name)
 				}
@@ -205,5 +205,5 @@ func (r *Recipe) circle(nodes []*yamltree.Node, done map[string]bool) error {
 	}
 	way = append(way[slices.Index(way, next):], next)
 	i := slices.IndexFunc(r.Build, func(s Step) bool { return s.Name == next })
-	return nodes[i].Errorf("the steps need each other: %s", strings.Join(way, " needs "))
+	return nodes[i].Errorf("circular steps: %s", strings.Join(way, " needs "))
 }

@@ -51,9 +51,9 @@ func TestSteps(t *testing.T) {
 func TestStepsRefused(t *testing.T) {
 	const head = "id: acme/x\nversion: 1.0.0\nbuild:\n"
 	for _, c := range []struct{ file, want string }{
-		{"  a: {tool: \"tool:x\"}\n", `line 4, column 3: the step "a" has no "outputs": what it makes`},
+		{"  a: {tool: \"tool:x\"}\n", `line 4, column 3: step "a" has no "outputs"`},
 		{"  a: {outputs: [a]}\n", `line 4, column 3: "a" has no field "tool"`},
-		{"  a: {tool: \"directive:x\", outputs: [a]}\n", `line 4, column 7: "directive:x" is no tool`},
+		{"  a: {tool: \"directive:x\", outputs: [a]}\n", `line 4, column 7: "directive:x" is not a tool`},
 		{"  a: {tool: x, outputs: [a]}\n", ""},
 		{"  a b: {tool: \"tool:x\", outputs: [a]}\n", `line 4, column 3: "a b" can't be the name of a step: expected letters, digits, . _ -, at most 64`},
 		{"  a: [x]\n", `line 4, column 3: expected tool, inputs, outputs and params in "a"`},
@@ -61,20 +61,20 @@ func TestStepsRefused(t *testing.T) {
 		{"  a: {tool: \"tool:x\", outputs: a}\n", ""},
 		{"  a: {tool: \"tool:x\", outputs: [../a]}\n", ""},
 		{"  a: {tool: \"tool:x\", outputs: [\".ai/tools/x\"]}\n",
-			`line 4, column 33: ".ai/tools/x" is nothing that a step makes: what rye goes by is signed, or written by people`},
+			`line 4, column 33: ".ai/tools/x" can't be an output: rye's own files are written or signed by people`},
 		{"  a: {tool: \"tool:x\", outputs: [Bundle.yaml]}\n", ""},
 		{"  a: {tool: \"tool:x\", outputs: [x/node_modules/y]}\n", `line 4, column 33: path "x/node_modules/y": "node_modules" is never part of a tree`},
 		{"  a: {tool: \"tool:x\", inputs: [\"a?\"], outputs: [a]}\n", ""},
-		{"  a: {tool: \"tool:x\", inputs: [\".ai/keys/**\"], outputs: [a]}\n", `line 4, column 32: ".ai/keys" is no source: it never belongs to a bundle`},
+		{"  a: {tool: \"tool:x\", inputs: [\".ai/keys/**\"], outputs: [a]}\n", `line 4, column 32: ".ai/keys" can't be an input: it never belongs to a bundle`},
 		{"  a: {tool: \"tool:x\", outputs: [a], params: [x]}\n", ""},
 		{"  a: {tool: \"tool:x\", outputs: [a], params: {x: \"\"}}\n", `line 4, column 46: expected a text after "x"`},
 		{"  a: {tool: \"tool:x\", outputs: [a]}\n  b: {tool: \"tool:x\", outputs: [A]}\n",
-			`line 5, column 33: "A" is made by the step "a" already, or holds or is in what that makes`},
+			`line 5, column 33: "A" overlaps an output of step "a"`},
 		{"  a: {tool: \"tool:x\", outputs: [a, a/b]}\n", ""},
 		{"  a: {tool: \"tool:x\", outputs: [a/b]}\n  b: {tool: \"tool:x\", outputs: [a]}\n", ""},
-		{"  a: {tool: \"tool:x\", inputs: [b, \"a/**/c\"], outputs: [a]}\n", `line 4, column 35: "a/**/c" covers what the step "a" itself makes`},
+		{"  a: {tool: \"tool:x\", inputs: [b, \"a/**/c\"], outputs: [a]}\n", `line 4, column 35: "a/**/c" matches an output of its own step "a"`},
 		{"  a: {tool: \"tool:x\", inputs: [b], outputs: [a]}\n  b: {tool: \"tool:x\", inputs: [c], outputs: [b]}\n" +
-			"  c: {tool: \"tool:x\", inputs: [b], outputs: [c]}\n", `line 5, column 3: the steps need each other: b needs c needs b`},
+			"  c: {tool: \"tool:x\", inputs: [b], outputs: [c]}\n", `line 5, column 3: circular steps: b needs c needs b`},
 	} {
 		_, err := Parse([]byte(head + c.file))
 		if err == nil || c.want != "" && err.Error() != "bundle.yaml: "+c.want {

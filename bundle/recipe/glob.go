@@ -23,12 +23,12 @@ func ParseGlob(text string) (Glob, error) {
 	// What a star stands for is a letter as far as other rules go.
 	if err := portable.Check(strings.ReplaceAll(text, "*", "x")); err != nil {
 		pe, _ := errors.AsType[*portable.Error](err)
-		return Glob{}, fmt.Errorf("%+q matches no path that can be in a bundle: %s", clip(text), pe.Detail)
+		return Glob{}, fmt.Errorf("%+q matches no valid path: %s", clip(text), pe.Detail)
 	}
 	segs := strings.Split(text, "/")
 	for _, s := range segs {
 		if s != "**" && strings.Contains(s, "**") {
-			return Glob{}, fmt.Errorf("%+q: ** stands for whole segments, as in a/**/b", clip(text))
+			return Glob{}, fmt.Errorf("%+q: ** must be a whole segment, as in a/**/b", clip(text))
 		}
 	}
 	if segs[len(segs)-1] == "**" {

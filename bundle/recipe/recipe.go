@@ -78,7 +78,7 @@ const library = "rye/std"
 
 func checkID(id string) error {
 	if id == library {
-		return fmt.Errorf("%q is part of rye: no other bundle is called so", library)
+		return fmt.Errorf("%q is reserved for rye's own library", library)
 	}
 	return portable.CheckID(id)
 }
@@ -118,7 +118,7 @@ func (r *Recipe) readHead(root *yamltree.Node) (err error) {
 		check func(string) error
 	}{{"id", &r.ID, checkID}, {"version", &r.Version, manifest.CheckVersion}} {
 		if root.Get(f.name) == nil {
-			return root.Errorf("there is no %q, which every bundle has", f.name)
+			return root.Errorf("%q is missing", f.name)
 		}
 		if *f.to, err = root.TextOf(f.name); err != nil {
 			return err
@@ -149,9 +149,9 @@ func (r *Recipe) readText(root *yamltree.Node) error {
 		case err != nil:
 			return err
 		case strings.TrimSpace(text) != text:
-			return root.Get(f.name).Errorf("%q begins or ends with space", f.name)
+			return root.Get(f.name).Errorf("%q begins or ends with a space", f.name)
 		case strings.ContainsFunc(text, func(c rune) bool { return !unicode.IsPrint(c) }):
-			return root.Get(f.name).Errorf("%q holds what can't be seen", f.name)
+			return root.Get(f.name).Errorf("%q contains invisible characters", f.name)
 		}
 		*f.to = text
 	}
@@ -178,7 +178,7 @@ func (r *Recipe) readFiles(root *yamltree.Node) error {
 		err := eachText(root, f.name, func(n *yamltree.Node, text string) error {
 			g, err := ParseGlob(text)
 			if err == nil && f.name == "assets" && inAI(text) {
-				err = fmt.Errorf("%+q is in .ai: what is there belongs under \"include\"", clip(text))
+				err = fmt.Errorf("%+q is in .ai: list it under \"include\"", clip(text))
 			}
 			if err != nil {
 				return n.Errorf("%v", err)
@@ -212,7 +212,7 @@ func eachText(root *yamltree.Node, name string, read func(n *yamltree.Node, text
 		case n.Text == "":
 			return n.Errorf("expected a path")
 		case seen[n.Text]:
-			return n.Errorf("%+q stands here a second time", clip(n.Text))
+			return n.Errorf("duplicate %+q", clip(n.Text))
 		}
 		seen[n.Text] = true
 		if err := read(n, n.Text); err != nil {
@@ -228,7 +228,7 @@ func parsePattern(text string) (Pattern, error) {
 		kinds := model.Builtin()
 		i := slices.IndexFunc(kinds, func(k model.Kind) bool { return k.Name == name })
 		if i < 0 {
-			return Pattern{}, fmt.Errorf("%+q is of no kind that the kernel has: expected a path such as \".ai/tools/acme/**\"", clip(text))
+			return Pattern{}, fmt.Errorf("%+q is not of a built-in kind: expected a path such as \".ai/tools/acme/**\"", clip(text))
 		}
 		g, err := glob.Parse(text)
 		return Pattern{kind: &kinds[i], refs: g}, err
@@ -238,7 +238,7 @@ func parsePattern(text string) (Pattern, error) {
 	case err != nil:
 		return Pattern{}, err
 	case !inAI(text):
-		return Pattern{}, fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; other files belong under \"assets\"", clip(text))
+		return Pattern{}, fmt.Errorf("%+q is not in .ai: expected a path such as \".ai/tools/acme/**\"; list other files under \"assets\"", clip(text))
 	}
 	first, _, _ := strings.Cut(text[len(".ai/"):], "/")
 	if Never(first) {
@@ -279,7 +279,7 @@ func (r *Recipe) readRequires(root *yamltree.Node) error {
 		case r.ID:
 			return n.Errorf("%q requires itself", r.ID)
 		case library:
-			return n.Errorf("%q is part of rye and isn't required", library)
+			return n.Errorf("%q is part of rye: remove it from \"requires\"", library)
 		}
 		if _, err := semver.Parse(n.Text); err != nil {
 			return n.Errorf("%v", err)

@@ -35,11 +35,11 @@ func (e *UnusedError) Error() string {
 	case e.directory:
 		return fmt.Sprintf("%+q is a directory: expected %+q", clip(e.Text), clip(e.Text)+"/**")
 	case e.Missing:
-		return fmt.Sprintf("there is no %+q to include", clip(e.Text))
+		return fmt.Sprintf("include: %+q not found", clip(e.Text))
 	case e.Field == "executable" || e.Field == "allow-secret":
-		return fmt.Sprintf("%+q covers no file of the bundle", clip(e.Text))
+		return fmt.Sprintf("%+q matches no file of the bundle", clip(e.Text))
 	}
-	return fmt.Sprintf("%+q covers no file", clip(e.Text))
+	return fmt.Sprintf("%+q matches no file", clip(e.Text))
 }
 
 // Unused returns the patterns that cover none of the files of the bundle, nor of those that were left out where it

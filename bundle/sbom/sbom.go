@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // ErrNoTime is returned where nobody said when: both formats want to know.
-var ErrNoTime = errors.New("sbom: a list of parts needs a time")
+var ErrNoTime = errors.New("sbom: no creation time given")
 
 func (o *Options) time() (string, error) {
 	t := o.Time.UTC()

@@ -153,7 +153,7 @@ func TestBundleFirstRefused(t *testing.T) {
 		"missing":      {func() { os.Remove(filepath.Join(h.dir, "docs", "how.md")) }, "docs/how.md|is missing"},
 		"a stranger's": {func() { h.list("stranger") }, "signatures are not enough"},
 		"other words":  {func() { h.write(firstAt, strings.Replace(string(manifest), "0.9.0", "0.9.1", 1)) }, "0.9.1"},
-		"no manifest":  {func() { h.write(firstAt, "bundle:\n  id: [\n") }, "first format|line"},
+		"no manifest":  {func() { h.write(firstAt, "bundle:\n  id: [\n") }, "v1 manifest|line"},
 		"another's":    {func() { h.write(firstAt, strings.Replace(string(manifest), "acme/old", "acme/new", 1)) }, "acme/new"},
 		"an item's": {func() {
 			h.write(firstRun, strings.Replace(string(run), "default", "other", 1)+"#\n")

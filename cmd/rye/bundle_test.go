@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,9 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/install"
-	"github.com/rye-build/rye/bundle/secret"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/bundles"
@@ -399,26 +396,8 @@ func TestManifestOf(t *testing.T) {
 	}
 }
 
-// TestBundleErrors says for each error of the room bundle which code it has.
+// TestBundleErrors: a bundle with many failures lists the first of them.
 func TestBundleErrors(t *testing.T) {
-	finding := secret.Finding{Path: "a", Line: 1, Column: 2, Rule: "aws"}
-	for _, c := range []struct {
-		err  error
-		want fault.Code
-	}{
-		{&install.NotInstalledError{BundleID: "a"}, fault.NotFound},
-		{&install.ManifestError{Path: "x", Err: fs.ErrInvalid}, fault.Parsing},
-		{&create.SecretError{Finding: finding}, fault.Validation},
-		{&create.HelperError{Dir: "a", Missing: []string{"x"}}, fault.Validation},
-		{&create.InvalidError{}, fault.Validation},
-		{&create.RefusedError{Problems: []create.Problem{{Err: create.ErrEmpty}}}, fault.Validation},
-		{bundle.ErrNoTrust, fault.Validation},
-		{&bundle.NotAdmittedError{Name: "bundle:a@1.0.0"}, fault.Policy},
-	} {
-		if got := classify.Classify(fmt.Errorf("x: %w", c.err)).Code; got != c.want {
-			t.Errorf("%v: %s, want %s", c.err, got, c.want)
-		}
-	}
 	many := &bundle.Report{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: "a", Version: "1.0.0"}}}
 	for i := range fault.MaxLines + 2 {
 		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i), OnlyLineEndings: true})

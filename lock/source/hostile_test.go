@@ -244,9 +244,9 @@ func TestHostileDirectory(t *testing.T) {
 		want   string
 		early  bool // found out before any file is read
 	}{
-		"a changed file": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "README.md"), []byte("x"), 0o644) }, `the bundle is refused: "README.md": size`, false},
-		"a missing file": {func(dir string) error { return os.Remove(filepath.Join(dir, "README.md")) }, `the bundle is refused: "README.md": missing`, false},
-		"a link":         {func(dir string) error { return relink(filepath.Join(dir, "README.md")) }, `the bundle is refused: "README.md": type`, false},
+		"a changed file": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "README.md"), []byte("x"), 0o644) }, `invalid bundle: "README.md": size`, false},
+		"a missing file": {func(dir string) error { return os.Remove(filepath.Join(dir, "README.md")) }, `invalid bundle: "README.md": missing`, false},
+		"a link":         {func(dir string) error { return relink(filepath.Join(dir, "README.md")) }, `invalid bundle: "README.md": type`, false},
 		"no evidence":    {func(dir string) error { return os.Remove(filepath.Join(dir, ".ai/bundles/acme/deploy/sbom.json")) }, "sbom.json", false},
 		"no manifest":    {func(dir string) error { return os.RemoveAll(filepath.Join(dir, ".ai/bundles")) }, "does not contain the bundle", true},
 		"a broken manifest": {func(dir string) error {

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -241,8 +240,8 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if isUnreadablePointer(err) {
 		at, err = &install.Installed{Bundle: &bundle.Bundle{FileList: &manifest.FileList{BundleID: c.Bundle, Version: "?"}}}, nil
 	}
-	if _, none := errors.AsType[*install.NotInstalledError](err); none {
-		f := classify.Classify(err)
+	if errors.Is(err, fs.ErrNotExist) {
+		f := fault.Of(err)
 		names := slices.DeleteFunc(spaces.Names(ctx, b), func(name string) bool { return name == c.Bundle })
 		if found := near.Names(c.Bundle, names); len(found) > 0 {
 			f.Why = []string{"did you mean " + strings.Join(found, ", ") + "?"}

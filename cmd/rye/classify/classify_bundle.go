@@ -5,10 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/archive"
-	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/install"
-	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/rollback"
 )
@@ -16,44 +13,11 @@ import (
 // ofBundles recognises what the room bundle says. It looks before the others, since a bundle can be refused for many
 // reasons at once, which stand below its errors.
 func ofBundles(f *fault.Error) bool {
-	var (
-		refused  *install.RefusedError
-		missing  *install.NotInstalledError
-		pointer  *install.ManifestError
-		first    *legacy.Error
-		archived *archive.Error
-		policy   *bundle.NotAdmittedError
-		problems *create.RefusedError
-		secret   *create.SecretError
-		helper   *create.HelperError
-		invalid  *create.InvalidError
-		back     *rollback.Error
-	)
+	var refused *install.RefusedError
+	var back *rollback.Error
 	switch {
 	case errors.As(f.Err, &refused):
 		refusedBundle(f, refused.Report)
-	case errors.As(f.Err, &missing):
-		f.Code, f.Hint = fault.NotFound, []string{"rye bundle list"}
-		f.Details = map[string]any{"bundle": missing.BundleID}
-	case errors.As(f.Err, &pointer):
-		f.Code, f.Hint = fault.Parsing, []string{"rye bundle install BUNDLE", "rye bundle remove BUNDLE"}
-		f.Details = map[string]any{"path": pointer.Path}
-	case errors.As(f.Err, &first):
-		f.Code, f.Details = fault.Parsing, map[string]any{"line": first.Line, "column": first.Column}
-	case errors.As(f.Err, &archived):
-		f.Code = fault.Integrity
-		f.Hint = []string{"rye bundle export BUNDLE"}
-		f.Details = map[string]any{"reason": "archive", "offset": archived.Offset, "entry": archived.Entry}
-	case errors.As(f.Err, &policy):
-		f.Code = policy.Decision.Code.Fault()
-		f.Details = map[string]any{"reason": policy.Decision.Code.String(), "name": policy.Name, "rule": policy.Decision.Rule}
-		OfRevoked(f, policy.Decision.Revoked, policy.Decision.List)
-		f.Hint = []string{"rye trust check " + fault.Quote(policy.Name)}
-	case errors.As(f.Err, &problems):
-		f.Code = fault.Validation
-	case errors.As(f.Err, &secret), errors.As(f.Err, &helper), errors.As(f.Err, &invalid),
-		errors.Is(f.Err, create.ErrEmpty), errors.Is(f.Err, create.ErrEntrypoint), errors.Is(f.Err, bundle.ErrNoTrust):
-		f.Code = fault.Validation
 	case errors.As(f.Err, &back) && len(back.Step.Name) > 7 && back.Step.Name[:7] == "bundle:":
 		f.Code, f.Details = fault.Rollback, map[string]any{"reason": back.Reason(), "name": back.Step.Name, "version": back.Step.Position,
 			"seen": back.Seen.Position, "manifest": back.Step.ID.String()}

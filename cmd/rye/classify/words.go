@@ -69,7 +69,7 @@ func failureWords(f *bundle.Failure) string {
 	words := map[bundle.Check]string{
 		bundle.CheckArchive: "is no archive of a bundle", bundle.CheckManifest: "the manifest is wrong", bundle.CheckSignatures: "the manifest's signatures are not enough",
 		bundle.CheckExpired: "the bundle has expired", bundle.CheckMissing: "is missing", bundle.CheckExtra: "is not in the manifest",
-		bundle.CheckType: "is no regular file", bundle.CheckSize: "has another size", bundle.CheckDigest: "has other bytes",
+		bundle.CheckType: "not a regular file", bundle.CheckSize: "has another size", bundle.CheckDigest: "has other bytes",
 		bundle.CheckMode: "has another mode", bundle.CheckRead: "can't be read", bundle.CheckRef: "is called by another name in the manifest",
 		bundle.CheckVersion: "has another version in the manifest", bundle.CheckRevoked: "is revoked", bundle.CheckItem: "the item is refused",
 		bundle.CheckEvidence: "evidence is wanted that isn't there or doesn't hold",
@@ -78,7 +78,7 @@ func failureWords(f *bundle.Failure) string {
 		words += ": only line endings differ"
 	}
 	if f.Err != nil {
-		words += ": " + strings.TrimPrefix(Classify(f.Err).Text, "not an archive of a bundle: ")
+		words += ": " + strings.TrimPrefix(Classify(f.Err).Text, "corrupt archive: ")
 	}
 	return words
 }

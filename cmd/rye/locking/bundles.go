@@ -135,7 +135,7 @@ func (b *Bundles) Installed(id string) (*install.Installed, error) {
 		return nil, nil // no home, nothing installed
 	}
 	at, err := space.Get(id)
-	if _, none := errors.AsType[*install.NotInstalledError](err); none {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if bad, ok := errors.AsType[*install.ManifestError](err); ok && b.firstOfUser(bad) {
