@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A Bundle is what a manifest says, all of it. That it was read says nothing about whether it is true.
+// A Bundle is a manifest that was read, not one that was verified.
 type Bundle struct {
 	*manifest.FileList
 	Files []manifest.File // sorted by path
@@ -30,27 +30,25 @@ func Read(r io.Reader) (*Bundle, error) {
 	return b, nil
 }
 
-// Parse is Read for what is in memory.
+// Parse reads a manifest from memory.
 func Parse(b []byte) (*Bundle, error) { return Read(bytes.NewReader(b)) }
 
-// Body returns the bytes of the manifest without signature lines, whose digest is the bundle's id.
+// Body returns the manifest without signature lines. Its digest is the bundle's id.
 func (b *Bundle) Body() ([]byte, error) {
 	body, _, err := manifest.AppendFileList(nil, b.FileList, b.Files)
 	return body, err
 }
 
 // File returns the file of a path.
-func (b *Bundle) File(path string) (*manifest.File, bool) { return fileOf(b.Files, path) }
-
-func fileOf(files []manifest.File, path string) (*manifest.File, bool) {
-	i, ok := slices.BinarySearchFunc(files, path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
+func (b *Bundle) File(path string) (*manifest.File, bool) {
+	i, ok := slices.BinarySearchFunc(b.Files, path, func(f manifest.File, path string) int { return strings.Compare(f.Path, path) })
 	if !ok {
 		return nil, false
 	}
-	return &files[i], true
+	return &b.Files[i], true
 }
 
-// ManifestPath returns where the manifest of a bundle is below the directory that holds .ai.
+// ManifestPath returns the path of a bundle's manifest, relative to the directory that holds .ai.
 func ManifestPath(id string) (string, error) {
 	if err := portable.CheckID(id); err != nil {
 		return "", err

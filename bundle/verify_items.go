@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle/recipe"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -46,7 +47,7 @@ func (v *verification) newItems(ctx context.Context) (*items, error) {
 // View shows the items of a bundle as whoever uses it will see them: its files are a space of the system, whose bytes
 // come from src, over the spaces below. Without t no extractor of the bundle has a say.
 func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space, t ai.Examiner) (*ai.Space, *ai.View, error) {
-	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: FS(ctx, src, files, dotAI)}
+	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: snapshot.FS(ctx, src, files, dotAI)}
 	for _, o := range below {
 		s.Requires = append(s.Requires, o.Label)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/closure"
@@ -364,7 +365,7 @@ func Bring(ctx context.Context, r Request) ([]*bundle.Bundle, error) {
 
 // BundleSpace returns all items of a bundle, whose files are in a store, as a space.
 func BundleSpace(ctx context.Context, files cas.Getter, b *bundle.Bundle) *ai.Space {
-	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System, FS: bundle.FS(ctx, files, b.Files, ".ai")}
+	s := &ai.Space{Label: file.System + b.BundleID, Level: ai.System, FS: snapshot.FS(ctx, files, b.Files, ".ai")}
 	for _, n := range b.Requires {
 		s.Requires = append(s.Requires, file.System+n.BundleID)
 	}

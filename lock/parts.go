@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/lock/file"
@@ -312,7 +313,7 @@ func (p *parts) makeSpaces(ctx context.Context, wrong *findings) {
 		files := p.loose(label, wrong)
 		if len(files) > 0 || level == ai.Project {
 			p.files[label] = files
-			p.spaces = append(p.spaces, &ai.Space{Label: label, Level: level, FS: bundle.FS(ctx, p.get, files, ".")})
+			p.spaces = append(p.spaces, &ai.Space{Label: label, Level: level, FS: snapshot.FS(ctx, p.get, files, ".")})
 		}
 	}
 	for i, b := range p.bundles {
@@ -321,7 +322,7 @@ func (p *parts) makeSpaces(ctx context.Context, wrong *findings) {
 		}
 		label := file.System + p.lock.Bundles[i].ID
 		files := p.keep(b, label, kept[label])
-		s := &ai.Space{Label: label, Level: ai.System, FS: bundle.FS(ctx, p.get, files, strings.TrimSuffix(dotAI, "/"))}
+		s := &ai.Space{Label: label, Level: ai.System, FS: snapshot.FS(ctx, p.get, files, strings.TrimSuffix(dotAI, "/"))}
 		for _, r := range b.Requires {
 			s.Requires = append(s.Requires, file.System+r.BundleID)
 		}

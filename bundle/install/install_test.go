@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
@@ -500,7 +501,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := fstest.TestFS(bundle.FS(t.Context(), w.store, at.Files, "."), "bin/deep/er/data", "bin.txt"); err != nil {
+	if err := fstest.TestFS(snapshot.FS(t.Context(), w.store, at.Files, "."), "bin/deep/er/data", "bin.txt"); err != nil {
 		t.Error(err)
 	}
 	view, err := ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{s, {Label: "system:rye/std", FS: std.FS(), Builtin: true}}})

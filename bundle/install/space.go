@@ -16,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
@@ -262,7 +263,7 @@ func (s *Space) Open(ctx context.Context, bundleID string) (*ai.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	space := &ai.Space{Label: "system:" + at.BundleID, Level: ai.System, FS: bundle.FS(ctx, s.Store, at.Files, ".ai")}
+	space := &ai.Space{Label: "system:" + at.BundleID, Level: ai.System, FS: snapshot.FS(ctx, s.Store, at.Files, ".ai")}
 	for _, r := range at.Requires {
 		space.Requires = append(space.Requires, "system:"+r.BundleID)
 	}

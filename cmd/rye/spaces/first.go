@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/legacy"
+	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
@@ -123,7 +124,7 @@ func storedFirst(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.
 		return nil
 	})
 	slices.SortFunc(files, func(x, y manifest.File) int { return strings.Compare(x.Path, y.Path) })
-	l.First = bundle.FS(ctx, s, files, ".")
+	l.First = snapshot.FS(ctx, s, files, ".")
 	return l, err
 }
 

@@ -1,4 +1,5 @@
-package bundle
+// Package snapshot shows a list of files, whose bytes are in a store, as a file system.
+package snapshot
 
 import (
 	"context"
@@ -14,12 +15,11 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// FS returns the files below a directory of a list, which are sorted by path, as a file system whose bytes come from
-// src: FS(ctx, src, files, ".ai") is what an ai.Space reads. "." is all of them. The bytes of a file are hashed as
-// they are read, each time, and a file that isn't what the list says ends in an error instead of io.EOF.
+// FS returns the files below dir, of a list sorted by path, as a file system that reads their bytes from src. dir "." is
+// the whole list; an ai.Space reads FS(ctx, src, files, ".ai"). Each read hashes the bytes, and a file that differs from
+// the list ends in an error instead of io.EOF.
 //
-// Modes are 0755 and 0644, there are no times, and nothing is kept but the list. It may be read by many goroutines,
-// until ctx ends.
+// Modes are 0755 and 0644, times are zero. Goroutines may share it until ctx ends.
 func FS(ctx context.Context, src cas.Getter, files []manifest.File, dir string) fs.FS {
 	s := snapshot{ctx: ctx, src: src, files: files}
 	if dir != "." {
@@ -28,28 +28,28 @@ func FS(ctx context.Context, src cas.Getter, files []manifest.File, dir string) 
 	return s
 }
 
-// A snapshot is a sorted list of files. Directories are what paths have in common.
+// A snapshot is a sorted list of files. Its directories are the common prefixes of paths.
 type snapshot struct {
 	ctx    context.Context
 	src    cas.Getter
 	files  []manifest.File
-	prefix string // "" or a directory and "/"
+	prefix string // "", or a directory with a trailing slash
 }
 
-// within returns the files whose paths begin with a directory and "/", which stand together.
+// within returns the files below a directory, which are adjacent in the list.
 func (s snapshot) within(prefix string) []manifest.File {
 	if prefix == "" {
 		return s.files
 	}
 	from, _ := slices.BinarySearchFunc(s.files, prefix, byPath)
-	// "0" comes after "/": this is the first path behind the directory.
+	// "0" sorts right after "/", so this is the first path after the directory.
 	to, _ := slices.BinarySearchFunc(s.files, prefix[:len(prefix)-1]+"0", byPath)
 	return s.files[from:to]
 }
 
 func byPath(f manifest.File, path string) int { return strings.Compare(f.Path, path) }
 
-// find returns the file of a name, or the files below the directory that it names, with what their paths begin with.
+// find returns the file of a name, or the files below the directory of that name with their common prefix.
 func (s snapshot) find(op, name string) (f *manifest.File, below []manifest.File, prefix string, err error) {
 	bad := func(err error) (*manifest.File, []manifest.File, string, error) {
 		return nil, nil, "", &fs.PathError{Op: op, Path: name, Err: err}
@@ -60,8 +60,8 @@ func (s snapshot) find(op, name string) (f *manifest.File, below []manifest.File
 	if name == "." {
 		return nil, s.within(s.prefix), s.prefix, nil
 	}
-	if f, ok := fileOf(s.files, s.prefix+name); ok {
-		return f, nil, "", nil
+	if i, ok := slices.BinarySearchFunc(s.files, s.prefix+name, byPath); ok {
+		return &s.files[i], nil, "", nil
 	}
 	prefix = s.prefix + name + "/"
 	if below = s.within(prefix); len(below) == 0 {
@@ -90,7 +90,7 @@ func (s snapshot) Open(name string) (fs.File, error) {
 	return openFile{o, infoOf(f)}, nil
 }
 
-// Lstat and Stat implement fs.ReadLinkFS and fs.StatFS: there are no links.
+// Lstat implements fs.ReadLinkFS. No file is a link.
 func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
 	f, _, _, err := s.find("stat", name)
 	switch {
@@ -102,6 +102,7 @@ func (s snapshot) Lstat(name string) (fs.FileInfo, error) {
 	return infoOf(f), nil
 }
 
+// Stat implements fs.StatFS.
 func (s snapshot) Stat(name string) (fs.FileInfo, error) { return s.Lstat(name) }
 
 // ReadLink implements fs.ReadLinkFS.
@@ -126,7 +127,7 @@ func (s snapshot) ReadDir(name string) ([]fs.DirEntry, error) {
 
 var errNoDir = fmt.Errorf("not a directory: %w", fs.ErrInvalid)
 
-// entries lists a directory: below is what is in it at any depth.
+// entries lists a directory, given all files below it.
 func entries(below []manifest.File, prefix string) []fs.DirEntry {
 	var list []fs.DirEntry
 	for i := 0; i < len(below); {
@@ -144,7 +145,7 @@ func entries(below []manifest.File, prefix string) []fs.DirEntry {
 	return list
 }
 
-// An info is what is known of a file or directory; it is its own directory entry.
+// An info describes a file or directory. It is its own directory entry.
 type info struct {
 	name string
 	mode fs.FileMode
