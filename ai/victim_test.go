@@ -10,11 +10,12 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
 // bob is trusted for tools below acme/, and the project below is one that he signed and somebody else changed.
-var bob = testKey(5)
+var bob = keytest.Seeded(5)
 
 func bobTrust(t *testing.T) *exam.Trust {
 	t.Helper()

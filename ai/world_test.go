@@ -1,7 +1,6 @@
 package ai_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"os"
@@ -14,32 +13,19 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is trusted, Eve is not.
-var alice, eve = testKey(1), testKey(3)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, eve = keytest.Alice, keytest.Eve
 
 func trust(t testing.TB, more string) *exam.Trust {
-	t.Helper()
-	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n", alice.Public()) + more
-	p, err := policy.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
+	return examtest.Trust(t, noon, examtest.ByAlice+more)
 }
 
 const noOverride = ""

@@ -2,7 +2,6 @@ package bundle_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -21,32 +20,19 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice and Bob are trusted, Eve is not.
-var alice, bob, eve = testKey(1), testKey(2), testKey(3)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
 
 func trusting(t testing.TB, more string) *exam.Trust {
-	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s",
-		alice.Public(), bob.Public(), more))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
+	return examtest.Trust(t, noon, examtest.ByAlice+more)
 }
 
 func library() *ai.Space { return &ai.Space{Label: "system:rye/std", FS: std.FS(), Builtin: true} }

@@ -1,7 +1,6 @@
 package exec_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -32,6 +31,7 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -57,15 +57,7 @@ func TestMain(m *testing.M) {
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is who runs things here. Bob is trusted, and somebody else. Eve is nobody.
-var alice, bob, eve, machine = testKey(1), testKey(2), testKey(3), testKey(4)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, bob, eve, machine = keytest.Alice, keytest.Bob, keytest.Eve, keytest.Seeded(4)
 
 // The primitives of the library here, and a tool of it.
 const (

@@ -24,7 +24,9 @@ import (
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -32,15 +34,7 @@ import (
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice and Bob are trusted, Eve is not.
-var alice, bob, eve = testKey(1), testKey(2), testKey(3)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
 
 const (
 	base   = "system:acme/base"
@@ -156,13 +150,7 @@ func level(label string) ai.Level {
 }
 
 func (w *world) trust() *exam.Trust {
-	w.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n%s",
-		alice.Public(), bob.Public(), w.policy))
-	if err != nil {
-		w.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
+	return examtest.Trust(w, noon, "  \"**\": {keys: [alice, bob]}\n"+w.policy)
 }
 
 // view makes a view of the spaces as they stand, without a lock.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -25,16 +26,6 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 const vectorDir = "../testdata/vectors/manifest/doc"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
-// testKey returns the key whose seed is 32 times a byte.
-func testKey(t testing.TB, seed byte) key.Private {
-	t.Helper()
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
 
 func known(keys ...key.Private) sign.Keys {
 	m := map[key.Fingerprint]key.Public{}
@@ -86,7 +77,7 @@ func samples(t testing.TB) []sample {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b, c := testKey(t, 1).Public(), testKey(t, 2).Public(), testKey(t, 3).Public()
+	a, b, c := keytest.Seeded(1).Public(), keytest.Seeded(2).Public(), keytest.Seeded(3).Public()
 	revBody, rev, err := AppendRevocations(nil, &Revocations{
 		List: "acme", Counter: 7, Issued: noon, Expires: noon.AddDate(0, 1, 0), Entries: []policy.Revocation{
 			{Key: c.Fingerprint(), Reason: "laptop stolen", Date: noon}, {Digest: cas.Sum([]byte("bad")), Date: noon.AddDate(0, -1, 0)},
@@ -132,7 +123,7 @@ func samples(t testing.TB) []sample {
 
 // Every type of document: written, signed, joined, split and read again, as in the golden files.
 func TestDocuments(t *testing.T) {
-	a, b, stranger := testKey(t, 1), testKey(t, 2), testKey(t, 9)
+	a, b, stranger := keytest.Seeded(1), keytest.Seeded(2), keytest.Seeded(9)
 	for _, s := range samples(t) {
 		t.Run(s.name, func(t *testing.T) {
 			d := s.doc
@@ -196,7 +187,7 @@ func TestDocumentMutations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
 	}
-	a, b := testKey(t, 1), testKey(t, 2)
+	a, b := keytest.Seeded(1), keytest.Seeded(2)
 	for _, s := range samples(t) {
 		s.doc.Sign(a, noon)
 		s.doc.Sign(b, noon)
@@ -260,7 +251,7 @@ func TestChunks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want.Sign(testKey(t, 1), noon)
+		want.Sign(keytest.Seeded(1), noon)
 		whole := Join(nil, body, want.Signatures)
 		before, _, _ := bytes.Cut(body, []byte("evidence:\n"))
 		subject := cas.Sum(before)
@@ -336,8 +327,8 @@ func TestListsInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Sign(testKey(t, 1), noon)
-	signers, err := r.Check(known(testKey(t, 1)))
+	r.Sign(keytest.Seeded(1), noon)
+	signers, err := r.Check(known(keytest.Seeded(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -383,7 +374,7 @@ func TestMerge(t *testing.T) {
 	s := samples(t)[0]
 	var keys []key.Private
 	for i := range byte(20) {
-		keys = append(keys, testKey(t, i+1))
+		keys = append(keys, keytest.Seeded(i+1))
 	}
 	made := func(at time.Time, of ...key.Private) Signatures {
 		d := *s.doc
@@ -447,7 +438,7 @@ func TestMerge(t *testing.T) {
 func TestSignatures(t *testing.T) {
 	s := samples(t)[0]
 	for i := range byte(16) {
-		s.doc.Sign(testKey(t, i+1), noon)
+		s.doc.Sign(keytest.Seeded(i+1), noon)
 	}
 	good := string(s.doc.Signatures.Append(nil))
 	lines := strings.SplitAfter(good, "\n")[:16]

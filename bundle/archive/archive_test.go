@@ -21,20 +21,12 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
-	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
 
 // A world is a bundle and the store that it is in.
 type world struct {
@@ -70,7 +62,7 @@ func newWorld(t testing.TB, files, evidence map[string]string) *world {
 	if w.body, w.list, err = manifest.AppendFileList(nil, l, all); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.list.Sign(testKey(1), noon); err != nil {
+	if err := w.list.Sign(keytest.Seeded(1), noon); err != nil {
 		t.Fatal(err)
 	}
 	return w
@@ -410,7 +402,7 @@ func TestWriteFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Sign(testKey(1), noon); err != nil {
+	if err := l.Sign(keytest.Seeded(1), noon); err != nil {
 		t.Fatal(err)
 	}
 	if err := Write(t.Context(), io.Discard, body, l.Signatures, &w.store); err == nil || err.Error() != `"x" has 8589934592 bytes, more than the archive limit of 8589934591` {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 // TestHostileTar changes the tar stream in ways that other readers accept, or overlook.
@@ -229,7 +230,7 @@ func TestLargeManifest(t *testing.T) {
 	if err != nil || len(body) <= MaxManifest {
 		t.Fatalf("%d bytes, %v", len(body), err)
 	}
-	if err := l.Sign(testKey(1), noon); err != nil {
+	if err := l.Sign(keytest.Seeded(1), noon); err != nil {
 		t.Fatal(err)
 	}
 	if err := Write(t.Context(), io.Discard, body, l.Signatures, &cas.Memory{}); !errors.Is(err, errLarge) {

@@ -20,8 +20,9 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	mkey "github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -30,23 +31,10 @@ var update = flag.Bool("update", false, "rewrite testdata")
 var created = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice is trusted, Eve is not.
-var alice, eve = drawnKey(1), drawnKey(3)
-
-func drawnKey(seed byte) mkey.Private {
-	k, err := mkey.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, eve = keytest.Alice, keytest.Eve
 
 func trustIn(t testing.TB, more string) *exam.Trust {
-	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", alice.Public(), more))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: created}
+	return examtest.Trust(t, created, examtest.ByAlice+more)
 }
 
 func toolText(id, executor string, more ...string) string {

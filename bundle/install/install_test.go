@@ -26,21 +26,14 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, eve = testKey(1), testKey(3)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, eve = keytest.Alice, keytest.Eve
 
 func options() bundle.VerifyOptions {
 	return bundle.VerifyOptions{Signers: []key.Public{alice.Public()}, Now: noon}

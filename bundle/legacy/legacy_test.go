@@ -22,8 +22,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -31,26 +32,13 @@ var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = time.Date(2026, 2, 15, 5, 39, 45, 0, time.UTC)
 
-var alice, eve = drawn(1), drawn(3)
-
-func drawn(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, eve = keytest.Alice, keytest.Eve
 
 const accept = "  \"bundle:**\": {keys: [alice], accept: [v1, v2]}\n  \"tool:**\": {keys: [alice], accept: [v1, v2]}\n" +
 	"  \"directive:**\": {keys: [alice], accept: [v1, v2]}\n  \"knowledge:**\": {keys: [alice], accept: [v1, v2]}\n"
 
 func trusting(t testing.TB, names string) *exam.Trust {
-	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n%s", alice.Public(), names))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
+	return examtest.Trust(t, noon, examtest.ByAlice+names)
 }
 
 const (

@@ -16,23 +16,16 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, eve = drawn(1), drawn(3)
-
-func drawn(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, eve = keytest.Alice, keytest.Eve
 
 // demo is a bundle of one file.
 func demo(t testing.TB, version string) *bundle.Bundle {
@@ -203,14 +196,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-func trusting(t testing.TB) *exam.Trust {
-	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n\nnames:\n  \"**\": {keys: [alice]}\n", alice.Public()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
-}
+func trusting(t testing.TB) *exam.Trust { return examtest.Trust(t, noon, examtest.ByAlice) }
 
 func TestAttestRefuses(t *testing.T) {
 	b := demo(t, "1.4.0")

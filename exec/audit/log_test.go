@@ -21,22 +21,14 @@ import (
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// testKey makes a key from a word.
-func testKey(word string) key.Private {
-	p, err := key.Generate(strings.NewReader(strings.Repeat(word, 32)[:32]))
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
-var machineKey, userKey = testKey("machine"), testKey("user")
+var machineKey, userKey = keytest.Named("machine"), keytest.Named("user")
 
 func testVoucher() []byte {
 	b, err := machine.Vouch(machineKey.Public(), "build-7", userKey, noon)

@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -217,7 +218,7 @@ func rechain(t testing.TB, path string, edit func(i int, l *journal.Line)) {
 
 // Who can write the journals and make all sums fit, and lacks the machine's key, is found.
 func TestForged(t *testing.T) {
-	thief := testKey("thief")
+	thief := keytest.Named("thief")
 	thiefsVoucher, err := machine.Vouch(thief.Public(), "build-7", thief, noon)
 	must(t, err)
 	resign := func(p key.Private, l *journal.Line) {
@@ -444,7 +445,7 @@ func TestSegmentSense(t *testing.T) {
 // Keys that count: the machine's own, a user's that vouches, any; none says only that the journals agree.
 func TestKeys(t *testing.T) {
 	dir := twoSegments(t)
-	stranger := testKey("stranger").Public()
+	stranger := keytest.Named("stranger").Public()
 	for _, c := range []struct {
 		name string
 		keys []key.Public

@@ -1,7 +1,6 @@
 package closure_test
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -21,23 +20,16 @@ import (
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/exam/examtest"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 // Alice and Bob are trusted.
-var alice, bob = testKey(1), testKey(2)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, bob = keytest.Alice, keytest.Bob
 
 const (
 	base     = "system:acme/base"
@@ -78,13 +70,7 @@ func level(label string) ai.Level {
 }
 
 func (w *world) trust(t testing.TB) *exam.Trust {
-	t.Helper()
-	p, err := policy.Parse(fmt.Appendf(nil, "rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob], accept: %s}\n%s",
-		alice.Public(), bob.Public(), cmp.Or(w.accept, "[v2]"), w.policy))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &exam.Trust{Root: policy.Side{Policy: p}, Now: noon}
+	return examtest.Trust(t, noon, fmt.Sprintf("  \"**\": {keys: [alice, bob], accept: %s}\n%s", cmp.Or(w.accept, "[v2]"), w.policy))
 }
 
 // A built world is ready to be looked at.

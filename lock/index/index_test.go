@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -26,15 +27,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, bob = testKey(1), testKey(2)
-
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, bob = keytest.Alice, keytest.Bob
 
 func require(t testing.TB, id, versions string) Require {
 	t.Helper()

@@ -22,22 +22,15 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 var (
 	noon       = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	alice, bob = testKey(1), testKey(2)
+	alice, bob = keytest.Alice, keytest.Bob
 )
-
-func testKey(n byte) key.Private {
-	p, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{n}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
 
 // A world is a store, the objects of a lock, and the directory.
 type world struct {

@@ -14,22 +14,13 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 const vectorDir = "../../testdata/vectors/manifest/attest"
-
-// testKey returns the key whose seed is 32 times a byte.
-func testKey(t testing.TB, seed byte) key.Private {
-	t.Helper()
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -78,7 +69,7 @@ func publics(keys ...key.Private) (out []key.Public) {
 }
 
 func TestEnvelope(t *testing.T) {
-	a, b, stranger := testKey(t, 1), testKey(t, 2), testKey(t, 9)
+	a, b, stranger := keytest.Seeded(1), keytest.Seeded(2), keytest.Seeded(9)
 	payload, err := sampleStatement().Append(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +127,7 @@ func third[A, B any](_ A, _ B, err error) error { return err }
 
 // What is signed is the text that DSSE says, and who says nothing of the key is taken at his signature.
 func TestEnvelopeOfOthers(t *testing.T) {
-	k := testKey(t, 1)
+	k := keytest.Seeded(1)
 	sig := k.Sign([]byte("DSSEv1 1 t 1 p"))
 	text := base64.StdEncoding.EncodeToString(sig[:])
 	want := fmt.Sprintf(`{"payload":"cA==","payloadType":"t","signatures":[{"keyid":%q,"sig":%q}]}`, k.Public().Fingerprint(), text)
@@ -150,7 +141,7 @@ func TestEnvelopeOfOthers(t *testing.T) {
 	}{{"", true}, {`"keyid":"",`, true}, {`"keyid":"SHA256:abc",`, false}, {`"keyid":null,`, false}, {`"keyid":1,`, false}} {
 		e, err := ParseEnvelope([]byte(`{ "payloadType": "t", "payload": "cA==", "signatures": [{` + c.id + `"sig":"` + text + `"}] }`))
 		if err == nil {
-			_, _, _, err = e.Verify(publics(testKey(t, 3), k), 1)
+			_, _, _, err = e.Verify(publics(keytest.Seeded(3), k), 1)
 		}
 		if (err == nil) != c.good {
 			t.Errorf("%s: %v", c.id, err)
@@ -159,7 +150,7 @@ func TestEnvelopeOfOthers(t *testing.T) {
 }
 
 func TestEnvelopeBad(t *testing.T) {
-	a := testKey(t, 1)
+	a := keytest.Seeded(1)
 	good := string(sealed(t, "t", []byte("payload?>"), a))
 	id := a.Public().Fingerprint().String()
 	i := strings.Index(good, `"sig":"`) + 7
@@ -197,7 +188,7 @@ func TestEnvelopeBad(t *testing.T) {
 		}
 	}
 	// A bad signature that names a known key spoils the rest.
-	b := testKey(t, 2)
+	b := keytest.Seeded(2)
 	two := string(sealed(t, "t", []byte("payload?>"), a, b))
 	other := string(sealed(t, "u", []byte("payload?>"), b))
 	j := strings.Index(other, `"sig":"`) + 7
@@ -229,7 +220,7 @@ func TestEnvelopeMutations(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
 	}
-	a, b := testKey(t, 1), testKey(t, 2)
+	a, b := keytest.Seeded(1), keytest.Seeded(2)
 	payload, _ := sampleStatement().Append(nil)
 	env := sealed(t, StatementPayload, payload, a, b)
 	taken := 0

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 func addVectors(f *testing.F, names ...string) {
@@ -21,7 +23,7 @@ func addVectors(f *testing.F, names ...string) {
 func FuzzEnvelope(f *testing.F) {
 	addVectors(f, "envelope.json")
 	f.Add([]byte(`{"payload":"","payloadType":"t","signatures":[{"sig":""}]}`))
-	keys := publics(testKey(f, 1), testKey(f, 2))
+	keys := publics(keytest.Seeded(1), keytest.Seeded(2))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := ParseEnvelope(b)
 		if err != nil {

@@ -14,22 +14,14 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-var alice, bob, eve = testKey(1), testKey(2), testKey(3)
-
-// testKey returns the key whose seed is 32 times a byte.
-func testKey(seed byte) key.Private {
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return k
-}
+var alice, bob, eve = keytest.Alice, keytest.Bob, keytest.Eve
 
 // side is a policy in which $alice, $bob and $eve stand for their keys.
 func side(t testing.TB, text string) policy.Side {
@@ -416,7 +408,7 @@ func TestRotation(t *testing.T) {
 	}{
 		{name: "all", file: rotation(t, alice, bob, eve), code: policy.Admitted, reason: `would be taken: signed by 2 of 2 keys under "rotated/**" and by the new key`},
 		{name: "unsigned", file: rotation(t), code: policy.Unsigned},
-		{name: "by strangers", file: rotation(t, testKey(9)), code: policy.UntrustedKey},
+		{name: "by strangers", file: rotation(t, keytest.Seeded(9)), code: policy.UntrustedKey},
 		{name: "without the new key", file: rotation(t, alice, bob), code: policy.BelowThreshold, reason: "it is not signed by the new key"},
 		{name: "by the new key alone", file: rotation(t, eve), code: policy.BelowThreshold, reason: "it is signed by 0 of the 2 keys"},
 		{name: "by too few", file: rotation(t, alice, eve), code: policy.BelowThreshold, reason: "it is signed by 1 of the 2 keys"},

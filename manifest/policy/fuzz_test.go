@@ -11,6 +11,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -151,7 +152,7 @@ func TestSignedMutants(t *testing.T) {
 	text := []byte(fill(listText[1:]))
 	claim := sign.Claim{Domain: sign.Policy, Name: "policy:home"}
 	find := func(f key.Fingerprint) (key.Public, bool) { return pub(1), f == pub(1).Fingerprint() }
-	signed, err := sign.Sign(text, sign.Hash, claim, testKey(t, 1), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), find)
+	signed, err := sign.Sign(text, sign.Hash, claim, keytest.Seeded(1), time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), find)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -235,7 +236,7 @@ func manyRules(n int) string {
 
 func TestSignedPolicy(t *testing.T) {
 	file := []byte(fill("---\nkeys:\n  a: {key: $key1}\n  b: {kye: 1}\n"))
-	private := testKey(t, 1)
+	private := keytest.Seeded(1)
 	claim := sign.Claim{Domain: sign.Policy, Name: "policy:home"}
 	signed, err := sign.Sign(file, sign.Hash, claim, private, time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), func(key.Fingerprint) (key.Public, bool) { return key.Public{}, false })
 	if err != nil {
@@ -261,13 +262,4 @@ func TestSignedPolicy(t *testing.T) {
 	if bytes.Contains(p.Format(), []byte("rye:signed")) {
 		t.Error("a void signature line was kept")
 	}
-}
-
-func testKey(t testing.TB, seed byte) key.Private {
-	t.Helper()
-	p, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{seed}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

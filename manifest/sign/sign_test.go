@@ -13,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -22,18 +23,10 @@ var (
 	now   = time.Date(2026, 11, 20, 9, 0, 0, 123, time.FixedZone("", 3600)).Add(time.Hour)
 	claim = sign.Claim{Domain: sign.Item, Name: "tool:demo/hi"}
 
-	alice = testKey(1)
-	bob   = testKey(2)
-	carol = testKey(3)
+	alice = keytest.Seeded(1)
+	bob   = keytest.Seeded(2)
+	carol = keytest.Seeded(3)
 )
-
-func testKey(b byte) key.Private {
-	p, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{b}, 32)))
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
 
 func known(keys ...key.Private) sign.Keys {
 	return func(f key.Fingerprint) (key.Public, bool) {
@@ -293,7 +286,7 @@ func TestMaxLines(t *testing.T) {
 	var keys []key.Private
 	var lines []sign.Line
 	for i := range sign.MaxLines {
-		keys = append(keys, testKey(byte(10+i)))
+		keys = append(keys, keytest.Seeded(byte(10+i)))
 		file = mustSign(t, string(file), sign.Hash, keys[i])
 	}
 	mustCheck(t, file, sign.Hash, keys...)

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -22,15 +23,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 5, time.UTC)
 
-func testKey(word string) key.Private {
-	p, err := key.Generate(strings.NewReader(strings.Repeat(word, 32)[:32]))
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
-var machineKey, userKey = testKey("machine"), testKey("user")
+var machineKey, userKey = keytest.Named("machine"), keytest.Named("user")
 
 func users(keys ...key.Private) (out []key.Public) {
 	for _, k := range keys {
@@ -84,7 +77,7 @@ func TestVoucher(t *testing.T) {
 	if want, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
 		t.Errorf("%s\n%v", b, err)
 	}
-	stranger := testKey("stranger")
+	stranger := keytest.Named("stranger")
 	if by, err := Check(b, machineKey.Public(), users(stranger, userKey)); err != nil || by != userKey.Public() {
 		t.Error(by, err)
 	}

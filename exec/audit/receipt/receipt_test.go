@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -25,15 +26,7 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func testKey(word string) key.Private {
-	p, err := key.Generate(strings.NewReader(strings.Repeat(word, 32)[:32]))
-	if err != nil {
-		panic(err)
-	}
-	return p
-}
-
-var machineKey, userKey, stranger = testKey("machine"), testKey("user"), testKey("stranger")
+var machineKey, userKey, stranger = keytest.Named("machine"), keytest.Named("user"), keytest.Named("stranger")
 
 func public(keys ...key.Private) (out []key.Public) {
 	for _, k := range keys {
