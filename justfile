@@ -40,6 +40,10 @@ gobench PACKAGES="./cas/..." *ARGS:
 demo:
     go run ./cmd/rye demo
 
+# plant known faults and show which ones the tests miss
+mutants *PACKAGES:
+    go run ./testdata/mutants {{PACKAGES}}
+
 # everything CI runs
 ci:
     .ci/run

@@ -78,8 +78,7 @@ func (f *file) setBody(from int) {
 
 func leadingSpace(s string) int { return len(s) - len(strings.TrimLeftFunc(s, unicode.IsSpace)) }
 
-// Places tells where offsets of a text are. Offsets are mostly asked for in rising order, which costs one pass
-// over the text altogether.
+// places finds the line and column of offsets in a text. Offsets in rising order cost one pass altogether.
 type places struct {
 	text string
 	off  int

@@ -90,7 +90,7 @@ func (v *view) measure() {
 	}
 }
 
-// Matches are the documents that a part of a query finds, with their scores.
+// matches are the documents that a part of a query finds, with their scores.
 type matches struct {
 	has   []bool
 	score []float64

@@ -295,7 +295,7 @@ func (c *comparer) keywords(path string, l, r node) effect {
 	return e
 }
 
-// The keywords that are compared by their meaning; others are opaque.
+// known has the keywords that are compared by their meaning; others are opaque.
 var known = func() map[string]bool {
 	m := map[string]bool{}
 	for _, name := range []string{"type", "nullable", "enum", "const",

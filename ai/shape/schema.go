@@ -30,7 +30,7 @@ func (n node) with(v any) node {
 // anything is the schema true.
 func (n node) anything() node { return n.child(true) }
 
-// Keywords that say nothing about which values are valid. A reference reads "$defs" and "definitions" itself.
+// annotations has the keywords that say nothing about which values are valid. A reference reads "$defs" and "definitions" itself.
 var annotations = map[string]bool{
 	"title": true, "description": true, "default": true, "examples": true, "example": true, "deprecated": true,
 	"readOnly": true, "writeOnly": true, "$comment": true, "$defs": true, "definitions": true, "$schema": true,
@@ -139,7 +139,7 @@ func lookup(root any, ref string) (any, bool) {
 	return root, true
 }
 
-// A set of types: which sorts of JSON values a schema accepts.
+// A typeSet is the set of JSON types that a schema accepts.
 type typeSet uint8
 
 const (

@@ -57,7 +57,7 @@ type follower struct {
 	below map[cas.ID][]cas.ID // for each tree that was visited, the lost and missing objects below it
 }
 
-// Of the referrers of an object, and of the bad objects below a tree, so many are remembered.
+// mostNamed is how many referrers of an object, or damaged objects of a tree, are reported.
 const mostNamed = 20
 
 const deepest = 1000 // directories below each other; a path has at most 1,000 bytes

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// Whoever replaces packs by others (merge, repack, reindex, gc) is the janitor: one at a time, by a lock.
+// janitorLock is held by the one process that replaces packs (merge, repack, reindex, gc).
 // Readers and writers go on beside it: packs that a process has open stay readable when their names are gone,
 // and a process that comes upon a name which has just gone reads the list again.
 const janitorLock = "janitor.lock"
@@ -202,8 +202,8 @@ func (m *mover) move(ctx context.Context, p *pack, drop func(p *pack, n int) boo
 	return nil
 }
 
-// A block with at least so many bytes, all of them wanted, is copied as it is. Smaller ones are compressed
-// anew together with their neighbours.
+// enough is the size from which a block is copied unchanged, if all of it is needed. Smaller blocks are compressed again
+// together with their neighbours.
 const enough = blockMax / 4
 
 func (m *mover) moveBlock(p *pack, es []placed, drop func(p *pack, n int) bool) error {

@@ -142,7 +142,7 @@ func (e *RefError) Fault() *fault.Error {
 	return f
 }
 
-// A ref's file repeats its name, so that one in another's place is noticed.
+// refText returns the content of a ref's file. It repeats the name, so that a swapped file is noticed.
 func refText(name string, id cas.ID) string {
 	line := name + " " + id.String()
 	return line + " " + cas.Sum([]byte(line)).Short() + "\n"

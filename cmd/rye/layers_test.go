@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"unicode"
 
 	"github.com/rogpeppe/go-internal/txtar"
 )
@@ -286,6 +287,9 @@ func (c *checker) visit(name string, d fs.DirEntry, err error) error {
 	if name != "testdata/layers.txt" {
 		c.words(name, text)
 	}
+	if path.Base(name) == "mutants.txt" {
+		c.mutants(name, string(text))
+	}
 	if room, _, _ := strings.Cut(name, "/"); c.stilted != nil && slices.Contains(c.rooms, room) {
 		c.old[room] += len(c.stilted.FindAllIndex(text, -1))
 	}
@@ -310,6 +314,20 @@ func (c *checker) words(name string, text []byte) {
 		}
 		if at := regexp.MustCompile(pattern).FindIndex(text); at != nil {
 			c.complain("%s:%d: %q", name, 1+bytes.Count(text[:at[0]], []byte("\n")), word)
+		}
+	}
+}
+
+// mutants wants the text that each planted fault replaces to be found once: see testdata/mutants.
+func (c *checker) mutants(name, list string) {
+	var file string
+	for line := range strings.Lines(list) {
+		from, ok := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		if !ok && path.Ext(strings.TrimSpace(line)) == ".go" {
+			file = path.Join(path.Dir(path.Dir(name)), strings.TrimSpace(line))
+		}
+		if text, _ := fs.ReadFile(c.fsys, file); ok && bytes.Count(text, []byte(from)) != 1 {
+			c.complain("%s: %s has %q not once", name, file, from)
 		}
 	}
 }
@@ -348,12 +366,37 @@ func (c *checker) source(name string, text []byte) {
 		c.imported(name, dir, test, spec)
 	}
 	for _, decl := range f.Decls {
-		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
-			c.complain("%s: func init: wiring happens in cmd/rye, once", name)
+		switch d := decl.(type) {
+		case *ast.FuncDecl:
+			if d.Recv == nil && d.Name.Name == "init" {
+				c.complain("%s: func init: wiring happens in cmd/rye, once", name)
+			}
+			c.comment(name, set, d.Doc, d.Name)
+		case *ast.GenDecl:
+			if len(d.Specs) > 1 { // a comment may be the heading of several
+				break
+			}
+			switch s := d.Specs[0].(type) {
+			case *ast.TypeSpec:
+				c.comment(name, set, d.Doc, s.Name)
+			case *ast.ValueSpec:
+				c.comment(name, set, d.Doc, s.Names...)
+			}
 		}
 	}
 	if !test {
 		c.called(name, f)
+	}
+}
+
+// comment wants a comment to begin with a name that it stands over, perhaps after an article.
+func (c *checker) comment(name string, set *token.FileSet, doc *ast.CommentGroup, over ...*ast.Ident) {
+	words := strings.FieldsFunc(doc.Text(), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	if len(words) > 1 && slices.Contains([]string{"A", "An", "The"}, words[0]) {
+		words = words[1:]
+	}
+	if !strings.HasSuffix(name, "_test.go") && len(words) > 0 && !slices.ContainsFunc(over, func(n *ast.Ident) bool { return n.Name == words[0] }) {
+		c.complain("%s:%d: the comment of %s begins with %q", name, set.Position(doc.Pos()).Line, over[0].Name, words[0])
 	}
 }
 

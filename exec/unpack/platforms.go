@@ -32,7 +32,7 @@ func (m *Machine) Platforms() []string {
 	return []string{strings.NewReplacer("-", "_", ".", "_").Replace(m.Platform)}
 }
 
-// The older names of three versions of glibc.
+// legacy has the older names of three glibc versions.
 var legacy = map[int]string{17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 
 func (m *Machine) linux(arch string) (list []string) {

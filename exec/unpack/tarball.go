@@ -172,7 +172,7 @@ func (t *tarball) each(visit func(*File, func() (io.Reader, error)) error) error
 	}
 }
 
-// Contents are those of one file, with errors that say whose.
+// contents reads one file; its errors name the file.
 type contents struct {
 	t    *tarball
 	path string

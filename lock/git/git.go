@@ -149,7 +149,7 @@ func (c *Client) network(ctx context.Context, dir, address string, args ...strin
 	return append([]string{"-c", "http.curloptResolve=" + u.Hostname() + ":" + port + ":" + strings.Join(at, ",")}, args...), nil
 }
 
-// The first git that does all that is asked for here.
+// firstMajor and firstMinor are the oldest version of git that does everything needed here.
 const firstMajor, firstMinor = 2, 37
 
 // checkVersion refuses a git that is too old, once.

@@ -117,7 +117,7 @@ func (s *Sources) rememberIndex(ctx context.Context, src project.Source, x *inde
 	return s.o.Journal.Record(ctx, step)
 }
 
-// The refs by which something is kept of an address.
+// indexRef and archiveRef name the refs for what an address had.
 func indexRef(address string) string   { return "indexes/" + hex(address) }
 func archiveRef(address string) string { return "archives/" + hex(address) }
 

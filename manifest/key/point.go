@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// The y coordinates, little-endian, of the eight points whose order divides eight.
+// torsion has the y coordinates, little-endian, of the eight points whose order divides eight.
 var torsion = [5][32]byte{
 	{},  // two points of order 4
 	{1}, // the neutral element

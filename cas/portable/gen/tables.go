@@ -15,8 +15,8 @@ type layer struct {
 	file, value, class string
 }
 
-// What is refused for being reserved for no character at all, noncharacters, wins over everything; what is
-// invisible wins over not being assigned, since it is the more telling answer.
+// layers lists the refused code points; a later reason wins. Noncharacters win over everything, and invisible wins over
+// unassigned, which says less.
 var layers = []layer{
 	{"extracted/DerivedGeneralCategory.txt", "Cn", "unassigned"},
 	{"extracted/DerivedGeneralCategory.txt", "Cc", "control"},

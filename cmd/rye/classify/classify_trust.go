@@ -140,7 +140,7 @@ func ofExam(f *fault.Error) bool {
 	return true
 }
 
-// integrity says what was signed and what is there.
+// ofIntegrity shows the digest that was signed and the one found.
 func ofIntegrity(f *fault.Error, e *sign.IntegrityError) {
 	// What the errors around it say is where the document is.
 	where, _ := strings.CutSuffix(f.Err.Error(), e.Error())

@@ -282,7 +282,7 @@ func (a *App) UserBase() Setting {
 	return a.Home()
 }
 
-// The kinds of directory that a system keeps apart.
+// A Place is a kind of directory that a system keeps apart.
 type Place int
 
 const (

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// first is the kind of a weakness of the first rye.lock of a tree that has locks of the first format (v1).
+// lockedFirst is how the first rye.lock of a tree may weaken its v1 locks.
 const lockedFirst lock.WeaknessKind = "v1_lock_differs"
 
 // takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once, when

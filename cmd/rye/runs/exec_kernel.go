@@ -216,7 +216,7 @@ type passing struct {
 
 func openSink(a *cli.App) *passing { return &passing{app: a} }
 
-// most is how long a line may become before it is shown.
+// mostLine is how long a line may become before it is shown.
 const mostLine = 1 << 16
 
 // Emit implements primitive.Sink.

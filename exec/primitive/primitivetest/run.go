@@ -58,7 +58,7 @@ func (s *sink) Emit(stream primitive.Stream, b []byte) error {
 // size is how much was told.
 func (s *sink) size() int64 { return int64(s.got[0].Len() + s.got[1].Len()) }
 
-// What may be said to have ended an action.
+// ends lists what may have ended an action.
 var ends = []string{"", "timeout", "cancelled", "memory", "cpu", "processes", "output", "written", "steps"}
 
 // violation says what no run may be; it tells it from errors of Run.

@@ -51,7 +51,7 @@ func fail(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) 
 	return nil, &failure{reason}
 }
 
-// sha256(text) is the digest of a text, in hexadecimal.
+// sum implements sha256(text): the digest of a text, in hexadecimal.
 func sum(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
@@ -61,7 +61,7 @@ func sum(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (
 	return star.String(hex.EncodeToString(d[:])), nil
 }
 
-// Expressions are the compiled ones: a script has few, and uses them often.
+// expressions caches compiled regular expressions: a script has few and uses them often.
 type expressions struct{ compiled map[string]*regexp.Regexp }
 
 // maxExpressions is how many of them are kept.
@@ -171,7 +171,7 @@ func (p *place) module() star.Value {
 	})
 }
 
-// fs.read(path, offset=0, limit=None, otherwise=…) is the text of a file from a byte on, as many whole characters as fit into
+// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte on, as many whole characters as fit into
 // limit bytes; where otherwise is given it is that, if the file is no text, or, without a limit, too much of it.
 func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var at string
@@ -222,7 +222,7 @@ func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named
 	return star.String(text), nil
 }
 
-// fs.write(path, text) puts a text into a file, and says whether it made that.
+// writeText implements fs.write(path, text): it puts a text into a file, and says whether it made that.
 func (p *place) writeText(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var at, text string
 	if err := star.UnpackArgs(b.Name(), args, named, "path", &at, "text", &text); err != nil {
@@ -257,7 +257,7 @@ func one(b *star.Builtin, args star.Tuple, named []star.Tuple) (at string, err e
 	return at, err
 }
 
-// fs.stat(path) is a struct of path, name, type and size; None if nothing is there.
+// statOf implements fs.stat(path): a struct of path, name, type and size; None if nothing is there.
 func (p *place) statOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -273,7 +273,7 @@ func (p *place) statOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return described(at, info), nil
 }
 
-// fs.exists(path) reports whether something is there.
+// exists implements fs.exists(path): whether something is there.
 func (p *place) exists(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -283,7 +283,7 @@ func (p *place) exists(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return star.Bool(info != nil), err
 }
 
-// fs.list(path) is what is in a directory, sorted by name, as fs.stat has it.
+// listOf implements fs.list(path): what is in a directory, sorted by name, as fs.stat has it.
 func (p *place) listOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -329,7 +329,7 @@ func texts(name string, v star.Iterable) (list []string, err error) {
 	return list, nil
 }
 
-// fs.walk(path, skip=[]) is all that is below a directory, as fs.list has it.
+// walkOf implements fs.walk(path, skip=[]): all that is below a directory, as fs.list has it.
 func (p *place) walkOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at := "."
 	var skip star.Iterable
@@ -345,7 +345,7 @@ func (p *place) walkOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return all, err
 }
 
-// fs.glob(pattern, path=".", skip=[]) are the paths of the files below a directory that a pattern means.
+// globOf implements fs.glob(pattern, path=".", skip=[]): the paths of the files below a directory that a pattern means.
 func (p *place) globOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	at := "."

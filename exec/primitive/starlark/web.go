@@ -19,7 +19,7 @@ const (
 // pages is what a script calls html.
 func pages() star.Value { return functions("html", map[string]call{"tokens": tokens}) }
 
-// html.tokens(text) are the tokens of a page, each a tuple of its kind, and what it has: ("text", what it says), ("start" or
+// tokens implements html.tokens(text): the tokens of a page, each a tuple of its kind, and what it has: ("text", what it says), ("start" or
 // "alone", name, dict of attributes), ("end", name). There is no page that has none: what is wrong in one is read as browsers do.
 func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
@@ -78,7 +78,7 @@ func addresses() star.Value {
 	return functions("url", map[string]call{"join": join, "parse": parse})
 }
 
-// url.join(base, ref) is the address that a page at base means by ref; None where that is none.
+// join implements url.join(base, ref): the address that a page at base means by ref; None where that is none.
 func join(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var base, ref string
 	if err := star.UnpackArgs(b.Name(), args, named, "base", &base, "ref", &ref); err != nil {
@@ -95,7 +95,7 @@ func join(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) 
 	return star.String(to.String()), nil
 }
 
-// url.parse(text) is a struct of scheme, host, path and query, a dict of the first value of each name; None if it is no
+// parse implements url.parse(text): a struct of scheme, host, path and query, a dict of the first value of each name; None if it is no
 // address.
 func parse(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string

@@ -9,7 +9,7 @@ import (
 
 const width = 120
 
-// format writes a tree in the one layout of package yamltree's comment. Only content and comments decide about
+// Format writes a tree in the one layout of package yamltree's comment. Only content and comments decide about
 // it, never how the file looked, so that formatting twice is formatting once.
 func (t Tree) Format() []byte {
 	var w writer
