@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk/cut"
 )
 
 // A pack is finished, and the batch goes on in the next, at so many objects or bytes: what a batch keeps in
@@ -69,6 +72,7 @@ type batch struct {
 	lease   *lease
 	snap    *snapshot        // what was there when the batch began
 	garbage func() *gcRecord // what gc has seen unreachable, and may remove before its new owner has named it
+	intact  sync.Map         // *pack to a func(entry int) bool, which checks the pack at its first call
 	known   atomic.Bool      // some of what was put was there
 	enc     *zstd.Encoder
 	slots   chan struct{} // one for each goroutine that may work on a long object
@@ -136,11 +140,42 @@ func (b *batch) has(kind cas.Kind, d *cas.Digest) bool {
 			return true
 		}
 	}
-	if b.snap.has(kind, d, b.garbage) {
+	if b.snap.has(kind, d, b.counts) {
 		b.known.Store(true)
 		return true
 	}
 	return false
+}
+
+// counts reports whether a record that is in the store can be relied on: gc won't remove it, and it can be read back.
+func (b *batch) counts(p *pack, e entry, no int) bool {
+	intact, ok := b.intact.Load(p)
+	if !ok {
+		intact, _ = b.intact.LoadOrStore(p, sync.OnceValue(func() func(int) bool { return b.s.verify(b.ctx, b.snap, p) }))
+	}
+	return intact.(func() func(int) bool)()(no) && !b.garbage().has(p, &e)
+}
+
+// sealedTime is the modification time of packs that are as they were sealed or last verified.
+var sealedTime = time.Unix(1<<30, 0)
+
+// verify returns which entries of a pack can be read back. It trusts a pack that has sealedTime, and reads any other one
+// as a whole: writing to a file changes its time, as does copying a store.
+func (s *Store) verify(ctx context.Context, snap *snapshot, p *pack) func(entry int) bool {
+	if fi, err := p.f.Stat(); err == nil && fi.Size() == p.size && fi.ModTime().Equal(sealedTime) {
+		return func(int) bool { return true }
+	}
+	k := s.takeCache()
+	defer s.giveCache(k)
+	bad, err := s.badRecords(ctx, k, snap, p)
+	switch {
+	case err != nil:
+		return func(int) bool { return false }
+	case bad == nil:
+		// If this fails, the next batch reads the pack again.
+		_ = os.Chtimes(p.path, sealedTime, sealedTime)
+	}
+	return func(entry int) bool { return bad == nil || !bad.has(entry) }
 }
 
 // PutBytes implements cas.Batch.
@@ -148,7 +183,7 @@ func (b *batch) PutBytes(ctx context.Context, kind cas.Kind, data []byte) (cas.D
 	if err := checkKind(kind); err != nil {
 		return cas.Digest{}, err
 	}
-	if len(data) > cutterOf(kind).whole {
+	if len(data) > cut.Of(kind).Whole {
 		i, err := b.putLong(ctx, kind, nil, bytes.NewReader(data))
 		return i.Digest, err
 	}
@@ -164,7 +199,7 @@ func (b *batch) Put(ctx context.Context, kind cas.Kind, r io.Reader) (cas.Info, 
 	if err := checkKind(kind); err != nil {
 		return cas.Info{}, err
 	}
-	whole := cutterOf(kind).whole
+	whole := cut.Of(kind).Whole
 	buf := segments.Get().(*segment)
 	defer segments.Put(buf)
 	n, eof, err := fill(cas.Until(ctx, r), buf.b[:whole+1])

@@ -11,12 +11,13 @@ import (
 	"testing/iotest"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk/cut"
 )
 
 // cutsOf cuts a buffer at once.
-func cutsOf(c *cutter, b []byte) (cuts []int) {
+func cutsOf(c *cut.Cutter, b []byte) (cuts []int) {
 	for len(b) > 0 {
-		n := c.cut(b)
+		n := c.Next(b)
 		cuts = append(cuts, n)
 		b = b[n:]
 	}
@@ -28,8 +29,8 @@ func TestCuts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	turn := 0
 	for _, kind := range []cas.Kind{cas.Blob, cas.Document} {
-		c := cutterOf(kind)
-		for _, size := range []int{c.whole + 1, segmentSize - 1, segmentSize, segmentSize + 1, 2*segmentSize - 7, 3*segmentSize + 12345} {
+		c := cut.Of(kind)
+		for _, size := range []int{c.Whole + 1, segmentSize - 1, segmentSize, segmentSize + 1, 2*segmentSize - 7, 3*segmentSize + 12345} {
 			for name, b := range map[string][]byte{"noise": noise(uint64(size), size), "text": text(uint64(size), size), "zeros": make([]byte, size)} {
 				want := cutsOf(c, b)
 				for readers, reader := range map[string]io.Reader{
@@ -143,11 +144,11 @@ func TestEditIsCheap(t *testing.T) {
 func FuzzCut(f *testing.F) {
 	f.Add(text(1, 20<<10), uint16(700))
 	f.Fuzz(func(t *testing.T, b []byte, at uint16) {
-		c := &cutter{whole: 256, min: 128, normal: 256, max: 1024, rare: topBits(9), often: topBits(6)}
+		c := cut.Of(cas.Document)
 		want := cutsOf(c, b)
 		sum := 0
 		for i, n := range want {
-			if sum += n; n > c.max || n <= 0 || n < c.min && i < len(want)-1 {
+			if sum += n; n > c.Max || n <= 0 || n < c.Min && i < len(want)-1 {
 				t.Fatalf("a chunk of %d bytes", n)
 			}
 		}
@@ -161,7 +162,7 @@ func FuzzCut(f *testing.F) {
 		if got := fmt.Sprint(g.cuts); got != fmt.Sprint(want[:len(g.cuts)]) {
 			t.Fatalf("%s, not %v", got, want)
 		}
-		if n-used >= c.max {
+		if n-used >= c.Max {
 			t.Fatalf("%d bytes are left", n-used)
 		}
 	})

@@ -324,3 +324,80 @@ func TestCutWhileMapped(t *testing.T) {
 	must(t, b.Close())
 	must(t, w.check(s))
 }
+
+// TestPutHeals: what a put acknowledges can be read, whatever happened to the pack that has the object already.
+func TestPutHeals(t *testing.T) {
+	small, long := noise(1, 3000), noise(2, 700<<10)
+	for name, damage := range map[string]func(p *pack){
+		"flipped byte": func(p *pack) { flip(t, p.path, headerSize+200) },
+		"zeros": func(p *pack) {
+			f, err := os.OpenFile(p.path, os.O_WRONLY, 0)
+			must(t, err)
+			defer f.Close()
+			_, err = f.WriteAt(make([]byte, 4096), headerSize+100)
+			must(t, err)
+		},
+		"cut short": func(p *pack) { must(t, os.Truncate(p.path, p.size/2)) },
+	} {
+		for _, reopen := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, reopened %t", name, reopen), func(t *testing.T) {
+				dir := t.TempDir()
+				open := func() *Store {
+					s, err := Open(dir, Options{Create: true})
+					must(t, err)
+					return s
+				}
+				put := func(s *Store) (ids []cas.ID) {
+					for _, b := range [][]byte{small, long} {
+						i, err := s.Put(t.Context(), cas.Blob, bytes.NewReader(b))
+						must(t, err)
+						ids = append(ids, i.ID)
+					}
+					return ids
+				}
+				s := open()
+				put(s)
+				eachPack(t, dir, damage)
+				if reopen {
+					must(t, s.Close())
+					s = open()
+				}
+				for i, id := range put(s) {
+					o, err := s.Get(t.Context(), id)
+					must(t, err)
+					got, err := io.ReadAll(o)
+					must(t, err)
+					must(t, o.Close())
+					if !bytes.Equal(got, [][]byte{small, long}[i]) {
+						t.Errorf("object %d came back as other bytes", i)
+					}
+				}
+				must(t, s.Close())
+			})
+		}
+	}
+}
+
+// TestPutTrusts: a pack that was only copied is verified once, and then trusted without being read.
+func TestPutTrusts(t *testing.T) {
+	s := tinyStore(t, Options{})
+	_, err := s.Put(t.Context(), cas.Blob, strings.NewReader("copied"))
+	must(t, err)
+	path := func() (path string) {
+		eachPack(t, s.dir, func(p *pack) { path = p.path })
+		return path
+	}()
+	must(t, os.Chtimes(path, time.Time{}, time.Now()))
+	for range 2 {
+		_, err = s.Put(t.Context(), cas.Blob, strings.NewReader("copied"))
+		must(t, err)
+		fi, err := os.Stat(path)
+		must(t, err)
+		if !fi.ModTime().Equal(sealedTime) {
+			t.Errorf("the pack has the time %s", fi.ModTime())
+		}
+	}
+	if paths, err := listPacks(s.dir); err != nil || len(paths) != 1 {
+		t.Errorf("%d packs, %v", len(paths), err)
+	}
+}

@@ -71,6 +71,10 @@
 // set before the batch is closed needs no grace. What goes, goes at once, by the file doomed, and what stays has all
 // that it needs, garbage or not: what counts as present can be read.
 //
+// A pack gets the modification time 2^30 (January 2004) when it is sealed. A record of a pack with another time, which was
+// written to or copied since, counts as present for writers only after the whole pack was read and verified; then the pack
+// gets that time again.
+//
 // What the store hands out was hashed. An index is believed only where its sums are right: a page with a wrong one
 // makes its objects absent for writers, which put them again, and makes readers go to the blocks. So a damaged
 // index can cost time and space but no data. Locks are the system's (flock), and end with their process.

@@ -87,6 +87,29 @@ func TestGraceRenewed(t *testing.T) {
 	must(t, clean(r.Store))
 }
 
+// TestGraceRenewedBetween: an object that is put again while it is garbage has a grace of its own, also when a gc sees both
+// copies before the first one's grace ends.
+func TestGraceRenewedBetween(t *testing.T) {
+	c := newClock()
+	r := c.store(t)
+	grace := GCOptions{Grace: time.Hour}
+	r.packObjects = 1000
+	blob := noise(1, 300<<10)
+	id, err := r.one(blob)
+	must(t, err)
+	removed(t, r, grace, 0)
+	c.add(time.Hour / 2)
+	_, err = r.one(blob)
+	must(t, err)
+	removed(t, r, grace, 0)
+	c.add(time.Hour / 2)
+	_, err = r.GC(t.Context(), grace)
+	must(t, err)
+	must(t, r.w.check(r.Store))
+	must(t, r.ref("main", id))
+	must(t, clean(r.Store))
+}
+
 // Who began before a gc saw something to be garbage counts on it, and has the whole grace to refer to what needs it.
 func TestGraceOfNeeded(t *testing.T) {
 	c := newClock()

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk/cut"
 )
 
 // A segment is the part of a long object that is cut and stored by one goroutine.
@@ -26,10 +27,10 @@ var segments = sync.Pool{New: func() any { return new(segment) }}
 // putLong stores an object as chunks: what head holds and then what r gives. The whole object is hashed here,
 // in order; chunks are hashed, looked up and stored beside, a segment at a time.
 func (b *batch) putLong(ctx context.Context, kind cas.Kind, head []byte, r io.Reader) (cas.Info, error) {
-	c, h, lists := cutterOf(kind), cas.NewHasher(), &listBuilder{b: b}
+	c, h, lists := cut.Of(kind), cas.NewHasher(), &listBuilder{b: b}
 	r = cas.Until(ctx, r)
 	var queue []*segment // at work, in order
-	tails := make([]byte, 0, c.max)
+	tails := make([]byte, 0, c.Max)
 	collect := func() error {
 		g := queue[0]
 		queue = queue[1:]
@@ -99,11 +100,11 @@ func fill(r io.Reader, b []byte) (n int, eof bool, err error) {
 
 // split cuts the first n bytes, and returns how many are in chunks. Unless these are the last bytes, the
 // chunk that might go on beyond them is left.
-func (g *segment) split(c *cutter, n int, last bool) int {
+func (g *segment) split(c *cut.Cutter, n int, last bool) int {
 	g.cuts = g.cuts[:0]
 	at := 0
-	for at < n && (last || n-at >= c.max) {
-		m := c.cut(g.b[at:n])
+	for at < n && (last || n-at >= c.Max) {
+		m := c.Next(g.b[at:n])
 		g.cuts = append(g.cuts, m)
 		at += m
 	}

@@ -166,12 +166,12 @@ type badPackFile struct {
 	err  error
 }
 
-// has reports whether an object or part is there, and not in a copy that one of gc's records names. The record of
-// garbage is only asked for, if at all, when it is needed.
-func (n *snapshot) has(kind cas.Kind, d *cas.Digest, garbage func() *gcRecord) bool {
+// has reports whether a pack has an object or part in a copy that gc isn't about to remove, and that counts: copies in the
+// record of garbage and damaged ones don't count for a writer.
+func (n *snapshot) has(kind cas.Kind, d *cas.Digest, counts func(p *pack, e entry, no int) bool) bool {
 	for _, p := range n.packs {
-		e, ok, err := p.lookup(kind, d)
-		if ok && err == nil && !n.gone.has(p, &e) && (garbage == nil || !garbage().has(p, &e)) {
+		e, no, err := p.place(kind, d)
+		if no >= 0 && err == nil && !n.gone.has(p, &e) && (counts == nil || counts(p, e, no)) {
 			return true
 		}
 	}

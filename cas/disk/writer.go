@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math/bits"
+	"os"
 	"slices"
 	"sync"
 
@@ -179,6 +180,9 @@ func (w *packWriter) finish() (footer, error) {
 // seal finishes the pack and opens it. Nothing is synced, and the name is still the temporary one.
 func (w *packWriter) seal() (*pack, error) {
 	foot, err := w.finish()
+	if err == nil {
+		err = os.Chtimes(w.f.Name(), sealedTime, sealedTime)
+	}
 	if err != nil {
 		return nil, err
 	}
