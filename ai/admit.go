@@ -265,7 +265,7 @@ func (s *Space) hasAny(dir string, names *value.Value) (bool, error) {
 // about makes an error one about a directory of an item, or ErrGone if the item isn't there any more.
 func (it *Item) about(dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, gone := it.Space.read(it.Path); errors.Is(gone, ErrGone) {
+		if _, gone := it.Space.Read(it.Path); errors.Is(gone, ErrGone) {
 			dir, err = it.Path, gone
 		}
 	}

@@ -119,7 +119,7 @@ func (e *NotFoundError) Fault() *fault.Error {
 	for _, file := range e.Assets {
 		ext := path.Ext(file)
 		why := ext + " files never are"
-		if !slices.Contains(neverItems[:], ext) {
+		if !slices.Contains(NeverItems, ext) {
 			why = model.MissingMarker(e.Ref.Kind, file)
 		}
 		f.Because(fmt.Sprintf("%+q is not an item: %s", file, why))

@@ -222,7 +222,7 @@ func misspelt(k *model.Kind, name string) error {
 
 // namedBadly tells of a file whose name is no id if it would be an item otherwise. Assets may be called anything.
 func (w *walk) namedBadly(s *Space, k *model.Kind, name string, err error) error {
-	b, readErr := s.read(name)
+	b, readErr := s.Read(name)
 	switch {
 	case errors.Is(readErr, ErrGone):
 		return nil
@@ -263,7 +263,7 @@ func (w *walk) pick(same []File) []File {
 	}
 	marked, problems := slices.Clone(same), []*ItemError(nil)
 	marked = slices.DeleteFunc(marked, func(f File) bool {
-		b, err := f.Space.read(f.Path)
+		b, err := f.Space.Read(f.Path)
 		if err != nil && !errors.Is(err, ErrGone) {
 			problems = append(problems, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err})
 		}

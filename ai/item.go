@@ -36,7 +36,7 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	b, err := f.Space.read(f.Path)
+	b, err := f.Space.Read(f.Path)
 	if err != nil {
 		return bad(err)
 	}
@@ -58,6 +58,15 @@ func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	}
 	v.keep(f, it)
 	return it, nil
+}
+
+// Each loads files and calls f for each of them with its index, from several goroutines, until ctx ends.
+func (v *View) Each(ctx context.Context, files []File, f func(i int, it *Item, err error)) error {
+	return cas.Parallel(ctx, 0, len(files), func(ctx context.Context, i int) error {
+		it, err := v.Load(ctx, files[i])
+		f(i, it, err)
+		return nil
+	})
 }
 
 // Counts says what was done so far: items read, and their bytes.
@@ -117,7 +126,7 @@ func (v *View) front(all []*Item) (*Item, error) {
 			hidden = append(hidden, it.File)
 		}
 		// The library is below all bundles: what may stand in front of it does so without being one of two.
-		if it.Space.Level == all[0].Space.Level && !(it.Space.Builtin && protected(it.ID)) {
+		if it.Space.Level == all[0].Space.Level && !(it.Space.Builtin && Protected(it.ID)) {
 			same = append(same, it.File)
 		}
 	}
@@ -133,9 +142,8 @@ func (v *View) front(all []*Item) (*Item, error) {
 	return all[0], nil
 }
 
-// protected reports whether an id is of the library that rye itself is made with. Letters of any case: what is
-// unpacked where case doesn't count is the same file.
-func protected(id string) bool {
+// Protected reports whether an id is one of the library's, below rye/ in any case: on some systems that is one file.
+func Protected(id string) bool {
 	first, _, _ := strings.Cut(id, "/")
 	return strings.EqualFold(first, "rye")
 }
@@ -215,7 +223,7 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 	if len(found) > 0 {
 		return found, nil, nil
 	}
-	for _, ext := range neverItems {
+	for _, ext := range NeverItems {
 		if _, err := lstat(name + ext); err == nil {
 			assets = append(assets, s.where(path.Join(dir, name+ext)))
 		}
@@ -223,8 +231,8 @@ func (v *View) in(ctx context.Context, s *Space, k *model.Kind, ref model.Ref) (
 	return nil, assets, nil
 }
 
-// neverItems are the extensions of files that look like tools to those who come from RYE, where they were.
-var neverItems = [...]string{".json", ".toml"}
+// NeverItems are the extensions of tools in RYE that are never items here.
+var NeverItems = []string{".json", ".toml"}
 
 // PathFor returns where an item of a ref stands in a space, in a file with an extension.
 func (v *View) PathFor(ref model.Ref, ext string) (string, error) {

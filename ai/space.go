@@ -128,8 +128,8 @@ func (s *Space) folder(dir string) (lstat func(name string) (fs.FileInfo, error)
 	return func(name string) (fs.FileInfo, error) { return fs.Lstat(s.FS, path.Join(dir, name)) }, func() error { return nil }, nil
 }
 
-// read reads a file whole, if it is one and not larger than an item may be.
-func (s *Space) read(name string) ([]byte, error) {
+// Read reads a file whole, if it is one and not larger than an item may be.
+func (s *Space) Read(name string) ([]byte, error) {
 	if _, ok := s.FS.(*nofollow.FS); !ok {
 		if info, err := fs.Lstat(s.FS, name); err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package ai_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -10,58 +9,6 @@ import (
 
 	"github.com/rye-build/rye/ai"
 )
-
-func TestStrays(t *testing.T) {
-	const v1 = "rye:signed:2026-02-10T02:00:00Z:00:AA:bb"
-	s := onDisk(t, files{
-		"tools/acme/good.yaml":     tool("acme/good", subprocess),
-		"tools/acme/v1.sh":         "#!/bin/sh\n# " + v1 + "\n# Version: 1.0.0\necho\n",
-		"tools/acme/v1.js":         "// " + v1 + "\nmodule.exports = {}\n",
-		"tools/acme/v1.json":       `{"_": 1,` + "\n  \"" + v1 + "\": 1}\n",
-		"tools/acme/plain.json":    "{}",
-		"tools/acme/plain.toml":    "x = 1\n",
-		"tools/acme/lib.py":        "X = 1\n",
-		"tools/acme/tree/lib.py":   "X = 1\n",
-		"tools/acme/_lib.py":       "# " + v1 + "\n",
-		"tools/.hidden/lib.py":     "# " + v1 + "\n",
-		"tools/__pycache__/lib.py": "# " + v1 + "\n",
-		"tools/acme/readme.md":     "<!-- " + v1 + " -->\n",
-		"tools/acme/logo.svg":      "x",
-		"knowledge/plain.md":       "Just text about rye:signed: lines, `rye:signed:` and so on\n",
-		"knowledge/signed.md":      "<!-- " + v1 + " -->\n# Text\n",
-		"directives/readme.md":     "Text\n",
-	})
-	v := view(t, noOverride, s)
-	known := func(p string) bool { return strings.HasPrefix(p, "tools/acme/tree/") }
-	all, err := v.Strays(t.Context(), s, known)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, f := range all {
-		got = append(got, fmt.Sprintf("%s %s signed=%t never=%t", f.Kind.Name, f.Path, f.Signed, f.Never))
-	}
-	want := []string{
-		"knowledge knowledge/signed.md signed=true never=false",
-		"tool tools/acme/lib.py signed=false never=false",
-		"tool tools/acme/plain.json signed=false never=true",
-		"tool tools/acme/plain.toml signed=false never=true",
-		"tool tools/acme/v1.js signed=true never=false",
-		"tool tools/acme/v1.json signed=true never=true",
-		"tool tools/acme/v1.sh signed=true never=false",
-	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := v.Strays(ctx, s, known); err != context.Canceled {
-		t.Errorf("cancelled: %v", err)
-	}
-	if all, err := v.Strays(t.Context(), space("user", nil), known); err != nil || len(all) > 0 {
-		t.Errorf("an empty space: %v, %v", all, err)
-	}
-}
 
 // Directories that differ in case alone are one on some systems, so what is in them has other ids there.
 func TestDirectoriesOfOneName(t *testing.T) {

@@ -293,13 +293,18 @@ func (v *View) takeUp(f File, k *model.Kind, made map[string]File) error {
 	return nil
 }
 
+// Refuses reports whether a ref is the library's, and the root policy lets no other item have it.
+func (v *View) Refuses(ref model.Ref) bool {
+	return Protected(ref.ID) && (v.mayOverride == nil || !v.mayOverride(ref.String()))
+}
+
 // mayHide returns nil if the root policy lets a file stand in front of others.
 func (v *View) mayHide(front File, hidden ...File) error {
 	e := &ShadowError{Ref: hidden[0].Ref, Place: front.Space.where(front.Path), Space: front.Space.Label}
 	for _, f := range hidden {
 		e.Over = append(e.Over, f.Space.Label)
 	}
-	if protected(e.Ref.ID) && (v.mayOverride == nil || !v.mayOverride(e.Ref.String())) {
+	if v.Refuses(e.Ref) {
 		return e
 	}
 	return nil

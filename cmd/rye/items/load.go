@@ -5,15 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -98,7 +96,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := v.CheckProtected(it.Ref); err != nil {
 		return nil, err
 	}
-	ans, err := copy(ctx, v, it, found.Tree, to, c.DryRun)
+	ans, err := c.copy(ctx, v, it, found.Tree, to)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +137,7 @@ func stillGood(ctx context.Context, v *spaces.Items, it *ai.Item, to string) err
 		return err
 	}
 	defer done()
-	e, err := v.Admit.Admit(ctx, places.Draft(it.Kind, it.Ref, s, it.Path, it.Bytes), policy.ToShow)
+	e, err := v.Admit.Admit(ctx, edit.Draft(ai.File{Ref: it.Ref, Kind: it.Kind, Space: s, Path: it.Path}, it.Bytes), policy.ToShow)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -190,84 +188,26 @@ func (noFiles) Open(name string) (fs.File, error) {
 	return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 }
 
-// A piece is one file that is copied.
-type piece struct {
-	path string // in either space
-	raw  func() ([]byte, error)
-	mode fs.FileMode
-}
-
-// copy writes an item and its tree into a space: the item last, so that it is never there without a part of itself.
-func copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space, dryRun bool) (loadAnswer, error) {
+// copy writes an item and its tree into a space.
+func (c *loadRun) copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space) (loadAnswer, error) {
 	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: v.Place(to, it.Path), Files: []string{},
-		Raw: it.Raw.String(), DryRun: dryRun}
-	if err := checkRoom(ctx, v, it, to); err != nil {
-		return ans, err
-	}
-	pieces, err := pieces(ctx, v, it, t)
+		Raw: it.Raw.String(), DryRun: c.DryRun}
+	plan, err := v.PlanCopy(ctx, it, t, to, func(p string) string { return rmIn(v, to, p) })
 	if err != nil {
 		return ans, err
 	}
-	missing, err := missing(v, pieces, to)
-	if err != nil {
-		return ans, err
-	}
-	if err := checkTree(v, it, pieces, to); err != nil {
-		return ans, err
-	}
-	for _, p := range missing {
-		ans.Files = append(ans.Files, v.Place(to, p.path))
+	for _, p := range plan.Files() {
+		ans.Files = append(ans.Files, v.Place(to, p))
 	}
 	slices.Sort(ans.Files)
-	if dryRun || len(missing) == 0 {
+	if c.DryRun || len(ans.Files) == 0 {
 		return ans, nil
 	}
-	d, err := places.OpenAI(to.Dir, to.Level)
-	if err != nil {
+	if err := v.Copy(ctx, plan); err != nil {
 		return ans, err
-	}
-	defer d.Close()
-	osfile.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
-	for _, p := range missing {
-		if err := ctx.Err(); err != nil {
-			return ans, err
-		}
-		b, err := p.raw()
-		if err == nil {
-			err = d.Write(p.path, p.mode, true, b)
-		}
-		if err != nil {
-			return ans, err
-		}
 	}
 	v.WarnTrees(ctx, to, it.Path, it.Ref)
 	return ans, nil
-}
-
-// checkRoom refuses a space that has the id in another file, or in other letters.
-func checkRoom(ctx context.Context, v *spaces.Items, it *ai.Item, to *ai.Space) error {
-	dir := path.Dir(it.Path)
-	if err := v.CheckFolders(to, dir); err != nil {
-		return err
-	}
-	entries, err := fs.ReadDir(to.FS, dir)
-	if err != nil {
-		return nil // there is nothing, or what writes there says why it can't
-	}
-	for _, e := range entries {
-		p := path.Join(dir, e.Name())
-		ref, err := it.Kind.RefOf(p)
-		if err != nil || p == it.Path || portable.Fold(ref.ID) != portable.Fold(it.ID) {
-			continue
-		}
-		f := ai.File{Ref: ref, Kind: it.Kind, Space: to, Path: p}
-		if _, err := v.Load(ctx, f); err == nil {
-			return &fault.Error{Code: fault.Validation, Err: fs.ErrExist, Text: fmt.Sprintf("there is a %q already, in another file", ref),
-				Why: []string{v.Place(to, p)}, Hint: []string{rmIn(v, to, p)},
-				Details: map[string]any{"reason": "exists", "ref": ref.String(), "file": v.Place(to, p)}}
-		}
-	}
-	return nil
 }
 
 // rmIn is the command that removes a file of a space. In a project with rye.yaml the user space is out of reach.
@@ -276,84 +216,4 @@ func rmIn(v *spaces.Items, s *ai.Space, p string) string {
 		return "rye -C / rm " + fault.Quote(filepath.Join(s.Dir, filepath.FromSlash(p)))
 	}
 	return "rye rm " + fault.Quote(v.Place(s, p))
-}
-
-// pieces are the files of an item, itself last. Their bytes are those that were hashed.
-func pieces(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree) ([]piece, error) {
-	var all []piece
-	if t != nil {
-		anchor, err := v.Admit.Anchor(ctx, it)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range t.Files {
-			name := path.Join(anchor.Dir, f.Path)
-			all = append(all, piece{name, func() ([]byte, error) { return places.TreeFile(it.Space, name, f.Raw) }, places.FileMode(f.Mode.String() == "exec")})
-		}
-	}
-	fi, err := fs.Lstat(it.Space.FS, it.Path)
-	if err != nil {
-		return nil, err
-	}
-	executable := fi.Mode().Perm()&0o100 != 0 // in the library nothing is
-	return append(all, piece{it.Path, func() ([]byte, error) { return it.Bytes, nil }, places.FileMode(executable)}), nil
-}
-
-// missing returns the pieces that aren't in a space; one that is there with other bytes is an error.
-func missing(v *spaces.Items, pieces []piece, to *ai.Space) ([]piece, error) {
-	var missing []piece
-	d, err := osfile.OpenDir(to.Dir, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return pieces, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	for _, p := range pieces {
-		b, err := p.raw()
-		if err != nil {
-			return nil, err
-		}
-		same, err := places.SameBytes(d, p.path, b)
-		if f, ok := errors.AsType[*fault.Error](err); ok && errors.Is(f.Err, fs.ErrExist) {
-			// What can be removed is an item: the files of its tree go with it.
-			own := pieces[len(pieces)-1].path
-			if _, gone := fs.Lstat(to.FS, own); gone == nil {
-				f.Hint = []string{rmIn(v, to, own)}
-			}
-		}
-		if err != nil {
-			return nil, err
-		}
-		if !same {
-			missing = append(missing, p)
-		}
-	}
-	return missing, nil
-}
-
-// checkTree refuses a place where other files would get into the item's tree: its signature would no longer hold.
-func checkTree(v *spaces.Items, it *ai.Item, pieces []piece, to *ai.Space) error {
-	dir := path.Dir(it.Path)
-	known := map[string]bool{}
-	for _, p := range pieces {
-		known[p.path] = true
-	}
-	if len(pieces) == 1 {
-		return nil // warned about where it happens
-	}
-	return fs.WalkDir(to.FS, dir, func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case !e.IsDir() && !known[name]:
-			return &fault.Error{Code: fault.Validation,
-				Text:    fmt.Sprintf("%q would get into the tree of %q, whose signature would no longer hold", v.Place(to, name), it.Ref),
-				Details: map[string]any{"reason": "tree", "ref": it.Ref.String(), "file": v.Place(to, name)}}
-		}
-		return nil
-	})
 }

@@ -1,28 +1,22 @@
 package items
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
-	itemfile "github.com/rye-build/rye/ai/parse"
-	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/workspace"
@@ -91,9 +85,6 @@ func (c *newRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.C
 	return nil
 }
 
-// templates is where the library has what new items begin as.
-const templates = "tools/rye/core/templates"
-
 func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if _, err := places.OpenProject(a); err != nil {
 		return nil, orInit(a, err)
@@ -126,7 +117,7 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = write(ctx, v, it, k, mode)
+	err = v.Write(ctx, it, signer(v, k), mode)
 	if unlock(); err != nil {
 		return nil, err
 	}
@@ -199,18 +190,19 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 		dir := v.Root.DotAI()
 		space = &ai.Space{Label: ai.Project.String(), Level: ai.Project, Dir: dir, FS: os.DirFS(dir)}
 	}
-	text, from, ext, mode, err := c.content(k, ref)
+	text, err := c.content(k, ref)
 	if err != nil {
 		return none(err)
 	}
-	file, err := v.PathFor(ref, ext)
+	from := text.From
+	file, err := v.PathFor(ref, text.Ext)
 	if err != nil {
 		return none(&fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"ref": ref.String()}})
 	}
 	if err := v.CheckFree(ctx, ref, space); err != nil {
 		return none(err)
 	}
-	it := places.Draft(k, ref, space, file, text)
+	it := edit.Draft(ai.File{Ref: ref, Kind: k, Space: space, Path: file}, text.Bytes)
 	switch {
 	case !it.Model.Marked:
 		return none(&fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no %s: it carries no mark of one", from, k.Name),
@@ -222,7 +214,7 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 		}
 		return none(f)
 	}
-	return it, newAnswer{Ref: ref.String(), File: v.Place(space, file), From: from, DryRun: c.DryRun}, mode, nil
+	return it, newAnswer{Ref: ref.String(), File: v.Place(space, file), From: from, DryRun: c.DryRun}, text.Mode, nil
 }
 
 // extended refuses an id that ends in a file extension, which the file would then have twice.
@@ -248,121 +240,22 @@ func markOf(k *model.Kind) string {
 	return "an item of this kind has metadata"
 }
 
-// content returns the text of the item, where it is from, its extension and its mode.
-func (c *newRun) content(k *model.Kind, ref model.Ref) (text []byte, from, ext string, mode fs.FileMode, err error) {
-	if c.From == "" {
-		text, from, ext, err = c.template(k, ref)
-		return text, from, ext, 0o644, err
+// content returns the text of the item: the file's, or a template's.
+func (c *newRun) content(k *model.Kind, ref model.Ref) (edit.Text, error) {
+	if c.From != "" {
+		return edit.TextOf(c.From, k, ref)
 	}
-	if _, err := os.Stat(c.From); err != nil {
-		return nil, "", "", 0, err
-	}
-	ext = path.Ext(filepath.ToSlash(c.From))
-	if !slices.Contains(k.Extensions, ext) {
-		return nil, "", "", 0, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q can be no %s: its extension is %q", c.From, k.Name, ext),
-			Why: []string{"expected one of " + strings.Join(k.Extensions, " ")}, Details: map[string]any{"file": c.From}}
-	}
-	if text, err = osfile.ReadSmall(c.From, itemfile.MaxFile); err != nil {
-		return nil, "", "", 0, err
-	}
-	fi, err := os.Stat(c.From)
-	if err != nil {
-		return nil, "", "", 0, err
-	}
-	style := k.Style(k.Dir + "/" + ref.ID + ext)
-	if style != sign.NoStyle {
-		if text, err = sign.Strip(text, style); err != nil { // signatures of another name don't hold here
-			return nil, "", "", 0, err
-		}
-		text = sign.StripV1(text, style)
-	}
-	return text, c.From, ext, places.FileMode(fi.Mode().Perm()&0o100 != 0), nil
-}
-
-// template returns the library's template for a kind and language, filled in.
-func (c *newRun) template(k *model.Kind, ref model.Ref) (text []byte, from, ext string, err error) {
-	ext = "." + strings.TrimPrefix(c.Ext, ".")
-	var have []string
-	for _, e := range k.Extensions {
-		if _, err := fs.Stat(std.FS(), templates+"/_"+k.Name+e); err == nil {
-			have = append(have, e)
-		}
-	}
+	ext, have := "."+strings.TrimPrefix(c.Ext, "."), edit.Templates(k)
 	switch {
 	case len(have) == 0:
-		return nil, "", "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("there is no template for a %s", k.Name),
-			Hint: []string{"rye new " + fault.Quote(k.Name) + " " + fault.Quote(ref.ID) + " --from FILE"}, Details: map[string]any{"kind": k.Name}}
+		return edit.Text{}, fault.New(fault.Validation, "no template for a %s", k.Name).
+			Try("rye new "+fault.Quote(k.Name)+" "+fault.Quote(ref.ID)+" --from FILE").On("kind", k.Name)
 	case c.Ext == "":
 		ext = have[0]
 	case !slices.Contains(have, ext):
-		return nil, "", "", spaces.UnknownName("template for the kind "+k.Name+" with the extension", ext, have)
+		return edit.Text{}, spaces.UnknownName("template for the kind "+k.Name+" with the extension", ext, have)
 	}
-	about := cmp.Or(c.Description, titleOf(ref.Name()))
-	if err := checkDescription(about); err != nil {
-		return nil, "", "", err
-	}
-	from = templates + "/_" + k.Name + ext
-	b, err := fs.ReadFile(std.FS(), from)
-	if err != nil {
-		return nil, "", "", err
-	}
-	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(), "{{description}}", about)
-	return []byte(fill.Replace(string(b))), from, ext, nil
-}
-
-func titleOf(name string) string {
-	words := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' }), " ")
-	return strings.ToUpper(words[:1]) + words[1:]
-}
-
-// checkDescription holds a description to what fits in every template, in whatever language that is.
-func checkDescription(text string) error {
-	why := ""
-	switch i := strings.IndexAny(text, "\"\\<>&"); {
-	case strings.TrimSpace(text) != text || text == "":
-		why = "is empty, or has space around it"
-	case i >= 0:
-		why = fmt.Sprintf("has %q, which means something in one of the templates", text[i:i+1])
-	case strings.Contains(text, "{{"):
-		why = `has "{{"`
-	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
-		why = "is not one line of visible text"
-	}
-	if why == "" {
-		return nil
-	}
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the description %s", why), Why: []string{"it can be changed in the file afterwards"},
-		Details: map[string]any{"description": text}}
-}
-
-// write signs a new item, unless k is zero, and writes it: never in the place of a file that is there.
-func write(ctx context.Context, v *spaces.Items, it *ai.Item, k trusts.Signer, mode fs.FileMode) error {
-	d, err := places.OpenAI(it.Space.Dir, it.Space.Level)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	// A directory that can't be written in is found before the question who belongs to it.
-	r, err := d.Folder(path.Dir(it.Path), true)
-	if err != nil {
-		return err
-	}
-	r.Close()
-	osfile.Sweep(d.Where(path.Dir(it.Path)), v.App.Now())
-	if k.Name != "" {
-		b, err := signs.Signed(ctx, v, it, k)
-		if err != nil {
-			return err
-		}
-		*it = *places.Draft(it.Kind, it.Ref, it.Space, it.Path, b)
-	}
-	err = d.Write(it.Path, mode, true, it.Bytes)
-	if errors.Is(err, fs.ErrExist) {
-		return &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("%q is there already", v.Place(it.Space, it.Path)),
-			Why:     []string{"it is no item, or somebody was faster: nothing is overwritten"},
-			Details: map[string]any{"reason": "exists", "ref": it.Ref.String(), "file": v.Place(it.Space, it.Path)}}
-	}
-	return err
+	return edit.Template(k, ref, ext, c.Description)
 }
 
 // afterwards warns about a new item: whether it may be used, and what it hides or disturbs.

@@ -3,14 +3,13 @@ package items
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
@@ -32,9 +31,9 @@ type rmRun struct {
 }
 
 type rmAnswer struct {
-	Removed  []removedLine `json:"removed"` // or would be
-	Mentions []mention     `json:"mentioned_by"`
-	DryRun   bool          `json:"dry_run"`
+	Removed  []removedLine  `json:"removed"` // or would be
+	Mentions []edit.Mention `json:"mentioned_by"`
+	DryRun   bool           `json:"dry_run"`
 }
 
 type removedLine struct {
@@ -64,7 +63,7 @@ func (l *removedLine) words() string {
 // A removal is an item, with what follows it.
 type removal struct {
 	it   *ai.Item
-	with following
+	with edit.Following
 }
 
 func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -77,20 +76,20 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ans := rmAnswer{Removed: []removedLine{}, Mentions: []mention{}, DryRun: c.DryRun}
+	ans := rmAnswer{Removed: []removedLine{}, Mentions: []edit.Mention{}, DryRun: c.DryRun}
 	var refs []model.Ref
 	for _, r := range what {
 		refs = append(refs, r.it.Ref)
 		l := removedLine{Ref: r.it.Ref.String(), File: v.Place(r.it.Space, r.it.Path), Files: []string{}}
-		for _, f := range r.with.files {
-			l.Files = append(l.Files, v.Place(r.it.Space, path.Join(r.with.dir, f.Path)))
+		for _, p := range r.with.Paths() {
+			l.Files = append(l.Files, v.Place(r.it.Space, p))
 		}
 		if all, err := v.All(ctx, r.it.Ref); err == nil && len(all) > 1 && all[0].Space == r.it.Space {
 			l.Next = all[1].Space.Label
 		}
 		ans.Removed = append(ans.Removed, l)
-		if r.with.stays != "" {
-			a.Term.Note("the other files of %q stay: %s", r.it.Ref, r.with.stays)
+		if r.with.Stays != "" {
+			a.Term.Note("the other files of %q stay: %s", r.it.Ref, r.with.Stays)
 		}
 	}
 	if ans.Mentions, err = mentions(ctx, v, refs); err != nil {
@@ -109,7 +108,7 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	for i, r := range what {
-		if err := remove(ctx, v, r); err != nil {
+		if err := v.Remove(ctx, r.it, r.with); err != nil {
 			// What is gone is gone: the answer says so beside the error.
 			ans.Removed = ans.Removed[:i]
 			return ans, err
@@ -127,7 +126,7 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 	var all []removal
 	has := map[string]bool{}
 	add := func(it *ai.Item) error {
-		if err := checkWritable(v, it); err != nil {
+		if err := edit.CheckWritable(it); err != nil {
 			return err
 		}
 		if place := v.Place(it.Space, it.Path); has[place] {
@@ -135,7 +134,7 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 		} else {
 			has[place] = true
 		}
-		with, err := openFollowing(ctx, v, it)
+		with, err := v.Following(ctx, it)
 		if err == nil {
 			all = append(all, removal{it, with})
 		}
@@ -172,25 +171,4 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 		}
 	}
 	return all, nil
-}
-
-// remove removes an item, and then what follows it: never is there an item that lacks a part of itself.
-func remove(ctx context.Context, v *spaces.Items, r removal) error {
-	d, err := places.OpenAI(r.it.Space.Dir, r.it.Space.Level)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Remove(r.it.Path); err != nil {
-		return err
-	}
-	for _, f := range r.with.files {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if err := d.Remove(path.Join(r.with.dir, f.Path)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -146,7 +147,7 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 // written.
 func (c *restoreRun) openDir(dir string) (*osfile.Dir, error) {
 	if !c.DryRun {
-		return places.OpenAI(dir, ai.Project)
+		return edit.OpenDir(dir, ai.Project)
 	}
 	if err := ai.Inside(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -14,13 +14,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/locking"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 )
@@ -236,7 +236,7 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, files []*restore
 		if err != nil {
 			return err
 		}
-		f.staged, err = b.Stage(r.dir, f.path, f.before, places.FileMode(f.mode == cas.Exec), func(w io.Writer) error {
+		f.staged, err = b.Stage(r.dir, f.path, f.before, edit.Mode(f.mode == cas.Exec), func(w io.Writer) error {
 			_, err := io.Copy(w, o) // which ends in an error where it isn't the object
 			return err
 		})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
@@ -180,10 +179,4 @@ func SecretSetting(a *cli.App, name, otherwise string) cli.Setting {
 		return cli.Setting{Origin: otherwise}
 	}
 	return cli.Setting{Value: "set", Origin: name}
-}
-
-// ProtectedID reports whether an id is below rye/, in any case.
-func ProtectedID(id string) bool {
-	first, _, _ := strings.Cut(id, "/")
-	return strings.EqualFold(first, "rye")
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // A Selection is what the arguments of a command about items stand for: files, and what is no item although it looks
@@ -143,7 +142,7 @@ func (v *Items) Remember() *remembering {
 
 // Shadow returns why an item may not stand where it does: in front of a protected one, without override.
 func (v *Items) Shadow(ctx context.Context, it *ai.Item) error {
-	if it.Space.Builtin || !places.ProtectedID(it.ID) {
+	if it.Space.Builtin || !ai.Protected(it.ID) {
 		return nil
 	}
 	_, err := v.Resolve(ctx, it.Ref, it.Space)

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/classify"
@@ -29,10 +29,9 @@ import (
 // In the grammar of a command refs carry the tag complete:"ref", those that must be of a space that can be changed
 // "own", kinds "kind", spaces "space" and bundles "bundle".
 type Items struct {
-	*ai.View
+	*edit.Editor
 	App     *cli.App
 	Trust   *trust.Trust      // nil: there is no policy, and nothing but the library is admitted
-	Admit   *ai.Admitter      // remembers for one command
 	Asked   *bundle.Listing   // whom admit asks; nil without a policy
 	Project *ai.Space         // nil outside of projects, and where the project has no .ai
 	User    *ai.Space         // nil where it doesn't count, or isn't there
@@ -95,10 +94,11 @@ func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
 	} else if c.Spaces, err = v.addInstalled(ctx, c.Spaces); err != nil {
 		return nil, err
 	}
-	if v.View, err = ai.NewView(ctx, c); err != nil {
+	view, err := ai.NewView(ctx, c)
+	if err != nil {
 		return nil, err
 	}
-	v.Admit = ai.NewAdmitter(v.View, c.Trust)
+	v.Editor = &edit.Editor{View: view, Admit: ai.NewAdmitter(view, c.Trust), Name: v.Place, Now: a.Now}
 	locking.WarnExtractors(a, v.Warnings())
 	return v, nil
 }
@@ -421,15 +421,6 @@ func (v *Items) NothingAt(ctx context.Context, arg *ItemArg) error {
 	}
 	_, err := v.Find(ctx, arg.ref)
 	return cmp.Or(err, fmt.Errorf("%q: %w", arg.ref, fs.ErrNotExist))
-}
-
-// Each loads files and calls f for each of them with its index, from several goroutines, until ctx ends.
-func (v *Items) Each(ctx context.Context, files []ai.File, f func(i int, it *ai.Item, err error)) error {
-	return cas.Parallel(ctx, 0, len(files), func(ctx context.Context, i int) error {
-		it, err := v.Load(ctx, files[i])
-		f(i, it, err)
-		return nil
-	})
 }
 
 // Place names a file of a space as people find it: by its path from the working directory, if it is below that, else

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
@@ -65,12 +66,12 @@ func (k *KnownFiles) in(s *ai.Space) func(p string) bool {
 
 // A strayGroup is the strays that have the same reason.
 type strayGroup struct {
-	ai.Stray
+	check.Stray
 	count int
 }
 
 // strayGroups puts strays together, the first of each for all: a tree that was made for another tool has thousands.
-func strayGroups(all []ai.Stray) (groups []strayGroup) {
+func strayGroups(all []check.Stray) (groups []strayGroup) {
 	for _, f := range all {
 		i := slices.IndexFunc(groups, func(g strayGroup) bool {
 			return g.Kind == f.Kind && g.Signed == f.Signed && path.Ext(g.Path) == path.Ext(f.Path)
@@ -106,8 +107,8 @@ func (g *strayGroup) words() string {
 }
 
 // Strays warns of the files of a space that look like items and are none.
-func (ck *ItemChecker) Strays(ctx context.Context, s *ai.Space) ([]ai.Stray, error) {
-	all, err := ck.v.Strays(ctx, s, ck.known.in(s))
+func (ck *ItemChecker) Strays(ctx context.Context, s *ai.Space) ([]check.Stray, error) {
+	all, err := check.Strays(ctx, ck.v.View, s, ck.known.in(s))
 	ck.warnOf(s, all)
 	return all, err
 }
@@ -119,7 +120,7 @@ func (ck *ItemChecker) straysBelow(ctx context.Context, s *ai.Space, dir string)
 	return err
 }
 
-func (ck *ItemChecker) warnOf(s *ai.Space, all []ai.Stray) {
+func (ck *ItemChecker) warnOf(s *ai.Space, all []check.Stray) {
 	for _, g := range strayGroups(all) {
 		l := ck.Line(ai.File{Space: s, Path: g.Path}, value.Pos{}, nil)
 		l.Severity, l.Message = SeverityWarning, g.words()
@@ -129,9 +130,9 @@ func (ck *ItemChecker) warnOf(s *ai.Space, all []ai.Stray) {
 
 // straysBelow returns the strays below a directory of a space. Where there are any, all tools of the space are asked
 // whether it is a part of their trees: theirs may reach further than the directory.
-func (v *Items) straysBelow(ctx context.Context, s *ai.Space, dir string, known *KnownFiles) ([]ai.Stray, error) {
+func (v *Items) straysBelow(ctx context.Context, s *ai.Space, dir string, known *KnownFiles) ([]check.Stray, error) {
 	in := known.in(s)
-	all, err := v.Strays(ctx, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
+	all, err := check.Strays(ctx, v.View, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -145,12 +146,12 @@ func (v *Items) straysBelow(ctx context.Context, s *ai.Space, dir string, known 
 			known.AddTree(ctx, v, it)
 		}
 	})
-	return slices.DeleteFunc(all, func(f ai.Stray) bool { return in(f.Path) }), err
+	return slices.DeleteFunc(all, func(f check.Stray) bool { return in(f.Path) }), err
 }
 
 // TellStrays says how many files look like items and are none, of those with a signature line.
 func (v *Items) TellStrays(ctx context.Context, s *ai.Space, known *KnownFiles) error {
-	all, err := v.Strays(ctx, s, known.in(s))
+	all, err := check.Strays(ctx, v.View, s, known.in(s))
 	byKind := map[string]int{}
 	for _, f := range all {
 		if f.Signed {

@@ -137,13 +137,13 @@ func countItems(ctx context.Context, v *spaces.Items, sel *spaces.Selection) (n 
 	// What couldn't be loaded was handed to nobody.
 	n.unclear += max(0, ck.Answer().Wrong-n.invalid-n.shadowing)
 	if own := v.Own(); err == nil && own != nil {
-		var all []ai.Stray
-		all, err = ck.Strays(ctx, own)
+		all, wrong := ck.Strays(ctx, own)
 		for _, f := range all {
 			if f.Signed {
 				n.strays++
 			}
 		}
+		err = wrong
 	}
 	return n, err
 }

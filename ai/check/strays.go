@@ -1,4 +1,5 @@
-package ai
+// Package check finds what is wrong with items before they are signed or run.
+package check
 
 import (
 	"bytes"
@@ -8,12 +9,13 @@ import (
 	"path"
 	"slices"
 
+	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/portable"
 )
 
-// A Stray is a file that looks like an item to whoever put it there, and is none: nobody vouches for it, and nothing
-// finds it. It has a line like that of a signature, or stands below tools/ with an extension that a tool has, or had.
+// A Stray is a file that looks like an item but isn't one, so no signature covers it and no command finds it. It has a
+// line like a signature's, or is below tools/ with an extension that tools have or had.
 type Stray struct {
 	Kind   *model.Kind // in whose directory it is
 	Path   string      // in the space
@@ -21,11 +23,11 @@ type Stray struct {
 	Never  bool        // is none whatever it says: files with this extension aren't
 }
 
-// Strays returns the strays of a space, in the order of their paths. It leaves out files whose names say that they are
-// assets, those that known tells of, such as items and the trees of tools, and what can't be read, of which Files tells.
-func (v *View) Strays(ctx context.Context, s *Space, known func(p string) bool) ([]Stray, error) {
+// Strays returns the strays of a space, sorted by path. It skips assets by name, known files such as items and the trees
+// of tools, and files that can't be read, which View.Files reports.
+func Strays(ctx context.Context, v *ai.View, s *ai.Space, known func(p string) bool) ([]Stray, error) {
 	var all []Stray
-	for _, k := range v.kinds {
+	for _, k := range v.Kinds() {
 		err := fs.WalkDir(s.FS, k.Dir, func(p string, e fs.DirEntry, err error) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
@@ -42,7 +44,7 @@ func (v *View) Strays(ctx context.Context, s *Space, known func(p string) bool) 
 			if !e.Type().IsRegular() || known(p) {
 				return nil
 			}
-			if f, ok := s.stray(k, p); ok {
+			if f, ok := stray(s, k, p); ok {
 				all = append(all, f)
 			}
 			return nil
@@ -55,14 +57,14 @@ func (v *View) Strays(ctx context.Context, s *Space, known func(p string) bool) 
 	return all, nil
 }
 
-// stray looks at a file that isn't known.
-func (s *Space) stray(k *model.Kind, p string) (Stray, bool) {
+// stray reports whether a file is a stray.
+func stray(s *ai.Space, k *model.Kind, p string) (Stray, bool) {
 	ext := path.Ext(p)
 	f := Stray{Kind: k, Path: p, Never: !slices.Contains(k.Extensions, ext)}
-	if f.Never && !slices.Contains(neverItems[:], ext) {
+	if f.Never && !slices.Contains(ai.NeverItems, ext) {
 		return f, false // an asset, in whatever language
 	}
-	b, err := s.read(p)
+	b, err := s.Read(p)
 	if err != nil || !f.Never && k.Marked(p, b) {
 		return f, false
 	}
@@ -70,8 +72,8 @@ func (s *Space) stray(k *model.Kind, p string) (Stray, bool) {
 	return f, f.Signed || k.Name == "tool"
 }
 
-// hasSignatureLine reports whether a file has a line that a signature line looks like in any language: the words with
-// nothing but a mark of a comment before them.
+// hasSignatureLine reports whether a file has a line like a signature's in any language: the words, with at most a
+// comment marker before them.
 func hasSignatureLine(file []byte) bool {
 	word := []byte("rye:signed:")
 	for rest := file; ; {

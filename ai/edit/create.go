@@ -1,0 +1,100 @@
+package edit
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/parse"
+	"github.com/rye-build/rye/ai/std"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+)
+
+// templates is the directory of the library's templates for new items.
+const templates = "tools/rye/core/templates"
+
+// A Text is the content of a new item.
+type Text struct {
+	Bytes []byte
+	From  string // the file, or the template's path in the library
+	Ext   string
+	Mode  fs.FileMode
+}
+
+// TextOf reads a file to make an item of, without its signature lines: they are about another name.
+func TextOf(file string, k *model.Kind, ref model.Ref) (t Text, err error) {
+	fi, err := os.Stat(file)
+	if err != nil {
+		return t, err
+	}
+	t = Text{From: file, Ext: path.Ext(filepath.ToSlash(file)), Mode: Mode(fi.Mode().Perm()&0o100 != 0)}
+	if !slices.Contains(k.Extensions, t.Ext) {
+		return t, fault.New(fault.Validation, "%q can't be a %s: its extension is %q", file, k.Name, t.Ext).
+			Because("expected one of "+strings.Join(k.Extensions, " ")).On("file", file)
+	}
+	b, err := osfile.ReadSmall(file, parse.MaxFile)
+	if err != nil {
+		return t, err
+	}
+	t.Bytes, err = unsigned(k, k.Dir+"/"+ref.ID+t.Ext, b)
+	return t, err
+}
+
+// Templates returns the extensions for which the library has a template of a kind.
+func Templates(k *model.Kind) (all []string) {
+	for _, ext := range k.Extensions {
+		if _, err := fs.Stat(std.FS(), templates+"/_"+k.Name+ext); err == nil {
+			all = append(all, ext)
+		}
+	}
+	return all
+}
+
+// Template fills in the library's template for a kind. Without a description the name is one.
+func Template(k *model.Kind, ref model.Ref, ext, description string) (t Text, err error) {
+	description = cmp.Or(description, titleOf(ref.Name()))
+	if err := checkDescription(description); err != nil {
+		return t, err
+	}
+	t = Text{From: templates + "/_" + k.Name + ext, Ext: ext, Mode: Mode(false)}
+	b, err := fs.ReadFile(std.FS(), t.From)
+	if err != nil {
+		return t, err
+	}
+	fill := strings.NewReplacer("{{id}}", ref.ID, "{{name}}", ref.Name(), "{{category}}", ref.Category(), "{{description}}", description)
+	t.Bytes = []byte(fill.Replace(string(b)))
+	return t, nil
+}
+
+// titleOf makes words of a name.
+func titleOf(name string) string {
+	words := strings.Join(strings.FieldsFunc(name, func(r rune) bool { return r == '-' || r == '_' || r == '.' }), " ")
+	return strings.ToUpper(words[:1]) + words[1:]
+}
+
+// checkDescription refuses a description that some template, in whatever language, would read as something else.
+func checkDescription(text string) error {
+	why := ""
+	switch i := strings.IndexAny(text, "\"\\<>&"); {
+	case strings.TrimSpace(text) != text || text == "":
+		why = "is empty, or has space around it"
+	case i >= 0:
+		why = fmt.Sprintf("contains %q, which has a meaning in some templates", text[i:i+1])
+	case strings.Contains(text, "{{"):
+		why = `contains "{{"`
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }):
+		why = "is not one line of visible text"
+	}
+	if why == "" {
+		return nil
+	}
+	return fault.New(fault.Validation, "the description %s", why).Because("change it in the file afterwards").On("description", text)
+}

@@ -1,0 +1,109 @@
+package edit
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// CheckFree refuses an id that a new item of a space can't have: one of rye's own, or one that a file of the space
+// has, whatever its extension.
+func (e *Editor) CheckFree(ctx context.Context, ref model.Ref, s *ai.Space) error {
+	if err := e.CheckProtected(ref); err != nil {
+		return err
+	}
+	if k, ok := e.Kind(ref.Kind); ok {
+		if err := e.CheckFolders(s, path.Dir(k.Dir+"/"+ref.ID)); err != nil {
+			return err
+		}
+	}
+	l, err := e.Files(ctx, ref.Kind)
+	if err != nil {
+		return err
+	}
+	for _, f := range l.Files {
+		if f.Space != s || portable.Fold(f.ID) != portable.Fold(ref.ID) {
+			continue
+		}
+		if _, err := e.Load(ctx, f); !errors.Is(err, ai.ErrAsset) {
+			return e.taken(f, "rye show "+fault.Quote(f.Ref.String()))
+		}
+	}
+	for _, p := range l.Problems {
+		if f, err := e.At(p.Space, p.Path); err == nil && p.Space == s && portable.Fold(f.ID) == portable.Fold(ref.ID) {
+			return e.taken(f, "rye show "+fault.Quote(f.Ref.String()))
+		}
+	}
+	return nil
+}
+
+// taken is the error of an id that a file has.
+func (e *Editor) taken(f ai.File, hint string) error {
+	place := e.Name(f.Space, f.Path)
+	return fault.New(fault.Validation, "%s exists already", f.Ref).From(fs.ErrExist).Because(place).Try(hint).
+		On("reason", "exists").On("ref", f.Ref.String()).On("file", place)
+}
+
+// CheckFolders refuses a directory if the space has one that differs in case alone: on some systems they are one, and
+// what is in them has other ids there.
+func (e *Editor) CheckFolders(s *ai.Space, dir string) error {
+	above := "."
+	for segment := range strings.SplitSeq(dir, "/") {
+		entries, err := fs.ReadDir(s.FS, above)
+		if err != nil {
+			return nil // it doesn't exist yet, or writing to it says why it can't
+		}
+		for _, entry := range entries {
+			if entry.IsDir() && entry.Name() != segment && portable.Fold(entry.Name()) == portable.Fold(segment) {
+				has, place := e.Name(s, path.Join(above, entry.Name())), e.Name(s, path.Join(above, segment))
+				return fault.New(fault.Validation, "%q differs from %q in case alone, and is the same directory on some systems", place, has).
+					From(fs.ErrExist).Try("rye ls "+fault.Quote(has)).On("reason", "case").On("path", place).On("there", has)
+			}
+		}
+		above = path.Join(above, segment)
+	}
+	return nil
+}
+
+// CheckProtected refuses an id of the library's own, unless the root policy lets another item have it.
+func (e *Editor) CheckProtected(ref model.Ref) error {
+	if !e.Refuses(ref) {
+		return nil
+	}
+	return fault.New(fault.Policy, "%s is protected: ids below rye/ are the library's", ref).
+		Because("the root policy can allow it with the line:", "override: ["+ref.String()+"]").
+		Try("rye help trust", "rye docs policy").On("reason", "protected").On("ref", ref.String())
+}
+
+// Disturbed returns the signed tools of a space, other than some, that have a file in their tree: writing or removing it
+// invalidates their signatures.
+func (e *Editor) Disturbed(ctx context.Context, s *ai.Space, p string, but ...model.Ref) (refs []model.Ref) {
+	l, err := e.Files(ctx, "tool")
+	if err != nil {
+		return nil
+	}
+	for _, f := range l.Files {
+		// Only tools in the same directory or above it. A tool below may work from its parent too, but finding that
+		// would mean to read every tool: rye verify does.
+		if f.Space != s || slices.Contains(but, f.Ref) || !strings.HasPrefix(p, path.Dir(f.Path)+"/") {
+			continue
+		}
+		it, err := e.Load(ctx, f)
+		if err != nil {
+			continue
+		}
+		if a, err := e.Admit.Anchor(ctx, it); err == nil && a != nil && strings.HasPrefix(p, a.Dir+"/") && it.Signed.Format != sign.None {
+			refs = append(refs, it.Ref)
+		}
+	}
+	return refs
+}

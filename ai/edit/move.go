@@ -1,0 +1,272 @@
+package edit
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Move is an item under its old and its new id.
+type Move struct {
+	Old, New *ai.Item // New has no signature
+	Edited   []Field  // in the file
+
+	with Following
+	dir  string // where they go
+}
+
+// A Field is one that says what an item's id says too, and changes with it.
+type Field struct {
+	Field string `json:"field"`
+	Line  int    `json:"line"` // of the old file
+	Old   string `json:"old"`
+	New   string `json:"new"`
+}
+
+// Files returns where the other files of the tool will be.
+func (m *Move) Files() []string { return m.with.under(m.dir) }
+
+// PlanMove says what renaming an item would change, and refuses what can't be done. It writes nothing.
+func (e *Editor) PlanMove(ctx context.Context, it *ai.Item, ref model.Ref) (*Move, error) {
+	switch {
+	case ref == it.Ref:
+		return nil, fault.New(fault.Validation, "%s already has this id", ref).On("ref", ref.String())
+	case portable.Fold(ref.ID) == portable.Fold(it.Ref.ID):
+		return nil, otherCase(it.Ref, ref)
+	}
+	if err := e.CheckFree(ctx, ref, it.Space); err != nil {
+		return nil, err
+	}
+	to, err := e.PathFor(ref, path.Ext(it.Path))
+	if err != nil {
+		return nil, fault.New(fault.Validation, "%v", err).From(err).On("ref", ref.String())
+	}
+	m := &Move{Old: it, dir: path.Dir(to)}
+	if path.Dir(to) != path.Dir(it.Path) {
+		if m.with, err = e.Following(ctx, it); err != nil {
+			return nil, err
+		}
+		if err := e.checkFollowing(m); err != nil {
+			return nil, err
+		}
+	}
+	b, err := e.renamed(m, ref, to)
+	if err != nil {
+		return nil, err
+	}
+	m.New = Draft(fileOf(it.Kind, ref, it.Space, to), b)
+	return m, nil
+}
+
+// otherCase refuses an id that differs in case alone, since on some systems both are one file. It suggests two steps.
+func otherCase(old, ref model.Ref) *fault.Error {
+	segments := strings.Split(old.ID, "/")
+	for i, segment := range strings.Split(ref.ID, "/") {
+		if segment != segments[i] {
+			segments[i] += "-renamed"
+			break
+		}
+	}
+	between := strings.Join(segments, "/")
+	if old.Kind == "directive" { // whose names are in snake case
+		between = strings.ReplaceAll(between, "-renamed", "_renamed")
+	}
+	return fault.New(fault.Validation, "%s and %s differ in case alone, and are the same file on some systems", old, ref).
+		Because("rename it in two steps, through a third id").
+		Try("rye mv "+fault.Quote(old.String())+" "+fault.Quote(between), "rye mv "+fault.Quote(old.Kind+":"+between)+" "+fault.Quote(ref.ID)).
+		On("reason", "case").On("ref", old.String())
+}
+
+// checkFollowing refuses to move a tool without its tree, and to mix two trees.
+func (e *Editor) checkFollowing(m *Move) error {
+	if m.with.Stays != "" {
+		return fault.New(fault.Validation, "the other files of %s can't move with it: %s", m.Old.Ref, m.with.Stays).
+			On("reason", "tree").On("ref", m.Old.Ref.String())
+	}
+	if len(m.with.files) == 0 {
+		return nil
+	}
+	empty, err := isEmpty(m.Old.Space, m.dir)
+	if err == nil && !empty || strings.HasPrefix(m.dir+"/", m.with.dir+"/") {
+		place := e.Name(m.Old.Space, m.dir)
+		return fault.New(fault.Validation, "the files of %s need a directory of their own: %q is not empty", m.Old.Ref, place).
+			On("reason", "tree").On("ref", m.Old.Ref.String()).On("path", place)
+	}
+	return err
+}
+
+// renamed returns the item's bytes without signatures, with the fields that repeat its id changed.
+func (e *Editor) renamed(m *Move, ref model.Ref, to string) ([]byte, error) {
+	it := m.Old
+	fields := []struct{ name, old, new string }{{"name", it.Ref.Name(), ref.Name()}, {"category", it.Ref.Category(), ref.Category()}}
+	if it.Ref.Kind == "knowledge" {
+		fields[0].name = "id"
+	}
+	type change struct {
+		at value.Pos
+		Field
+	}
+	var changes []change
+	for _, s := range fields {
+		f := it.Model.Fields.Get(s.name)
+		if f == nil || f.Kind != value.Text || f.Text != s.old || s.old == s.new || f.At == it.Model.Fields.At {
+			continue // it says something else, or the reader took the name from the path
+		}
+		changes = append(changes, change{f.At, Field{s.name, f.At.Line, s.old, s.new}})
+		m.Edited = append(m.Edited, changes[len(changes)-1].Field)
+	}
+	slices.SortFunc(changes, func(a, b change) int { return b.at.Compare(a.at) }) // from the end, so that places stay valid
+	b := it.Bytes
+	place := e.Name(it.Space, it.Path)
+	for _, c := range changes {
+		out, ok := replaceField(it, ref, to, b, c.at, c.Field)
+		if !ok {
+			return nil, fault.New(fault.Validation, "%s:%d:%d: can't change %q to %q safely", place, c.at.Line, c.at.Column, c.Old, c.New).
+				Because("change it by hand, and rename the file").
+				On("file", place).On("line", c.at.Line).On("column", c.at.Column)
+		}
+		b = out
+	}
+	b, err := unsigned(it.Kind, to, b)
+	if err != nil || it.Model.Invalid() {
+		return b, err
+	}
+	for _, p := range it.Kind.Read(ref, to, b).Problems {
+		if !p.Warning {
+			return nil, fault.New(fault.Validation, "as %s it would be invalid: %s:%d:%d: %s", ref, place, p.At.Line, p.At.Column, p.Message).
+				On("file", place).On("line", p.At.Line).On("column", p.At.Column)
+		}
+	}
+	return b, nil
+}
+
+// replaceField changes the text of a field, and reports whether the file then says it. Some values need quotes: YAML
+// reads null and 2024 as something else.
+func replaceField(it *ai.Item, ref model.Ref, to string, b []byte, at value.Pos, f Field) ([]byte, bool) {
+	for _, bare := range []string{"", `"`} {
+		out, ok := replaceAt(b, at, f.Old, f.New, bare)
+		if !ok {
+			continue
+		}
+		if v := it.Kind.Read(ref, to, out).Fields.Get(f.Field); v != nil && v.Kind == value.Text && v.Text == f.New {
+			return out, true
+		}
+	}
+	return nil, false
+}
+
+// replaceAt replaces old by new where a field's value begins, with or without quotes around it, or behind the field's
+// name as in XML. An unquoted value gets bare around the new one. It is false if another text is there.
+func replaceAt(file []byte, at value.Pos, old, new, bare string) ([]byte, bool) {
+	i := 0
+	for line := 1; line < at.Line; line++ {
+		end := bytes.IndexByte(file[i:], '\n')
+		if end < 0 {
+			return nil, false
+		}
+		i += end + 1
+	}
+	for column := 1; column < at.Column; column++ {
+		if i >= len(file) {
+			return nil, false
+		}
+		_, n := utf8.DecodeRune(file[i:])
+		i += n
+	}
+	for _, quote := range []string{`"`, `'`, ""} {
+		if rest, ok := bytes.CutPrefix(file[i:], []byte(quote+old+quote)); ok && (quote != "" || old != "" && endsWord(rest)) {
+			around := cmp.Or(quote, bare)
+			return slices.Concat(file[:i], []byte(around+new+around), rest), true
+		}
+	}
+	return nil, false
+}
+
+// endsWord reports whether an unquoted word ends where the rest begins.
+func endsWord(rest []byte) bool {
+	if len(rest) == 0 {
+		return true
+	}
+	c := rest[0]
+	return !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("._-/", c) >= 0 || c >= utf8.RuneSelf)
+}
+
+// unsigned removes the signature lines of a file, which are about another name.
+func unsigned(k *model.Kind, p string, b []byte) ([]byte, error) {
+	style := k.Style(p)
+	if style == sign.NoStyle {
+		return b, nil
+	}
+	b, err := sign.Strip(b, style)
+	if err != nil {
+		return nil, err
+	}
+	return sign.StripV1(b, style), nil
+}
+
+// Move carries out a plan: it writes what is new, the item last, and then removes what is old, the item first.
+func (e *Editor) Move(ctx context.Context, m *Move, by Signer) error {
+	s := m.Old.Space
+	d, err := OpenDir(s.Dir, s.Level)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	for _, f := range m.with.files {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b, err := treeFile(s, path.Join(m.with.dir, f.Path), f.Raw)
+		if err == nil {
+			err = d.Write(path.Join(m.dir, f.Path), Mode(f.Mode.String() == "exec"), true, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	mode := fs.FileMode(0o644)
+	if fi, err := fs.Lstat(s.FS, m.Old.Path); err == nil {
+		mode = fi.Mode().Perm()
+	}
+	anchor, _ := e.Admit.Anchor(ctx, m.Old)
+	if anchor != nil && path.Dir(m.Old.Path) == path.Dir(m.New.Path) {
+		return e.renameInPlace(ctx, d, m, by, mode)
+	}
+	if err := e.Write(ctx, m.New, by, mode); err != nil {
+		return err
+	}
+	return e.Remove(ctx, m.Old, m.with)
+}
+
+// renameInPlace renames a tool within the directory of its tree. The tree is everything there but the tool, so the old
+// file must be gone when the new one is signed.
+func (e *Editor) renameInPlace(ctx context.Context, d *osfile.Dir, m *Move, by Signer, mode fs.FileMode) error {
+	if err := e.Write(ctx, m.New, nil, mode); err != nil {
+		return err
+	}
+	if err := d.Remove(m.Old.Path); err != nil {
+		return err
+	}
+	if by == nil {
+		return nil
+	}
+	b, err := by(ctx, m.New)
+	if err != nil {
+		return err
+	}
+	m.New = Draft(m.New.File, b)
+	return d.Write(m.New.Path, mode, false, b)
+}
