@@ -28,7 +28,7 @@ type Result struct {
 	ID       string
 	Status   string           // one of package record's words
 	Code     string           // of the error; "" with record.OK
-	Problems []params.Problem // what is wrong with the value, where it isn't what the tool promises
+	Problems []params.Problem // with a value that doesn't match the tool's output schema
 	Began    time.Time
 	Duration time.Duration
 	Receipt  []byte

@@ -4,7 +4,23 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rye-build/rye/cas"
 )
+
+// TestMovedEntry: an entry of the cache counts only for the action that it was kept for.
+func TestMovedEntry(t *testing.T) {
+	c := OpenCache(filepath.Join(t.TempDir(), "cache"), make([]byte, keySize))
+	one, two, outputs := cas.Sum([]byte("one")), cas.Sum([]byte("two")), cas.Sum([]byte("outputs"))
+	c.Keep(t.Context(), one, outputs)
+	c.kept.Put(t.Context(), actionKey(two), c.kept.Get(t.Context(), actionKey(one)))
+	if got, ok := c.Result(t.Context(), one); !ok || got != outputs {
+		t.Errorf("%s, %v", got, ok)
+	}
+	if got, ok := c.Result(t.Context(), two); ok {
+		t.Errorf("another action's entry gives %s", got)
+	}
+}
 
 // FuzzAction: what is read as an action has no other form.
 func FuzzAction(f *testing.F) {

@@ -131,20 +131,21 @@ func TestHostVariables(t *testing.T) {
 
 func TestPath(t *testing.T) {
 	w := newWorld(t)
-	for _, dir := range []string{"project/bin", "open", "shim", "user/.ai", "parent/bin"} {
+	for _, dir := range []string{"project/bin", "open", "sticky", "shim", "user/.ai", "parent/bin"} {
 		if err := os.MkdirAll(w.at(dir), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.chmod("open", 0o777)
 	w.chmod("parent", 0o777)
+	w.chmod("sticky", 0o777|fs.ModeSticky) // as /tmp: anyone may add a program
 	for name, target := range map[string]string{"tobin": "bin", "toproject": "project/bin"} {
 		if err := os.Symlink(w.at(target), w.at(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.Forbidden = []string{w.at("user/.ai"), ""}
-	w.Host.Vars["PATH"] = strings.Join([]string{"", ".", "bin", w.at("project/bin"), w.root + "/bin/../project", w.at("open"), w.at("none"), w.at("parent/bin"),
+	w.Host.Vars["PATH"] = strings.Join([]string{"", ".", "bin", w.at("project/bin"), w.root + "/bin/../project", w.at("open"), w.at("sticky"), w.at("none"), w.at("parent/bin"),
 		w.at("bin/python3"), w.at("user/.ai"), w.at("home"), w.at("tmp"), w.at("toproject"), w.at("tobin") + "/", w.at("bin"), w.root + "//bin"}, ":")
 	if got := strings.ReplaceAll(w.resolve().Vars["PATH"], w.root, ""); got != "/tobin:/bin" {
 		t.Error(got)

@@ -285,6 +285,7 @@ func TestDamage(t *testing.T) {
 		"directory":  {func(d string) error { return os.Chmod(d+"/tree/std", 0o700) }, `"tree/std" is now drwx------`},
 		"root":       {func(d string) error { return os.Chmod(d, 0o755) }, `"." is now drwxr-xr-x`},
 		"added":      {in("tree/std/__pycache__", func(p string) error { return os.Mkdir(p, 0o500) }), `"tree/std" has other entries`},
+		"added last": {in("tree/std/zz.py", func(p string) error { return os.WriteFile(p, nil, 0o400) }), `"tree/std" has other entries`},
 		"top":        {in("node_modules", func(p string) error { return os.Mkdir(p, 0o500) }), `"." has other entries`},
 		"removed":    {in("tree/std/launch.py", os.Remove), `"tree/std" has other entries`},
 		"link":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return os.Symlink("/etc/passwd", p) }), `"tree/std/launch.py" is now Lrwxrwxrwx with 11 bytes`},

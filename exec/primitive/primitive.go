@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/rye-build/rye/ai/capability"
@@ -88,6 +89,27 @@ func (a *Action) Args() ([]string, error) {
 		args[i] = text
 	}
 	return args, nil
+}
+
+// Limit returns the limit that ended an action, as it is declared: "memory_mib: 200 (limits: in the tool)".
+func (a *Action) Limit(ended string) string {
+	l := a.Sandbox.Limits.OrDefaults()
+	for _, of := range []struct {
+		ended, name string
+		value       any
+	}{
+		{"cpu", "cpu_seconds", l.CPU.Seconds()}, {"memory", "memory_mib", l.Memory >> 20}, {"written", "written_mib", l.Written >> 20},
+		{"output", "output_mib", l.Output >> 20}, {"processes", "processes", l.Processes}, {"timeout", "duration_seconds", l.Wall.Seconds()},
+	} {
+		// A runtime may have a shorter time for what it runs.
+		if own, err := strconv.ParseFloat(fmt.Sprint(a.Config[ended]), 64); err == nil && (ended == "steps" || ended == "timeout" && own < l.Wall.Seconds()) {
+			return fmt.Sprintf("%s: %s (config: in the tool or its runtime)", ended, strconv.FormatFloat(own, 'f', -1, 64))
+		}
+		if ended == of.ended {
+			return fmt.Sprintf("%s: %v (limits: in the tool)", of.name, of.value)
+		}
+	}
+	return ""
 }
 
 // Files are what of the project an action may read and write, for a primitive that opens them itself. All of it stands in the

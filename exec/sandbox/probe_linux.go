@@ -43,7 +43,7 @@ func (m *Machine) probe() Offers {
 	if restricted && err == nil {
 		o.Best, o.Hosts = floor.Namespace, true
 	}
-	g, err := newGroup(Limits{}.orDefaults())
+	g, err := newGroup(Limits{}.OrDefaults())
 	if err == nil {
 		o.Parts = append(o.Parts, Part{Name: "cgroup", Works: true, Version: g.version + " (" + strings.Join(g.bounds, ", ") + ")"})
 		g.close()

@@ -41,21 +41,14 @@ func DefaultLimits() Limits {
 	}
 }
 
-func (l Limits) orDefaults() Limits {
+// OrDefaults returns the limits that hold: the default for each that is 0.
+func (l Limits) OrDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
-		Wall: positive(l.Wall, d.Wall), CPU: positive(l.CPU, d.CPU),
-		Memory: positive(l.Memory, d.Memory), Written: positive(l.Written, d.Written), Output: positive(l.Output, d.Output),
-		Processes: positive(l.Processes, d.Processes), Files: positive(l.Files, d.Files),
+		Wall: cmp.Or(max(l.Wall, 0), d.Wall), CPU: cmp.Or(max(l.CPU, 0), d.CPU),
+		Memory: cmp.Or(max(l.Memory, 0), d.Memory), Written: cmp.Or(max(l.Written, 0), d.Written), Output: cmp.Or(max(l.Output, 0), d.Output),
+		Processes: cmp.Or(max(l.Processes, 0), d.Processes), Files: cmp.Or(max(l.Files, 0), d.Files),
 	}
-}
-
-func positive[T cmp.Ordered](v, otherwise T) T {
-	var zero T
-	if v > zero {
-		return v
-	}
-	return otherwise
 }
 
 // A Spec is what holds for one run.
@@ -150,7 +143,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 // context ended it: the Outcome says so.
 func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
 	s.Level = max(s.Level, floor.None)
-	s.Limits = s.Limits.orDefaults()
+	s.Limits = s.Limits.OrDefaults()
 	if len(m.self) == 0 {
 		return nil, &UnavailableError{Level: s.Level, Missing: []string{"second stage: missing in this program"}}
 	}

@@ -264,7 +264,7 @@ func TestGroups(t *testing.T) {
 				}
 			}
 		}
-		if g, err := newGroup2(root, c.own, Limits{}.orDefaults()); err == nil || !strings.Contains(err.Error(), c.want) {
+		if g, err := newGroup2(root, c.own, Limits{}.OrDefaults()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %+v, %v", c, g, err)
 		}
 		left, err := filepath.Glob(root + "/a/*/rye-*")
@@ -317,7 +317,7 @@ func TestSweep(t *testing.T) {
 
 // What is still in a group when it is closed is ended.
 func TestGroupClose(t *testing.T) {
-	g, err := newGroup(Limits{}.orDefaults())
+	g, err := newGroup(Limits{}.OrDefaults())
 	if err != nil {
 		// Nobody delegated one to us: then it says so in a line.
 		if strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "version 1") {

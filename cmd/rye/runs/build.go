@@ -38,7 +38,7 @@ func BuildCommand() cli.Command {
 }
 
 type buildRun struct {
-	Steps     []string `arg:"" optional:"" name:"step" help:"Steps to run, with their dependencies; default: all."`
+	Steps     []string `arg:"" optional:"" name:"step" help:"Steps, or tools of steps, to run with their dependencies; default: all."`
 	Why       bool     `help:"Explain why each step runs."`
 	Check     bool     `help:"Run each step twice and compare the outputs."`
 	KeepGoing bool     `name:"keep-going" short:"k" help:"After a failure, run the steps that don't depend on it."`
@@ -122,7 +122,7 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	w := &Building{App: a, Dir: root.Root, Recipe: r, Base: execBase{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen, noDev: true}}
 	defer w.Close()
 	said := &buildSaid{term: a.Term, why: c.Why, dry: c.DryRun}
-	w.Options = build.Options{Steps: c.Steps, Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,
+	w.Options = build.Options{Steps: stepsOf(r, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,
 		Runner: &build.Local{Sink: said.sink}}
 	made, err := w.Build(ctx)
 	if made == nil {
@@ -133,6 +133,23 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return ans, err
 	}
 	return ans, said.verdict(a, made)
+}
+
+// stepsOf returns the steps that arguments name; the id or ref of a tool stands for the steps that run it.
+func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
+	for _, name := range names {
+		before := len(steps)
+		for i := range r.Build {
+			s := &r.Build[i]
+			if r.Step(name) == nil && (s.Tool.ID == name || s.Tool.String() == name) {
+				steps = append(steps, s.Name)
+			}
+		}
+		if len(steps) == before {
+			steps = append(steps, name)
+		}
+	}
+	return steps
 }
 
 func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {

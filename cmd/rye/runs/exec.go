@@ -11,8 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
-	"strconv"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -28,7 +27,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
-	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -38,15 +36,16 @@ import (
 func ExecCommand() cli.Command {
 	return cli.Command{
 		Path: "exec", Group: "run", Help: "Run a pinned tool in a sandbox.",
-		More: "With a lock, what it pins is run, and a working tree that differs is refused: rye diff shows how, " +
-			"--pinned runs what is pinned, --dev runs this one tool from the working tree as a stranger's. " +
-			"Without a rye.yaml the tool runs from the spaces.\n\n" +
-			"Parameters are checked by the tool's schema, which rye exec REF --help shows. What the tool writes is passed on as it comes. " +
-			"Every call is written down: rye audit list.\n\n" +
-			"Examples:\n\n    rye exec tool:acme/fetch -p url=https://example.com -p retries=3\n" +
-			"    rye exec tool:acme/fetch --params @call.json --timeout 30s\n    rye exec tool:acme/fetch --help\n" +
-			"    rye exec tool:acme/fetch --dry-run\n    rye exec tool:acme/fetch --receipt call.receipt.json\n" +
-			"    rye exec tool:acme/watch --sink jsonl:events.jsonl",
+		More: "With a lock, rye runs the locked files and refuses a working tree that differs. rye diff shows the difference, " +
+			"--pinned ignores the working tree, and --dev runs this one tool from the working tree with the rights of an unsigned tool. " +
+			"Without a rye.yaml, the tool runs from .ai.\n\n" +
+			"Give each parameter as -p NAME=VALUE, before or after the tool, or all of them as JSON with --params. " +
+			"Words without -p are refused, also after --. rye exec REF --help lists the parameters of a tool.\n\n" +
+			"Every call is logged: rye audit list.\n\n" +
+			"Examples:\n\n    rye exec acme/fetch -p url=https://example.com -p retries=3\n" +
+			"    rye exec acme/fetch --params @call.json --timeout 30s\n    rye exec acme/fetch --help\n" +
+			"    rye exec acme/fetch --dry-run\n    rye exec acme/fetch --receipt call.receipt.json\n" +
+			"    rye exec acme/watch --sink jsonl:events.jsonl",
 		Aka: []string{"execute", "run", "x", "call", "start"},
 		New: func() cli.Runner { return new(execRun) }, Schema: "exec/1", Output: execAnswer{},
 	}
@@ -276,17 +275,31 @@ func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.
 	return ans, f
 }
 
-// ref reads the argument.
-func (c *execRun) ref(ctx context.Context, a *cli.App) (model.Ref, error) {
-	ref, err := model.ParseRef(c.Ref)
+// toolArg turns a bare id into the ref of a tool, unless a file has that path. Other arguments stay as they are.
+func toolArg(a *cli.App, text string) string {
+	ref, err := model.ParseRef("tool:" + text)
 	if err != nil {
-		// A path, or a word: whoever looks at items knows what is meant.
+		return text
+	}
+	if at := a.Absolute(cli.Setting{Value: text}); at.Err == nil {
+		if _, err := os.Lstat(at.Value); err == nil {
+			return text
+		}
+	}
+	return ref.String()
+}
+
+// ref resolves the argument to the ref of a tool.
+func (c *execRun) ref(ctx context.Context, a *cli.App) (model.Ref, error) {
+	text := toolArg(a, c.Ref)
+	ref, err := model.ParseRef(text)
+	if err != nil { // a path
 		v, err := spaces.OpenItems(ctx, a)
 		if err != nil {
 			return ref, err
 		}
 		defer v.Close()
-		it, err := v.FindNamed(ctx, c.Ref)
+		it, err := v.FindNamed(ctx, text)
 		if err != nil {
 			return ref, err
 		}
@@ -388,35 +401,34 @@ func (x *execAnswer) result(r *exec.Result) {
 	}
 }
 
-// refused says why a call that was made is no success; nil if it is one.
+// refused returns the error of a call that was made and didn't succeed; nil if it did.
 func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error {
 	if r.Status == record.OK {
 		return nil
 	}
 	ref := p.Chain[0].Item.Ref.String()
-	f := &fault.Error{Code: fault.Code(r.Code), Details: map[string]any{"ref": ref, "call": r.ID}}
-	switch r.Code {
-	case "TIMEOUT":
-		f.Text = fmt.Sprintf("%q was stopped, with all that it had started, after %s", ref, r.Duration.Round(time.Millisecond))
+	show := fault.Command("rye show", ref)
+	f := fault.New(fault.Code(r.Code), "%q failed", ref).On("ref", ref).On("call", r.ID)
+	switch f.Code {
+	case fault.Timeout:
+		f.Text = fmt.Sprintf("%q was stopped after %s, with all that it had started", ref, r.Duration.Round(time.Millisecond))
 		if c.Timeout == 0 || r.Duration < c.Timeout {
-			f.Why, f.Hint = []string{most(p, r.Ended)}, []string{"rye show " + fault.Quote(ref)}
+			f.Because("the limit is " + p.Action.Limit(r.Ended)).Try(show)
 		} else {
-			f.Why = []string{fmt.Sprintf("--timeout gives it %s", c.Timeout)}
+			f.Because(fmt.Sprintf("the limit is --timeout %s", c.Timeout))
 		}
-	case "CANCELLED":
+	case fault.Cancelled:
 		f.Text = fmt.Sprintf("%q was interrupted", ref)
-	case "RESOURCE_EXCEEDED":
-		f.Text = fmt.Sprintf("%q was stopped: it used more than it may: %s", ref, r.Ended)
-		f.Details["limit"] = r.Ended
-		f.Why = append(f.Why, most(p, r.Ended))
-		f.Hint = []string{"rye show " + fault.Quote(ref)}
-	case "VALIDATION_FAILED":
-		f.Text, f.Exit = fmt.Sprintf("%q gave what its output schema doesn't allow", ref), fault.ExitNo
+	case fault.Resource:
+		f.Text = fmt.Sprintf("%q was stopped: it exceeded a limit: %s", ref, r.Ended)
+		f.On("limit", r.Ended).Because("the limit is " + p.Action.Limit(r.Ended)).Try(show)
+	case fault.Validation:
+		f.Text, f.Exit = fmt.Sprintf("the result of %q doesn't match its output schema", ref), fault.ExitNo
 		for _, problem := range r.Problems {
-			f.Why = append(f.Why, problem.String())
+			f.Because(problem.String())
 		}
+		return f
 	default:
-		f.Text = fmt.Sprintf("%q failed", ref)
 		switch {
 		case r.Signal != "":
 			f.Text += " with the signal " + r.Signal
@@ -424,86 +436,34 @@ func (c *execRun) refused(a *cli.App, p *exec.Plan, r *exec.Result) *fault.Error
 			f.Text += fmt.Sprintf(" with the status %d", r.Exit)
 		}
 	}
-	if r.Failure != "" && r.Code != "VALIDATION_FAILED" {
+	if r.Failure == "" {
+		return f
+	}
+	f.On("reason", r.Failure)
+	// Without the status of a process there was none, so nothing was printed.
+	if a.Term.Json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
 		lines := strings.Split(strings.TrimRight(r.Failure, "\n"), "\n")
-		f.Details["reason"] = r.Failure
-		// What has no status of a process has written nothing either.
-		if a.Term.Json || answered(r.Value) || r.Exit == 0 && r.Signal == "" {
-			f.Why = append(f.Why, lines[max(0, len(lines)-fault.MaxLines):]...)
+		f.Because(lines[max(0, len(lines)-fault.MaxLines):]...)
+	}
+	if blocked.MatchString(r.Failure) {
+		f.Because("the sandbox may have refused this: --dry-run lists what the tool may read, write and reach").Try(fault.Command("rye exec", ref) + " --dry-run")
+		if p.Stranger {
+			f.Try("rye docs policy")
 		}
-		f.Why = append(f.Why, denied(p, r.Failure)...)
 	}
 	return f
 }
 
-// answered reports whether a tool gives a reason in its answer. Any other stands on standard error, and was seen there.
+// answered reports whether a tool gives the reason in its answer; any other reason was printed to standard error already.
 func answered(v any) bool {
 	object, _ := v.(map[string]any)
 	success, ok := object["success"].(bool)
 	return ok && !success
 }
 
-// denied are the likely causes where a tool complains that it isn't let.
-func denied(p *exec.Plan, text string) (why []string) {
-	text = strings.ToLower(text)
-	is := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) })
-	}
-	g := p.Grants
-	refused := is("permission denied", "eacces", "operation not permitted", "eperm")
-	net := is("network is unreachable", "name resolution", "enetunreach", "eai_again", "address family not supported", "eafnosupport") ||
-		len(g.Network.Hosts) > 0 && is("tunnel failed", "proxy") || // else there is none, and the word is about something else
-		refused && is("network", "resol", "socket", "connect", "dial ")
-	switch {
-	case net && g.Network.Bound && len(g.Network.Hosts) == 0:
-		why = append(why, "it may use no network: network: in the tool says whom it needs")
-	case net && g.Network.Bound:
-		why = append(why, "of the network it may reach "+strings.Join(g.Network.Hosts, ", "))
-	case net || !refused && !is("read-only file system", "erofs"):
-	case len(g.Read)+len(g.Write) == 0:
-		why = append(why, "it may use no file of the project: files: in the tool says which it needs")
-	case len(g.Read) == 0:
-		why = append(why, "of the project it may read and write "+strings.Join(g.Write, ", "))
-	default:
-		why = append(why, fmt.Sprintf("of the project it may read %s and write %s", strings.Join(g.Read, ", "), cmp.Or(strings.Join(g.Write, ", "), "nothing")))
-	}
-	if slices.Contains(g.Write, ".") && !net && (refused || is("read-only file system", "erofs")) {
-		why = append(why, "nothing is written in .ai outside of .ai/outputs, in .git, nor rye.lock and rye.yaml")
-	}
-	if is("out of memory", "cannot allocate memory", "memoryerror", "enomem") {
-		why = append(why, most(p, "memory"))
-	}
-	if p.Stranger && (len(why) > 0 || is("granted: files: in the tool says")) { // as fs in Starlark says it
-		why = append(why, "and of what it declares it gets what grants: in the policy says: rye docs policy")
-	}
-	return why
-}
-
-// most says how much a tool may use of what it was stopped for, and which line of it says so.
-func most(p *exec.Plan, of string) string {
-	l, d := p.Action.Sandbox.Limits, sandbox.DefaultLimits()
-	size := func(n, or int64) string { return cli.ByteSize(float64(cmp.Or(n, or))) }
-	switch of {
-	case "timeout":
-		// A runtime has a time of its own for what it runs, and the shorter one holds.
-		if t, err := strconv.ParseFloat(fmt.Sprint(p.Config["timeout"]), 64); err == nil && (l.Wall == 0 || t < l.Wall.Seconds()) {
-			return fmt.Sprintf("it may take %v s: timeout: in the config of the tool, or of what runs it, says how long it needs", t)
-		}
-		return fmt.Sprintf("it may take %s: limits: duration_seconds in the tool says how long it needs", cmp.Or(l.Wall, d.Wall))
-	case "cpu":
-		return fmt.Sprintf("it may compute for %s: limits: cpu_seconds in the tool says how long it needs", cmp.Or(l.CPU, d.CPU))
-	case "processes":
-		return fmt.Sprintf("it may have %d processes at one time: limits: processes in the tool says how many it needs", cmp.Or(l.Processes, d.Processes))
-	case "steps":
-		n, _ := strconv.ParseFloat(fmt.Sprint(p.Config["steps"]), 64)
-		return fmt.Sprintf("it may take %.0f steps: steps: in the config of the tool says how many it needs", n)
-	case "output":
-		return fmt.Sprintf("it may print %s: limits: output_mib in the tool says how much it needs", size(l.Output, d.Output))
-	case "written":
-		return fmt.Sprintf("it may write %s: limits: written_mib in the tool says how much it needs", size(l.Written, d.Written))
-	}
-	return fmt.Sprintf("it may use %s of memory: limits: memory_mib in the tool says how much it needs", size(l.Memory, d.Memory))
-}
+// blocked matches what programs print when the sandbox refuses something.
+var blocked = regexp.MustCompile(`(?i)permission denied|not permitted|read-only file system|network is unreachable|name resolution|address family not|` +
+	`tunnel failed|isn't granted|\b(EACCES|EPERM|EROFS|ENETUNREACH|EAI_AGAIN|EAFNOSUPPORT)\b`)
 
 // shortDigest is a digest as people compare it.
 func shortDigest(digest string) string {

@@ -276,7 +276,14 @@ func (c *execBase) drift(ctx context.Context, l *locking.Locking, set *lock.Set,
 		f.Hint = append(f.Hint, "rye "+cli.JoinArgs(l.App.Args)+" --pinned")
 	}
 	if !l.User {
-		f.Hint = append([]string{"rye diff " + fault.Quote(ref.String())}, f.Hint...)
+		diff := "rye diff " + fault.Quote(ref.String())
+		edited := func(d *lock.Difference) bool { return d.Ref == ref && d.Kind != lock.Gone }
+		dev := c.orDev(l.App)
+		if len(dev) == 0 || slices.ContainsFunc(found, func(d *lock.Difference) bool { return !edited(d) }) {
+			f.Hint = append([]string{diff}, f.Hint...)
+		} else { // the user is working on the tool
+			f.Hint = append(append(dev, f.Hint...), diff)
+		}
 	}
 	var files []map[string]string
 	for i, d := range found {

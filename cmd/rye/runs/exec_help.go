@@ -19,7 +19,7 @@ func (c *execRun) Explain(ctx context.Context, a *cli.App) (string, error) {
 		return "", err
 	}
 	defer v.Close()
-	it, err := v.FindNamed(ctx, c.Ref)
+	it, err := v.FindNamed(ctx, toolArg(a, c.Ref))
 	if err != nil {
 		return "", err
 	}

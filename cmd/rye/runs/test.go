@@ -134,7 +134,11 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 	if len(c.Tools) == 0 {
 		only = v.Own()
 	}
-	sel, err := v.Selected(ctx, only, c.Tools...)
+	tools := make([]string, len(c.Tools))
+	for i, text := range c.Tools {
+		tools[i] = toolArg(a, text)
+	}
+	sel, err := v.Selected(ctx, only, tools...)
 	if err != nil {
 		return nil, err
 	}
