@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/rye-build/rye/cas/fault"
 )
@@ -32,4 +33,16 @@ func NeedDir(path string) error {
 		return fault.New(fault.Files, "no directory %q", path).On("path", path).From(fs.ErrNotExist).Missing().Try(fault.Command("mkdir -p", path))
 	}
 	return nil
+}
+
+// Unlinked resolves the symbolic links of a path as far as it exists.
+func Unlinked(path string) string {
+	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+	}
 }

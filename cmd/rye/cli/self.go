@@ -2,20 +2,9 @@ package cli
 
 import (
 	"os"
-	"path/filepath"
-)
 
-// Unlinked resolves the symbolic links of a path as far as it exists.
-func Unlinked(path string) string {
-	for dir, rest := path, ""; ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
-		if real, err := filepath.EvalSymlinks(dir); err == nil {
-			return filepath.Join(real, rest)
-		}
-		if dir == filepath.Dir(dir) {
-			return path
-		}
-	}
-}
+	"github.com/rye-build/rye/cas/osfile"
+)
 
 // StageArg starts the second stage of a sandbox, between rye and the program that it confines. Internal.
 const StageArg = "__stage"
@@ -29,5 +18,5 @@ func GuestSelf(name string) []string {
 	if err != nil {
 		return nil
 	}
-	return []string{Unlinked(self), GuestArg, name}
+	return []string{osfile.Unlinked(self), GuestArg, name}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
@@ -97,7 +98,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	if filepath.IsAbs(p.Package) {
 		dir = filepath.Clean(p.Package)
 	}
-	rel, err := filepath.Rel(cli.Unlinked(project.Root), cli.Unlinked(dir))
+	rel, err := filepath.Rel(osfile.Unlinked(project.Root), osfile.Unlinked(dir))
 	wrong := func(what string) error {
 		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("package_path is %q, and %s", p.Package, what),
 			Details: map[string]any{"path": dir}}

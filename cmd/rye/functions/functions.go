@@ -8,7 +8,9 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/exec/primitive/function/lint"
 )
 
 // Functions returns what tools may have rye do, by name. Each does it as the command does that a person would type.
@@ -17,9 +19,7 @@ func Functions(a *cli.App) function.Functions {
 		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any, error) {
 			return bundlerFunction(ctx, a, c, p)
 		}),
-		"lint": function.Seeking(function.Of(nil, func(ctx context.Context, c *function.Call, p lintParams) (any, error) {
-			return lintFunction(ctx, a, c, p)
-		}), lintSeeks),
+		"lint": lint.Function(runs.Machine(a)),
 		"system": function.Of(SystemNeeds, func(ctx context.Context, c *function.Call, p SystemParams) (any, error) {
 			return systemFunction(ctx, a, c, p)
 		}),

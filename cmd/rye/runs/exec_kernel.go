@@ -72,7 +72,7 @@ func kernel(_ context.Context, a *cli.App, o *opened) (*exec.Kernel, error) {
 		return nil, err
 	}
 	// The sandbox knows files by the names that they have without links.
-	if k.Copies, err = materialise.Open(cli.Unlinked(copies)); err != nil {
+	if k.Copies, err = materialise.Open(osfile.Unlinked(copies)); err != nil {
 		return nil, err
 	}
 	secrets, err := Secrets(a)
@@ -82,7 +82,7 @@ func kernel(_ context.Context, a *cli.App, o *opened) (*exec.Kernel, error) {
 	k.Secrets = secrets.Get
 	k.Host = locking.MachineHost(a)
 	if o.root.Root != "" {
-		k.Project = cli.Unlinked(o.root.Root)
+		k.Project = osfile.Unlinked(o.root.Root)
 	}
 	protect(a, k)
 	if o.root.Root != "" && k.Floor().DotEnv == floor.DotEnvProject {
@@ -155,7 +155,7 @@ func protect(a *cli.App, k *exec.Kernel) {
 		}
 	}
 	for i := range k.Secret {
-		k.Secret[i] = cli.Unlinked(k.Secret[i])
+		k.Secret[i] = osfile.Unlinked(k.Secret[i])
 	}
 	k.Forbidden = append(k.Forbidden, k.Secret...)
 	if k.Project != "" {
@@ -192,7 +192,7 @@ func modules(a *cli.App) string {
 	if s.Err != nil || s.Value == "" {
 		return ""
 	}
-	return filepath.Join(cli.Unlinked(s.Value), "wasm")
+	return filepath.Join(osfile.Unlinked(s.Value), "wasm")
 }
 
 // principal is who calls, for the record.
