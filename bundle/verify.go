@@ -161,7 +161,7 @@ var ErrNoTrust error = fault.New(fault.Validation, "no policy or signers given t
 //   - the manifest: its signatures, as many as policy or the threshold asks for, and its end
 //   - each file: that it is there, a file, with the size, digest and mode of the manifest, and not revoked
 //   - each item: that it is one of the ref and version that the manifest gives, and no file is one without; its own
-//     signature, which for a tool of several files covers them as well. One of the first format counts where policy
+//     signature, which for a tool of several files covers them as well. A v1 signature counts where policy
 //     accepts it and the manifest, which lists the item's digest, is itself admitted
 //   - that no file stands where a bundle never has any: .ai/policy.yaml, .ai/keys and the like (recipe.Never), .AI
 //   - that there is nothing else: in a directory, below the directories of the kinds and wherever assets stand, but for

@@ -64,7 +64,7 @@ func (v *verification) digests() map[cas.Digest]struct{} {
 	return all
 }
 
-// A Listing asks the trust, and once more where a signature of the first format counts only beside a manifest that lists
+// A Listing asks the trust, and once more where a v1 signature counts only beside a manifest that lists
 // the file. It is an ai.Examiner.
 type Listing struct {
 	Trust *exam.Trust
@@ -83,7 +83,7 @@ func (l *Listing) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpos
 	return l.Trust.Examine(s, r, purpose)
 }
 
-// Unlisted returns which other files of a tool nobody vouches for: a signature of the first format leaves them open, so
+// Unlisted returns which other files of a tool nobody vouches for: a v1 signature leaves them open, so
 // that what lists the tool has to list them too.
 func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 	if l == nil || !a.Listed || a.Tree == nil {

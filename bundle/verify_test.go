@@ -235,8 +235,8 @@ func TestVerifyItems(t *testing.T) {
 	}
 }
 
-// TestVerifyFirstFormat: a signature of the first format is enough beside a manifest that is admitted, and only there.
-func TestVerifyFirstFormat(t *testing.T) {
+// TestVerifyV1: a v1 signature is enough beside a manifest that is admitted, and only there.
+func TestVerifyV1(t *testing.T) {
 	const noteAt = ".ai/knowledge/acme/note.md"
 	p := newPack(t)
 	p.signItems(alice)

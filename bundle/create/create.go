@@ -43,8 +43,8 @@ type Options struct {
 	// Below are the spaces that the bundle's items may use: those that it requires, and the library. An installed version
 	// of the bundle itself isn't among them.
 	Below []*ai.Space
-	// Listed says whether a manifest that the policy admits lists a raw digest, which is what an item with a signature
-	// of the first format needs. Nil: none does.
+	// Listed says whether a manifest that the policy admits lists a raw digest, which is what an item with a v1
+	// signature needs. Nil: none does.
 	Listed func(raw cas.Digest) bool
 	Store  Store
 	// Sign adds signatures to the manifest.

@@ -10,7 +10,7 @@
 //   - symbolic links and special files, names that aren't portable, two names that are one somewhere
 //   - files in .ai that are in no directory of a kind, and files in .AI and the like; two files with one id
 //   - items that are invalid, changed after signing, unsigned, or that the policy doesn't let be used; one with a
-//     signature of the first format if no admitted manifest lists its digest and those of its other files
+//     v1 signature if no admitted manifest lists its digest and those of its other files
 //   - any other file that the policy revokes
 //   - a tool of several files that come without one of them
 //   - what looks like a secret (package secret), in a file for which the recipe has no allow-secret

@@ -228,8 +228,8 @@ func TestCreateNever(t *testing.T) {
 	}
 }
 
-// A signature of the first format counts beside a manifest that lists the file, and not alone.
-func TestCreateFirstFormat(t *testing.T) {
+// A v1 signature counts beside a manifest that lists the file, and not alone.
+func TestCreateV1(t *testing.T) {
 	const name = ".ai/directives/acme/deploy.md"
 	w := newWorld(t, "  \"directive:acme/*\": {keys: [alice], accept: [v1, v2]}\n")
 	v1, err := sign.SignV1([]byte(directiveText), exam.Subject{Name: "directive:acme/deploy", Style: sign.Angle | sign.V1Directive}.Signing(), alice, created)
@@ -251,7 +251,7 @@ func TestCreateFirstFormat(t *testing.T) {
 }
 
 // What such a signature leaves open is vouched for by the manifest as well, or not at all.
-func TestFirstFormatTree(t *testing.T) {
+func TestV1Tree(t *testing.T) {
 	const dir = ".ai/tools/acme/deploy/run/"
 	w := newWorld(t, "  \"tool:acme/deploy/run/*\": {keys: [alice], accept: [v1, v2]}\n")
 	v1, err := sign.SignV1([]byte(pyText), exam.Subject{Name: "tool:acme/deploy/run/run", Style: sign.Hash}.Signing()|sign.V1Tool, alice, created)

@@ -13,7 +13,7 @@
 //	bundles/HEX                                         the document, without signature lines: the bundle is there, whole
 //	bundles/HEX/files                                   the tree of its files, which keeps them from gc
 //	bundles/HEX/evidence                                the tree of its evidence, if it has any
-//	bundles-v1/HEX, …/files                             the same of a bundle of the first format, with its manifest among its files
+//	bundles-v1/HEX, …/files                             the same of a v1 bundle, with its manifest among its files
 //	signatures/HEX                                      the blob of its signature lines, the union of all that came
 //	installed/PLACE/HEX, …/files, …/evidence            the same for what a user space has or had
 //

@@ -128,15 +128,15 @@ func Keep(ctx context.Context, store Store, b *bundle.Bundle, body []byte, o bun
 	return keep(ctx, store, Ref(b.ID), b, body)
 }
 
-// FirstRef is the ref of a manifest of the first format.
-func FirstRef(id cas.Digest) string { return "bundles-v1/" + hex(id) }
+// V1Ref is the ref of a v1 manifest.
+func V1Ref(id cas.Digest) string { return "bundles-v1/" + hex(id) }
 
-// KeepFirst names a bundle of the first format in a store whose files are there: body is its manifest without the
+// KeepV1 names a v1 bundle in a store whose files are there: body is its manifest without the
 // signature line and has the digest id, files are sorted, and among them is the manifest as it stands in a project.
 // Nothing is verified here.
-func KeepFirst(ctx context.Context, store Store, id cas.Digest, body []byte, files []manifest.File) error {
+func KeepV1(ctx context.Context, store Store, id cas.Digest, body []byte, files []manifest.File) error {
 	b := &bundle.Bundle{FileList: &manifest.FileList{Document: manifest.Document{ID: id}}, Files: files}
-	return keep(ctx, store, FirstRef(id), b, body)
+	return keep(ctx, store, V1Ref(id), b, body)
 }
 
 // keep makes the refs that keep a bundle, the one of the document last.

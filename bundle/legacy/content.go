@@ -80,7 +80,7 @@ func (c *Content) Body() []byte { return Body(c.Text) }
 func (c *Content) fail(f *bundle.Failure) { c.Failures = append(c.Failures, f) }
 
 // Bundle says the same as a manifest of today would, for those who compare or show bundles: there is no such document,
-// and its ID is that of the manifest of the first format. Which files are items is found out here, without anybody's
+// and its ID is that of the v1 manifest. Which files are items is found out here, without anybody's
 // extractors. Files that aren't as listed aren't in it.
 func (c *Content) Bundle(ctx context.Context, below []*ai.Space) (*bundle.Bundle, error) {
 	l := &manifest.FileList{BundleID: c.ID, Version: c.Version, Description: c.Description, Entrypoint: c.Entrypoint, Subject: c.Document,

@@ -1,4 +1,4 @@
-// Package legacy answers: what does a manifest of the first format say, and is it still so?
+// Package legacy answers: what does a v1 manifest say, and is it still so?
 //
 // Trees from before rye have bundles of their own kind, which are read here and never written:
 //
@@ -16,7 +16,7 @@
 //	    inline_signed: true
 //
 // It stands at .ai/bundles/ID/manifest.yaml, and paths are relative to the directory that holds .ai. The signature is one
-// of the first format (package sign, rule V1Tool): SHA-256 of everything but the line. The digest of a file is SHA-256 of
+// of v1 (package sign, rule V1Tool): SHA-256 of everything but the line. The digest of a file is SHA-256 of
 // its raw bytes, its own signature line included. inline_signed says that the text "rye:signed:" behind a comment mark
 // is in its first 512 characters.
 //
@@ -32,19 +32,19 @@
 //
 // Such a signature binds neither the name nor the purpose of what it is in, so it counts only where the policy accepts
 // v1 for the name bundle:ID@VERSION, and the manifest that was signed says that this is what it is (Identify, for
-// exam.Subject.FirstFormat). Verify looks at
+// exam.Subject.V1). Verify looks at
 //
 //   - the manifest: its signature, and what policy says to it
 //   - every file that it lists: that it is there, a file, and has the digest. Links are not followed. Sizes and modes it
 //     doesn't know
-//   - every item in .ai/directives, .ai/tools and .ai/knowledge that it calls inline_signed: its own signature. One of the
-//     first format counts where policy accepts v1 for the item, because the manifest lists it. Files that only look
+//   - every item in .ai/directives, .ai/tools and .ai/knowledge that it calls inline_signed: its own signature. A v1 signature
+//     counts where policy accepts v1 for the item, because the manifest lists it. Files that only look
 //     signed, as templates do, are covered by the list alone
 //
 // Files that it doesn't list are not looked for, as they never were. All that is wrong is reported. Once the manifest is
-// admitted, Report.Listed says which bytes it lists, as an item with a signature of the first format needs to be used, or
-// put into a bundle of today (bundle.Listing); List finds that out and no more.
+// admitted, Report.Listed says which bytes it lists, as an item with a v1 signature needs to be used, or
+// put into a v2 bundle (bundle.Listing); List finds that out and no more.
 //
-// Who only looks reads a Content, of which nobody vouches for anything, and shows it as a bundle of today. A bundle of the
-// first format is named by the BLAKE3 digest of its manifest without the signature line (Body).
+// Who only looks reads a Content, of which nobody vouches for anything, and shows it as a v2 bundle. A v1
+// bundle is named by the BLAKE3 digest of its manifest without the signature line (Body).
 package legacy

@@ -47,7 +47,7 @@ const (
 	deploy = "# Deploy\n\n```xml\n<directive name=\"deploy\" version=\"1.0.0\">\n<metadata><description>Deploys</description><category>rye/core</category><author>a</author></metadata>\n</directive>\n```\n\nDo it.\n"
 )
 
-// A world is a directory with a bundle of the first format.
+// A world is a directory with a v1 bundle.
 type world struct {
 	testing.TB
 	dir   string
@@ -173,7 +173,7 @@ func TestVector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Name() != "bundle:rye-core@0.1.0" || m.Created != "2026-02-15T05:39:45Z" || m.Type != "package" || len(m.Files) != 7 || !m.Files[0].Signed || m.Files[6].Signed || !IsFirst(want) {
+	if m.Name() != "bundle:rye-core@0.1.0" || m.Created != "2026-02-15T05:39:45Z" || m.Type != "package" || len(m.Files) != 7 || !m.Files[0].Signed || m.Files[6].Signed || !IsV1(want) {
 		t.Errorf("%+v", m)
 	}
 }
@@ -303,7 +303,7 @@ func TestVerifyErrors(t *testing.T) {
 	}
 }
 
-// Whoever shows or compares bundles sees one of the first format as one of today.
+// A v1 bundle is shown and compared as a v2 bundle.
 func TestBundle(t *testing.T) {
 	w := newWorld(t)
 	w.write("plans/a.json", "[]\n")
@@ -434,7 +434,7 @@ func isPortable(err error) bool {
 	return ok
 }
 
-func TestIsFirst(t *testing.T) {
+func TestIsV1(t *testing.T) {
 	for text, want := range map[string]bool{
 		"bundle:\n  id: a\n":                       true,
 		"# rye:signed:x\n---\n\nbundle: \n":        true,
@@ -444,7 +444,7 @@ func TestIsFirst(t *testing.T) {
 		"":           false,
 		"bundles:\n": false,
 	} {
-		if IsFirst([]byte(text)) != want {
+		if IsV1([]byte(text)) != want {
 			t.Errorf("%q: not %v", text, want)
 		}
 	}

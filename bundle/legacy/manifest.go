@@ -21,7 +21,7 @@ import (
 // MaxBytes is how large a manifest may be.
 const MaxBytes = 1 << 20
 
-// A Manifest is what a manifest of the first format says. That it was read says nothing about whether it is true.
+// A Manifest is what a v1 manifest says. That it was read says nothing about whether it is true.
 type Manifest struct {
 	ID, Version             string
 	Entrypoint, Description string
@@ -63,9 +63,9 @@ func Body(text []byte) []byte {
 	return body
 }
 
-// IsFirst reports whether bytes begin as a manifest of the first format does and none of today's: who has a
+// IsV1 reports whether bytes begin as a v1 manifest does and none of v2's: who has a
 // manifest.yaml asks it first.
-func IsFirst(b []byte) bool {
+func IsV1(b []byte) bool {
 	for line := range bytes.Lines(b) {
 		text := bytes.TrimRight(line, "\r\n")
 		if len(text) == 0 || text[0] == '#' || string(text) == "---" {
@@ -76,7 +76,7 @@ func IsFirst(b []byte) bool {
 	return false
 }
 
-// Identify says what a manifest says of itself, for exam.Subject.FirstFormat.
+// Identify says what a manifest says of itself, for exam.Subject.V1.
 func Identify(r io.Reader) (exam.Identity, error) {
 	b, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {

@@ -68,7 +68,7 @@ func List(ctx context.Context, fsys fs.FS, id string, o Options) (*Report, error
 	for i := range c.Good {
 		r.listed[c.Good[i].Digest] = true
 	}
-	r.Exam, err = o.Trust.Examine(exam.Subject{Name: c.Name(), FirstFormat: Identify}, bytes.NewReader(c.Text), policy.ToUse)
+	r.Exam, err = o.Trust.Examine(exam.Subject{Name: c.Name(), V1: Identify}, bytes.NewReader(c.Text), policy.ToUse)
 	if err == nil && !r.Exam.Decision.Allowed {
 		err = &bundle.NotAdmittedError{Name: c.Name(), Decision: r.Exam.Decision}
 	}

@@ -155,9 +155,9 @@ func TestBundleRevoked(t *testing.T) {
 	}
 }
 
-// TestBundleFirstFormat: an item with a signature of the first format is bundled only if a manifest that the policy
+// TestBundleV1Item: an item with a v1 signature is bundled only if a manifest that the policy
 // admits lists its bytes.
-func TestBundleFirstFormat(t *testing.T) {
+func TestBundleV1Item(t *testing.T) {
 	h := newBundleHome(t)
 	path := filepath.Join(h.home, ".ai", trust.File)
 	b, err := os.ReadFile(path)

@@ -319,7 +319,7 @@ func TestExtractor(t *testing.T) {
 }
 
 // A signature of the first format says nothing of other files, so a manifest that lists the tool is not enough.
-func TestFirstFormat(t *testing.T) {
+func TestV1(t *testing.T) {
 	w := one(files{"tools/acme/k/__init__.py": "", "tools/acme/k/a.py": pyTool("acme/k/a", python), "tools/acme/b.py": pyTool("acme/b", python)})
 	w.accept = "[v1, v2]"
 	w.unsigned = []string{"tools/acme/k/a.py", "tools/acme/b.py"}

@@ -42,7 +42,7 @@
 // and segments of an audit are read in the rooms that have them.
 //
 // A line of the first format binds neither a name nor a purpose. What it stands in is used as a bundle only if
-// whoever asks can read manifests of that format (Subject.FirstFormat) and it says that it is this bundle; else it
+// whoever asks can read manifests of that format (Subject.V1) and it says that it is this bundle; else it
 // is ErrUnread, since it could be any file that its signer ever signed.
 //
 // A rotation is no exception to who may sign, but to who says it: no rule of names decides, but the rule that it

@@ -93,25 +93,25 @@ func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Ex
 	case !e.Decision.Allowed || !s.IsDocument():
 		return e, nil
 	case e.Signed.Format == sign.V1:
-		return e, t.firstFormat(e, r, purpose)
+		return e, t.identifyV1(e, r, purpose)
 	}
 	e.Identity, err = s.Identify(r, e.Signed.Stripped, t.Now)
 	return e, err
 }
 
-// firstFormat wants a manifest of the first format to be what it is asked for as. Whoever listed its very digest knows
+// identifyV1 wants a manifest of the first format to be what it is asked for as. Whoever listed its very digest knows
 // what it is.
-func (t *Trust) firstFormat(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
+func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
 	switch {
-	case e.FirstFormat == nil && (purpose == policy.ToShow || e.Decision.ByDigest):
+	case e.V1 == nil && (purpose == policy.ToShow || e.Decision.ByDigest):
 		return nil
-	case e.FirstFormat == nil:
+	case e.V1 == nil:
 		return ErrUnread
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	found, err := e.FirstFormat(r)
+	found, err := e.V1(r)
 	if err == nil && found.Name == "" {
 		err = ErrUnread
 	}

@@ -186,7 +186,7 @@ func TestExamine(t *testing.T) {
 }
 
 // A signature of the first format is for no name: what it stands in must say itself what it is.
-func TestFirstFormat(t *testing.T) {
+func TestV1(t *testing.T) {
 	says := func(name string, ends time.Time, err error) func(io.Reader) (exam.Identity, error) {
 		return func(r io.Reader) (exam.Identity, error) {
 			if b, err := io.ReadAll(r); err != nil || !bytes.Contains(b, []byte("hello")) {
@@ -219,7 +219,7 @@ func TestFirstFormat(t *testing.T) {
 		{name: "none", read: says("", time.Time{}, errDisk), want: errDisk},
 	} {
 		x := trust(t, cmp.Or(c.policy, text))
-		s.FirstFormat = c.read
+		s.V1 = c.read
 		if e, err := x.Examine(s, bytes.NewReader(file), c.purpose); !sameKind(err, c.want) || !e.Decision.Allowed {
 			t.Errorf("%s: %v, %v", c.name, e.Decision.Code, err)
 		}

@@ -26,9 +26,9 @@ type Subject struct {
 	Voucher policy.Voucher // who vouches, when it isn't keys
 	Listed  bool           // a manifest that this Trust allows lists the raw digest
 
-	// FirstFormat reads a manifest of the first format for what it says of itself, since its signature says nothing
+	// V1 reads a manifest of the first format for what it says of itself, since its signature says nothing
 	// of that. Where it is nil such a manifest may be shown and not used.
-	FirstFormat func(io.Reader) (Identity, error)
+	V1 func(io.Reader) (Identity, error)
 }
 
 // Kind is the part of the name before the colon.

@@ -61,7 +61,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	defer b.Close()
 	l, err := spaces.Locate(ctx, b, c.Bundle)
 	if err == nil {
-		err = spaces.NeedToday(l)
+		err = spaces.NeedV2(l)
 	}
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func BundleImportCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle import", Quiet: true, Group: "bundles", Help: "Verify an archive and import it into the store.",
 		More: "Strangers are turned away at the manifest. Nobody finds the bundle before all of it was verified as rye bundle verify does it. " +
-			"rye bundle install puts it to use.\n\nA bundle of the first format (v1) comes as the directory that holds its .ai, where the policy " +
+			"rye bundle install puts it to use.\n\nA v1 bundle comes as the directory that holds its .ai, where the policy " +
 			"accepts v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
 		Aka: []string{"bundle load", "bundle unpack"},
 		New: func() cli.Runner { return new(bundleImportRun) }, Schema: "bundle-import/1", Output: bundleImport{},
@@ -214,8 +214,8 @@ func (c *bundleImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	if l.First != nil {
-		return importFirst(ctx, b, l, v)
+	if l.V1 != nil {
+		return importV1(ctx, b, l, v)
 	}
 	if l.Where != locking.InArchive {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.Id), "rye bundle install " + fault.Quote(l.Id)}}

@@ -75,7 +75,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	defer b.Close()
 	l, err := spaces.Locate(ctx, b, c.Bundle)
 	if err == nil {
-		err = spaces.NeedToday(l)
+		err = spaces.NeedV2(l)
 	}
 	if err != nil {
 		return nil, err

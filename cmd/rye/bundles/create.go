@@ -189,8 +189,8 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 	return m, nil
 }
 
-// firstVersion is that of a bundle without bundle.yaml and without a manifest.
-const firstVersion = "0.1.0"
+// initialVersion is the version of a bundle without bundle.yaml and without a manifest.
+const initialVersion = "0.1.0"
 
 // recipe reads bundle.yaml, or does without.
 func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
@@ -211,11 +211,11 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 			name = "bundle"
 		}
 		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
-			Why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + firstVersion, "include: [\".ai/**\"]"},
+			Why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + initialVersion, "include: [\".ai/**\"]"},
 			Hint:    hint,
 			Details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
 	}
-	version := firstVersion
+	version := initialVersion
 	if old := bundleLineOf(locking.InProject, dir, c.ID, time.Time{}); old.Version != "" {
 		version = old.Version
 	}
@@ -322,7 +322,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	} else if memory, err = m.memory(); err != nil {
 		a.Term.Warn("nothing is remembered, and everything checked: %v", err)
 	}
-	replaced, _ := locking.IsFirst(m.found.Root.Root, m.recipe.ID)
+	replaced, _ := locking.IsV1(m.found.Root.Root, m.recipe.ID)
 	p := a.Progress("reading", 0)
 	defer p.Done()
 	made, err := create.Create(ctx, create.Options{
@@ -345,7 +345,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	ans.Manifest, ans.File, ans.Files, ans.Items, ans.Bytes = made.ID.String(), made.Path, len(made.Files), made.Items, made.FileList.Bytes
 	ans.Read, ans.Written, ans.Signatures = made.Read, made.Written, len(made.Signatures)
 	if made.Written && replaced {
-		a.Term.Note("the manifest of the first format (v1) that was there is replaced")
+		a.Term.Note("replaced the v1 manifest")
 	}
 	if c.DryRun {
 		return ans, nil

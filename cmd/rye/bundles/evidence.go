@@ -129,7 +129,7 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*locking.Bundles,
 	}
 	l, err := spaces.Locate(ctx, b, c.Bundle)
 	if err == nil {
-		err = spaces.NeedToday(l)
+		err = spaces.NeedV2(l)
 	}
 	if err == nil {
 		err = spaces.Whole(ctx, b, l)

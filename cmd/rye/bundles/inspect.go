@@ -106,9 +106,9 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	}
 	p := a.Progress("reading", 0)
 	defer p.Done()
-	var wrong []*bundle.Failure // with files of the first format
-	if l.First != nil {
-		c, err := spaces.ReadFirst(ctx, b, l)
+	var wrong []*bundle.Failure // with v1 files
+	if l.V1 != nil {
+		c, err := spaces.ReadV1(ctx, b, l)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func newBundleInspection(l *locking.Located, n *bundle.Inspection) *BundleInspec
 	for _, f := range n.Failures {
 		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
 	}
-	if l.First != nil {
+	if l.V1 != nil {
 		ans.Format = sign.V1.String()
 	}
 	if n.Bundle == nil {

@@ -74,7 +74,7 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	}
 	l, byName, err := toInstall(ctx, b, c.Bundle)
 	if err == nil {
-		err = spaces.NeedToday(l)
+		err = spaces.NeedV2(l)
 	}
 	if err != nil {
 		return nil, err
@@ -284,8 +284,8 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *locking.Bundles) (cli.A
 		return nil, err
 	}
 	name := install.Ref(l.Read.ID)
-	if l.First != nil {
-		name = install.FirstRef(l.Read.ID)
+	if l.V1 != nil {
+		name = install.V1Ref(l.Read.ID)
 	}
 	if err := b.App.Confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.Read.BundleID, l.Read.Version)); err != nil {
 		return nil, err

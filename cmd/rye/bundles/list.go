@@ -69,7 +69,7 @@ func newBundleLine(where string, l *manifest.FileList, now time.Time) bundleLine
 // bundleLineOf is a bundle below a directory, in either format.
 func bundleLineOf(where, dir, id string, now time.Time) bundleLine {
 	var line bundleLine
-	first, err := locking.IsFirst(dir, id)
+	first, err := locking.IsV1(dir, id)
 	if err == nil && first {
 		line, err = firstLine(where, dir, id)
 	} else if err == nil {
@@ -116,7 +116,7 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if home := a.UserBase(); home.Err == nil && home.Value != b.Root.Root {
 		ids, _ := locking.ProjectBundles(home.Value)
 		for _, id := range ids {
-			if first, err := locking.IsFirst(home.Value, id); err == nil && first {
+			if first, err := locking.IsV1(home.Value, id); err == nil && first {
 				ans.Bundles = append(ans.Bundles, bundleLineOf(locking.InUser, home.Value, id, a.Now()))
 			}
 		}
@@ -129,12 +129,12 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		for _, l := range kept {
 			ans.Bundles = append(ans.Bundles, newBundleLine(locking.InStore, l, a.Now()))
 		}
-		firsts, err := spaces.StoredFirsts(ctx, b)
+		firsts, err := spaces.StoredV1(ctx, b)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range firsts {
-			ans.Bundles = append(ans.Bundles, newFirstLine(locking.InStore, l.Manifest, l.Id.String()))
+			ans.Bundles = append(ans.Bundles, newV1Line(locking.InStore, l.Manifest, l.Id.String()))
 		}
 	}
 	l, err := spaces.Library()
@@ -154,7 +154,7 @@ func (l BundleList) Text(t *cli.Terminal) {
 		}
 		words := fault.Count(int64(b.Files), "file")
 		if b.Format == sign.V1.String() {
-			words += ", first format (v1)" // which knows no sizes
+			words += ", v1 format" // which knows no sizes
 		} else {
 			words += ", " + cli.ByteSize(float64(b.Bytes))
 		}

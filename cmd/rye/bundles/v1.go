@@ -18,16 +18,16 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// first says what was found of a bundle of the first format, in the words of today.
-func (c *BundleVerifyRun) first(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cli.Answer, error) {
+// verifyV1 verifies a v1 bundle and reports as for v2.
+func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cli.Answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a bundle of the first format (v1), which knows no evidence", l.Id)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.Id)}
 	}
-	r, err := spaces.VerifyFirst(ctx, b, l, v)
+	r, err := spaces.VerifyV1(ctx, b, l, v)
 	if err != nil {
 		return nil, err
 	}
-	same, err := spaces.AsToday(ctx, r)
+	same, err := spaces.AsV2(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -43,14 +43,14 @@ func (c *BundleVerifyRun) first(ctx context.Context, b *locking.Bundles, l *lock
 	return c.answer(b.App, ans, same.Failures)
 }
 
-// importFirst brings a bundle of the first format into the store, once it is verified: its files, with the manifest
+// importV1 brings a v1 bundle into the store, once it is verified: its files, with the manifest
 // among them as it stands in a project.
-func importFirst(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cli.Answer, error) {
-	r, err := spaces.VerifyFirst(ctx, b, l, v)
+func importV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cli.Answer, error) {
+	r, err := spaces.VerifyV1(ctx, b, l, v)
 	if err != nil {
 		return nil, err
 	}
-	same, err := spaces.AsToday(ctx, r)
+	same, err := spaces.AsV2(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -84,14 +84,14 @@ func importFirst(ctx context.Context, b *locking.Bundles, l *locking.Located, v 
 	if err := batch.Commit(ctx); err != nil {
 		return nil, err
 	}
-	if err := install.KeepFirst(ctx, s, r.Document, r.Body(), files); err != nil {
+	if err := install.KeepV1(ctx, s, r.Document, r.Body(), files); err != nil {
 		return nil, err
 	}
 	return bundleImport{Bundle: r.Manifest.ID, Version: r.Version, Manifest: r.Document.String(), Format: sign.V1.String(), Files: len(r.Good), Items: len(r.Vouched), Bytes: r.Read}, nil
 }
 
-// newFirstLine is a bundle of the first format in a list.
-func newFirstLine(where string, m *legacy.Manifest, document string) bundleLine {
+// newV1Line is a v1 bundle in a list.
+func newV1Line(where string, m *legacy.Manifest, document string) bundleLine {
 	return bundleLine{Bundle: m.ID, Version: m.Version, Manifest: document, Format: sign.V1.String(), Where: where, Description: m.Description, Entrypoint: m.Entrypoint, Files: len(m.Files),
 		SignedBy: []string{}, Previous: []versionLink{}}
 }
@@ -110,5 +110,5 @@ func firstLine(where, dir, id string) (bundleLine, error) {
 	if err != nil {
 		return bundleLine{}, err
 	}
-	return newFirstLine(where, m, cas.Sum(legacy.Body(text)).String()), nil
+	return newV1Line(where, m, cas.Sum(legacy.Body(text)).String()), nil
 }

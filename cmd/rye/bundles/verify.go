@@ -30,7 +30,7 @@ func BundleVerifyCommand() cli.Command {
 			"each with what was expected. If anything is, the exit status is 1.\n\n" +
 			"Whom to believe the policy says, or --trust FILE, or --signer: with that nothing in the home directory is asked. --require wants " +
 			"evidence that holds: sbom, provenance. --statement FILE is provenance that travels beside the bundle, as rye bundle attest writes it: " +
-			"it must be about this very manifest, and be signed by those who may vouch for the bundle.\n\nA bundle of the first format (v1) " +
+			"it must be about this very manifest, and be signed by those who may vouch for the bundle.\n\nA v1 bundle " +
 			"verifies where the policy accepts v1 for its name and for its items: its files by their digests, and what else is there is not looked for.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
 			"    rye bundle verify deploy.tar.zst --statement provenance.json --require provenance\n" +
 			"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
@@ -119,8 +119,8 @@ func (c *BundleVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		}
 		return nil, f.Asked()
 	}
-	if l.First != nil {
-		return c.first(ctx, b, l, v)
+	if l.V1 != nil {
+		return c.verifyV1(ctx, b, l, v)
 	}
 	if v.Options.Statements, err = c.statements(a); err != nil {
 		return nil, err

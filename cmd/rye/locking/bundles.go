@@ -114,7 +114,7 @@ type Located struct {
 	Place string         // for people
 	Id    string         // "" in an archive
 	Dir   string         // of a project
-	First fs.FS          // the files of a bundle of the first format; nil for one of today
+	V1    fs.FS          // the files of a v1 bundle; nil for one of v2
 	File  io.Reader      // of an archive
 	Read  *bundle.Bundle // nil in a project and in an archive, until it is needed
 	Has   cas.Getter     // its files; nil in an archive
@@ -138,7 +138,7 @@ func (b *Bundles) Installed(id string) (*install.Installed, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if bad, ok := errors.AsType[*install.ManifestError](err); ok && b.firstOfUser(bad) {
+	if bad, ok := errors.AsType[*install.ManifestError](err); ok && b.isUserV1(bad) {
 		return nil, nil
 	}
 	return at, err
@@ -258,7 +258,7 @@ func (b *Bundles) Source(ctx context.Context, l *Located, p *cli.Progress) (bund
 		return nil, nil, err
 	}
 	switch {
-	case l.First != nil:
+	case l.V1 != nil:
 		return bundle.Given(l.Read, l.Has), below, nil
 	case l.Where == InProject:
 		return bundle.InDir(l.Dir, l.Id), below, nil
@@ -383,9 +383,9 @@ func (c *ContentBlobs) Get(_ context.Context, id cas.ID) (cas.Object, error) {
 	return cas.Verify(cas.Info{ID: id, Size: f.Size}, r), nil
 }
 
-// IsFirst reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
+// IsV1 reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
 // is none, and for others to report.
-func IsFirst(dir, id string) (bool, error) {
+func IsV1(dir, id string) (bool, error) {
 	at, err := bundle.ManifestPath(id)
 	if err != nil {
 		return false, err
@@ -396,14 +396,14 @@ func IsFirst(dir, id string) (bool, error) {
 	}
 	defer f.Close()
 	head, _ := io.ReadAll(io.LimitReader(f, maxHead))
-	return legacy.IsFirst(head), nil
+	return legacy.IsV1(head), nil
 }
 
 // maxHead is more than what stands before the first key of a manifest: lines of signatures.
 const maxHead = 64 << 10
 
-// Listing is what examines items where a signature of the first format counts beside an admitted manifest that lists
-// them, be it one of today or of the first format. The manifests are those below the directories, and are looked at when
+// Listing is what examines items where a v1 signature counts beside an admitted manifest that lists
+// them, be it one of v2 or of the first format. The manifests are those below the directories, and are looked at when
 // the first such signature is.
 func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listing {
 	all := sync.OnceValue(func() (found []func(cas.Digest) bool) {
@@ -424,7 +424,7 @@ func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listin
 
 // listedBy says what a manifest lists, if the policy admits it; else nil.
 func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Digest) bool {
-	if first, err := IsFirst(dir, id); err != nil || first {
+	if first, err := IsV1(dir, id); err != nil || first {
 		space, err := ai.OpenDir(dir, id, ai.Project)
 		if err != nil {
 			return nil
@@ -451,7 +451,7 @@ func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Dige
 	return func(d cas.Digest) bool { return digests[d] }
 }
 
-// InstalledAll are the installed bundles. Manifests of the first format, which older programs have put there, are no
+// InstalledAll are the installed bundles. V1 manifests, which older programs have put there, are no
 // error: they are no installed bundles.
 func (b *Bundles) InstalledAll(ctx context.Context, space *install.Space) ([]*install.Installed, error) {
 	all, err := space.List(ctx)
@@ -460,21 +460,21 @@ func (b *Bundles) InstalledAll(ctx context.Context, space *install.Space) ([]*in
 	}
 	var others []error
 	for _, e := range Each(err) {
-		if bad, ok := errors.AsType[*install.ManifestError](e); !ok || !b.firstOfUser(bad) {
+		if bad, ok := errors.AsType[*install.ManifestError](e); !ok || !b.isUserV1(bad) {
 			others = append(others, e)
 		}
 	}
 	return all, errors.Join(others...)
 }
 
-// firstOfUser reports whether what can't be read as the manifest of an installed bundle is one of the first format.
-func (b *Bundles) firstOfUser(e *install.ManifestError) bool {
+// isUserV1 reports whether what can't be read as the manifest of an installed bundle is one of the first format.
+func (b *Bundles) isUserV1(e *install.ManifestError) bool {
 	id, ok := strings.CutPrefix(path.Dir(e.Path), "bundles/")
 	home := b.App.UserBase()
 	if !ok || home.Err != nil {
 		return false
 	}
-	first, err := IsFirst(home.Value, id)
+	first, err := IsV1(home.Value, id)
 	return err == nil && first
 }
 

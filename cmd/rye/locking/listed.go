@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A listed is what admitted manifests of bundles list. A signature of the first format counts beside one.
+// A listed is what admitted manifests of bundles list. A v1 signature counts beside one.
 type listed struct {
 	mu      sync.Mutex
 	bundles map[cas.Digest]bool // by their manifests

@@ -45,8 +45,8 @@ func LockFault(a *cli.App, path string, err error) error {
 	return f
 }
 
-// countFirst returns how many locks of the first format there are, unreadable ones too.
-func (l *Locking) countFirst() int {
+// countV1 returns how many locks of the first format there are, unreadable ones too.
+func (l *Locking) countV1() int {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	return len(locks) + len(errs)
 }

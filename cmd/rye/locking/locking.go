@@ -107,7 +107,7 @@ func (l *Locking) NeedLock() error {
 	}
 	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.Dir), Err: fs.ErrNotExist,
 		Hint: []string{l.LockCommand()}, Details: map[string]any{"path": l.LockPath()}}
-	if n := l.countFirst(); n > 0 {
+	if n := l.countV1(); n > 0 {
 		f.Why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
 			fault.Count(int64(n), "lock"), fault.Quote(filepath.Join(l.DotAI, "lockfiles")))}
 		f.Details["v1_locks"] = n

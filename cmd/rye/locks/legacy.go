@@ -19,8 +19,8 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// lockedFirst is how the first rye.lock of a tree may weaken its v1 locks.
-const lockedFirst lock.WeaknessKind = "v1_lock_differs"
+// lockedV1 is how the first rye.lock of a tree may weaken its v1 locks.
+const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 
 // takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once, when
 // there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the library
@@ -28,12 +28,12 @@ const lockedFirst lock.WeaknessKind = "v1_lock_differs"
 func takeOver(ctx context.Context, l *locking.Locking, made *lock.Made, ans *LockAnswer) ([]lock.Weakness, error) {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	if len(errs) > 0 {
-		return nil, unreadFirst(ans, errs)
+		return nil, unreadableV1(ans, errs)
 	}
 	if len(locks) == 0 {
 		return nil, nil
 	}
-	now := &firstIntegrities{made: made, known: map[model.Ref]string{}}
+	now := &v1Integrities{made: made, known: map[model.Ref]string{}}
 	var err error
 	if now.objects, err = l.Objects(); err != nil {
 		return nil, err
@@ -43,11 +43,11 @@ func takeOver(ctx context.Context, l *locking.Locking, made *lock.Made, ans *Loc
 	for i := range locks {
 		old := &locks[i]
 		pin := made.Lock.Pin(old.Tool)
-		if pin == nil || pin.From == lockfile.FromStd || versionFirst(pin.Version) != old.Version {
+		if pin == nil || pin.From == lockfile.FromStd || versionV1(pin.Version) != old.Version {
 			continue
 		}
 		ans.TakenOver++
-		w := lock.Weakness{Name: old.Tool.String(), Kind: lockedFirst}
+		w := lock.Weakness{Name: old.Tool.String(), Kind: lockedV1}
 		for _, d := range old.Check(func(tool model.Ref, _ string) (string, error) { return now.integrity(ctx, tool) }) {
 			if found := made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd || slices.Contains(w.Details, d.String()) {
 				continue
@@ -73,16 +73,16 @@ func takeOver(ctx context.Context, l *locking.Locking, made *lock.Made, ans *Loc
 	return all, nil
 }
 
-// versionFirst is a version as the first format has it.
-func versionFirst(v string) string {
+// versionV1 is a version as the first format has it.
+func versionV1(v string) string {
 	if v == "" {
 		return "0.0.0"
 	}
 	return v
 }
 
-// unreadFirst refuses what can't be read: it may say that something is another one now.
-func unreadFirst(ans *LockAnswer, errs []error) error {
+// unreadableV1 refuses what can't be read: it may say that something is another one now.
+func unreadableV1(ans *LockAnswer, errs []error) error {
 	for _, err := range errs {
 		line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
@@ -98,14 +98,14 @@ func unreadFirst(ans *LockAnswer, errs []error) error {
 	return f
 }
 
-// firstIntegrities knows what the first format would call the tools that would be pinned.
-type firstIntegrities struct {
+// v1Integrities knows what the first format would call the tools that would be pinned.
+type v1Integrities struct {
 	made    *lock.Made
 	objects lock.Source
 	known   map[model.Ref]string
 }
 
-func (i *firstIntegrities) integrity(ctx context.Context, tool model.Ref) (string, error) {
+func (i *v1Integrities) integrity(ctx context.Context, tool model.Ref) (string, error) {
 	if s, ok := i.known[tool]; ok {
 		return s, nil
 	}
@@ -125,7 +125,7 @@ func (i *firstIntegrities) integrity(ctx context.Context, tool model.Ref) (strin
 }
 
 // name is that of a pinned file, whose extension says how it is signed.
-func (i *firstIntegrities) name(pin *lockfile.Pin) string {
+func (i *v1Integrities) name(pin *lockfile.Pin) string {
 	for _, b := range i.made.Bundles {
 		if b == nil || lockfile.System+b.BundleID != pin.From {
 			continue

@@ -68,7 +68,7 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 
 // unlisted says of which other files of a tool nobody speaks.
 func unlisted(files []string) string {
-	return fmt.Sprintf("is signed in the first format (v1), which says nothing of %q beside it, and no admitted manifest lists that", files[0])
+	return fmt.Sprintf("has only a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that", files[0])
 }
 
 // Words says it in a column of a table.

@@ -109,7 +109,7 @@ func byName(ctx context.Context, b *locking.Bundles, id, version string) (*locki
 		return &locking.Located{Where: locking.InUser, Place: "installed", Id: id, Read: at.Bundle, Has: s}, nil
 	}
 	if home := b.App.UserBase(); at == nil && home.Err == nil && version == "" {
-		if l, err := InDir(b, locking.InUser, home.Value, id); err != nil || l.First != nil {
+		if l, err := InDir(b, locking.InUser, home.Value, id); err != nil || l.V1 != nil {
 			return l, err
 		}
 	}
@@ -118,7 +118,7 @@ func byName(ctx context.Context, b *locking.Bundles, id, version string) (*locki
 		return nil, err
 	}
 	if digest.IsZero() {
-		return latestFirst(ctx, b, id, version)
+		return latestV1(ctx, b, id, version)
 	}
 	return Stored(ctx, b, digest)
 }
@@ -142,7 +142,7 @@ func Stored(ctx context.Context, b *locking.Bundles, id cas.Digest) (*locking.Lo
 	if err != nil {
 		return nil, err
 	}
-	if l, err := storedFirst(ctx, b, s, id); l != nil || err != nil {
+	if l, err := storedV1(ctx, b, s, id); l != nil || err != nil {
 		return l, err
 	}
 	read, err := bundle.ReadStored(ctx, s, s, id)
@@ -347,7 +347,7 @@ func Names(ctx context.Context, b *locking.Bundles) []string {
 	for _, l := range kept {
 		all = append(all, l.BundleID)
 	}
-	firsts, _ := StoredFirsts(ctx, b)
+	firsts, _ := StoredV1(ctx, b)
 	for _, l := range firsts {
 		all = append(all, l.ID)
 	}
@@ -357,8 +357,8 @@ func Names(ctx context.Context, b *locking.Bundles) []string {
 
 // Whole reads a bundle that isn't in an archive, with what has its files.
 func Whole(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
-	if l.First != nil && l.Read == nil {
-		_, err := ReadFirst(ctx, b, l)
+	if l.V1 != nil && l.Read == nil {
+		_, err := ReadV1(ctx, b, l)
 		return err
 	}
 	if l.Read != nil || l.Where != locking.InProject {

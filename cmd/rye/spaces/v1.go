@@ -23,13 +23,13 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Bundles of the first format (v1) are listed, inspected, compared, verified and imported. Nothing else is done with
-// them: rye bundle create makes one of today from the same files, whose items count because the old manifest lists them.
+// V1 bundles can be listed, inspected, compared, verified and imported. To change one, rye bundle create makes a v2
+// bundle from the same files: their items count because the v1 manifest lists them.
 
-// InDir is a bundle of a project, or of the user's directory, in either format.
+// InDir returns a v1 or v2 bundle of a project or of the user's directory.
 func InDir(b *locking.Bundles, where, dir, id string) (*locking.Located, error) {
 	l := &locking.Located{Where: where, Place: dir, Id: id, Dir: dir}
-	first, err := locking.IsFirst(dir, id)
+	first, err := locking.IsV1(dir, id)
 	if err != nil || !first {
 		return l, err
 	}
@@ -38,26 +38,26 @@ func InDir(b *locking.Bundles, where, dir, id string) (*locking.Located, error) 
 		return nil, err
 	}
 	b.Opened = append(b.Opened, space)
-	l.First = space.FS
+	l.V1 = space.FS
 	return l, nil
 }
 
-// NeedToday refuses a bundle of the first format where only one of today will do.
-func NeedToday(l *locking.Located) error {
-	if l.First == nil {
+// NeedV2 returns an error for a v1 bundle.
+func NeedV2(l *locking.Located) error {
+	if l.V1 == nil {
 		return nil
 	}
 	hint := []string{"rye bundle create " + fault.Quote(l.Id)}
 	if l.Where != locking.InProject {
 		hint = []string{"rye bundle create " + fault.Quote(l.Id) + " --package DIR"}
 	}
-	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a bundle of the first format (v1), which is verified and imported, and not written", l.Id),
-		Why: []string{"a bundle of today can be made of its files"}, Hint: hint, Details: map[string]any{"reason": "v1", "bundle": l.Id}}
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a v1 bundle: it can be verified and imported, but not changed", l.Id),
+		Why: []string{"rye bundle create makes a v2 bundle of its files"}, Hint: hint, Details: map[string]any{"reason": "v1", "bundle": l.Id}}
 }
 
-// ReadFirst reads a bundle of the first format as one of today, with what is wrong with its files.
-func ReadFirst(ctx context.Context, b *locking.Bundles, l *locking.Located) (*legacy.Content, error) {
-	c, err := legacy.Read(ctx, l.First, l.Id)
+// ReadV1 reads a v1 bundle as a v2 bundle, with the failures of its files.
+func ReadV1(ctx context.Context, b *locking.Bundles, l *locking.Located) (*legacy.Content, error) {
+	c, err := legacy.Read(ctx, l.V1, l.Id)
 	if err != nil {
 		return nil, err
 	}
@@ -69,19 +69,19 @@ func ReadFirst(ctx context.Context, b *locking.Bundles, l *locking.Located) (*le
 	return c, err
 }
 
-// VerifyFirst verifies a bundle of the first format.
-func VerifyFirst(ctx context.Context, b *locking.Bundles, l *locking.Located, v *Vouching) (*legacy.Report, error) {
+// VerifyV1 verifies a v1 bundle.
+func VerifyV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *Vouching) (*legacy.Report, error) {
 	if v.Trust == nil {
-		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a bundle of the first format (v1): that is for a policy to accept, and not for --signer", l.Id),
-			Why: []string{"its signature binds no name, and its items need one that says \"accept: [v1, v2]\""}, Details: map[string]any{"reason": "v1", "bundle": l.Id}}
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a v1 bundle, which --signer can't verify: only a policy can accept v1", l.Id),
+			Why: []string{"its signature doesn't cover its name, and its items need a rule with \"accept: [v1, v2]\""}, Details: map[string]any{"reason": "v1", "bundle": l.Id}}
 	}
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()
-	return legacy.Verify(ctx, l.First, l.Id, legacy.Options{Trust: v.Options.Trust, Below: []*ai.Space{locking.LibrarySpace()}, Progress: p.Reached()})
+	return legacy.Verify(ctx, l.V1, l.Id, legacy.Options{Trust: v.Options.Trust, Below: []*ai.Space{locking.LibrarySpace()}, Progress: p.Reached()})
 }
 
-// AsToday is a report on a bundle of the first format as one of today has it.
-func AsToday(ctx context.Context, r *legacy.Report) (*bundle.Report, error) {
+// AsV2 converts the report on a v1 bundle to that of a v2 bundle.
+func AsV2(ctx context.Context, r *legacy.Report) (*bundle.Report, error) {
 	same := &bundle.Report{Manifest: r.Exam, Good: int64(len(r.Good)), Read: r.Read, Vouched: r.Vouched, Failures: r.Failures}
 	if r.Manifest == nil {
 		return same, nil
@@ -91,7 +91,7 @@ func AsToday(ctx context.Context, r *legacy.Report) (*bundle.Report, error) {
 	return same, err
 }
 
-// Put brings a file from one place to another.
+// Put copies a file into a store.
 func Put(ctx context.Context, to cas.Batch, from cas.Getter, d cas.Digest) error {
 	o, err := from.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
 	if err != nil {
@@ -102,9 +102,9 @@ func Put(ctx context.Context, to cas.Batch, from cas.Getter, d cas.Digest) error
 	return err
 }
 
-// storedFirst is a bundle of the first format in the store; nil if there is none of this digest.
-func storedFirst(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.Digest) (*locking.Located, error) {
-	root, err := s.Ref(install.FirstRef(id) + "/files")
+// storedV1 finds a v1 bundle in the store by its digest; nil if there is none.
+func storedV1(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.Digest) (*locking.Located, error) {
+	root, err := s.Ref(install.V1Ref(id) + "/files")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -124,35 +124,35 @@ func storedFirst(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.
 		return nil
 	})
 	slices.SortFunc(files, func(x, y manifest.File) int { return strings.Compare(x.Path, y.Path) })
-	l.First = snapshot.FS(ctx, s, files, ".")
+	l.V1 = snapshot.FS(ctx, s, files, ".")
 	return l, err
 }
 
-// A firstList is what a manifest of the first format in the store says.
-type firstList struct {
+// A v1List is a v1 manifest in the store.
+type v1List struct {
 	*legacy.Manifest
 	Id cas.Digest
 }
 
-// StoredFirsts reads the manifests of the first format in the store.
-func StoredFirsts(ctx context.Context, b *locking.Bundles) ([]firstList, error) {
-	return storedDocuments(ctx, b, func(r disk.Ref) bool { return r.Name == install.FirstRef(r.ID.Digest) }, func(o cas.Object) (firstList, error) {
+// StoredV1 reads the v1 manifests in the store.
+func StoredV1(ctx context.Context, b *locking.Bundles) ([]v1List, error) {
+	return storedDocuments(ctx, b, func(r disk.Ref) bool { return r.Name == install.V1Ref(r.ID.Digest) }, func(o cas.Object) (v1List, error) {
 		text, err := io.ReadAll(io.LimitReader(o, legacy.MaxBytes+1))
 		if err != nil {
-			return firstList{}, err
+			return v1List{}, err
 		}
 		m, err := legacy.Parse(text)
-		return firstList{m, o.ID.Digest}, err
+		return v1List{m, o.ID.Digest}, err
 	})
 }
 
-// latestFirst finds a bundle of the first format in the store by its name; nil if there is none.
-func latestFirst(ctx context.Context, b *locking.Bundles, id, version string) (*locking.Located, error) {
-	all, err := StoredFirsts(ctx, b)
+// latestV1 finds a v1 bundle in the store by its name; nil if there is none.
+func latestV1(ctx context.Context, b *locking.Bundles, id, version string) (*locking.Located, error) {
+	all, err := StoredV1(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	var last *firstList
+	var last *v1List
 	for i := range all {
 		m := &all[i]
 		if m.ID != id || version != "" && m.Version != version {
@@ -161,7 +161,7 @@ func latestFirst(ctx context.Context, b *locking.Bundles, id, version string) (*
 		if last == nil || manifest.CompareVersions(m.Version, last.Version) > 0 {
 			last = m
 		} else if m.Version == last.Version {
-			return nil, &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("there are several bundles %s@%s in the store", id, m.Version),
+			return nil, &fault.Error{Code: fault.Ambiguous, Text: fmt.Sprintf("the store has several bundles %s@%s", id, m.Version),
 				Why: []string{last.Id.String(), m.Id.String()}, Hint: []string{"rye bundle inspect " + m.Id.String()}}
 		}
 	}
@@ -172,5 +172,5 @@ func latestFirst(ctx context.Context, b *locking.Bundles, id, version string) (*
 	if err != nil {
 		return nil, err
 	}
-	return storedFirst(ctx, b, s, last.Id)
+	return storedV1(ctx, b, s, last.Id)
 }

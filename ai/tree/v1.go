@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// firstFormat is a line of the first format that is a comment below "#" and nothing else.
-var firstFormat = sync.OnceValue(func() *regexp.Regexp {
+// v1Line is a line of the first format that is a comment below "#" and nothing else.
+var v1Line = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^# rye:signed:[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z:[a-f0-9]{64}:[A-Za-z0-9_-]{86}==:[a-f0-9]{16}` +
 		`(\|[a-zA-Z0-9_-]+@[a-zA-Z0-9_-]+)?\r?\n`)
 })
@@ -27,7 +27,7 @@ func isComment(head []byte) bool {
 	if bytes.HasPrefix(head, []byte("#!/")) {
 		_, rest, _ = bytes.Cut(head, []byte("\n"))
 	}
-	line := firstFormat().Find(rest)
+	line := v1Line().Find(rest)
 	if line == nil {
 		return false
 	}

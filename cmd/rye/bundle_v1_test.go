@@ -13,27 +13,27 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A firstHome is a home with a directory that has a bundle of the first format, as older programs made it.
-type firstHome struct {
+// A v1Home is a home with a directory that has a v1 bundle, as older programs made it.
+type v1Home struct {
 	*bundleHome
 	files []string
 }
 
 const (
-	firstRun  = ".ai/tools/acme/run.py"
-	firstMany = ".ai/tools/acme/many/many.py"
-	firstAt   = ".ai/bundles/acme/old/manifest.yaml"
+	v1Run  = ".ai/tools/acme/run.py"
+	v1Many = ".ai/tools/acme/many/many.py"
+	v1At   = ".ai/bundles/acme/old/manifest.yaml"
 )
 
-func newFirstHome(t *testing.T) *firstHome {
+func newV1Home(t *testing.T) *v1Home {
 	t.Helper()
-	h := &firstHome{newBundleHome(t), []string{firstRun, firstMany, ".ai/tools/acme/many/__init__.py", "docs/how.md"}}
+	h := &v1Home{newBundleHome(t), []string{v1Run, v1Many, ".ai/tools/acme/many/__init__.py", "docs/how.md"}}
 	if err := os.RemoveAll(filepath.Join(h.dir, ".ai", "tools")); err != nil {
 		t.Fatal(err)
 	}
-	h.write(firstRun, itemText("run"))
-	h.write(firstMany, strings.Replace(itemText("many"), `"acme"`, `"acme/many"`, 1))
-	h.rye(fault.ExitDone, "sign", firstRun, firstMany, "--format", "v1")
+	h.write(v1Run, itemText("run"))
+	h.write(v1Many, strings.Replace(itemText("many"), `"acme"`, `"acme/many"`, 1))
+	h.rye(fault.ExitDone, "sign", v1Run, v1Many, "--format", "v1")
 	h.write(".ai/tools/acme/many/__init__.py", "\n")
 	h.write("docs/how.md", "How.\n")
 	h.list("default")
@@ -41,7 +41,7 @@ func newFirstHome(t *testing.T) *firstHome {
 }
 
 // list writes the manifest and signs it.
-func (h *firstHome) list(key string) {
+func (h *v1Home) list(key string) {
 	h.t.Helper()
 	var b strings.Builder
 	b.WriteString("bundle:\n  id: acme/old\n  version: 0.9.0\n  entrypoint: ''\n  description: 'From before'\n  created_at: '2026-02-15T05:39:45Z'\n  type: package\nfiles:\n")
@@ -50,12 +50,12 @@ func (h *firstHome) list(key string) {
 		text := h.read(name)
 		fmt.Fprintf(&b, "  %s:\n    sha256: %x\n    inline_signed: %v\n", name, sha256.Sum256(text), bytes.Contains(text, []byte("rye:signed:")))
 	}
-	h.write(firstAt, b.String())
+	h.write(v1At, b.String())
 	// Such a signature is for no name.
-	h.rye(fault.ExitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(firstAt)), "--as", "tool:acme/manifest", "--format", "v1", "--key", key)
+	h.rye(fault.ExitDone, "sign", filepath.Join(h.dir, filepath.FromSlash(v1At)), "--as", "tool:acme/manifest", "--format", "v1", "--key", key)
 }
 
-func (h *firstHome) read(name string) []byte {
+func (h *v1Home) read(name string) []byte {
 	h.t.Helper()
 	b, err := os.ReadFile(filepath.Join(h.dir, filepath.FromSlash(name)))
 	if err != nil {
@@ -65,7 +65,7 @@ func (h *firstHome) read(name string) []byte {
 }
 
 // says wants an exit status, and what is said to match none but these.
-func (h *firstHome) says(want int, words string, args ...string) {
+func (h *v1Home) says(want int, words string, args ...string) {
 	h.t.Helper()
 	out := h.rye(want, args...)
 	for _, word := range strings.Split(words, "|") {
@@ -75,15 +75,15 @@ func (h *firstHome) says(want int, words string, args ...string) {
 	}
 }
 
-func (h *firstHome) accept() {
+func (h *v1Home) accept() {
 	h.t.Helper()
 	h.rye(fault.ExitDone, "trust", "add", "default", "--names", "**", "--accept", "v1", "--yes")
 }
 
-// TestBundleOfFirstFormat: bundles of the first format are seen, and believed where the policy accepts them.
-func TestBundleOfFirstFormat(t *testing.T) {
-	h := newFirstHome(t)
-	h.says(fault.ExitDone, "acme/old|0.9.0|first format (v1)|From before", "bundle", "list")
+// TestBundleV1: v1 bundles are seen, and believed where the policy accepts them.
+func TestBundleV1(t *testing.T) {
+	h := newV1Home(t)
+	h.says(fault.ExitDone, "acme/old|0.9.0|v1 format|From before", "bundle", "list")
 	h.says(fault.ExitDone, `"format":"v1"`, "bundle", "list", "--json")
 	h.says(fault.ExitDone, "acme/old@0.9.0|the first (v1)|tool:acme/run|tool:acme/many/many", "bundle", "inspect")
 	h.says(fault.ExitDone, `"format":"v1"`, "bundle", "inspect", "acme/old", "--json")
@@ -96,11 +96,11 @@ func TestBundleOfFirstFormat(t *testing.T) {
 	h.accept()
 	h.says(fault.ExitDone, "verified  acme/old@0.9.0|the first (v1)|4 files|2, signed: 2 by default", "bundle", "verify")
 	h.says(fault.ExitDone, `"format":"v1"|"trust":"signed"|"items":2`, "bundle", "verify", h.dir, "--json")
-	h.says(fault.ExitDone, "verified", "bundle", "verify", firstAt)
+	h.says(fault.ExitDone, "verified", "bundle", "verify", v1At)
 	h.says(fault.ExitRefused, "--signer", "bundle", "verify", "--signer", "default")
-	h.says(fault.ExitUsage, "knows no evidence", "bundle", "verify", "--require", "sbom")
+	h.says(fault.ExitUsage, "has no evidence", "bundle", "verify", "--require", "sbom")
 	for _, args := range [][]string{{"export"}, {"cosign"}, {"sbom"}, {"attest"}, {"install", "acme/old"}} {
-		h.says(fault.ExitRefused, "first format (v1)|rye bundle create acme/old", append([]string{"bundle"}, args...)...)
+		h.says(fault.ExitRefused, "v1 bundle|rye bundle create acme/old", append([]string{"bundle"}, args...)...)
 	}
 
 	// Its items count because it lists them, with what is beside them.
@@ -115,7 +115,7 @@ func TestBundleOfFirstFormat(t *testing.T) {
 	}
 
 	h.says(fault.ExitDone, "imported acme/old@0.9.0, verified, 4 files, 2 items", "bundle", "import", ".")
-	h.says(fault.ExitDone, "imported", "bundle", "import", firstAt)
+	h.says(fault.ExitDone, "imported", "bundle", "import", v1At)
 	h.says(fault.ExitDone, "store", "bundle", "list", "--all")
 	root := h.dir
 	h.dir = t.TempDir()
@@ -130,7 +130,7 @@ func TestBundleOfFirstFormat(t *testing.T) {
 	// A bundle of today is made of it, and they are compared.
 	h.dir = root
 	h.write("bundle.yaml", "id: acme/old\nversion: 1.0.0\ninclude: [\".ai/**\"]\nassets: [\"docs/*\"]\n")
-	h.says(fault.ExitDone, "made  acme/old@1.0.0|(v1) that was there is replaced", "bundle", "create")
+	h.says(fault.ExitDone, "made  acme/old@1.0.0|replaced the v1 manifest", "bundle", "create")
 	h.says(fault.ExitDone, "0.9.0|1.0.0|the files are the same", "bundle", "diff", "acme/old@0.9.0")
 	h.says(fault.ExitDone, "verified  acme/old@1.0.0", "bundle", "verify")
 	h.rye(fault.ExitDone, "bundle", "install", "acme/old")
@@ -139,12 +139,12 @@ func TestBundleOfFirstFormat(t *testing.T) {
 	h.says(fault.ExitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
 }
 
-// TestBundleFirstRefused: each thing that is wrong with one is told, and nothing of it is kept.
-func TestBundleFirstRefused(t *testing.T) {
-	h := newFirstHome(t)
+// TestBundleV1Refused: each thing that is wrong with one is told, and nothing of it is kept.
+func TestBundleV1Refused(t *testing.T) {
+	h := newV1Home(t)
 	h.accept()
 	h.rye(fault.ExitDone, "key", "new", "stranger")
-	how, manifest, run := h.read("docs/how.md"), h.read(firstAt), h.read(firstRun)
+	how, manifest, run := h.read("docs/how.md"), h.read(v1At), h.read(v1Run)
 	for name, c := range map[string]struct {
 		change func()
 		words  string
@@ -152,13 +152,13 @@ func TestBundleFirstRefused(t *testing.T) {
 		"other bytes":  {func() { h.write("docs/how.md", "How!\n") }, "docs/how.md|has other bytes|sha256:"},
 		"missing":      {func() { os.Remove(filepath.Join(h.dir, "docs", "how.md")) }, "docs/how.md|is missing"},
 		"a stranger's": {func() { h.list("stranger") }, "signatures are not enough"},
-		"other words":  {func() { h.write(firstAt, strings.Replace(string(manifest), "0.9.0", "0.9.1", 1)) }, "0.9.1"},
-		"no manifest":  {func() { h.write(firstAt, "bundle:\n  id: [\n") }, "v1 manifest|line"},
-		"another's":    {func() { h.write(firstAt, strings.Replace(string(manifest), "acme/old", "acme/new", 1)) }, "acme/new"},
+		"other words":  {func() { h.write(v1At, strings.Replace(string(manifest), "0.9.0", "0.9.1", 1)) }, "0.9.1"},
+		"no manifest":  {func() { h.write(v1At, "bundle:\n  id: [\n") }, "v1 manifest|line"},
+		"another's":    {func() { h.write(v1At, strings.Replace(string(manifest), "acme/old", "acme/new", 1)) }, "acme/new"},
 		"an item's": {func() {
-			h.write(firstRun, strings.Replace(string(run), "default", "other", 1)+"#\n")
+			h.write(v1Run, strings.Replace(string(run), "default", "other", 1)+"#\n")
 			h.list("default")
-		}, firstRun},
+		}, v1Run},
 	} {
 		c.change()
 		h.says(fault.ExitNo, "refused|"+c.words, "bundle", "verify", "acme/old")
@@ -171,8 +171,8 @@ func TestBundleFirstRefused(t *testing.T) {
 		}
 		h.says(want, "", "bundle", "import", ".")
 		h.write("docs/how.md", string(how))
-		h.write(firstAt, string(manifest))
-		h.write(firstRun, string(run))
+		h.write(v1At, string(manifest))
+		h.write(v1Run, string(run))
 		if t.Failed() {
 			t.Fatal(name)
 		}
@@ -197,9 +197,9 @@ func TestBundleFirstRefused(t *testing.T) {
 	}
 }
 
-// TestBundleFirstOfUser: one that stands in the user's own directory is no installed bundle, and in nobody's way.
-func TestBundleFirstOfUser(t *testing.T) {
-	h := newFirstHome(t)
+// TestBundleV1OfUser: one that stands in the user's own directory is no installed bundle, and in nobody's way.
+func TestBundleV1OfUser(t *testing.T) {
+	h := newV1Home(t)
 	h.accept()
 	if err := os.CopyFS(filepath.Join(h.home, ".ai", "bundles"), os.DirFS(filepath.Join(h.dir, ".ai", "bundles"))); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestBundleFirstOfUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.dir = t.TempDir()
-	h.says(fault.ExitDone, "acme/old|first format", "bundle", "list")
+	h.says(fault.ExitDone, "acme/old|v1 format", "bundle", "list")
 	h.says(fault.ExitDone, "verified  acme/old@0.9.0", "bundle", "verify", "acme/old")
 	if out := h.rye(fault.ExitDone, "ls"); strings.Contains(out, "warning") || strings.Contains(out, "refused") {
 		t.Errorf("%s", out)
