@@ -60,7 +60,7 @@ func TestRedirects(t *testing.T) {
 		{"POST", 307, other + "/there", "the server redirects a POST to another host, \"other.example:"},
 		{"DELETE", 302, other + "/there", "the server redirects a DELETE to another host"},
 		{"GET", 302, "https://third.example/there", `the server redirects elsewhere: the host "third.example:443" was not granted`},
-		{"GET", 302, "https://public.example/there", `the server redirects elsewhere: the host "public.example:443" is not`},
+		{"GET", 302, "https://public.example/there", `the server redirects elsewhere: the host "public.example:443" was not`},
 		{"GET", 302, w.url("http", "public.example", "/there"), "the server redirects from https to http"},
 		{"GET", 302, "file:///etc/passwd", "the server redirects to what is no address"},
 		{"GET", 302, "https://me:secret@public.example/", "the server redirects to what is no address to follow: the url has a name or password"},
