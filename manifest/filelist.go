@@ -111,23 +111,6 @@ type File struct {
 	Version string   // of an item; may be empty
 }
 
-// A ListError says what no file list may say, though it is a canonical document. Err is a *portable.Error when
-// it is about a path.
-type ListError struct {
-	Line int // 0 when it isn't about one line
-	Err  error
-}
-
-func (e *ListError) Error() string {
-	if e.Line == 0 {
-		return "manifest: " + e.Err.Error()
-	}
-	return fmt.Sprintf("manifest: line %d: %v", e.Line, e.Err)
-}
-
-// Unwrap returns what was wrong.
-func (e *ListError) Unwrap() error { return e.Err }
-
 // Expired reports whether the list has expired at a moment.
 func (l *FileList) Expired(at time.Time) bool { return !l.Expires.IsZero() && !at.Before(l.Expires) }
 
@@ -172,7 +155,7 @@ type listReader struct {
 }
 
 func (p *listReader) errorf(format string, args ...any) error {
-	return &ListError{p.Line(), fmt.Errorf(format, args...)}
+	return badDocument("manifest", p.Line(), fmt.Errorf(format, args...))
 }
 
 func (p *listReader) read() (err error) {
@@ -201,7 +184,7 @@ func (p *listReader) read() (err error) {
 	}
 	l := &p.list
 	if l.Files == 0 {
-		return &ListError{0, errors.New("no files")}
+		return badDocument("manifest", 0, errors.New("no files"))
 	}
 	if err := portable.CheckSet(func(yield func(string) bool) {
 		for i := range l.Evidence {
@@ -210,7 +193,7 @@ func (p *listReader) read() (err error) {
 			}
 		}
 	}); err != nil {
-		return &ListError{0, err}
+		return badDocument("manifest", 0, err)
 	}
 	l.Document, err = p.document(sign.Manifest, "bundle:"+l.BundleID+"@"+l.Version)
 	l.Subject = p.hash.before
@@ -223,21 +206,21 @@ func (p *listReader) header() error {
 	l.Description, l.License = string(p.HeaderStr(headDescription)), string(p.HeaderStr(headLicense))
 	l.Entrypoint = string(p.HeaderStr(headEntrypoint))
 	if err := portable.CheckID(l.BundleID); err != nil {
-		return &ListError{0, err}
+		return badDocument("manifest", 0, err)
 	}
 	if err := CheckVersion(l.Version); err != nil {
-		return &ListError{0, err}
+		return badDocument("manifest", 0, err)
 	}
 	if !plain(l.Description) || !plain(l.License) {
-		return &ListError{0, errors.New("description and license are one line of visible text")}
+		return badDocument("manifest", 0, errors.New("description and license are one line of visible text"))
 	}
 	if l.Entrypoint != "" && !isRef(l.Entrypoint) {
-		return &ListError{0, fmt.Errorf("the entrypoint %+q is not a ref", l.Entrypoint)}
+		return badDocument("manifest", 0, fmt.Errorf("the entrypoint %+q is not a ref", l.Entrypoint))
 	}
 	if p.HeaderHas(headExpires) {
 		var ok bool
 		if l.Expires, ok = parseTime(p.HeaderStr(headExpires)); !ok {
-			return &ListError{0, fmt.Errorf("expires is not a time such as %q", timeForm)}
+			return badDocument("manifest", 0, fmt.Errorf("expires is not a time such as %q", timeForm))
 		}
 	}
 	return nil
@@ -246,7 +229,7 @@ func (p *listReader) header() error {
 func (p *listReader) require() error {
 	r := Require{string(p.Key()), string(p.Str(0))}
 	if err := portable.CheckID(r.BundleID); err != nil {
-		return &ListError{p.Line(), err}
+		return badDocument("manifest", p.Line(), err)
 	}
 	if r.BundleID == p.list.BundleID {
 		return p.errorf("the bundle requires itself")
@@ -280,7 +263,7 @@ func (p *listReader) files(more bool) (bool, error) {
 		if more { // else it is the last directory that is wrong, at its end
 			line = p.Line()
 		}
-		p.found = &ListError{line, err}
+		p.found = badDocument("manifest", line, err)
 	}
 	return more, p.found
 }
@@ -301,7 +284,7 @@ func (p *listReader) keep(b []byte) string {
 func (p *listReader) entry() (err error) {
 	f := &p.file
 	if f.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
-		return &ListError{p.Line(), err}
+		return badDocument("manifest", p.Line(), err)
 	}
 	f.Size = p.Int(atSize)
 	switch string(p.Str(atMode)) {
@@ -335,7 +318,7 @@ func (p *listReader) item() error {
 	}
 	p.refs[f.Ref] = struct{}{}
 	if f.Version != "" && CheckVersion(f.Version) != nil {
-		return &ListError{p.Line(), CheckVersion(f.Version)}
+		return badDocument("manifest", p.Line(), CheckVersion(f.Version))
 	}
 	return nil
 }
@@ -343,10 +326,10 @@ func (p *listReader) item() error {
 func (p *listReader) proof() (err error) {
 	e := Evidence{Name: string(p.Key()), Size: p.Int(atSize), Type: string(p.Str(atType))}
 	if e.Digest, err = cas.ParseDigest(p.Str(atDigest)); err != nil {
-		return &ListError{p.Line(), err}
+		return badDocument("manifest", p.Line(), err)
 	}
 	if err := portable.CheckName(e.Name); err != nil {
-		return &ListError{p.Line(), err}
+		return badDocument("manifest", p.Line(), err)
 	}
 	if !printable(e.Type, 200) {
 		return p.errorf("%+q is no media type", e.Type)

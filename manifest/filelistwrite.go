@@ -42,7 +42,7 @@ func encodeFileList(dst []byte, l *FileList, files []File) ([]byte, error) {
 	var digest [71]byte
 	for _, f := range sorted(files, func(f File) string { return f.Path }) {
 		if f.Mode != cas.File && f.Mode != cas.Exec {
-			return nil, &ListError{0, fmt.Errorf("%+q is neither a file nor executable", f.Path)}
+			return nil, badDocument("manifest", 0, fmt.Errorf("%+q has neither the mode file nor exec", f.Path))
 		}
 		e.Begin(inFiles, f.Path)
 		e.StrBytes(atDigest, f.Digest.Append(digest[:0]))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/canon"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -48,22 +49,14 @@ func (r *Revocations) For(signers []sign.Signer) (*policy.List, error) {
 	}, r.Entries)
 }
 
-// A DocumentError says what no document of a kind may say, though it is a canonical one.
-type DocumentError struct {
-	Kind string // "revocations" or "rotation"
-	Line int    // 0 when it isn't about one line
-	Err  error
-}
-
-func (e *DocumentError) Error() string {
-	if e.Line == 0 {
-		return e.Kind + ": " + e.Err.Error()
+// badDocument returns the error of a canonical document that isn't valid for its kind. The line is 0 when the document
+// as a whole is meant.
+func badDocument(kind string, line int, err error) error {
+	if line == 0 {
+		return fault.New(fault.Parsing, "%s: %v", kind, err).From(err)
 	}
-	return fmt.Sprintf("%s: line %d: %v", e.Kind, e.Line, e.Err)
+	return fault.New(fault.Parsing, "%s: line %d: %v", kind, line, err).From(err)
 }
-
-// Unwrap returns what was wrong.
-func (e *DocumentError) Unwrap() error { return e.Err }
 
 // ReadRevocations reads a revocation list, with or without its signature lines.
 func ReadRevocations(in io.Reader) (*Revocations, error) {
@@ -71,7 +64,7 @@ func ReadRevocations(in io.Reader) (*Revocations, error) {
 	if !s.head() {
 		return nil, s.Err()
 	}
-	bad := func(line int, err error) (*Revocations, error) { return nil, &DocumentError{"revocations", line, err} }
+	bad := func(line int, err error) (*Revocations, error) { return nil, badDocument("revocations", line, err) }
 	r := &Revocations{List: string(s.HeaderStr(0)), Counter: s.HeaderInt(1)}
 	var ok, ok2 bool
 	r.Issued, ok = parseTime(s.HeaderStr(2))

@@ -53,7 +53,7 @@ func ReadRotation(in io.Reader) (*Rotation, error) {
 	}
 	r := &Rotation{}
 	if err := r.read(s); err != nil {
-		return nil, &DocumentError{"rotation", 0, err}
+		return nil, badDocument("rotation", 0, err)
 	}
 	var err error
 	if r.Document, err = s.document(sign.Rotation, "rotation:"+r.Step.Rule); err != nil {

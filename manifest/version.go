@@ -2,19 +2,12 @@ package manifest
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A VersionError says that a text is not a version.
-type VersionError struct{ Text string }
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("%+q is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1", e.Text)
-}
-
-// CheckVersion returns nil if v is a version by Semantic Versioning 2.0.0, at most 100 bytes long, else a
-// *VersionError.
+// CheckVersion returns nil if v is a version by Semantic Versioning 2.0.0, at most 100 bytes long.
 func CheckVersion(v string) error {
 	core, pre, build := splitVersion(v)
 	ok := len(v) <= 100 && strings.Count(core, ".") == 2
@@ -32,7 +25,7 @@ func CheckVersion(v string) error {
 		}
 	}
 	if !ok {
-		return &VersionError{v}
+		return fault.New(fault.Validation, "%+q is not a version by semver 2.0, such as 1.4.0 or 2.0.0-rc.1", v)
 	}
 	return nil
 }

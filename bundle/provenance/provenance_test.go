@@ -13,6 +13,7 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -85,10 +86,10 @@ func TestAttest(t *testing.T) {
 	if err := verify(envelope, b, Inside, eve, alice); err != nil {
 		t.Error(err)
 	}
-	if err := verify(envelope, other, Inside, alice); !isA[*attest.SubjectError](err) {
+	if err := verify(envelope, other, Inside, alice); fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("about another bundle: %v", err)
 	}
-	if err := verify(envelope, b, Inside, eve); !isA[*attest.ThresholdError](err) {
+	if err := verify(envelope, b, Inside, eve); fault.CodeOf(err) != fault.BelowThreshold {
 		t.Errorf("signed by a stranger: %v", err)
 	}
 	if _, err := Attest(b.FileList, Inside, build); err != errNoKey {
@@ -152,7 +153,7 @@ func TestEmbed(t *testing.T) {
 		t.Errorf("%v, %+v", err, report)
 	}
 	// Beside it, it is the id that counts, of the manifest as it is now.
-	if err := verify(envelope, embedded, Beside, alice); !isA[*attest.SubjectError](err) {
+	if err := verify(envelope, embedded, Beside, alice); fault.CodeOf(err) != fault.Integrity {
 		t.Errorf("%v", err)
 	}
 	if err := verify(attested(t, embedded, Beside, alice), embedded, Beside, alice); err != nil {

@@ -1,6 +1,10 @@
 package canon
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rye-build/rye/cas/fault"
+)
 
 // A SyntaxError says where and why bytes are not a canonical document of the expected family. It is also what
 // a document beyond its limits gets.
@@ -21,6 +25,9 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s: line %d, column %d: %s", e.Family, e.Line, e.Column, e.Msg)
 }
 
+// Fault returns the error as people and programs see it.
+func (e *SyntaxError) Fault() *fault.Error { return fault.New(fault.Parsing, "%s", e).From(e) }
+
 // A VersionError is what a document of the right family and another version gets.
 type VersionError struct {
 	Found string // as in "tree/3"
@@ -29,4 +36,9 @@ type VersionError struct {
 
 func (e *VersionError) Error() string {
 	return fmt.Sprintf("document has format %q, expected %q", e.Found, e.Want)
+}
+
+// Fault returns the error as people and programs see it.
+func (e *VersionError) Fault() *fault.Error {
+	return fault.New(fault.VersionMismatch, "%s", e).From(e).Try("rye version")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -39,6 +40,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // inSource returns the Error of a source. If a file is missing there it explains which file the source should have.
 func inSource(id, version, where string, err error) error {
+	if f, ok := fault.Find(err); ok && f.Code == fault.Integrity && f.Details["file"] != nil {
+		return &Error{id, version, where, changed(f, named(id, version, where), where)}
+	}
 	e := &Error{id, version, where, err}
 	file, ok := errors.AsType[*fs.PathError](err)
 	if !ok || !errors.Is(file, fs.ErrNotExist) {
@@ -67,23 +71,26 @@ func inSource(id, version, where string, err error) error {
 	return &Error{id, version, where, f}
 }
 
-// A SignedError names the document of a source that isn't as it was signed.
-type SignedError struct {
-	Path string // in the source
-	Err  error
-}
-
-func (e *SignedError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
-
-// Unwrap returns what is wrong.
-func (e *SignedError) Unwrap() error { return e.Err }
-
 // inDocument names the document that isn't as it was signed. Other errors name it already.
 func inDocument(path string, err error) error {
 	if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
-		return &SignedError{path, err}
+		return fault.Wrap(err, "%+q: %s", path, fault.Of(err).Text).On("file", path)
 	}
 	return err
+}
+
+// changed completes the error of inDocument by its source and the command that tells more.
+func changed(f *fault.Error, at, where string) *fault.Error {
+	f.Text = at + ": " + f.Text
+	f.On("source", where)
+	switch {
+	case (project.Source{Where: where}).Remote():
+	case f.Details["file"] == index.File:
+		f.Try(fault.Command("rye verify", path.Join(where, index.File)) + " --as index:NAME")
+	default:
+		f.Try(fault.Command("rye bundle verify", where))
+	}
+	return f
 }
 
 func named(id, version, where string) string {

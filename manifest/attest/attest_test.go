@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -92,7 +93,7 @@ func TestEnvelope(t *testing.T) {
 		}
 	}
 	// Good signatures about something else are no help.
-	if _, ok := errors.AsType[*SubjectError](third(VerifyStatement(env, publics(a), 1, samplePredicate, DigestsOf(cas.Sum(nil))))); !ok {
+	if err := third(VerifyStatement(env, publics(a), 1, samplePredicate, DigestsOf(cas.Sum(nil)))); fault.CodeOf(err) != fault.Integrity {
 		t.Error("a statement about something else counts")
 	}
 	if err := third(VerifyStatement(env, publics(a), 1, samplePredicate+"x", about)); err == nil {
@@ -183,7 +184,7 @@ func TestEnvelopeBad(t *testing.T) {
 		"too large":        good + strings.Repeat(" ", MaxEnvelope),
 	} {
 		e, err := ParseEnvelope([]byte(bad))
-		if _, ok := errors.AsType[*EnvelopeError](err); !ok || e != nil {
+		if err == nil || fault.CodeOf(err) != fault.Parsing || e != nil {
 			t.Errorf("%s: %v, %v", name, e, err)
 		}
 	}
@@ -273,7 +274,7 @@ func TestStatementBad(t *testing.T) {
 		"not JSON":        "x",
 	} {
 		s, err := ParseStatement([]byte(bad))
-		if _, ok := errors.AsType[*EnvelopeError](err); !ok || s != nil {
+		if err == nil || fault.CodeOf(err) != fault.Parsing || s != nil {
 			t.Errorf("%s: %v, %v", name, s, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/sign"
@@ -15,16 +16,10 @@ import (
 // MaxEnvelope is how many bytes an envelope may have.
 const MaxEnvelope = 32 << 20
 
-// An EnvelopeError says why bytes are not an envelope, or not a statement.
-type EnvelopeError struct {
-	What string // "envelope" or "statement"
-	Err  error
+// invalid returns the error of bytes that are no envelope, or no statement.
+func invalid(what string, err error) error {
+	return fault.New(fault.Parsing, "%s: %v", what, err).From(err)
 }
-
-func (e *EnvelopeError) Error() string { return e.What + ": " + e.Err.Error() }
-
-// Unwrap returns what was wrong.
-func (e *EnvelopeError) Unwrap() error { return e.Err }
 
 // printable reports whether s is 1 to most characters of ASCII, none of them a control or a space.
 func printable(s string, most int) bool {
@@ -37,14 +32,7 @@ func printable(s string, most int) bool {
 }
 
 func badEnvelope(format string, args ...any) error {
-	return &EnvelopeError{"envelope", fmt.Errorf(format, args...)}
-}
-
-// A ThresholdError says that fewer of the keys signed than have to.
-type ThresholdError struct{ Found, Want int }
-
-func (e *ThresholdError) Error() string {
-	return fmt.Sprintf("signed by %d of the keys that count, and %d must", e.Found, e.Want)
+	return invalid("envelope", fmt.Errorf(format, args...))
 }
 
 // An Envelope is a DSSE envelope: a payload of a type, and signatures over both. The zero Envelope is empty.
@@ -114,11 +102,11 @@ func ParseEnvelope(b []byte) (*Envelope, error) {
 	}
 	v, err := jcs.Parse(b)
 	if err != nil {
-		return nil, &EnvelopeError{"envelope", err}
+		return nil, invalid("envelope", err)
 	}
 	e, err := parseEnvelope(v)
 	if err != nil {
-		return nil, &EnvelopeError{"envelope", err}
+		return nil, invalid("envelope", err)
 	}
 	return e, nil
 }
@@ -212,7 +200,7 @@ func (e *Envelope) Unverified() (payloadType string, payload []byte) { return e.
 // Verify returns what is in the envelope, and which of the keys signed it, at least threshold of them, each
 // counted once, in the order of keys. A signature that names none of the keys says nothing, and one that names
 // no key at all is tried with each. One that names a key and isn't that key's is a *sign.SignatureInvalidError,
-// too few are a *ThresholdError. The keys must not be fewer than the threshold, and the threshold not below 1.
+// too few are BELOW_THRESHOLD. The keys must not be fewer than the threshold, and the threshold not below 1.
 func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string, payload []byte, signers []key.Public, err error) {
 	byID := map[string]key.Public{}
 	for _, k := range keys {
@@ -240,7 +228,7 @@ func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string,
 		}
 	}
 	if len(good) < threshold {
-		return "", nil, nil, &ThresholdError{len(good), threshold}
+		return "", nil, nil, fault.New(fault.BelowThreshold, "signed by %d of the keys, required %d", len(good), threshold)
 	}
 	for _, k := range keys {
 		if id := k.Fingerprint().String(); good[id] {

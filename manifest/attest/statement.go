@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -75,7 +76,7 @@ func (d Digests) check() error {
 // Append appends the statement in its canonical form, JCS, the payload of an envelope.
 func (s *Statement) Append(dst []byte) ([]byte, error) {
 	if err := s.check(); err != nil {
-		return dst, &EnvelopeError{"statement", err}
+		return dst, invalid("statement", err)
 	}
 	subjects := []any{}
 	for _, sub := range s.Subjects {
@@ -96,13 +97,13 @@ func (s *Statement) Append(dst []byte) ([]byte, error) {
 			err = errors.New("the predicate is not an object")
 		}
 		if err != nil {
-			return dst, &EnvelopeError{"statement", err}
+			return dst, invalid("statement", err)
 		}
 		m["predicate"] = v
 	}
 	out, err := jcs.Append(dst, m)
 	if err != nil {
-		return dst, &EnvelopeError{"statement", err}
+		return dst, invalid("statement", err)
 	}
 	return out, nil
 }
@@ -126,15 +127,15 @@ func (s *Statement) check() error {
 // but for those of the predicate.
 func ParseStatement(b []byte) (*Statement, error) {
 	if len(b) > MaxEnvelope {
-		return nil, &EnvelopeError{"statement", fmt.Errorf("larger than %d bytes", MaxEnvelope)}
+		return nil, invalid("statement", fmt.Errorf("larger than %d bytes", MaxEnvelope))
 	}
 	v, err := jcs.Parse(b)
 	if err != nil {
-		return nil, &EnvelopeError{"statement", err}
+		return nil, invalid("statement", err)
 	}
 	s, err := parseStatement(v)
 	if err != nil {
-		return nil, &EnvelopeError{"statement", err}
+		return nil, invalid("statement", err)
 	}
 	return s, nil
 }
@@ -190,25 +191,16 @@ func parseSubject(v any) (sub Subject, err error) {
 	return sub, nil
 }
 
-// A SubjectError says that a statement, however good its signatures, is about something else.
-type SubjectError struct {
-	Want  Digests
-	Found []Subject
-}
-
-func (e *SubjectError) Error() string {
-	first := e.Found[0]
-	return fmt.Sprintf("the statement is about %+q %v (%d subjects), not about %v", first.Name, first.Digests, len(e.Found), e.Want)
-}
-
-// About returns nil if one of the statement's subjects is what has these digests, else a *SubjectError.
+// About returns nil if one of the statement's subjects is what has these digests.
 func (s *Statement) About(d Digests) error {
 	for _, sub := range s.Subjects {
 		if sub.Digests.Same(d) {
 			return nil
 		}
 	}
-	return &SubjectError{d, s.Subjects}
+	first := s.Subjects[0]
+	return fault.New(fault.Integrity, "the statement is about %+q %v (%s), not about %v", first.Name, first.Digests,
+		fault.Count(int64(len(s.Subjects)), "subject"), d)
 }
 
 // VerifyStatement reads a statement from an envelope, and returns it only if threshold of the keys signed it,
@@ -230,7 +222,7 @@ func VerifyStatement(envelope []byte, keys []key.Public, threshold int, predicat
 		return nil, nil, err
 	}
 	if s.PredicateType != predicateType {
-		return nil, nil, &EnvelopeError{"statement", fmt.Errorf("expected predicate type %q, found %+q", predicateType, s.PredicateType)}
+		return nil, nil, invalid("statement", fmt.Errorf("expected predicate type %q, found %+q", predicateType, s.PredicateType))
 	}
 	if err := s.About(about); err != nil {
 		return nil, nil, err

@@ -1,13 +1,13 @@
 package exam
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -97,14 +97,20 @@ type Identity struct {
 	Expires time.Time // zero for never
 }
 
-// A NameError says that a document is another than it was asked for as.
+// A NameError is returned for a document with another name than the one it was asked for by.
 type NameError struct{ Want, Found string }
 
 func (e *NameError) Error() string {
 	return fmt.Sprintf("the document is %+q, not %+q", e.Found, e.Want)
 }
 
-// An ExpiredError says that a document is past its end.
+// Fault returns the error as people and programs see it.
+func (e *NameError) Fault() *fault.Error {
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "other-document").On("expected", e.Want).On("found", e.Found).
+		Because("expected  "+e.Want, "found     "+e.Found)
+}
+
+// An ExpiredError is returned for a document that has expired.
 type ExpiredError struct {
 	Name         string
 	Expires, Now time.Time
@@ -114,12 +120,18 @@ func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("%+q expired at %s; the clock says %s", e.Name, e.Expires.UTC().Format(time.RFC3339), e.Now.UTC().Format(time.RFC3339))
 }
 
-// ErrUnread is returned for a document that a signature of the first format has made usable, and that nobody here can
-// read: the signature is for no name, so that it could be any file of its signer's.
-var ErrUnread = errors.New("signed in the first format (v1), which binds no name, and not read as a manifest of that format")
+// Fault returns the error as people and programs see it.
+func (e *ExpiredError) Fault() *fault.Error {
+	return fault.New(fault.Expired, "%s", e).From(e).On("reason", "document-expired").On("expires", e.Expires.UTC().Format(time.RFC3339)).
+		Because("the clock says " + e.Now.UTC().Format(time.RFC3339))
+}
 
-// ErrChanged is returned for a file that isn't what it was when it was read before.
-var ErrChanged = errors.New("changed while it was read")
+// ErrUnread is returned for a document that is admitted by a v1 signature and can't be read as a v1 manifest. Such a
+// signature binds no name, so the document could be any file that its signer ever signed.
+var ErrUnread error = fault.New(fault.Policy, "signed in the v1 format, which binds no name, and not readable as a v1 manifest").On("reason", "first-format-unread")
+
+// ErrChanged is returned for a file that changed between two reads.
+var ErrChanged error = fault.New(fault.Conflict, "changed while it was read").On("reason", "changed")
 
 // Identify reads a document from its beginning and wants it to be the subject, not past its end, and the one with
 // this id; the zero id stands for any. Of an item there is nothing to read.

@@ -21,6 +21,7 @@
 package jcs
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -35,11 +36,6 @@ const (
 	MaxValues = 1 << 18
 )
 
-// A ValueError says that a Go value has no JSON form.
-type ValueError struct{ Msg string }
-
-func (e *ValueError) Error() string { return "json: " + e.Msg }
-
 // Canonical appends the canonical form of the JSON text src to dst.
 func Canonical(dst, src []byte) ([]byte, error) {
 	v, err := Parse(src)
@@ -51,7 +47,7 @@ func Canonical(dst, src []byte) ([]byte, error) {
 
 // Append appends the canonical form of v to dst: nil, bool, string, float64, int, int64, []any, map[string]any,
 // or what is made of them. Anything else, integers beyond 2^53, infinities, text that is not UTF-8 and what is
-// nested too deep is a *ValueError and appends nothing.
+// nested too deep is an error and appends nothing.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {
@@ -73,7 +69,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendString(dst, v)
 	case float64:
 		if math.IsInf(v, 0) || math.IsNaN(v) {
-			return nil, &ValueError{"a number that is infinite or none"}
+			return nil, errors.New("json: a number that is infinite or none")
 		}
 		return appendNumber(dst, v), nil
 	case int:
@@ -85,7 +81,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case map[string]any:
 		return appendObject(dst, v, depth+1)
 	}
-	return nil, &ValueError{fmt.Sprintf("no JSON form for a %T", v)}
+	return nil, fmt.Errorf("json: no JSON form for a %T", v)
 }
 
 func appendArray(dst []byte, v []any, depth int) ([]byte, error) {
@@ -105,7 +101,7 @@ func appendArray(dst []byte, v []any, depth int) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
-var errDepth = &ValueError{fmt.Sprintf("nested more than %d deep", MaxDepth)}
+var errDepth = fmt.Errorf("json: nested more than %d deep", MaxDepth)
 
 func appendObject(dst []byte, v map[string]any, depth int) ([]byte, error) {
 	if depth > MaxDepth {
@@ -160,7 +156,7 @@ func firstUnit(r rune) rune {
 func appendString(dst []byte, s string) ([]byte, error) {
 	const hexDigits = "0123456789abcdef"
 	if !utf8.ValidString(s) {
-		return nil, &ValueError{fmt.Sprintf("text that is not UTF-8: %+q", s)}
+		return nil, fmt.Errorf("json: text that is not UTF-8: %+q", s)
 	}
 	dst = append(dst, '"')
 	from := 0

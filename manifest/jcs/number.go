@@ -10,7 +10,7 @@ const maxInt = 1 << 53 // every integer up to it is a double
 
 func appendInt(dst []byte, n int64) ([]byte, error) {
 	if n > maxInt || n < -maxInt {
-		return nil, &ValueError{fmt.Sprintf("the integer %d is beyond 2^53", n)}
+		return nil, fmt.Errorf("json: the integer %d is beyond 2^53", n)
 	}
 	return strconv.AppendInt(dst, n, 10), nil
 }

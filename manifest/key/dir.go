@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 )
@@ -40,28 +41,51 @@ type Entry struct {
 	Name   string
 	Public Public // zero if Err, or if the key is locked and its public half is missing
 	Locked bool
-	Err    error // why the key can't be used: a *ModeError, a *RefusedError, an I/O error
+	Err    error // why the key can't be used
 }
 
-// A ModeError refuses a file or directory of keys for what others may do with it, or for what it is.
-type ModeError struct {
-	Path   string
-	By     By
-	Reason string
-}
-
-// By is what a file or directory of keys is refused by.
-type By string
-
-// A link stands where the key should, it isn't a plain file or directory, or another user owns it or could get at it.
+// What a file or directory of keys can be refused by: it is a link, it isn't a plain file or directory, it belongs to
+// another user, or others can get at it.
 const (
-	ByLink  By = "link"
-	ByKind  By = "kind"
-	ByOwner By = "owner"
-	ByMode  By = "mode"
+	byLink  = "link"
+	byKind  = "kind"
+	byOwner = "owner"
+	byMode  = "mode"
 )
 
-func (e *ModeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Reason) }
+// unsafeFile refuses a file or directory of keys that others control or could read.
+func unsafeFile(path, by, format string, args ...any) error {
+	f := fault.New(fault.Denied, "%q %s", path, fmt.Sprintf(format, args...)).On("reason", "key-"+by).On("path", path).
+		Because("another user who can read or write a private key can sign with it")
+	if info, err := os.Stat(path); by != byMode && err == nil && !info.IsDir() {
+		// Importing makes a key of its own of it, in a file of this user.
+		return f.Try("ls -ld "+fault.Quote(path), "rye key import "+fault.Quote(path)+" "+ImportName(path))
+	}
+	return f.Try("chmod go= "+fault.Quote(path), "ls -ld "+fault.Quote(path))
+}
+
+// Slug makes a key's name of any text, "" if nothing of the text can be in a name.
+func Slug(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-' && b.Len() > 0, r == '_' && b.Len() > 0:
+			b.WriteRune(r)
+		case r == ' ' && b.Len() > 0:
+			b.WriteByte('-')
+		}
+	}
+	return strings.Trim(b.String()[:min(b.Len(), maxName)], "-_")
+}
+
+// ImportName suggests a name for the key in a file.
+func ImportName(path string) string {
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	if name = Slug(name); name == "private_key" || CheckName(name) != nil {
+		return "imported"
+	}
+	return name
+}
 
 // CheckName refuses what isn't the name of a key.
 func CheckName(name string) error {
@@ -71,7 +95,7 @@ func CheckName(name string) error {
 		ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || i > 0 && (c == '-' || c == '_'))
 	}
 	if !ok || portable.Check(name+privateSuffix) != nil {
-		return refused("%q is not the name of a key: expected lower-case letters and digits, then also - and _", name)
+		return fault.New(fault.Validation, "invalid key name %q: expected lower-case letters and digits, then also - and _", name).On("reason", "no-key")
 	}
 	return nil
 }
@@ -184,7 +208,7 @@ func (d Dir) open(name string, b []byte, passphrase func() (string, error)) (Pri
 	}
 	if !missing && pub != p.Public() {
 		return Private{}, fmt.Errorf("key %q: %w", name,
-			refused("its public half is %s, not that of the private one, %s", pub, p.Public()))
+			invalid("its public half is %s, not that of the private one, %s", pub, p.Public()))
 	}
 	return p, nil
 }
@@ -217,7 +241,7 @@ func (d Dir) read(file string, private bool) ([]byte, error) {
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
 	if err == nil && len(b) > maxPEM {
-		err = &ModeError{f.Name(), ByKind, "is too large for a key"}
+		err = unsafeFile(f.Name(), byKind, "is too large for a key")
 	}
 	return b, err
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -115,10 +116,9 @@ func TestDirNames(t *testing.T) {
 	d := key.OpenDir(filepath.Join(t.TempDir(), "keys"))
 	for _, bad := range []string{"", "A", "a.b", "a/b", "../a", ".", "-a", "_a", "a b", "ä", "con", "nul", "com1", "a\x00",
 		"a123456789012345678901234567890123456789012345678901234567890123456789"} {
-		var refused *key.RefusedError
 		for _, err := range []error{key.CheckName(bad), d.Add(bad, private(t, 0), ""), d.Remove(bad), d.SetDefault(bad),
 			second(d.Public(bad)), second(d.Private(bad, nil))} {
-			if !errors.As(err, &refused) {
+			if err == nil || fault.CodeOf(err) != fault.Validation {
 				t.Errorf("%q: %v", bad, err)
 			}
 		}

@@ -3,7 +3,6 @@
 package key
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -17,9 +16,9 @@ func checkDir(path string) error {
 	}
 	switch {
 	case info.Mode()&fs.ModeSymlink != 0:
-		return &ModeError{path, ByLink, "is a symbolic link"}
+		return unsafeFile(path, byLink, "is a symbolic link")
 	case !info.IsDir():
-		return &ModeError{path, ByKind, "is not a directory"}
+		return unsafeFile(path, byKind, "is not a directory")
 	}
 	return checkOwn(path, info, 0o077)
 }
@@ -30,7 +29,7 @@ func openOwn(path string, private bool) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		if info, err2 := os.Lstat(path); err2 == nil && info.Mode()&fs.ModeSymlink != 0 {
-			err = &ModeError{path, ByLink, "is a symbolic link"}
+			err = unsafeFile(path, byLink, "is a symbolic link")
 		}
 		return nil, err
 	}
@@ -41,7 +40,7 @@ func openOwn(path string, private bool) (*os.File, error) {
 			forbidden = 0o077
 		}
 		if !info.Mode().IsRegular() {
-			err = &ModeError{path, ByKind, "is not a regular file"}
+			err = unsafeFile(path, byKind, "is not a regular file")
 		} else {
 			err = checkOwn(path, info, forbidden)
 		}
@@ -55,10 +54,10 @@ func openOwn(path string, private bool) (*os.File, error) {
 
 func checkOwn(path string, info fs.FileInfo, forbidden fs.FileMode) error {
 	if owner := int(info.Sys().(*syscall.Stat_t).Uid); owner != os.Geteuid() {
-		return &ModeError{path, ByOwner, fmt.Sprintf("belongs to the user %d, not to %d who asks", owner, os.Geteuid())}
+		return unsafeFile(path, byOwner, "belongs to user %d, expected %d", owner, os.Geteuid())
 	}
 	if mode := info.Mode().Perm(); mode&forbidden != 0 {
-		return &ModeError{path, ByMode, fmt.Sprintf("has mode %#o, which lets others in: expected %#o", mode, mode&^forbidden)}
+		return unsafeFile(path, byMode, "has mode %#o, which gives others access: expected %#o", mode, mode&^forbidden)
 	}
 	return nil
 }

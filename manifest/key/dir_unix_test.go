@@ -10,13 +10,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
 func wantMode(t *testing.T, what string, err error, reason string) {
 	t.Helper()
-	var mode *key.ModeError
-	if !errors.As(err, &mode) || !strings.Contains(err.Error(), reason) {
+	if err == nil || fault.CodeOf(err) != fault.Denied || !strings.Contains(err.Error(), reason) {
 		t.Errorf("%s: %v", what, err)
 	}
 }
@@ -38,13 +38,13 @@ func TestDirModes(t *testing.T) {
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666} {
 		write(t, file, load(t).Good[0].Private, mode)
 		_, err := d.Private("a", nil)
-		wantMode(t, mode.String(), err, "lets others in: expected 0600")
+		wantMode(t, mode.String(), err, "gives others access: expected 0600")
 		if list, err := d.List(); err != nil || len(list) != 1 {
 			t.Errorf("%v, %v", list, err)
 		} else {
-			wantMode(t, mode.String(), list[0].Err, "lets others in")
+			wantMode(t, mode.String(), list[0].Err, "gives others access")
 		}
-		wantMode(t, mode.String(), d.SetDefault("a"), "lets others in")
+		wantMode(t, mode.String(), d.SetDefault("a"), "gives others access")
 	}
 	write(t, file, load(t).Good[0].Private, 0o400)
 	if _, err := d.Private("a", nil); err != nil {
@@ -57,7 +57,7 @@ func TestDirModes(t *testing.T) {
 		write(t, path, "", mode)
 		for _, err := range []error{second(d.Private("a", nil)), second(d.Public("a")), second(d.List()), second(d.Default()),
 			d.Add("b", private(t, 1), ""), d.Remove("a"), d.SetDefault("a")} {
-			wantMode(t, mode.String(), err, "lets others in: expected 0700")
+			wantMode(t, mode.String(), err, "gives others access: expected 0700")
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 func checkDir(path string) error {
 	info, err := os.Lstat(path)
 	if err == nil && !info.IsDir() {
-		err = &ModeError{path, ByKind, "is not a directory"}
+		err = unsafeFile(path, byKind, "is not a directory")
 	}
 	return err
 }
@@ -21,7 +21,7 @@ func openOwn(path string, _ bool) (*os.File, error) {
 		return nil, err
 	}
 	if info.Mode()&fs.ModeType != 0 {
-		return nil, &ModeError{path, ByKind, "is not a regular file"}
+		return nil, unsafeFile(path, byKind, "is not a regular file")
 	}
 	return os.Open(path)
 }

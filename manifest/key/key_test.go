@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -127,8 +128,7 @@ func TestLock(t *testing.T) {
 	if _, err := p.Lock(""); err == nil {
 		t.Error("locked with nothing")
 	}
-	var refused *key.RefusedError
-	if _, err := key.Unlock(p.PEM(), "x"); !errors.As(err, &refused) {
+	if _, err := key.Unlock(p.PEM(), "x"); err == nil || fault.CodeOf(err) != fault.Validation {
 		t.Errorf("unlocked what isn't locked: %v", err)
 	}
 	asked := 0

@@ -31,21 +31,21 @@ func decodePEM(b []byte, label, der string) (raw [32]byte, err error) {
 	found, ok2 := strings.CutSuffix(found, "-----")
 	switch {
 	case !ok || !ok2:
-		return raw, refused("expected PEM that begins with %q", "-----BEGIN "+label+"-----")
+		return raw, invalid("expected PEM that begins with %q", "-----BEGIN "+label+"-----")
 	case found != label:
-		return raw, refused("expected PEM of a %s, found %.60q", label, found)
+		return raw, invalid("expected PEM of a %s, found %.60q", label, found)
 	}
 	body, end, _ := strings.Cut(rest, "\n")
 	if end != "-----END "+label+"-----" {
-		return raw, refused("expected PEM of one line of base64 and nothing after it")
+		return raw, invalid("expected PEM of one line of base64 and nothing after it")
 	}
 	got, err := base64std.DecodeString(body)
 	// The decoder skips line ends; there is a CR only where it isn't part of one.
 	if err != nil || strings.ContainsRune(body, '\r') {
-		return raw, refused("PEM does not hold base64")
+		return raw, invalid("PEM does not hold base64")
 	}
 	if len(got) != len(der)+len(raw) || string(got[:len(der)]) != der {
-		return raw, refused("PEM of a %s holds something other than an Ed25519 key in its plain form", label)
+		return raw, invalid("PEM of a %s holds something other than an Ed25519 key in its plain form", label)
 	}
 	return [32]byte(got[len(der):]), nil
 }

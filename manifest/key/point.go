@@ -31,11 +31,11 @@ func checkPoint(b *[32]byte) error {
 	y := bigEndian(b)
 	y.SetBit(y, 255, 0)
 	if y.Cmp(p) >= 0 {
-		return refused("a number that is not reduced encodes the point: it has a second spelling")
+		return invalid("a number that is not reduced encodes the point: it has a second spelling")
 	}
 	// Before the curve, since the sign of a zero, the other second spelling, is only possible here.
 	if smallOrder(b) {
-		return refused("a point of small order: one signature would hold for many messages")
+		return invalid("a point of small order: one signature would hold for many messages")
 	}
 	// There is an x if (y²-1)/(dy²+1) is a square, which it is if the product of the two is; d is -121665/121666,
 	// and multiplying both by -121666 leaves 121666(1-y²) and 121665y²-121666. Neither is zero here.
@@ -43,7 +43,7 @@ func checkPoint(b *[32]byte) error {
 	u := new(big.Int).Mul(big.NewInt(121666), new(big.Int).Sub(big.NewInt(1), y2))
 	v := new(big.Int).Sub(new(big.Int).Mul(big.NewInt(121665), y2), big.NewInt(121666))
 	if u.Mul(u, v).Mod(u, p); big.Jacobi(u, p) != 1 {
-		return refused("no point on the curve")
+		return invalid("no point on the curve")
 	}
 	return nil
 }

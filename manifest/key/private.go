@@ -10,6 +10,8 @@ import (
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Private signs. It prints as the text of its public half, whatever the verb. The zero Private is no key, and
@@ -73,10 +75,11 @@ func (p Private) PEM() []byte {
 }
 
 // ErrLocked is returned for a private key with a passphrase where none is given.
-var ErrLocked = errors.New("private key is locked with a passphrase")
+var ErrLocked error = fault.New(fault.Approval, "private key is locked with a passphrase").On("reason", "passphrase").
+	Try("export RYE_KEY_PASSPHRASE=…")
 
 // ErrPassphrase is returned for a passphrase that doesn't open the key.
-var ErrPassphrase = errors.New("wrong passphrase")
+var ErrPassphrase error = fault.New(fault.AuthFailed, "wrong passphrase").On("reason", "passphrase")
 
 // ParsePrivatePEM reads what PEM writes. What Lock writes is ErrLocked.
 func ParsePrivatePEM(b []byte) (Private, error) {
@@ -126,7 +129,7 @@ func IsLocked(b []byte) bool { return strings.HasPrefix(trimPEM(b), armor.Header
 // is locked.
 func Unlock(b []byte, passphrase string) (Private, error) {
 	if !IsLocked(b) {
-		return Private{}, refused("private key is not locked with a passphrase")
+		return Private{}, invalid("private key is not locked with a passphrase")
 	}
 	id, err := age.NewScryptIdentity(passphrase)
 	if err != nil {
@@ -138,11 +141,11 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 		if errors.Is(err, age.ErrIncorrectIdentity) {
 			return Private{}, ErrPassphrase
 		}
-		return Private{}, refused("locked private key: %v", err)
+		return Private{}, invalid("locked private key: %v", err)
 	}
 	pem, err := io.ReadAll(io.LimitReader(r, maxPEM))
 	if err != nil {
-		return Private{}, refused("locked private key: %v", err)
+		return Private{}, invalid("locked private key: %v", err)
 	}
 	return ParsePrivatePEM(pem)
 }

@@ -6,19 +6,14 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
-	"errors"
-	"fmt"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
-// A RefusedError says why something is not a key that could be trusted or used.
-type RefusedError struct{ Reason string }
-
-func (e *RefusedError) Error() string { return "refused key: " + e.Reason }
-
-func refused(format string, args ...any) error {
-	return &RefusedError{fmt.Sprintf(format, args...)}
+// invalid refuses what is not a usable key, or the name of one.
+func invalid(format string, args ...any) error {
+	return fault.New(fault.Validation, "invalid key: "+format, args...).On("reason", "no-key")
 }
 
 // A Fingerprint names a public key: the BLAKE3-256 of its 32 bytes. It is comparable; the zero Fingerprint
@@ -26,7 +21,7 @@ func refused(format string, args ...any) error {
 type Fingerprint [32]byte
 
 // ErrFingerprint is what ParseFingerprint returns for anything but the one spelling of a fingerprint.
-var ErrFingerprint = errors.New("not a fingerprint: expected 64 lower-case hexadecimal digits")
+var ErrFingerprint error = fault.New(fault.Validation, "not a fingerprint: expected 64 lower-case hexadecimal digits")
 
 // ParseFingerprint reads the form that String writes and no other.
 func ParseFingerprint(s string) (f Fingerprint, err error) {
@@ -76,10 +71,10 @@ const textLen = 43
 func ParsePublic(s string) (Public, error) {
 	var raw [33]byte
 	if len(s) != textLen {
-		return Public{}, refused("expected 43 characters of base64url, found %d", len(s))
+		return Public{}, invalid("expected 43 characters of base64url, found %d", len(s))
 	}
 	if n, err := base64url.Decode(raw[:], []byte(s)); err != nil || n != 32 {
-		return Public{}, refused("%q is not base64url of 32 bytes", s)
+		return Public{}, invalid("%q is not base64url of 32 bytes", s)
 	}
 	return NewPublic(raw[:32])
 }
@@ -87,7 +82,7 @@ func ParsePublic(s string) (Public, error) {
 // NewPublic takes the 32 bytes of RFC 8032.
 func NewPublic(raw []byte) (Public, error) {
 	if len(raw) != 32 {
-		return Public{}, refused("expected 32 bytes, found %d", len(raw))
+		return Public{}, invalid("expected 32 bytes, found %d", len(raw))
 	}
 	p := Public{[32]byte(raw)}
 	if err := checkPoint(&p.raw); err != nil {

@@ -78,7 +78,9 @@ func (p *Policy) facts() map[place]string {
 		add("names", r.Glob, "keys", set(r.Keys))
 		add("names", r.Glob, "threshold", strconv.Itoa(r.Threshold))
 		add("names", r.Glob, "accept", map[bool]string{false: "[v2]", true: "[v1, v2]"}[r.V1])
-		add("names", r.Glob, "except", setOrNone(r.Except))
+		if len(r.Except) > 0 {
+			add("names", r.Glob, "except", set(r.Except))
+		}
 	}
 	for _, d := range s.Digests {
 		add("digests", d.Digest.String(), "", "admitted")
@@ -150,11 +152,4 @@ func set(words []string) string {
 	}
 	slices.Sort(quoted)
 	return "[" + strings.Join(quoted, ", ") + "]"
-}
-
-func setOrNone(words []string) string {
-	if len(words) == 0 {
-		return ""
-	}
-	return set(words)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// An EditError says why a policy can't be changed so.
-type EditError struct{ Reason string }
-
-func (e *EditError) Error() string { return e.Reason }
-
 func noEdit(format string, args ...any) (*Policy, error) {
-	return nil, &EditError{fmt.Sprintf(format, args...)}
+	return nil, fault.New(fault.Validation, format, args...)
 }
 
-// An OwnerError is what a second key for a known owner gets: most often it means that somebody pretends to be
-// them.
+// An OwnerError is returned for a second key of a known owner: most often an impostor's.
 type OwnerError struct{ Known, New Key }
 
 func (e *OwnerError) Error() string {
 	return fmt.Sprintf("%q has the key %q already: known %s, new %s",
 		e.New.Owner, e.Known.Name, e.Known.Public.Fingerprint(), e.New.Public.Fingerprint())
+}
+
+// Fault returns the error as people and programs see it.
+func (e *OwnerError) Fault() *fault.Error {
+	return fault.New(fault.Policy, "%s", e).From(e).On("reason", "second-key").On("owner", e.New.Owner).
+		On("known", e.Known.Public.Fingerprint().String()).On("new", e.New.Public.Fingerprint().String())
 }
 
 // change lets edit work on a copy of the tree and reads what comes out, so that there is one judge of what a

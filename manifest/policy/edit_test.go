@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
@@ -196,7 +197,7 @@ func TestAccept(t *testing.T) {
 		{name: "by another key", next: with(func(l *List) { l.Signers = v2(1, 2) }), want: `not signed by "sec"`, code: UntrustedKey},
 		{name: "unsigned", next: with(func(l *List) { l.Signers = nil }), want: `not signed by "sec"`, code: UntrustedKey},
 		{name: "first format", next: with(func(l *List) { l.Signers = v1(3) }), want: `not signed by "sec"`, code: UntrustedKey},
-		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: ErrNoList.Error()},
+		{name: "of another name", next: with(func(l *List) { l.Name = "x" }), want: "names no such revocation list"},
 		{name: "expired", next: with(func(l *List) { l.Expires = noon }), want: "expired at", code: ListStale},
 		{name: "too old", next: with(func(l *List) { l.Issued = noon.AddDate(0, 0, -8) }), want: "longer ago than 7d", code: ListStale},
 		{name: "to come", next: with(func(l *List) { l.Issued, l.Expires = noon.Add(time.Hour), noon.Add(2*time.Hour) }), want: "is the clock right", code: ListStale},
@@ -212,7 +213,7 @@ func TestAccept(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
-		if refused, ok := errors.AsType[*ListError](err); ok != (c.code != Undecided) || ok && refused.Code != c.code {
+		if refused, _ := fault.Find(err); c.code != Undecided && refused.Details["reason"] != c.code.String() {
 			t.Errorf("%s: %+v, want %v", c.name, refused, c.code)
 		}
 	}
@@ -403,9 +404,7 @@ func TestFind(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	for want, err := range map[string]error{
-		`rotation of "a": why`:     &RotationError{Rule: "a", Code: NoRule, Reason: "why"},
-		`revocation list "a": why`: &ListError{"a", ListOlder, "why"},
-		"why":                      &EditError{"why"},
+		`rotation of "a": why`: &RotationError{Rule: "a", Code: NoRule, Reason: "why"},
 	} {
 		if err.Error() != want {
 			t.Errorf("got %q, want %q", err, want)

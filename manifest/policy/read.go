@@ -27,7 +27,7 @@ func (p *Policy) read() error {
 	root := p.tree.Root
 	if n := root.Get("rye"); n != nil && (n.Shape != yamltree.Scalar || n.Text != format) {
 		if n.Shape == yamltree.Scalar && strings.HasPrefix(n.Text, "policy/") {
-			return &canon.VersionError{Found: clip(n.Text), Want: format}
+			return &canon.VersionError{Found: yamltree.Clip(n.Text), Want: format}
 		}
 		return n.Errorf("expected %q", format)
 	}
@@ -161,7 +161,7 @@ func (p *Policy) known(n *yamltree.Node, name string) (Key, error) {
 	for i, k := range p.sections.Keys {
 		all[i] = k.Name
 	}
-	return Key{}, n.Errorf("no key under \"keys:\" is called %q%s", clip(name), yamltree.Suggest(name, all))
+	return Key{}, n.Errorf("no key under \"keys:\" is called %q%s", yamltree.Clip(name), yamltree.Suggest(name, all))
 }
 
 func (p *Policy) readDigests(section *yamltree.Node) error {
@@ -266,7 +266,7 @@ func (p *Policy) readInside(section *yamltree.Node) (err error) {
 	}
 	for i, h := range p.sections.Inside {
 		if strings.HasPrefix(h, "*") || !floor.IsHost(h) {
-			return section.Kids[i].Errorf("%q is not a host, as in bundles.acme.example, 10.0.0.5 or \"acme.example:8443\"", clip(h))
+			return section.Kids[i].Errorf("%q is not a host, as in bundles.acme.example, 10.0.0.5 or \"acme.example:8443\"", yamltree.Clip(h))
 		}
 	}
 	return nil
@@ -323,12 +323,4 @@ func (p *Policy) readSecrets(section *yamltree.Node) error {
 		p.secrets[n.Key] = globs
 	}
 	return nil
-}
-
-// clip bounds what a message repeats of what somebody else wrote.
-func clip(s string) string {
-	if len(s) > 100 {
-		return s[:100] + "..."
-	}
-	return s
 }

@@ -16,6 +16,21 @@ var faults = [...]fault.Code{fault.Policy, fault.Policy, fault.Unsigned, fault.U
 	fault.Policy, fault.Expired, fault.Expired, fault.Revoked, fault.BelowThreshold, fault.Policy,
 	fault.Expired, fault.Config, fault.Validation, fault.Rollback, fault.Rollback, fault.Rollback}
 
+// Details adds the facts of a refusal to an error: its reason, what was revoked, and the list that says so.
+func (a *Answer) Details(f *fault.Error) *fault.Error {
+	return addRevoked(f.On("reason", a.Code.String()), a.Revoked, a.List)
+}
+
+func addRevoked(f *fault.Error, r *Revocation, list string) *fault.Error {
+	if r != nil {
+		f.On("revoked", r.What()).On("revoked_because", r.Reason)
+	}
+	if list != "" {
+		f.On("list", list)
+	}
+	return f
+}
+
 // Reason returns what a person reads: one sentence without its subject, the name, as in `signed by "alice",
 // 1 of 1 under "acme/**"`. Whatever came from outside is quoted.
 func (a *Answer) Reason() string {

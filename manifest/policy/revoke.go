@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
@@ -97,15 +98,6 @@ func (l *List) signedBy(k key.Public) bool {
 	return slices.ContainsFunc(l.Signers, func(s sign.Signer) bool { return s.Key == k && s.Format == sign.V2 })
 }
 
-// A ListError says why a list is not taken.
-type ListError struct {
-	Name   string
-	Code   Code // UntrustedKey, KeyRevoked, Expired or NotYetValid of its key; ListStale; ListOlder, ListForked, ListJump
-	Reason string
-}
-
-func (e *ListError) Error() string { return fmt.Sprintf("revocation list %q: %s", e.Name, e.Reason) }
-
 const (
 	// maxJump bounds how far a counter may go up at once, so that one bad issue does not use it up.
 	maxJump = 1 << 20
@@ -113,20 +105,17 @@ const (
 	maxAhead = 10 * time.Minute
 )
 
-// ErrNoList is returned for a list that the policy does not name.
-var ErrNoList = errors.New("the policy names no such revocation list")
-
 // Accept reports whether next may take the place of last, the list that side has under this name, nil for
 // none. It must be signed by the key that the policy names, be neither older than last nor another issue of the
 // same count, and be fresh. A list by another key than the policy names now does not bind: naming a new key in
-// the policy is how a count that was driven too high is started again.
+// the policy is how a count that was driven too high is started again. The reason in a refusal's details is a Code.
 func (s *Side) Accept(next, last *List, now time.Time) error {
 	src, ok := s.source(next.Name)
 	if !ok {
-		return ErrNoList
+		return fault.New(fault.Policy, "the policy names no such revocation list").On("reason", "list-not-named")
 	}
 	bad := func(code Code, format string, args ...any) error {
-		return &ListError{next.Name, code, fmt.Sprintf(format, args...)}
+		return fault.New(code.Fault(), "revocation list %q: %s", next.Name, fmt.Sprintf(format, args...)).On("reason", code.String()).On("list", next.Name)
 	}
 	k, _ := s.Policy.KeyNamed(src.Key)
 	if !next.signedBy(k.Public) {

@@ -25,7 +25,7 @@ type Rotation struct {
 	Expires time.Time         // of the document; the zero time: never
 }
 
-// A RotationError says why a rotation is not taken.
+// A RotationError says why a rotation is refused.
 type RotationError struct {
 	Rule   string
 	Code   Code // DigestRevoked, ListStale, KeyRevoked, Expired, NotYetValid, BelowThreshold, NoRule, BadRequest
@@ -36,6 +36,11 @@ type RotationError struct {
 }
 
 func (e *RotationError) Error() string { return fmt.Sprintf("rotation of %q: %s", e.Rule, e.Reason) }
+
+// Fault returns the error as people and programs see it.
+func (e *RotationError) Fault() *fault.Error {
+	return addRevoked(fault.New(e.Code.Fault(), "%s", e).From(e).On("reason", e.Code.String()).On("rule", e.Rule), e.Revoked, e.List)
+}
 
 // Rotate carries out one rotation. The document must be signed by as many of the rule's keys as the rule asks
 // for, the one that retires may be among them, and by the new key, all valid now. It must start from the very

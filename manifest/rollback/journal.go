@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 )
@@ -38,7 +40,7 @@ type Step struct {
 	At       time.Time  // when, for people
 }
 
-// An Error says that a step contradicts what was seen before. It is ROLLBACK_DETECTED.
+// An Error is returned for a step that contradicts what was seen before.
 type Error struct {
 	Step Step
 	Seen Step // the earlier one
@@ -73,8 +75,26 @@ func (e *Error) Reason() string {
 	return Older
 }
 
-// A DamagedError says that a journal can't be read as one, so that nothing is known of what was seen. It never
-// counts as empty.
+// Fault returns the error as people and programs see it.
+func (e *Error) Fault() *fault.Error {
+	reason := e.Reason()
+	f := fault.New(fault.Rollback, "%s", e).From(e).On("reason", reason).On("name", e.Step.Name)
+	switch kind, _, _ := strings.Cut(e.Step.Name, ":"); {
+	case kind == "bundle":
+		f.On("version", e.Step.Position).On("seen", e.Seen.Position).On("manifest", e.Step.ID.String()).
+			Because("an installed bundle doesn't go back by name, and the content of a version doesn't change")
+		if reason == Older {
+			f.Try("rye bundle install " + e.Step.ID.String())
+		}
+	case kind == "revocations" && reason == Older: // the words of package policy
+		f.On("reason", "list-older")
+	case kind == "revocations" && reason == Other:
+		f.On("reason", "list-forked")
+	}
+	return f
+}
+
+// A DamagedError is returned for a journal that is damaged or gone. It never counts as empty.
 type DamagedError struct {
 	Path   string
 	Offset int64 // where the damage begins
@@ -83,6 +103,14 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the journal %q is damaged at byte %d: %s", e.Path, e.Offset, e.Reason)
+}
+
+// Fault returns the error as people and programs see it.
+func (e *DamagedError) Fault() *fault.Error {
+	return fault.New(fault.Integrity, "%s", e).From(e).On("reason", "journal").On("path", e.Path).
+		Because("it remembers the versions seen, so that older ones are refused",
+			"restore it from a backup; if you delete both files, rye starts over and trusts what it sees first").
+		Try("rm -f " + fault.Quote(e.Path) + " " + fault.Quote(e.Path+".lock"))
 }
 
 // A Journal is the memory against rollback, in the file at Path, which is made with its directory when something

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -177,7 +178,7 @@ func readJournal(b []byte) (*memory, error) {
 		if rest, ok := bytes.CutPrefix(b, []byte(journalFamily)); ok {
 			version, _, ended := bytes.Cut(rest, []byte("\n"))
 			if _, number := counter(string(version)); ended && number {
-				return nil, &VersionError{string(version)}
+				return nil, fault.New(fault.VersionMismatch, "the journal has format %s, expected 2", version).Try("rye version")
 			}
 		}
 		return nil, &DamagedError{Reason: fmt.Sprintf("it doesn't begin with %q", journalHeader)}
@@ -202,13 +203,6 @@ func readJournal(b []byte) (*memory, error) {
 		m.size += int64(n) + 1
 	}
 	return m, nil
-}
-
-// A VersionError says that a journal is in a format that comes after ours.
-type VersionError struct{ Found string }
-
-func (e *VersionError) Error() string {
-	return fmt.Sprintf("the journal has format %s, expected 2", e.Found)
 }
 
 // tail decides what to make of bytes that begin with no record. A process that dies while it writes leaves the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
@@ -36,14 +37,14 @@ func (c Claim) check() error {
 	switch c.Domain {
 	case Item, Manifest, Policy, Revocations, Rotation, Index, Token, Transcript, Audit:
 	default:
-		return &ClaimError{"no signature is made in the domain " + quote(string(c.Domain))}
+		return fault.New(fault.Validation, "unknown signature domain %s", quote(string(c.Domain)))
 	}
 	ok := c.Name != "" && len(c.Name) <= maxName
 	for i := range len(c.Name) {
 		ok = ok && 0x20 < c.Name[i] && c.Name[i] < 0x7f
 	}
 	if !ok {
-		return &ClaimError{"no signature is made for the name " + quote(c.Name)}
+		return fault.New(fault.Validation, "invalid name to sign: %s", quote(c.Name))
 	}
 	return nil
 }
@@ -91,8 +92,8 @@ type Signer struct {
 // Check verifies what Read read and returns every known key that signed the content under the claim, at least
 // one. Lines of unknown keys are ignored; a line of a known key that doesn't hold spoils the whole.
 //
-// It fails with ErrUnsigned, ErrV1, a *VersionError, an *IntegrityError, a *SignatureInvalidError, an
-// *UnknownKeyError or, if the claim can't be made, a *ClaimError. What a signature is worth is for policy.
+// It fails with ErrUnsigned, ErrV1, a *VersionError, an *IntegrityError, a *SignatureInvalidError or an
+// *UnknownKeyError. What a signature is worth is for policy.
 func Check(s Signed, c Claim, keys Keys) ([]Signer, error) {
 	switch {
 	case s.block.err != nil:

@@ -2,35 +2,39 @@ package sign
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 )
 
 var (
 	// ErrUnsigned is returned for a file without signature lines.
-	ErrUnsigned = errors.New("unsigned")
-	// ErrV1 is returned where a signature of the first format isn't enough, or is in the way.
-	ErrV1 = errors.New("signed in the first format (v1) only")
+	ErrUnsigned = because(fault.Unsigned, "unsigned", "unsigned")
+	// ErrV1 is returned where a v1 signature isn't enough, or is in the way.
+	ErrV1 = because(fault.Policy, "format-not-accepted", "signed in the v1 format only")
 	// ErrTooMany is returned for more than MaxLines signature lines.
-	ErrTooMany = fmt.Errorf("more than %d signature lines", MaxLines)
+	ErrTooMany = because(fault.Limit, "too-many-signatures", fmt.Sprintf("more than %d signature lines", MaxLines))
 	// ErrNoStyle is returned for a file that can't carry signature lines.
-	ErrNoStyle = errors.New("files of this type have no comment that could carry a signature line")
-	// ErrNoPlace is returned for a file whose bytes leave no place for a signature line.
-	ErrNoPlace = errors.New("no place for a signature line: the line it stands below has no end or goes on in the next, or the file is UTF-16")
+	ErrNoStyle error = fault.New(fault.Validation, "files of this type have no comments, so they can't carry a signature line")
+	// ErrNoPlace is returned for a file whose first lines leave no place for a signature line.
+	ErrNoPlace error = fault.New(fault.Validation, "no place for a signature line: the line above it doesn't end or continues in the next, or the file is UTF-16")
 	// ErrChanged is returned if a file isn't what it was when it was read before.
-	ErrChanged = errors.New("file changed while it was being signed")
+	ErrChanged = because(fault.Conflict, "changed", "file changed while it was being signed")
 )
 
-// An IntegrityError says that a file is not as it was signed, or that its signature lines don't stand as they
-// were written. It is INTEGRITY_FAILED.
+func because(c fault.Code, reason, text string) error {
+	return fault.New(c, "%s", text).On("reason", reason)
+}
+
+// An IntegrityError is returned for a file that changed after it was signed, or whose signature lines are damaged or
+// out of place.
 type IntegrityError struct {
 	What     string // "content" (also if empty) or "tree", with Expected and Found; or "lines", with Reason
-	Expected string // "blake3:…"; of the first format "sha256:…"; "none" for a tree where there is none
+	Expected string // "blake3:…"; in the v1 format "sha256:…"; "none" for a missing tree
 	Found    string
-	// OnlyLineEndings says that with other line ends, as git and editors change them, it would be what was signed.
+	// OnlyLineEndings is set if the file would match with other line endings, as git and editors change them.
 	OnlyLineEndings bool
 	Reason          string
 }
@@ -46,38 +50,74 @@ func (e *IntegrityError) Error() string {
 	return s
 }
 
-// A SignatureInvalidError says that a signature by a known key doesn't hold, although the bytes are those that it
-// names: it was damaged or forged, or made for another name.
+// Fault returns the error as people and programs see it.
+func (e *IntegrityError) Fault() *fault.Error {
+	f := fault.New(fault.Integrity, "not as it was signed").From(e).
+		On("reason", cmp.Or(e.What, "content")).On("only_line_endings_differ", e.OnlyLineEndings)
+	if e.Expected != "" {
+		f.Because("expected  "+e.Expected, "found     "+e.Found).On("expected", e.Expected).On("found", e.Found)
+	}
+	if e.Reason != "" {
+		f.Because(strings.Split(e.Reason, "\n")...)
+	}
+	switch {
+	case e.OnlyLineEndings:
+		f.Because("cause     only line endings differ: git or an editor has changed them").Try("rye docs what-to-commit")
+	case e.What == "lines":
+		f.Text += ": a signature line is damaged: " + strings.ReplaceAll(e.Reason, "\n", " ")
+		f.Because("cause     delete the damaged line and sign again")
+	case e.What == "tree":
+		f.Text = "a file beside it is not as it was signed"
+		f.Because("cause     another file that the signature covers was changed")
+	case e.Expected != "":
+		f.Because("cause     the file was changed after it was signed")
+	}
+	return f
+}
+
+// A SignatureInvalidError is returned for a bad signature by a known key over the right bytes: it was damaged or
+// forged, or made for another name.
 type SignatureInvalidError struct {
 	Key  key.Fingerprint
-	Name string // what the file was asked for as; "" in the first format, which signs no name
+	Name string // that the signature was checked for; "" in the v1 format, which signs no name
 }
 
 func (e *SignatureInvalidError) Error() string {
-	s := fmt.Sprintf("signature of the key %s does not hold", e.Key.Short())
+	s := fmt.Sprintf("invalid signature by the key %s", e.Key.Short())
 	if e.Name != "" {
 		s += " for " + quote(e.Name)
 	}
 	return s
 }
 
-// An UnknownKeyError says that the bytes are as they were signed, but by nobody who is known.
+// Fault returns the error as people and programs see it.
+func (e *SignatureInvalidError) Fault() *fault.Error {
+	return fault.New(fault.SignatureInvalid, "%s", e).From(e).On("reason", "signature-invalid").On("key", e.Key.String())
+}
+
+// An UnknownKeyError is returned for a file that is as it was signed, but by unknown keys only.
 type UnknownKeyError struct {
-	Keys []string // fingerprints, or the 16 digits of the first format
+	Keys []string // fingerprints, or the 16 digits of the v1 format
 }
 
 func (e *UnknownKeyError) Error() string {
 	return "signed by unknown keys only: " + strings.Join(e.Keys, ", ")
 }
 
-// A VersionError says that a signature line is of a format that comes after those this package reads.
+// Fault returns the error as people and programs see it.
+func (e *UnknownKeyError) Fault() *fault.Error {
+	return fault.New(fault.UntrustedKey, "%s", e).From(e).On("reason", "untrusted-key").On("keys", e.Keys).
+		Try("rye trust add KEYFILE --owner OWNER --names GLOB")
+}
+
+// A VersionError is returned for a signature line in a newer format than this package reads.
 type VersionError struct{ Found string }
 
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("signature line has format %q, expected v2", e.Found)
+	return fmt.Sprintf("unsupported signature format %q, expected v2", e.Found)
 }
 
-// A ClaimError says that no signature can speak about a name or in a domain.
-type ClaimError struct{ Reason string }
-
-func (e *ClaimError) Error() string { return e.Reason }
+// Fault returns the error as people and programs see it.
+func (e *VersionError) Fault() *fault.Error {
+	return fault.New(fault.VersionMismatch, "%s", e).From(e).On("reason", "signature-version").Try("rye version")
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -159,11 +160,10 @@ func mutateSig(file string, l sign.Line) string {
 func TestSignClaims(t *testing.T) {
 	for _, c := range []sign.Claim{{}, {Domain: sign.Item}, {Domain: "rye/v2/items", Name: "x"}, {Domain: "", Name: "x"}, {Domain: sign.Item, Name: "a b"},
 		{Domain: sign.Item, Name: "a\n"}, {Domain: sign.Item, Name: "ä"}, {Domain: sign.Item, Name: "\x00"}, {Domain: sign.Item, Name: long + "x"}} {
-		var bad *sign.ClaimError
-		if _, err := sign.Sign([]byte("x\n"), sign.Hash, c, alice, now, nil); !errors.As(err, &bad) {
+		if _, err := sign.Sign([]byte("x\n"), sign.Hash, c, alice, now, nil); err == nil || fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%q: %v", c, err)
 		}
-		if err := check(string(mustSign(t, "x\n", sign.Hash, alice)), sign.Hash, c, alice); !errors.As(err, &bad) {
+		if err := check(string(mustSign(t, "x\n", sign.Hash, alice)), sign.Hash, c, alice); err == nil || fault.CodeOf(err) != fault.Validation {
 			t.Errorf("%q: %v", c, err)
 		}
 		if c.Holds(sign.Line{}, alice.Public()) {

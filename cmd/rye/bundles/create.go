@@ -35,6 +35,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -207,7 +208,7 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 		name, hint := sharedID(dir), []string{"rye help bundle"}
 		if name != "" {
 			hint = []string{"rye bundle create " + fault.Quote(name), "rye help bundle"}
-		} else if name = classify.Slug(filepath.Base(dir)); !locking.ValidBundleID(name) {
+		} else if name = key.Slug(filepath.Base(dir)); !locking.ValidBundleID(name) {
 			name = "bundle"
 		}
 		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
@@ -230,8 +231,7 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 	return r, nil
 }
 
-// sharedID is the id that every item of a project has or is below, which so names a bundle of all of them; "" if there
-// is none.
+// sharedID returns the common id prefix of a project's items, "" if there is none.
 func sharedID(dir string) string {
 	var shared []string
 	begun := false

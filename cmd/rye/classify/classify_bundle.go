@@ -7,24 +7,15 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/manifest/rollback"
 )
 
 // ofBundles recognises what the room bundle says. It looks before the others, since a bundle can be refused for many
 // reasons at once, which stand below its errors.
 func ofBundles(f *fault.Error) bool {
 	var refused *install.RefusedError
-	var back *rollback.Error
 	switch {
 	case errors.As(f.Err, &refused):
 		refusedBundle(f, refused.Report)
-	case errors.As(f.Err, &back) && len(back.Step.Name) > 7 && back.Step.Name[:7] == "bundle:":
-		f.Code, f.Details = fault.Rollback, map[string]any{"reason": back.Reason(), "name": back.Step.Name, "version": back.Step.Position,
-			"seen": back.Seen.Position, "manifest": back.Step.ID.String()}
-		f.Why = []string{"what is installed by name doesn't go back, and a version doesn't become another bundle"}
-		if back.Reason() == rollback.Older {
-			f.Hint = []string{"rye bundle install " + back.Step.ID.String()}
-		}
 	default:
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
@@ -13,7 +12,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock/vendor"
-	"github.com/rye-build/rye/manifest/key"
 )
 
 const EnvPassphrase = "RYE_KEY_PASSPHRASE"
@@ -126,26 +124,4 @@ func IsDamaged(err error) bool {
 	_, inVendor := errors.AsType[*vendor.Error](err)
 	_, object := errors.AsType[*cas.DamagedError](err)
 	return inVendor || object
-}
-
-// KeyNameFor makes a name to import a key by.
-func KeyNameFor(path string) string {
-	name, _, _ := strings.Cut(filepath.Base(path), ".")
-	if name = Slug(name); name == "" || name == "private_key" || key.CheckName(name) != nil {
-		return "imported"
-	}
-	return name
-}
-
-func Slug(s string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(strings.TrimSpace(s)) {
-		switch {
-		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '-' && b.Len() > 0, r == '_' && b.Len() > 0:
-			b.WriteRune(r)
-		case r == ' ' && b.Len() > 0:
-			b.WriteByte('-')
-		}
-	}
-	return strings.Trim(b.String()[:min(b.Len(), 64)], "-_")
 }

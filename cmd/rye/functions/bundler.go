@@ -25,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key"
 )
 
 // BundlerParams are those of tool:rye/core/bundler/bundler.
@@ -116,7 +117,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	if r, err := spaces.ReadRecipe(dir); err != nil {
 		return nil, err
 	} else if r == nil && p.ID == "" {
-		run.ID = classify.Slug(filepath.Base(dir))
+		run.ID = key.Slug(filepath.Base(dir))
 	}
 	v, err := created(ctx, a, run, dir)
 	if err == nil {

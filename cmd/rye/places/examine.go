@@ -137,8 +137,8 @@ func (e Examined) Refusal(t *trust.Trust) *fault.Error {
 	name := fault.Quote(e.Name)
 	f := &fault.Error{Code: d.Code.Fault(), Text: fmt.Sprintf("%q, as %q, %s", e.About.File, e.Name, d.Reason())}
 	f.Why = append(f.Why, "policy    "+t.Describe(d.Project))
-	f.Details = map[string]any{"reason": d.Code.String(), "rule": d.Rule, "file": e.About.File, "name": e.Name}
-	classify.OfRevoked(f, d.Revoked, d.List)
+	f.Details = map[string]any{"rule": d.Rule, "file": e.About.File, "name": e.Name}
+	d.Details(f)
 	for _, l := range e.Signed.Lines {
 		f.Why = append(f.Why, "signed    by "+l.Key.String())
 	}
@@ -253,7 +253,7 @@ func (s Subject) Broken(err error) *fault.Error {
 			}
 		}
 	case errors.As(err, &invalid):
-		f.Text = fmt.Sprintf("%q, as %q: the %s", s.File, s.Name, invalid)
+		f.Text = fmt.Sprintf("%q: %s", s.File, invalid)
 		f.Why = append(f.Why, "it was damaged, forged, or made for another name")
 	case f.Code != fault.Unknown && f.Err != err:
 		return f

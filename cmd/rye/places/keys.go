@@ -12,7 +12,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
@@ -54,7 +53,7 @@ func CheckKeyPlaces(a *cli.App) error {
 func strayKey(path string) *fault.Error {
 	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a private key lies in the project: %q", path),
 		Why:     []string{"whoever gets the project, or a bundle of it, could sign as its owner"},
-		Hint:    []string{"rye key import " + fault.Quote(path) + " " + classify.KeyNameFor(path), "rm " + fault.Quote(path)},
+		Hint:    []string{"rye key import " + fault.Quote(path) + " " + key.ImportName(path), "rm " + fault.Quote(path)},
 		Details: map[string]any{"reason": "key-in-tree", "path": path}}
 }
 

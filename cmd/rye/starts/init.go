@@ -289,7 +289,7 @@ func missingFiles(dir string, hasAI bool) ([]starting, error) {
 
 // Starter is the first rye.yaml of a project.
 func Starter(dir string) string {
-	name := cmp.Or(classify.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
+	name := cmp.Or(key.Slug(strings.ReplaceAll(filepath.Base(dir), ".", "-")), starterName)
 	least := "0.0.0" // any: this one is no release
 	if v := cli.ThisVersion().Version; regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(v) {
 		least = v

@@ -211,12 +211,12 @@ func ofKept(a *cli.App, name string, err error) error {
 func (c *trustAddRun) suggest() string {
 	if _, err := key.ParsePublic(c.Public); err != nil && c.Public != "-" {
 		name, _, _ := strings.Cut(filepath.Base(c.Public), ".")
-		if name = classify.Slug(name); name != "" && name != "public_key" && name != "key" {
+		if name = key.Slug(name); name != "" && name != "public_key" && name != "key" {
 			return name
 		}
 	}
 	owner, _, _ := strings.Cut(c.Owner, "<")
-	if name := classify.Slug(owner); name != "" {
+	if name := key.Slug(owner); name != "" {
 		return name
 	}
 	return "key"

@@ -2,13 +2,11 @@ package trusts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
@@ -52,10 +50,10 @@ func (c *trustRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []
 
 // explained adds to the refusal of an edit what would help.
 func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
-	if _, ok := errors.AsType[*policy.EditError](err); !ok {
-		return err
+	f, ok := err.(*fault.Error)
+	if !ok {
+		return err // of what is left, which is no policy
 	}
-	f := classify.Classify(err)
 	if c.From != "keys" {
 		f.Code, f.Hint = fault.NotFound, []string{"rye trust list"}
 		return f

@@ -2,7 +2,6 @@ package floor
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -109,7 +108,7 @@ func readNetwork(n *yamltree.Node) (Network, error) {
 	}
 	for i, h := range hosts {
 		if !IsHost(h) {
-			return Network{}, n.Kids[i].Errorf("%s", fmt.Sprintf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", h[:min(len(h), 100)]))
+			return Network{}, n.Kids[i].Errorf("%q is not a host, as in api.example.com, \"*.example.com\" or \"example.com:443\"", yamltree.Clip(h))
 		}
 	}
 	return Network{Bound: true, Hosts: hosts}, nil

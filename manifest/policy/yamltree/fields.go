@@ -19,7 +19,7 @@ func (n *Node) Fields(known ...string) error {
 	}
 	for _, kid := range n.Kids {
 		if !slices.Contains(known, kid.Key) {
-			return kid.Errorf("%q is unknown here%s", clip(kid.Key), Suggest(kid.Key, known))
+			return kid.Errorf("%q is unknown here%s", Clip(kid.Key), Suggest(kid.Key, known))
 		}
 	}
 	return nil
@@ -42,7 +42,7 @@ func (n *Node) TextOf(field string) (string, error) {
 // Need is TextOf of a field that must be there.
 func (n *Node) Need(field string) (string, error) {
 	if n.Get(field) == nil {
-		return "", n.Errorf("%q has no field %q", clip(n.Key), field)
+		return "", n.Errorf("%q has no field %q", Clip(n.Key), field)
 	}
 	return n.TextOf(field)
 }
@@ -51,7 +51,7 @@ func (n *Node) Need(field string) (string, error) {
 func (n *Node) Choice(field string, words ...string) (string, error) {
 	text, err := n.TextOf(field)
 	if err == nil && text != "" && !slices.Contains(words, text) {
-		err = n.Get(field).Errorf("%q is none of %s%s", clip(text), strings.Join(words, ", "), Suggest(text, words))
+		err = n.Get(field).Errorf("%q is none of %s%s", Clip(text), strings.Join(words, ", "), Suggest(text, words))
 	}
 	return text, err
 }
@@ -74,10 +74,10 @@ func (n *Node) ItemWords() ([]string, error) {
 	seen := make(map[string]bool, len(n.Kids))
 	for _, kid := range n.Kids {
 		if kid.Text == "" || strings.Contains(kid.Text, " ") {
-			return nil, kid.Errorf("%q is not one word", clip(kid.Text))
+			return nil, kid.Errorf("%q is not one word", Clip(kid.Text))
 		}
 		if seen[kid.Text] {
-			return nil, kid.Errorf("%q stands here a second time", clip(kid.Text))
+			return nil, kid.Errorf("%q stands here a second time", Clip(kid.Text))
 		}
 		seen[kid.Text] = true
 		words = append(words, kid.Text)
@@ -121,7 +121,7 @@ func DateText(t time.Time) string {
 // CheckWord refuses names that would need care wherever they are shown or typed.
 func (n *Node) CheckWord(s, what string) error {
 	if s == "" || len(s) > maxWord || !only(s, alnum+"._-") || !only(s[:1], alnum) {
-		return n.Errorf("%q can't be %s: expected letters, digits, . _ -, at most %d", clip(s), what, maxWord)
+		return n.Errorf("%q can't be %s: expected letters, digits, . _ -, at most %d", Clip(s), what, maxWord)
 	}
 	return nil
 }

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 const (
@@ -20,7 +22,7 @@ const (
 	maxText  = 1000
 )
 
-// An Error says where and why a file is not such a file.
+// An Error is returned for an invalid file, with the place of what is wrong.
 type Error struct {
 	Family string // what was expected, as in "policy"; whoever knows sets it
 	Line   int    // from 1; 0 when the file as a whole is meant
@@ -36,6 +38,11 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("%s: line %d: %s", e.Family, e.Line, e.Msg)
 	}
 	return fmt.Sprintf("%s: line %d, column %d: %s", e.Family, e.Line, e.Column, e.Msg)
+}
+
+// Fault returns the error as people and programs see it.
+func (e *Error) Fault() *fault.Error {
+	return fault.New(fault.Config, "%s", e).From(e).On("line", e.Line).On("column", e.Column)
 }
 
 // A Shape is what a node is.
@@ -195,7 +202,7 @@ func (r *treeReader) fill(n *Node, y *yaml.Node, depth int) error {
 	switch y.Kind {
 	case yaml.ScalarNode:
 		if isNull(y) {
-			return n.Errorf("%q has no value", clip(n.Key))
+			return n.Errorf("%q has no value", Clip(n.Key))
 		}
 		r.ends[y.Line] = y
 		n.Text, n.Plain = y.Value, y.Style == 0
@@ -234,7 +241,7 @@ func (r *treeReader) entries(n *Node, y *yaml.Node, depth int) error {
 		case k.Kind != yaml.ScalarNode || k.Value == "":
 			return kid.Errorf("expected a word before the colon")
 		case dup:
-			return kid.Errorf("%q stands here a second time, first in line %d", clip(k.Value), line)
+			return kid.Errorf("%q stands here a second time, first in line %d", Clip(k.Value), line)
 		}
 		seen[k.Value] = k.Line
 		r.ends[k.Line] = k
@@ -272,8 +279,8 @@ func plainNode(y *yaml.Node) error {
 	return nil
 }
 
-// clip bounds what a message repeats of what somebody else wrote.
-func clip(s string) string {
+// Clip shortens a text from outside for a message.
+func Clip(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "..."
 	}
