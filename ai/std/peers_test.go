@@ -511,7 +511,7 @@ print(json.dumps([demo.NAME, demo.OTHER, space.inner.NAME, missing, importlib.me
 func TestBash(t *testing.T) {
 	b := newBench(t)
 	b.write(filepath.Join(b.home, "env.sh"), "echo decoy\n", filepath.Join(b.home, ".bashrc"), "echo decoy\n", filepath.Join(b.home, ".profile"), "echo decoy\n",
-		"tool.sh", "cat\n[ \"$1 $3 $# $4\" = \"--params --project-path 4 $PWD\" ] || exit 3\nprintf '%s' \"$2\"\n")
+		"tool.sh", "[ \"$(cat)\" = \"$2\" ] || exit 4\n[ \"$1 $3 $# $4\" = \"--params --project-path 4 $PWD\" ] || exit 3\nprintf '%s' \"$2\"\n")
 	b.env = []string{"BASH_ENV=" + filepath.Join(b.home, "env.sh"), "ENV=" + filepath.Join(b.home, "env.sh"), "BASH_FUNC_printf%%=() { echo decoy\n}"}
 	out, errs, ok := b.run("bash_runtime", "tool.sh", hostile)
 	if !ok || out != hostile {
@@ -530,6 +530,7 @@ func TestTemplatesRun(t *testing.T) {
 	} {
 		ref := model.Ref{Kind: "tool", ID: "acme/greet"}
 		b.write("greet"+c.ext, string(render(read(t, "tools/rye/core/templates/_tool"+c.ext), ref, "Greets somebody")))
+		b.env = []string{"PARAM_NAME=you"} // as the primitive sets it
 		b.want(c.runtime, "greet"+c.ext, `{"name": "you"}`, `{"success": true, "greeting": "hello, you"}`)
 	}
 }

@@ -313,7 +313,7 @@ func TestKnowledge(t *testing.T) {
 		}
 	}
 	slices.Sort(topics)
-	want := []string{"answers", "audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "core-tools",
+	want := []string{"answers", "audit", "build", "bundles", "chain", "ci", "coming-from", "commands", "core-tools", "design",
 		"directive-format", "errors", "exec", "extractors", "items", "keys", "knowledge-format", "lock", "lsp", "overview",
 		"packages", "policy", "resilience", "runtimes", "sandbox", "search-syntax", "secrets", "signing", "sources", "spaces",
 		"starlark", "store", "threat-model", "tool-format", "vendoring", "wasm", "what-to-commit"}

@@ -115,7 +115,7 @@ func TestNewTogether(t *testing.T) {
 				switch {
 				case err == nil:
 					made.Add(1)
-				case !strings.Contains(string(out), `"message":"there is a \"tool:acme/`+id+`\" already"`):
+				case !strings.Contains(string(out), `"message":"tool:acme/`+id+` exists already"`):
 					t.Errorf("%s: %v: %s", ext, err, out)
 				}
 			})

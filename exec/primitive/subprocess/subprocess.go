@@ -6,8 +6,15 @@
 //	within      a directory that cwd, which is relative to it, has to lead into, links followed
 //	input_data  what it reads from standard input, which is empty without
 //	env         variables beside those that the chain has
+//	params      a JSON object, as {params_json} is: each string, number and boolean at its top is a variable, see below
 //	timeout     seconds, after which it is stopped with everything that it has started
 //	output      json: standard output that is one JSON value is the value; text: it is text whatever it says
+//
+// # Parameters as variables
+//
+// The parameter max-size is the variable PARAM_MAX_SIZE: its name in capitals, with "_" for every character outside
+// A-Z 0-9. Two parameters may not share a variable. A number is as JSON writes it, a boolean is true or false. Null,
+// lists and objects are no variables, and what env names stays as it is.
 //
 // # What comes out of it
 //
@@ -17,6 +24,7 @@ package subprocess
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -86,7 +94,11 @@ func command(a *primitive.Action) (*proc.Command, error) {
 		c.Stdin = strings.NewReader(text)
 	}
 	c.Env = a.Env
-	if more, ok := a.Config["env"].(map[string]any); ok {
+	more, err := variables(a.Config)
+	if err != nil {
+		return nil, err
+	}
+	if len(more) > 0 {
 		c.Env = slices.DeleteFunc(slices.Clone(a.Env), func(v string) bool {
 			name, _, _ := strings.Cut(v, "=")
 			_, again := more[name]
@@ -105,6 +117,44 @@ func command(a *primitive.Action) (*proc.Command, error) {
 		slices.Sort(c.Env)
 	}
 	return c, nil
+}
+
+// variables returns what config says about the environment.
+func variables(config map[string]any) (map[string]any, error) {
+	set, _ := config["env"].(map[string]any)
+	text, ok := config["params"].(string)
+	if !ok {
+		return set, nil
+	}
+	var params map[string]any
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&params); err != nil {
+		return nil, fmt.Errorf("config.params must be a JSON object, like {params_json}: %w", err)
+	}
+	all, from := map[string]any{}, map[string]string{}
+	for _, param := range slices.Sorted(maps.Keys(params)) {
+		name := "PARAM_" + strings.Map(func(r rune) rune {
+			if 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' {
+				return r
+			}
+			return '_'
+		}, strings.ToUpper(param))
+		switch v := params[param].(type) {
+		case string:
+			all[name] = v
+		case json.Number, bool:
+			all[name] = fmt.Sprint(v)
+		default:
+			continue
+		}
+		if other, taken := from[name]; taken {
+			return nil, fault.New(fault.Validation, "the parameters %q and %q share the variable %s", other, param, name)
+		}
+		from[name] = param
+	}
+	maps.Copy(all, set)
+	return all, nil
 }
 
 // noDirectory returns the error that a program can't start in a directory; outside is the one that it should be in, if any.

@@ -337,6 +337,31 @@ func TestSurroundings(t *testing.T) {
 	}
 }
 
+// Parameters are variables: scalars by their names, what env says before them, and everything else not at all.
+func TestParams(t *testing.T) {
+	a := action(t, "", "env")
+	a.Env = []string{mark(t), "PARAM_NAME=from the chain"}
+	a.Config["env"] = map[string]any{"PARAM_SET": "by env"}
+	a.Config["params"] = `{"name":"$(id) \"x\"","max-size":1.50,"é":true,"set":"no","list":[1],"none":null,"in":{"a":1}}`
+	want := []any{"PARAM_MAX_SIZE=1.50", `PARAM_NAME=$(id) "x"`, "PARAM_SET=by env", "PARAM__=true"}
+	if r := run(t, a, nil); !reflect.DeepEqual(r.Value, map[string]any{"dir": a.Dir, "env": want}) {
+		t.Errorf("%v (%q)", r.Value, r.Failure)
+	}
+	for params, want := range map[string]string{
+		`{"a-b":1,"a.b":2}`: `the parameters "a-b" and "a.b" share the variable PARAM_A_B`,
+		`{"a":"x\u0000y"}`:  "PARAM_A",
+		`[1]`:               "config.params must be a JSON object",
+		`{"a":"` + strings.Repeat("x", 128<<10) + `"}`: "has more than",
+	} {
+		a := action(t, "", "env")
+		a.Config["params"] = params
+		_, err := (&subprocess.Subprocess{Machine: machine(t)}).Run(t.Context(), a, nil)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %v", params, err)
+		}
+	}
+}
+
 // Whoever says less time gets less.
 func TestTimeout(t *testing.T) {
 	dir := realDir(t)

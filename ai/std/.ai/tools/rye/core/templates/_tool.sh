@@ -20,14 +20,18 @@
 #     greeting: {type: string}
 # ---
 
-# The arguments are --params JSON --project-path DIR. Without a JSON reader such as jq a script can still ask which
-# words are in it; never put it into a command line that is read again, as eval does.
+# Each string, number and boolean among the parameters is a variable: name is PARAM_NAME. All parameters are JSON on
+# standard input.
 set -euo pipefail
 
-params=$2
-greeting="hello"
-case $params in
-  *'"name"'*) greeting="hello, you" ;;
-esac
+# json_string writes a text as JSON does.
+json_string() {
+  local text=${1//\\/\\\\}
+  text=${text//\"/\\\"}
+  text=${text//$'\n'/\\n}
+  text=${text//$'\r'/\\r}
+  text=${text//$'\t'/\\t}
+  printf '"%s"' "$text"
+}
 
-printf '{"success": true, "greeting": "%s"}\n' "$greeting"
+printf '{"success": true, "greeting": %s}\n' "$(json_string "hello, $PARAM_NAME")"
