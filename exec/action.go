@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
+	"github.com/rye-build/rye/ai/model/declared"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
@@ -223,10 +223,10 @@ func (p *Plan) stranger() bool { return p.Stranger || p.caller != nil && p.calle
 
 // limits are those that the tool asks for; what it doesn't speak of is the sandbox's to say.
 func (p *Plan) limits() sandbox.Limits {
-	of := func(name string) int64 { return limit(p.tool.Limits, name) }
+	of := func(name string) int64 { n, _ := declared.Limit(p.tool.Limits, name); return n }
 	l := sandbox.Limits{
-		CPU:       time.Duration(of("cpu_seconds")) * time.Second,
-		Wall:      time.Duration(of("duration_seconds")) * time.Microsecond,
+		CPU:       declared.Duration(p.tool.Limits, "cpu_seconds"),
+		Wall:      declared.Duration(p.tool.Limits, "duration_seconds"), // fractions allowed
 		Memory:    of("memory_mib") << 20,
 		Written:   of("written_mib") << 20,
 		Output:    of("output_mib") << 20,

@@ -45,7 +45,7 @@ type Kernel struct {
 	Machine key.Private // signs receipts
 	Voucher []byte      // for the machine; nil if there is none
 
-	pythons sync.Map // what interpreters have said of themselves, by digest and path
+	pythons sync.Map // *packages.Python by digest and path
 }
 
 // A Base is where the items of calls come from: a set of pins, or spaces.

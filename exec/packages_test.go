@@ -27,6 +27,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/lock/file"
 )
@@ -197,7 +198,7 @@ func TestNodePackages(t *testing.T) {
 			t.Errorf("%s is %q, expected %q", path, files[path], want)
 		}
 	}
-	if len(files) != 10 || len(p.Artifacts) != 4 || p.Packages().IsZero() {
+	if len(files) != 10 || len(p.Artifacts) != 4 || packages.Digest(p.Artifacts).IsZero() {
 		t.Errorf("%d files of %d packages: %q", len(files), len(p.Artifacts), files)
 	}
 	// Another tool has its own, and one that names the same has the same.
@@ -213,13 +214,13 @@ func TestNodePackages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.proved(result).Call.Packages; got != p.Packages() {
-		t.Errorf("the receipt says %s, expected %s", got, p.Packages())
+	if got := w.proved(result).Call.Packages; got != packages.Digest(p.Artifacts) {
+		t.Errorf("the receipt says %s, expected %s", got, packages.Digest(p.Artifacts))
 	}
-	if again := w.planned(b, third).Packages(); again != p.Packages() {
-		t.Errorf("the same packages are %s and %s", again, p.Packages())
+	if again := packages.Digest(w.planned(b, third).Artifacts); again != packages.Digest(p.Artifacts) {
+		t.Errorf("the same packages are %s and %s", again, packages.Digest(p.Artifacts))
 	}
-	if w.planned(b, second).Packages() == p.Packages() {
+	if packages.Digest(w.planned(b, second).Artifacts) == packages.Digest(p.Artifacts) {
 		t.Error("other packages have the same digest")
 	}
 }
@@ -387,7 +388,7 @@ func TestPackagesNone(t *testing.T) {
 	for name, list := range map[string]string{"old": old, "empty": "# nothing\n"} {
 		p := w.planned(w.packed(r), w.tooled("acme/"+name, "requirements.txt", list))
 		i := slices.IndexFunc(p.Action.Env, func(v string) bool { return strings.HasPrefix(v, env.PackagePath+"=") })
-		if len(p.Artifacts) != 0 || !p.Packages().IsZero() || i < 0 || !slices.IsSorted(p.Action.Env) {
+		if len(p.Artifacts) != 0 || !packages.Digest(p.Artifacts).IsZero() || i < 0 || !slices.IsSorted(p.Action.Env) {
 			t.Errorf("%s: %d packages, %q", name, len(p.Artifacts), p.Action.Env)
 			continue
 		}

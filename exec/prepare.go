@@ -15,13 +15,12 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/ai/model/declared"
-	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/exec/template/params"
@@ -29,24 +28,29 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// A Plan is a call for which everything has been decided and nothing been done. Whoever gets one closes it.
-type Plan struct {
+// A Decision is everything that was decided about a call, for answers and records. Nothing has been done yet.
+type Decision struct {
 	Chain    []Link // from the tool to the primitive
 	Params   map[string]any
 	Grants   Grants
-	Stranger bool // somebody else's, so that the sandbox for strangers holds
+	Stranger bool // another signer's, so the sandbox for strangers applies
 	Dev      bool
-	Config   map[string]any // what the primitive is told; where a secret will stand, ${NAME}
+	Config   map[string]any // of the primitive, with ${NAME} for secrets
 	Env      []string       // its variables, without secrets
-	Keys     []string       // those of them that .env and the chain have set
+	Keys     []string       // the variables that .env and the chain set
 	Programs []record.Program
 	Action   primitive.Action
-	Work     string // of a step of a build: the directory that it works in, empty yet, and gone with the plan
-	Damage   error  // what was wrong with the copy of the files that was there, and has been replaced
-	// Artifacts are the packages that the tool has named and finds beside it.
-	Artifacts []Artifact
-	// Undecided says that there are such, and that a program would have to be started to know which: the call is Dry.
+	Work     string // the working directory of a build step, empty and removed with the plan
+	Damage   error  // why a cached copy of the files had to be replaced
+	// Artifacts are the packages of the tool.
+	Artifacts []packages.Artifact
+	// Undecided says that the call is dry, and only a program that isn't started could tell which packages it needs.
 	Undecided bool
+}
+
+// A Plan is a decided call that can be run once. The caller closes it.
+type Plan struct {
+	Decision
 
 	kernel    *Kernel
 	call      *Call
@@ -82,8 +86,8 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{kernel: k, call: c, id: newID(k.Now()), caller: CallerOf(ctx), set: b.Set, tool: chain.Tool().Model.Tool, Dev: b.Dev == c.Ref, Stranger: c.Stranger,
-		project: cmp.Or(c.Project, k.Project)}
+	p := &Plan{kernel: k, call: c, id: newID(k.Now()), caller: CallerOf(ctx), set: b.Set, tool: chain.Tool().Model.Tool,
+		project: cmp.Or(c.Project, k.Project), Decision: Decision{Dev: b.Dev == c.Ref, Stranger: c.Stranger}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -419,9 +423,3 @@ func part(s *ai.Space, at string, d cas.Digest, m cas.Mode, size int64) material
 
 // directory is that of a space in the copy.
 func directory(s *ai.Space) string { return strings.ReplaceAll(s.Label, ":", "/") }
-
-// limit returns a declared limit, 0 for none.
-func limit(limits *value.Value, name string) int64 {
-	n, _ := declared.Limit(limits, name)
-	return n
-}

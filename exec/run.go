@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -209,7 +210,7 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	c := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
 		Set: p.set, Lock: p.set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
-		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: p.Packages(),
+		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
 	}
 	for _, l := range p.Chain[1:] {
 		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})

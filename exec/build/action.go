@@ -8,6 +8,7 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -45,7 +46,7 @@ type Program struct {
 // ActionOf returns the action of a call that was prepared.
 func ActionOf(p *exec.Plan, inputs cas.Digest, outputs []string) (*Action, error) {
 	a := &Action{
-		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs, Packages: p.Packages(),
+		Chain: []Link{}, Env: exec.BuildEnv(), Inputs: inputs, MediaType: MediaType, Outputs: outputs, Packages: packages.Digest(p.Artifacts),
 		Params: p.Params, Platform: runtime.GOOS + "/" + runtime.GOARCH, Toolchain: []Program{},
 	}
 	if a.Params == nil {

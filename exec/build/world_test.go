@@ -113,7 +113,7 @@ func (w *world) prepare(_ context.Context, s *recipe.Step) (*exec.Plan, error) {
 	if text == "refused" {
 		return nil, errors.New("it is revoked")
 	}
-	p := &exec.Plan{Params: map[string]any{}}
+	p := &exec.Plan{Decision: exec.Decision{Params: map[string]any{}}}
 	for _, param := range s.Params {
 		p.Params[param.Name] = param.Text
 	}

@@ -1,8 +1,10 @@
 package declared
 
 import (
+	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rye-build/rye/ai/model/fields"
 	"github.com/rye-build/rye/ai/value"
@@ -62,6 +64,17 @@ func Limit(limits *value.Value, name string) (n int64, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// Duration returns one of the normalised limits in seconds as a duration; 0 for none.
+func Duration(limits *value.Value, name string) time.Duration {
+	n, _ := Limit(limits, name)
+	for _, rule := range toolLimits {
+		if rule.name == name {
+			return time.Duration(n) * (time.Second / time.Duration(math.Pow10(rule.places)))
+		}
+	}
+	return 0
 }
 
 // limits returns the limits under their own names, in the order of these, each written in the one way there is. "max_"

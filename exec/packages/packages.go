@@ -1,0 +1,298 @@
+// Package packages chooses and unpacks the packages of a tool: wheels for Python, tarballs for Node. Each comes from an
+// artifact that the lock pins and the tool's own list allows; its bytes are checked against both digests before they are
+// unpacked.
+package packages
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/unpack"
+	"github.com/rye-build/rye/lock/file"
+	list "github.com/rye-build/rye/lock/packages"
+)
+
+// SitePackages is the directory of packages that Python looks in.
+const SitePackages = "site-packages"
+
+// A Request names the packages of one call.
+type Request struct {
+	Ref    model.Ref                                  // the tool
+	List   string                                     // the name of its list of packages
+	Path   string                                     // the list, in the checked copy of the tool's files
+	Lock   func(name, version string) []file.Artifact // what the lock pins of a package; nil without a lock
+	Store  cas.Getter                                 // has the artifacts; nil without a lock
+	Copies *materialise.Cache
+	Dir    string // a private directory for temporary files
+	Dry    bool   // leave the choice open rather than start Python
+	// Python asks the Python that will run about itself. It is called at most once, only where the answer matters.
+	Python func(context.Context) (*Python, error)
+}
+
+// A Set is the packages of a call.
+type Set struct {
+	Artifacts []Artifact
+	Undecided bool              // the request is dry, and only Python could tell which packages it needs
+	ForPython bool              // else for Node
+	Copy      *materialise.Copy // the unpacked files; nil where there are none
+}
+
+// Path returns the directory in which the runtime looks for the packages; "" where nothing was unpacked.
+func (s *Set) Path() string {
+	switch {
+	case s.Copy == nil:
+		return ""
+	case s.ForPython:
+		return filepath.Join(s.Copy.Dir, SitePackages)
+	}
+	return s.Copy.Dir
+}
+
+// An Artifact is a package that a call runs with.
+type Artifact struct {
+	Name   string // as the lock has it
+	Digest cas.Digest
+
+	source string // the digest in the tool's list
+	file   string // the name of its file
+	wheel  bool
+	at     string // the directory for its files
+	size   int64
+}
+
+// Prepare chooses the packages of a tool and unpacks them.
+func Prepare(ctx context.Context, q Request) (*Set, error) {
+	s := &Set{}
+	wanted, err := s.read(&q)
+	if err != nil {
+		return nil, Invalid(q.Ref, err)
+	}
+	if q.Lock == nil || q.Store == nil {
+		return nil, unpinned(q.Ref, "")
+	}
+	if s.ForPython {
+		err = s.wheels(ctx, &q, wanted)
+	} else {
+		err = s.tarballs(&q, wanted)
+	}
+	if err == nil && len(s.Artifacts) > 0 {
+		s.Copy, err = s.unpack(ctx, &q)
+	}
+	return s, err
+}
+
+// read reads the tool's list of packages.
+func (s *Set) read(q *Request) ([]list.Package, error) {
+	ecosystem, read := list.For(q.List)
+	if read == nil {
+		return nil, fmt.Errorf("%q is not a list of packages: expected a name that ends in requirements.txt, or package-lock.json", q.List)
+	}
+	f, err := os.Open(q.Path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	s.ForPython = ecosystem == list.PyPI
+	wanted, err := read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", q.List, err)
+	}
+	return wanted, nil
+}
+
+// pinned returns the artifacts of a package that the lock pins and the list allows.
+func (q *Request) pinned(p *list.Package) ([]file.Artifact, error) {
+	all := slices.DeleteFunc(slices.Clone(q.Lock(p.Key(), p.Version)), func(a file.Artifact) bool { return !p.Has(a.Source) })
+	if len(all) == 0 {
+		return nil, unpinned(q.Ref, p.String())
+	}
+	return all, nil
+}
+
+// Node's names for operating systems and processors, where they differ from Go's.
+var (
+	nodeOS  = map[string]string{"windows": "win32"}
+	nodeCPU = map[string]string{"amd64": "x64", "386": "ia32"}
+)
+
+// tarballs chooses the artifacts of npm packages for this machine.
+func (s *Set) tarballs(q *Request, all []list.Package) error {
+	here := list.Environment{OS: cmp.Or(nodeOS[runtime.GOOS], runtime.GOOS), CPU: cmp.Or(nodeCPU[runtime.GOARCH], runtime.GOARCH)}
+	wanted, err := list.Choose(all, here)
+	if err != nil {
+		return Invalid(q.Ref, err)
+	}
+	for i := range wanted {
+		p := &wanted[i]
+		pins, err := q.pinned(p)
+		if err != nil {
+			return err
+		}
+		s.Artifacts = append(s.Artifacts, Artifact{pins[0].String(), pins[0].Digest, pins[0].Source, p.Files[0].Name, false, p.At, pins[0].Size})
+	}
+	return nil
+}
+
+// wheels chooses the wheels that fit the Python that will run. Python is asked only where it makes a difference.
+func (s *Set) wheels(ctx context.Context, q *Request, all []list.Package) error {
+	wanted, err := list.Choose(all, list.Environment{})
+	if err == nil {
+		var known bool
+		if known, err = s.fit(q, wanted, nil); known || err != nil {
+			return err
+		}
+	}
+	if s.Undecided = q.Dry; s.Undecided {
+		return nil
+	}
+	python, err := q.Python(ctx)
+	if err == nil {
+		wanted, err = list.Choose(all, list.Environment{Markers: python.Markers})
+	}
+	if err != nil {
+		return Invalid(q.Ref, err)
+	}
+	_, err = s.fit(q, wanted, python)
+	return err
+}
+
+// fit chooses a wheel of each package. It is false if that needs a Python and none is given.
+func (s *Set) fit(q *Request, wanted []list.Package, python *Python) (bool, error) {
+	s.Artifacts = nil
+	takes := &unpack.Interpreter{Name: "python", Major: 3}
+	if python != nil {
+		takes = python.Interpreter
+	}
+	for i := range wanted {
+		p := &wanted[i]
+		pins, err := q.pinned(p)
+		if err != nil {
+			return true, err
+		}
+		names := make([]string, len(pins))
+		for j, a := range pins {
+			_, tags := a.Tags()
+			names[j] = wheelName(p, tags)
+			if n, err := unpack.ParseWheel(names[j]); python == nil && (err != nil || !n.Pure()) {
+				s.Artifacts = nil
+				return false, nil
+			}
+		}
+		best := unpack.Best(names, takes)
+		if best < 0 {
+			return true, noWheel(q.Ref, p.String(), takes.String(), pins)
+		}
+		s.Artifacts = append(s.Artifacts, Artifact{pins[best].String(), pins[best].Digest, pins[best].Source, names[best], true, SitePackages, pins[best].Size})
+	}
+	return true, nil
+}
+
+// wheelName returns the file name of a wheel.
+func wheelName(p *list.Package, tags string) string {
+	return strings.ReplaceAll(p.Name, "-", "_") + "-" + p.Version + "-" + tags + ".whl"
+}
+
+// unpack copies the files of all packages to disk. Every archive is read whole first: its content decides what the copy must
+// hold.
+func (s *Set) unpack(ctx context.Context, q *Request) (*materialise.Copy, error) {
+	var shelf unpack.Shelf
+	var parts []materialise.Part
+	known := map[cas.Digest]*unpack.Archive{}
+	for i := range s.Artifacts {
+		p := &s.Artifacts[i]
+		a := known[p.Digest]
+		if a == nil {
+			f, err := q.fetch(ctx, p)
+			if err != nil {
+				return nil, noPackage(q.Ref, p.Name, err)
+			}
+			defer func() { f.Close(); os.Remove(f.Name()) }()
+			if a, err = p.open(ctx, f); err != nil {
+				return nil, noPackage(q.Ref, p.Name, err)
+			}
+			known[p.Digest] = a
+			shelf = append(shelf, a)
+		}
+		if len(parts)+len(a.Files) > materialise.MaxFiles { // a list may name a package in many places
+			return nil, noPackage(q.Ref, p.Name, materialise.TooMany("files", materialise.MaxFiles))
+		}
+		for _, f := range a.Files {
+			id := cas.ID{Kind: cas.Blob, Digest: f.Digest}
+			parts = append(parts, materialise.Part{Path: path.Join(p.at, f.Path), ID: id, Mode: f.Mode, Size: f.Size})
+		}
+	}
+	c, err := q.Copies.Packages(ctx, shelf, parts)
+	_, part := errors.AsType[*materialise.PartError](err)
+	if _, set := errors.AsType[*portable.Error](err); part || set {
+		err = Invalid(q.Ref, err) // two packages have different files in one place
+	}
+	return c, err
+}
+
+// fetch copies an artifact to a private file and checks two digests on the way: the lock's, and that of the list, which the
+// tool's signature covers.
+func (q *Request) fetch(ctx context.Context, p *Artifact) (*os.File, error) {
+	id := cas.ID{Kind: cas.Blob, Digest: p.Digest}
+	o, err := q.Store.Get(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	checked := cas.Verify(cas.Info{ID: id, Size: p.size}, o)
+	defer checked.Close()
+	f, err := os.CreateTemp(q.Dir, "package-")
+	if err != nil {
+		return nil, err
+	}
+	algorithm, _, _ := strings.Cut(p.source, ":")
+	h := sha512.New()
+	if algorithm == "sha256" {
+		h = sha256.New()
+	}
+	_, err = io.Copy(io.MultiWriter(f, h), checked)
+	if found := algorithm + ":" + hex.EncodeToString(h.Sum(nil)); err == nil && found != p.source {
+		err = fault.New(fault.Integrity, "the tool's list has %s, and the lock pins %s", p.source, found).On("expected", p.source).On("found", found).
+			Because("rye lock keeps a pin that the list allows; remove its line from rye.lock to make a new one").Try("git restore rye.lock", "rye lock")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	return f, nil
+}
+
+func (p *Artifact) open(ctx context.Context, f *os.File) (*unpack.Archive, error) {
+	if p.wheel {
+		return unpack.Wheel(ctx, p.file, f, p.size)
+	}
+	return unpack.Tarball(ctx, p.file, f, p.size)
+}
+
+// Digest returns one digest for all packages of a call: that of their sorted lines, each with the digest and the lock's name
+// of one. It is zero without packages.
+func Digest(all []Artifact) cas.Digest {
+	if len(all) == 0 {
+		return cas.Digest{}
+	}
+	lines := make([]string, len(all))
+	for i, a := range all {
+		lines[i] = a.Digest.String() + " " + a.Name + "\n"
+	}
+	slices.Sort(lines)
+	return cas.Sum([]byte(strings.Join(slices.Compact(lines), "")))
+}
