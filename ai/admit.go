@@ -165,7 +165,7 @@ func (a *Admitter) Rate() (hits, misses int64) {
 }
 
 // anchored applies a rule {enabled, mode, markers_any, root} to a tool. What isn't understood is refused: else the
-// tool would run with files that nobody vouched for.
+// tool would run with files that no signature covers.
 func anchored(it *Item, r rules) (*Anchor, error) {
 	rule := r.anchor
 	bad := func(field, found string) (*Anchor, error) {

@@ -92,7 +92,7 @@ func TestMultiFile(t *testing.T) {
 	// A marker makes a file of its own a tool of several.
 	write(t, filepath.Join(s.Dir, "tools/acme/pyproject.toml"), "")
 	if _, err := admit(t, v, tr, "tool:acme/one"); err == nil {
-		t.Error("files beside a tool came to belong to it, and nobody noticed")
+		t.Error("files beside a tool came to belong to it unnoticed")
 	}
 }
 
@@ -281,12 +281,12 @@ func TestRequire(t *testing.T) {
 	if _, err := a.Admit(t.Context(), it, policy.ToUse); err == nil {
 		t.Error("other bytes than were signed are admitted")
 	}
-	// Without anybody to ask only the binary vouches.
-	nobody := ai.NewAdmitter(v, nil)
-	if err := nobody.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse); err == nil {
-		t.Error("admitted by nobody")
+	// Without a policy only builtin items are admitted.
+	alone := ai.NewAdmitter(v, nil)
+	if err := alone.Require(t.Context(), find(t, v, "tool:acme/x"), policy.ToUse); err == nil {
+		t.Error("admitted without a policy")
 	}
-	if err := nobody.Require(t.Context(), find(t, v, "tool:"+python), policy.ToUse); err != nil {
+	if err := alone.Require(t.Context(), find(t, v, "tool:"+python), policy.ToUse); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

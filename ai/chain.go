@@ -22,7 +22,7 @@ const MaxChain = 10
 // none either.
 const primitives = "rye/core/primitives/"
 
-// A Resolver finds the item that a ref means for whoever asks from a space, nil for somebody outside. A View does, and
+// A Resolver finds the item of a ref as seen from a space, nil for a caller outside. A View does, and
 // so does a set of pins. What isn't there is a *NotFoundError. It may be used by many goroutines.
 type Resolver interface {
 	Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, error)
@@ -113,7 +113,7 @@ func follow(ctx context.Context, r Resolver, tool *Item) ([]*Item, error) {
 			return nil, lost(ctx, fault.ExecutorNotFound, tool.Ref, path, err)
 		}
 		if it.Space != last.Space && !last.Space.mayUse(it.Space) {
-			// Whoever resolved has to see to this; a mistake there must not run anything.
+			// The resolver should have seen to this; a mistake there must not run anything.
 			return nil, &ChainError{Code: fault.Validation, Ref: tool.Ref, Path: path,
 				Err: fmt.Errorf("%q in the space %q can't be run by %q in the space %q, which stands above", last.Ref, last.Space.Label, next, it.Space.Label)}
 		}

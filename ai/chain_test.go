@@ -101,7 +101,7 @@ func TestWalkErrors(t *testing.T) {
 	wantError(t, err, `"knowledge:k" is a knowledge: only a tool has a chain`)
 }
 
-// TestSpaceRule: what a link runs is in its own space or below, whoever asks.
+// TestSpaceRule: what a link runs is in its own space or below, wherever the call comes from.
 func TestSpaceRule(t *testing.T) {
 	bash := "rye/core/runtimes/bash"
 	user := files{
@@ -154,7 +154,7 @@ func (c careless) Resolve(ctx context.Context, ref model.Ref, _ *ai.Space) (*ai.
 	return c.v.Resolve(ctx, ref, nil)
 }
 
-// TestCarelessResolver: the rule of spaces holds whoever resolves.
+// TestCarelessResolver: the rule of spaces holds for every resolver.
 func TestCarelessResolver(t *testing.T) {
 	v := view(t, noOverride, space("project", files{"tools/p.yaml": tool("p", "rye/core/runtimes/bash")}), space("user", files{"tools/u.yaml": tool("u", "p")}))
 	_, err := ai.Walk(t.Context(), careless{v}, ref("tool:u"))

@@ -67,7 +67,7 @@ func (v *View) Files(ctx context.Context, kinds ...string) (*Listing, error) {
 }
 
 // misspeltDirs tells of directories whose names would be those of kinds if case didn't count: on some systems they are
-// those directories, and on others nobody looks into them.
+// those directories, and on others they are ignored.
 func (v *View) misspeltDirs(s *Space, kinds []string) (problems []*ItemError) {
 	entries, err := fs.ReadDir(s.FS, ".")
 	if err != nil {

@@ -89,7 +89,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestHostileNames: what can't be an item is told, and stops nothing.
+// TestHostileNames: what can't be an item is reported, and stops nothing.
 func TestHostileNames(t *testing.T) {
 	project := files{
 		"tools/ok.py":         pyTool("ok", python),
@@ -195,7 +195,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestUnreadable: what can't be read is told, and the others are listed.
+// TestUnreadable: what can't be read is reported, and the others are listed.
 func TestUnreadable(t *testing.T) {
 	s := space("project", files{"tools/a.py": pyTool("a", python), "tools/b/x.py": pyTool("b/x", python), "tools/c.py": pyTool("c", python)})
 	s.FS = broken{s.FS.(fstest.MapFS), map[string]bool{"tools/b": true, "tools/c.py": true}}

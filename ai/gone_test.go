@@ -16,7 +16,7 @@ import (
 func TestGone(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "tools", "acme", "t.py")
-	bad := filepath.Join(filepath.Dir(name), "no id.py") // of which it is looked up whether it would be an item
+	bad := filepath.Join(filepath.Dir(name), "no id.py") // which is read to see whether it would be an item
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/ai"
 )
 
-// TestProtectedConfig: config of the library is merged with nobody's, unless the root policy lets it.
+// TestProtectedConfig: config of the library is merged with no other, unless the root policy allows it.
 func TestProtectedConfig(t *testing.T) {
 	library := stdSpace()
 	library.FS = small().with(files{"config/rye/loop.yaml": "turns: 5\nallow: none\n"}).fs()

@@ -27,8 +27,8 @@ type Item struct {
 	Model    *model.Model // what it says; what is wrong with it stands in Model.Problems
 }
 
-// Load reads a file. An error is an *ItemError; it is ErrAsset if the file is no item, and ErrGone besides if it isn't
-// there any more.
+// Load reads a file. An error is an *ItemError; it is ErrAsset if the file is not an item, and ErrGone too if the file
+// was removed.
 func (v *View) Load(ctx context.Context, f File) (*Item, error) {
 	bad := func(err error) (*Item, error) {
 		return nil, &ItemError{Ref: f.Ref, Space: f.Space, Path: f.Path, Err: err}
@@ -82,7 +82,7 @@ func (v *View) Find(ctx context.Context, ref model.Ref) (*Item, error) {
 	return it, err
 }
 
-// Resolve returns the item of a ref for an item in a space, nil for somebody outside: from that space or a lower
+// Resolve returns the item of a ref for an item in a space, nil for a caller outside: from that space or a lower
 // one, as a Resolver does. Its errors are those of Find.
 func (v *View) Resolve(ctx context.Context, ref model.Ref, from *Space) (*Item, error) {
 	var reach, above []*Space

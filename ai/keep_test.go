@@ -44,7 +44,7 @@ func TestKeepTrees(t *testing.T) {
 		b := signText(t, "tool:none", "", 1, alice) // a line for another name: out of all helpers' digests
 		c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data = append([]byte(b), c.MapFS[fmt.Sprintf("tools/d/t%d.py", i)].Data...)
 	}
-	// A tool whose own lines are wrong can be in nobody's tree, and has one itself.
+	// A tool whose own lines are wrong can't be in another tool's tree, but has one itself.
 	crlf := strings.ReplaceAll(signText(t, "tool:e/bad", pyTool("e/bad", python), 1, alice), "\n", "\r\n")
 	c.MapFS["tools/e/bad.py"] = &fstest.MapFile{Data: []byte(crlf), Mode: 0o644}
 	var items []*ai.Item
@@ -122,7 +122,7 @@ func TestKeptItems(t *testing.T) {
 			if it.Model.Version != want || again.Model.Version != want || again.Raw != cas.Sum(m[name].Data) || again == it {
 				t.Fatalf("round %d: %s has the version %s, then %s", round, it.Ref, it.Model.Version, again.Model.Version)
 			}
-			clear(it.Bytes) // nobody else's
+			clear(it.Bytes) // a copy of its own
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 )
 
-// TestFIFO: opening one waits for somebody to write, so nobody does.
+// TestFIFO: opening a FIFO waits for a writer, so none is opened.
 func TestFIFO(t *testing.T) {
 	s := onDisk(t, files{"tools/a/__init__.py": "", "tools/a/a.py": pyTool("a/a", python)})
 	for _, name := range []string{"tools/fifo.py", "tools/a/fifo"} {
@@ -39,7 +39,7 @@ func TestFIFO(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal("somebody waits")
+		t.Fatal("a reader waits")
 	}
 }
 
@@ -75,7 +75,7 @@ func TestSwapped(t *testing.T) {
 	in := func(name string) string { return filepath.Join(s.Dir, "tools", name) }
 	end := meanwhile(t, func(i int) error {
 		to := []string{"inside", outside}[i%2]
-		// The steps may be overtaken by nobody: what they leave is a directory or a link.
+		// No other process overtakes the steps: what they leave is a directory or a link.
 		return errors.Join(os.Rename(in("d"), in("aside")), os.Symlink(to, in("d")), os.Remove(in("d")), os.Rename(in("aside"), in("d")))
 	})
 	for range 2000 {
@@ -105,7 +105,7 @@ func TestReplaced(t *testing.T) {
 	end()
 }
 
-// TestSwappedTree does the same as TestSwapped to a directory of helpers: its tree is that which it was, or none.
+// TestSwappedTree swaps a directory of helpers as TestSwapped does: its tree stays as it was, or there is none.
 func TestSwappedTree(t *testing.T) {
 	s := onDisk(t, files{"tools/d/x.py": pyTool("d/x", python), "tools/d/__init__.py": "", "tools/d/lib/a.py": "a = 1\n", "tools/inside/a.py": "a = 2\n"})
 	outside := t.TempDir()

@@ -37,7 +37,7 @@ type Space struct {
 	FS      fs.FS
 	Dir     string // where that is on disk, for messages; "" if it isn't
 	Builtin bool   // read from the binary, which vouches for it
-	// Requires are the labels of the system spaces that items here may use besides their own and the builtin ones.
+	// Requires are the labels of the system spaces that items here may use, in addition to their own and the builtin ones.
 	// It counts for system spaces alone.
 	Requires []string
 	// Exec says whether a file may be executed where FS doesn't know, as embed.FS and Windows don't; nil: its mode
@@ -45,7 +45,7 @@ type Space struct {
 	Exec func(name string, info fs.FileInfo) bool
 }
 
-// OpenDir opens the directory .ai on disk. Whatever is read through it is below it, also when somebody else puts
+// OpenDir opens the directory .ai on disk. Whatever is read through it is below it, even if another process puts
 // symbolic links in its place meanwhile. That of a project is in the project: a link that leads out of it is
 // refused. One that isn't there is fs.ErrNotExist. The caller closes it.
 func OpenDir(dir, label string, level Level) (*Space, error) {

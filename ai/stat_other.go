@@ -4,5 +4,5 @@ package ai
 
 import "io/fs"
 
-// statOf says nothing: without a time of change that nobody can set, an edit could go unnoticed.
+// statOf returns nothing: without a change time that programs can't set, an edit could go unnoticed.
 func statOf(fs.FileInfo) Stat { return Stat{} }

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy"
 )
 
-// bob is trusted for tools below acme/, and the project below is one that he signed and somebody else changed.
+// bob is trusted for tools below acme/, and the project below is one that he signed and an attacker changed.
 var bob = keytest.Seeded(5)
 
 func bobTrust(t *testing.T) *exam.Trust {
@@ -71,7 +71,7 @@ func signedBy(t *testing.T, k key.Private, name, text string) string {
 	return signText(t, name, text, 1, k)
 }
 
-// TestVictim changes a signed project in every way that somebody has who writes its files and has not bob's key, or
+// TestVictim changes a signed project in every way that an attacker with its files but without bob's key has, or
 // who is bob and wants more than tools below acme/.
 func TestVictim(t *testing.T) {
 	for name := range map[string]bool{"one": true, "two": true, "own": true, "multi/m": true} {
@@ -164,7 +164,7 @@ func TestVictim(t *testing.T) {
 		t.Errorf("the kind is from %q, with the warnings %v", k.From, v.Warnings())
 	}
 	if _, err := v.Config(t.Context(), ai.NewAdmitter(v, tr), "loop"); err == nil {
-		t.Error("config of nobody who may say it is used")
+		t.Error("config of an untrusted signer is used")
 	}
 	// A directory that is called as a marker brings nothing along.
 	s, m = cloned(t)

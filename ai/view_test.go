@@ -92,7 +92,7 @@ func TestProtected(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	wantError(t, err, `executor tool:`+bash+` of tool:acme/x: `+want)
-	// What hides nothing is nobody's business, and the library's own links don't look up.
+	// An item that hides nothing is fine, and the library's own links don't look up.
 	find(t, v, "tool:rye/core/own")
 	find(t, v, "knowledge:rye/overview")
 	if _, err := v.Resolve(t.Context(), ref("tool:"+bash), v.Spaces()[len(v.Spaces())-1]); err != nil {
@@ -205,7 +205,7 @@ func TestKinds(t *testing.T) {
 			wantLines(t, c.name, got, c.warnings...)
 		}
 		if v, err = ai.NewView(t.Context(), ai.Options{Spaces: []*ai.Space{project}}); err != nil || kindsOf(v) != none {
-			t.Errorf("%s: nobody is trusted, and %s", c.name, kindsOf(v))
+			t.Errorf("%s: no key is trusted, and %s", c.name, kindsOf(v))
 		}
 	}
 }

@@ -1,6 +1,6 @@
 // Package capability answers: does this permission cover that call?
 //
-// A capability is a verb, a kind of item and an id, each of which may be a pattern:
+// A capability is a verb, a kind of item and an id. Each may be a pattern:
 //
 //	execute:tool:rye/file-system/read     one tool
 //	execute:tool:rye/file-system/*        rye/file-system and everything below it
@@ -12,7 +12,7 @@
 //	capability = verb ":" kind [ ":" id ]
 //	verb       = "search" | "sign" | "load" | "execute" | "*"
 //	kind       = a lower-case letter, then letters, digits, "_" and "-", at most 64 in all | "*"
-//	id         = an id (package cas/portable), any segment of which may be "*" instead
+//	id         = an id (package cas/portable); any segment may be "*" instead
 //
 // This is the canonical form, the only one that String writes. A "*" that is the last segment of an id stands for any
 // number of segments, none too, so that "X/*" covers X, and an id "*" also covers the capability without an id; every other
@@ -34,7 +34,7 @@
 //
 // # Sets
 //
-// A Set is the capabilities that somebody holds. It covers what one of its members covers. A child holds the
+// A Set is the capabilities of one holder. It covers what one of its members covers. A child holds the
 // intersection of what it declares and what its parent holds: that covers what both cover, and never more.
 // Whatever is not understood is an error, and the zero Capability covers nothing.
 package capability

@@ -27,7 +27,7 @@
 //
 // # Extractors
 //
-// An extractor is an item that says how a kind is read, or adds one. Whoever calls ReadExtractor has verified it; where
+// An extractor is an item that says how a kind is read, or adds one. The caller of ReadExtractor has verified it; where
 // none counts, the kinds of Builtin hold and their callers warn.
 //
 //	version: 1.0.0

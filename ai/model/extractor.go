@@ -243,7 +243,7 @@ func (x *extractor) pattern(ext, field string, v *value.Value) {
 		}
 	}
 	parser, problems := parse.Pattern(spec)
-	if !x.Has(field) { // one pattern for several extensions is told about once
+	if !x.Has(field) { // a pattern for several extensions is reported once
 		x.Problems = append(x.Problems, problems...)
 	}
 	x.kind.names[ext], x.kind.parsers[ext] = patternParser, parser

@@ -30,7 +30,7 @@ type Model struct {
 	Version, Title, Description, Category string
 	Tags                                  []string
 
-	// What the kinds of the kernel have besides; at most one is there.
+	// The parts of the kernel's own kinds; at most one is set.
 	Directive *Directive
 	Tool      *Tool
 	Knowledge *Knowledge

@@ -124,7 +124,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestManyProblems bounds what is told.
+// TestManyProblems bounds the number of reported problems.
 func TestManyProblems(t *testing.T) {
 	m := readTool(t, "executor_id: null\ninputs: ["+strings.Repeat("1, ", 5000)+"]\n")
 	if len(m.Problems) != fields.MaxProblems || !m.Invalid() {

@@ -151,7 +151,7 @@ func (d *FS) Lstat(name string) (fs.FileInfo, error) {
 // ReadLink reads no link: none is followed here.
 func (d *FS) ReadLink(name string) (string, error) { return "", pathError("readlink", name, ErrLink) }
 
-// Open opens regular files and directories, and nothing else: opening a FIFO waits for whoever writes to it.
+// Open opens regular files and directories, and nothing else: opening a FIFO waits for a writer.
 func (d *FS) Open(name string) (fs.File, error) {
 	if !validName(name) {
 		return nil, pathError("open", name, fs.ErrInvalid)

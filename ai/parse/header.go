@@ -77,7 +77,7 @@ func blockComment(s string) (open, end string) {
 	return "", ""
 }
 
-// lineHeader reads a header of which every line is a comment; from is the offset of its second line.
+// lineHeader reads a header whose lines are all comments; from is the offset of its second line.
 func (f *file) lineHeader(mark string, from, line int) {
 	h := &header{first: line + 1}
 	for off := from; off < len(f.text); {

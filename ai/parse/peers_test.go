@@ -52,7 +52,7 @@ func ask(t *testing.T, format string, texts []string) []reading {
 	return all
 }
 
-// disputed are plain scalars that readers of YAML 1.1 and 1.2 take for different things, of which package comment and
+// disputed are plain scalars that readers of YAML 1.1 and 1.2 read differently; the package comment and
 // scalar.go tell.
 var disputed = regexp.MustCompile(`^[-+]?(0o[0-7]+|[0-9._]*[eE][-+]?[0-9]+|.*_.*|\.[0-9]+|0[0-9]+|[0-9]+\.)$`)
 

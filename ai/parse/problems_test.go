@@ -167,7 +167,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// A file that is wrong everywhere is told about 99 times, and invalid.
+// A file that is wrong everywhere has 99 reported problems, and is invalid.
 func TestManyProblems(t *testing.T) {
 	for _, tt := range []struct{ parser, file string }{
 		{"yaml", "a: [" + strings.Repeat("no, ", 1000) + "]"},

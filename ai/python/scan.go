@@ -118,7 +118,7 @@ func (s *scanner) start() (indent, *fault) {
 // blocks are the indentations of the blocks around a line.
 type blocks struct{ open []indent }
 
-// enter checks the indentation of the line at off, of which before says whether the line above opened a block.
+// enter checks the indentation of the line at off; before says whether the line above opened a block.
 func (b *blocks) enter(src []byte, off int, ind indent, before bool) *fault {
 	// The line itself is not at fault: one may go on with it.
 	bad := func(message string) *fault {

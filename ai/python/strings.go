@@ -139,7 +139,7 @@ func (s *scanner) escape(i int, t template) int {
 	return i + 2
 }
 
-// field returns the end of a replacement field, of which the brace is behind us.
+// field returns the end of a replacement field whose brace was read.
 func (s *scanner) field(i int, t template) (int, *fault) {
 	var open []byte
 	for i < len(s.src) {

@@ -18,7 +18,7 @@ var tableKey = []byte("files")
 // errDamaged says that what the file holds can't have been written by us.
 var errDamaged = sealed.ErrDamaged
 
-// errOvertaken says that somebody else has written what was derived from the same state.
+// errOvertaken says that another process wrote a change to the same state first.
 var errOvertaken = errors.New("another process wrote")
 
 // A reader is the file, open for reading. Each chunk is verified once.

@@ -33,7 +33,7 @@ type Options struct {
 type Index struct {
 	path   string
 	o      Options
-	alone  chan struct{} // holds a value while somebody loads files
+	alone  chan struct{} // holds a value while a caller loads files
 	memory atomic.Pointer[state]
 	stuck  atomic.Bool // the file can't be written
 }
@@ -362,7 +362,7 @@ func (s *state) build(which []int, records [][]Record) error {
 // maxSegments is how many segments there may be; a query looks into all of them.
 const maxSegments = 8
 
-// merge drops segments that nobody needs, and makes one of those of which more than half is garbage and, when
+// merge drops unused segments, and makes one of those that are more than half garbage and, when
 // there are too many, of the smallest.
 func (s *state) merge() error {
 	live := make([]int, len(s.segs))

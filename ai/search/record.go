@@ -25,7 +25,7 @@ type Field struct {
 	Weight float64
 }
 
-// DefaultWeight is the weight of a field for which nobody asked for another one.
+// DefaultWeight is the weight of a field without one of its own.
 func DefaultWeight(name string) float64 {
 	switch name {
 	case "title", "name":

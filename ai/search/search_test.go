@@ -409,7 +409,7 @@ func TestClockSetBackMeanwhile(t *testing.T) {
 	}
 }
 
-// hooked is a library of which something happens whenever a file is loaded.
+// hooked is a library that calls a function whenever a file is loaded.
 type hooked struct {
 	*library
 	load func()

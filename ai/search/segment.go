@@ -12,7 +12,7 @@ import (
 // chunkSize is how much of a stream is one value of the file, with one checksum.
 const chunkSize = 64 << 10
 
-// A segment is the index of some records. It doesn't change; which of its records still count is told elsewhere.
+// A segment is the index of some records. It never changes; the head says which of its records still count.
 type segment struct {
 	id     uint64 // 0 while it isn't in the file
 	sizes  [streams]int

@@ -234,7 +234,7 @@ var universe = func() (all []string) {
 	return all
 }()
 
-// A model is a range in the words of npm: each alternative a list of simple comparators, the last of which may be
+// A model is a range in the words of npm: each alternative a list of simple comparators; the last may be
 // those of npm's "-0" bounds.
 type comparator struct{ op, version string }
 

@@ -384,7 +384,7 @@ func (c *comparer) same(a, b any) bool {
 	return a == b
 }
 
-// opaque compares a keyword of which only "not changed" can be understood.
+// opaque compares a keyword that isn't understood: any change counts.
 func (c *comparer) opaque(path, name string, from, to map[string]any) effect {
 	a, ok := from[name]
 	b, ok2 := to[name]

@@ -20,9 +20,9 @@
 // {"input", "output", "error", "grants", "description", "tags", "examples"}, with what was there and what is there now, and
 // with a class:
 //
-//	breaking    somebody who relied on the old state fails, or more is asked for than was accepted
-//	warning     to be looked at, because somebody strict may fail
-//	compatible  nobody fails
+//	breaking    a caller that relied on the old state fails, or the item asks for more than was accepted
+//	warning     needs a look, because a strict caller may fail
+//	compatible  no caller fails
 //	info        says nothing to programs
 //
 // An input schema may widen: whatever was accepted still has to be. An output or error schema may narrow: whatever
@@ -50,7 +50,7 @@
 // The rest:
 //
 //	tool_removed                                       breaking
-//	tool_added                                         compatible; whoever installs it leaves it disabled
+//	tool_added                                         compatible; installing it leaves it disabled
 //	risk_raised                                        breaking: read < write < infra < money < destructive, and
 //	                                                   what is none of these is as high as the last
 //	risk_lowered                                       warning

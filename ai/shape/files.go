@@ -13,7 +13,7 @@ import (
 // whole is the path of everything in a project.
 const whole = "."
 
-// Writable reports whether an item may ask to write a path of a project. What rye and git go by is nobody's to write:
+// Writable reports whether an item may ask to write a path of a project. No tool may write what rye and git rely on:
 // .ai apart from its outputs, .git, rye.lock and rye.yaml, in whatever case. "." is writable and means all but these.
 func Writable(path string) bool {
 	first, rest, _ := strings.Cut(path, "/")

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/ai/shape"
 )
 
-// leaves are files of a project, and the only ones of it that are written by nobody are those of kept.
+// leaves are files of a project, and none of kept is ever written.
 var (
 	leaves = []string{"z", "a/z", "a/b/z", "ab/z", "a-b/z", "rye.lock", "rye.yaml", ".ai/z", ".ai/outputs/z", ".ai/outputs/b/z", ".ai/tools/z", ".git/z"}
 	kept   = []string{"rye.lock", "rye.yaml", ".ai/z", ".ai/tools/z", ".git/z"}

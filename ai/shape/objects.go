@@ -94,7 +94,7 @@ func (c *comparer) propertyAdded(path string, added node, old *members) effect {
 	class := Compatible
 	switch {
 	case c.section == input && old.open && len(old.patterns) == 0:
-		// Nobody sends what isn't declared.
+		// Callers don't send undeclared properties.
 	case c.section == input && e&narrowed != 0:
 		class = Breaking
 	case c.section != input && old.others.v == false && len(old.patterns) == 0:

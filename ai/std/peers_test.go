@@ -529,7 +529,7 @@ func TestTemplatesRun(t *testing.T) {
 		{".py", "python_function_runtime"}, {".js", "node_runtime"}, {".sh", "bash_runtime"},
 	} {
 		ref := model.Ref{Kind: "tool", ID: "acme/greet"}
-		b.write("greet"+c.ext, string(render(read(t, "tools/rye/core/templates/_tool"+c.ext), ref, "Greets somebody")))
+		b.write("greet"+c.ext, string(render(read(t, "tools/rye/core/templates/_tool"+c.ext), ref, "Greets a person")))
 		b.env = []string{"PARAM_NAME=you"} // as the primitive sets it
 		b.want(c.runtime, "greet"+c.ext, `{"name": "you"}`, `{"success": true, "greeting": "hello, you"}`)
 	}

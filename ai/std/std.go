@@ -40,7 +40,7 @@
 //
 // A launcher is named by runtime_lib. It gives the interpreter a module path of the tool's own directories, which
 // are in RYE_MODULE_PATH, so that no module of the working directory, a parent, the home directory or the machine
-// is loaded in the place of one that somebody vouches for. What each promises stands in its first lines.
+// is loaded instead of a signed one. The first lines of each say what it promises.
 //
 // # Templates
 //

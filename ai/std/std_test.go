@@ -224,7 +224,7 @@ func TestExecutors(t *testing.T) {
 	}
 }
 
-// filledIn is what the package comment promises to whoever runs a runtime.
+// filledIn are the names that the package comment promises to runtimes.
 var filledIn = []string{"{tool_path}", "{tool_dir}", "{project_path}", "{params_json}", "{anchor_path}", "{runtime_lib}"}
 
 // TestRuntimes holds runtimes to what their primitive takes, and to what the package comment says of them.
@@ -245,7 +245,7 @@ func TestRuntimes(t *testing.T) {
 			for _, p := range place.FindAllString(text, -1) {
 				name := "${" + m.Tool.EnvConfig.Get("interpreter").Get("var").String() + "}"
 				if !slices.Contains(filledIn, p) && p != name {
-					t.Errorf("%s: nobody fills in %s", ref, p)
+					t.Errorf("%s: %s isn't filled in", ref, p)
 				}
 				if strings.Contains(p, "params_json") && text != p {
 					t.Errorf("%s: the parameters are part of %q", ref, text)
@@ -372,7 +372,7 @@ func TestTemplates(t *testing.T) {
 		}
 		seen[name] = true
 		for _, id := range []string{"greet", "acme/greet", "acme/deep/er/greet_2"} {
-			for _, description := range []string{"Greets somebody", "yes: it's 100 % — #1, [ok] | 'so'", "null", "!#$%'()*+,-./:;=?@[]^_`{|}~"} {
+			for _, description := range []string{"Greets a person", "yes: it's 100 % — #1, [ok] | 'so'", "null", "!#$%'()*+,-./:;=?@[]^_`{|}~"} {
 				ref := model.Ref{Kind: k.Name, ID: id}
 				file := k.Dir + "/" + id + ext
 				content := render(read(t, p), ref, description)

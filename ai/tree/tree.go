@@ -1,8 +1,8 @@
 // Package tree answers: what is the digest of the files that a tool of several files brings along?
 //
 // A signature line of a tool names the tool's own bytes and, behind a "+", its tree: the digest of a listing of
-// all other files in the directory that the tool works from, its anchor's root. So whoever signs the tool vouches
-// for every file beside it, and adding, removing, renaming or changing one of them, or making it executable, is
+// all other files in the directory that the tool works from, its anchor's root. So a signature of the tool covers
+// every file beside it, and adding, removing, renaming or changing one of them, or making it executable, is
 // found before anything runs.
 //
 // # The listing

@@ -157,7 +157,7 @@ func TestSignaturesOfOthers(t *testing.T) {
 	if read(t, m).Digest == before.Digest {
 		t.Error("a heading of a document is not seen")
 	}
-	// Lines out of order are refused, whoever made them.
+	// Lines out of order are refused, whichever key made them.
 	m = sample()
 	m["tools/x/lib.py"].Data = append(bytes.Clone(signed[:bytes.IndexByte(signed, '\n')+1]), signed...)
 	_, err = tree.Root{FS: m, Dir: "tools/x", Except: "x.py"}.Read(t.Context())
@@ -272,7 +272,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestExec: where modes say nothing somebody else does.
+// TestExec: if modes say nothing, Exec decides.
 func TestExec(t *testing.T) {
 	root := tree.Root{FS: sample(), Dir: "tools/x", Except: "x.py"}
 	root.Exec = func(name string, _ fs.FileInfo) bool { return name == "tools/x/lib.py" }

@@ -1,5 +1,5 @@
 // Package value is what the readers of item files hand on: plain values, each with the place where it stands in
-// its file, so that whoever finds one wrong can say where.
+// its file, so that errors can say where.
 //
 // A value is null, a truth value, an integer, a float, a text, a list, or a map whose entries stand in the order of
 // the file under different keys. Numbers are kept as text in the form of JSON (RFC 8259), of any size: a reader

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// A Directive is what a directive says besides its prompt.
+// A Directive is the metadata of a directive: everything but its prompt.
 type Directive struct {
 	Name, Version, Description, Category, Author string
 
@@ -222,7 +222,7 @@ func (d *reader) hook(path string, v *value.Value) Hook {
 // permissions reads capability strings.
 func (d *reader) permissions() []capability.Capability {
 	v := d.Fields.Get("permissions")
-	if v != nil && v.Kind == value.List && len(v.Items) > capability.MaxSet { // whoever runs it makes a set of them
+	if v != nil && v.Kind == value.List && len(v.Items) > capability.MaxSet { // running it makes a set of them
 		d.Once(v, "permissions", "Field 'permissions' has %d entries, more than %d", len(v.Items), capability.MaxSet)
 		return nil
 	}

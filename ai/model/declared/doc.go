@@ -36,6 +36,6 @@
 //	                   text, or null for none). What is wrong with them is a warning, and no such example passes
 //	hooks              of a directive: objects with event or id; the rest is for those who run them
 //
-// An entry of anchor, verify_deps, child_constraints, limits or files that isn't known is a problem, not ignored: nobody would
-// keep what it promises. Limits are exact decimals and never go through a double; written back, each has one form.
+// An unknown entry of anchor, verify_deps, child_constraints, limits or files is a problem, not ignored: it would promise
+// something that doesn't happen. Limits are exact decimals and never go through a double; written back, each has one form.
 package declared

@@ -14,7 +14,7 @@ import (
 // below another. In Write "." leaves out what shape.Writable doesn't allow.
 type Files struct{ Read, Write []string }
 
-// maxPaths bounds a list: whoever runs a tool makes a rule of each path.
+// maxPaths bounds a list: running the tool makes a sandbox rule of each path.
 const maxPaths = 64
 
 // files reads which paths of the project are read and written.

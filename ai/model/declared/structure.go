@@ -9,8 +9,8 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// What the objects of a tool may have in them. The kernel acts on anchors and their dependencies, so that an entry it
-// doesn't know would be a promise that nobody keeps: it is a problem.
+// What the objects of a tool may contain. The kernel acts on anchors and their dependencies, so an unknown entry is a
+// problem: it would promise something that doesn't happen.
 
 // anchor reads where the files of a tool of several files are.
 func (d *reader) anchor() *value.Value {
@@ -101,7 +101,7 @@ const maxSchema = 32
 var schemaTypes = []string{"string", "integer", "number", "boolean", "object", "array", "null"}
 
 // subschema checks that what is called a schema can be one: keywords that are known have values of their type.
-// Others are for whoever validates with it.
+// The validator checks the others.
 func (d *reader) subschema(path string, v *value.Value, depth int) {
 	switch {
 	case v.Kind == value.Bool && depth > 0:

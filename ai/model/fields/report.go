@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
-// MaxProblems bounds what is told about one file.
+// MaxProblems bounds the problems reported about one file.
 const MaxProblems = 200
 
 // A Report collects what is wrong with one file.
@@ -30,7 +30,7 @@ func (r *Report) Add(at value.Pos, warning bool, field, format string, args ...a
 	r.Problems = append(r.Problems, &value.Problem{At: at, Field: field, Message: fmt.Sprintf(format, args...), Warning: warning})
 }
 
-// Full reports whether no more is noted, so that nobody need look for more.
+// Full reports whether further problems would be dropped, so that looking for them is pointless.
 func (r *Report) Full() bool { return len(r.Problems) > MaxProblems }
 
 // Bad notes something wrong with a value, or with the file if the value isn't there.

@@ -220,7 +220,7 @@ func isFieldName(s string) bool {
 	return s != ""
 }
 
-// fielded reads what stands after "name:", of which rest is in the same word.
+// fielded reads the value after "name:"; rest is the part in the same word.
 func (p *queryParser) fielded(field, name, rest string) (*Node, error) {
 	at := p.at
 	if field != "" {

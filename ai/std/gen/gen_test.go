@@ -68,7 +68,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// broken is a library of which one file can't be opened.
+// broken is a library with one file that can't be opened.
 type broken struct {
 	fs.FS
 	name string

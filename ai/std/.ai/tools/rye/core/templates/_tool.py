@@ -13,7 +13,7 @@ INPUT_SCHEMA = {
     "required": ["name"],
     "additionalProperties": False,
     "properties": {
-        "name": {"type": "string", "description": "Whom to greet"},
+        "name": {"type": "string", "description": "Name to greet"},
     },
 }
 

@@ -11,7 +11,7 @@
 #   required: [name]
 #   additionalProperties: false
 #   properties:
-#     name: {type: string, description: Whom to greet}
+#     name: {type: string, description: Name to greet}
 # output_schema:
 #   type: object
 #   required: [success]

@@ -61,7 +61,7 @@ function guard(tool, directories, packages) {
 // named returns the directories in a variable, by their real paths, as Node calls modules.
 function named(variable) {
   const found = (process.env[variable] || "").split(path.delimiter).filter((d) => d !== "");
-  // Whoever the tool starts has module paths of its own.
+  // Processes that the tool starts have module paths of their own.
   delete process.env[variable];
   for (const d of found) {
     if (!path.isAbsolute(d)) {

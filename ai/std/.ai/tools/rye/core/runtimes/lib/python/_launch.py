@@ -9,7 +9,7 @@ goes to standard error. Standard input is at its end for both.
 
 Modules come from the directories in RYE_MODULE_PATH, from the standard library, and from RYE_PACKAGE_PATH, where the
 packages are that the tool has named; of a tool that names none, from the virtual environment that the interpreter
-belongs to, if it lies in PROJECT. In those directories bytecode is not read, for nobody has signed it, and no .pth
+belongs to, if it lies in PROJECT. In those directories bytecode is not read, since no signature covers it, and no .pth
 file. A TOOL beside an __init__.py in one of RYE_MODULE_PATH can also import with leading dots.
 """
 
@@ -76,7 +76,7 @@ class Package:
 
 def named(variable):
     """The directories in a variable."""
-    # Whoever the tool starts has module paths of its own.
+    # Processes that the tool starts have module paths of their own.
     found = [d for d in os.environ.pop(variable, "").split(os.pathsep) if d]
     for d in found:
         if not os.path.isabs(d):
