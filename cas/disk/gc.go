@@ -26,14 +26,14 @@ type GCOptions struct {
 
 // A GCResult says what GC found and did.
 type GCResult struct {
-	Roots       int
-	Reachable   int64 // records: objects, and the parts of long ones
-	Unreachable int64
-	Removed     int64 // of the unreachable; the rest is in its grace
-	PacksBefore int
-	PacksAfter  int
-	BytesBefore int64
-	BytesAfter  int64
+	Roots       int   `json:"roots"`
+	Reachable   int64 `json:"reachable"` // records: objects and the parts of long ones
+	Unreachable int64 `json:"unreachable"`
+	Removed     int64 `json:"removed"` // of the unreachable; the rest is in its grace period
+	PacksBefore int   `json:"packs_before"`
+	PacksAfter  int   `json:"packs_after"`
+	BytesBefore int64 `json:"bytes_before"`
+	BytesAfter  int64 `json:"bytes_after"`
 }
 
 // GC removes what cannot be reached from refs and pins, and has been so for the time of grace by the store's

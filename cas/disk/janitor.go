@@ -401,9 +401,11 @@ func (s *Store) sweepLease(path string) error {
 
 // A RepackResult says what a repack did.
 type RepackResult struct {
-	PacksBefore, PacksAfter int
-	BytesBefore, BytesAfter int64
-	Damaged                 []string // packs that were left as they are; fsck tells more
+	PacksBefore int      `json:"packs_before"`
+	PacksAfter  int      `json:"packs_after"`
+	BytesBefore int64    `json:"bytes_before"`
+	BytesAfter  int64    `json:"bytes_after"`
+	Damaged     []string `json:"damaged,omitempty"` // packs that were left as they are
 }
 
 // Repack merges packs as far as their limits allow, so that small blocks become large ones.

@@ -18,11 +18,11 @@ import (
 func StoreGcCommand() cli.Command {
 	return cli.Command{
 		Path: "store gc", Quiet: true, Group: "store", Help: "Remove unreachable objects.",
-		More: "Only what an earlier gc has already seen unreachable, at least the time of grace ago, is removed, and with --grace 0s whatever is unreachable, at once. " +
-			"It is safe beside running writers and readers. What a rye.lock names is kept for as long as that file is there.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
+		More: "Removes objects that an earlier gc found unreachable at least --grace ago; --grace 0s removes all unreachable objects at once. " +
+			"Other processes may use the store meanwhile. Objects of a rye.lock stay as long as that file exists.\n\nExamples:\n\n    rye store gc --dry-run\n    rye store gc --grace 0s",
 		Aka:    []string{"gc", "prune", "store prune"},
 		New:    func() cli.Runner { return new(storeGcRun) },
-		Schema: "store-gc/1", Output: storeGcAnswer{},
+		Schema: "store-gc/2", Output: storeGcAnswer{},
 	}
 }
 
@@ -32,27 +32,20 @@ type storeGcRun struct {
 }
 
 type storeGcAnswer struct {
-	DryRun      bool     `json:"dryRun"`
-	Roots       int      `json:"roots"`
-	Reachable   int64    `json:"reachable"`
-	Unreachable int64    `json:"unreachable"`
-	Removed     int64    `json:"removed"`
-	PacksBefore int      `json:"packsBefore"`
-	PacksAfter  int      `json:"packsAfter"`
-	BytesBefore int64    `json:"bytesBefore"`
-	BytesAfter  int64    `json:"bytesAfter"`
-	LetGo       []string `json:"letGo"` // locks that are gone, and what they named with them
+	DryRun bool `json:"dry_run"`
+	disk.GCResult
+	Released []string `json:"released"` // locks that no longer exist
 }
 
 func (s storeGcAnswer) Text(t *cli.Terminal) {
-	verb, letGo := "removed", "let go of"
+	removed, released := "removed", "released"
 	if s.DryRun {
-		verb, letGo = "would remove", "would let go of"
+		removed, released = "would remove", "would release"
 	}
-	for _, path := range s.LetGo {
-		t.Note("%s what %q named, which is gone", letGo, path)
+	for _, path := range s.Released {
+		t.Note("%s the objects of %q, which no longer exists", released, path)
 	}
-	t.Printf("%s %d of %s; %d reachable from %s\n", verb, s.Removed, fault.Count(int64(s.Unreachable), "unreachable record"), s.Reachable, fault.Count(int64(s.Roots), "root"))
+	t.Printf("%s %d of %s; %d reachable from %s\n", removed, s.Removed, fault.Count(s.Unreachable, "unreachable record"), s.Reachable, fault.Count(int64(s.Roots), "root"))
 	if !s.DryRun && s.Removed > 0 {
 		t.Printf("%s, was %s\n", cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
 	}
@@ -60,14 +53,14 @@ func (s storeGcAnswer) Text(t *cli.Terminal) {
 
 func (c *storeGcRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Grace < 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: "the grace is a time in the future"}
+		return nil, fault.New(fault.Validation, "--grace must not be negative")
 	}
 	s, err := places.HaveStore(a)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	gone, err := c.letGo(ctx, a, s)
+	released, err := c.release(ctx, a, s)
 	if err != nil {
 		return nil, err
 	}
@@ -75,16 +68,17 @@ func (c *storeGcRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return storeGcAnswer{c.DryRun, r.Roots, r.Reachable, r.Unreachable, r.Removed, r.PacksBefore, r.PacksAfter, r.BytesBefore, r.BytesAfter, gone}, nil
+	return storeGcAnswer{c.DryRun, r, released}, nil
 }
 
-// letGo takes the names from what was kept for locks that are gone. What can't be read is kept: fsck tells of it.
-func (c *storeGcRun) letGo(ctx context.Context, a *cli.App, s *disk.Store) (gone []string, err error) {
+// release removes the refs of locks that no longer exist, and returns their paths. Refs that can't be read stay: fsck
+// reports them.
+func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (released []string, err error) {
 	refs, err := s.Refs()
 	if err != nil {
 		return nil, err
 	}
-	gone = []string{}
+	released = []string{}
 	for _, r := range refs {
 		path, err := lock.KeptPath(ctx, s, r.Name)
 		if ctx.Err() != nil {
@@ -99,7 +93,7 @@ func (c *storeGcRun) letGo(ctx context.Context, a *cli.App, s *disk.Store) (gone
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		gone = append(gone, path)
+		released = append(released, path)
 		if c.DryRun {
 			continue
 		}
@@ -107,5 +101,5 @@ func (c *storeGcRun) letGo(ctx context.Context, a *cli.App, s *disk.Store) (gone
 			return nil, err
 		}
 	}
-	return gone, nil
+	return released, nil
 }

@@ -17,13 +17,13 @@ import (
 func StorePutCommand() cli.Command {
 	return cli.Command{
 		Path: "store put", Group: "store", Help: "Store files and directories and print their digests.",
-		More: "A directory becomes a tree, whose digest vouches for everything in it; a file, or \"-\" for standard input, becomes " +
-			"a blob. All of it is durable when the digest is printed. Files that have not changed since the last put are not " +
-			"read again, except with --paranoid. What no ref reaches is collected by gc one day.\n\n" +
+		More: "A directory becomes a tree, whose digest covers everything in it; a file, or \"-\" for standard input, becomes a blob. " +
+			"The objects are durable when the digest is printed. Files that have not changed since the last put are not " +
+			"read again, except with --paranoid. Without a ref, gc removes the objects later.\n\n" +
 			"Examples:\n\n    rye store put --ref app ./app\n    rye store put a.txt b.txt\n    tar -c . | rye store put -",
 		Aka:    []string{"store add", "store import", "put"},
 		New:    func() cli.Runner { return new(storePutRun) },
-		Schema: "store-put/1", Output: storePutAnswer{},
+		Schema: "store-put/2", Output: storePutAnswer{},
 	}
 }
 
@@ -44,7 +44,7 @@ type putLine struct {
 	Files     int64      `json:"files"`
 	Bytes     int64      `json:"bytes"`
 	Read      int64      `json:"read"` // files; the others had not changed
-	EmptyDirs int64      `json:"emptyDirs"`
+	EmptyDirs int64      `json:"empty_dirs"`
 	Droppings int64      `json:"droppings"` // left out: .git, caches, and the like
 	Ref       string     `json:"ref,omitempty"`
 }
@@ -61,7 +61,7 @@ func (s storePutAnswer) Text(t *cli.Terminal) {
 
 func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.Ref != "" && len(c.Paths) > 1 {
-		return nil, &fault.Error{Code: fault.Validation, Text: "one ref can't stand for several paths", Hint: []string{"rye store put --ref " + fault.Quote(c.Ref) + " PATH"}}
+		return nil, fault.New(fault.Validation, "--ref takes exactly one path").Try("rye store put --ref " + fault.Quote(c.Ref) + " PATH")
 	}
 	if c.Ref != "" {
 		if err := disk.CheckRefName(c.Ref); err != nil {
@@ -80,7 +80,7 @@ func (c *storePutRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, err
 }
 
-// put returns what is durable by then, with an error too: no digest is printed of what was not kept.
+// put returns the objects that are durable, also with an error.
 func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans storePutAnswer, err error) {
 	cache := places.OpenStatCache(a, c.Paranoid)
 	defer cache.Finish(ctx, a)
@@ -105,14 +105,14 @@ func (c *storePutRun) put(ctx context.Context, a *cli.App, s *disk.Store) (ans s
 	}
 	ans.Objects = lines
 	if c.Ref != "" {
-		// Before the batch is closed: until then gc leaves alone what it holds.
+		// Until the batch is closed, gc keeps its objects.
 		kind, _ := cas.ParseKind(ans.Objects[0].Kind)
 		err = s.PutRef(ctx, c.Ref, cas.ID{Kind: kind, Digest: ans.Objects[0].Digest})
 	}
 	return ans, err
 }
 
-// size adds up what is to be put, as far as that can be told beforehand.
+// size returns the size of the files to put, for the progress bar.
 func (c *storePutRun) size(ctx context.Context) (sum int64, err error) {
 	for _, path := range c.Paths {
 		err := filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
@@ -156,12 +156,12 @@ func (c *storePutRun) one(ctx context.Context, a *cli.App, batch cas.Batch, path
 	cache.Read.Add(r.Read)
 	line.Kind, line.Digest, line.Files, line.Bytes, line.Read = r.ID.Kind.String(), r.ID.Digest, r.Files, r.Bytes, r.Read
 	line.EmptyDirs, line.Droppings = r.EmptyDirs, r.Droppings
-	a.Term.Note("kept %s, %s, of %q", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)), path)
+	a.Term.Note("stored %s, %s, of %q", fault.Count(r.Files, "file"), cli.ByteSize(float64(r.Bytes)), path)
 	if r.Droppings > 0 {
-		a.Term.Note("left out %s that trees never hold (.git, caches and the like)", fault.Count(r.Droppings, "name"))
+		a.Term.Note("skipped %s that trees never hold (.git, caches and the like)", fault.Count(r.Droppings, "name"))
 	}
 	if r.EmptyDirs > 0 {
-		a.Term.Note("left out %s without files", fault.Count(r.EmptyDirs, "directory"))
+		a.Term.Note("skipped %s without files", fault.Count(r.EmptyDirs, "directory"))
 	}
 	return line, nil
 }

@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -11,22 +12,16 @@ import (
 func StoreRepackCommand() cli.Command {
 	return cli.Command{
 		Path: "store repack", Quiet: true, Group: "store", Help: "Merge small packs into large ones.",
-		More:   "Writers merge packs by themselves; this goes on until nothing more can be merged.\n\nExamples:\n\n    rye store repack",
+		More:   "Writers merge packs too; repack continues until nothing more can be merged.\n\nExamples:\n\n    rye store repack",
 		Aka:    []string{"store optimise", "store optimize", "store compact"},
 		New:    func() cli.Runner { return new(storeRepackRun) },
-		Schema: "store-repack/1", Output: storeRepackAnswer{},
+		Schema: "store-repack/2", Output: storeRepackAnswer{},
 	}
 }
 
 type storeRepackRun struct{}
 
-type storeRepackAnswer struct {
-	PacksBefore int      `json:"packsBefore"`
-	PacksAfter  int      `json:"packsAfter"`
-	BytesBefore int64    `json:"bytesBefore"`
-	BytesAfter  int64    `json:"bytesAfter"`
-	Damaged     []string `json:"damaged,omitempty"` // packs left as they are
-}
+type storeRepackAnswer struct{ disk.RepackResult }
 
 func (s storeRepackAnswer) Text(t *cli.Terminal) {
 	t.Printf("%s, before %d; %s, before %s\n", fault.Count(int64(s.PacksAfter), "pack"), s.PacksBefore, cli.ByteSize(float64(s.BytesAfter)), cli.ByteSize(float64(s.BytesBefore)))
@@ -45,5 +40,5 @@ func (c *storeRepackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if err != nil {
 		return nil, err
 	}
-	return storeRepackAnswer{r.PacksBefore, r.PacksAfter, r.BytesBefore, r.BytesAfter, r.Damaged}, nil
+	return storeRepackAnswer{r}, nil
 }
