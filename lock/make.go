@@ -103,7 +103,7 @@ func Make(ctx context.Context, r Request) (*Made, error) {
 		return nil, err
 	}
 	defer done()
-	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.Roots, User: r.User, Store: r.Store, Progress: r.Progress})
+	m.Closure, err = closure.Close(ctx, closure.Options{View: view, Admit: admit, Roots: r.Project.AllRoots(), User: r.User, Store: r.Store, Progress: r.Progress})
 	if err != nil {
 		return nil, err
 	}

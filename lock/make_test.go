@@ -67,6 +67,7 @@ func (w *world) request(away error) lock.Request {
 		if err != nil {
 			w.Fatal(err)
 		}
+		need.Use = nil
 		p.Requires = append(p.Requires, need)
 	}
 	return lock.Request{Project: p, Sources: stock{w, away}, Files: w.store, Library: w.std,
@@ -129,6 +130,36 @@ func TestMakePinned(t *testing.T) {
 		brought, err := lock.Bring(t.Context(), r)
 		if (err == nil) != c.good || c.good && len(brought) != len(old.Bundles) {
 			t.Errorf("%s: %d bundles, %v", name, len(brought), err)
+		}
+	}
+}
+
+// TestMakeUses: the items of a required bundle are roots, as far as use: in rye.yaml lets them.
+func TestMakeUses(t *testing.T) {
+	for use, want := range map[string][2]bool{"": {true, true}, ", use: []": {}, `, use: ["tool:acme/**"]`: {true, false}, `, use: ["knowledge:**"]`: {false, true}} {
+		w := shop(t)
+		w.requires[base] = w.requires[base][:1]
+		w.build()
+		old, _ := w.made()
+		for i := range old.Bundles {
+			old.Bundles[i].Source = shelf
+		}
+		for i := range old.Requires {
+			old.Requires[i].Source = shelf
+		}
+		old, _ = w.written(old)
+		p, err := project.Parse([]byte("roots: [\"tool:acme/hello\"]\nrequires:\n  acme/base: {version: \"^2.1\", index: \"https://a.example/index.yaml\""+use+"}\n"), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := w.request(nil)
+		r.Old, r.Project.Requires[0].Use = old, p.Requires[0].Use
+		made, err := lock.Make(t.Context(), r)
+		if err != nil {
+			t.Fatalf("%q: %v", use, all(err))
+		}
+		if got := [2]bool{made.Lock.Pin(ref("tool:acme/base/idle")) != nil, made.Lock.Pin(ref("knowledge:acme/idle")) != nil}; got != want {
+			t.Errorf("%q: got %v, want %v", use, got, want)
 		}
 	}
 }

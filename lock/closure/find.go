@@ -59,7 +59,7 @@ func compareIDs(a, b model.Ref) int {
 // concerns reports whether a file that is no item although it looks like one could have been one that the roots mean.
 // Who can't tell what is in a directory can't say that nothing there is meant.
 func (c *closer) concerns(p *ai.ItemError) bool {
-	own := p.Space.Level == ai.Project
+	own, from := p.Space.Level == ai.Project, p.Space.Label
 	if k, ok := c.View.Kind(configKind); ok && !p.Space.Builtin && strings.HasPrefix(p.Path+"/", k.Dir+"/") {
 		return true
 	}
@@ -68,7 +68,10 @@ func (c *closer) concerns(p *ai.ItemError) bool {
 	}
 	for i := range c.Roots {
 		r := &c.Roots[i]
-		if p.Ref == (model.Ref{}) && own && !r.One || p.Ref != (model.Ref{}) && !r.One && r.Match(p.Ref) {
+		if r.One {
+			continue
+		}
+		if p.Ref == (model.Ref{}) && own && (r.From == "" || r.From == from) || p.Ref != (model.Ref{}) && r.Match(p.Ref, from) {
 			return true
 		}
 	}
@@ -101,9 +104,11 @@ func (c *closer) roots() []want {
 		}
 		told := false
 		for i := range globs {
-			if r := &globs[i]; !r.One && (!told || !covers[i]) && r.Match(ref) {
+			if r := &globs[i]; !r.One && (!told || !covers[i]) && c.matchesAny(r, ref) {
 				covers[i] = true
-				if !told {
+				if !told && r.Text == project.Own {
+					ask(AsRoot, ref, "")
+				} else if !told {
 					ask(AsRoot, ref, r.Text)
 				}
 				told = true
@@ -117,7 +122,7 @@ func (c *closer) roots() []want {
 	for i := range globs {
 		r := &globs[i]
 		if !r.One {
-			if !covers[i] {
+			if !covers[i] && r.Line > 0 {
 				c.warnings = append(c.warnings, &Problem{Err: &NothingError{r.Text}})
 			}
 			continue
@@ -130,6 +135,11 @@ func (c *closer) roots() []want {
 		ask(AsRoot, ref, r.Text)
 	}
 	return wants
+}
+
+// matchesAny reports whether a root covers an item of any of the spaces that have it.
+func (c *closer) matchesAny(r *project.Root, ref model.Ref) bool {
+	return slices.ContainsFunc(c.files[ref], func(f ai.File) bool { return r.Match(ref, f.Space.Label) })
 }
 
 // find returns the item that a want means.

@@ -2,6 +2,7 @@ package project
 
 import (
 	"io/fs"
+	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -45,6 +46,35 @@ func (p *Project) Remove(id string) (*Project, error) {
 		return nil, err
 	}
 	return p.change(func(root *yamltree.Node) { root.Get("requires").Drop(id, true) })
+}
+
+// AddRoot adds an item or a glob to the roots. If there are none yet, all items of the project stay roots.
+func (p *Project) AddRoot(text string) (*Project, error) {
+	return p.change(func(root *yamltree.Node) {
+		words := []string{Own}
+		if len(p.Roots) > 0 {
+			words = nil
+		}
+		for _, r := range p.Roots {
+			words = append(words, r.Text)
+		}
+		if !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+		root.Entry("roots", order...).SetList(words)
+	})
+}
+
+// RemoveRoot takes out a root that is there. If no other is left the section goes.
+func (p *Project) RemoveRoot(text string) (*Project, error) {
+	if !slices.ContainsFunc(p.Roots, func(r Root) bool { return r.Text == text }) {
+		return nil, fault.New(fault.NotFound, "%s has no root %+q", family, text).From(fs.ErrNotExist).On("root", text)
+	}
+	return p.change(func(root *yamltree.Node) {
+		if root.Get("roots").DropItem(text); len(p.Roots) == 1 {
+			root.Drop("roots", true)
+		}
+	})
 }
 
 func (p *Project) required(id string) error {

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai/model"
@@ -25,7 +26,7 @@ const (
 // The keys of the file and of a requirement, in the order in which a new one finds its place.
 var (
 	order       = []string{"name", "version", "rye", "requires", "packages", "roots"}
-	requireKeys = []string{"version", "from", "index"}
+	requireKeys = []string{"version", "from", "index", "use"}
 )
 
 //go:embed schema.json
@@ -57,11 +58,12 @@ type Requirement struct {
 	Text   string // the range as it is written
 	Range  semver.Range
 	Source Source
+	Use    []Root // the bundle's items that are roots of the project; all of them unless the file says otherwise
 }
 
-// NewRequirement returns the requirement that says so.
+// NewRequirement returns a requirement of a bundle, all items of which are roots.
 func NewRequirement(id, versions string, source Source) (Requirement, error) {
-	r := Requirement{ID: id, Text: versions, Source: source}
+	r := Requirement{ID: id, Text: versions, Source: source, Use: []Root{{Text: id, From: bundleSpace + id, glob: everything}}}
 	if id == std {
 		return r, fmt.Errorf("%q is part of rye and cannot be required", std)
 	}
@@ -78,17 +80,47 @@ func NewRequirement(id, versions string, source Source) (Requirement, error) {
 	return r, nil
 }
 
-// A Root is an item, or many by a glob, that is to be locked.
+// A Root is an item to lock, or a glob of items.
 type Root struct {
 	Text         string
-	One          bool // it names one item: there must be one
-	Line, Column int  // where it stands
+	One          bool   // it names one item, which must exist
+	From         string // the label of the space to look in; empty for all spaces
+	Line, Column int    // its place in the file; 0 if it isn't written there
 
 	glob glob.Glob
 }
 
-// Match reports whether the root is this item or covers it.
-func (r *Root) Match(ref model.Ref) bool { return r.glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID}) }
+// Own is the root that stands for all items of the project.
+const Own = "."
+
+// The labels of spaces, as package lock/file has them.
+const (
+	ownSpace    = "project"
+	bundleSpace = "system:"
+)
+
+var everything, _ = glob.Parse("**")
+
+// Match reports whether the root is this item, or covers it, in a space.
+func (r *Root) Match(ref model.Ref, from string) bool {
+	return (r.From == "" || r.From == from) && r.glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
+}
+
+// AllRoots returns the roots of the project and of the bundles that it requires directly. Without any requirement it is
+// Roots, where an empty list stands for all items of the project.
+func (p *Project) AllRoots() []Root {
+	if len(p.Requires) == 0 {
+		return p.Roots
+	}
+	all := slices.Clone(p.Roots)
+	if len(all) == 0 {
+		all = append(all, Root{Text: Own, From: ownSpace, glob: everything})
+	}
+	for _, r := range p.Requires {
+		all = append(all, r.Use...)
+	}
+	return all
+}
 
 // A NewerError is a project that requires a newer rye.
 type NewerError struct{ Want, Have string }
@@ -261,9 +293,12 @@ func readRequirement(n *yamltree.Node) (Requirement, error) {
 		return fail(n.Get(field), err)
 	}
 	r, err := NewRequirement(n.Key, versions, source)
-	switch {
-	case err == nil:
+	switch use := n.Get("use"); {
+	case err == nil && use == nil:
 		return r, nil
+	case err == nil:
+		r.Use, err = readGlobs(use, bundleSpace+r.ID)
+		return r, err
 	case n.Key == std:
 		return fail(n, err)
 	}
@@ -271,31 +306,41 @@ func readRequirement(n *yamltree.Node) (Requirement, error) {
 }
 
 func (p *Project) readRoots(section *yamltree.Node) error {
-	words, err := section.ItemWords()
-	switch {
-	case err != nil:
-		return err
-	case len(words) == 0:
-		return section.Errorf("%q is empty: leave it out to lock all items of the project", section.Key)
-	case len(words) > maxRoots:
-		return section.Errorf("more than %d roots", maxRoots)
+	roots, err := readGlobs(section, "")
+	if err == nil && len(roots) == 0 {
+		err = section.Errorf("%q is empty: leave it out to lock all items of the project", section.Key)
 	}
+	p.Roots = roots
+	return err
+}
+
+// readGlobs reads refs and globs of the items in a space; "" means all spaces.
+func readGlobs(section *yamltree.Node, from string) ([]Root, error) {
+	words, err := section.ItemWords()
+	if err == nil && len(words) > maxRoots {
+		err = section.Errorf("more than %d roots", maxRoots)
+	}
+	if err != nil {
+		return nil, err
+	}
+	roots := make([]Root, 0, len(words))
 	for i, w := range words {
-		g, err := glob.Parse(w)
-		if err != nil {
-			return section.Kids[i].Errorf("%s", err)
+		r := Root{Text: w, From: from, glob: everything}
+		if w == Own && from == "" {
+			r.From = ownSpace
+		} else if r.glob, err = glob.Parse(w); err != nil {
+			return nil, section.Kids[i].Errorf("%s", err)
 		}
-		r := Root{Text: w, glob: g}
 		if at, ok := errors.AsType[*yamltree.Error](section.Kids[i].Errorf("here")); ok {
 			r.Line, r.Column = at.Line, at.Column
 		}
 		if kind, _, ok := strings.Cut(w, ":"); ok {
 			if err := model.CheckKind(kind); err != nil {
-				return section.Kids[i].Errorf("%s", err)
+				return nil, section.Kids[i].Errorf("%s", err)
 			}
 			r.One = !strings.Contains(w, "*")
 		}
-		p.Roots = append(p.Roots, r)
+		roots = append(roots, r)
 	}
-	return nil
+	return roots, nil
 }

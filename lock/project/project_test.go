@@ -196,7 +196,7 @@ func TestRoots(t *testing.T) {
 		{Kind: "tool", ID: "acme/b"}:      {false, false, true},
 	} {
 		for i := range p.Roots {
-			if p.Roots[i].Match(ref) != want[i] {
+			if p.Roots[i].Match(ref, "project") != want[i] {
 				t.Errorf("%s, %s: want %t", p.Roots[i].Text, ref, want[i])
 			}
 		}

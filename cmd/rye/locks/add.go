@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
@@ -25,23 +27,25 @@ import (
 
 func AddCommand() cli.Command {
 	return cli.Command{
-		Path: "add", Quiet: true, Group: "lock", Help: "Add a bundle to the project and lock it.",
-		More: "A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
+		Path: "add", Quiet: true, Group: "lock", Help: "Add a bundle or an item to the project and lock it.",
+		More: "All items of the bundle are locked with it; use: in rye.yaml narrows that. An item, given by its ref, is added to roots: in rye.yaml.\n\n" +
+			"A bundle comes from one place: --from names a project's directory, an archive, an archive's https address, or a repository of git at a " +
 			"branch, tag or commit; --index names the address or " +
 			"directory of a list of many versions (rye bundle index makes one). Without a range the newest version that there is, and what is " +
 			"compatible with it, will do. A bundle that is in rye.yaml already gets the new range or place.\n\nExamples:\n\n" +
 			"    rye add acme/base --index https://bundles.acme.example/index.yaml\n    rye add acme/base@^2.1 --index ../bundles\n" +
-			"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main",
+			"    rye add acme/notes --from ../notes\n    rye add acme/style --from git+https://git.acme.example/style.git@main\n" +
+			"    rye add tool:rye/web/webfetch",
 		Aka: []string{"require", "get"},
 		New: func() cli.Runner { return new(addRun) }, Schema: "add/1", Output: &changeAnswer{},
 	}
 }
 
 type addRun struct {
-	Bundle string   `arg:"" help:"Bundle's id; @RANGE limits its versions."`
-	From   string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL or git+https: repository of this bundle."`
-	Index  string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
-	Sign   []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
+	Name  string   `arg:"" help:"Bundle's id, or an item's ref; ID@RANGE limits a bundle's versions."`
+	From  string   `placeholder:"PLACE" complete:"file" help:"Directory, archive, URL or git+https: repository of this bundle."`
+	Index string   `placeholder:"PLACE" complete:"file" help:"Directory or URL of an index of versions."`
+	Sign  []string `placeholder:"REF" complete:"own" help:"Sign this item, which uses the bundle, first (repeatable)."`
 	changeFlags
 	trusts.KeyFlag
 }
@@ -62,7 +66,8 @@ type changeFlags struct {
 // changeAnswer is what a command made of rye.yaml and of the lock.
 type changeAnswer struct {
 	Bundle string `json:"bundle"`
-	Range  string `json:"range"` // empty: it isn't required any more
+	Root   string `json:"root,omitempty"` // an item that became a root, or no longer is one
+	Range  string `json:"range"`          // empty: it isn't required any more
 	Source string `json:"source"`
 	Edited bool   `json:"edited"` // rye.yaml is another now
 	*LockAnswer
@@ -70,6 +75,8 @@ type changeAnswer struct {
 
 func (c *changeAnswer) Text(t *cli.Terminal) {
 	switch {
+	case c.Edited && c.Root != "":
+		t.Printf("%s  %s\n", cli.DryVerb(c.DryRun, "adds the root", "would add the root"), c.Root)
 	case c.Edited && c.Range != "":
 		t.Printf("%s  %s %s  from %s\n", cli.DryVerb(c.DryRun, "requires", "would require"), c.Bundle, c.Range, c.Source)
 	case c.Edited:
@@ -85,7 +92,10 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer unlock()
 	defer l.Close()
-	id, versions, given := strings.Cut(c.Bundle, "@")
+	if strings.Contains(c.Name, ":") {
+		return c.item(ctx, l)
+	}
+	id, versions, given := strings.Cut(c.Name, "@")
 	src, err := c.source(l, id)
 	if err != nil {
 		return nil, err
@@ -96,10 +106,10 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	need, err := ryeyaml.NewRequirement(id, versions, src)
 	if err != nil {
-		return nil, badRequirement(c.Bundle, err)
+		return nil, badRequirement(c.Name, err)
 	}
 	if l.Yaml, err = l.Yaml.Add(need); err != nil {
-		return nil, badRequirement(c.Bundle, err)
+		return nil, badRequirement(c.Name, err)
 	}
 	if err := l.Open(); err != nil {
 		return nil, err
@@ -116,7 +126,26 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
 }
 
-// source is where the bundle comes from: what the flags say, or what rye.yaml says of it already.
+// item adds an item to the roots.
+func (c *addRun) item(ctx context.Context, l *locking.Locking) (cli.Answer, error) {
+	ref, err := model.ParseRef(c.Name)
+	if err == nil && c.From+c.Index != "" {
+		err = fault.New(fault.Validation, "--from and --index are for bundles, and %s is an item", ref)
+	}
+	if err == nil {
+		l.Yaml, err = l.Yaml.AddRoot(ref.String())
+	}
+	if err == nil {
+		err = l.Open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ans := &changeAnswer{Root: ref.String()}
+	return ans, c.change(ctx, l, ans, &lockRun{Sign: len(c.Sign) > 0, Names: c.Sign, KeyFlag: c.KeyFlag})
+}
+
+// source returns where the bundle comes from: by the flags, else by rye.yaml.
 func (c *addRun) source(l *locking.Locking, id string) (ryeyaml.Source, error) {
 	old, known := l.Yaml.Requirement(id)
 	var f *fault.Error
@@ -265,16 +294,17 @@ func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *chang
 
 func RemoveCommand() cli.Command {
 	return cli.Command{
-		Path: "remove", Quiet: true, Group: "lock", Help: "Remove a bundle from the project.",
-		More: "It is taken out of rye.yaml, and with all that only it needed out of the lock. If an item still uses one of its items, that is refused, and " +
-			"nothing is changed.\n\nExamples:\n\n    rye remove acme/base\n    rye remove acme/base --dry-run",
+		Path: "remove", Quiet: true, Group: "lock", Help: "Remove bundles and roots from the project.",
+		More: "Removes requirements, given by bundle ids, and roots, given by refs or globs, from rye.yaml, and what only they needed from the lock. " +
+			"It is refused while another item uses one of the bundle's items.\n\nExamples:\n\n    rye remove acme/base\n" +
+			"    rye remove acme/base tool:acme/base/fetch\n    rye remove acme/base --dry-run",
 		Aka: []string{"drop", "unrequire", "uninstall"},
 		New: func() cli.Runner { return new(removeRun) }, Schema: "remove/1", Output: &changeAnswer{},
 	}
 }
 
 type removeRun struct {
-	Bundle string `arg:"" complete:"required" help:"Bundle's id in rye.yaml."`
+	Names []string `arg:"" name:"name" complete:"required" help:"Bundles' ids in rye.yaml, or roots."`
 	changeFlags
 }
 
@@ -285,18 +315,40 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer unlock()
 	defer l.Close()
-	if l.Yaml, err = l.Yaml.Remove(c.Bundle); err != nil {
-		return nil, err
+	for _, name := range c.Names {
+		remove := l.Yaml.Remove
+		if strings.ContainsAny(name, ":*") || name == ryeyaml.Own {
+			remove = l.Yaml.RemoveRoot
+		}
+		if l.Yaml, err = remove(name); err != nil {
+			return nil, err
+		}
 	}
 	if err := l.Open(); err != nil {
 		return nil, err
 	}
-	ans := &changeAnswer{Bundle: c.Bundle}
+	ans := &changeAnswer{Bundle: strings.Join(c.Names, " ")}
 	err = c.change(ctx, l, ans, &lockRun{})
 	if f, ok := errors.AsType[*fault.Error](err); ok && len(ans.Problems) > 0 {
-		f.Hint = []string{"rye why " + fault.Quote(c.Bundle)}
+		c.explain(l, ans, f)
 	}
 	return ans, err
+}
+
+// explain says what still needs a removed bundle: roots can be removed with it by the same command.
+func (c *removeRun) explain(l *locking.Locking, ans *changeAnswer, f *fault.Error) {
+	var roots []string
+	for _, p := range ans.Problems {
+		if slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool { return p.File == workspace.MarkerFile && r.Text == p.Ref }) {
+			roots = append(roots, p.Ref)
+		}
+	}
+	if len(roots) < len(ans.Problems) {
+		f.Hint = []string{fault.Command("rye why", c.Names[0])}
+		return
+	}
+	f.Text = fmt.Sprintf("%s still names %s among its roots", workspace.MarkerFile, strings.Join(roots, " and "))
+	f.Hint = []string{fault.Command("rye remove", slices.Concat(c.Names, roots)...)}
 }
 
 func UpdateCommand() cli.Command {

@@ -88,17 +88,18 @@ func graph(ctx context.Context, l *locking.Locking) (*lockGraph, error) {
 // yet it warns.
 func lockedRoots(l *locking.Locking) (roots []ryeyaml.Root) {
 	var more []string
-	for _, r := range l.Yaml.Roots {
+	all := l.Yaml.AllRoots()
+	for _, r := range all {
 		if ref, err := model.ParseRef(r.Text); r.One && (err != nil || l.Old.Pin(ref) == nil) {
 			more = append(more, r.Text)
 		}
 		for i := range l.Old.Pins {
-			if ref := l.Old.Pins[i].Ref; r.Match(ref) {
+			if ref := l.Old.Pins[i].Ref; r.Match(ref, l.Old.Pins[i].From) {
 				roots = append(roots, ryeyaml.Root{Text: ref.String(), One: true})
 			}
 		}
 	}
-	if len(l.Yaml.Roots) > 0 && roots == nil {
+	if len(all) > 0 && roots == nil {
 		roots = []ryeyaml.Root{{}} // which covers nothing
 	}
 	for _, c := range l.RequirementChanges() {

@@ -111,8 +111,8 @@ func notLocked(ctx context.Context, l *locking.Locking, name string) error {
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
 		f.Code, f.Text, f.Hint = fault.NotFound, fmt.Sprintf("%q is in the lock, and is no item", name), []string{"rye why " + fault.Quote(name)}
 	} else if in := l.BundleOf(ctx, name); in != "" {
-		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the bundle %q, which is locked, and no root reaches it", in)}, in
-		f.Hint = []string{"rye show " + fault.Quote(name), "rye help lock"}
+		f.Why, f.Details["bundle"] = []string{fmt.Sprintf("it is in the locked bundle %q, but nothing uses it", in)}, in
+		f.Hint = []string{"rye add " + fault.Quote(name), "rye show " + fault.Quote(name)}
 	} else if meant := near.Names(name, names); len(meant) > 0 {
 		f.Why, f.Details["did_you_mean"] = []string{"did you mean " + strings.Join(meant, ", ") + "?"}, meant
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -254,13 +255,14 @@ func (c *execBase) drift(ctx context.Context, l *locking.Locking, set *lock.Set,
 			} else if missing != nil {
 				return missing // a name that nothing has is rather a slip than something to be locked
 			}
-			f.Hint = append(append([]string{l.LockCommand()}, c.orDev(l.App)...), "rye ls")
-			if from != "" {
-				use := "of the project uses, and what roots: in rye.yaml names"
-				if l.User {
-					use = "of the user's space uses"
-				}
-				f.Why, f.Hint = append(f.Why, fmt.Sprintf("of %s the lock pins what an item %s", from, use)), []string{"rye docs lock"}
+			rooted := len(l.Yaml.Roots) == 0 || slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool { return r.Match(ref, lockfile.FromProject) })
+			switch {
+			case l.User && from != "":
+				f.Why, f.Hint = append(f.Why, fmt.Sprintf("the lock pins the items of %s that an item of your own uses", from)), []string{"rye docs lock"}
+			case from != "" || !rooted && !l.User:
+				f.Hint = []string{"rye add " + fault.Quote(ref.String())}
+			default:
+				f.Hint = append([]string{l.LockCommand()}, c.orDev(l.App)...)
 			}
 			return f
 		}
