@@ -40,10 +40,16 @@ func Keep(ctx context.Context, s Keeper, path string, objects []Object) error {
 	return keep(ctx, s, path, objects, false)
 }
 
-// KeepToo makes a store keep the objects of a lock that is about to stand at a path, all of which it has, besides those
-// of the lock that is there. Keep comes when it stands there: whoever dies between has lost neither.
-func KeepToo(ctx context.Context, s Keeper, path string, objects []Object) error {
-	return keep(ctx, s, path, objects, true)
+// Commit replaces the lock at a path by one whose objects the store has. While write runs the store keeps the objects of
+// both locks, so that a crash loses neither.
+func Commit(ctx context.Context, s Keeper, path string, objects []Object, write func() error) error {
+	if err := keep(ctx, s, path, objects, true); err != nil {
+		return err
+	}
+	if err := write(); err != nil {
+		return err
+	}
+	return Keep(ctx, s, path, objects)
 }
 
 func keep(ctx context.Context, s Keeper, path string, objects []Object, too bool) error {

@@ -1,6 +1,7 @@
 package lock_test
 
 import (
+	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -82,14 +83,17 @@ func TestKeep(t *testing.T) {
 	// While another lock is written in its place both are kept, a second time too; then the new one alone.
 	fewer := slices.DeleteFunc(slices.Clone(objects), func(o lock.Object) bool { return o.Kind != cas.Blob })[:1]
 	for range 2 {
-		if err := lock.KeepToo(t.Context(), store, path, fewer); err != nil {
+		died := errors.New("died")
+		if err := lock.Commit(t.Context(), store, path, fewer, func() error { return died }); err != died {
 			t.Fatal(err)
 		}
 	}
-	if n := lacking(); n > 0 {
-		t.Errorf("%d objects of the lock that is there are gone", n)
-	}
-	if err := lock.Keep(t.Context(), store, path, fewer); err != nil {
+	if err := lock.Commit(t.Context(), store, path, fewer, func() error {
+		if n := lacking(); n > 0 {
+			t.Errorf("%d objects of the lock that is there are gone", n)
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 	want := len(ids) - 1

@@ -15,9 +15,9 @@ import (
 type Weakness struct {
 	Name    string       `json:"name"` // a ref, the id of a bundle, or what else the entry is called
 	Kind    WeaknessKind `json:"kind"`
-	From    string       `json:"from,omitempty"`
-	To      string       `json:"to,omitempty"`
-	Details []string     `json:"details,omitempty"` // of grants: one line for each that is wider, or why it can't be told
+	From    string       `json:"from"`
+	To      string       `json:"to"`
+	Details []string     `json:"details"` // of grants: one line for each that is wider, or why it can't be told
 }
 
 // A WeaknessKind says in which way; most are kinds of changes by package file.

@@ -60,13 +60,6 @@ func (c bundleCosigned) Text(t *cli.Terminal) {
 	t.Printf("signed  %s@%s  %s\n", c.Bundle, c.Version, fault.Count(int64(c.Signatures), "signature"))
 }
 
-func (c *bundleCosignRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	b, err := locking.OpenBundles(a)
 	if err != nil {

@@ -109,13 +109,6 @@ func (c *BundleCreated) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *BundleCreateRun) Complete(ctx context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 // A making is one rye bundle create.
 type making struct {
 	run    *BundleCreateRun

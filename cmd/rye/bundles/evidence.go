@@ -74,13 +74,6 @@ func (e bundleEvidence) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *evidenceFlags) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	b, l, err := c.open(ctx, a)
 	if err != nil {

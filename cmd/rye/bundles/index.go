@@ -84,13 +84,6 @@ func (i bundleIndexed) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *bundleIndexRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 // An indexing is one run of rye bundle index.
 type indexing struct {
 	*bundleIndexRun

@@ -50,13 +50,6 @@ type addRun struct {
 	trusts.KeyFlag
 }
 
-func (c *addRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 // changeFlags are those of every command that changes rye.yaml, or which versions are used.
 type changeFlags struct {
 	Accept []string `placeholder:"NAME" complete:"locked" help:"Allow this item or bundle to weaken the lock (repeatable)."`
@@ -148,18 +141,13 @@ func (c *addRun) item(ctx context.Context, l *locking.Locking) (cli.Answer, erro
 // source returns where the bundle comes from: by the flags, else by rye.yaml.
 func (c *addRun) source(l *locking.Locking, id string) (ryeyaml.Source, error) {
 	old, known := l.Yaml.Requirement(id)
-	var f *fault.Error
 	switch {
 	case c.From != "" && c.Index != "":
-		f = &fault.Error{Code: fault.Validation, Text: "a bundle comes from one place: --from or --index"}
+		return old.Source, fault.New(fault.Validation, "--from and --index can't be combined: a bundle has one source")
 	case c.From == "" && c.Index == "" && known:
 		return old.Source, nil
 	case c.From == "" && c.Index == "":
-		f = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("where does %q come from?", id),
-			Hint: []string{l.App.With("--from", "DIR"), l.App.With("--index", "URL")}}
-	}
-	if f != nil {
-		return ryeyaml.Source{}, f
+		return old.Source, fault.New(fault.Validation, "%q needs a source: --from or --index", id).Try(l.App.With("--from", "DIR"), l.App.With("--index", "URL"))
 	}
 	where := c.From + c.Index
 	if !strings.Contains(where, "://") {
@@ -169,11 +157,7 @@ func (c *addRun) source(l *locking.Locking, id string) (ryeyaml.Source, error) {
 		}
 		where = rel
 	}
-	src, err := ryeyaml.ParseSource(where, c.Index != "")
-	if err != nil {
-		return src, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"source": where}}
-	}
-	return src, nil
+	return ryeyaml.ParseSource(where, c.Index != "")
 }
 
 // relative is a path of this machine as rye.yaml has it: relative to the project.
@@ -273,22 +257,12 @@ func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *chang
 	after := l.Yaml.Format()
 	edited := string(before) != string(after)
 	run.Accept, run.DryRun = c.Accept, c.DryRun
-	run.before = func() error {
-		if !edited {
-			return nil
-		}
-		d, err := osfile.OpenDir(l.Dir, 0o777)
-		if err != nil {
-			return err
-		}
-		defer d.Close()
-		err = d.Write(workspace.MarkerFile, 0o644, before == nil, after)
-		ans.Edited = err == nil
-		return err
+	if edited {
+		run.yaml = after
 	}
 	ans.LockAnswer = newLockAnswer(run)
 	_, err = run.make(ctx, l, ans.LockAnswer)
-	ans.Edited = ans.Edited || err == nil && edited // of a dry run
+	ans.Edited = run.edited || err == nil && edited // of a dry run
 	return err
 }
 

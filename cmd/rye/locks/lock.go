@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -60,8 +62,9 @@ type lockRun struct {
 	User      bool     `help:"Lock the user space, for use outside projects."`
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
-	state  cas.Digest   // for --check: what there was before the lock was made
-	before func() error // is done when nothing but the disk stands in the way of the new lock; nil: nothing
+	state  cas.Digest // for --check: what there was before the lock was made
+	yaml   []byte     // the new rye.yaml, which is written before the lock; nil if it stays
+	edited bool       // yaml is written
 }
 
 type LockAnswer struct {
@@ -87,14 +90,9 @@ func newLockAnswer(c *lockRun) *LockAnswer {
 		Signed: []signs.SignLine{}, Warnings: []string{}}
 }
 
-// A weakeningLine is something for which the lock asks for less than before, or somebody else.
 type weakeningLine struct {
-	Name     string   `json:"name"`
-	Kind     string   `json:"kind"`
-	From     string   `json:"from"`
-	To       string   `json:"to"`
-	Details  []string `json:"details"`
-	Accepted bool     `json:"accepted"`
+	lock.Weakness
+	Accepted bool `json:"accepted"`
 }
 
 func (c *LockAnswer) Text(t *cli.Terminal) {
@@ -174,13 +172,6 @@ func changeText(c lockfile.Change) string {
 	return line
 }
 
-func (c *lockRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 // Relock brings the project's lock up to date, if it has one, and reports whether that changed it.
 func Relock(ctx context.Context, a *cli.App) (bool, error) {
 	p, err := places.OpenProject(a)
@@ -244,28 +235,6 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return nil, err
 }
 
-// signHint has the hint that signs repeat the given command: rye lock alone doesn't know yet what that one adds.
-func (c *lockRun) signHint(a *cli.App, f *fault.Error, err error) {
-	if c.before == nil && !c.AllowUser {
-		return
-	}
-	refs, ok := classify.UnsignedRefs(err)
-	for i, line := range f.Hint {
-		if !ok || !strings.HasPrefix(line, "rye lock --sign ") {
-			continue
-		}
-		if c.before == nil {
-			f.Hint[i] = "rye lock --allow-user " + strings.TrimPrefix(line, "rye lock ")
-			continue
-		}
-		var more []string
-		for _, ref := range refs {
-			more = append(more, "--sign", ref)
-		}
-		f.Hint[i] = a.With(more...)
-	}
-}
-
 // no makes the answer to --check of what can't be the lock.
 func (c *lockRun) no(err error) error {
 	if f := classify.Classify(err); c.Check && f.Code == fault.LockMismatch {
@@ -277,30 +246,14 @@ func (c *lockRun) no(err error) error {
 // sensible refuses flags that don't go together.
 func (c *lockRun) sensible(a *cli.App) error {
 	switch {
+	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept)+len(c.Names) > 0):
+		return fault.New(fault.Validation, "--check can't be combined with names, --update, --resolve, --sign, --accept or --dry-run").Try("rye lock --check")
 	case len(c.Names) > 0 && !c.Update && !c.Sign:
-		return c.aimless(a)
+		return fault.New(fault.Validation, "%q needs --update or --sign", c.Names[0]).On("argument", c.Names[0]).Try(a.With("--update"), a.With("--sign"))
 	case c.Update && c.Sign && len(c.Names) > 0:
-		return &fault.Error{Code: fault.Validation, Text: "--update and --sign would both mean " + fault.Quote(c.Names[0])}
-	case c.Check && (c.Update || c.Sign || c.Resolve || c.DryRun || len(c.Accept) > 0):
-		return &fault.Error{Code: fault.Validation, Text: "--check changes nothing, and goes with none of --update, --resolve, --sign, --accept and --dry-run"}
+		return &fault.Error{Code: fault.Validation, Text: "--update and --sign can't both take names"}
 	}
 	return nil
-}
-
-// aimless refuses names without a flag that says what to do with them. The first may be a flag without its --.
-func (c *lockRun) aimless(a *cli.App) *fault.Error {
-	word := c.Names[0]
-	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("what is to be done with %q?", word), Details: map[string]any{"argument": word}}
-	switch word {
-	case "check", "update", "resolve", "sign":
-		cli.Meant(f, a.Args, word, []string{"--" + word})
-		return f
-	}
-	f.Hint = []string{a.With("--update"), a.With("--sign")}
-	if c.Check {
-		f.Hint = []string{"rye lock --check"}
-	}
-	return f
 }
 
 // make makes the lock, and writes it if it may.
@@ -350,7 +303,12 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 	if problems := problems(ctx, l, err); len(problems) > 0 {
 		ans.Problems = append(ans.Problems, problems...)
 		f := classify.Classify(err)
-		c.signHint(a, f, err)
+		// rye lock alone knows neither the new rye.yaml nor the user space.
+		if refs, ok := classify.UnsignedRefs(err); ok && c.yaml != nil {
+			f.Hint = []string{a.With("--sign", strings.Join(refs, ","))}
+		} else if ok && c.AllowUser {
+			f.Hint = []string{a.With(append([]string{"--sign"}, refs...)...)}
+		}
 		if c.Check {
 			f = f.Asked()
 		}
@@ -387,22 +345,37 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 		return nil, err
 	}
 	objects, err := kept(ctx, l, made)
-	if err == nil && ans.Changed {
-		err = lock.KeepToo(ctx, l.Store(), l.LockPath(), objects)
-	}
 	if err != nil {
 		return nil, err
 	}
-	if c.before != nil {
-		if err := c.before(); err != nil {
-			return nil, err
+	err = lock.Commit(ctx, l.Store(), l.LockPath(), objects, func() error {
+		if err := c.edit(l); err != nil {
+			return err
 		}
-	}
-	if err := l.Write(made.Bytes); err != nil {
+		err := l.Write(made.Bytes)
+		ans.written = err == nil
+		return err
+	})
+	if !ans.written {
 		return nil, err
 	}
-	ans.written = true
-	return ans, lock.Keep(ctx, l.Store(), l.LockPath(), objects)
+	return ans, err
+}
+
+// edit writes the new rye.yaml.
+func (c *lockRun) edit(l *locking.Locking) error {
+	if c.yaml == nil {
+		return nil
+	}
+	d, err := osfile.OpenDir(l.Dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	_, err = os.Lstat(filepath.Join(l.Dir, workspace.MarkerFile))
+	err = d.Write(workspace.MarkerFile, 0o644, errors.Is(err, fs.ErrNotExist), c.yaml)
+	c.edited = err == nil
+	return err
 }
 
 // warn prints warnings about the new lock, and how many more there are.

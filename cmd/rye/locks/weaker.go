@@ -35,16 +35,14 @@ func (c *lockRun) weaker(ctx context.Context, l *locking.Locking, made *lock.Mad
 	f := &fault.Error{Code: fault.LockMismatch, Details: map[string]any{"reason": "weaker"}}
 	names, refused := []string{}, int64(0)
 	for _, w := range all {
-		line := weakeningLine{w.Name, string(w.Kind), w.From, w.To, slices.Clone(w.Details), slices.Contains(c.Accept, w.Name)}
-		if line.Details == nil {
-			line.Details = []string{}
-		}
+		w.Details = append([]string{}, w.Details...)
+		line := weakeningLine{w, slices.Contains(c.Accept, w.Name)}
 		ans.Weakenings = append(ans.Weakenings, line)
 		if line.Accepted {
 			continue
 		}
 		refused++
-		f.Why = append(f.Why, changeText(lockfile.Change{Kind: lockfile.Kind(line.Kind), Name: line.Name, From: line.From, To: line.To}))
+		f.Why = append(f.Why, changeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From, To: line.To}))
 		for _, d := range line.Details {
 			f.Why = append(f.Why, "  "+d)
 		}

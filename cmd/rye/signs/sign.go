@@ -75,13 +75,6 @@ type SignLine struct {
 	Replaced int    `json:"replaced"` // signatures that went, because they no longer held
 }
 
-func (*SignRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name == "key" {
-		return trusts.CompleteKeys(a)
-	}
-	return nil
-}
-
 func (s *SignAnswer) Text(t *cli.Terminal) {
 	spaces.PrintProblems(t, s.Problems)
 	verb := "signed"

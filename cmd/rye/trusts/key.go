@@ -229,3 +229,11 @@ func CompleteKeys(a *cli.App) []cli.Candidate {
 type KeyFlag struct {
 	Key string `placeholder:"NAME" help:"Sign with this key instead of the default."`
 }
+
+// Complete implements the completion of the flag.
+func (KeyFlag) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name == "key" {
+		return CompleteKeys(a)
+	}
+	return nil
+}
