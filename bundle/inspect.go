@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/bundle/mention"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 )
@@ -230,72 +230,9 @@ func (n *inspection) speaks(path, field string, v *value.Value) {
 	if v.Kind != value.Text {
 		return
 	}
-	for _, word := range strings.FieldsFunc(withoutEnds(v.Text), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
-		if host := hostOf(word); host != "" {
-			n.mention(&n.result.Hosts, path, host)
-		} else if isPlace(word) {
-			n.mention(&n.result.Places, path, word)
-		}
-	}
-}
-
-// withoutEnds leaves out the ends of elements, "</x>", which look like paths and are none. What only begins like one, as
-// the place in "cat </etc/passwd", stays.
-func withoutEnds(text string) string {
-	if !strings.Contains(text, "</") {
-		return text
-	}
-	var b strings.Builder
-	for {
-		i := strings.Index(text, "</")
-		if i < 0 {
-			b.WriteString(text)
-			return b.String()
-		}
-		name, rest, ends := strings.Cut(text[i+2:], ">")
-		if ends && isName(strings.TrimRight(name, " \t\r\n")) {
-			b.WriteString(text[:i] + " ")
-			text = rest
-			continue
-		}
-		b.WriteString(text[:i+2])
-		text = text[i+2:]
-	}
-}
-
-// isName reports whether an element may be called so.
-func isName(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return c != '_' && c != '-' && c != '.' && c != ':' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
-	})
-}
-
-// hostOf returns the host of a URL.
-func hostOf(word string) string {
-	i := strings.Index(word, "://")
-	if i < 1 {
-		return ""
-	}
-	u, err := url.Parse(word)
-	if err != nil {
-		// What is filled in later may stand anywhere: then it is all that stands where a host would.
-		host, _, _ := strings.Cut(word[i+3:], "/")
-		return host
-	}
-	return u.Host
-}
-
-// isPlace reports whether a word names a file outside the bundle.
-func isPlace(word string) bool {
-	for _, prefix := range []string{"~/", "../", "$HOME", "${HOME", "%USERPROFILE%", `\\`} {
-		if strings.HasPrefix(word, prefix) {
-			return true
-		}
-	}
-	if len(word) > 2 && word[1] == ':' && (word[2] == '\\' || word[2] == '/') {
-		return true
-	}
-	return len(word) > 1 && word[0] == '/' && word[1] != '/' || strings.Contains(word, "/../")
+	hosts, places := mention.In(v.Text)
+	n.mention(&n.result.Hosts, path, hosts...)
+	n.mention(&n.result.Places, path, places...)
 }
 
 func (n *inspection) finish() *Inspection {

@@ -57,65 +57,6 @@ type Statement struct {
 	Envelope []byte
 }
 
-// A Check is what failed, in one word.
-type Check string
-
-// The checks.
-const (
-	CheckArchive    Check = "archive"    // these are not the bytes of an archive, or the archive goes on behind what was read
-	CheckManifest   Check = "manifest"   // it can't be read, or is another one
-	CheckSignatures Check = "signatures" // of the manifest: they don't hold, or policy says no
-	CheckExpired    Check = "expired"    // the bundle
-	CheckMissing    Check = "missing"    // a file of the manifest
-	CheckExtra      Check = "extra"      // a file that isn't in the manifest
-	CheckType       Check = "type"       // a link or device where a file should be
-	CheckSize       Check = "size"
-	CheckDigest     Check = "digest"
-	CheckMode       Check = "mode"
-	CheckRead       Check = "read"     // it can't be read
-	CheckRef        Check = "ref"      // the manifest calls an item by another name, or an asset an item
-	CheckVersion    Check = "version"  // the manifest gives an item another version
-	CheckRevoked    Check = "revoked"  // a file that is no item, by its digest
-	CheckItem       Check = "item"     // an item's own signature or tree doesn't hold, or policy says no
-	CheckEvidence   Check = "evidence" // what was required isn't there or doesn't hold
-)
-
-// A Failure is one thing for which a bundle isn't what it should be.
-type Failure struct {
-	Check           Check
-	Path            string // of a file or, in CheckEvidence, its name; "" for the bundle as a whole
-	Ref             string // of an item
-	Expected, Found string // where there are two things to compare
-	OnlyLineEndings bool   // with other line ends it would be what is expected
-	Err             error  // where there is more to tell
-}
-
-func (f *Failure) Error() string {
-	text := string(f.Check)
-	if f.Path != "" {
-		text = fmt.Sprintf("%+q: %s", f.Path, text)
-	}
-	if f.Expected != "" || f.Found != "" {
-		text += fmt.Sprintf(": expected %s, found %s", cmp.Or(f.Expected, "none"), cmp.Or(f.Found, "none"))
-	}
-	if f.OnlyLineEndings {
-		text += " (only line endings differ)"
-	}
-	if f.Err != nil {
-		text += ": " + f.Err.Error()
-	}
-	return text
-}
-
-func sortFailures(all []*Failure) {
-	slices.SortStableFunc(all, func(a, b *Failure) int {
-		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(string(a.Check), string(b.Check)))
-	})
-}
-
-// Unwrap returns what there is more to tell.
-func (f *Failure) Unwrap() error { return f.Err }
-
 // A Report is what was looked at, who vouches for it, and all that is wrong.
 type Report struct {
 	*Bundle             // nil if there is no manifest that can be read

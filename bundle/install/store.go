@@ -27,7 +27,7 @@ type Store interface {
 	SetRef(ctx context.Context, name string, old, id cas.ID) error
 }
 
-// A RefusedError says that a bundle isn't what it should be, and why.
+// A RefusedError says why a bundle failed verification.
 type RefusedError struct{ Report *bundle.Report }
 
 func (e *RefusedError) Error() string {
@@ -38,7 +38,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("invalid bundle: %v (and %d more)", all[0], len(all)-1)
 }
 
-// Unwrap returns all that is wrong.
+// Fault returns e as an error that lists the failures.
+func (e *RefusedError) Fault() *fault.Error { return e.Report.Fault().From(e) }
+
+// Unwrap returns the failures.
 func (e *RefusedError) Unwrap() []error {
 	var all []error
 	for _, f := range e.Report.Failures {

@@ -149,9 +149,9 @@ func TestBundleV1Refused(t *testing.T) {
 		change func()
 		words  string
 	}{
-		"other bytes":  {func() { h.write("docs/how.md", "How!\n") }, "docs/how.md|has other bytes|sha256:"},
+		"other bytes":  {func() { h.write("docs/how.md", "How!\n") }, "docs/how.md|has other content|sha256:"},
 		"missing":      {func() { os.Remove(filepath.Join(h.dir, "docs", "how.md")) }, "docs/how.md|is missing"},
-		"a stranger's": {func() { h.list("stranger") }, "signatures are not enough"},
+		"a stranger's": {func() { h.list("stranger") }, "insufficient signatures"},
 		"other words":  {func() { h.write(v1At, strings.Replace(string(manifest), "0.9.0", "0.9.1", 1)) }, "0.9.1"},
 		"no manifest":  {func() { h.write(v1At, "bundle:\n  id: [\n") }, "v1 manifest|line"},
 		"another's":    {func() { h.write(v1At, strings.Replace(string(manifest), "acme/old", "acme/new", 1)) }, "acme/new"},

@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -149,8 +148,8 @@ func (x *indexing) archives(ctx context.Context) ([]index.Entry, error) {
 	p := x.bundles.App.Progress("verifying", 0)
 	defer p.Done()
 	type refusal struct {
-		File     string                   `json:"file"`
-		Failures []classify.BundleFailure `json:"failures"`
+		File     string           `json:"file"`
+		Failures []bundle.Finding `json:"failures"`
 	}
 	var all []index.Entry
 	var refused []refusal
@@ -165,7 +164,7 @@ func (x *indexing) archives(ctx context.Context) ([]index.Entry, error) {
 		if len(failures) > 0 {
 			r := refusal{File: file}
 			for _, f := range failures {
-				l := classify.NewBundleFailure(f)
+				l := f.Finding()
 				r.Failures, codes = append(r.Failures, l), append(codes, l.Code)
 				if len(no.Why) < fault.MaxLines {
 					no.Why = append(no.Why, file+": "+l.Text())

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -34,30 +33,30 @@ type BundleInspectRun struct {
 
 // BundleInspection is what is in a bundle. Nobody has vouched for any of it.
 type BundleInspection struct {
-	Bundle       string                   `json:"bundle"`
-	Version      string                   `json:"version"`
-	Manifest     string                   `json:"manifest"`
-	Where        string                   `json:"where"`
-	Place        string                   `json:"place"`
-	Trust        string                   `json:"trust"`  // "unverified", always
-	Format       string                   `json:"format"` // "v1", "v2"
-	Description  string                   `json:"description"`
-	License      string                   `json:"license"`
-	Entrypoint   string                   `json:"entrypoint"`
-	Expires      string                   `json:"expires,omitempty"`
-	Requires     []requireLine            `json:"requires"`
-	SignedBy     []string                 `json:"signed_by"` // fingerprints that signature lines name, which nobody has checked
-	Files        []contentLine            `json:"files"`
-	Bytes        int64                    `json:"bytes"`
-	Items        []contentItem            `json:"items"`
-	Executable   []MentionLine            `json:"executable"`
-	Hosts        []MentionLine            `json:"hosts"`
-	Places       []MentionLine            `json:"paths"`
-	Secrets      []MentionLine            `json:"secrets"`
-	Capabilities []MentionLine            `json:"capabilities"`
-	Outside      []MentionLine            `json:"outside"` // what runs items and isn't in the bundle
-	Evidence     []EvidenceLine           `json:"evidence"`
-	Failures     []classify.BundleFailure `json:"failures"`
+	Bundle       string           `json:"bundle"`
+	Version      string           `json:"version"`
+	Manifest     string           `json:"manifest"`
+	Where        string           `json:"where"`
+	Place        string           `json:"place"`
+	Trust        string           `json:"trust"`  // "unverified", always
+	Format       string           `json:"format"` // "v1", "v2"
+	Description  string           `json:"description"`
+	License      string           `json:"license"`
+	Entrypoint   string           `json:"entrypoint"`
+	Expires      string           `json:"expires,omitempty"`
+	Requires     []requireLine    `json:"requires"`
+	SignedBy     []string         `json:"signed_by"` // fingerprints that signature lines name, which nobody has checked
+	Files        []contentLine    `json:"files"`
+	Bytes        int64            `json:"bytes"`
+	Items        []contentItem    `json:"items"`
+	Executable   []MentionLine    `json:"executable"`
+	Hosts        []MentionLine    `json:"hosts"`
+	Places       []MentionLine    `json:"paths"`
+	Secrets      []MentionLine    `json:"secrets"`
+	Capabilities []MentionLine    `json:"capabilities"`
+	Outside      []MentionLine    `json:"outside"` // what runs items and isn't in the bundle
+	Evidence     []EvidenceLine   `json:"evidence"`
+	Failures     []bundle.Finding `json:"failures"`
 }
 
 type requireLine struct {
@@ -142,9 +141,9 @@ func newBundleInspection(l *locking.Located, n *bundle.Inspection) *BundleInspec
 	ans := &BundleInspection{Bundle: l.Id, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
 		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
 		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
-		Evidence: []EvidenceLine{}, Failures: []classify.BundleFailure{}}
+		Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}}
 	for _, f := range n.Failures {
-		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
+		ans.Failures = append(ans.Failures, f.Finding())
 	}
 	if l.V1 != nil {
 		ans.Format = sign.V1.String()

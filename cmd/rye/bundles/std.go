@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -30,13 +29,13 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Lo
 		return nil, err
 	}
 	ans := &BundleReport{Bundle: l.Id, Version: l.Read.Version, Manifest: l.Read.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
-		Of: len(l.Read.Files), Extra: c.AllowExtra, Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []classify.BundleFailure{}, Warnings: []string{}}
+		Of: len(l.Read.Files), Extra: c.AllowExtra, Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}}
 	failures, err := libraryFailures(ctx, l.Read, t, &ans.Items)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range failures {
-		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
+		ans.Failures = append(ans.Failures, f.Finding())
 	}
 	if t != nil {
 		ans.Policy, ans.PolicyID, ans.Origin = t.Root.Path, t.Root.Side.Policy.ID().String(), t.Root.Origin

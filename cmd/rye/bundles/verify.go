@@ -49,32 +49,32 @@ type BundleVerifyRun struct {
 
 // BundleReport is what was looked at, who vouches, and all that is wrong.
 type BundleReport struct {
-	Bundle    string                   `json:"bundle"`
-	Version   string                   `json:"version"`
-	Manifest  string                   `json:"manifest"` // its id
-	Where     string                   `json:"where"`    // "project", "installed", "store", "archive", "binary"
-	Place     string                   `json:"place"`
-	Allowed   bool                     `json:"allowed"`
-	Trust     string                   `json:"trust"` // "signed", "builtin", "unsigned", "refused"
-	Files     int64                    `json:"files"` // as the manifest says
-	Of        int                      `json:"of_files"`
-	Bytes     int64                    `json:"bytes"`
-	Items     int                      `json:"items"` // that hold
-	Extra     bool                     `json:"extra_allowed"`
-	Never     []string                 `json:"never_bundled"` // what stands beside the files and is of no bundle; nobody looked into it
-	Rule      string                   `json:"rule"`
-	Count     int                      `json:"count"`
-	Threshold int                      `json:"threshold"`
-	Signers   []spaces.SignerLine      `json:"signers"` // of the manifest
-	Vouched   []vouchedLine            `json:"vouched"` // who signed the items
-	Policy    string                   `json:"policy"`  // the file that decided; empty with --signer
-	PolicyID  string                   `json:"policy_id"`
-	Origin    string                   `json:"origin"` // as in verify; "--signer"
-	Expires   string                   `json:"expires,omitempty"`
-	Evidence  []EvidenceLine           `json:"evidence"`
-	Failures  []classify.BundleFailure `json:"failures"`
-	Warnings  []string                 `json:"warnings"`
-	Format    string                   `json:"format"` // of the manifest: "v1", "v2"
+	Bundle    string              `json:"bundle"`
+	Version   string              `json:"version"`
+	Manifest  string              `json:"manifest"` // its id
+	Where     string              `json:"where"`    // "project", "installed", "store", "archive", "binary"
+	Place     string              `json:"place"`
+	Allowed   bool                `json:"allowed"`
+	Trust     string              `json:"trust"` // "signed", "builtin", "unsigned", "refused"
+	Files     int64               `json:"files"` // as the manifest says
+	Of        int                 `json:"of_files"`
+	Bytes     int64               `json:"bytes"`
+	Items     int                 `json:"items"` // that hold
+	Extra     bool                `json:"extra_allowed"`
+	Never     []string            `json:"never_bundled"` // what stands beside the files and is of no bundle; nobody looked into it
+	Rule      string              `json:"rule"`
+	Count     int                 `json:"count"`
+	Threshold int                 `json:"threshold"`
+	Signers   []spaces.SignerLine `json:"signers"` // of the manifest
+	Vouched   []vouchedLine       `json:"vouched"` // who signed the items
+	Policy    string              `json:"policy"`  // the file that decided; empty with --signer
+	PolicyID  string              `json:"policy_id"`
+	Origin    string              `json:"origin"` // as in verify; "--signer"
+	Expires   string              `json:"expires,omitempty"`
+	Evidence  []EvidenceLine      `json:"evidence"`
+	Failures  []bundle.Finding    `json:"failures"`
+	Warnings  []string            `json:"warnings"`
+	Format    string              `json:"format"` // of the manifest: "v1", "v2"
 }
 
 // vouchedLine is how many items one key has signed.
@@ -174,7 +174,7 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 
 func newBundleReport(l *locking.Located, v *spaces.Vouching, r *bundle.Report) *BundleReport {
 	ans := &BundleReport{Bundle: l.Id, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
-		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []classify.BundleFailure{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
+		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.Trust != nil {
 		root := v.Trust.Root
 		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
@@ -215,7 +215,7 @@ func newBundleReport(l *locking.Located, v *spaces.Vouching, r *bundle.Report) *
 		ans.Evidence = append(ans.Evidence, line)
 	}
 	for _, f := range r.Failures {
-		ans.Failures = append(ans.Failures, classify.NewBundleFailure(f))
+		ans.Failures = append(ans.Failures, f.Finding())
 	}
 	return ans
 }

@@ -59,7 +59,7 @@ func typed(err error) *fault.Error {
 		return nil
 	}
 	f := &fault.Error{Code: fault.Unknown, Text: err.Error(), Err: err}
-	if ofClosure(f) || ofBundles(f) {
+	if ofClosure(f) {
 		return f
 	}
 	return nil

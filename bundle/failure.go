@@ -1,0 +1,169 @@
+package bundle
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A Check is the kind of a failure.
+type Check string
+
+// The checks.
+const (
+	CheckArchive    Check = "archive"    // the archive is invalid, or has trailing bytes
+	CheckManifest   Check = "manifest"   // unreadable, or of another bundle
+	CheckSignatures Check = "signatures" // of the manifest: invalid, or not enough for the policy
+	CheckExpired    Check = "expired"    // the bundle
+	CheckMissing    Check = "missing"    // a file of the manifest
+	CheckExtra      Check = "extra"      // a file that isn't in the manifest
+	CheckType       Check = "type"       // a link or device where a file should be
+	CheckSize       Check = "size"
+	CheckDigest     Check = "digest"
+	CheckMode       Check = "mode"
+	CheckRead       Check = "read"     // it can't be read
+	CheckRef        Check = "ref"      // the manifest gives an item another ref, or an asset a ref
+	CheckVersion    Check = "version"  // the manifest gives an item another version
+	CheckRevoked    Check = "revoked"  // a file other than an item, by its digest
+	CheckItem       Check = "item"     // an item's signature or tree is invalid, or policy doesn't admit it
+	CheckEvidence   Check = "evidence" // required evidence is missing or invalid
+)
+
+// A Failure is one thing that is wrong with a bundle.
+type Failure struct {
+	Check           Check
+	Path            string // of a file or, in CheckEvidence, its name; "" for the bundle as a whole
+	Ref             string // of an item
+	Expected, Found string // where there are two things to compare
+	OnlyLineEndings bool   // the content would be right with other line ends
+	Err             error  // the cause, or nil
+}
+
+func (f *Failure) Error() string {
+	text := string(f.Check)
+	if f.Path != "" {
+		text = fmt.Sprintf("%+q: %s", f.Path, text)
+	}
+	if f.Expected != "" || f.Found != "" {
+		text += fmt.Sprintf(": expected %s, found %s", cmp.Or(f.Expected, "none"), cmp.Or(f.Found, "none"))
+	}
+	if f.OnlyLineEndings {
+		text += " (only line endings differ)"
+	}
+	if f.Err != nil {
+		text += ": " + f.Err.Error()
+	}
+	return text
+}
+
+func sortFailures(all []*Failure) {
+	slices.SortStableFunc(all, func(a, b *Failure) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(string(a.Check), string(b.Check)))
+	})
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// A Finding is a failure as people and programs see it.
+type Finding struct {
+	Check    string     `json:"check"`
+	Code     fault.Code `json:"code"`
+	Path     string     `json:"path"` // empty for the bundle as a whole
+	Ref      string     `json:"ref,omitempty"`
+	Expected string     `json:"expected,omitempty"`
+	Found    string     `json:"found,omitempty"`
+	LineEnds bool       `json:"only_line_endings_differ,omitempty"`
+	Message  string     `json:"message"`
+}
+
+// Finding returns the failure with its code and its message.
+func (f *Failure) Finding() Finding {
+	out := Finding{Check: string(f.Check), Code: fault.Integrity, Path: f.Path, Ref: f.Ref, Expected: f.Expected, Found: f.Found,
+		LineEnds: f.OnlyLineEndings, Message: checkWords[f.Check]}
+	if f.OnlyLineEndings {
+		out.Message += ": only line endings differ"
+	}
+	cause := &fault.Error{Code: fault.Unknown}
+	if f.Err != nil {
+		cause = fault.Of(f.Err)
+		out.Message += ": " + strings.TrimPrefix(cause.Text, "corrupt archive: ")
+		if ends, _ := cause.Details["only_line_endings_differ"].(bool); ends {
+			out.LineEnds = true
+		}
+		if out.Expected == "" && out.Found == "" {
+			out.Expected, _ = cause.Details["expected"].(string)
+			out.Found, _ = cause.Details["found"].(string)
+		}
+	}
+	switch f.Check {
+	case CheckExpired:
+		out.Code = fault.Expired
+	case CheckEvidence:
+		out.Code = fault.Policy
+	case CheckManifest, CheckSignatures, CheckRevoked, CheckItem, CheckRead:
+		if c := cause.Line().Code; c != fault.Unknown {
+			out.Code = c
+		}
+	}
+	return out
+}
+
+// Findings returns all failures of a report, never nil.
+func Findings(all []*Failure) []Finding {
+	out := make([]Finding, 0, len(all))
+	for _, f := range all {
+		out = append(out, f.Finding())
+	}
+	return out
+}
+
+// checkWords says in words what each check found.
+var checkWords = map[Check]string{
+	CheckArchive: "corrupt archive", CheckManifest: "invalid manifest", CheckSignatures: "insufficient signatures of the manifest",
+	CheckExpired: "the bundle has expired", CheckMissing: "is missing", CheckExtra: "is not in the manifest",
+	CheckType: "is not a regular file", CheckSize: "has another size", CheckDigest: "has other content",
+	CheckMode: "has another mode", CheckRead: "is unreadable", CheckRef: "has another ref in the manifest",
+	CheckVersion: "has another version in the manifest", CheckRevoked: "is revoked", CheckItem: "invalid item",
+	CheckEvidence: "required evidence is missing or invalid",
+}
+
+// Text returns the finding in one line.
+func (f Finding) Text() string {
+	if f.Path == "" {
+		return f.Message
+	}
+	return fmt.Sprintf("%q %s", f.Path, f.Message)
+}
+
+// Compared returns the lines with what was expected and what was found.
+func (f Finding) Compared() (lines []string) {
+	if f.Expected != "" || f.Found != "" {
+		lines = append(lines, "expected  "+cmp.Or(f.Expected, "none"), "found     "+cmp.Or(f.Found, "none"))
+	}
+	return lines
+}
+
+// Fault returns the error for a bundle with failures: each of them, and the code of the gravest.
+func (r *Report) Fault() *fault.Error {
+	name := "bundle"
+	if r.Bundle != nil {
+		name = r.BundleID + "@" + r.Version
+	}
+	findings := Findings(r.Failures)
+	f := fault.New("", "the bundle %q is refused: %s", name, fault.Count(int64(len(findings)), "failure")).On("failures", findings)
+	var codes []fault.Code
+	for i, l := range findings {
+		if codes = append(codes, l.Code); i < fault.MaxLines {
+			f.Because(append([]string{l.Text()}, l.Compared()...)...)
+		}
+	}
+	if more := len(findings) - fault.MaxLines; more > 0 {
+		f.Because(fmt.Sprintf("and %d more", more))
+	}
+	f.Code = fault.Gravest(codes)
+	return f
+}

@@ -1,0 +1,77 @@
+// Package mention finds hosts and paths in the text of an item, for people who look at a bundle before they trust it.
+package mention
+
+import (
+	"net/url"
+	"strings"
+)
+
+// In returns the hosts of URLs in text, and the paths in it that lead out of the bundle.
+func In(text string) (hosts, places []string) {
+	for _, word := range strings.FieldsFunc(withoutTags(text), func(c rune) bool { return strings.ContainsRune(" \t\r\n\"'<>()`,;", c) }) {
+		if host := hostOf(word); host != "" {
+			hosts = append(hosts, host)
+		} else if isPlace(word) {
+			places = append(places, word)
+		}
+	}
+	return hosts, places
+}
+
+// withoutTags removes closing tags such as "</x>", which look like paths. It keeps the path in "cat </etc/passwd".
+func withoutTags(text string) string {
+	if !strings.Contains(text, "</") {
+		return text
+	}
+	var b strings.Builder
+	for {
+		i := strings.Index(text, "</")
+		if i < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+		name, rest, ends := strings.Cut(text[i+2:], ">")
+		if ends && isName(strings.TrimRight(name, " \t\r\n")) {
+			b.WriteString(text[:i] + " ")
+			text = rest
+			continue
+		}
+		b.WriteString(text[:i+2])
+		text = text[i+2:]
+	}
+}
+
+// isName reports whether s can be the name of an element.
+func isName(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return c != '_' && c != '-' && c != '.' && c != ':' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
+	})
+}
+
+// hostOf returns the host of a URL.
+func hostOf(word string) string {
+	i := strings.Index(word, "://")
+	if i < 1 {
+		return ""
+	}
+	u, err := url.Parse(word)
+	if err != nil {
+		// A placeholder in the URL makes it invalid: then take whatever is in the host's position.
+		host, _, _ := strings.Cut(word[i+3:], "/")
+		return host
+	}
+	return u.Host
+}
+
+// isPlace reports whether a word is a path outside the bundle.
+func isPlace(word string) bool {
+	for _, prefix := range []string{"~/", "../", "$HOME", "${HOME", "%USERPROFILE%", `\\`} {
+		if strings.HasPrefix(word, prefix) {
+			return true
+		}
+	}
+	if len(word) > 2 && word[1] == ':' && (word[2] == '\\' || word[2] == '/') {
+		return true
+	}
+	return len(word) > 1 && word[0] == '/' && word[1] != '/' || strings.Contains(word, "/../")
+}
