@@ -216,7 +216,7 @@ func TestExecutors(t *testing.T) {
 	for _, id := range []string{
 		"primitives/subprocess", "primitives/http_client", "runtimes/python_script_runtime", "runtimes/python_function_runtime",
 		"runtimes/node_runtime", "runtimes/bash_runtime", "runtimes/starlark_runtime", "primitives/wasm", "runtimes/wasm_runtime", "primitives/rye", "system/system", "telemetry/telemetry",
-		"bundler/bundler",
+		"bundler/bundler", "runtimes/python/function", "runtimes/python/script", "runtimes/node/node",
 	} {
 		if m := found["tool:rye/core/"+id]; m == nil || m.Tool == nil {
 			t.Errorf("rye/core/%s, which existing tools name, isn't there", id)
@@ -232,7 +232,7 @@ func TestRuntimes(t *testing.T) {
 	found := items(t)
 	place := regexp.MustCompile(`\$?\{[^}]*\}`)
 	for ref, m := range found {
-		if m.Tool == nil || m.Tool.Type != "runtime" {
+		if m.Tool == nil || m.Tool.Type != "runtime" || m.Tool.Config == nil { // another name of a runtime has no config
 			continue
 		}
 		takes := found["tool:"+m.Tool.Executor].Tool.ConfigSchema.Get("properties")

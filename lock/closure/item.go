@@ -30,7 +30,7 @@ func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 		}
 	}
 	c.chain(ctx, n, it, own)
-	a := c.admit(ctx, n, it)
+	a := c.admit(ctx, n, it, own)
 	c.uses(n, it, a != nil)
 	if a != nil && len(n.problems)+len(n.echoes) == 0 {
 		c.pin(ctx, n, it, a)
@@ -80,14 +80,18 @@ func firstOfCircle(path []string, tool model.Ref) bool {
 	return slices.Min(circle) == tool.String()
 }
 
-// admit asks what an item is worth; nil if it may not be used.
-func (c *closer) admit(ctx context.Context, n *node, it *ai.Item) *ai.Admission {
+// admit asks what an item is worth; nil if it may not be used. An invalid item can't be signed, so that it is unsigned
+// isn't worth reporting beside its own problems.
+func (c *closer) admit(ctx context.Context, n *node, it *ai.Item, own int) *ai.Admission {
 	a, err := c.Admit.Admit(ctx, it, policy.ToUse)
 	if ctx.Err() != nil {
 		return nil
 	}
 	if err != nil {
 		c.notAdmitted(n, it, err)
+		return nil
+	}
+	if !a.Decision.Allowed && a.Decision.Code == policy.Unsigned && own > 0 {
 		return nil
 	}
 	if !a.Decision.Allowed {

@@ -135,7 +135,7 @@ func (c *SignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := places.RefuseLinks(a, s.File); err != nil {
 		return nil, err
 	}
-	ref, err := itemAt(ctx, a, s)
+	ref, _, err := itemAt(ctx, a, s)
 	switch {
 	case err != nil:
 		return nil, err

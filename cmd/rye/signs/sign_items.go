@@ -137,29 +137,31 @@ func (c *SignRun) namesFile(err error) error {
 	return err
 }
 
-// itemAt returns the ref of the item that a file is anyway, as it lies in a space; "" if it is none.
-func itemAt(ctx context.Context, a *cli.App, s places.Subject) (string, error) {
+// itemAt returns the ref of the item that a file is by its place in a space; "" if it is none. marked reports whether the
+// file has the marker of its kind: a helper that is named like an item has none.
+func itemAt(ctx context.Context, a *cli.App, s places.Subject) (ref string, marked bool, err error) {
 	if s.IsDocument() {
-		return "", nil
+		return "", false, nil
 	}
 	v, err := spaces.OpenItems(ctx, a)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	defer v.Close()
 	arg := spaces.ItemArg{Text: s.File}
 	if ok, err := v.PathArg(&arg); !ok || err != nil || arg.Space == nil {
-		return "", nil
+		return "", false, nil
 	}
 	f, err := v.At(arg.Space, arg.Path)
 	if err != nil {
-		return "", nil
+		return "", false, nil
 	}
-	ref := f.Ref.String()
-	if _, err := v.Load(ctx, f); errors.Is(err, ai.ErrAsset) && ref != s.Name {
-		return "", nil
+	ref = f.Ref.String()
+	_, err = v.Load(ctx, f)
+	if marked = !errors.Is(err, ai.ErrAsset); !marked && ref != s.Name {
+		return "", false, nil
 	}
-	return ref, nil
+	return ref, marked, nil
 }
 
 // take keeps what signing an item needs, and lets go of the rest.

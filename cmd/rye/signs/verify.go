@@ -88,7 +88,7 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ref, err := itemAt(ctx, a, s); ref == s.Name || err != nil {
+	if ref, marked, err := itemAt(ctx, a, s); marked && ref == s.Name || err != nil {
 		if err != nil {
 			return nil, err
 		}
