@@ -22,7 +22,7 @@ fuzz:
 
 # tests with the race detector, and what they cover
 cover:
-    .ci/run tests
+    .ci/run coverage race
 
 # tests against other programs (installs them)
 peers:

@@ -43,7 +43,7 @@ func Merge(links ...Link) (*Config, error) {
 			continue
 		}
 		if l.Config.Kind != value.Map {
-			return nil, &Error{Link: l.Name, At: l.Config.At, Err: fmt.Errorf("the configuration is a %s, not an object", l.Config.Kind)}
+			return nil, &Error{Link: l.Name, At: l.Config.At, Err: fmt.Errorf("the configuration is not an object but %s", l.Config.Kind)}
 		}
 		for i := range l.Config.Map {
 			e := &l.Config.Map[i]

@@ -191,12 +191,10 @@ func TestFillErrors(t *testing.T) {
 		t.Error("an undeclared parameter was filled in")
 	}
 	_, err := Merge(Link{"l", &value.Value{Kind: value.List}})
-	if err == nil || err.Error() != `config of "l": the configuration is a array, not an object` {
+	if err == nil || err.Error() != `config of "l": the configuration is not an object but array` {
 		t.Error(err)
 	}
 }
-
-func second(_ *Filled, err error) error { return err }
 
 // Whatever a caller sends stays one argument, byte for byte, and no part of anything else.
 func TestHostileValues(t *testing.T) {
