@@ -400,8 +400,12 @@ func (n *counts) take(l *journal.Line, s *segmentState, marks *[]mark) error {
 	bad := func(format string, args ...any) error {
 		return &journal.Problem{File: s.name, Line: l.N, Reason: fmt.Sprintf(format, args...)}
 	}
-	for ; len(*marks) > 0 && (*marks)[0].lines == l.N; *marks = (*marks)[1:] {
-		if k := (*marks)[0]; string(k.sum[:]) != string(l.Sum[:len(k.sum)]) || l.N == s.lines && l.Sum != s.last {
+	for ; len(*marks) > 0 && (*marks)[0].lines <= l.N; *marks = (*marks)[1:] {
+		k := (*marks)[0]
+		if k.lines < l.N {
+			return bad("line %d, recorded in the head, is missing before it", k.lines)
+		}
+		if string(k.sum[:]) != string(l.Sum[:len(k.sum)]) || l.N == s.lines && l.Sum != s.last {
 			return bad("differs from the line recorded in the head")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/audit/journal"
@@ -214,6 +215,73 @@ func rechain(t testing.TB, path string, edit func(i int, l *journal.Line)) {
 		prev = l.Sum
 	}
 	write(t, path, out)
+}
+
+// edited returns a journal whose line i was changed and given a sum that fits, while the lines after it stayed.
+func edited(t testing.TB, b []byte, i int) []byte {
+	t.Helper()
+	var out []byte
+	for j, b := range lines(b) {
+		var l journal.Line
+		if !l.Scan(bytes.TrimSuffix(bytes.Clone(b), []byte("\n"))) {
+			t.Fatalf("%s", b)
+		}
+		if j == i {
+			l.At = l.At.Add(time.Millisecond)
+			b = l.Append(nil)
+		}
+		out = append(out, b...)
+	}
+	return out
+}
+
+// TestBrokenChain: a line that was rewritten with its own sum, and a journal continued with the lines of another one, are
+// found before, between and after checkpoints, in the head and in segments.
+func TestBrokenChain(t *testing.T) {
+	logs := make([]string, 2)
+	for i := range logs {
+		logs[i] = filepath.Join(t.TempDir(), "audit")
+		clock := ticking()
+		if i > 0 {
+			clock()
+		}
+		l := newLog(t, logs[i], func(o *Options) { o.Now = clock })
+		for _, id := range []string{"a", "b"} {
+			run(t, l, id)
+			must(t, l.Checkpoint(t.Context()))
+		}
+		run(t, l, "c", "d")
+	}
+	dir, other := logs[0], logs[1]
+	for file, another := range map[string]string{headPath(dir): headPath(other), segmentsOf(t, dir)[0]: segmentsOf(t, other)[0]} {
+		good, foreign := read(t, file), lines(read(t, another))
+		n := len(lines(good))
+		if n != len(foreign) {
+			t.Fatal(n, len(foreign))
+		}
+		for i := range n - 1 {
+			write(t, file, edited(t, good, i))
+			if r := verify(t, dir); len(r.Problems) == 0 {
+				t.Errorf("%s: line %d rewritten", filepath.Base(file), i+1)
+			}
+			write(t, file, slices.Concat(slices.Concat(lines(good)[:i+1]...), slices.Concat(foreign[i+1:]...)))
+			if r := verify(t, dir); len(r.Problems) == 0 {
+				t.Errorf("%s: spliced after line %d", filepath.Base(file), i+1)
+			}
+		}
+		write(t, file, good)
+	}
+	sound(t, dir)
+}
+
+// TestMissedMark: a line that the head records and that the numbers of a segment jump over is missing.
+func TestMissedMark(t *testing.T) {
+	n := counts{open: map[string]bool{}}
+	marks := []mark{{lines: 3}}
+	err := n.take(&journal.Line{N: 5, Kind: kindBegin, Call: "a"}, &segmentState{name: "s", lines: 3}, &marks)
+	if err == nil || err.Error() != "s, line 5: line 3, recorded in the head, is missing before it" {
+		t.Error(err)
+	}
 }
 
 // Who can write the journals and make all sums fit, and lacks the machine's key, is found.

@@ -126,6 +126,14 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
+// rewritten returns a line with another body and a sum that fits.
+func rewritten(b []byte) string {
+	var l Line
+	l.Scan(bytes.TrimSuffix(bytes.Clone(b), []byte("\n")))
+	l.Body = []byte(`{"forged":1}`)
+	return string(l.Append(nil))
+}
+
 func TestReader(t *testing.T) {
 	good := chain(3)
 	one := len(chain(1))
@@ -145,6 +153,7 @@ func TestReader(t *testing.T) {
 		{"a line gone", string(good[:one]) + string(good[len(chain(2)):]), 1, false, true},
 		{"the first gone", string(good[one:]), 0, false, true},
 		{"twice", string(good) + string(good[len(chain(2)):]), 3, false, true},
+		{"a line rewritten with its own sum", string(good[:one]) + rewritten(good[one:len(chain(2))]) + string(good[len(chain(2)):]), 2, false, true},
 		{"an empty line", string(good) + "\n", 3, false, true},
 		{"too long", string(good) + strings.Repeat("x", MaxLine) + "\n", 3, false, true},
 		{"far too long", string(good) + strings.Repeat("x", 20*MaxLine), 3, false, true},
