@@ -14,20 +14,20 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
-// The variables of the rooms of trust.
+// These variables say what to trust and what to sign with.
 const (
 	EnvTrust = "RYE_TRUST"
 	EnvKey   = "RYE_KEY"
 )
 
-// hiddenLine returns what reads a line from a terminal without showing it, nil if f is none.
+// hiddenLine returns a function that reads a line from the terminal f without showing it, nil if f is none.
 func hiddenLine(f *os.File) func(context.Context) (string, error) {
 	fd := int(f.Fd())
 	if !term.IsTerminal(fd) {
 		return nil
 	}
 	return func(ctx context.Context) (string, error) {
-		// Whoever interrupts must find a terminal that shows again what is typed.
+		// After an interrupt the terminal must echo again.
 		before, err := term.GetState(fd)
 		if err != nil {
 			return "", err
@@ -51,17 +51,16 @@ func hiddenLine(f *os.File) func(context.Context) (string, error) {
 	}
 }
 
-// CanAsk reports whether there is somebody who sees a question and can answer it.
+// CanAsk reports whether a person at a terminal can see and answer a question.
 func (a *App) CanAsk() bool { return a.Hidden != nil && a.Term.Stderr.Tty }
 
-// Confirm asks a question that only "y" or "yes" answers; --yes has answered it already. The error is a refusal:
-// nobody is there to ask, or they said no.
+// Confirm asks a yes-or-no question, which --yes answers. It returns an error if the answer is no or can't be asked.
 func (a *App) Confirm(ctx context.Context, question string) error {
 	if a.Globals.Yes {
 		return nil
 	}
 	if !a.CanAsk() {
-		return &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask on: " + question, Hint: []string{a.again("--yes")}}
+		return &fault.Error{Code: fault.Approval, Text: "can't ask without a terminal: " + question, Hint: []string{a.again("--yes")}}
 	}
 	a.Term.Prompt("%s [y/N] ", question)
 	switch line, err := a.line(ctx); {
@@ -70,15 +69,15 @@ func (a *App) Confirm(ctx context.Context, question string) error {
 	case line == "y" || line == "yes":
 		return nil
 	}
-	return &fault.Error{Code: fault.Approval, Text: "nothing was done: the answer was no"}
+	return &fault.Error{Code: fault.Approval, Text: "cancelled: the answer was no"}
 }
 
-// again returns the command line with one more flag of all commands.
+// again returns the command line with one more global flag.
 func (a *App) again(flag string) string {
 	return "rye " + flag + " " + JoinArgs(a.Args)
 }
 
-// With returns the command line with more flags of the command: at its end, or before the -- behind which there are none.
+// With returns the command line with more flags: at its end, or before "--".
 func (a *App) With(flags ...string) string {
 	end := slices.Index(a.Args, "--")
 	if end < 0 {
@@ -87,8 +86,8 @@ func (a *App) With(flags ...string) string {
 	return "rye " + JoinArgs(slices.Concat(a.Args[:end], flags, a.Args[end:]))
 }
 
-// line reads one line of the terminal, in lower case and without space around it. Byte by byte: what is typed
-// ahead is for the next question.
+// line reads one line of the terminal, trimmed and in lower case. It reads byte by byte, because what is typed ahead
+// belongs to the next question.
 func (a *App) line(ctx context.Context) (string, error) {
 	if a.answers == nil {
 		a.answers = a.Input(ctx)
@@ -107,27 +106,27 @@ func (a *App) line(ctx context.Context) (string, error) {
 	return strings.ToLower(strings.TrimSpace(string(text))), nil
 }
 
-// Passphrase returns what asks for the passphrase of a key: RYE_KEY_PASSPHRASE, else the terminal.
+// Passphrase returns a function that gets the passphrase of a key from RYE_KEY_PASSPHRASE or the terminal.
 func (a *App) Passphrase(ctx context.Context, what string) func() (string, error) {
 	return func() (string, error) {
 		if word := a.Env(classify.EnvPassphrase); word != "" {
 			return word, nil
 		}
 		if !a.CanAsk() {
-			return "", &fault.Error{Code: fault.Approval, Text: what + " is locked with a passphrase, and there is no terminal to ask for it on",
+			return "", &fault.Error{Code: fault.Approval, Text: what + " is protected by a passphrase: can't ask without a terminal",
 				Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
 		}
 		return a.secret(ctx, "passphrase of "+what)
 	}
 }
 
-// NewPassphrase asks for a passphrase that doesn't exist yet, twice on a terminal.
+// NewPassphrase asks for a new passphrase, twice on a terminal.
 func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 	if word := a.Env(classify.EnvPassphrase); word != "" {
 		return word, nil
 	}
 	if !a.CanAsk() {
-		return "", &fault.Error{Code: fault.Approval, Text: "there is no terminal to ask for a passphrase on", Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
+		return "", &fault.Error{Code: fault.Approval, Text: "can't ask for a passphrase without a terminal", Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
 	}
 	one, err := a.secret(ctx, "new passphrase")
 	if err != nil {
@@ -138,9 +137,9 @@ func (a *App) NewPassphrase(ctx context.Context) (string, error) {
 	case err != nil:
 		return "", err
 	case one == "":
-		return "", &fault.Error{Code: fault.Validation, Text: "an empty passphrase locks nothing"}
+		return "", &fault.Error{Code: fault.Validation, Text: "an empty passphrase protects nothing"}
 	case one != two:
-		return "", &fault.Error{Code: fault.Validation, Text: "the two passphrases differ"}
+		return "", &fault.Error{Code: fault.Validation, Text: "the passphrases differ"}
 	}
 	return one, nil
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Candidate is one way to go on.
+// A Candidate is one way to complete a word.
 type Candidate struct {
 	Value string `json:"value"`
 	Help  string `json:"help"`
@@ -16,14 +16,13 @@ const (
 	AskDirs  = ":dirs"
 )
 
-// A Completer is a command that knows the values of its flags and arguments, for instance the refs of a
-// store. name is the flag's or argument's, prefix what is typed of it; what doesn't begin with it is left
-// out by the caller.
+// A Completer is a command that knows the values of its flags and arguments, such as the refs of a store. name is the
+// flag or argument, prefix what was typed so far; the caller drops values without that prefix.
 type Completer interface {
 	Complete(ctx context.Context, a *App, name, prefix string) []Candidate
 }
 
-// Begins returns the candidates that begin with prefix, with before put in front.
+// Begins returns the candidates that begin with prefix, each after the text before.
 func Begins(all []Candidate, prefix, before string) (out []Candidate) {
 	for _, c := range all {
 		if strings.HasPrefix(c.Value, prefix) {

@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Escape makes text from anywhere fit to be shown: whatever isn't printable (controls, line ends, escape
-// sequences, changes of direction, invisible characters, bytes that are no UTF-8) becomes \n, \x1b, \u202e
-// or the like, so that no name or message can repaint a terminal or pass for another line. With ascii
-// everything outside ASCII is escaped too. Text that needs nothing is returned as it is.
+// Escape makes text of any origin safe to show. Unprintable characters (controls, line ends, escape sequences, changes
+// of direction, invisible characters, invalid UTF-8) become \n, \x1b, \u202e or the like, so that no name or message can
+// repaint a terminal or pass for another line. With ascii everything outside ASCII is escaped too.
 func Escape(s string, ascii bool) string {
 	i := 0
 	for i < len(s) && ' ' <= s[i] && s[i] < 0x7f {
@@ -61,10 +60,10 @@ func appendHex(b []byte, v uint32, digits int) []byte {
 	return b
 }
 
-// Styled is text that is fit to be shown: it was written here, or escaped.
+// Styled is text that is safe to show: our own, or escaped.
 type Styled string
 
-// escapeArgs returns the arguments of a format with every text in them escaped. Formats themselves are ours.
+// escapeArgs escapes every text among the arguments of a format.
 func escapeArgs(args []any, ascii bool) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {

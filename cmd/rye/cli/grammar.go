@@ -29,8 +29,7 @@ type Globals struct {
 	Trust   string   `placeholder:"FILE" complete:"file" help:"Use the policy in FILE instead of your own."`
 }
 
-// Placed gives a command to paste the flags that say where this one works, so that it means the same project, store
-// and policy. Texts need none, and init names its place.
+// Placed adds to a command to paste the flags that name this one's project, store and policy. Init names its own place.
 func (g Globals) Placed(line string) string {
 	rest, ours := strings.CutPrefix(line, "rye ")
 	word, _, _ := strings.Cut(rest, " ")
@@ -50,7 +49,7 @@ func (g Globals) Placed(line string) string {
 	return "rye " + places + rest
 }
 
-// placedFault is a fault whose hints are placed, but for those that repeat the command line args.
+// placedFault places the hints of a fault, except those that repeat the command line.
 func (g Globals) placedFault(f *fault.Error, args []string) *fault.Error {
 	placed := *f
 	placed.Hint = slices.Clone(f.Hint)
@@ -62,13 +61,13 @@ func (g Globals) placedFault(f *fault.Error, args []string) *fault.Error {
 	return &placed
 }
 
-// helpFlag ends the parse before anything is found missing, so that --help helps beside half a command.
+// helpFlag ends the parse before arguments are checked, so that --help works with an incomplete command.
 type helpFlag bool
 
-// errHelp is how a parse ends that met --help.
+// errHelp ends a parse at --help.
 var errHelp = errors.New("help asked for")
 
-// BeforeReset is called by kong once the words are known and before they are checked.
+// BeforeReset is called by kong before it checks the arguments.
 func (helpFlag) BeforeReset() error { return errHelp }
 
 // Invocation is a parsed command line.
@@ -79,7 +78,7 @@ type Invocation struct {
 	Help    *kong.Context // what --help was asked about, or nil
 }
 
-// Parse reads a command line. The error is a *fault that names what was meant, where that can be guessed.
+// Parse reads a command line. Its error suggests what was probably meant.
 func Parse(cmds []Command, args []string) (*Invocation, error) {
 	for _, arg := range args { // kong puts other characters for what is none
 		if !utf8.ValidString(arg) {
@@ -90,7 +89,7 @@ func Parse(cmds []Command, args []string) (*Invocation, error) {
 	few := Narrow(cmds, args)
 	kctx, err := NewGrammar(&inv.Globals, few).Parse(args)
 	if err != nil && len(few) < len(cmds) {
-		// What to suggest, or to show, is chosen among all commands.
+		// Suggestions and help need all commands.
 		inv.Globals = Globals{}
 		kctx, err = NewGrammar(&inv.Globals, cmds).Parse(args)
 	}
@@ -154,10 +153,8 @@ func find(cmds []Command, path string) (Command, bool) {
 	return cmds[i], true
 }
 
-// Narrow returns the commands whose words stand in args in their order, and their groups. The command that
-// is meant is among them, so a grammar of these alone reads the line as the whole grammar would, at a tenth
-// of the price: kong builds its model by reflection, 50 µs for each command (measured). Without any such
-// command it returns all.
+// Narrow returns the commands whose words occur in args in order, with their groups, or all if there are none. Parsing
+// with these gives the same result at a tenth of the cost: kong takes 50 µs to build the model of a command (measured).
 func Narrow(cmds []Command, args []string) []Command {
 	var few []Command
 	runs := false
@@ -187,8 +184,8 @@ func Narrow(cmds []Command, args []string) []Command {
 	return few
 }
 
-// alias returns the other word for the last one of a command: lists are "list" and "ls", removals "remove" and "rm". It is
-// empty if there is none, or if it is a command of its own.
+// alias returns the other name of a command's last word: "list" and "ls", "remove" and "rm". It is empty if there is none
+// or if it is a command of its own.
 func alias(cmds []Command, path string) string {
 	i := strings.LastIndexByte(path, ' ') + 1
 	other := map[string]string{"list": "ls", "ls": "list", "remove": "rm", "rm": "remove"}[path[i:]]
@@ -204,8 +201,7 @@ func pathOf(node *kong.Node) string {
 	return path
 }
 
-// NewGrammar builds kong's model of the commands. Its own errors are mistakes in the table, which a test
-// finds for every command.
+// NewGrammar builds kong's model of the commands. It panics on mistakes in the table, which a test finds.
 func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 	options := []kong.Option{
 		kong.Name("rye"),
@@ -235,10 +231,10 @@ func NewGrammar(g *Globals, cmds []Command) *kong.Kong {
 	return kong.Must(g, options...)
 }
 
-// helpWidth is the width of help text, the same everywhere so that it reads the same everywhere.
+// helpWidth is the width of help text, the same on every terminal.
 const helpWidth = 100
 
-// heading is the line a group of commands stands under.
+// heading is the heading of a group of commands.
 func heading(group string) string {
 	if group == "" {
 		return ""
@@ -246,8 +242,7 @@ func heading(group string) string {
 	return strings.ToUpper(group[:1]) + group[1:] + ":"
 }
 
-// nest hangs the nodes of commands such as "store put", which kong was given side by side, below the nodes
-// of their groups.
+// nest moves the nodes of commands such as "store put" below the nodes of their groups; kong got them side by side.
 func nest(root *kong.Node, cmds []Command) {
 	nodes := root.Children
 	root.Children = nil
@@ -272,7 +267,7 @@ func nest(root *kong.Node, cmds []Command) {
 	}
 }
 
-// usage returns what kong prints about the command that a context is about.
+// usage returns kong's help for the selected command.
 func usage(kctx *kong.Context) string {
 	var b bytes.Buffer
 	kctx.Kong.Stdout = &b
@@ -282,7 +277,7 @@ func usage(kctx *kong.Context) string {
 	return b.String()
 }
 
-// Target returns the parsed struct of a node, for what a command offers beside running.
+// Target returns the parsed struct of a node as a T, if it is one.
 func Target[T any](node *kong.Node) (t T, ok bool) {
 	if node == nil || node.Target.Kind() != reflect.Struct {
 		return t, false

@@ -49,21 +49,21 @@ type variableLine struct {
 // variables lists every variable that has an effect.
 func variables() []variableLine {
 	return []variableLine{
-		{"RYE_STORE", "where objects are kept, unless --store says"},
-		{EnvOffline, "any value but 0 and false: ask no network, as --offline"},
-		{EnvTrust, "the id (blake3:…) of the project's policy.yaml, which is then trusted instead of the user's policy"},
-		{EnvKey, "the private key (PEM) that signs, unless --key says"},
-		{classify.EnvPassphrase, "the passphrase of private keys, instead of asking for it"},
+		{"RYE_STORE", "the directory of the object store, unless --store is given"},
+		{EnvOffline, "any value but 0 and false: never use the network, like --offline"},
+		{EnvTrust, "the id (blake3:…) of the project's policy.yaml, to use instead of your own policy"},
+		{EnvKey, "the private key (PEM) to sign with, unless --key is given"},
+		{classify.EnvPassphrase, "the passphrase of private keys, instead of a question"},
 		{"USER_SPACE", "the directory whose .ai is the user space; default: the home directory"},
-		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the clock's"},
-		{"NO_COLOR", "never colour"},
-		{"CLICOLOR_FORCE", "colour even where there is no terminal"},
-		{"TERM", "dumb: neither colour nor a progress line"},
-		{"CI", "no progress line; what runs must be locked, and neither --dev nor --unlocked is taken"},
-		{"LC_ALL, LC_CTYPE, LANG", "whether the terminal shows UTF-8; nothing else depends on the locale"},
-		{"XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "where store, state and caches are kept on Linux"},
-		{"HTTPS_PROXY, NO_PROXY", "the proxy for https, and the hosts that are asked without it"},
-		{"SSL_CERT_FILE, SSL_CERT_DIR", "whose certificates count, instead of the system's"},
+		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the current time"},
+		{"NO_COLOR", "disable colour"},
+		{"CLICOLOR_FORCE", "colour even without a terminal"},
+		{"TERM", "dumb: no colour and no progress line"},
+		{"CI", "no progress line; items must be locked to run, and --dev and --unlocked are refused"},
+		{"LC_ALL, LC_CTYPE, LANG", "the terminal's character set; nothing else depends on the locale"},
+		{"XDG_DATA_HOME, XDG_STATE_HOME, XDG_CACHE_HOME", "the directories of store, state and caches on Linux"},
+		{"HTTPS_PROXY, NO_PROXY", "the proxy for https, and the hosts to reach without it"},
+		{"SSL_CERT_FILE, SSL_CERT_DIR", "trusted certificates instead of the system's"},
 	}
 }
 
@@ -188,8 +188,8 @@ func errorsPage() string {
 	for _, e := range fault.Exits() {
 		fmt.Fprintf(&b, "  %-4d %s\n", e.Exit, e.Help)
 	}
-	b.WriteString("\nA command that was asked a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
-		"\nError codes, with their status; * says that the same command may succeed later:\n\n")
+	b.WriteString("\nA command that asks a question (a check) exits with 1 whatever the code. Any other status is a failure.\n" +
+		"\nError codes with their status; * means that the same command may succeed later:\n\n")
 	for _, c := range fault.Table() {
 		mark := " "
 		if c.Retryable {
@@ -202,7 +202,7 @@ func errorsPage() string {
 
 func environmentPage() string {
 	var b strings.Builder
-	b.WriteString("Variables that have an effect; an empty one counts as unset, an unknown RYE_ variable is refused:\n\n")
+	b.WriteString("Variables with an effect; an empty one counts as unset, and an unknown RYE_ variable is refused:\n\n")
 	for _, v := range variables() {
 		fmt.Fprintf(&b, "  %s\n      %s\n", v.Name, v.Help)
 	}
@@ -211,17 +211,17 @@ func environmentPage() string {
 
 func (h helpAnswer) Text(t *Terminal) { t.Printf("%s", Styled(h.Page)) }
 
-// An explainer is a command whose help says more about what stands behind it on the command line.
+// An explainer is a command whose help also explains its arguments.
 type explainer interface {
 	Explain(ctx context.Context, a *App) (string, error)
 }
 
-// explained is the help of a command, with what it says about its arguments.
+// explained adds to the help of a command what it says about its arguments.
 func explained(ctx context.Context, h Host, t *Terminal, cmds []Command, args []string, page helpAnswer) (helpAnswer, error) {
 	plain := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--help" || arg == "-h" })
 	inv, err := Parse(cmds, plain)
 	if err != nil || inv.Runner == nil {
-		return page, nil // nothing stands there that could be looked at
+		return page, nil // no arguments to explain
 	}
 	e, ok := inv.Runner.(explainer)
 	if !ok {

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// When a progress line appears and how often it changes.
+// These times say when a progress line appears and how often it changes.
 const (
 	ProgressAfter = time.Second
 	progressEvery = 200 * time.Millisecond
 )
 
-// A Progress shows how far something is: on a terminal, after a second, one line redrawn in place. Without a
-// terminal it is nil, and all its methods do nothing. Add is one atomic addition; the drawing is a goroutine
-// that sleeps. Safe for concurrent use, Done included.
+// A Progress is a progress line, redrawn in place after the first second. Without a terminal it is nil, and its methods
+// do nothing. All are safe for concurrent use, Done included; Add is one atomic addition.
 type Progress struct {
 	Term  *Terminal
 	Label string
@@ -34,7 +33,7 @@ type Progress struct {
 	rate     float64 // bytes a second, smoothed
 }
 
-// Progress begins one. label says what is being done, total how many bytes it takes, 0 if nobody knows.
+// Progress starts a progress line for total bytes, 0 if their number is unknown.
 func (a *App) Progress(label string, total int64) *Progress {
 	if !a.Term.Live || a.Term.Quiet {
 		return nil
@@ -52,8 +51,8 @@ func (p *Progress) Add(n int64) {
 	}
 }
 
-// Reached returns what is told how far something is, all in all, by many goroutines and in no order; nil where nobody
-// would see it.
+// Reached returns a function that takes the total so far, from many goroutines and in any order. It is nil where no line
+// is shown.
 func (p *Progress) Reached() func(files, bytes int64) {
 	if p == nil {
 		return nil
@@ -70,8 +69,8 @@ func (p *Progress) Reached() func(files, bytes int64) {
 	}
 }
 
-// Expect learns how many bytes it will be while it is under way: measure adds them up, beside what is measured,
-// and is not asked when nobody would see the answer.
+// Expect learns the number of bytes while the work goes on: measure adds them up concurrently. It isn't called where no
+// line is shown.
 func (p *Progress) Expect(ctx context.Context, measure func(context.Context) (int64, error)) {
 	if p == nil {
 		return
@@ -92,7 +91,7 @@ func (p *Progress) Expect(ctx context.Context, measure func(context.Context) (in
 	})
 }
 
-// Done takes the line away.
+// Done removes the line.
 func (p *Progress) Done() {
 	if p == nil {
 		return
@@ -155,7 +154,7 @@ func (p *Progress) Render(now time.Time, width int) string {
 	return string(runes[:min(len(runes), width-1)])
 }
 
-// Countdown writes seconds as people read them.
+// Countdown formats seconds for people.
 func Countdown(seconds float64) string {
 	s := int64(seconds + 0.5)
 	switch {
@@ -169,7 +168,7 @@ func Countdown(seconds float64) string {
 	return fmt.Sprintf("%ds", s)
 }
 
-// ByteSize writes a number of bytes as people read it.
+// ByteSize formats a number of bytes for people.
 func ByteSize(n float64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%.0f B", n)
@@ -182,7 +181,7 @@ func ByteSize(n float64) string {
 	return fmt.Sprintf("%.1f %ciB", n, "KMGTPE"[i])
 }
 
-// Counted returns r with every byte read counted.
+// Counted returns a reader that counts every byte read from r.
 func (p *Progress) Counted(r io.Reader) io.Reader {
 	if p == nil {
 		return r

@@ -32,8 +32,8 @@ func replyData(schema string, ans Answer) ([]byte, error) {
 	}{true, data})
 }
 
-// replyFault returns the line that --json prints for a fault. An answer that came with it stands in details,
-// with its schema, before what the fault says besides.
+// replyFault returns the line that --json prints for a fault. Its details are the answer that came with it, with its
+// schema, and then the fault's own details.
 func replyFault(f *fault.Error, schema string, ans Answer) ([]byte, error) {
 	details := map[string]any{}
 	maps.Copy(details, f.Details)
@@ -50,7 +50,7 @@ func replyFault(f *fault.Error, schema string, ans Answer) ([]byte, error) {
 	if ans != nil {
 		data, err := dataOf(schema, ans)
 		if err == nil {
-			data, err = besides(data, details)
+			data, err = extend(data, details)
 		}
 		if err != nil {
 			return nil, err
@@ -80,8 +80,8 @@ func dataOf(schema string, ans Answer) (json.RawMessage, error) {
 	return append(data, object[1:]...), nil
 }
 
-// besides adds the members to an object that it doesn't have.
-func besides(object json.RawMessage, more map[string]any) (json.RawMessage, error) {
+// extend adds to an object the members that it lacks.
+func extend(object json.RawMessage, more map[string]any) (json.RawMessage, error) {
 	var has map[string]json.RawMessage
 	if err := json.Unmarshal(object, &has); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func Marshal(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// encodeReply marshals v as one line. Outside ASCII only what prints stands for itself: the line may well be
-// shown on a terminal, and json leaves C1 controls and changes of direction as they are.
+// encodeReply marshals v as one line and escapes unprintable characters outside ASCII: the line may be shown on a
+// terminal, and package json leaves C1 controls and changes of direction alone.
 func encodeReply(v any) ([]byte, error) {
 	line, err := Marshal(v)
 	if err != nil {

@@ -36,7 +36,7 @@ func Run(h Host, cmds []Command, args []string) int {
 		return t.Finish("", nil, err)
 	}
 	a.Args = args
-	// What tells what is wrong works with what is wrong.
+	// The commands that explain what is wrong must work.
 	if !slices.Contains([]string{"help", "version", "doctor"}, inv.Command.Path) {
 		if err := a.RefuseUnknown(); err != nil {
 			return t.Finish("", nil, err)
@@ -57,7 +57,7 @@ func Run(h Host, cmds []Command, args []string) int {
 	return t.Finish(inv.Command.Schema, ans, err)
 }
 
-// flagGiven reports whether a flag without value stands in args, parsed or not.
+// flagGiven reports whether args has a flag without value, before they are parsed.
 func flagGiven(args []string, flag string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -67,9 +67,8 @@ func flagGiven(args []string, flag string) bool {
 	})
 }
 
-// interruptible returns a context that the first SIGINT or SIGTERM cancels. By then the default action is
-// back, so that the second kills at once. The signals are caught from the first look at the context on: a
-// command that never looks dies of them at once, which is no less, and starts 0.3 ms sooner (measured).
+// interruptible returns a context that the first SIGINT or SIGTERM cancels; the second kills at once. Signals are caught
+// from the first use of the context on, which saves commands that never use it 0.3 ms (measured).
 func interruptible() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &signalContext{Context: ctx, watch: sync.OnceFunc(func() {
@@ -101,8 +100,8 @@ func (c *signalContext) Err() error {
 	return c.Context.Err()
 }
 
-// Cancellable returns r with reads that end when ctx does. A read that the system has blocked (a terminal,
-// a pipe) is then left behind, for the exit to end.
+// Cancellable returns a reader whose reads end when ctx does. A blocked read of a terminal or pipe is left behind until
+// the process exits.
 func Cancellable(ctx context.Context, r io.Reader) io.Reader {
 	return &cancellableReader{ctx: ctx, r: r, done: make(chan readResult, 1)}
 }
@@ -110,8 +109,8 @@ func Cancellable(ctx context.Context, r io.Reader) io.Reader {
 type cancellableReader struct {
 	ctx  context.Context
 	r    io.Reader
-	buf  []byte // belongs to the goroutine that reads while there is one
-	left []byte // read and not yet handed on
+	buf  []byte // owned by the reading goroutine while there is one
+	left []byte // read but not yet returned
 	err  error
 	done chan readResult
 }

@@ -75,9 +75,8 @@ func (h Host) Env(name string) string {
 	return ""
 }
 
-// Terminal decides what the standard streams may be given: colour (--no-color, NO_COLOR, CLICOLOR_FORCE,
-// TERM=dumb, else on a terminal), characters beyond ASCII (the locale's character set, asked only where
-// there is a terminal: what goes into a file is the same everywhere) and a progress line (not in CI).
+// Terminal decides what the standard streams get: colour (--no-color, NO_COLOR, CLICOLOR_FORCE, TERM=dumb, else on a
+// terminal), characters outside ASCII (by the locale on a terminal; in a file always) and a progress line (not in CI).
 func (h Host) Terminal(noColor bool) *Terminal {
 	t := NewTerminal(h.Stdout, h.Stderr)
 	plain := noColor || h.Env("NO_COLOR") != ""
@@ -91,7 +90,7 @@ func (h Host) Terminal(noColor bool) *Terminal {
 	return t
 }
 
-// utf8 reports whether the locale's character set is UTF-8; without a locale it is taken to be.
+// utf8 reports whether the locale's character set is UTF-8, which is the default.
 func (h Host) utf8() bool {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(h.Env(name)); v != "" {
@@ -101,8 +100,7 @@ func (h Host) utf8() bool {
 	return true
 }
 
-// An App is what a command works with: where things are and whom to tell. Nothing in it is opened before a
-// command asks for it.
+// An App is the surroundings of a command: where things are, and the terminal. It opens nothing before a command asks.
 type App struct {
 	Host
 	Globals  Globals
@@ -112,7 +110,7 @@ type App struct {
 	Clock    func() time.Time // SOURCE_DATE_EPOCH, else the system's
 	counters []counter
 
-	// Of the lock that is being made.
+	// The lock being made.
 	Coming    []lockfile.Bundle // instead of those of the lock that there is
 	ByID      bool              // bundles are meant by their ids, never by paths
 	AllowUser bool              // the user's space counts though there is a rye.yaml
@@ -125,7 +123,7 @@ type counter struct {
 	value *atomic.Int64
 }
 
-// NewApp checks what was given before anything is done with it.
+// NewApp checks the global flags and variables.
 func NewApp(h Host, t *Terminal, g Globals, cmds []Command) (*App, error) {
 	a := &App{Host: h, Globals: g, Term: t, Commands: cmds, Clock: h.Now}
 	if v := h.Env("SOURCE_DATE_EPOCH"); v != "" {
@@ -163,13 +161,12 @@ func (a *App) Enter(dir string) error {
 	return nil
 }
 
-// ownVariables are the variables of our own prefix that have an effect.
+// ownVariables lists the variables with our prefix that have an effect.
 func ownVariables() []string {
 	return []string{"RYE_STORE", EnvOffline, EnvTrust, EnvKey, classify.EnvPassphrase}
 }
 
-// RefuseUnknown refuses a RYE_ variable that nothing reads: one that is misspelt, or that a newer rye
-// understands, would otherwise promise what doesn't happen.
+// RefuseUnknown refuses an unknown RYE_ variable: it may be misspelt, or meant for a newer rye.
 func (a *App) RefuseUnknown() error {
 	for _, v := range a.Environ {
 		name, value, _ := strings.Cut(v, "=")
@@ -189,8 +186,8 @@ func (a *App) RefuseUnknown() error {
 // EnvOffline forbids the network as --offline does.
 const EnvOffline = "RYE_OFFLINE"
 
-// Offline says whether no network is to be asked. Any value of the variable but 0 and false says so: a promise that is
-// misspelt is kept.
+// Offline says whether the network is forbidden. Every value of the variable except 0 and false forbids it, so that a
+// typing mistake does too.
 func (a *App) Offline() Setting {
 	switch v := a.Env(EnvOffline); {
 	case a.Globals.Offline:
@@ -203,7 +200,7 @@ func (a *App) Offline() Setting {
 	return Setting{Value: "false", Origin: "default"}
 }
 
-// IsOffline is what offline comes to.
+// IsOffline reports whether the network is forbidden.
 func (a *App) IsOffline() bool { return a.Offline().Value == "true" }
 
 // Count returns a counter that --verbose prints at the end.
@@ -227,7 +224,7 @@ type Setting struct {
 	Err    error  // why there is no value
 }
 
-// Absolute makes the value absolute, by the working directory.
+// Absolute makes the value absolute, from the working directory.
 func (a *App) Absolute(s Setting) Setting {
 	if filepath.IsAbs(s.Value) {
 		s.Value = filepath.Clean(s.Value)
@@ -241,8 +238,8 @@ func (a *App) Absolute(s Setting) Setting {
 	return s
 }
 
-// FromEnv is the directory that a variable names; "~/" is the home directory. A relative one would be another in every
-// working directory, in a stranger's project too.
+// FromEnv is the directory that a variable names; "~/" is the home directory. A relative path is refused: it would depend
+// on the working directory, even within a stranger's project.
 func (a *App) FromEnv(name, value string) Setting {
 	s := Setting{Value: value, Origin: name}
 	if rest, ok := strings.CutPrefix(value, "~/"); ok {
@@ -282,7 +279,7 @@ func (a *App) UserBase() Setting {
 	return a.Home()
 }
 
-// A Place is a kind of directory that a system keeps apart.
+// A Place is a kind of directory that systems keep separate.
 type Place int
 
 const (
@@ -311,7 +308,7 @@ func (a *App) Store() Setting {
 	return a.DefaultStore()
 }
 
-// DefaultStore is the store where nothing names another.
+// DefaultStore is the store unless a flag or variable names another.
 func (a *App) DefaultStore() Setting {
 	s := a.Dir(DataPlace)
 	if s.Err == nil {
@@ -320,8 +317,7 @@ func (a *App) DefaultStore() Setting {
 	return s
 }
 
-// makeDir makes a setting's directory, for this user alone, unless it is there, and returns its path. name
-// is what the error calls it.
+// makeDir creates a setting's directory for this user alone, if it is missing. The error calls it name.
 func (a *App) makeDir(name string, s Setting) (string, error) {
 	if s.Err != nil {
 		return "", s.Err
@@ -335,7 +331,7 @@ func (a *App) makeDir(name string, s Setting) (string, error) {
 	return s.Value, nil
 }
 
-// Writable makes a setting's directory and writes to it, to find what only writing finds.
+// Writable creates a setting's directory and writes to it, which finds a full or read-only disk.
 func (a *App) Writable(name string, s Setting) error {
 	dir, err := a.makeDir(name, s)
 	if err != nil {
@@ -366,7 +362,7 @@ func UserSpace(base Setting) Setting {
 // StdLabel is the space of the library in the binary.
 const StdLabel = "system:rye/std"
 
-// FromHere is the path of a file as it is typed: from the working directory, if it is below that, else from the root.
+// FromHere is the path of a file relative to the working directory if it is below it, else absolute.
 func (a *App) FromHere(full string) string {
 	wd, err := a.Getwd()
 	if err != nil {

@@ -13,12 +13,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
-// A Terminal is the only thing that writes to the standard streams. Data goes to standard output, buffered
-// until the end; narration, warnings and errors go to standard error, at once. Every text that is given as
-// an argument is escaped (see escape), so callers print names, paths and errors as they are. Its methods
-// other than data are safe for concurrent use.
+// A Terminal alone writes to the standard streams: data to standard output, buffered until the end; notes, warnings and
+// errors to standard error, at once. It escapes every text given as an argument (see Escape), so callers pass names,
+// paths and errors unchanged. Its methods, except for those that write data, are safe for concurrent use.
 //
-// Sentences begin in lower case and end without a period; names stand in quotes.
+// Sentences begin in lower case and end without a period; names are in quotes.
 type Terminal struct {
 	Stdout, Stderr Stream
 	Json           bool
@@ -43,7 +42,7 @@ type Stream struct {
 	Width func() int // columns of the terminal, 0 when unknown; nil when there is none
 }
 
-// A Role is what colours mean.
+// A Role is the meaning of a colour.
 type Role string
 
 const (
@@ -99,21 +98,21 @@ func (t *Terminal) Pad(s string, width int) Styled {
 	return Styled(s + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))))
 }
 
-// Note narrates; --quiet silences it.
+// Note prints what happens, unless --quiet is given.
 func (t *Terminal) Note(format string, args ...any) {
 	if !t.Quiet {
 		t.Say("", format, args)
 	}
 }
 
-// Detail narrates what only --verbose asks for.
+// Detail prints what only --verbose asks for.
 func (t *Terminal) Detail(format string, args ...any) {
 	if t.Verbose {
 		t.Say("", format, args)
 	}
 }
 
-// Warn says what must not be missed, --quiet or not. What was said is not said again.
+// Warn prints a warning once, even with --quiet.
 func (t *Terminal) Warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.Mu.Lock()
@@ -129,7 +128,7 @@ func (t *Terminal) Warn(format string, args ...any) {
 	t.Say(t.Stderr.Paint(RoleWarn, "warning: ", t.Ascii), format, args)
 }
 
-// Prompt writes a question, whose answer is typed behind it; --quiet doesn't silence it.
+// Prompt prints a question, even with --quiet.
 func (t *Terminal) Prompt(format string, args ...any) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -144,7 +143,7 @@ func (t *Terminal) Say(prefix Styled, format string, args []any) {
 	io.WriteString(t.Stderr, t.Erase()+text+t.Line)
 }
 
-// draw replaces the progress line; "" takes it away.
+// draw replaces the progress line; "" removes it.
 func (t *Terminal) draw(line string) {
 	t.Mu.Lock()
 	defer t.Mu.Unlock()
@@ -156,7 +155,7 @@ func (t *Terminal) draw(line string) {
 	io.WriteString(t.Stderr, old+line)
 }
 
-// Erase returns what takes the progress line off the screen.
+// Erase returns the escape sequence that removes the progress line.
 func (t *Terminal) Erase() string {
 	if t.Line == "" {
 		return ""
@@ -205,7 +204,7 @@ func (t *Terminal) Finish(schema string, ans Answer, err error) int {
 		f = classify.Classify(err)
 	}
 	if e := t.outcome(schema, ans, f); e != nil {
-		// What was to be said can't be: standard error is what is left, and the status must tell.
+		// Standard output is lost: standard error and the exit status must tell.
 		f = classify.Classify(fmt.Errorf("writing to standard output: %w", e))
 		t.fault(f)
 		return f.Line().Exit

@@ -87,7 +87,7 @@ func RootAuthority(a *cli.App) (*trust.Authority, error) {
 // nobody is trusted, and that is an error.
 func OpenTrust(a *cli.App) (*trust.Trust, error) {
 	if s := RootSetting(a); s.Err != nil && homeless(a) {
-		return nil, &fault.Error{Code: fault.Policy, Err: s.Err, Text: "there is no policy, so nobody is trusted", Why: []string{classify.Classify(s.Err).Text},
+		return nil, &fault.Error{Code: fault.Policy, Err: s.Err, Text: "no policy, so no key is trusted", Why: []string{classify.Classify(s.Err).Text},
 			Hint: []string{"rye --trust FILE COMMAND"}, Details: map[string]any{"reason": "no-policy", "policy": ""}}
 	}
 	root, err := RootAuthority(a)
@@ -148,7 +148,7 @@ func ProjectAuthority(a *cli.App) (*trust.Authority, error) {
 
 // nobodyTrusted is what an empty home gets: the line that says whom to trust, for somebody to decide on.
 func nobodyTrusted(a *cli.App, root, project *trust.Authority) error {
-	f := &fault.Error{Code: fault.Policy, Text: "there is no policy, so nobody is trusted",
+	f := &fault.Error{Code: fault.Policy, Text: "no policy, so no key is trusted",
 		Why:     []string{fmt.Sprintf("no file at %q", root.Path)},
 		Hint:    []string{"rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB"},
 		Details: map[string]any{"reason": "no-policy", "policy": root.Path}}

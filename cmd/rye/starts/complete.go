@@ -11,9 +11,9 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
-// CompleteCommand is what the completion scripts call: "rye __complete -- WORD…" with the words typed after
-// rye, the last of them the one to complete, "" when nothing of it is typed. It answers with one candidate
-// a line, VALUE, a tab and what it is; ":files" and ":dirs" ask the shell for its own.
+// CompleteCommand answers the completion scripts: "rye __complete -- WORD…" with the words typed after rye, the last of
+// which is to be completed. It prints one candidate a line: value, tab, description; ":files" and ":dirs" ask the shell
+// for its own.
 func CompleteCommand() cli.Command {
 	return cli.Command{
 		Path: "__complete", Help: "Answer a completion script.", Hidden: true,
@@ -37,7 +37,7 @@ func (c *completeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	model := cli.NewGrammar(new(cli.Globals), a.Commands).Model.Node
 	ans := completeAnswer{Candidates: []cli.Candidate{}}
 	for _, cand := range walk(model, words[:len(words)-1]).candidates(ctx, a, words[len(words)-1]) {
-		// Tab and line end are the protocol's own.
+		// The protocol uses tabs and line ends.
 		if !strings.ContainsAny(cand.Value, "\t\r\n") {
 			ans.Candidates = append(ans.Candidates, cand)
 		}
@@ -51,7 +51,7 @@ func (c completeAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// A cursor is where the words before the one to complete have led.
+// A cursor is where the words before the one to complete lead.
 type cursor struct {
 	root   *kong.Node
 	node   *kong.Node
@@ -61,7 +61,7 @@ type cursor struct {
 	closed bool       // after --: no more flags
 }
 
-// walk follows the words. It forgives what the parser would refuse.
+// walk follows the words and ignores mistakes.
 func walk(root *kong.Node, words []string) cursor {
 	c := cursor{root: root, node: root}
 	for _, word := range words {
@@ -86,7 +86,7 @@ func walk(root *kong.Node, words []string) cursor {
 	return c
 }
 
-// candidates returns the ways to complete a word here.
+// candidates returns the completions of a word.
 func (c cursor) candidates(ctx context.Context, a *cli.App, word string) []cli.Candidate {
 	name, value, valued := strings.Cut(word, "=")
 	switch {
@@ -129,9 +129,9 @@ func (c cursor) flagNames() (out []cli.Candidate) {
 	return out
 }
 
-// values returns the values of a flag or argument: files where its tag says complete:"file" or "dir", items, kinds
-// and spaces where it says "ref", "own" (of this user), "kind" or "space", bundles where it says "bundle", commands where it says "command", what rye.lock names or rye.yaml requires where it
-// says "locked", "pinned" (items alone) or "required", those of its enum, or what the command knows. before is what stands in the same word.
+// values completes a flag or argument by its tag "complete": "file", "dir", "ref", "own" (refs of this user), "kind",
+// "space", "bundle", "command", "locked", "pinned" (locked items) or "required" (by rye.yaml); else by its enum or what
+// the command knows. The text before is part of the same word.
 func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, before string) []cli.Candidate {
 	switch v.Tag.Get("complete") {
 	case "file":

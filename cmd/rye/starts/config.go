@@ -18,7 +18,7 @@ import (
 func ConfigCommand() cli.Command {
 	return cli.Command{
 		Path: "config", Group: "start", Help: "Show every effective setting.",
-		More: "A flag counts over a variable of the environment, and that over the default.\n\n" +
+		More: "A flag overrides a variable of the environment, which overrides the default.\n\n" +
 			"Examples:\n\n    rye config\n    rye config --explain",
 		Aka: []string{"settings", "env"},
 		New: func() cli.Runner { return new(configRun) }, Schema: "config/1", Output: configAnswer{},
@@ -97,10 +97,10 @@ func flagSetting(on bool, flag string) cli.Setting {
 	return s
 }
 
-// spacesSetting is where items are looked for, the first first.
+// spacesSetting lists the spaces of items in the order of search.
 func spacesSetting(a *cli.App) cli.Setting {
 	var labels []string
-	s := cli.Setting{Origin: "outside of projects"}
+	s := cli.Setting{Origin: "outside projects"}
 	p, err := places.OpenProject(a)
 	switch {
 	case err != nil && !errors.Is(err, workspace.ErrNoProject):

@@ -15,8 +15,8 @@ import (
 func DocsCommand() cli.Command {
 	return cli.Command{
 		Path: "docs", Group: "start", Help: "Read the documentation.",
-		More: "Without a TOPIC it lists them. The topics are items of the library, as in knowledge:rye/overview: rye search finds in them, and " +
-			"so does an agent.\n\nExamples:\n\n    rye docs\n    rye docs overview\n    rye docs tool-format | less",
+		More: "Without a TOPIC it lists them. Topics are items of the library, such as knowledge:rye/overview, so rye search finds them " +
+			"too.\n\nExamples:\n\n    rye docs\n    rye docs overview\n    rye docs tool-format | less",
 		Aka: []string{"doc", "manual", "guide"},
 		New: func() cli.Runner { return new(docsRun) }, Schema: "docs/1", Output: docsAnswer{},
 	}
@@ -40,7 +40,7 @@ type topicLine struct {
 
 func (d docsAnswer) Text(t *cli.Terminal) {
 	if d.Body != "" {
-		t.Printf("%s\n", cli.Styled(strings.TrimRight(d.Body, "\n"))) // it is the binary's own
+		t.Printf("%s\n", cli.Styled(strings.TrimRight(d.Body, "\n"))) // part of the binary
 		return
 	}
 	var rows [][]string
@@ -50,7 +50,7 @@ func (d docsAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-// docsBelow is what the ids of topics begin with.
+// docsBelow begins the ids of topics.
 const docsBelow = "rye/"
 
 func (c *docsRun) Complete(ctx context.Context, _ *cli.App, _, _ string) (out []cli.Candidate) {
@@ -63,7 +63,7 @@ func (c *docsRun) Complete(ctx context.Context, _ *cli.App, _, _ string) (out []
 
 func topicOf(it *ai.Item) string { return strings.TrimPrefix(it.ID, docsBelow) }
 
-// DocTopics reads the topics, which the binary has: nothing outside of it has a say in them.
+// DocTopics reads the topics from the binary alone.
 func DocTopics(ctx context.Context) ([]*ai.Item, error) {
 	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{{Label: cli.StdLabel, Level: ai.System, FS: std.FS(), Builtin: true}}})
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *docsRun) Run(ctx context.Context, _ *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A ref, or an id, is what other commands say for it.
+	// Other commands name a topic by its ref or id.
 	word := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(c.Topic), "knowledge:"), docsBelow)
 	ans := docsAnswer{Topics: []topicLine{}}
 	var names []string
@@ -106,7 +106,7 @@ func (c *docsRun) Run(ctx context.Context, _ *cli.App) (cli.Answer, error) {
 	if c.Topic == "" {
 		return ans, nil
 	}
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no topic %q", c.Topic), Hint: []string{"rye docs"},
+	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("no documentation for %q", c.Topic), Hint: []string{"rye docs"},
 		Details: map[string]any{"topic": c.Topic}}
 	meant := near.Names(word, names)
 	for _, it := range topics {

@@ -19,7 +19,7 @@ import (
 func DoctorCommand() cli.Command {
 	return cli.Command{
 		Path: "doctor", Group: "start", Help: "Check that rye can work on this machine.",
-		More: "Each line is one check: ok, warn (it works, but look) or fail. With a failure the exit status is 1.\n\nExamples:\n\n    rye doctor\n    rye doctor --json",
+		More: "Each line is one check: ok, warn (works, but look at it) or fail. Any failure makes the exit status 1.\n\nExamples:\n\n    rye doctor\n    rye doctor --json",
 		Aka:  []string{"diagnose", "health"},
 		New:  func() cli.Runner { return new(doctorRun) }, Schema: "doctor/1", Output: doctorAnswer{},
 	}
@@ -27,7 +27,7 @@ func DoctorCommand() cli.Command {
 
 type doctorRun struct{}
 
-// A check looks at one thing and changes nothing but missing directories of rye's own, which it makes.
+// A check looks at one thing. It changes nothing, but may create rye's own directories.
 type check struct {
 	name string
 	run  func(context.Context, *cli.App) places.Finding
@@ -157,7 +157,7 @@ func checkStore(_ context.Context, a *cli.App) places.Finding {
 	}
 	opened, err := disk.Open(s.Value, disk.Options{ReadOnly: true})
 	if errors.Is(err, fs.ErrNotExist) {
-		return places.Good("%q, to be made by what first keeps something", s.Value)
+		return places.Good("%q, created at first use", s.Value)
 	}
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
@@ -184,7 +184,7 @@ func checkTerminal(_ context.Context, a *cli.App) places.Finding {
 	return places.Good("%s; colour: %s", characters, colorSetting(a).Origin)
 }
 
-// checkClock finds the clocks that would make every expiry and signature time wrong.
+// checkClock finds a clock that would make expiries and signature times wrong.
 func checkClock(_ context.Context, a *cli.App) places.Finding {
 	now := a.Now()
 	if a.Env("SOURCE_DATE_EPOCH") != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
 
-// checkBundles looks whether the installed bundles can be read, have all their files in the store, and are not past
-// their end. It verifies nothing: that is rye bundle verify.
+// checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies no
+// signatures: rye bundle verify does.
 func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 	b, err := locking.OpenBundles(a)
 	if err != nil {
@@ -59,7 +59,7 @@ func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 	return places.Good("%s installed: %s", fault.Count(int64(len(all)), "bundle"), words)
 }
 
-// absent counts the files of a bundle that the store doesn't have.
+// absent counts the files of a bundle that the store lacks.
 func absent(ctx context.Context, b *locking.Bundles, at *install.Installed) (int, error) {
 	s, err := b.Store(false)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// checkSandbox tells what this machine can enforce, and holds it against what the policies ask for.
+// checkSandbox reports what this machine can enforce, against what the policies require.
 func checkSandbox(_ context.Context, a *cli.App) places.Finding {
 	return Offered(runs.Machine(a).Offers(), execFloor(a))
 }
@@ -64,7 +64,7 @@ func Offered(o sandbox.Offers, asked floor.Exec) places.Finding {
 	return f
 }
 
-// execFloor is what the policies ask of every execution; what can't be read of them is told in another place.
+// execFloor is the sandbox that the policies require. Another check reports unreadable policies.
 func execFloor(a *cli.App) (e floor.Exec) {
 	if root, err := places.RootAuthority(a); err == nil && root.File != nil {
 		e = root.Side.Policy.Sections().Exec
@@ -75,7 +75,7 @@ func execFloor(a *cli.App) (e floor.Exec) {
 	return e
 }
 
-// checkInterpreters looks for what the library's runtimes would start here.
+// checkInterpreters finds the programs that the library's runtimes would start.
 func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
 	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}})
 	if err != nil {
@@ -113,7 +113,7 @@ func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
 	return places.Good("%s", strings.Join(found, ", "))
 }
 
-// checkAudit looks who vouches for the key of this machine, which signs the log and receipts.
+// checkAudit checks that a key of the user has signed this machine's, which signs the log and receipts.
 func checkAudit(ctx context.Context, a *cli.App) places.Finding {
 	p, err := audits.OpenAuditPlaces(a)
 	if err != nil {
@@ -130,11 +130,11 @@ func checkAudit(ctx context.Context, a *cli.App) places.Finding {
 	if own.Err != nil {
 		return places.Bad(places.StatusFail, own.Err)
 	}
-	nobody := places.Finding{Status: places.StatusWarn, Hint: "rye audit vouch",
-		Detail: fmt.Sprintf("no key of yours vouches for this machine's, %s, so others can't check what was run here with your public key", places.Short(own.Public.Fingerprint().String()))}
+	unvouched := places.Finding{Status: places.StatusWarn, Hint: "rye audit vouch",
+		Detail: fmt.Sprintf("no key of yours has signed this machine's, %s, so others can't verify its calls with your public key", places.Short(own.Public.Fingerprint().String()))}
 	voucher := p.Voucher(own.Public)
 	if voucher == nil {
-		return nobody
+		return unvouched
 	}
 	keys, err := audits.AuditKeys(ctx, a, p, nil)
 	if err != nil {
@@ -142,7 +142,7 @@ func checkAudit(ctx context.Context, a *cli.App) places.Finding {
 	}
 	by, err := machine.Check(voucher, own.Public, audits.PublicKeys(keys))
 	if err != nil {
-		return nobody
+		return unvouched
 	}
 	i := slices.IndexFunc(keys, func(l audits.AuditKeyLine) bool { return l.Key == by })
 	return places.Good("%q, signed by this machine's key %s, for which %q vouches", p.Log, places.Short(own.Public.Fingerprint().String()), keys[i].Name)

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// checkLibrary holds the library in the binary against its manifest.
+// checkLibrary compares the library in the binary with its manifest.
 func checkLibrary(ctx context.Context, a *cli.App) places.Finding {
 	if err := std.Check(); err != nil {
 		f := places.Bad(places.StatusFail, err)
@@ -28,12 +28,11 @@ func checkLibrary(ctx context.Context, a *cli.App) places.Finding {
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
-	return places.Good("rye/std, %s, as its manifest says", fault.Count(int64(len(files)), "file"))
+	return places.Good("rye/std, %s, matching its manifest", fault.Count(int64(len(files)), "file"))
 }
 
-// checkItems looks at the items of the project, or of the user outside of projects: whether every extractor counts,
-// every item is valid, the only one with its id, in nobody's place that is protected, and signed by somebody who
-// counts.
+// checkItems checks the items of the project, or of the user outside projects: extractors are trusted, items are valid and
+// signed by a trusted key, and ids are unique and don't hide protected ones.
 func checkItems(ctx context.Context, a *cli.App) places.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
@@ -70,7 +69,7 @@ type itemCount struct {
 	strays                                        int // files with a signature line that are no items
 }
 
-// words says what is wrong with some of the items.
+// words describes what is wrong with the items.
 func (n *itemCount) words() (wrong []string) {
 	for _, w := range []struct {
 		n    int
@@ -92,7 +91,7 @@ func (n *itemCount) words() (wrong []string) {
 	return wrong
 }
 
-// hint is the command that says more.
+// hint is the command that shows more.
 func (n *itemCount) hint() string {
 	if n.invalid+n.ambiguous+n.shadowing+n.unclear+n.extractors+n.strays > 0 {
 		return "rye check"
@@ -134,7 +133,7 @@ func countItems(ctx context.Context, v *spaces.Items, sel *spaces.Selection) (n 
 			n.refused++
 		}
 	})
-	// What couldn't be loaded was handed to nobody.
+	// Files that couldn't be loaded.
 	n.unclear += max(0, ck.Answer().Wrong-n.invalid-n.shadowing)
 	if own := v.Own(); err == nil && own != nil {
 		all, wrong := ck.Strays(ctx, own)

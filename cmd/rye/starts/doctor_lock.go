@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// checkLock looks whether the lock of the project can be read, and is what rye lock would make. It asks no source.
+// checkLock checks that the lock can be read and is up to date. It asks no source.
 func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	l, err := locking.OpenLocking(a, false)
 	if errors.Is(err, workspace.ErrNoProject) {
@@ -40,10 +40,10 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	}
 	made, err := lock.Make(ctx, locks.Request(ctx, l))
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
-		return places.Finding{Status: places.StatusWarn, Detail: "the project isn't as it is locked: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
+		return places.Finding{Status: places.StatusWarn, Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
 	}
 	if errors.Is(err, locking.ErrElsewhere) || err == nil && !bytes.Equal(made.Bytes, l.File) {
-		return places.Finding{Status: places.StatusWarn, Detail: "it is not what rye lock would make", Hint: "rye diff"}
+		return places.Finding{Status: places.StatusWarn, Detail: "out of date", Hint: "rye diff"}
 	}
 	if err != nil {
 		return places.Bad(places.StatusWarn, err)
@@ -51,15 +51,15 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	return places.Good("current, %s", what)
 }
 
-// checkVendor looks whether what is vendored is all that the lock names.
+// checkVendor checks that everything locked is vendored.
 func checkVendor(ctx context.Context, a *cli.App) places.Finding {
 	l, err := locking.OpenLocking(a, false)
 	if err != nil {
-		return places.Good("nothing to be vendored") // what is wrong with it is told of the lock
+		return places.Good("nothing to vendor") // the check of the lock reports its problems
 	}
 	defer l.Close()
 	if l.Old == nil {
-		return places.Good("nothing to be vendored")
+		return places.Good("nothing to vendor")
 	}
 	v, err := l.Vendored()
 	if err != nil {

@@ -17,15 +17,15 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// checkVariables looks for variables of our prefix that nothing reads, for which other commands refuse to work.
+// checkVariables finds unknown RYE_ variables, which other commands refuse.
 func checkVariables(_ context.Context, a *cli.App) places.Finding {
 	if err := a.RefuseUnknown(); err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
-	return places.Good("none that is unknown")
+	return places.Good("none unknown")
 }
 
-// checkKeys looks at the modes of the keys, and whether the policy knows the one that signs.
+// checkKeys checks the modes of the keys, and that the policy knows the one that signs.
 func checkKeys(_ context.Context, a *cli.App) places.Finding {
 	if f := checkBase(a); f != nil {
 		return *f
@@ -39,7 +39,7 @@ func checkKeys(_ context.Context, a *cli.App) places.Finding {
 			return places.Finding{Status: places.StatusFail, Detail: fmt.Sprintf("the key %q can't be used: %s", l.Name, l.Error), Hint: cmp.Or(l.Hint, "rye key show "+fault.Quote(l.Name))}
 		}
 	}
-	// What the policy says of a key can be told where it can be read; the next check says why not.
+	// The next check reports a policy that can't be read.
 	au, err := places.RootAuthority(a)
 	for _, l := range lines {
 		if err == nil && au.File != nil && l.Default && l.InPolicy == "" {
@@ -56,7 +56,7 @@ func checkKeys(_ context.Context, a *cli.App) places.Finding {
 	return places.Good("%s", fault.Count(int64(len(lines)), "key"))
 }
 
-// checkBase is what is found where there can be no user space: that rye works without.
+// checkBase reports a missing user space, without which rye works too.
 func checkBase(a *cli.App) *places.Finding {
 	base := a.UserBase()
 	if base.Err == nil {
@@ -69,10 +69,10 @@ func checkBase(a *cli.App) *places.Finding {
 	return &f
 }
 
-// soon is how long before its end a key is worth a warning.
+// soon is how long before its expiry a key is worth a warning.
 const soon = 30 * 24 * time.Hour
 
-// CheckPolicy reads the policies and looks for what ends soon.
+// CheckPolicy reads the policies and finds keys that expire soon.
 func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 	if f := checkBase(a); f != nil && a.Globals.Trust == "" {
 		return *f
@@ -86,7 +86,7 @@ func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 		return places.Bad(places.StatusFail, err)
 	}
 	if root.File == nil {
-		return places.Good("none yet, so nobody is trusted: rye key new makes one")
+		return places.Good("none yet, so no key is trusted: rye key new creates one")
 	}
 	p := root.Side.Policy
 	for _, k := range p.Sections().Keys {
@@ -108,7 +108,7 @@ func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 	return places.Good("%q (%s), %s, %s%s", root.Path, root.Origin, fault.Count(int64(len(p.Sections().Keys)), "key"), fault.Count(int64(len(p.Sections().Rules)), "rule"), also)
 }
 
-// rotateHint is what this user can do about a key of the policy: only its owner rotates it.
+// rotateHint is what this user can do about an expiring key: only its owner can rotate it.
 func rotateHint(a *cli.App, k policy.Key) string {
 	lines, _ := trusts.KeyLines(a)
 	for _, l := range lines {
@@ -119,7 +119,7 @@ func rotateHint(a *cli.App, k policy.Key) string {
 	return "rye trust list"
 }
 
-// checkLists wants each revocation list to be there and fresh.
+// checkLists checks that each revocation list is there and fresh.
 func checkLists(a *cli.App, root *trust.Authority) *places.Finding {
 	lists, err := places.Lists(a).Load(root)
 	if err != nil {

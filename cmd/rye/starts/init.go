@@ -27,8 +27,8 @@ import (
 func InitCommand() cli.Command {
 	return cli.Command{
 		Path: "init", Quiet: true, Group: "start", Help: "Create a project, and a key and a policy if missing.",
-		More: "What is there stays as it is; of .gitattributes and .gitignore it adds the lines that are missing. Doing it again changes " +
-			"nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
+		More: "It creates rye.yaml, rye.lock and .ai, and adds missing lines to .gitattributes and .gitignore. Existing files stay as " +
+			"they are, so running it again changes nothing.\n\nExamples:\n\n    rye init\n    rye init ../other\n    rye init --dry-run",
 		Aka: []string{"create", "setup"},
 		New: func() cli.Runner { return new(initRun) }, Schema: "init/1", Output: initAnswer{},
 	}
@@ -73,13 +73,13 @@ func (i initAnswer) Text(t *cli.Terminal) {
 const (
 	maxGitFile   = 1 << 20
 	starterName  = "project"
-	starterNotes = `# This directory is a project of rye. "rye docs what-to-commit" says what belongs into version control.
+	starterNotes = `# A project of rye. "rye docs what-to-commit" says what to put into version control.
 
-# What it is called, and which version it is, when others use it.
+# Its name and version for others.
 name: %s
 version: 0.1.0
 
-# The oldest rye that may work on it.
+# The oldest version of rye that may work on it.
 rye: %s
 `
 )
@@ -87,8 +87,8 @@ rye: %s
 // GitLines are the lines that a project needs in files of git's.
 func GitLines() []gitFile {
 	return []gitFile{
-		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "git changes no bytes of what is signed"},
-		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "what runs leave behind"},
+		{".gitattributes", []string{"rye.lock text eol=lf", "rye.yaml text eol=lf", ".ai/** -text"}, "keeps git from changing signed bytes"},
+		{".gitignore", []string{".ai/threads/", ".ai/outputs/"}, "ignores the results of runs"},
 	}
 }
 
@@ -106,7 +106,7 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	ans := &initAnswer{Dir: dir, Written: []initLine{}, Commit: []string{}, DryRun: c.DryRun}
 	if outer := around(dir); outer != "" {
-		a.Term.Note("it is inside of the project %q", outer)
+		a.Term.Note("it is inside the project %q", outer)
 	}
 	if err := c.project(ctx, a, ans); err != nil {
 		return nil, err
@@ -124,10 +124,10 @@ func (c *initRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	switch {
 	case err != nil:
 		f := noHome(cli.UserSpace(a.UserBase()).Value, err)
-		f.Why = append(f.Why, "there is a project; there is no key to sign with, or no policy")
+		f.Why = append(f.Why, "the project was created; a key or a policy is missing")
 		return ans, f
 	case len(ans.Written) == 0:
-		a.Term.Note("%q is a project already, and nothing is missing", dir)
+		a.Term.Note("%q is already a complete project", dir)
 	case made > 0:
 		there := a.Globals
 		there.Project = cmp.Or(c.Dir, there.Project)
@@ -147,7 +147,7 @@ func (c *initRun) place(a *cli.App) (string, error) {
 		search.UserBase = base.Value
 	}
 	if fi, err := os.Stat(s.Value); err == nil && !fi.IsDir() {
-		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no directory", s.Value), Details: map[string]any{"path": s.Value}}
+		return "", &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is not a directory", s.Value), Details: map[string]any{"path": s.Value}}
 	}
 	if filepath.Dir(s.Value) == s.Value {
 		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the root of the file system and can't be a project", s.Value),
@@ -155,7 +155,7 @@ func (c *initRun) place(a *cli.App) (string, error) {
 	}
 	if home := a.Home(); search.UserBase != home.Value && home.Err == nil && (workspace.Search{UserBase: home.Value}).IsUserBase(s.Value) {
 		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is the home directory and can't be a project", s.Value),
-			Why: []string{"all that is in it, keys included, would be part of the project"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
+			Why: []string{"everything in it, keys included, would be part of the project"}, Hint: []string{"mkdir PROJECT", "rye init PROJECT"}}
 	}
 	if search.IsUserBase(s.Value) {
 		return "", &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q holds the user space and can't be a project", s.Value),
@@ -214,7 +214,7 @@ func (c *initRun) project(ctx context.Context, a *cli.App, ans *initAnswer) erro
 		return err
 	}
 	if !hasAI {
-		ans.Written = append(ans.Written, initLine{workspace.MarkerDir + "/", "directives, tools, knowledge and config of the project"})
+		ans.Written = append(ans.Written, initLine{workspace.MarkerDir + "/", "the project's directives, tools, knowledge and config"})
 	}
 	for _, f := range files {
 		ans.Written = append(ans.Written, initLine{f.name, f.what})
@@ -349,9 +349,9 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 	space := cli.UserSpace(a.UserBase()).Value
 	switch {
 	case len(kept) == 0 && a.Env(cli.EnvKey) == "":
-		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "a key, to sign with"})
+		ans.Written = append(ans.Written, initLine{filepath.Join(space, "keys"), "your signing key"})
 		if au.File == nil {
-			ans.Written = append(ans.Written, initLine{root.Value, "the policy, which trusts that key"})
+			ans.Written = append(ans.Written, initLine{root.Value, "your policy, which trusts that key"})
 		}
 		if c.DryRun {
 			return nil
@@ -371,7 +371,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 		if err != nil {
 			return trusts.NoKey(a, name, err)
 		}
-		ans.Written = append(ans.Written, initLine{root.Value, fmt.Sprintf("the policy, which trusts the key %q", name)})
+		ans.Written = append(ans.Written, initLine{root.Value, fmt.Sprintf("your policy, which trusts the key %q", name)})
 		if c.DryRun {
 			return nil
 		}

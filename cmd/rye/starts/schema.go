@@ -22,8 +22,8 @@ import (
 func SchemaCommand() cli.Command {
 	return cli.Command{
 		Path: "schema", Group: "start", Help: "Print the JSON Schema of a file or a command's output.",
-		More: "Without NAME it lists the names. Those of files are for editors, which then complete and check: rye.yaml, bundle.yaml and policy.yaml. " +
-			"The name of an answer is also what stands as schema in data.\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
+		More: "Without NAME it lists the names. Editors complete and check rye.yaml, bundle.yaml and policy.yaml with theirs. The schema of " +
+			"an answer is named in its field \"schema\".\n\nExamples:\n\n    rye schema\n    rye schema rye.yaml > rye.schema.json\n" +
 			"    rye schema version/1",
 		New: func() cli.Runner { return new(schemaRun) }, Schema: "schema/1", Output: schemaAnswer{},
 	}
@@ -70,7 +70,7 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Schemas = append(ans.Schemas, schemaLine{named.Name, doc})
 	}
 	if len(ans.Schemas) == 0 {
-		f := &fault.Error{Code: fault.Schema, Text: fmt.Sprintf("there is no schema %q", word), Hint: []string{"rye schema"}}
+		f := &fault.Error{Code: fault.Schema, Text: fmt.Sprintf("no schema %q", word), Hint: []string{"rye schema"}}
 		if meant := near.Names(word, names); len(meant) > 0 {
 			f.Hint = []string{"rye schema " + meant[0]}
 		}
@@ -79,7 +79,7 @@ func (s *schemaRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// fileSchemas are those of the files that people write.
+// fileSchemas lists the schemas of the files that people write.
 func fileSchemas() []schemaLine {
 	return []schemaLine{
 		{recipe.File, json.RawMessage(recipe.Schema())},
@@ -101,7 +101,7 @@ func (s *schemaRun) Complete(_ context.Context, a *cli.App, _, _ string) (out []
 // Text writes one document as itself and several as the list of their names.
 func (s schemaAnswer) Text(t *cli.Terminal) {
 	if len(s.Schemas) == 1 {
-		t.Printf("%s\n", cli.Styled(strings.TrimRight(string(s.Schemas[0].Document), "\n"))) // it is the binary's own
+		t.Printf("%s\n", cli.Styled(strings.TrimRight(string(s.Schemas[0].Document), "\n"))) // part of the binary
 		return
 	}
 	for _, line := range s.Schemas {
@@ -109,7 +109,7 @@ func (s schemaAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-// errorSchema names the error object, which is no command's output.
+// errorSchema names the error object.
 const errorSchema = "error/1"
 
 type namedType struct {
@@ -129,8 +129,8 @@ func SchemasOf(cmds []cli.Command) []namedType {
 	return list
 }
 
-// SchemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open: what is
-// added later is no new version.
+// SchemaDocument returns the JSON Schema of a type as encoding/json writes it. Objects are open, so that fields can be
+// added.
 func SchemaDocument(name string, t reflect.Type) map[string]any {
 	doc := schemaType(t)
 	if properties, ok := doc["properties"].(map[string]any); ok && name != errorSchema {

@@ -106,7 +106,7 @@ func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	id := au.Side.Policy.ID().String()
 	if au.File == nil {
 		id = ""
-		a.Term.Note("there is no policy at %q, so nobody is trusted", au.Path)
+		a.Term.Note("no policy at %q, so no key is trusted", au.Path)
 	}
 	lists, err := places.Lists(a).Load(au)
 	if err != nil {
