@@ -14,7 +14,7 @@
 //	  acme/deploy: {version: "^1.4", from: "https://bundles.acme.example/deploy-1.4.2.rye"}
 //	  acme/style: {version: "^1.0", from: "git+https://git.acme.example/style.git@main"}
 //	  # beside this repository
-//	  acme/notes: {version: "*", from: "../notes", use: ["tool:acme/notes/**"]}
+//	  acme/notes: {version: "*", from: "../notes"}
 //
 //	packages:
 //	  npm: "https://npm.acme.example"
@@ -32,13 +32,15 @@
 //	version    which version it is, by semver 2.0
 //	rye        the oldest rye that may work on it
 //	requires   the id of a bundle → version (a range by package semver, always there) and where it comes from: from
-//	           or index, one of them; and use, the items of the bundle that are roots: refs and globs, all without it
+//	           or index, one of them; and use, the items of the bundle that are roots, as in
+//	           use: ["tool:acme/notes/**"]; all of them without it
 //	packages   where packages of npm and PyPI come from, for tools that name some: the address of a registry, without a query,
 //	           or a directory with files; without it the public one
 //	roots      the items that are locked with everything they use: refs, globs by package glob, and "." for all items
 //	           of the project, which is also the default. The items of required bundles are added (AllRoots)
 //
 // "from" is one bundle: a directory, or the file of an archive, or the https address of one, or a repository of git.
+// An address of this machine may use http.
 // "index" is a list of many versions of many bundles: its https address, or its directory. A path is relative to the directory of rye.yaml
 // and portable; it may begin with "../" or "./". An absolute path, one with "\" or "~", and any other address is
 // refused: the file is the same for everybody who works on the project. Addresses have no user and no fragment, and

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -349,6 +350,52 @@ func TestSources(t *testing.T) {
 		if err != nil && len(err.Error()) > 2000 {
 			t.Errorf("a message of %d bytes", len(err.Error()))
 		}
+	}
+}
+
+// TestLoopback: plain http is for this machine alone.
+func TestLoopback(t *testing.T) {
+	for where, ok := range map[string]bool{
+		"http://127.0.0.1:8098/index.yaml": true, "http://localhost/x": true, "http://[::1]:80/x": true,
+		"http://10.0.0.1/x": false, "http://localhost.example/x": false, "http://u@127.0.0.1/x": false, "git+http://127.0.0.1/r": false,
+	} {
+		if _, err := ParseSource(where, true); (err == nil) != ok {
+			t.Errorf("%s: %v", where, err)
+		}
+	}
+}
+
+// TestEditRoots: what edits make of roots, and what a bundle adds to them.
+func TestEditRoots(t *testing.T) {
+	p, err := Parse([]byte("requires:\n  acme/a: {version: \"*\", from: a, use: [\"tool:acme/a/**\"]}\n"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := func(p *Project) (all []string) {
+		for _, r := range p.AllRoots() {
+			all = append(all, r.From+" "+r.Text)
+		}
+		return all
+	}
+	if got := texts(p); !slices.Equal(got, []string{"project .", "system:acme/a tool:acme/a/**"}) {
+		t.Errorf("got %q", got)
+	}
+	if p, err = p.AddRoot("tool:rye/x"); err != nil {
+		t.Fatal(err)
+	}
+	if got := texts(p); !slices.Equal(got, []string{"project .", " tool:rye/x", "system:acme/a tool:acme/a/**"}) {
+		t.Errorf("got %q", got)
+	}
+	if _, err := p.RemoveRoot("tool:none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+	for _, text := range []string{".", "tool:rye/x"} {
+		if p, err = p.RemoveRoot(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(p.Roots) > 0 || strings.Contains(string(p.Format()), "roots") {
+		t.Errorf("left: %s", p.Format())
 	}
 }
 

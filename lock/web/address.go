@@ -9,7 +9,7 @@ import (
 
 const maxAddress = 4096
 
-// parse reads an address and refuses what doesn't stand in one that is fetched from.
+// parse reads an address and refuses invalid ones.
 func parse(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || len(raw) > maxAddress {
@@ -21,7 +21,7 @@ func parse(raw string) (*url.URL, error) {
 
 func check(u *url.URL, raw string) error {
 	switch port := u.Port(); {
-	case u.Scheme != "https":
+	case u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())):
 		return &RefusedError{Reason: NotHTTPS}
 	case u.User != nil:
 		return &RefusedError{Reason: WithUser}
@@ -35,6 +35,12 @@ func check(u *url.URL, raw string) error {
 		}
 	}
 	return nil
+}
+
+// loopback reports whether a host is a number of this machine, or localhost: plain http is allowed there.
+func loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback() || host == "localhost"
 }
 
 // isHost reports whether a host is the number of one, without a zone, or a name in ASCII.

@@ -270,7 +270,11 @@ func isRedirect(status int) bool {
 }
 
 func hostPort(u *url.URL) string {
-	return strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), "443")
+	port := "443"
+	if u.Scheme == "http" {
+		port = "80"
+	}
+	return strings.ToLower(u.Hostname()) + ":" + cmp.Or(u.Port(), port)
 }
 
 // bareHost is hostPort without the port of https.

@@ -9,7 +9,7 @@
 //
 // # Addresses
 //
-// https alone, of at most 4,096 bytes of ASCII; no user or password, no fragment, no zone, a port from 1 to 65535. A
+// https, or http to this machine (localhost, 127.0.0.0/8, ::1), of at most 4,096 bytes of ASCII; no user or password, no fragment, no zone, a port from 1 to 65535. A
 // name in another script is written in its ASCII form, so that what is read is what is asked for. This holds for the
 // address given and for every one that a server sends to.
 //

@@ -567,3 +567,32 @@ func TestNew(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestPlain: http is for this machine, and a stranger's address still needs the user's word.
+func TestPlain(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/to" {
+			http.Redirect(w, r, "http://plain.example/", http.StatusFound)
+		}
+		w.Write([]byte("plain"))
+	}))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://")
+	for name, c := range map[string]struct {
+		o    Options
+		path string
+		want Reason
+	}{
+		"own": {Options{}, "/", ""}, "named": {Options{Stranger: true, Inside: []string{host}}, "/", ""},
+		"a stranger's": {Options{Stranger: true}, "/", Inside}, "elsewhere": {Options{}, "/to", NotHTTPS},
+	} {
+		r, _, err := New(c.o).Get(t.Context(), server.URL+c.path, 9)
+		if err == nil {
+			r.Close()
+		}
+		refused, _ := errors.AsType[*RefusedError](err)
+		if (refused != nil) != (c.want != "") || refused != nil && refused.Reason != c.want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

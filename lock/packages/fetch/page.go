@@ -8,7 +8,7 @@ import (
 )
 
 // links reads a page of a simple index: where the files are whose links have a sha256, by that digest. What it can't read
-// is no link. Addresses other than https aren't taken, so that a page leads nowhere that rye.yaml couldn't name.
+// is no link. Only https addresses count, and those of the page's own server.
 func links(page, address string) map[string]place {
 	found := map[string]place{}
 	from, err := url.Parse(address)
@@ -31,7 +31,7 @@ func links(page, address string) map[string]place {
 		var href string
 		href, page = anchor(page[1:])
 		to, err := from.Parse(strings.TrimSpace(html.UnescapeString(href)))
-		if err != nil || to.Scheme != "https" {
+		if err != nil || to.Scheme != "https" && (to.Scheme != from.Scheme || to.Host != from.Host) {
 			continue
 		}
 		digits, ok := strings.CutPrefix(to.Fragment, "sha256=")
