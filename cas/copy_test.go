@@ -58,7 +58,7 @@ func TestCopy(t *testing.T) {
 	document := cas.ID{Kind: cas.Document, Digest: b.put(cas.Document, []byte("rye: \"manifest/2\"\n"))}
 	alone := cas.ID{Kind: cas.Blob, Digest: b.put(cas.Blob, castest.Random(1, 400<<10))}
 	empty := b.tree()
-	b.put(cas.Blob, []byte("of nobody's concern"))
+	b.put(cas.Blob, []byte("unrelated"))
 	all := append(slices.Clone(sample), document, alone, empty)
 	b.everyWay(func(name string, dst cas.Store, m *cas.Memory, src cas.Getter) {
 		stats, err := cas.Copy(t.Context(), dst, src, root)

@@ -128,7 +128,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestWalkMany compares the walk over a large tree, most of which is read ahead, with the plain way to do it.
+// TestWalkMany compares the walk over a large tree, mostly read ahead, with a plain recursive one.
 func TestWalkMany(t *testing.T) {
 	b := newBuilder(t)
 	var top []cas.Entry
@@ -223,7 +223,7 @@ func TestWalkMissing(t *testing.T) {
 			if !errors.Is(err, fs.ErrNotExist) || missing.id != e.ID() || missing.path != path || b.bytes[missing.parent] == nil {
 				t.Errorf("%s: without %q: error %v", name, path, err)
 			}
-			// Whoever stays out of it doesn't miss it.
+			// A walk that skips it doesn't need it.
 			err = cas.Walk(t.Context(), src, root, func(_ string, other cas.Entry) error {
 				if other.Digest == e.Digest {
 					return fs.SkipDir

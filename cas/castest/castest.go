@@ -8,8 +8,7 @@
 // Batcher, Visitor, Lister and Deleter are found by assertion and tested where they are. What a store must
 // stand beyond that, such as a crash, is its own package's to test.
 //
-// Corrupt is for the other side: it makes a store that lies out of one that doesn't, to show that whoever
-// reads from it notices.
+// Corrupt wraps a store so that it returns wrong bytes, to test that readers notice.
 package castest
 
 import (

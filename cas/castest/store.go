@@ -186,7 +186,7 @@ func (s *suite) cancelledPut() {
 	s.wantNone(infoOf(cas.Blob, Random(0, long)).ID)
 }
 
-// closedEarly: whoever has seen enough of an object may go.
+// closedEarly checks that an object can be closed before its end.
 func (s *suite) closedEarly() {
 	b := Random(5, 5<<20)
 	id := s.put(s, cas.Blob, b).ID

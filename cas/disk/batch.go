@@ -261,7 +261,7 @@ func (b *batch) addShared(kind cas.Kind, d *cas.Digest, data []byte) (full bool,
 	return full, b.err
 }
 
-// take returns a builder that nobody uses, and the pack it writes to.
+// take returns a free builder and the pack that it writes to.
 func (b *batch) take(class int) (*builder, *packWriter, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -213,7 +213,7 @@ func TestReaderErrors(t *testing.T) {
 	must(t, swept(s.dir))
 }
 
-// What fails for all segments of a long object is told once.
+// An error in all segments of a long object is reported once.
 func TestLongFails(t *testing.T) {
 	s := tinyStore(t, Options{Hook: func(op Op) error {
 		if op.Name == "write" && len(op.Data) > 1<<10 {

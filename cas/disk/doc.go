@@ -7,7 +7,7 @@
 //	tmp/              files without a name yet
 //	garbage           what gc found unreachable, in which packs, and when it first did
 //	condemned         what the gc at work is about to remove
-//	doomed            packs that a gc has replaced or emptied and is removing; nobody sees them any more
+//	doomed            packs that a gc has replaced or emptied and is removing; no process reads them any more
 //	refs.lock, janitor.lock
 //
 // # Packs
@@ -48,7 +48,7 @@
 // the pack's ID (16), the salt (8), four zeros, and a sum of all that. The ID is the digest of the pages, of the
 // footer's first 32 bytes, and of the salt: no two packs that were ever written have one name, so what a name
 // stands for can be removed without a look at what it stands for now. The salt in the sums of block headers keeps
-// bytes within a file, which somebody made to look like a block, from being taken for one.
+// bytes within a file that look like a block from being taken for one.
 //
 // # Long objects
 //
@@ -64,12 +64,12 @@
 // and each durable before the next: a batch is mostly one pack, and costs two syncs. What it found to be there
 // already it makes durable, too, for that may be another process's of a moment ago. Nothing is ever changed in
 // place. Writers merge packs of about one size, eight at a time, so that a store has some logarithm of packs.
-// Packs that others replace stay readable for whoever has them open.
+// A replaced pack stays readable for processes that have it open.
 //
-// A gc removes what has been unreachable for the time of grace. Writers don't count on what is in the record of
-// garbage, and put it again, so that whoever has put something has the whole grace to refer to it. A ref that is
-// set before the batch is closed needs no grace. What goes, goes at once, by the file doomed, and what stays has all
-// that it needs, garbage or not: what counts as present can be read.
+// A gc removes objects that have been unreachable for the grace period. Writers put objects in the record of garbage again,
+// so an object that was just put has the whole grace period to get a reference. A ref that is set before the batch is
+// closed needs no grace. The file doomed makes the removal atomic. Objects that stay keep everything they need, garbage or
+// not: what counts as present can be read.
 //
 // A pack gets the modification time 2^30 (January 2004) when it is sealed. A record of a pack with another time, which was
 // written to or copied since, counts as present for writers only after the whole pack was read and verified; then the pack
@@ -85,8 +85,8 @@
 // index is damaged is read block by block, and what is found is hashed: readers do that in memory, Reindex for
 // good. Of a damaged block its objects are lost; Fsck names them and who refers to them, and Repair brings
 // them back from another store. Losing the files garbage and condemned costs grace, nothing else. Where doomed is
-// damaged, writers count on nothing, and no janitor works until somebody has taken it away.
+// damaged, writers treat all objects as absent, and no janitor runs until the user removes the file.
 //
-// Not promised: anything on a file system without working locks; that somebody who can write to the store's
-// directory can't remove objects from it.
+// Not promised: anything on a file system without working locks, and protection from users who can write to the store's
+// directory.
 package disk

@@ -49,8 +49,7 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// A follower walks what refs reach. It visits a tree once; whoever refers to it after that is told what was
-// found below it the first time.
+// A follower walks everything that refs reach. It visits a tree once; later references to it reuse the findings.
 type follower struct {
 	f     *fsck
 	from  map[cas.ID][]string // lost and missing objects, and who refers to them
@@ -137,7 +136,7 @@ func (f *fsck) read(ctx context.Context, id cas.ID) ([]byte, error) {
 	return io.ReadAll(o)
 }
 
-// lose reports a problem with an object of which no intact copy is left.
+// lose reports a problem with an object that has no intact copy left.
 func (f *fsck) lose(p Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,7 +147,7 @@ func (f *fsck) lose(p Problem) {
 	f.problems = append(f.problems, p)
 }
 
-// present reports whether an object can be had.
+// present reports whether an object can be read.
 func (w *follower) present(ctx context.Context, id cas.ID) (bool, error) {
 	if w.f.lost[id] {
 		return false, nil

@@ -209,9 +209,8 @@ func appendBlockHeader(b []byte, salt uint64, codec byte, raw, stored int, recs 
 	return b
 }
 
-// blockSum is the checksum of a block header, its own four bytes left out. The pack's salt goes into it: nobody
-// could write a block into a file of his own that a search for blocks would take for one of the pack that the
-// file is put into later.
+// blockSum is the checksum of a block header without its own four bytes. It covers the pack's salt, so that a file that
+// contains a forged block and is stored in a pack can't pass it off as a block of that pack.
 func blockSum(h []byte, salt uint64) uint32 {
 	var s [8]byte
 	binary.LittleEndian.PutUint64(s[:], salt)

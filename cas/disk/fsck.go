@@ -35,8 +35,8 @@ type Report struct {
 	Problems []Problem
 }
 
-// Fsck reads and hashes everything in the store, follows every ref, and reports all that is wrong. It counts
-// on no cache and changes nothing. progress, if not nil, is told about uncompressed bytes.
+// Fsck reads and hashes everything in the store, follows every ref, and reports every problem. It uses no cache and changes
+// nothing. progress, if not nil, is called with numbers of uncompressed bytes.
 func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, error) {
 	// The refs come first: what they reach was there before them.
 	refs, err := s.Refs()
@@ -159,8 +159,7 @@ func (f *fsck) measure(all []longEntry) {
 	}
 }
 
-// long assembles and hashes one object. What is wrong with single records is said by pack; here, only that
-// the object can't be had.
+// long assembles and hashes one object. It reports only the object; pack reports damaged records.
 func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 	id := cas.ID{Kind: l.e.kind &^ large, Digest: l.e.digest}
 	err := func() error {

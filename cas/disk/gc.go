@@ -36,21 +36,19 @@ type GCResult struct {
 	BytesAfter  int64 `json:"bytes_after"`
 }
 
-// GC removes what cannot be reached from refs and pins, and has been so for the time of grace by the store's
-// own record. It never removes what a running writer may count on:
+// GC removes the objects that have been unreachable from refs and pins for the grace period, according to the store's own
+// record. It never removes an object that a running writer may rely on:
 //
-//  1. Everything reachable is marked; of the rest, what is old enough is written to the file "condemned".
-//     Writers that begin from here on treat it as absent, and put it again if they need it.
-//  2. Writers that began before are waited for, and what they have put keeps what it needs.
-//  3. The packs are written again without the condemned.
-//  4. Under the lock of the refs, roots that are new since are marked, and a pack that lost something that they
-//     reach is written once more.
-//  5. The new packs get their names, and the old ones are written to the file "doomed": from that moment nobody sees
-//     them. Then they are removed.
+//  1. GC marks everything reachable, and lists the rest that is old enough in the file "condemned". Writers that begin
+//     later treat these objects as absent and put them again if they need them.
+//  2. It waits for writers that began earlier, and keeps what their new objects need.
+//  3. It rewrites the packs without the condemned objects.
+//  4. Under the lock of the refs it marks new roots, and rewrites a pack again if it dropped something they reach.
+//  5. It gives the new packs their names and lists the old ones in the file "doomed", which hides them from all processes.
+//     Then it removes them.
 //
-// So all that it removes goes at once, for parts of it may need each other: the root of a long object that is still
-// there counts as the object, though its chunks have gone. Killed at any moment it leaves the old packs, perhaps beside
-// the new ones, or the new ones alone, and the next janitor clears the rest.
+// The removal is atomic, because objects need each other: the root of a long object counts as the object even after its
+// chunks are gone. If GC is killed, the old packs or the new ones remain, or both, and the next janitor cleans up.
 func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	var r GCResult
 	if !o.DryRun {
@@ -149,7 +147,7 @@ func (s *Store) collect(ctx context.Context, m *marks, g *garbage, r *GCResult) 
 	var old, next []*pack
 	for _, pile := range g.piles {
 		if n := pile.dead.remove(m.live[pile.p]); n > 0 {
-			// It is seldom that somebody refers to what has been garbage for so long.
+			// New references to such old garbage are rare.
 			r.Removed -= int64(n)
 			if err := errors.Join(s.drop(pile.next), pile.rewrite(ctx, s)); err != nil {
 				return err
@@ -259,8 +257,8 @@ func (m *marks) roots(ctx context.Context) (int, error) {
 			ids = append(ids, cas.ID{Kind: k, Digest: d})
 		}
 	}
-	// The packs are listed after the roots were read: what a root reaches was there before the root. Packs that
-	// are known already stay, for nobody but this janitor could take them away.
+	// The packs are listed after the roots are read, because objects exist before the roots that reach them. Packs that are
+	// known already stay: only this janitor removes packs.
 	if m.snap, err = m.s.load(); err != nil {
 		return 0, err
 	}

@@ -64,7 +64,7 @@ func TestGCBrokenOff(t *testing.T) {
 }
 
 // TestDoomedDamaged damages the record of packs that a gc was removing: what is left of them may lack parts, so that
-// writers count on nothing, and no janitor goes on before somebody has decided.
+// writers count on nothing, and no janitor runs before the user decides.
 func TestDoomedDamaged(t *testing.T) {
 	r := newClock().store(t)
 	must(t, r.put("main", text(1, 100), noise(2, 300<<10)))

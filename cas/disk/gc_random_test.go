@@ -98,7 +98,7 @@ func (l *life) step() string {
 		return "begin"
 	case 6, 7:
 		if len(l.slow) == 0 {
-			return "nobody"
+			return "none"
 		}
 		l.end(blob)
 		return "end with " + id.Digest.Short()

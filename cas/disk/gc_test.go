@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A clock is told what time it is.
+// A clock is set by tests.
 type clock struct{ t time.Time }
 
 func (c *clock) now() time.Time      { return c.t }
@@ -65,7 +65,7 @@ func TestGrace(t *testing.T) {
 	must(t, r.w.check(r.Store))
 }
 
-// Whoever puts what is garbage already has the whole grace to refer to it.
+// TestGraceRenewed: putting garbage again begins a new grace period.
 func TestGraceRenewed(t *testing.T) {
 	c := newClock()
 	r := c.store(t)

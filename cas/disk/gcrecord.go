@@ -250,8 +250,7 @@ func (e *entry) appendObject(to []cas.ID) []cas.ID {
 	return to
 }
 
-// spareNew spares what is needed by packs that weren't there when the garbage was found: whoever wrote them may have begun
-// before.
+// spareNew keeps garbage that packs need which are newer than the record of garbage: their writers may have begun before it.
 func (g *garbage) spareNew(ctx context.Context, m *marks, now int64, r *GCResult) error {
 	var ids []cas.ID
 	for _, p := range m.snap.packs {
@@ -280,7 +279,7 @@ func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, 
 				return context.Cause(ctx)
 			}
 			id := ids[len(ids)-1]
-			ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // nobody can refer to one that can't be read
+			ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // an unreadable object has no known references
 		}
 		for _, pile := range g.piles {
 			n := -1

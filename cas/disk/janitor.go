@@ -323,7 +323,7 @@ func (s *Store) janitor(ctx context.Context) (release func() error, err error) {
 	return lock.Close, nil
 }
 
-// noJanitor reports whether nobody is the janitor at this moment.
+// noJanitor reports whether no janitor is running.
 func (s *Store) noJanitor() bool {
 	f, _, err := openRegular(filepath.Join(s.dir, janitorLock))
 	if err != nil {
@@ -334,7 +334,7 @@ func (s *Store) noJanitor() bool {
 	return ok && err == nil
 }
 
-// sweep removes temporary files that belong to nobody. The caller is the janitor.
+// sweep removes temporary files without an owner. The caller is the janitor.
 func (s *Store) sweep(ctx context.Context) error {
 	live, err := s.leases(writers, true)
 	if err != nil {
@@ -368,8 +368,8 @@ func (s *Store) sweep(ctx context.Context) error {
 	return nil
 }
 
-// ownerless reports whether the temporary files of an owner can go. Those of janitors are of one before this; those of
-// refs were not finished, for their lock is held; a store's format is made anew by whoever misses the file.
+// ownerless reports whether the temporary files of an owner can be removed. Those of janitors belong to an earlier one,
+// those of refs were never finished, because their lock is held, and a missing format file is written again.
 func (s *Store) ownerless(owner string, live map[string]string) bool {
 	if owner == "janitor" || owner == "ref" || owner == "format" {
 		return true

@@ -71,8 +71,8 @@ func (s *Store) newLease(ctx context.Context, kind string, lines ...string) (*le
 	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its leases are removed as soon as they are made", s.dir)
 }
 
-// tryLease makes the file under a name that nobody takes for a lease, locks it, and then gives it its own, so
-// that it is never seen unlocked.
+// tryLease creates the file under a temporary name and locks it before it renames it to a lease's name, so that no process
+// sees an unlocked lease.
 func (s *Store) tryLease(kind, text string) (*lease, error) {
 	name := randomName()
 	l := &lease{s: s, name: name, path: filepath.Join(s.dir, kind, name)}
@@ -131,7 +131,7 @@ func (s *Store) leases(kind string, sweep bool) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	how := os.O_RDONLY | osfile.Nonblock // a FIFO in the place of a lease is nobody's
+	how := os.O_RDONLY | osfile.Nonblock // a FIFO in the place of a lease has no owner
 	if sweep {
 		how = os.O_RDWR
 	}

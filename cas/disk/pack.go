@@ -75,14 +75,14 @@ func newPack(path string, f *os.File, size int64) (*pack, error) {
 	return p, nil
 }
 
-// close frees a pack that nobody else knows. Packs that others may use are freed when the last of them is done.
+// close frees a pack that has no other user. Shared packs are freed when their last user is done.
 func (p *pack) close() {
 	runtime.SetFinalizer(p, nil)
 	p.free()
 }
 
-// freeLater has the pack freed when nobody has it any more. It is a finalizer, since with one processor the runtime lets
-// hundreds of cleanups come together first.
+// freeLater frees the pack once it is unreachable. It sets a finalizer, because with one processor the runtime delays
+// hundreds of cleanups.
 func (p *pack) freeLater() { runtime.SetFinalizer(p, (*pack).free) }
 
 func (p *pack) free() {
@@ -93,7 +93,7 @@ func (p *pack) free() {
 	}
 }
 
-// fault makes an error of the fault that a mapped page gives when somebody has cut the file short.
+// fault turns the memory fault of reading a truncated, mapped file into an error.
 func (p *pack) fault(err *error) {
 	if r := recover(); r != nil {
 		if _, ok := r.(interface{ Addr() uintptr }); !ok {
@@ -289,8 +289,7 @@ func (s *scratch) close() {
 	}
 }
 
-// block reads block n, uncompressed, into dst's memory where that is large enough. Nothing is verified but
-// lengths: whoever uses the bytes hashes them.
+// block reads and uncompresses block n into dst, if that is large enough. It checks only lengths: callers hash the bytes.
 func (p *pack) block(n uint32, s *scratch, dst []byte) ([]byte, error) {
 	l, err := p.loc(n)
 	if err != nil {

@@ -22,7 +22,7 @@ var replacementsHere = map[string]func(path string) error{
 	},
 }
 
-// Nobody writes to a pipe in the place of a lease, and nobody waits for that.
+// A pipe in the place of a lease has no writer, and opening it must not block.
 func TestPipeForLease(t *testing.T) {
 	r := newClock().store(t)
 	must(t, syscall.Mkfifo(filepath.Join(r.Dir(), pins, "pipe"), 0o600))

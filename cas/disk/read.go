@@ -86,7 +86,7 @@ func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []b
 	return nil, damage
 }
 
-// errPart is not fs.ErrNotExist: an object of which a part is missing is damaged, not absent.
+// errPart is not an fs.ErrNotExist: an object with a missing part is damaged, not absent.
 var errPart = badPack("it is missing")
 
 // chunks calls f with each chunk of a long object in order, verified.

@@ -242,7 +242,7 @@ func (s *Store) changeRef(ctx context.Context, name string, id cas.ID, allow fun
 		return s.files.syncDir(filepath.Dir(path))
 	}
 	if id == found {
-		// Whoever set it may not have come to sync it.
+		// The process that set it may have died before it synced.
 		return s.files.syncDir(filepath.Dir(path))
 	}
 	// Under the lock, gc can't take the object away between this look and the ref; and what it is about to remove

@@ -34,9 +34,9 @@ const (
 
 // Options say how a store is opened.
 type Options struct {
-	// Create makes a store where there is none.
+	// Create creates the store if it is missing.
 	Create bool
-	// ReadOnly changes nothing on disk: a store on read-only media, or of somebody else.
+	// ReadOnly changes nothing on disk, for a store on read-only media or of another user.
 	ReadOnly bool
 	// Wait is how long to wait for another process's lock; 30 s when zero.
 	Wait time.Duration
@@ -209,7 +209,7 @@ func (s *Store) adopt(packs []*pack) {
 	s.freeUnused(next)
 }
 
-// hold makes a snapshot the current one. Whoever calls it has s.mu.
+// hold makes a snapshot the current one. The caller holds s.mu.
 func (s *Store) hold(snap *snapshot, stale bool) {
 	for _, p := range snap.packs {
 		if p.open == nil {
@@ -220,11 +220,11 @@ func (s *Store) hold(snap *snapshot, stale bool) {
 	s.snap, s.stale = snap, stale
 }
 
-// mostUnused is how many packs may stay open that nobody has any more.
+// mostUnused is how many unused packs may stay open.
 const mostUnused = 128
 
-// freeUnused frees packs that are in no snapshot any more, if there are many. The runtime finds out which of them nobody
-// has, but not before it wants memory: a thousand small puts may go by until then, with a file each.
+// freeUnused closes packs that no reader uses, if there are many. Finalizers close them, but the garbage collector runs only
+// when it needs memory: until then a thousand small puts may each keep a file open.
 func (s *Store) freeUnused(snap *snapshot) {
 	unused := func() int64 { return s.opened.Load() - int64(len(snap.packs)) }
 	if unused() <= s.inUse.Load()+mostUnused {
@@ -331,7 +331,7 @@ func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err er
 		case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
 			bad = append(bad, badPackFile{path, err})
 		default:
-			return nil, err // no file or memory to be had, say: that tells nothing about the pack
+			return nil, err // too many open files or no memory, for example: that says nothing about the pack
 		}
 	}
 	return bad, nil
@@ -444,8 +444,7 @@ func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, 
 	return s.openLong(ctx, snap, id, k, b)
 }
 
-// takeCache lends what is needed to read blocks. What it holds already helps whoever reads on where another
-// has stopped.
+// takeCache lends the memory for reading blocks. It may still hold the block that the last reader used.
 func (s *Store) takeCache() *blockCache {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -467,8 +466,8 @@ func (s *Store) giveCache(k *blockCache) {
 	}
 }
 
-// List implements cas.Lister. An object of which there are several copies is named once. What can't be listed is
-// told as errors between the others.
+// List implements cas.Lister. It lists an object with several copies once, and yields an error for each pack that it can't
+// list.
 func (s *Store) List(ctx context.Context) iter.Seq2[cas.Info, error] {
 	return func(yield func(cas.Info, error) bool) {
 		snap, err := s.load()

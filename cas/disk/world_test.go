@@ -154,7 +154,7 @@ func swept(dir string) error {
 	return nil
 }
 
-// A run is one process at work on a store: what it is told is acknowledged goes to its world.
+// A run is one process at work on a store: acknowledged objects go to its world.
 type run struct {
 	*Store
 	w *world

@@ -7,11 +7,9 @@
 // or another, and ask for a lock too. It ends when the file is closed, and the system closes it with the process,
 // however that ends. Any number hold a Shared lock at once, and an Exclusive one is held alone.
 //
-// Who waits for a lock sleeps in the system, so that a thousand who wait take nothing from the one who works. Linux keeps
-// them in the order they came and wakes one at a time; a newcomer who asks at the very moment of a release may still
-// come before that one. Waiting costs a thread as long as it lasts, and a free lock costs none.
-//
-// On Windows a wait asks again and again: there the system would keep the file from being closed meanwhile.
+// Waiting for a lock sleeps in the system and costs one thread. Linux wakes waiters one at a time, in the order they came,
+// but a newcomer may still get the lock at the moment of its release. On Windows waiting polls, because the system would
+// keep the file from being closed during a blocking wait.
 package osfile
 
 import (
@@ -43,7 +41,7 @@ func Busy(path string, wait time.Duration) *fault.Error {
 	return e
 }
 
-// TryLock locks an open file, if that can be had at once.
+// TryLock locks an open file if the lock is free.
 func TryLock(f *os.File, how Mode) (bool, error) { return tryLock(f, how) }
 
 // Lock locks an open file. It waits until ctx ends, and returns its cause, or for the time most, and returns Busy. On every

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Those who wait get the lock in the order they came, and one who gave up is in nobody's way.
+// Waiters get the lock in the order they came, and one that gave up doesn't delay the others.
 func TestOrder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	held := open(t, path)
@@ -38,7 +38,7 @@ func TestOrder(t *testing.T) {
 	const many = 20
 	waiting := 0
 	var got []int
-	var mu sync.Mutex // of got, since nobody who looks for races knows of the lock
+	var mu sync.Mutex // of got: the race detector doesn't know of the file lock
 	done := make(chan bool)
 	for n := range many {
 		go func() {

@@ -17,8 +17,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// This test is a program of its own when it is told to hold a lock: it says that it has it, and keeps it until it ends,
-// which it does when nobody is left to write to it.
+// This test is also the program that holds a lock: it says when it has the lock and keeps it until its input ends.
 const holdEnv = "OSFILE_TEST_HOLDS"
 
 func TestMain(m *testing.M) {
@@ -81,7 +80,7 @@ func try(t *testing.T, f *os.File, how Mode, want bool) {
 	}
 }
 
-// free waits until nobody has a lock, as those who gave up will, but no test can wait for them otherwise.
+// free waits until a lock is free: those that gave up release it at some time.
 func free(t *testing.T, path string) {
 	t.Helper()
 	f, err := OpenLocked(t.Context(), path, Exclusive, time.Hour)
@@ -148,8 +147,8 @@ func TestProcesses(t *testing.T) {
 	holder(t, path)
 }
 
-// Whoever gives up has no lock, then or later, however close to the moment of getting it that was: each of many who
-// wait for a lock that is let go gives up at some time of its own, and afterwards it is free.
+// A waiter that gives up has no lock, then or later, however close to getting it that was: many waiters give up at different
+// times around the release, and afterwards the lock is free.
 func TestGivingUp(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var had, gave atomic.Int64

@@ -35,7 +35,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// Without a descriptor to sleep on, nobody waits.
+// Without a free descriptor, waiting fails.
 func TestNoDescriptors(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	try(t, open(t, path), Exclusive, true)

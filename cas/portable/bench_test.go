@@ -44,7 +44,7 @@ func BenchmarkDroppings(b *testing.B) {
 	}
 }
 
-// BenchmarkCheckSet checks 100,000 paths in 1,000 directories, of which each has a README.
+// BenchmarkCheckSet checks 100,000 paths in 1,000 directories, each with a README.
 func BenchmarkCheckSet(b *testing.B) {
 	var paths []string
 	for d := range 1000 {

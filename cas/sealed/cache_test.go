@@ -127,7 +127,7 @@ func TestCacheIsBusy(t *testing.T) {
 		c := cacheAt(path, d)
 		for range 3 {
 			if c.Get(ctx, key(1)) != nil {
-				t.Error("read while somebody writes")
+				t.Error("read during a write")
 			}
 		}
 		c.Put(ctx, key(2), []byte("two"))
@@ -140,7 +140,7 @@ func TestCacheIsBusy(t *testing.T) {
 	if c.Get(ctx, key(1)) == nil || c.Get(ctx, key(2)) != nil {
 		t.Error("afterwards")
 	}
-	// The file is let go even if nobody closes it.
+	// The file is released even without Close.
 	must(t, Update(ctx, path, format, 10*time.Second, func(*Batch) error { return nil }))
 
 	ended, cancel := context.WithCancel(ctx)

@@ -89,7 +89,7 @@ func (c *pageChecker) page(id uint64, buckets bool) error {
 	return c.elements(p, at, (more+1)*pageSize, buckets)
 }
 
-// elements checks what is on a page of which p are the first bytes. Only the root has buckets, and those have none.
+// elements checks the elements of the page that begins with p. Only the root page has buckets, which aren't nested.
 func (c *pageChecker) elements(p []byte, at int64, size uint64, buckets bool) error {
 	kind, count := binary.NativeEndian.Uint16(p[8:]), uint64(binary.NativeEndian.Uint16(p[10:]))
 	if kind != leafPage && (kind != branchPage || count == 0) || pageHead+count*elementSize > size {

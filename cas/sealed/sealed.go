@@ -1,27 +1,25 @@
-// Package sealed keeps what can be made anew in one bbolt file of which nothing damaged, torn or foreign is ever
-// taken for what was written.
+// Package sealed stores rebuildable data in one bbolt file and detects every value that is damaged, torn or foreign.
 //
-// The file holds one bucket, named as its format is. Each value is
+// The file has one bucket, named after its format. Each value is
 //
 //	sum   = the first 16 bytes of the BLAKE3 hash of the bucket and the key, each with its length before it (4
 //	        bytes, little-endian), and the rest of the value
-//	rest  = what was put
+//	rest  = the value that was put
 //
-// so that a value of another key, of another format or with a flipped bit is none. A file without the bucket is of
-// another format, and is removed as a damaged one is. What the sums can't show is that the pages themselves are a
-// tree: bbolt trusts its file, and would run in a circle of pages until the stack is full. So the pages are looked at
-// whenever the file is opened, one read for each, and whatever panics within Guarded is damage. Before it is opened
-// for writing the order of the keys and the list of free pages are looked at, too.
+// so a value of another key, of another format or with a flipped bit is rejected. A file without the bucket has another
+// format, and is removed like a damaged one. The sums don't prove that the pages form a tree, and bbolt trusts its file:
+// it would follow a cycle of pages until the stack overflows. So opening the file checks every page, and any panic within
+// Guarded counts as damage. Opening it for writing also checks the order of the keys and the list of free pages.
 //
-// A sealed value may be an old one: after a loss of power pages may be there that were replaced long ago. Who puts
-// values that belong together must tell by their content whether they do.
+// A sealed value may be outdated, because a power failure can bring back replaced pages. Values that belong together must
+// show by their content that they do.
 //
-// The file is opened for a short time, by many processes for reading or by one for writing. Nothing is synced.
+// Processes open the file for a short time, many for reading or one for writing. Nothing is synced.
 //
 // # Two ways to use it
 //
-// Open and Update are for values that belong together. A Cache is for many values that don't: it waits for nobody for
-// long, remembers nothing rather than failing, and forgets what was not used for longest. Its values begin with
+// Open and Update are for values that belong together. A Cache is for many independent values: it waits only briefly for
+// other processes, drops values rather than failing, and evicts the least recently used ones. Its values begin with
 //
 //	day (4 bytes, little-endian)   when the value was last used, in days since 1970
 package sealed
@@ -46,7 +44,7 @@ import (
 )
 
 var (
-	// ErrDamaged says that what a file holds can't have been written by us.
+	// ErrDamaged reports content that this package can't have written.
 	ErrDamaged = errors.New("damaged, or of another version")
 	// ErrBusy says that another process holds a file for too long.
 	ErrBusy = errors.New("another process holds the file")
@@ -347,7 +345,7 @@ func (b *Batch) Keep(keep func(key []byte) bool) error {
 	return nil
 }
 
-// shrink replaces a file of which more than half is unused.
+// shrink replaces a file if more than half of it is unused.
 func (f *File) shrink() error {
 	fi, err := f.file.Stat()
 	if err != nil || fi.Size() <= 2*f.size()+slack {

@@ -254,7 +254,7 @@ func TestOtherFormat(t *testing.T) {
 	}
 }
 
-// TestForeign: a database of somebody else is no file of ours.
+// TestForeign: a database of another program is rejected.
 func TestForeign(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")
 	db, err := bolt.Open(path, 0o600, nil)
@@ -377,7 +377,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestPagesBeforeWriting breaks what matters only to who writes: reading may miss values, but whoever writes makes a
+// TestPagesBeforeWriting breaks what matters only to who writes: reading may miss values, but a writer makes a
 // new file.
 func TestPagesBeforeWriting(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f.db")

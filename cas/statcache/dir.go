@@ -96,7 +96,7 @@ type Known struct {
 	b   []byte // a value that is well formed
 }
 
-// wellFormed walks over all records, so that nobody else has to look at lengths.
+// wellFormed checks the lengths of all records, so that later readers needn't.
 func wellFormed(b []byte) bool {
 	if len(b) < valueHead {
 		return false
@@ -174,7 +174,7 @@ type Record struct {
 // IsZero reports whether nothing was remembered.
 func (r Record) IsZero() bool { return r.b == nil }
 
-// Name returns the name, of which the caller keeps nothing.
+// Name returns the name, which is valid as long as the record is.
 func (r Record) Name() []byte { return r.b[recordHead:] }
 
 // Stamp returns what the file looked like.

@@ -45,5 +45,5 @@
 // and not yet cleaned, the kernel stamps nothing. So it is an accelerator for making trees, never evidence: what
 // verifies or executes doesn't ask it (decision 15).
 //
-// On systems other than Linux there is no ctime to be had, and nothing is remembered.
+// Other systems than Linux report no usable ctime, so nothing is remembered there.
 package statcache

@@ -32,7 +32,7 @@ func (m Moment) Settled(mtime, ctime int64) bool {
 	return ctime%1e9 != 0 && max(mtime, ctime) < m.Wall-margin
 }
 
-// processClock counts from its making, for systems of which we know no clock that runs on between processes.
+// processClock starts at its creation, for systems without a known clock that all processes share.
 func processClock() func() Moment {
 	var b [8]byte
 	rand.Read(b[:])

@@ -86,7 +86,7 @@ func (c *cached) run() (Result, statcache.Stats) {
 		mu.Lock()
 		defer mu.Unlock()
 		if _, twice := told[path]; twice {
-			c.t.Errorf("%s is told twice", path)
+			c.t.Errorf("%s is reported twice", path)
 		}
 		told[path] = e
 	}})

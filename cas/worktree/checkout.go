@@ -31,7 +31,7 @@ type CheckoutOptions struct {
 	MaxFiles int64
 	// MaxBytes bounds the bytes of all files; no bound when zero.
 	MaxBytes int64
-	// Progress is told the files and bytes done so far, as in Options.
+	// Progress is called with the files and bytes done so far, as in Options.
 	Progress func(files, bytes int64)
 
 	// For tests:
@@ -117,8 +117,8 @@ type checkout struct {
 	files   atomic.Int64
 	bytes   atomic.Int64
 	dirs    int64
-	planned int64 // files and directories of which is known so far
-	size    int64 // bytes of which is known so far
+	planned int64 // known files and directories
+	size    int64 // known bytes
 }
 
 // rootName is what the root of the tree is called while it is built.

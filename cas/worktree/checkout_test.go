@@ -199,7 +199,7 @@ func TestCheckoutSweeps(t *testing.T) {
 	put(t, dir, tmpPrefix+"0123456789abcde0/lock", "")
 	put(t, dir, tmpPrefix+"0123456789abcde1/./", "")
 	put(t, dir, tmpPrefix+"0123456789abcde2/lock/./", "") // where files can't be locked
-	put(t, dir, tmpPrefix+"build-0123456789/file", "somebody else's")
+	put(t, dir, tmpPrefix+"build-0123456789/file", "another's")
 	left := func(dst string) (names []string) {
 		_, err := Checkout(t.Context(), s, root, filepath.Join(dir, dst), CheckoutOptions{})
 		must(t, err)

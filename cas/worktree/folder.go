@@ -36,7 +36,7 @@ type folderInfo struct {
 // unknownMode is the type of an entry whose file system doesn't tell it in listings.
 const unknownMode = fs.ModeType
 
-// A name is an entry of a directory and its type, of which only the type bits are set.
+// A name is an entry of a directory. Only the type bits of its mode are set.
 type name struct {
 	name string
 	mode fs.FileMode

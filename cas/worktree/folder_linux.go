@@ -155,8 +155,7 @@ func stampOfStat(st *unix.Stat_t) statcache.Stamp {
 	}
 }
 
-// open is called for what was a regular file when it was listed. If a FIFO took its place O_NONBLOCK keeps the
-// call from waiting for somebody to write.
+// open opens what was listed as a regular file. If a FIFO took its place, O_NONBLOCK keeps the call from blocking.
 func (f fdFolder) open(name string) (io.ReadCloser, statcache.Stamp, error) {
 	fd, err := openat(int(f), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC)
 	if err == unix.ELOOP {

@@ -21,14 +21,14 @@ type Options struct {
 	Workers int
 	// Cache remembers the digests of unchanged files; nil remembers nothing.
 	Cache *statcache.Cache
-	// Skip says what else is left out, by the path relative to the directory, "/"-separated. It is called from
+	// Skip reports whether to leave out a path, which is relative to the directory and "/"-separated. It is called from
 	// several goroutines.
 	Skip func(path string, dir bool) bool
-	// File is told of each file that is in the tree, by its path relative to the directory, in no order and from several
-	// goroutines: whoever wants a list needn't read the trees again.
+	// File is called for each file in the tree, with its path relative to the directory, in no order and from several
+	// goroutines.
 	File func(path string, e cas.Entry)
-	// Progress is told the files and bytes done so far. It is called often, from several goroutines, and the
-	// numbers of one call may be older than those of the one before.
+	// Progress is called with the files and bytes done so far, often and from several goroutines, so the numbers may be
+	// lower than in the call before.
 	Progress func(files, bytes int64)
 
 	portable bool // use the portable way where there is a faster one; for tests
@@ -182,8 +182,7 @@ func (m *importer) result() Result {
 	}
 }
 
-// push leaves a job to whoever is free. The last one pushed is the first one taken: what was begun is finished
-// before anything new is begun, so that few directories are open at once.
+// push adds a job. Workers take the last one first: they finish directories before they begin new ones, so few are open.
 func (m *importer) push(j job) {
 	m.mu.Lock()
 	m.stack = append(m.stack, j)
@@ -191,7 +190,7 @@ func (m *importer) push(j job) {
 	m.wake.Signal()
 }
 
-// work takes jobs until there are none and nobody is left who could push one.
+// work takes jobs until there are none and no busy worker can push one.
 func (m *importer) work() {
 	w := newWorker()
 	m.mu.Lock()
@@ -231,7 +230,7 @@ func (m *importer) do(w *worker, j job) error {
 	return m.done(w, j.d)
 }
 
-// progress is told of work done.
+// progress counts work and reports it.
 func (m *importer) progress(files, bytes int64) {
 	f, b := m.files.Add(files), m.bytes.Add(bytes)
 	if m.Progress != nil {

@@ -395,7 +395,7 @@ func TestImportRefusesLongPaths(t *testing.T) {
 	})
 }
 
-// scripted returns what it is told, one element for each call.
+// scripted returns its elements, one for each call.
 type scripted []string
 
 func (s *scripted) Read(p []byte) (int, error) {
@@ -432,7 +432,7 @@ func TestReadSomeReadsWhatIsThere(t *testing.T) {
 	}
 }
 
-// endless is a file that somebody keeps writing to.
+// endless is a file that keeps growing.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) { e.read += int64(len(p)); return len(p), nil }

@@ -72,7 +72,7 @@ func (d *dir) abandon() {
 	d.release()
 }
 
-// list opens a directory, reads its names and leaves its directories and most of its files to whoever is free.
+// list opens a directory and reads its names. Other workers take its directories and most of its files.
 func (m *importer) list(w *worker, d *dir) error {
 	if d.parent != nil {
 		ok, err := m.open(d)
@@ -321,7 +321,7 @@ func (m *importer) done(w *worker, d *dir) error {
 	return nil
 }
 
-// makeTree puts the tree of a directory of which everything is known.
+// makeTree puts the tree of a directory whose entries are all done.
 func (m *importer) makeTree(w *worker, d *dir) (cas.Digest, error) {
 	if m.File != nil {
 		for i := range d.files {

@@ -156,11 +156,11 @@ func (s *site) begin(o CheckoutOptions) error {
 	return nil
 }
 
-// lockName is the file in a directory in which a tree is built that is locked for as long as somebody builds there. Whoever
-// can lock it may remove the directory, and so it is the last to go: what is left half removed can be swept.
+// lockName is a file in the directory where a tree is built, locked while it is built. A process that can lock it may
+// remove the directory, and removes this file last, so that an interrupted removal can be continued.
 const lockName = "lock"
 
-// claim makes the directory and locks it. Before that somebody may take it for one that was left, and remove it.
+// claim creates the directory and locks it. Until it is locked, another process may take it for a leftover and remove it.
 func (s *site) claim() (err error) {
 	for range 100 {
 		s.tmp = tmpPrefix + randomName()
@@ -232,7 +232,7 @@ func (s *site) sweep() {
 	}
 }
 
-// empty removes a directory that is locked. Before the last step somebody else may lock it, whose it is then: it isn't empty.
+// empty removes a locked directory. If another process locks it before the last step, the directory isn't empty and stays.
 func (s *site) empty(tmp string) error {
 	d, err := s.parent.Open(tmp)
 	if err != nil {
@@ -374,7 +374,7 @@ func randomName() string {
 	return hex.EncodeToString(b[:])
 }
 
-// permOf returns the permissions of a new file, of which the system takes the umask.
+// permOf returns the permissions of a new file, before the umask.
 func permOf(m cas.Mode) fs.FileMode {
 	if m == cas.Exec {
 		return 0o755

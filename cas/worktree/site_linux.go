@@ -20,7 +20,7 @@ func openTarget(in *os.Root, name string) (target, error) {
 	return openMade(int(d.Fd()), name)
 }
 
-// openMade opens a directory that was just made. A link in its place, or somebody else's directory, is refused.
+// openMade opens a directory that was just created. It refuses a link in its place, or a directory of another user.
 func openMade(in int, name string) (target, error) {
 	fd, err := openat(in, name, openDirFlags|unix.O_NOFOLLOW)
 	if err != nil {

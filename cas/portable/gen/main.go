@@ -1,6 +1,5 @@
 // Command gen writes tables.go of package portable from the files of one version of the Unicode Character
-// Database, so that which names are portable is decided by a commit and not by the Go toolchain that
-// happens to build rye.
+// Database. So a commit decides which names are portable, not the Go toolchain that builds rye.
 //
 //	go generate ./cas/portable
 //

@@ -99,7 +99,7 @@ func clearCopies(ctx context.Context, dir string) error {
 	return err
 }
 
-// What is kept of copies, and how often somebody looks.
+// Limits of the cache of copies, and how often it is cleaned.
 const (
 	maxCopies  = 4 << 30
 	MaxCopyAge = 30 * 24 * time.Hour

@@ -15,9 +15,9 @@ import (
 func StoreFsckCommand() cli.Command {
 	return cli.Command{
 		Path: "store fsck", Group: "store", Help: "Read and hash every object in the store.",
-		More: "It counts on no cache and changes nothing, unless it is told to repair: --repair takes damaged objects out, so " +
-			"that putting them again heals the store, and makes lost indexes again; --repair-from brings what is lost " +
-			"from another store.\n\nExamples:\n\n    rye store fsck\n    rye store fsck --repair-from /mnt/backup/store",
+		More: "fsck uses no cache and changes nothing without --repair or --repair-from. --repair removes damaged objects, so " +
+			"that you can put them again, and rebuilds lost indexes; --repair-from also copies lost objects from another " +
+			"store.\n\nExamples:\n\n    rye store fsck\n    rye store fsck --repair-from /mnt/backup/store",
 		Aka:    []string{"fsck", "store check", "store verify"},
 		New:    func() cli.Runner { return new(storeFsckRun) },
 		Schema: "store-fsck/1", Output: storeFsckAnswer{},
@@ -133,16 +133,16 @@ func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	}
 	if len(again.Problems) > 0 {
 		f := &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("%s left in the store %q", fault.Count(int64(len(again.Problems)), "problem"), s.Dir()),
-			Why: []string{"what is lost comes back when it is put again"}, Hint: []string{"rye store put PATH"}}
+			Why: []string{"put the lost objects again to restore them"}, Hint: []string{"rye store put PATH"}}
 		if onlyRefs(again) {
-			f.Why, f.Hint = []string{"only whoever knows what a ref stood for can say it again"}, []string{"rye store refs"}
+			f.Why, f.Hint = []string{"a lost ref has to be set again by hand"}, []string{"rye store refs"}
 		}
 		return left, f.Asked()
 	}
 	return left, nil
 }
 
-// onlyRefs reports whether refs alone are damaged: no repair mends those, and the list of refs says what does.
+// onlyRefs reports whether only refs are damaged, which repair can't restore.
 func onlyRefs(r disk.Report) bool {
 	return !slices.ContainsFunc(r.Problems, func(p disk.Problem) bool { return p.Ref == "" })
 }
