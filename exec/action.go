@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// programs finds what the primitive will start, and holds it against the lock where the policy says so.
+// programs finds the programs that the primitive will start, and compares them with the lock if the policy requires it.
 func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 	all := slices.Clone(made.Programs)
 	p.Action.Programs = map[string]primitive.Program{}
@@ -116,7 +116,7 @@ func (p *Plan) unfit(q env.Program) error {
 	vars := p.kernel.Host.Vars
 	known := slices.Concat(system, filepath.SplitList(cmp.Or(vars["PATH"], vars["Path"])))
 	if p.Stranger && !p.Dev && !slices.ContainsFunc(known, func(dir string) bool { return inside(q.Path, dir) }) {
-		return fmt.Errorf("the program %q is not in PATH, and somebody else's tool starts no others", q.Path)
+		return fmt.Errorf("the program %q is not in PATH, and another signer's tool can start no others", q.Path)
 	}
 	return nil
 }
@@ -133,8 +133,7 @@ func inside(path, dir string) bool {
 // fromChain reports whether a program is a file of the chain, which is pinned like all of them.
 func (p *Plan) fromChain(path string) bool { return inside(path, p.copied.Dir) }
 
-// open opens a program that is pinned and hashes what it has opened: that is what will be started, whatever stands
-// under its path by then.
+// open opens a pinned program and hashes it. The open file is what starts, even if its path is replaced meanwhile.
 func (p *Plan) open(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -157,7 +156,7 @@ func (p *Plan) open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// action makes the action of what was decided.
+// action makes the action from the decision.
 func (p *Plan) action() error {
 	need := p.kernel.Floor().Floor
 	if p.Stranger || p.Dev {
@@ -218,10 +217,10 @@ func (p *Plan) action() error {
 	return nil
 }
 
-// stranger reports whether somebody else's item takes part in the call, or in one that led to it.
+// stranger reports whether another signer's item takes part in the call, or in one that led to it.
 func (p *Plan) stranger() bool { return p.Stranger || p.caller != nil && p.caller.stranger }
 
-// limits are those that the tool asks for; what it doesn't speak of is the sandbox's to say.
+// limits returns the limits that the tool declares; the sandbox has defaults for the others.
 func (p *Plan) limits() sandbox.Limits {
 	of := func(name string) int64 { n, _ := declared.Limit(p.tool.Limits, name); return n }
 	l := sandbox.Limits{
@@ -239,8 +238,8 @@ func (p *Plan) limits() sandbox.Limits {
 	return l
 }
 
-// installed are the names by which what a program was installed with stands beside its bin/. Of a directory that has a bin/
-// nothing else is shown: it may as well be somebody's project, or hold a tool's passwords.
+// installed are the directories of an installation beside its bin/. Nothing else there is readable: the parent may as well be
+// a project, or hold passwords.
 var installed = []string{"bin", "conf", "jmods", "lib", "lib64", "libexec", "pyvenv.cfg", "share"}
 
 // around is what has to be readable for a program that was found outside of the system's own directories: if it, or the
@@ -266,18 +265,18 @@ func (k *Kernel) around(q env.Program) []string {
 	return list
 }
 
-// private reports whether something that is nobody's to read stands in a directory, or is it.
+// private reports whether a directory is, or holds, a path that no program may read.
 func (k *Kernel) private(dir string) bool {
 	return slices.ContainsFunc(slices.Concat(k.Secret, k.Forbidden, []string{k.Project, k.User, k.Host.Vars["HOME"]}), func(private string) bool {
 		return private != "" && inside(private, dir)
 	})
 }
 
-// outputs is what calls may write of the directory of items in the project.
+// outputs is the only part of .ai that calls may write.
 const outputs = ".ai/outputs"
 
 // whole is what may be read and written of a project by who may write all of it: everything but kept. Where one of
-// those isn't there nobody may make it, and so nothing may be put beside what is there.
+// those is missing it must not be created, so no new file is allowed there.
 func whole(project string) (read, write []string, err error) {
 	entries, err := os.ReadDir(project)
 	for _, e := range entries {
@@ -294,12 +293,11 @@ func whole(project string) (read, write []string, err error) {
 	return append(read, project), write, err
 }
 
-// kept are the files and directories of a project that no call writes, and that it reads as far as it was granted.
+// kept are the files and directories of a project that no call may write.
 var kept = []string{".ai", ".git", "rye.lock", "rye.yaml"}
 
-// granted returns where a path of the project is. It leads through no link: else whoever may write the project would
-// say what others may. What may be read and isn't there is nothing, what may be written is made in outputs, and has to
-// be there elsewhere.
+// granted resolves a path of the project. It refuses symbolic links, with which a tool that may write the project could
+// extend other tools' grants. A missing path to read grants nothing; a missing one to write must be in outputs.
 func (p *Plan) granted(at string, write bool) (string, error) {
 	fail := func(err error) (string, error) { return "", filesError(p.call.Ref, at, err) }
 	if p.project == "" {
@@ -332,8 +330,7 @@ func (p *Plan) granted(at string, write bool) (string, error) {
 	return filepath.Join(p.project, filepath.FromSlash(at)), nil
 }
 
-// make makes the directories of outputs that the call may write. Where a link was put in their way meanwhile the sandbox
-// refuses them.
+// make creates the granted directories in outputs. If a link replaces one meanwhile, the sandbox refuses it.
 func (p *Plan) make() error {
 	if len(p.outputs) == 0 {
 		return nil

@@ -42,7 +42,7 @@ func (p *Plan) answer(ctx context.Context, a *primitive.Action, did *primitive.R
 		return &r
 	}
 	if ctx.Err() != nil {
-		return &r // whoever called has gone
+		return &r // the caller is gone
 	}
 	given, err := jcs.Append(nil, map[string]any{
 		"params": hide.Result(p.Params), "result": did.Value, "failed": did.Failed, "failure": did.Failure, "ended": did.Ended,

@@ -8,12 +8,10 @@ import (
 	"github.com/rye-build/rye/exec/env"
 )
 
-// BuildEpoch is the time that a step of a build takes for now if it asks its environment: the first second that the
-// archives of PKZIP know.
+// BuildEpoch is SOURCE_DATE_EPOCH for build steps: the first second that zip archives can hold.
 const BuildEpoch = 315532800
 
-// BuildEnv are the variables that a step of a build has besides those of its chain and its private directories: the same
-// for everybody.
+// BuildEnv returns the variables that every step of a build has, in addition to those of its chain and its directories.
 func BuildEnv() []string {
 	return []string{"LANG=C.UTF-8", "SOURCE_DATE_EPOCH=" + strconv.Itoa(BuildEpoch), "TZ=UTC"}
 }
@@ -21,8 +19,8 @@ func BuildEnv() []string {
 // buildPath is the PATH of a step. Programs that the chain names are found by the host's, and are part of the action.
 const buildPath = "/usr/local/bin:/usr/bin:/bin"
 
-// alone takes from a request what a step of a build isn't told of the machine and the project.
-func (p *Plan) alone(q env.Request) env.Request {
+// isolate drops machine- and project-specific inputs from a build request.
+func (p *Plan) isolate(q env.Request) env.Request {
 	if !p.call.Build {
 		return q
 	}
@@ -41,12 +39,12 @@ func (p *Plan) alone(q env.Request) env.Request {
 	return q
 }
 
-// fromUser reports whether a variable says how somebody likes it.
+// fromUser reports whether a variable is a user's preference.
 func fromUser(name string) bool {
 	return slices.Contains([]string{"LANG", "LANGUAGE", "TERM", "NO_COLOR", "TZ"}, name) || strings.HasPrefix(name, "LC_")
 }
 
-// fixed adds what is the same for every step of a build to its variables, as far as the chain doesn't say otherwise.
+// fixed adds the variables of every build step that the chain doesn't set.
 func (p *Plan) fixed(vars, keys []string) []string {
 	if !p.call.Build {
 		return vars

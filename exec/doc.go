@@ -1,102 +1,95 @@
-// Package exec answers: run it, and what ran?
+// Package exec runs tools: it decides what a call may do, runs it, and proves what ran.
 //
-// A Kernel runs calls. It is given the items to take them from as a value, a Base, made of a set of pins (package lock)
-// or of spaces, and opens no lock itself. Prepare decides everything about a call and starts nothing; Run does what was
-// decided, and writes down what became of it.
+// A Kernel runs calls. The items come from a Base, made of a set of pins (package lock) or of spaces; the kernel opens no
+// lock itself. Prepare decides everything about a call and starts nothing. Run does what was decided and records the
+// outcome.
 //
 //	base := &exec.Base{Resolver: set.Resolver(view), Admit: ai.NewAdmitter(resolver, set.Examiner(trust)), Set: set.ID()}
 //	plan, err := kernel.Prepare(ctx, base, &exec.Call{Ref: ref, Params: params})
 //	defer plan.Close()
 //	result, err := plan.Run(ctx, sink)
 //
-// # The way of a call
+// # The steps of a call
 //
-//	chain       found by package ai, from the tool to the primitive
-//	admission   of every link, by its bytes as they are read now and the policies as they are now: what was revoked a
-//	            moment ago doesn't run. One no is the end
-//	grants      what the tool declares, as far as the policies, and the call that makes this one, allow it
-//	parameters  with defaults, valid by the tool's schema
-//	files       of every link and its tree, from bytes that are hashed once more, in a copy that nobody else writes
-//	            (package materialise); what runs is that, whatever becomes of the working tree
-//	environment by package env, configuration by package template: what a caller sends is one argument, or input, and
-//	            never part of a program
-//	programs    that will be started, with their digests. With toolchain: enforce each has to be the one that the lock
-//	            pins, is opened, hashed through what was opened, and that is what starts
-//	packages    that the tool names are unpacked where it finds them
-//	secrets     that it was granted are fetched, and taken out of everything that it says from here on
-//	log         the call is written into the audit log. If that can't be done it isn't made
-//	primitive   does the action in the sandbox (package sandbox), with what the chain says about bad moments around it, as
-//	            other tries (package resilient)
-//	answer      is made of what it gave by a function of the tool, where that names one
-//	result      is held against the tool's output schema
-//	receipt     is signed, and its digest stands in the log, and in the receipt of the call that made this one
+//	chain       package ai finds it, from the tool to the primitive
+//	admission   the current policies must admit the current bytes of every link, so a key revoked a moment ago counts
+//	grants      what the tool declares, limited by the policies and by the call that makes this one
+//	parameters  get their defaults and are checked by the tool's schema
+//	files       of every link are hashed again and copied to a private place (package materialise); only the copy runs
+//	environment by package env, configuration by package template; what a caller sends is one argument or input, never
+//	            part of a program
+//	programs    are found and hashed. With toolchain: enforce each must be pinned, and the file that was hashed is the
+//	            one that starts
+//	packages    that the tool lists are unpacked (package packages)
+//	secrets     that were granted are fetched, and removed from all output from here on
+//	log         the call is logged; if that fails, it isn't made
+//	primitive   runs in the sandbox (package sandbox), with retries and the like around it (package resilient)
+//	answer      a function of the tool may turn the primitive's result into another
+//	result      is checked by the tool's output schema
+//	receipt     is signed; its digest goes into the log, and into the receipt of the call that made this one
 //
-// # Whose items they are
+// # Own and other items
 //
-// A chain is the user's own if each link is of the library in the binary, or signed by a key whose private half the user
-// holds. Every other is a stranger's, and so is a tool that is run with Dev, for nobody has vouched for it. A stranger's
-// chain runs in the sandbox that exec.strangers of the policy asks for, Landlock if it says nothing, or not at all; and
-// it is granted what an entry of the policy's grants says, without one nothing. The user's own runs in what the machine
-// has, as long as that isn't less than exec.floor.
+// A chain is the user's own if each link is in the library or signed with a key that the user holds. Every other chain is
+// a stranger's, and so is a tool that is run with Dev. A stranger's chain runs in the sandbox that exec.strangers of the
+// policy requires, Landlock by default, or not at all; it is granted what an entry under grants allows, by default
+// nothing. The user's own chain runs in the best sandbox of the machine, which must reach exec.floor.
 //
 // # Grants
 //
-// A tool says under files, network, permissions and secrets what it needs. What it doesn't say it doesn't get: it reads
-// its own files and the system's programs, writes a home and a directory for temporary files of its own that are gone
-// afterwards, and reaches nobody. Of the project it gets the files it names, but never, to write, .ai besides
-// .ai/outputs, .git, rye.lock and rye.yaml, and through no symbolic link. A policy's grants may hold, besides
-// capabilities,
+// A tool declares what it needs under files, network, permissions and secrets, and gets nothing else. It always may read
+// its own files and the system's programs, and write a home and a temporary directory that are removed afterwards. It
+// never writes .git, rye.lock, rye.yaml, or .ai except .ai/outputs, and follows no symbolic link in the project. The
+// grants of a policy only narrow; they are capabilities and
 //
 //	files:read:PATH   files:write:PATH   network:HOST   network:*
 //
-// and only take away. A call that a call makes is allowed no more than that one.
+// A call made by a call is allowed no more than its caller.
 //
 // # Packages
 //
-// A tool that names a list of packages (package lock/packages), a file of its tree, has them in a copy of their own beside
-// that of the chain, which RYE_PACKAGE_PATH tells the runtime: site-packages for Python, for Node the directory that
-// node_modules is in. Only the lock says which they are: each file that the list allows is an artifact there, without a
-// lock there is none, and nothing is looked for elsewhere. The bytes are hashed once more as they come from the store,
-// the archive is looked at to its end (package unpack), and the copy is compared with all that, every time; it is made
-// once for all that name the same. No package sees those of another tool. What nobody pinned, as a virtual environment or a
-// node_modules of the project, isn't looked into by a runtime of the library that has been told a package path.
+// A tool may name a list of packages (package lock/packages) in its tree. Their files are unpacked beside the copy of the
+// chain, and RYE_PACKAGE_PATH has their place: site-packages for Python, the parent of node_modules for Node. Each is an
+// artifact that the lock pins and the list allows; without a lock there are none. Bytes are hashed as they leave the
+// store, archives are read to their end (package unpack), and the copy is compared with them before every run. Tools
+// don't see each other's packages, and the library's runtimes ignore unpinned ones, such as a virtual environment.
 //
-// Of the wheels of one version that fits best which the Python that will run takes, by its own word: it is asked, in the
-// sandbox and without files or network, if there is one among them that isn't for every Python, or a marker in the list.
-// That is all that is started before a call is written into the log. Commands that packages bring along aren't made.
+// Among the wheels of a version the best for the Python that will run is chosen. If a wheel is for some Pythons only, or
+// the list has a marker, that Python is asked, in the sandbox and without files or network: the only program that starts
+// before a call is logged. Commands of packages aren't installed.
 //
 // # Answers
 //
-// A tool in Starlark that is run by another primitive may name a function of its file under answer. What the primitive gives
-// isn't the result then: the function is called with it, in a process and sandbox of its own that has the pinned files and
-// nothing else, and what it returns is. Its one argument is a dict:
+// A Starlark tool that another primitive runs may name a function of its file under answer. It is called with the
+// primitive's result, in a process and sandbox that have the pinned files alone, and returns the result of the call. Its
+// one argument is a dict:
 //
 //	params   the parameters
-//	result   what the primitive gave
-//	failed   whether that is a failure, and under failure why, in its words
-//	ended    what ended it before its time, as "timeout"; "" if nothing did
+//	result   what the primitive returned
+//	failed   whether that is a failure, and failure why
+//	ended    the limit that stopped it, such as "timeout"; "" if none did
 //	signal   that ended the process; "" if none did
-//	seconds  how long it may have taken
+//	seconds  the time limit
 //
-// What was ended before its time stays a failure whatever the function says, and any other unless it returns "success": True.
-// A function that can't be called, or fails, is a failure of the call. What the primitive writes to standard output isn't
-// passed on: the answer is what stands there.
+// A call that a limit stopped stays a failure. Any other failure stays one unless the function returns "success": True. A
+// function that can't be called, or fails, fails the call. The primitive's standard output is not passed on: the answer
+// takes its place.
 //
 // # Secrets
 //
-// A secret that a tool declares, and that exec.secrets of the policies names for it, is a variable of the process (package
-// secret says of which name), and ${NAME} in the configuration of the chain; not in env_config. It reaches nothing else: a plan
-// shows ${NAME}, and the action that has the value is gone with the call. One that is declared and not granted, not set or
-// expired is an error when the call is run, and so is every one with Dev. A call that a call makes gets those that both declare.
+// A secret that the tool declares, and that exec.secrets of the policies allows it, is a variable of the process (package
+// secret derives its name) and ${NAME} in the configuration of the chain, but not in env_config. A plan shows ${NAME}; the
+// action with the value ends with the call. A declared secret that is not granted, not set or expired is an error when the
+// call runs, and always with Dev. A call made by a call gets the secrets that both declare.
 //
-// The values of a call, and of the calls that led to it, are taken out of what the primitive tells the sink, of its result,
-// its errors and the digests in the log and the receipt (package redact). What a tool writes into files is its own affair.
+// The values of a call, and of those that led to it, are removed from its output, its result, its errors and the digests
+// in log and receipt (package redact). They are not removed from files that the tool writes.
 //
 // # Names in templates
 //
 //	tool_path, tool_dir, tool_parent   of the tool's file, in the copy
 //	anchor_path                        the directory that a tool of several files works from
-//	runtime_lib                        what the runtime brings along
-//	project_path, user_space           the directories that they are called after
+//	runtime_lib                        the library of the runtime
+//	project_path, user_space           these directories
 //	params_json                        the parameters, as JCS
 package exec

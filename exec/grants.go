@@ -14,8 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Grants is what a call may do. The zero Grants isn't nothing but everything as far as network goes: make one with
-// Declared, or take None.
+// Grants is what a call may do. The zero Grants allows all network: use Declared or None.
 type Grants struct {
 	Permissions capability.Set
 	Read, Write []string // of the project: paths, "." for all of it
@@ -23,10 +22,10 @@ type Grants struct {
 	Secrets     []string
 }
 
-// None is to be allowed nothing.
+// None allows nothing.
 func None() Grants { return Grants{Network: floor.Network{Bound: true}} }
 
-// Declared is what a tool wants to be allowed.
+// Declared returns what a tool asks for.
 func Declared(t *model.Tool) (Grants, error) {
 	g := None()
 	var err error
@@ -82,7 +81,7 @@ func below(path, dir string) bool {
 //	files:write:PATH    to write it
 //	network:HOST        to reach a host, as in a tool's network; network:* for all
 //
-// Which secrets an item may have is said in another place.
+// Secrets are allowed elsewhere in the policy.
 func grant(patterns, secrets []string) (Grants, error) {
 	g := None()
 	g.Secrets = secrets
@@ -136,8 +135,8 @@ func grantError(ref model.Ref, ofProject bool, err error) error {
 		Because("grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").Try("rye docs sandbox")
 }
 
-// allowed is what an item is allowed of what it declares: as far as both policies go, and its caller. Of a stranger's
-// of which the root says nothing it is nothing.
+// allowed narrows what an item declares by both policies and by its caller. A stranger's item is allowed nothing unless the
+// root policy has an entry for it.
 func (k *Kernel) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
 	g, err := Declared(t)
 	if err != nil {
@@ -175,7 +174,7 @@ func (k *Kernel) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Gr
 	return g, nil
 }
 
-// Floor is what has to hold under every call, by both policies.
+// Floor returns the minimum that both policies require of every call.
 func (k *Kernel) Floor() floor.Exec {
 	var e floor.Exec
 	if k.Root != nil {

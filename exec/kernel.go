@@ -27,7 +27,7 @@ type Kernel struct {
 	Host       env.Host
 	Now        func() time.Time
 
-	// Root is the policy that decides, nil where nobody is trusted; ProjectPolicy what the project adds.
+	// Root is the deciding policy, nil if no key is trusted; ProjectPolicy is what the project adds.
 	Root, ProjectPolicy *policy.Policy
 	// Own reports whether the user of this machine holds the private half of a key.
 	Own func(key.Fingerprint) bool
@@ -52,36 +52,35 @@ type Kernel struct {
 type Base struct {
 	Resolver ai.Resolver
 	Admit    *ai.Admitter
-	// Unlisted returns which other files of a tool nobody vouches for, as bundle.Listing does; nil: none.
+	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.
 	Unlisted func(*ai.Admission) []string
 	Set      cas.Digest // of the lock; zero for spaces
 	// Program returns what the lock says of a program on this machine: the line with the digest, else one of that name,
 	// else nil. Names are those of lock.ProgramName.
 	Program func(name string, digest cas.Digest) *file.Program
-	// Artifacts returns what the lock pins of one version of a package of somebody else's registry, as file.Lock.ArtifactsOf
-	// does, and Objects has the bytes; nil where there is no lock: then no tool has packages.
+	// Artifacts returns what the lock pins of one version of a registry's package, as file.Lock.ArtifactsOf does, and
+	// Objects has the bytes. Both are nil without a lock: then no tool has packages.
 	Artifacts func(name, version string) []file.Artifact
 	Objects   cas.Getter
-	// Dev is a tool that nobody needs to vouch for: whoever calls has it from the working tree and means to.
+	// Dev is a tool that needs no signature, because the caller means to run it from the working tree.
 	Dev model.Ref
 }
 
-// A Call is one execution that somebody asks for.
+// A Call is a request to run a tool once.
 type Call struct {
 	Ref     model.Ref
 	Params  func(*params.Schema) (map[string]any, error) // given once; nil for none
 	Timeout time.Duration                                // 0: what the chain says
-	// Project is a directory that the call is about in place of the kernel's, where nothing is yet that somebody could miss.
-	// Environments of packages are those of the kernel's all the same.
+	// Project replaces the kernel's project directory, such as by an empty one for a test. Virtual environments are still
+	// looked for in the kernel's.
 	Project           string
 	Principal, Tenant string
-	// Stranger has the library's items run as somebody else's: nobody sits in front of it.
+	// Stranger runs the library's items as another signer's, as for calls without a user present.
 	Stranger bool
 	// Dry has Prepare start nothing, and leave open what can't be known so. Such a plan isn't run.
 	Dry bool
-	// Build makes it a step of a build, which depends on nothing but what is in its action: the tool has to be pure, uses
-	// no file of the project and no network whatever it declares, finds nothing of the machine or the user in its
-	// environment, and works in Plan.Work, which nobody else knows.
+	// Build makes it a step of a build, which depends only on its action: the tool must be pure, gets no network and no file
+	// of the project even if declared, has nothing of the machine or the user in its environment, and works in Plan.Work.
 	Build bool
 }
 
@@ -90,7 +89,7 @@ type Caller struct {
 	ID     string
 	Grants Grants
 
-	stranger bool     // somebody else's item takes part
+	stranger bool     // another signer's item takes part
 	secrets  []string // values: they stand in nothing that its children say either
 	mu       sync.Mutex
 	children []receipt.Child
@@ -111,8 +110,8 @@ func (c *Caller) all() []receipt.Child {
 
 type callerKey struct{}
 
-// CallerOf returns the call that a primitive runs for, nil outside of any. Calls made with its context are its
-// children: they may no more than it may, end with it, and stand in its receipt.
+// CallerOf returns the call that a primitive runs for; nil outside of one. Calls made with its context are its children:
+// they are allowed no more, end with it, and are in its receipt.
 func CallerOf(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c

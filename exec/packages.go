@@ -69,7 +69,7 @@ func (p *Plan) python(ctx context.Context) (*packages.Python, error) {
 		names = s.Starts(p.Config)
 	}
 	if len(names) != 1 || p.fromChain(names[0]) {
-		return nil, errors.New("to choose wheels, its chain must start a Python of this machine")
+		return nil, errors.New("its chain starts no Python of this machine, which choosing wheels needs")
 	}
 	path := p.Action.Programs[names[0]].Path
 	key := path

@@ -78,9 +78,9 @@ type Link struct {
 	files   []materialise.Part
 }
 
-// Prepare decides everything about a call: it finds the chain, asks the policies about each link as of now, takes and
-// checks the parameters, and puts what the chain needs where it will run from. Nothing is started, but for a
-// Python that has to be asked which wheels it takes.
+// Prepare decides everything about a call: it finds the chain, asks the current policies about each link, checks the
+// parameters, and copies the files that will run. It starts nothing, except a Python that must be asked which wheels it
+// takes.
 func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err error) {
 	chain, err := ai.Walk(ctx, b.Resolver, c.Ref)
 	if err != nil {
@@ -105,7 +105,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 			Because("pure: true in a tool promises the same outputs for the same inputs, without network or other files").Try("rye docs build")
 	}
 	from := &files{at: map[cas.Digest]source{}}
-	others := p.Stranger // somebody else's, apart from the tool that the caller means to run as it is
+	others := p.Stranger // a link other than the tool run with Dev is another signer's
 	for _, it := range chain.Links {
 		link, own, err := k.admit(ctx, b, it, from)
 		if err != nil {
@@ -125,7 +125,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 		p.Grants = None()
 	}
 	if p.Dev {
-		p.Grants.Secrets = nil // whom nobody vouches for can't be who the policy means
+		p.Grants.Secrets = nil // the policy allows secrets to signed tools
 	}
 	schema, err := Input(p.tool)
 	if err != nil {
@@ -182,12 +182,12 @@ func (p *Plan) Close() error {
 	return errors.Join(errs...)
 }
 
-// admit asks whether a link may be used, and notes its files. own says that it is the user's, or the library's.
+// admit asks the policy about a link and notes its files. own reports whether it is the user's or the library's.
 func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (l Link, own bool, err error) {
 	l.Item = it
 	a := &ai.Admission{}
 	if it.Ref == b.Dev {
-		// Nobody needs to vouch for it, and no lock has it; but what is revoked is let off by nobody.
+		// It needs neither signature nor lock, but it must not be revoked.
 		if a, err = b.Admit.Admit(ctx, it, policy.ToUse); a == nil || a.Exam == nil {
 			return l, false, about(ctx, it, err)
 		}
@@ -245,7 +245,7 @@ func (k *Kernel) admit(ctx context.Context, b *Base, it *ai.Item, from *files) (
 	return l, own, nil
 }
 
-// about says which link of a chain an error is about.
+// about adds the link of the chain to an error.
 func about(ctx context.Context, it *ai.Item, err error) error {
 	if _, ok := errors.AsType[*ai.ItemError](err); ok || err == nil || ctx.Err() != nil {
 		return err
@@ -253,7 +253,7 @@ func about(ctx context.Context, it *ai.Item, err error) error {
 	return &ai.ItemError{Ref: it.Ref, Space: it.Space, Path: it.Path, Err: err}
 }
 
-var errMoved = errors.New("what belongs to the tool changed while it was looked at")
+var errMoved = errors.New("the files of the tool changed while they were read")
 
 // copy puts the files of all links on disk, each once.
 func (k *Kernel) copy(ctx context.Context, chain []Link, from *files) (*materialise.Copy, error) {
@@ -271,7 +271,7 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if err != nil {
 		return err
 	}
-	request := p.alone(env.Request{
+	request := p.isolate(env.Request{
 		Host: p.kernel.Host, Links: links, Project: p.kernel.Project, Home: p.scratch.Home, Temp: p.scratch.Temp,
 		Forbidden: p.kernel.Forbidden, Names: names, DotEnv: p.kernel.DotEnv,
 	})

@@ -104,7 +104,7 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		}
 	}
 	o.Status, o.Code = r.Status, r.Code
-	// What happened is written down although whoever called may have gone.
+	// The outcome is logged even if the caller is gone.
 	return r, errors.Join(err, p.prove(context.WithoutCancel(ctx), r, o, call, entry, self))
 }
 
@@ -121,9 +121,9 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 	if len(values) == 0 {
 		return p.do(ctx, a, to, hide)
 	}
-	var over *veil
+	var over *redactedSink
 	if to != nil {
-		over = newVeil(hide, to)
+		over = newRedactedSink(hide, to)
 		to = over
 	}
 	did, err := p.do(ctx, a, to, hide)

@@ -157,18 +157,18 @@ func says(r *redact.Redactor, err error) bool {
 	return false
 }
 
-// A veil is a sink that is told everything but secrets.
-type veil struct{ out, err *redact.Stream }
+// A redactedSink passes on output with its secrets removed.
+type redactedSink struct{ out, err *redact.Stream }
 
-func newVeil(r *redact.Redactor, to primitive.Sink) *veil {
+func newRedactedSink(r *redact.Redactor, to primitive.Sink) *redactedSink {
 	over := func(s primitive.Stream) *redact.Stream {
 		return r.Stream(func(b []byte) error { return to.Emit(s, b) })
 	}
-	return &veil{over(primitive.Stdout), over(primitive.Stderr)}
+	return &redactedSink{over(primitive.Stdout), over(primitive.Stderr)}
 }
 
 // Emit implements primitive.Sink.
-func (v *veil) Emit(s primitive.Stream, b []byte) error {
+func (v *redactedSink) Emit(s primitive.Stream, b []byte) error {
 	to := v.out
 	if s == primitive.Stderr {
 		to = v.err
@@ -178,7 +178,7 @@ func (v *veil) Emit(s primitive.Stream, b []byte) error {
 }
 
 // flush tells what was kept back, of standard output first.
-func (v *veil) flush() error {
+func (v *redactedSink) flush() error {
 	if err := v.out.Flush(); err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func TestUnread(t *testing.T) {
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != fault.ExitInterrupted {
 		t.Errorf("got %v, want exit status 130", err)
 	}
-	if want := "error: \"tool:acme/flood\" was stopped: nobody reads what it writes any more\n"; said.String() != want {
+	if want := "error: \"tool:acme/flood\" was stopped: its output is no longer read\n"; said.String() != want {
 		t.Errorf("got %q, want %q", said, want)
 	}
 	if fi, err := os.Stat(receipt); err != nil || fi.Mode() != 0o644 { // others read it, and nobody else writes it

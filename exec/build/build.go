@@ -26,7 +26,7 @@ type Options struct {
 	Store  Store
 	Stat   *statcache.Cache // remembers digests of files; nil: all are read
 	Cache  *Cache
-	// Prepare decides everything about the call of a step. Whoever gets a plan closes it.
+	// Prepare plans the call of a step. The caller closes the plan.
 	Prepare func(ctx context.Context, s *recipe.Step) (*exec.Plan, error)
 	Runner  Runner
 	Jobs    int // how many steps run at one time, at least 1
@@ -34,7 +34,7 @@ type Options struct {
 	Check     bool // run each step twice, whatever is remembered, and compare
 	KeepGoing bool // make what can be made after a step has failed
 	DryRun    bool // find out what would be done, and do nothing
-	// Told is told of each step when it is over, one at a time; nil: nobody is.
+	// Told is called with the report of each finished step, one at a time; nil for none.
 	Told func(*Report)
 }
 
@@ -146,7 +146,7 @@ func (b *build) hold(ctx context.Context, s Store, tree cas.Digest) error {
 	return nil
 }
 
-// release lets go of what was held. What can't be let go ends with this process.
+// release releases what was held. A hold that can't be released ends with this process.
 func (b *build) release() {
 	for _, release := range b.held {
 		release()

@@ -23,7 +23,7 @@
 //	}
 //
 //	chain      from the tool to the primitive; tree, where there is one, of a link's other files
-//	env        what every step finds in its environment besides what its chain says
+//	env        the variables that every step has, in addition to those of its chain
 //	grants     the grants hash of the tool: its limits are in it
 //	inputs     the tree of all files that it is given
 //	outputs    paths, sorted

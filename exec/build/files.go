@@ -109,7 +109,7 @@ func (b *beside) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 // Batch implements cas.Batcher.
 func (b *beside) Batch(ctx context.Context) (cas.Batch, error) { return b.fresh.Batch(ctx) }
 
-// Pin does nothing: nobody takes away what this process has beside the store.
+// Pin does nothing: these objects are in this process, not in the store.
 func (b *beside) Pin(context.Context, ...cas.ID) (func() error, error) {
 	return func() error { return nil }, nil
 }

@@ -30,7 +30,7 @@ type Runner interface {
 type Job struct {
 	Step   *recipe.Step
 	Action *Action
-	Plan   *exec.Plan // for this once; whoever made the job closes it
+	Plan   *exec.Plan // for one run; the maker of the job closes it
 	Store  Store
 	// Hold keeps a tree in the store until the build is over. A runner has what it made held before it closes the batch
 	// that it put it with.
@@ -65,7 +65,7 @@ func noOutput(step, path string, err error) error {
 
 // Local does actions on this machine, by the kernel that has prepared them.
 type Local struct {
-	// Sink returns who is told what the tool of a step writes; nil for nobody.
+	// Sink returns the sink for the output of a step's tool; nil for none.
 	Sink func(step string) primitive.Sink
 }
 

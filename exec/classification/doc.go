@@ -23,7 +23,7 @@
 //	rate_limited    the other side wants to be asked less often
 //	quota           the other side wants to be paid, or asked much later
 //	permanent       it won't work any better
-//	limit_hit, budget, cancelled    somebody has to decide, or has
+//	limit_hit, budget, cancelled    a person must decide, or has decided
 //
 // Only transient, rate_limited and quota can be retryable.
 //

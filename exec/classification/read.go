@@ -223,7 +223,7 @@ func (r *reader) seconds(v *value.Value, field, name string, or time.Duration) t
 	return time.Duration(s * float64(time.Second))
 }
 
-// number reads a number. What is none is told once, and 1 is within every bound.
+// number reads a number. An invalid one is reported once, and read as 1, which is within every bound.
 func (r *reader) number(v *value.Value, field string) float64 {
 	if v == nil || v.Kind != value.Int && v.Kind != value.Float {
 		r.bad(v, field, "is no number")

@@ -30,7 +30,7 @@ var needed = []string{"SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "COMSPEC", "PATHEXT
 
 const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-:"
 
-// barePath is where programs are on a system of which nothing else is known.
+// barePath is the PATH where the host has none.
 var barePath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
 // base returns what is taken from the host.
@@ -102,7 +102,7 @@ func (r *resolver) mayHold(dir string) string {
 	}
 	for _, f := range append([]string{r.Project, r.Home, r.Temp}, r.Forbidden...) {
 		if inside(dir, f) || inside(real, f) {
-			return "it is in a directory whose files nobody has pinned"
+			return "its files are not pinned"
 		}
 	}
 	info, err := r.Files.Stat(real)
@@ -110,7 +110,7 @@ func (r *resolver) mayHold(dir string) string {
 	case err != nil || !info.IsDir():
 		return "it is no directory"
 	case isForeign(info):
-		return "it is somebody else's"
+		return "it belongs to another user"
 	}
 	for at := real; ; at = filepath.Dir(at) {
 		info, err := r.Files.Stat(at)

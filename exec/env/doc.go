@@ -8,8 +8,8 @@
 // path, is left out. HOME and TMPDIR (and what Windows calls these) are private directories. So nothing that a shell
 // once exported reaches a tool: no token, no LD_PRELOAD, PYTHONPATH, NODE_OPTIONS, BASH_ENV or GIT_SSH.
 //
-// PATH has the host's entries in their order that are absolute, directories, writable for nobody but their owner and
-// group, of root or of the user, and outside of the project and of what else the caller forbids, after links too. If
+// PATH has the host's entries in their order that are absolute, directories, writable by their owner and group
+// only, owned by root or the user, and outside of the project and of what else the caller forbids, after links too. If
 // none is left it is that of a bare system.
 //
 // A file .env counts only if the caller, whose policy says so, hands it in: lines NAME=VALUE, "export " before it if
@@ -45,9 +45,9 @@
 // the directory.
 //
 // What isn't there is the fallback, an absolute path or a name in PATH; without one, or if that isn't there either, it is
-// a *NotFoundError, as it is if something is there and doesn't count. A version is a name of digits, letters, "." "_" and "-". A manager has five seconds. Every program
-// is a regular file that may be executed and that only its owner, root or the user, and group may write. All that were
-// found are reported with the file that they are in the end and its digest: the manager that was asked, and for a
-// script the interpreter behind "#!" and what env starts there (-S included). Nobody has pinned them; whoever asked
-// compares, or says so in the record.
+// a *NotFoundError, also if a file is there but unusable. A version is a name of digits, letters, "." "_" and "-". A
+// manager has five seconds. Every program is a regular executable file that only root, or the user, and its group may
+// write. All programs are reported with their final file and its digest: also a manager that was asked, and for a script
+// the interpreter behind "#!" and what env starts there (-S included). They are unpinned; the caller compares them with
+// the lock, or records them.
 package env

@@ -214,7 +214,7 @@ func TestLinkErrors(t *testing.T) {
 		{`env_config: {env: {USER_SPACE: x}}`, `env_config.env.USER_SPACE of "l", line 1: the variable "USER_SPACE" can't be set: it is reserved for rye`},
 		{`env_config: {env: {HOME: /root}}`, `env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
 		{`env_config: {env: {HOME: ""}}`, `env_config.env.HOME of "l", line 1: the variable "HOME" can't be set: it is a private directory`},
-		{`env_config: {env: {PATH: "ROOT/project:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "ROOT/project" may not be in PATH: it is in a directory whose files nobody has pinned`},
+		{`env_config: {env: {PATH: "ROOT/project:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "ROOT/project" may not be in PATH: its files are not pinned`},
 		{`env_config: {env: {PATH: ".:${PATH}"}}`, `env_config.env.PATH of "l", line 1: the entry "." may not be in PATH: it is not an absolute path without . and ..`},
 		{`env_config: {env: {Path: "/x"}}`, `env_config.env.Path of "l", line 1: the variable "Path" can't be set: its name must be PATH`},
 		{`env_paths: {X: {prepend: [x]}}`, `anchor.env_paths.X of "l", line 1: "x" is no absolute path`},

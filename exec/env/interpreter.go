@@ -83,7 +83,7 @@ func (r *resolver) interpreter(ctx context.Context, l *Link) error {
 	return nil
 }
 
-// fields are what an interpreter of a type can have besides type, var and fallback.
+// fields are the fields of each type of interpreter, in addition to type, var and fallback.
 var fields = map[string][]string{
 	"venv_python": {"venv_path"}, "node_modules": {"search_paths"}, "system_binary": {"binary"}, "version_manager": {"manager", "version", "binary"},
 }

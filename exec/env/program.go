@@ -12,10 +12,10 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A Program is one that was found on the machine. Nobody has pinned it.
+// A Program is an unpinned program that was found on the machine.
 type Program struct {
 	Name     string // the variable that holds its path, or how it is called
-	Link     string // who asked for it; "" for whom another program needs
+	Link     string // the link that needs it; "" if another program does
 	Type     string // as in env_config; "name", "manager", or "interpreter" of a script
 	Path     string // by which it is started
 	Real     string // the file that this leads to
@@ -144,7 +144,7 @@ func (r *resolver) at(path string, depth int) (Program, error) {
 	case !windows && info.Mode().Perm()&0o002 != 0:
 		return bad("may be written by everybody")
 	case isForeign(info):
-		return bad("is somebody else's")
+		return bad("belongs to another user")
 	case info.Size() > maxProgram:
 		return bad("is too large")
 	}

@@ -18,7 +18,7 @@ const (
 	MaxVariable = 128<<10 - 2
 	// MaxTotal is how long all of them are together.
 	MaxTotal = 1 << 20
-	// maxPrograms is how many programs are looked for, so that no chain makes somebody read the whole disk.
+	// maxPrograms limits how many programs are looked for, so that no chain can have the whole disk read.
 	maxPrograms = 64
 )
 
@@ -29,12 +29,12 @@ type Host struct {
 	Ask   Runner // asks version managers; nil: they can't be asked
 }
 
-// A Runner starts a program that nobody has pinned and returns what it writes to standard output. It bounds that.
+// A Runner starts an unpinned program and returns its standard output, which it limits.
 type Runner interface {
 	Run(ctx context.Context, path string, args, env []string) ([]byte, error)
 }
 
-// A Request says for whom an environment is made.
+// A Request describes the chain that an environment is for.
 type Request struct {
 	Host       Host
 	Links      []Link            // of the chain, the tool first
@@ -213,7 +213,7 @@ func (r *resolver) put(name, v string) error {
 	return nil
 }
 
-// checkPath says what is wrong with a PATH that somebody else has made.
+// checkPath checks a PATH that another program made.
 func (r *resolver) checkPath(name, v string) error {
 	if name != "PATH" {
 		return refused(name, "its name must be PATH")

@@ -139,7 +139,7 @@ func (r *Runner) run(ctx context.Context, b *exec.Base, call *exec.Call, e *mode
 	return nil
 }
 
-// text is a text of which the empty one is nothing.
+// text returns a string as JSON; nothing for the empty one.
 func text(s string) any {
 	if s == "" {
 		return missing{}

@@ -70,7 +70,7 @@ func (c *Cache) at(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
 }
 
-// alone waits until nobody else of this process works on a key.
+// alone waits until no other goroutine works on a key.
 func (c *Cache) alone(key string) (done func()) {
 	c.mu.Lock()
 	m := c.inHand[key]

@@ -128,7 +128,7 @@ func bytesIn(dir string) (n int64) {
 	return n
 }
 
-// claim takes what a key names out of everybody's reach, and returns where it is now; nil if somebody holds it.
+// claim moves the copy of a key out of reach and returns its new path; nil if a process uses it.
 func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {

@@ -31,7 +31,7 @@ type Copy struct {
 	Damage error // what was wrong with the copy that was there; nil if nothing was
 
 	lease *os.File
-	own   bool // nobody else uses it
+	own   bool // no other process uses it
 }
 
 // Close ends the use of a copy.
@@ -46,7 +46,7 @@ func (c *Copy) Close() error {
 	return err
 }
 
-// Copy returns a copy of parts, whose bytes come from src. Whoever gets one closes it.
+// Copy returns a copy of parts, whose bytes come from src. The caller closes it.
 func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
 	return c.copy(ctx, src, parts, checkSet)
 }
@@ -75,7 +75,7 @@ func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check fu
 	return out, nil
 }
 
-// bring makes a copy unless somebody else of this process did so meanwhile.
+// bring makes a copy unless another goroutine did so meanwhile.
 func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) error {
 	done := c.alone(p.key)
 	defer done()
@@ -128,7 +128,7 @@ func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) err
 
 // discard removes a damaged copy, unless others run from it.
 func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
-	// A lock can't be made exclusive without being lost for a moment. Meanwhile nobody may take one.
+	// Making a lock exclusive releases it for a moment. Meanwhile no other process may take one.
 	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		return err

@@ -1,13 +1,12 @@
-// Package primitive says what the last link of a chain is: the only code that touches the world.
+// Package primitive defines the last link of a chain: the only code that touches the world.
 //
-// By the time a Primitive runs, everything was decided: which bytes, who vouches for them, what they may, with what
-// parameters. It is handed an Action, does that and nothing else, sends what comes out of it to a Sink while it comes,
-// and says how it ended. Package primitivetest holds every implementation to this.
+// Before a Primitive runs, everything is decided: the bytes, their signers, the grants, the parameters. It gets an Action,
+// does that and nothing else, streams the output to a Sink, and reports how it ended. Package primitivetest checks every
+// implementation.
 //
-// What a primitive can do besides is another interface, found by assertion: it may start programs, which must be
-// known before they are started (Starter), be opened before its first action and closed after its last (Opener,
-// Closer), say whether it could work at all (Checker), or whom an action asks (Asker). Package resilient puts another one
-// around it, which tries again what failed.
+// Optional abilities are interfaces of their own, found by assertion: starting programs, which must be known before they
+// start (Starter), opening before the first action and closing after the last (Opener, Closer), saying whether it could
+// work at all (Checker), and naming the service that an action calls (Asker). Package resilient wraps a primitive.
 package primitive
 
 import (
@@ -41,11 +40,11 @@ type Action struct {
 	Files   Files
 	// Programs are those that a Starter has named, found and looked at.
 	Programs map[string]Program
-	// Own is the directory of the chain's own files: they are pinned, and nobody writes there.
+	// Own is the directory of the chain's own files, which are pinned and read-only.
 	Own string
 	// Permissions is what the call may have rye itself do, for a primitive that does.
 	Permissions capability.Set
-	// Stranger says that an item of the chain, or of a call that led to this one, is somebody else's.
+	// Stranger says that another signer's item is in the chain, or in that of a call that led to this one.
 	Stranger bool
 	// Pure says that the tool promises the same value for the same parameters, so what has a clock or chance to offer
 	// doesn't.
@@ -154,11 +153,11 @@ type Result struct {
 	Enforced []string
 	Usage    map[string]int64
 	Trouble  *Trouble // more of a failure; nil where nothing is known but what stands above
-	// Applied says what was done besides the action, in its order: that it was tried again, or not at all.
+	// Applied lists what a wrapper did, in order: that the action was tried again, or not at all.
 	Applied []string
 }
 
-// A Trouble is what whoever may try again should know of a failure.
+// A Trouble describes a failure for a caller that may try again.
 type Trouble struct {
 	Status     int           // of the protocol, as 503; 0 for none
 	Type, Code string        // as ConnectionError, insufficient_quota

@@ -183,7 +183,7 @@ func readRequest(r *textproto.Reader) (q request, err error) {
 	if err := checkHost(&q); err != nil {
 		return q, err
 	}
-	// The host is told the name that was granted, and nothing that is between the program and us.
+	// The host gets the granted name, and no header that is between the program and this proxy.
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\r\nHost: %s\r\nConnection: close\r\n", method, u.RequestURI(), version, u.Host)
 	for name, values := range header {

@@ -74,7 +74,7 @@ type Machine struct {
 // Options tell what a Machine needs.
 type Options struct {
 	Self []string // an absolute path and arguments that start this binary so that it calls Stage
-	Env  []string // what that is given besides its own, as NAME=VALUE: nothing, unless how it was built asks for it
+	Env  []string // more variables for it, as NAME=VALUE; only special builds need any
 }
 
 // New returns a Machine.

@@ -156,7 +156,7 @@ func filter(p policy) []unix.SockFilter {
 		a.when(unix.BPF_JEQ, unix.SOCK_RAW, func() { a.ret(eacces) })
 		a.ret(allow)
 	})
-	// Typing into the terminal of whoever started us, and the like.
+	// Typing into the terminal that rye was started from, and the like.
 	a.when(unix.BPF_JEQ, unix.SYS_IOCTL, func() {
 		a.load(atArg(1))
 		for _, c := range []uint32{unix.TIOCSTI, tioclinux, unix.TIOCSETD, unix.TIOCSCTTY} {
@@ -181,7 +181,7 @@ func filter(p policy) []unix.SockFilter {
 	}
 	// Its mode is behind a pointer. Programs take openat instead.
 	a.when(unix.BPF_JEQ, unix.SYS_OPENAT2, func() { a.ret(enosys) })
-	// The limits of others: whoever takes those of the process over it outlives it.
+	// The limits of other processes: a program that raised those of this stage would outlive it.
 	a.when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, func() {
 		a.load(atArg(0))
 		a.unless(0, func() { a.ret(eperm) })

@@ -40,7 +40,7 @@ type stage struct {
 // Stage is the main function of the second stage. It returns an exit status.
 func Stage([]string) int {
 	proc.KeepFiles()
-	// It can't be opened any more when nobody may look into us.
+	// It can't be opened once this process is not dumpable.
 	inout, err := os.Open("/proc/self/io")
 	if err == nil {
 		defer inout.Close()
@@ -197,7 +197,7 @@ func (s *stage) processes() uint64 {
 // spare is how many processes more the kernel lets be than the watch, so that the watch sees that it was too many.
 const spare = 64
 
-// obey ends everything when there is nobody left who wants it.
+// obey ends everything when the socket to the caller closes.
 func (s *stage) obey() {
 	var b [1]byte
 	_, _ = s.conn.Read(b[:])

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A plan is what the second stage is told. What may be any bytes is bytes.
+// A plan tells the second stage what to do. Fields that may hold any bytes are bytes.
 type plan struct {
 	Probe     bool // say what works, and run nothing
 	Path, Dir []byte

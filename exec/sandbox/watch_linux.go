@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// How often the watch looks: soon, since much can be had in little time, and then less often.
+// The watch looks soon at first, since a program can use much in little time, and then less often.
 const (
 	firstLook = 5 * time.Millisecond
 	lastLook  = 50 * time.Millisecond
@@ -26,7 +26,7 @@ type use struct {
 	threads int64
 	memory  int64 // what is theirs alone, and shared memory
 	cpu     time.Duration
-	written int64 // to disk, by the living and by the dead that somebody waited for
+	written int64 // to disk, by running processes and by those that were reaped
 }
 
 // watch ends the program when all its processes together use too much. What the kernel bounds for each of them, or in
@@ -68,7 +68,7 @@ func (s *stage) watch(over <-chan struct{}) {
 	}
 }
 
-// memoryDirs lists what may be written and is kept in memory: nobody counts what goes there.
+// memoryDirs lists the writable directories that are kept in memory, where the kernel counts no writes.
 func (s *stage) memoryDirs() (list []string) {
 	for _, p := range s.Write {
 		var fs unix.Statfs_t

@@ -15,13 +15,13 @@
 //	identity      the key to that, an X25519 identity as the age program reads it
 //	lock          is locked by who changes one of the others
 //
-// of mode 0600. On Unix everything has to belong to the user who asks, and others to have no right to it, else it is a
-// *ModeError before a byte is read; symbolic links are refused. A file is written beside its place, made durable, and
+// of mode 0600. On Unix everything has to belong to the user who asks, and others to have no right to it, else it is
+// refused before a byte is read, as symbolic links are. A file is written beside its place, made durable, and
 // then named: a reader finds the old one or the new one.
 //
-// The encryption keeps values from whoever gets a copy of secrets.age alone, in a backup or a log of the file system, and
-// from searches of the disk. It keeps them from nobody who can read as this user, since the key lies beside it. A keyring
-// does, as far as it asks before it opens.
+// The encryption protects values in a copy of secrets.age alone, as in a backup, and from searches of the disk. It does not
+// protect them from programs that read as this user, since the key lies beside it. A keyring does, if it asks before it
+// opens.
 //
 // # The file
 //

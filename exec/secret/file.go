@@ -254,7 +254,7 @@ func (s *Store) write(d *document) error {
 	return s.put(fileName, out.Bytes())
 }
 
-// readOwn reads a file of the user's that nobody else can.
+// readOwn reads a file that only the user can read.
 func readOwn(path string) ([]byte, error) {
 	f, err := openOwn(path)
 	if err != nil {

@@ -20,7 +20,7 @@ func checkDir(path string) error {
 	return checkOwn(path, info, info.IsDir())
 }
 
-// openOwn opens a file of the user's that nobody else can read.
+// openOwn opens a file that only the user can read.
 func openOwn(path string) (*os.File, error) {
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

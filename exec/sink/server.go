@@ -84,7 +84,7 @@ func (s *server) dial() error {
 		return err
 	}
 	s.conn = conn
-	// Somebody has to read, for pongs come among what is sent. Where nothing can be read, no pong is waited for.
+	// Pongs arrive only while something reads. Where reading fails, no pong is waited for.
 	go func() {
 		defer conn.CloseNow()
 		for {

@@ -1,6 +1,6 @@
-// Package sink says where else than to whoever called the standard output of a call goes while it comes.
+// Package sink streams the standard output of a call to a place other than its caller.
 //
-//	return            to whoever called; no sink of this package
+//	return            to the caller; not a sink of this package
 //	null              nowhere
 //	raw:PATH          its bytes, as they are, to the end of a file
 //	jsonl:PATH        its lines, each as one line of JSON, to the end of a file
@@ -19,10 +19,9 @@
 //
 // # Files
 //
-// One call writes a file at a time; for a second one it is a *osfile.BusyError. What came is written before the call goes on.
-// In a jsonl file there are whole lines alone: where one can't be written, as on a full disk, what was written of it is taken
-// back, and the call ends. A file whose last line isn't whole is refused (*TornError): somebody else wrote it, or the
-// machine stopped in the middle.
+// One call writes a file at a time; for a second one the file is busy. Output is written before the call continues. A jsonl
+// file has only whole lines: if one can't be written, as on a full disk, its part is removed and the call ends. A file whose
+// last line is incomplete is refused: another program wrote it, or the machine stopped meanwhile.
 //
 // # Servers
 //
@@ -79,7 +78,7 @@ const (
 	Server
 )
 
-// A Target is where to. The zero Target is whoever called.
+// A Target says where output goes. The zero Target is the caller.
 type Target struct {
 	Kind Kind
 	Path string // of a file
@@ -129,15 +128,15 @@ func Parse(text string) (Target, error) {
 
 // An Opener opens sinks.
 type Opener struct {
-	Roots *x509.CertPool // who may say who a server is; nil: whom the system believes
+	Roots *x509.CertPool // certificate authorities; nil: those of the system
 
 	// What tests set.
 	sleep func(context.Context, time.Duration) error
 	stall time.Duration
 }
 
-// Open opens a sink, until the context ends. A file is there then, and a server has been reached. A target that is
-// whoever called has none, and gives nil.
+// Open opens a sink until the context ends: it creates the file, or connects to the server. For the caller as target it
+// returns nil.
 func (o Opener) Open(ctx context.Context, t Target) (Sink, error) {
 	switch t.Kind {
 	case Null:

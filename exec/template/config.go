@@ -35,7 +35,7 @@ type entry struct {
 	v    *value.Value
 }
 
-// Merge lays the configurations of links over each other, of which the first is the tool.
+// Merge merges the configurations of links. Earlier links override later ones; the first is the tool.
 func Merge(links ...Link) (*Config, error) {
 	c := &Config{entries: map[string]entry{}}
 	for _, l := range links {
@@ -272,7 +272,7 @@ func (f *filler) value(path string, v *value.Value, depth int) (r result, err er
 
 var errTooMuch = fmt.Errorf("there are more than %d bytes when all is filled in", MaxFilled)
 
-// spend counts what is made. What is used twice counts twice: whoever writes it down would write it twice.
+// spend counts the output. What is used twice counts twice, as it would be written twice.
 func (f *filler) spend(n int) error {
 	if f.left -= n; f.left < 0 {
 		return errTooMuch

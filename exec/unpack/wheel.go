@@ -274,7 +274,7 @@ func (w *wheel) placed(e *zip.File) (*File, error) {
 			f.Path = ""
 			return f, nil
 		default:
-			return nil, w.bad(e.Name, fmt.Errorf("nobody knows what is in %q of a wheel", part))
+			return nil, w.bad(e.Name, fmt.Errorf("a wheel has no part %q", part))
 		}
 	}
 	keep, err := kept(f.Path)

@@ -36,7 +36,7 @@ func Secrets(a *cli.App) (*secret.Store, error) {
 	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
 }
 
-// keyring is that of the system; nil where there is none. Who looks for a bus that nobody has named would start one.
+// keyring is that of the system; nil if there is none. Looking for an unnamed bus would start one.
 func keyring(a *cli.App) secret.Keyring {
 	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && a.Env("DBUS_SESSION_BUS_ADDRESS") == "" {
 		return nil
@@ -53,7 +53,7 @@ type secretLine struct {
 	From     string   `json:"from,omitempty"` // where the value was read from
 	Expires  string   `json:"expires,omitempty"`
 	Expired  bool     `json:"expired,omitempty"`
-	Items    []string `json:"items"` // whom the user's policy lets have it
+	Items    []string `json:"items"` // the tools that the user's policy allows
 }
 
 // secretLines are the secrets that are kept, and those that the policy names.

@@ -38,7 +38,7 @@ func (*authLsRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 func (x authLsAnswer) Text(t *cli.Terminal) {
 	var rows [][]string
 	for _, l := range x.Secrets {
-		rows = append(rows, []string{l.Name, l.state(), cmp.Or(strings.Join(l.Items, ", "), "nobody's")})
+		rows = append(rows, []string{l.Name, l.state(), cmp.Or(strings.Join(l.Items, ", "), "no tool")})
 	}
 	t.Rows(rows)
 }

@@ -79,7 +79,7 @@ func (b *buildSaid) told(s *build.Report) {
 	}
 }
 
-// verdict is the error of a build of which not everything was made.
+// verdict returns the error of a build that made only a part.
 func (b *buildSaid) verdict(a *cli.App, made *build.Result) error {
 	count := map[build.State]int64{}
 	var failed []*build.Report

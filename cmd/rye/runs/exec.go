@@ -82,7 +82,7 @@ type execAnswer struct {
 	Packages   []execPackage    `json:"packages,omitempty"` // of the tool, as the lock calls them
 	DurationMS int64            `json:"duration_ms"`
 	Usage      map[string]int64 `json:"usage,omitempty"`
-	Applied    []string         `json:"applied,omitempty"` // what was done besides, as another try
+	Applied    []string         `json:"applied,omitempty"` // by the wrapper, such as another try
 	Receipt    string           `json:"receipt,omitempty"` // its digest
 	Problems   []params.Problem `json:"problems,omitempty"`
 	Plan       *execPlan        `json:"plan,omitempty"`
@@ -124,7 +124,7 @@ type execPackage struct {
 	Digest string `json:"digest"`
 }
 
-// execPlan is what --dry-run shows besides.
+// execPlan is what only --dry-run shows.
 type execPlan struct {
 	Params json.RawMessage `json:"params"`
 	Config json.RawMessage `json:"config"`
@@ -160,7 +160,7 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	defer p.Close()
 	if p.Damage != nil {
-		a.Term.Warn("a copy of the tool's files was changed by somebody, and made again: %s", p.Damage)
+		a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", p.Damage)
 	}
 	ans := c.answer(b, p)
 	if c.DryRun {
@@ -270,7 +270,7 @@ func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.
 	}
 	if f.Code == fault.Cancelled && out.gone {
 		f.Why = nil // which says the same where the tool had no time to find out itself
-		f.Text = fmt.Sprintf("%q was stopped: nobody reads what it writes any more", ans.Ref)
+		f.Text = fmt.Sprintf("%q was stopped: its output is no longer read", ans.Ref)
 	}
 	return ans, f
 }

@@ -210,7 +210,7 @@ type passing struct {
 	app   *cli.App
 	other sink.Sink // nil: there is none
 	lines [2]bytes.Buffer
-	gone  bool  // nobody reads what is written any more
+	gone  bool  // the reader of the output is gone
 	lost  error // why else something couldn't be written
 }
 

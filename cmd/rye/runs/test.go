@@ -116,7 +116,7 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// A tried tool is one that was asked for. Its model may be missing: whoever opens what is run says why.
+// A tried tool is one that was asked for. If its model is missing, opening it says why.
 type tried struct {
 	ref   model.Ref
 	empty bool // there are no examples in it
@@ -237,7 +237,7 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, b *opened, all []*tria
 			continue
 		}
 		if t.outcome.Damage != nil {
-			a.Term.Warn("a copy of the tool's files was changed by somebody, and made again: %s", t.outcome.Damage)
+			a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", t.outcome.Damage)
 		}
 		first := i == 0 || all[i-1].item != t.item
 		if first && !t.outcome.Receipt.IsZero() && t.outcome.Level < floor.Landlock {
@@ -280,7 +280,7 @@ func (x *testAnswer) add(all []*trial) {
 	}
 }
 
-// why says in the words of whoever stopped it how an example ended.
+// why explains why an example failed.
 func why(o *example.Outcome) []string {
 	if o.Err != nil {
 		f := classify.Classify(o.Err)

@@ -139,7 +139,7 @@ func parse(out *capture) (any, bool) {
 // A listener hands on what comes out to the sink, until that has enough: then it stops the program, which would not
 // notice before it writes again.
 type listener struct {
-	to   primitive.Sink // nil: nobody listens
+	to   primitive.Sink // may be nil
 	stop func()
 
 	one sync.Mutex // of both streams: they come at once

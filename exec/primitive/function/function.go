@@ -3,20 +3,19 @@
 //
 //	function  its name
 //	params    what it is called with, as JSON
-//	options   an object that the function is told besides: what its tool has decided, and no caller
+//	options   an object that the tool, not its caller, gives the function
 //	more      another, laid over options at every depth: by a tool that another one is the executor of
 //	timeout   seconds, after which it is stopped
 //
-// There are those functions that whoever wires the primitive gives it, by name, and no others. Each declares by a type of Go
-// which parameters it takes: a member that the type doesn't have, or of another type, is refused, whatever the schema of the
-// tool lets through.
+// The functions are those that the primitive is built with. Each declares its parameters by a Go type: a member that the
+// type lacks, or of another type, is refused even if the tool's schema allows it.
 //
 // # What a call may
 //
-// A function runs in this process, where no sandbox holds it. So it says for each call what that needs, before anything is
-// done: capabilities (package capability), which the call has to hold, and whether it is for the user's own calls alone. What
-// isn't held is primitive.DeniedError. A chain that has somebody else's item in it, or was called by one, is not the user's
-// own. To a pure tool, and so to a step of a build, a function has nothing to offer: it knows the clock and the machine.
+// A function runs in this process, without a sandbox. So before anything is done it declares what a call needs: capabilities
+// (package capability), and whether it is for the user's own calls alone. Anything not granted is fault.Denied. A chain with
+// another signer's item in it, or called by one, is not the user's own. A pure tool, and so a step of a build, can't call
+// functions: they know the clock and the machine.
 //
 // # What comes out of it
 //
@@ -245,7 +244,7 @@ func (f Functions) admit(a *primitive.Action) (deed, error) {
 
 // A teller passes on what a function says, as much as it may say. It ends the function that says more.
 type teller struct {
-	to   primitive.Sink // nil: nobody listens
+	to   primitive.Sink // may be nil
 	stop func()
 
 	mu         sync.Mutex

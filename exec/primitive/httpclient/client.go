@@ -41,7 +41,7 @@ const (
 
 // A Client is the primitive.
 type Client struct {
-	Roots *x509.CertPool // who may say who a server is; nil: whom the system believes
+	Roots *x509.CertPool // certificate authorities; nil: those of the system
 	Agent string         // what it calls itself to servers where the configuration says nothing; "rye" if that is ""
 
 	// What tests set.
@@ -79,7 +79,7 @@ func (c *Client) Run(ctx context.Context, a *primitive.Action, to primitive.Sink
 	}
 	err = x.attempt(inner)
 	if err != nil && x.requests == 0 {
-		// Where it leads was looked up; nobody there was asked.
+		// The name was resolved, but no request was sent.
 		if inside, ok := errors.AsType[*InsideError](err); ok {
 			return nil, inside
 		}
@@ -123,7 +123,7 @@ func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, err er
 	r.Failed, r.Trouble = true, x.trouble(err)
 }
 
-// trouble is what whoever may try again should know.
+// trouble describes the failure for a caller that may try again.
 func (x *exchange) trouble(err error) *primitive.Trouble {
 	t := &primitive.Trouble{Repeatable: x.repeatable()}
 	if err == nil {
@@ -146,7 +146,7 @@ func (x *exchange) trouble(err error) *primitive.Trouble {
 type exchange struct {
 	*request
 	client *Client
-	to     primitive.Sink // nil: nobody listens
+	to     primitive.Sink // may be nil
 	depth  func(netip.Addr) web.Depth
 
 	requests, received int64 // that may have arrived, and bytes of bodies
@@ -252,7 +252,7 @@ func (x *exchange) mayDial(w *way, address string, most web.Depth) error {
 	ip := to.Addr().Unmap()
 	d, host := x.depth(ip), w.url.Hostname()
 	e := &InsideError{Host: w.url.Host, Addr: ip, Depth: d}
-	named := sandbox.Network{Hosts: x.network.Hosts} // what all stands for names nobody
+	named := sandbox.Network{Hosts: x.network.Hosts} // a grant of all hosts names none
 	switch {
 	case d == web.DepthPublic:
 		return nil
@@ -319,7 +319,7 @@ func (w *way) follow(resp *http.Response) (*way, error) {
 	return &next, nil
 }
 
-// shownHost is the host as a server is told it: without the port that goes without saying.
+// shownHost is the value of the Host header: without the default port.
 func shownHost(u *url.URL) string {
 	if u.Scheme == "https" {
 		return strings.TrimSuffix(u.Host, ":443")

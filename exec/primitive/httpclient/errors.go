@@ -24,7 +24,7 @@ type InsideError struct {
 	Host  string // with the port
 	Addr  netip.Addr
 	Depth web.Depth
-	// Redirect says that whoever sent there was further outside.
+	// Redirect says that a server further outside redirected there.
 	Redirect bool
 }
 

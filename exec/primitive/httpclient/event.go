@@ -11,7 +11,7 @@ type event struct{ name, id, data string }
 // A parser reads events from the bytes of a stream as they come, as the HTML standard says (server-sent events). The
 // bytes may be cut anywhere.
 type parser struct {
-	line  []byte // of which the end hasn't come
+	line  []byte // incomplete
 	data  []byte // lines of the event, each with its end
 	name  string
 	id    string // stays for the events that follow

@@ -52,7 +52,7 @@ func (s *suite) value() error {
 	for _, v := range values {
 		errs = append(errs, s.gives(v))
 	}
-	// Nobody has to listen.
+	// A sink is optional.
 	r, err := s.do(s.ctx, s.Value(s, "alone"), nil)
 	if err == nil && (r.Failed || !same(s.Extract(r.Value), "alone")) {
 		err = fmt.Errorf("without a sink: %+v", r)
@@ -279,7 +279,7 @@ func (s *suite) optional() error {
 	a := s.Value(s, "x")
 	before, _ := snapshot(a)
 	first := starter.Starts(a.Config)
-	// Whoever asks may have configured nothing yet, or nonsense.
+	// The configuration may be empty or nonsense.
 	for _, config := range []map[string]any{nil, {}, {"command": int64(1), "args": "x"}} {
 		starter.Starts(config)
 	}

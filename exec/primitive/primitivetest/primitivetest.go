@@ -175,7 +175,7 @@ func (s *suite) until(come func() bool) bool {
 
 // gone waits until nothing is left of an action.
 func (s *suite) gone(e Endless) error {
-	// What was killed may be listed for a moment, until whoever inherits it has heard of it.
+	// A killed process may be listed for a moment, until its new parent reaps it.
 	if s.until(func() bool { return len(e.Left()) == 0 }) {
 		return nil
 	}

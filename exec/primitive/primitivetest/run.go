@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A sink keeps what it is told, and notices who doesn't tell it as it is promised.
+// A sink keeps what is emitted, and notices calls that break the promises of primitive.Sink.
 type sink struct {
 	got    [2]bytes.Buffer
 	calls  int

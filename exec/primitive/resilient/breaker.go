@@ -44,7 +44,7 @@ const (
 	halfOpen
 )
 
-// An outcome is what an action says of whom it asked.
+// An outcome is what an action says about the service that it called.
 type outcome uint8
 
 const (

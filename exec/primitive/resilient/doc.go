@@ -1,10 +1,10 @@
-// Package resilient puts around any primitive what has an action survive a bad moment of somebody else's: a memory of
-// answers, a breaker, a rate, other tries, a time for each of them, and a value where nothing helps.
+// Package resilient wraps any primitive so that an action survives failures of the service it calls: a cache, a circuit
+// breaker, a rate limit, retries, a timeout for each try, and a fallback value.
 //
 //	p := &resilient.Primitive{Inner: inner, Rules: rules}
 //
-// What it does is said in the configuration of a chain, under resilience. As all configuration, that of the nearest link
-// counts, as a whole. Without it the inner primitive does the action and that is all.
+// The configuration of a chain sets it under resilience. As for all configuration, the nearest link's entry counts, as a
+// whole. Without it, the inner primitive runs the action once.
 //
 //	resilience:
 //	  cache:    {ttl: 60, max_entries: 100}
@@ -14,38 +14,38 @@
 //	  timeout:  {each: 5}
 //	  fallback: {value: {items: []}}
 //
-// Those are the values that hold where one isn't said; but max_attempts, each and value have to be, and without backoff, first and
-// longest the waits are those of the classification (package classification). Times are seconds. They are asked in this order:
+// These are the defaults; but max_attempts, each and value are required, and without backoff, first and longest the waits
+// are those of the classification (package classification). Times are in seconds. The parts act in this order:
 //
-//	cache     only for a pure tool without secrets: an answer that is no older than ttl is given again, with what came to the
-//	          sink. It is one of the same chain, parameters, grants, policies and set (primitive.Action.Identity); no failure,
-//	          and no more than MaxAnswer bytes. There is one memory for each Primitive, gone with it, of MaxMemory bytes
-//	breaker   after so many failures in a row that are transient, rate_limited or quota, nothing is begun for cooldown:
-//	          *OpenError. Then as many actions as have to succeed are let through at once, and no more; if one of them
-//	          fails it all begins anew. What is permanent is an answer, so whoever gives it is there
-//	rate      each try takes one of burst, of which per_second come back; it waits, and if the time of the action doesn't
-//	          allow that, *RateError
-//	retry     up to max_attempts, 10 at most, of what the classification calls retryable, if nothing has happened, or
-//	          doing it twice is as good as once: as the primitive knows, for a pure tool, or with idempotent. What the
-//	          classification says of waiting counts, and what the tool says in place of all but what the other side asks for:
-//	          first seconds and twice as long each time (exponential), or first seconds (linear), longest at most; jitter
-//	          makes it longer by up to this part. A wait that the time doesn't allow isn't begun: the last answer counts.
-//	          Once standard output was passed on nothing is tried again
-//	timeout   each try has that long. The time of the action is for all of it, waits included
-//	fallback  the value, in place of a failure after the last try, of OpenError and of RateError; not if it was cancelled,
-//	          used more than it may, was refused, or has passed on standard output. The sink is told it as a line of JSON
+//	cache     only for a pure tool without secrets: an answer no older than ttl is returned again, with its output. It must
+//	          be of the same chain, parameters, grants, policies and set (primitive.Action.Identity), no failure, and at
+//	          most MaxAnswer bytes. Each Primitive has one cache of MaxMemory bytes, in memory
+//	breaker   opens after so many consecutive failures that are transient, rate_limited or quota. For cooldown, calls fail
+//	          with *OpenError; then as many calls as must succeed are tried at once, and a failure opens it again. A
+//	          permanent failure counts as an answer, since the service is up
+//	rate      each try takes one of burst tokens, which return at per_second. It waits for one; if the action has no time
+//	          for that, it fails with *RateError
+//	retry     up to max_attempts, at most 10, if the classification calls the failure retryable, and nothing has happened
+//	          yet or a repetition is harmless: by the primitive's word, for a pure tool, or with idempotent. A wait that
+//	          the service asks for counts first, then the tool's, then the classification's. The tool's is first seconds,
+//	          doubled each time (exponential) or not (linear), at most longest, plus up to the part jitter of it. A wait
+//	          that the time doesn't allow isn't begun: the last answer counts. After standard output was passed on, there
+//	          is no retry
+//	timeout   limits each try. The time of the action limits all of it, waits included
+//	fallback  is the value after the last failed try, an OpenError or a RateError; not if the action was cancelled, exceeded
+//	          a limit, was refused, or has passed on standard output. The sink gets it as a line of JSON
 //
-// A primitive may have a retry in its own configuration: that is the same, and not there beside another one. More than 10
-// attempts are 10 there.
+// A primitive may have a retry in its own configuration, which means the same and excludes this one. There, more than 10
+// attempts count as 10.
 //
-// Breakers and rates are those of one address (primitive.Asker), or of a tool if there is none, and of one setting; they are
-// shared by all actions of a Primitive, which is safe for many goroutines. The last MaxStates of them are remembered.
+// Breakers and rates belong to an address (primitive.Asker), or to a tool without one, and to a setting. All actions of a
+// Primitive share them; it is safe for many goroutines and remembers the last MaxStates of them.
 //
-// # What is told
+// # Reports
 //
-// A failure after several tries says so in its reason. Usage has attempts, waited_ms, cached and fallback, and of what the tries
-// used the sum; what begins with max_ or peak is the most. Applied has a line for each thing that was done.
+// A failure after several tries says so in its reason. Usage has attempts, waited_ms, cached and fallback; other numbers are
+// sums over the tries, or the largest if they begin with max_ or peak. Applied has a line for each step.
 //
-// For the classification a failure is {status_code, error: {type, code, message}, exit, signal, cancelled}, of what is known.
-// What ended because its time was over is a TimeoutError.
+// The classification sees a failure as {status_code, error: {type, code, message}, exit, signal, cancelled}, as far as known.
+// A timeout is a TimeoutError.
 package resilient

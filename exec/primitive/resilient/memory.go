@@ -30,7 +30,7 @@ type memory struct {
 type answer struct {
 	id     cas.Digest
 	tool   string
-	result primitive.Result // its value is nobody else's
+	result primitive.Result // its value is not shared
 	told   []chunk
 	size   int
 	since  time.Time

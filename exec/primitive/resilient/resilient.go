@@ -136,7 +136,7 @@ type run struct {
 	*settings
 	rules  *classification.Rules // nil: nothing depends on them
 	action *primitive.Action     // without what is said here
-	to     primitive.Sink        // nil: nobody listens
+	to     primitive.Sink        // may be nil
 	began  time.Time
 	time   time.Duration // for everything
 
@@ -211,7 +211,7 @@ func (x *run) instead(r *primitive.Result, err error) (*primitive.Result, error)
 	_, open := errors.AsType[*OpenError](err)
 	switch {
 	case rate || open:
-		why = "nobody was asked"
+		why = "no call was made"
 		r = &primitive.Result{Level: x.action.Sandbox.Level, Enforced: []string{"nothing-ran"}}
 	case r == nil || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.told.passed:
 		return r, err

@@ -24,7 +24,7 @@ type shared struct {
 	asked   int64 // when, as counted
 }
 
-// address is whom the action asks.
+// address is the service that the action calls.
 func (x *run) address() string {
 	if asker, ok := x.Inner.(primitive.Asker); ok {
 		if to := asker.Asks(x.action.Config); to != "" {

@@ -50,7 +50,7 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r, err = w.Run(t.Context(), action(config{"breaker": set["breaker"], "fallback": config{"value": "instead"}}), nil)
-	if err != nil || r.Value != "instead" || !slices.Equal(r.Applied, []string{"breaker: open", "fallback: nobody was asked, and this is the value for that"}) {
+	if err != nil || r.Value != "instead" || !slices.Equal(r.Applied, []string{"breaker: open", "fallback: no call was made, and this is the value for that"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.pass(30 * time.Second)

@@ -123,7 +123,7 @@ func (x *run) wait(p *classification.Policy, n int, asked time.Duration) time.Du
 	return wait + time.Duration(float64(wait)*x.retry.jitter*x.chance())
 }
 
-// says is what a result says of whom it asked.
+// says returns what a result says about the service that was called.
 func (x *run) says(r *primitive.Result) outcome {
 	if !r.Failed {
 		return worked
@@ -169,7 +169,7 @@ func doc(r *primitive.Result) map[string]any {
 
 // A tap is a sink that knows what was passed on.
 type tap struct {
-	to     primitive.Sink // nil: nobody listens
+	to     primitive.Sink // may be nil
 	keep   bool
 	passed bool // of standard output
 	kept   []chunk

@@ -16,7 +16,7 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// predeclared are the names that every script has besides those of the language.
+// predeclared are the names that every script has in addition to those of the language.
 func predeclared() star.StringDict {
 	return star.StringDict{
 		"fail":   star.NewBuiltin("fail", fail),
@@ -73,7 +73,7 @@ func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
 	}
 	x, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, &failure{err.Error()} // more often than not whoever calls has brought it
+		return nil, &failure{err.Error()} // most often the caller's mistake
 	}
 	if e.compiled == nil || len(e.compiled) >= maxExpressions {
 		e.compiled = map[string]*regexp.Regexp{}
@@ -232,7 +232,7 @@ func (p *place) writeText(_ *star.Thread, b *star.Builtin, args star.Tuple, name
 	return star.Bool(made), err
 }
 
-// described is what a script is told of a file.
+// described returns the facts about a file for a script.
 func described(at string, info fs.FileInfo) star.Value {
 	return starlarkstruct.FromStringDict(starlarkstruct.Default, star.StringDict{
 		"path": star.String(at), "name": star.String(path.Base(at)), "type": star.String(typeOf(info.Mode())), "size": star.MakeInt64(info.Size()),

@@ -411,7 +411,7 @@ func replace(root *os.Root, rest, text string) (made bool, err error) {
 	return made, nil
 }
 
-// temporary makes a file that nobody has.
+// temporary makes a file under a new name.
 func temporary(root *os.Root, dir string, mode fs.FileMode) (*os.File, string, error) {
 	for i := 0; ; i++ {
 		name := filepath.Join(dir, fmt.Sprintf(".rye-%d.tmp", i))

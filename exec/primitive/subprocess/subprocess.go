@@ -190,7 +190,7 @@ func directory(a *primitive.Action) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	// What is outside isn't looked at: whether something is there is told to nobody.
+	// Nothing outside is looked at, so that an error can't reveal whether it exists.
 	info, err := root.Stat(rel)
 	_, system := errors.AsType[syscall.Errno](err) // and not os.Root's no
 	switch {

@@ -132,7 +132,7 @@ func fits(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error 
 		return errors.New("the module is no program: it has no function _start")
 	}
 	if len(m.ImportedMemories()) > 0 {
-		return errors.New("the module imports its memory, which nobody has")
+		return errors.New("the module imports its memory, which is not supported")
 	}
 	host, err := wasi_snapshot_preview1.NewBuilder(r).Compile(ctx)
 	if err != nil {

@@ -197,7 +197,7 @@ func (v *view) enter(dir *os.Root, name string) (*os.Root, error) {
 	return next, nil
 }
 
-// errno is what a module is told.
+// errno returns the error number for a module.
 func errno(err error) experimentalsys.Errno {
 	switch {
 	case err == nil:

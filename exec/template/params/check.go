@@ -97,7 +97,7 @@ func (c *checker) step(path string, depth int) bool {
 	return false
 }
 
-// holds reports whether a value is valid, and tells nobody why not.
+// holds reports whether a value is valid, without recording problems.
 func (c *checker) holds(n *node, v any, path string, depth int) bool {
 	before := c.found
 	c.quiet++
@@ -361,7 +361,7 @@ func (c *checker) member(n *node, m map[string]any, name, at string, depth int) 
 	}
 }
 
-// expected names the properties that there are, for whoever wrote another one.
+// expected lists the declared properties, for a value with another one.
 func expected(n *node) string {
 	if len(n.properties) == 0 {
 		return ""
@@ -416,7 +416,7 @@ func (c *checker) combined(n *node, v any, path string, depth int) {
 			c.alternatives(n.one, v, path, depth)
 		case 1:
 		default:
-			c.bad(path, "matches %d of the alternatives of which it must match one", matches)
+			c.bad(path, "matches %d alternatives: exactly one must match", matches)
 		}
 	}
 	if n.not != nil && c.holds(n.not, v, path, depth+1) {

@@ -126,11 +126,11 @@ func TestSchemaErrors(t *testing.T) {
 		{`{"pattern": "x{1000}y{1000}x{1000}y{1000}x{1000}"}`, `the schema at "/pattern": the pattern "x{1000}y{1000}x{1000}y{1000}x{1000}" takes too long to match`},
 		{`{"pattern": "` + strings.Repeat("x", 1001) + `"}`, `the schema at "/pattern": a pattern of more than 1000 bytes`},
 		{`{"patternProperties": {"(": {}}}`, "the schema at \"/patternProperties\": a pattern that can't be kept: error parsing regexp: missing closing ): `(`"},
-		{`{"$ref": "https://example.com/x"}`, `the schema at "/$ref": the reference "https://example.com/x" leads out of the document or is no pointer`},
-		{`{"$ref": "#x"}`, `the schema at "/$ref": the reference "#x" leads out of the document or is no pointer`},
-		{`{"$ref": "#/$defs/x"}`, `the schema at "/$ref": the reference "#/$defs/x" leads to nothing`},
-		{`{"anyOf": [true], "$ref": "#/anyOf/1"}`, `the schema at "/$ref": the reference "#/anyOf/1" leads to nothing`},
-		{`{"title": "x", "$ref": "#/title/y"}`, `the schema at "/$ref": the reference "#/title/y" leads to nothing`},
+		{`{"$ref": "https://example.com/x"}`, `the schema at "/$ref": the reference "https://example.com/x" leaves the document or is not a JSON pointer`},
+		{`{"$ref": "#x"}`, `the schema at "/$ref": the reference "#x" leaves the document or is not a JSON pointer`},
+		{`{"$ref": "#/$defs/x"}`, `the schema at "/$ref": the reference "#/$defs/x" matches nothing`},
+		{`{"anyOf": [true], "$ref": "#/anyOf/1"}`, `the schema at "/$ref": the reference "#/anyOf/1" matches nothing`},
+		{`{"title": "x", "$ref": "#/title/y"}`, `the schema at "/$ref": the reference "#/title/y" matches nothing`},
 		{`{"title": "x", "$ref": "#/title"}`, `the schema at "/title": expected an object, got string`},
 		{`{"$ref": 1}`, `the schema at "/$ref": expected a string`},
 		{`{"properties": []}`, `the schema at "/properties": expected an object of schemas`},
@@ -160,7 +160,7 @@ func TestSchemaErrors(t *testing.T) {
 			t.Errorf("%s:\n got %v\nwant %s", c.schema, err, c.want)
 		}
 	}
-	if _, err := Compile(map[string]any{"const": 1}); err == nil || err.Error() != "the schema: a int is no value of JSON" {
+	if _, err := Compile(map[string]any{"const": 1}); err == nil || err.Error() != "the schema: a int is not a JSON value" {
 		t.Error(err)
 	}
 	if _, err := Compile([]any{struct{}{}}); err == nil {
@@ -370,13 +370,13 @@ func TestRead(t *testing.T) {
 		{[]string{"any=1", "any=2"}, "", `-p any: is given twice`},
 		{[]string{"n"}, "", `-p "n": expected NAME=VALUE`},
 		{[]string{"=" + strings.Repeat("x", 200)}, "", `-p "=` + strings.Repeat("x", 99) + `"…: expected NAME=VALUE`},
-		{[]string{"s=\xff"}, "", `-p s: is not UTF-8`},
+		{[]string{"s=\xff"}, "", `-p s: not valid UTF-8`},
 		{[]string{"s=" + strings.Repeat("x", MaxBytes)}, "", `-p s: the parameters have more than 16777216 bytes`},
-		{make([]string, MaxPairs+1), "", `-p: there are more than 10000`},
-		{[]string{"n=1"}, `{"n": 2}`, `-p n: is given by --params too`},
+		{make([]string, MaxPairs+1), "", `-p: given more than 10000 times`},
+		{[]string{"n=1"}, `{"n": 2}`, `-p n: --params gives it too`},
 		{nil, "[1]", `--params: expected an object, got array`},
 		{nil, "x", `--params: line 1, column 1: expected a value`},
-		{nil, "@", `--params: "@" is followed by the name of a file`},
+		{nil, "@", `--params: "@" needs the name of a file`},
 		{nil, "@p.json", `--params @p.json: line 2, column 8: expected "," or "}"`},
 		{nil, "@long", `--params @long: the parameters have more than 16777216 bytes`},
 		{nil, "@bom", `--params @bom: line 1, column 1: expected a value`},
