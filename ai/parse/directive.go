@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rye-build/rye/ai/scalar"
 	"github.com/rye-build/rye/ai/value"
 )
 
@@ -189,7 +190,7 @@ func (d *directive) settings(e *element, field string, read func(value.Pos, stri
 // number reads a number, if it is one.
 func number(at value.Pos, s string) *value.Value {
 	s = strings.TrimSpace(s)
-	if kind, number, ok := decimal(s); ok && (kind == value.Int || strings.Contains(s, ".")) {
+	if kind, number, ok := scalar.Decimal(s); ok && (kind == value.Int || strings.Contains(s, ".")) {
 		return &value.Value{Kind: kind, At: at, Text: number}
 	}
 	return text(at, s)

@@ -53,7 +53,7 @@ func ask(t *testing.T, format string, texts []string) []reading {
 }
 
 // disputed are plain scalars that readers of YAML 1.1 and 1.2 read differently; the package comment and
-// scalar.go tell.
+// package scalar say.
 var disputed = regexp.MustCompile(`^[-+]?(0o[0-7]+|[0-9._]*[eE][-+]?[0-9]+|.*_.*|\.[0-9]+|0[0-9]+|[0-9]+\.)$`)
 
 // same reports whether a value is what PyYAML found.

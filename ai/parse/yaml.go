@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/rye-build/rye/ai/scalar"
 	"github.com/rye-build/rye/ai/value"
 )
 
@@ -347,13 +348,13 @@ func (y *yamlReader) scalar(v *value.Value, n *yaml.Node) {
 	if strings.HasSuffix(n.Value, ":") { // in [x:, y], which is a mapping to other readers
 		y.problem(v.At, y.where(), "%s ends with a colon: put it in quotes", clip(n.Value))
 	}
-	s := plain(n.Value)
-	v.Kind, v.Text = s.kind, s.text
-	if s.warning != "" {
-		y.warn(v.At, y.where(), "%s", s.warning)
+	s := scalar.Plain(n.Value)
+	v.Kind, v.Text = s.Kind, s.Text
+	if s.Warning != "" {
+		y.warn(v.At, y.where(), "%s", s.Warning)
 	}
-	if s.problem != "" {
-		y.problem(v.At, y.where(), "%s", s.problem)
+	if s.Problem != "" {
+		y.problem(v.At, y.where(), "%s", s.Problem)
 	}
 }
 

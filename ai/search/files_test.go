@@ -242,41 +242,6 @@ func hold(ctx context.Context, path string, f func()) error {
 	return sealed.Update(ctx, path, format, time.Second, func(*sealed.Batch) error { f(); return nil })
 }
 
-func TestMerge(t *testing.T) {
-	x, l := openTest(t), small()
-	other := newLibrary()
-	other.put("project", "shell", "name=shell", "extra=shell")
-	local := &Local{"local", x, l}
-	remote := &Local{"registry", openTest(t), other}
-	down := failing{errors.New("down")}
-	r, err := Merge(t.Context(), []Source{local, down, remote}, Request{Query: parse(t, "shell OR extra:x OR no:x"), Limit: 2, Offset: 1})
-	must(t, err)
-	if r.Total != 3 || len(r.Results) != 2 || len(r.Failed) != 1 || r.Failed[0].Error() != "search in failing: down" ||
-		!errors.Is(r.Failed[0], down.err) || !slices.Equal(r.Unknown, []string{"no"}) || r.Stats.Files != 5 {
-		t.Errorf("%+v", r)
-	}
-	if got := r.Results[0].Source + " " + r.Results[1].Source; got != "local local" && got != "local registry" && got != "registry local" {
-		t.Error(got)
-	}
-	if _, err := Merge(t.Context(), []Source{down, down}, Request{}); !errors.Is(err, down.err) {
-		t.Error(err)
-	}
-	if r, err := Merge(t.Context(), nil, Request{}); err != nil || r.Total != 0 {
-		t.Error(r, err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Merge(ctx, []Source{local}, Request{}); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-}
-
-type failing struct{ err error }
-
-func (f failing) Name() string { return "failing" }
-
-func (f failing) Search(context.Context, Request) (*Response, error) { return nil, f.err }
-
 // FuzzState: a table that is not what was written is refused, or at least read in bounded time and memory.
 func FuzzState(f *testing.F) {
 	b := newBuilder()

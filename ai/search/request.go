@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"github.com/rye-build/rye/ai/search/query"
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/ai/search/query"
 )
 
 // DefaultLimit is how many results a Request without a limit gets.
@@ -29,7 +30,6 @@ type Response struct {
 	Total   int      // before Limit and Offset
 	Unknown []string // fields that the query names and no record has
 	Stats   Stats
-	Failed  []*SourceError // what Merge got no answer from
 }
 
 // A Result is a record that was found. Of equal scores the one of the higher rank comes first; then kinds, ids,
@@ -38,13 +38,6 @@ type Result struct {
 	Record
 	Score      float64 // to six decimals
 	Highlights []Highlight
-	Source     string
-}
-
-// compare orders results.
-func (r *Result) compare(o *Result) int {
-	return cmp.Or(cmp.Compare(o.Score, r.Score), cmp.Compare(o.Rank, r.Rank), strings.Compare(r.Kind, o.Kind),
-		strings.Compare(r.ID, o.ID), strings.Compare(r.Space, o.Space), strings.Compare(r.Path, o.Path))
 }
 
 // Search answers a request by what the files say now.

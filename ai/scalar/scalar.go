@@ -1,4 +1,7 @@
-package parse
+// Package scalar says what a plain scalar of YAML means.
+//
+// Readers of YAML 1.1 and 1.2 disagree about some. Those are text here if a person could mean text, with a warning.
+package scalar
 
 import (
 	"math/big"
@@ -7,24 +10,22 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// What a plain scalar of YAML means. Readers of YAML 1.1 and 1.2 disagree about some; those are read as text
-// where anybody could mean text, and warned about.
-
-// A scalar is the meaning of one, and what to say about it.
-type scalar struct {
-	kind    value.Kind
-	text    string
-	warning string
-	problem string
+// A Scalar is the meaning of one. Warning and Problem are messages, or empty.
+type Scalar struct {
+	Kind    value.Kind
+	Text    string
+	Warning string
+	Problem string
 }
 
 // maxDigits bounds numbers in other bases, whose conversion takes more than linear time.
 const maxDigits = 1000
 
-func plain(s string) scalar {
-	asText := scalar{kind: value.Text, text: s}
+// Plain reads a scalar without quotes.
+func Plain(s string) Scalar {
+	asText := Scalar{Kind: value.Text, Text: s}
 	if s == "" || s == "~" {
-		return scalar{kind: value.Null}
+		return Scalar{Kind: value.Null}
 	}
 	switch c := s[0]; {
 	case c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.':
@@ -34,15 +35,15 @@ func plain(s string) scalar {
 	}
 	switch s {
 	case "null", "Null", "NULL":
-		return scalar{kind: value.Null}
+		return Scalar{Kind: value.Null}
 	case "true", "True", "TRUE":
-		return scalar{kind: value.Bool, text: "true"}
+		return Scalar{Kind: value.Bool, Text: "true"}
 	case "false", "False", "FALSE":
-		return scalar{kind: value.Bool, text: "false"}
+		return Scalar{Kind: value.Bool, Text: "false"}
 	case "yes", "Yes", "YES", "on", "On", "ON", "y", "Y":
-		asText.warning = quoteIt(s, "true")
+		asText.Warning = quoteIt(s, "true")
 	case "no", "No", "NO", "off", "Off", "OFF", "n", "N":
-		asText.warning = quoteIt(s, "false")
+		asText.Warning = quoteIt(s, "false")
 	}
 	return asText
 }
@@ -51,22 +52,22 @@ func quoteIt(s, other string) string {
 	return s + ` is the text "` + s + `" here and ` + other + ` to other readers: write "` + s + `" or ` + other
 }
 
-func plainNumber(s string) scalar {
-	asText := scalar{kind: value.Text, text: s}
+func plainNumber(s string) Scalar {
+	asText := Scalar{Kind: value.Text, Text: s}
 	sign, digits := "", s
 	if s[0] == '-' || s[0] == '+' {
 		sign, digits = strings.TrimPrefix(s[:1], "+"), s[1:]
 	}
 	switch digits {
 	case ".inf", ".Inf", ".INF", ".nan", ".NaN", ".NAN":
-		asText.problem = s + " is a number that JSON doesn't have"
+		asText.Problem = s + " is a number that JSON doesn't have"
 		return asText
 	case "":
 		return asText
 	}
 	var ok bool
 	if sexagesimal(digits) {
-		asText.warning = clip(s) + " is a text here and a number in base 60 to other readers: put it in quotes"
+		asText.Warning = clip(s) + " is a text here and a number in base 60 to other readers: put it in quotes"
 		return asText
 	}
 	if digits, ok = ungroup(digits); !ok {
@@ -85,8 +86,8 @@ func plainNumber(s string) scalar {
 			return leadingZero(s, sign, digits)
 		}
 	}
-	if kind, number, ok := decimal(sign + digits); ok {
-		return scalar{kind: kind, text: number}
+	if kind, number, ok := Decimal(sign + digits); ok {
+		return Scalar{Kind: kind, Text: number}
 	}
 	return asText
 }
@@ -119,32 +120,32 @@ func ungroup(s string) (string, bool) {
 }
 
 // leadingZero reads 017, which is octal in YAML 1.1 and not in 1.2, and 089, which is a number in 1.2 alone.
-func leadingZero(s, sign, digits string) scalar {
+func leadingZero(s, sign, digits string) Scalar {
 	octal := based(s, sign, digits[1:], 8)
-	if octal.kind != value.Int {
-		octal.warning = clip(s) + " is a text here and a number to other readers: put it in quotes"
+	if octal.Kind != value.Int {
+		octal.Warning = clip(s) + " is a text here and a number to other readers: put it in quotes"
 		return octal
 	}
-	_, number, _ := decimal(sign + digits)
-	if number != octal.text {
-		octal.warning = clip(s) + " is octal here, " + clip(octal.text) + ", and " + clip(number) + " to other readers: write "
-		if spelt := clip(sign+"0o"+digits[1:]) + " or " + clip(number); len(octal.warning)+len(spelt) <= 300 {
-			octal.warning += spelt
+	_, number, _ := Decimal(sign + digits)
+	if number != octal.Text {
+		octal.Warning = clip(s) + " is octal here, " + clip(octal.Text) + ", and " + clip(number) + " to other readers: write "
+		if spelt := clip(sign+"0o"+digits[1:]) + " or " + clip(number); len(octal.Warning)+len(spelt) <= 300 {
+			octal.Warning += spelt
 		} else {
-			octal.warning += "it with 0o or without the zero"
+			octal.Warning += "it with 0o or without the zero"
 		}
 	}
 	return octal
 }
 
 // based reads an integer in a base. What isn't one is a text.
-func based(s, sign, digits string, base int) scalar {
-	asText := scalar{kind: value.Text, text: s}
+func based(s, sign, digits string, base int) Scalar {
+	asText := Scalar{Kind: value.Text, Text: s}
 	if strings.Trim(digits, "0123456789abcdefABCDEF") != "" || digits == "" {
 		return asText
 	}
 	if len(digits) > maxDigits {
-		asText.problem = "a number has more than 1000 digits"
+		asText.Problem = "a number has more than 1000 digits"
 		return asText
 	}
 	n, ok := new(big.Int).SetString(digits, base)
@@ -154,12 +155,12 @@ func based(s, sign, digits string, base int) scalar {
 	if sign == "-" {
 		n.Neg(n)
 	}
-	return scalar{kind: value.Int, text: n.String()}
+	return Scalar{Kind: value.Int, Text: n.String()}
 }
 
-// decimal reads a decimal number, such as -1, 007, .5, 1., +2.50 or 1e3, and returns it as JSON writes it: with all
+// Decimal reads a decimal number, such as -1, 007, .5, 1., +2.50 or 1e3, and returns it as JSON writes it: with all
 // its digits.
-func decimal(s string) (value.Kind, string, bool) {
+func Decimal(s string) (value.Kind, string, bool) {
 	sign := ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		sign, s = strings.TrimPrefix(s[:1], "+"), s[1:]
@@ -213,4 +214,12 @@ func cutDigits(s string) (digits, rest string) {
 		i++
 	}
 	return s[:i], s[i:]
+}
+
+// clip shortens a number for a message.
+func clip(s string) string {
+	if len(s) > 60 {
+		return s[:60] + "…"
+	}
+	return s
 }
