@@ -258,7 +258,13 @@ func (w *way) follow(location string) error {
 	if w.steps++; w.steps > maxSteps {
 		return &RefusedError{Reason: TooManySteps}
 	}
-	return check(next, location)
+	if err := check(next, location); err != nil {
+		return err
+	}
+	if w.from.Scheme == "https" && next.Scheme != "https" {
+		return &RefusedError{Reason: NotHTTPS} // never back to what others can read
+	}
+	return nil
 }
 
 func isRedirect(status int) bool {
