@@ -198,16 +198,15 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 	case r != nil:
 		return r, c.agrees(r)
 	case c.ID == "":
-		name, hint := sharedID(dir), []string{"rye help bundle"}
-		if name != "" {
-			hint = []string{"rye bundle create " + fault.Quote(name), "rye help bundle"}
-		} else if name = key.Slug(filepath.Base(dir)); !locking.ValidBundleID(name) {
+		if c.ID = obviousID(dir); c.ID != "" {
+			break
+		}
+		name := key.Slug(filepath.Base(dir))
+		if !locking.ValidBundleID(name) {
 			name = "bundle"
 		}
-		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("there is no %q in %q, and no id is given", recipe.File, dir),
-			Why:     []string{"a " + recipe.File + " needs no more than these lines:", "id: " + name, "version: " + initialVersion, "include: [\".ai/**\"]"},
-			Hint:    hint,
-			Details: map[string]any{"path": filepath.Join(dir, recipe.File)}}
+		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path", filepath.Join(dir, recipe.File)).
+			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion, "include: [\".ai/**\"]").Try("rye help bundle")
 	}
 	version := initialVersion
 	if old := bundleLineOf(locking.InProject, dir, c.ID, time.Time{}); old.Version != "" {
@@ -222,6 +221,17 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"bundle": c.ID}}
 	}
 	return r, nil
+}
+
+// obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is neither.
+func obviousID(dir string) string {
+	if ids, err := locking.ProjectBundles(dir); err == nil && len(ids) > 0 {
+		if len(ids) == 1 {
+			return ids[0]
+		}
+		return ""
+	}
+	return sharedID(dir)
 }
 
 // sharedID returns the common id prefix of a project's items, "" if there is none.

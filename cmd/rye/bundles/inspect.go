@@ -127,6 +127,9 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	p.Done()
 	n.Failures = append(n.Failures, wrong...)
 	ans := newBundleInspection(l, n)
+	if err := corrupt(l, n.Failures); err != nil {
+		return ans, err
+	}
 	if n.Bundle == nil {
 		f := &fault.Error{Code: fault.Parsing, Text: fmt.Sprintf("there is no manifest in %q that can be read", l.Place), Details: map[string]any{"failures": ans.Failures}}
 		for _, line := range ans.Failures {
@@ -137,14 +140,23 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	return ans, nil
 }
 
+// corrupt returns the error of an archive that import would refuse as corrupt, else nil.
+func corrupt(l *locking.Located, all []*bundle.Failure) error {
+	for _, f := range all {
+		if l.Where == locking.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
+			found := f.Finding()
+			return fault.New(fault.Integrity, "%q: %s", l.Place, found.Text()).Because(found.Compared()...).On("failures", bundle.Findings(all)).From(f)
+		}
+	}
+	return nil
+}
+
 func newBundleInspection(l *locking.Located, n *bundle.Inspection) *BundleInspection {
 	ans := &BundleInspection{Bundle: l.Id, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
 		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
 		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
-		Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}}
-	for _, f := range n.Failures {
-		ans.Failures = append(ans.Failures, f.Finding())
-	}
+		Evidence: []EvidenceLine{}}
+	ans.Failures = bundle.Findings(n.Failures)
 	if l.V1 != nil {
 		ans.Format = sign.V1.String()
 	}
