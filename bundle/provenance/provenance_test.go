@@ -2,7 +2,6 @@ package provenance
 
 import (
 	"bytes"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -105,11 +104,6 @@ func verify(envelope []byte, b *bundle.Bundle, at Place, keys ...key.Private) er
 	}
 	_, _, err := attest.VerifyStatement(envelope, public, 1, bundle.ProvenanceType, attest.DigestsOf(at.about(b.FileList)))
 	return err
-}
-
-func isA[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }
 
 // What is embedded is about the bundle that embeds it, and rye bundle verify says so too.
