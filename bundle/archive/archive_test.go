@@ -430,3 +430,30 @@ func TestPaxRecord(t *testing.T) {
 		}
 	}
 }
+
+// TestKeys: the keys of signers are read back, change nothing else, and must be those of the signers.
+func TestKeys(t *testing.T) {
+	w := demo(t)
+	alice := manifest.SignerKey{Public: keytest.Seeded(1).Public(), Owner: "Alice"}
+	var b bytes.Buffer
+	if err := Write(t.Context(), &b, w.body, w.list.Signatures, &w.store, alice, manifest.SignerKey{Public: keytest.Seeded(2).Public()}); err != nil {
+		t.Fatal(err)
+	}
+	h, err := ReadHead(t.Context(), bytes.NewReader(b.Bytes()))
+	if err != nil || len(h.Keys) != 1 || h.Keys[0] != alice {
+		t.Fatalf("%v, %v", h, err)
+	}
+	if h, err := ReadHead(t.Context(), bytes.NewReader(w.write(t))); err != nil || h.Keys != nil {
+		t.Errorf("%v, %v", h, err)
+	}
+	plain := unpack(t, b.Bytes())
+	if _, err := Read(t.Context(), bytes.NewReader(pack(t, plain)), new(log)); err != nil {
+		t.Error(err)
+	}
+	for _, forged := range []string{keytest.Seeded(2).Public().String(), strings.Repeat("A", 43)} {
+		bad := bytes.Replace(plain, []byte(alice.Public.String()), []byte(forged), 1)
+		if _, err := Read(t.Context(), bytes.NewReader(pack(t, bad)), new(log)); err == nil || !strings.Contains(err.Error(), keysName) {
+			t.Errorf("%s: %v", forged, err)
+		}
+	}
+}

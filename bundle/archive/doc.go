@@ -6,6 +6,7 @@
 //	frame     = with a content checksum, without a dictionary; a window of at most 8 MiB
 //	tar       = entry(manifest.yaml)          the manifest without signature lines
 //	            entry(manifest.yaml.sig)      its signature lines, as package manifest keeps them beside it
+//	            [entry(manifest.yaml.keys)]   the public keys of its signers, as manifest.AppendSignerKeys writes them
 //	            entry(files/PATH) …           every file of the manifest, in its order
 //	            entry(evidence/NAME) …        every file of its section "evidence", in its order
 //	            1,024 zero bytes
@@ -15,6 +16,9 @@
 //	            and the numbers end in NUL, the sum in NUL and a space, the magic is "ustar" NUL "00".
 //	long      = where the name has more than 100 bytes: a header of type "x" (POSIX.1-2001) with the name "pax",
 //	            and the one record "LENGTH path=NAME\n" as its content; the header behind it has the first 100 bytes
+//
+// The keys are information for a reader who doesn't know the signer yet; nothing trusts them. An archive made without
+// them is the same as before they could be there.
 //
 // Names are UTF-8. A file has at most 8 GiB less one byte, as ustar can say no more, and the manifest at most 64 MiB,
 // which is that of some 300,000 files: a frame of 1 MiB can hold a manifest of a quarter of a GiB, and everybody can make
@@ -60,6 +64,7 @@ const (
 const (
 	manifestName   = "manifest.yaml"
 	signaturesName = "manifest.yaml.sig"
+	keysName       = "manifest.yaml.keys"
 	filesDir       = "files/"
 	evidenceDir    = "evidence/"
 )
@@ -69,6 +74,7 @@ type Head struct {
 	Body  []byte             // the manifest without signature lines
 	List  *manifest.FileList // with the signatures, which are those of these bytes and not checked under any key
 	Files []manifest.File
+	Keys  []manifest.SignerKey // that the archive claims its signers have; nil if it says nothing
 }
 
 // An Entry is one file that the manifest names.
@@ -172,3 +178,6 @@ func (h *Head) fits() error {
 
 // maxSignatures is more bytes than a .sig file has.
 const maxSignatures = sign.MaxLines * 1000
+
+// maxKeys is more bytes than a .keys file has.
+const maxKeys = sign.MaxLines * 256

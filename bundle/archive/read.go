@@ -45,11 +45,32 @@ func Read(ctx context.Context, r io.Reader, sink Sink) (*Head, error) {
 	return h, nil
 }
 
+// ReadHead reads what stands first in an archive, and nothing of its files.
+func ReadHead(ctx context.Context, r io.Reader) (*Head, error) {
+	var h headOnly
+	if _, err := Read(ctx, r, &h); err != nil && !errors.Is(err, errEnough) {
+		return nil, err
+	}
+	return h.Head, nil
+}
+
+type headOnly struct{ *Head }
+
+var errEnough = errors.New("only the head is read")
+
+func (h *headOnly) Begin(head *Head) error {
+	h.Head = head
+	return errEnough
+}
+
+func (*headOnly) File(Entry, io.Reader) error { return errEnough }
+
 type reader struct {
 	ctx   context.Context
 	frame *frame
 	z     *zstd.Decoder
 	off   int64
+	ahead []byte // read already and to be read again
 	entry string
 	want  []byte
 	buf   []byte
@@ -59,6 +80,11 @@ type reader struct {
 func (p *reader) Read(b []byte) (int, error) {
 	if err := context.Cause(p.ctx); err != nil {
 		return 0, err
+	}
+	if len(p.ahead) > 0 {
+		n := copy(b, p.ahead)
+		p.ahead, p.off = p.ahead[n:], p.off+int64(n)
+		return n, nil
 	}
 	n, err := p.z.Read(b)
 	p.off += int64(n)
@@ -154,7 +180,30 @@ func (p *reader) head() (*Head, error) {
 	if err := h.sign(lines); err != nil {
 		return nil, p.fail(err)
 	}
-	return h, p.zeros(padding(size))
+	if err := p.zeros(padding(size)); err != nil {
+		return nil, err
+	}
+	return h, p.keys(h)
+}
+
+// keys reads the keys of the signers if they come next.
+func (p *reader) keys(h *Head) (err error) {
+	block := make([]byte, blockSize)
+	n, _ := io.ReadFull(p, block) // what is wrong with less than a block is found where the first file is read
+	size := sizeOf(block)
+	if size <= 0 || size > maxKeys || !bytes.Equal(block, appendHeader(nil, keysName, cas.File, size)) {
+		p.ahead, p.off = block[:n], p.off-int64(n)
+		return nil
+	}
+	p.entry = keysName
+	lines := make([]byte, size)
+	if _, err := io.ReadFull(p, lines); err != nil {
+		return err
+	}
+	if h.Keys, err = manifest.ParseSignerKeys(lines, h.List.Signatures); err != nil {
+		return p.fail(err)
+	}
+	return p.zeros(padding(size))
 }
 
 // reading is an error about the content that begins at an offset, if it isn't one of where it comes from.

@@ -19,8 +19,9 @@ const (
 )
 
 // Write writes the archive of a manifest, given without signature lines, and its signatures, with the files that it
-// gets from src. The same manifest and signatures make the same bytes. On an error what was written is no archive.
-func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter) error {
+// gets from src, and with those of the keys that signed. The same arguments make the same bytes. On an error what was
+// written is no archive.
+func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Signatures, src cas.Getter, keys ...manifest.SignerKey) error {
 	h, err := newHead(body, signatures)
 	if err == nil {
 		err = h.fits()
@@ -35,6 +36,7 @@ func Write(ctx context.Context, w io.Writer, body []byte, signatures manifest.Si
 	}
 	p := &writer{ctx: ctx, z: z, src: src, buf: make([]byte, 64<<10)}
 	p.lot.buf = make([]byte, 0, windowBytes)
+	h.Keys = keys
 	if err := p.all(h); err != nil {
 		z.Reset(nil) // which ends its goroutines
 		return err
@@ -68,6 +70,11 @@ func (p *writer) all(h *Head) error {
 	}
 	if err := p.bytes(signaturesName, h.List.Signatures.Append(nil)); err != nil {
 		return err
+	}
+	if keys := manifest.AppendSignerKeys(nil, h.List.Signatures, h.Keys); len(keys) > 0 {
+		if err := p.bytes(keysName, keys); err != nil {
+			return err
+		}
 	}
 	for i := range h.entries() {
 		e := h.entry(i)

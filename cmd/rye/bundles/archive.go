@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
@@ -18,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -85,10 +87,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	ans := bundleExport{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), File: c.Output, Files: len(l.Read.Files)}
 	sum := cas.NewHasher()
 	write := func(w io.Writer) error {
-		n := &countedWriter{w: w}
-		err := archive.Write(ctx, io.MultiWriter(n, sum), body, l.Read.Signatures, progressGetter{l.Has, p})
-		ans.Bytes = n.n
-		return err
+		return archive.Write(ctx, io.MultiWriter(w, sum), body, l.Read.Signatures, progressGetter{l.Has, p}, signs.SignerKeys(a, l.Read.Signatures)...)
 	}
 	if c.Output == "-" {
 		return nil, changed(l, write(a.Term.Data))
@@ -102,6 +101,9 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	if err := osfile.WriteFile(file, 0o644, false, write); err != nil {
 		return nil, changed(l, err)
+	}
+	if fi, err := os.Stat(file); err == nil {
+		ans.Bytes = fi.Size()
 	}
 	ans.Digest = sum.Digest().String()
 	p.Done()
@@ -131,18 +133,6 @@ func changed(l *locking.Located, err error) error {
 	}
 	return &fault.Error{Code: fault.Integrity, Exit: fault.ExitRefused, Err: err, Text: fmt.Sprintf("%q is not what the manifest of %q says", path, l.Id),
 		Hint: []string{"rye bundle verify " + fault.Quote(l.Id), "rye bundle create " + fault.Quote(l.Id)}, Details: map[string]any{"path": path, "bundle": l.Id}}
-}
-
-// A countedWriter counts what is written.
-type countedWriter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *countedWriter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
 }
 
 // A progressGetter counts what is read.
@@ -196,6 +186,10 @@ func (i bundleImport) Text(t *cli.Terminal) {
 }
 
 func (c *bundleImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return signs.Meet(ctx, a, c.Archive, c.Signer, func() (cli.Answer, error) { return c.take(ctx, a) })
+}
+
+func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	b, err := locking.OpenBundles(a)
 	if err != nil {
 		return nil, err

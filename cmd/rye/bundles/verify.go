@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/attest"
@@ -94,6 +95,10 @@ type EvidenceLine struct {
 }
 
 func (c *BundleVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return signs.Meet(ctx, a, c.Bundle, c.Signer, func() (cli.Answer, error) { return c.verify(ctx, a) })
+}
+
+func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	for _, want := range c.Require {
 		if want != bundle.SBOM && want != bundle.Provenance {
 			return nil, spaces.UnknownName("evidence", want, []string{bundle.SBOM, bundle.Provenance})

@@ -3,6 +3,7 @@ package locking
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -282,29 +283,30 @@ func (b *Bundles) Requires(ctx context.Context, l *Located) (id string, all []ma
 		if !ok {
 			return "", nil, nil // standard input comes once
 		}
-		var h headOnly
-		archive.Read(ctx, file, &h)
+		h, broken := archive.ReadHead(ctx, file)
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
 			return "", nil, err
 		}
-		if h.list != nil {
-			return h.list.BundleID, h.list.Requires, nil
+		if broken == nil {
+			return h.List.BundleID, h.List.Requires, nil
 		}
 	}
 	return "", nil, nil
 }
 
-// A headOnly reads an archive as far as its manifest.
-type headOnly struct{ list *manifest.FileList }
-
-var ErrEnough = errors.New("the head is enough")
-
-func (h *headOnly) Begin(head *archive.Head) error {
-	h.list = head.List
-	return ErrEnough
+// ArchiveHead reads the head of an archive, with the public keys that its signers claim to have.
+func ArchiveHead(ctx context.Context, path string) (*archive.Head, error) {
+	f, err := osfile.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h, err := archive.ReadHead(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", path, err)
+	}
+	return h, nil
 }
-
-func (h *headOnly) File(archive.Entry, io.Reader) error { return ErrEnough }
 
 // ReadManifest reads the manifest of a project's bundle.
 func ReadManifest(dir, id string) (*bundle.Bundle, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
 	ryeyaml "github.com/rye-build/rye/lock/project"
@@ -79,6 +80,10 @@ func (c *changeAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return signs.Meet(ctx, a, c.From, nil, func() (cli.Answer, error) { return c.add(ctx, a) })
+}
+
+func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	l, unlock, err := editing(ctx, a)
 	if err != nil {
 		return nil, err
@@ -93,8 +98,7 @@ func (c *addRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The newest there is must be known before a range can be said, so the requirement begins as one that allows all.
-	if !given {
+	if !given { // any version will do until the newest is known
 		versions = "*"
 	}
 	need, err := ryeyaml.NewRequirement(id, versions, src)
@@ -247,8 +251,7 @@ func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) 
 	return l, unlock, nil
 }
 
-// change makes the lock of a changed rye.yaml, and writes both: first rye.yaml, so that a process that dies between
-// leaves a lock that rye lock --check finds behind.
+// change locks the changed rye.yaml and writes both, rye.yaml first: after a crash rye lock --check finds the lock outdated.
 func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *changeAnswer, run *lockRun) error {
 	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -149,8 +149,7 @@ func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
 	return nil
 }
 
-// diffAll compares the working tree with the lock: with the lock that it would make, and where it makes none, file by
-// file.
+// diffAll compares the lock with the one that the working tree would make, or file by file where it makes none.
 func diffAll(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
 	if err := l.Look(ctx); err != nil {
 		return err

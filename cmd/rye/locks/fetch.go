@@ -344,8 +344,7 @@ func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (
 	return o.Size, err
 }
 
-// takeProject puts the items of the project into the store that are as they are pinned: others are missing, and that is
-// told later.
+// takeProject puts the project's items into the store that match their pins; the caller reports the others as missing.
 func takeProject(ctx context.Context, l *locking.Locking) error {
 	r := Request(ctx, l)
 	r.Packages = nil

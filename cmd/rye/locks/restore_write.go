@@ -210,7 +210,7 @@ func (r *restoring) keep(ctx context.Context) error {
 				read <- err
 			}()
 			info, err := batch.Put(ctx, cas.Blob, out)
-			out.CloseWithError(locking.ErrEnough)
+			out.CloseWithError(io.ErrClosedPipe)
 			if err := cmp.Or(<-read, err); err != nil {
 				return err
 			}

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/vendor"
 )
@@ -78,7 +77,7 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		defer l.Close()
 		err = l.NeedLock()
 	}
-	if f := trusts.Classify2(err); c.Check && f != nil && (f.Code == fault.NotLocked || f.Code == fault.LockMismatch) {
+	if f, ok := fault.Find(err); ok && c.Check && (f.Code == fault.NotLocked || f.Code == fault.LockMismatch) {
 		return nil, f.Asked() // as rye lock --check answers
 	}
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -124,7 +123,7 @@ func verify(a *cli.App, t *trust.Trust, s places.Subject, file io.ReadSeeker) (*
 		f = s.Broken(err)
 		ans.refuse(f)
 	} else if f == nil && e.Decision.Rotation {
-		if err := trusts.Rotations(a).CheckOnce(trusts.RotationStep(t.Root, e.Identity.Name, e.Identity.ID, t.Now)); err != nil {
+		if err := places.Lists(a).CheckOnce(t.Root.RotationStep(e.Identity.Name, e.Identity.ID, t.Now)); err != nil {
 			f = classify.Classify(err)
 			ans.refuse(f)
 		}

@@ -63,8 +63,7 @@ type Signer struct {
 	Name string // of a kept key, or RYE_KEY
 }
 
-// SigningKey opens the key that signs: that of a name, else RYE_KEY, else the default key. Nothing is signed as long
-// as private keys lie where they get into other hands.
+// SigningKey opens a named key, else RYE_KEY, else the default key. It refuses while private keys lie in a project.
 func SigningKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	if err := places.CheckKeyPlaces(a); err != nil {
 		return Signer{}, err

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
@@ -34,7 +34,7 @@ func TrustAddCommand() cli.Command {
 		More: "KEY is a public key: a PEM file, \"-\", or its 43 characters. Compare the fingerprint that is shown with what its owner says, " +
 			"by another way than the key came. --names says what it may vouch for, as in 'acme/**' or 'tool:acme/*'; without it the key " +
 			"is known and vouches for nothing. Where a rule has these names already, the key is added to it. A key that the policy knows " +
-			"is named by its name, and needs no --owner: so it comes to more names, or to another --expires. Exactly one rule decides about a name, the most " +
+			"is named by its name, and needs no --owner: so it comes to more names, or to another --expires. --from takes a signer's key from a bundle's archive. Exactly one rule decides about a name, the most " +
 			"particular: a new rule takes its names from the keys of others, and what your own keys lose is said.\n\n" +
 			"--rotation reads a rotation, signed by the old keys and by the new one (rye key rotate).\n\n" +
 			"Examples:\n\n    rye trust add alice.pem --owner 'Alice <alice@acme.example>' --names 'acme/**'\n    rye trust add default --names 'acme/**' --threshold 2\n    rye trust add alice --expires 2028-01-31\n    rye trust add --rotation rotation.yaml",
@@ -44,24 +44,29 @@ func TrustAddCommand() cli.Command {
 }
 
 type trustAddRun struct {
-	Public    string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key."`
-	Owner     string   `placeholder:"TEXT" help:"Owner of the key."`
-	Name      string   `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
-	Names     []string `placeholder:"GLOB" help:"Names the key may sign."`
-	Threshold *int     `placeholder:"N" help:"Signatures required for those names."`
-	Accept    string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
-	NotBefore string   `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
-	Expires   string   `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
-	Rotation  string   `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
+	Public      string   `arg:"" optional:"" name:"key" complete:"file" help:"Public key."`
+	From        string   `placeholder:"ARCHIVE" complete:"file" help:"Take the key with --fingerprint from a bundle's archive."`
+	Fingerprint string   `placeholder:"DIGITS" help:"Fingerprint the key must have; nothing is asked then."`
+	Owner       string   `placeholder:"TEXT" help:"Owner of the key."`
+	Name        string   `placeholder:"NAME" help:"Name in the policy; default: from the file's name or owner."`
+	Names       []string `placeholder:"GLOB" help:"Names the key may sign."`
+	Threshold   *int     `placeholder:"N" help:"Signatures required for those names."`
+	Accept      string   `enum:"v1,v2," default:"" placeholder:"FORMAT" help:"Accepted signature formats: v1 (both) or v2."`
+	NotBefore   string   `placeholder:"DATE" help:"Start of validity, such as 2027-01-31."`
+	Expires     string   `placeholder:"DATE" help:"Expiry, such as 2027-12-31."`
+	Rotation    string   `placeholder:"FILE" complete:"file" xor:"what" help:"Apply a key rotation."`
+	space       string   // the first segment of the id of the bundle in --from
 }
 
 func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	switch {
-	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept != ""):
+	case c.Rotation != "" && (c.Public != "" || len(c.Names) > 0 || c.Threshold != nil || c.Owner+c.Name+c.NotBefore+c.Expires+c.Accept+c.From+c.Fingerprint != ""):
 		return nil, &fault.Error{Code: fault.Validation, Text: "a rotation says everything itself: --rotation stands alone"}
 	case c.Rotation != "":
 		return c.rotate(ctx, a)
-	case c.Public == "":
+	case c.From != "" && (c.Public != "" || c.Fingerprint == ""):
+		return nil, &fault.Error{Code: fault.Validation, Text: "--from needs --fingerprint, and no KEY", Hint: []string{fault.Command("rye bundle verify", c.From)}}
+	case c.Public == "" && c.From == "":
 		return nil, &fault.Error{Code: fault.Validation, Text: "which key?", Hint: []string{"rye trust add KEYFILE --owner OWNER --names GLOB"}}
 	case (c.Threshold != nil || c.Accept != "") && len(c.Names) == 0:
 		return nil, &fault.Error{Code: fault.Validation, Text: "--threshold and --accept are about names, and none are given", Hint: []string{a.With("--names", "GLOB")}}
@@ -80,11 +85,17 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	var lost []loss
 	var second *policy.OwnerError
 	vouches := false
+	question := fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), cmp.Or(k.Owner, k.Name))
+	if c.Fingerprint != "" {
+		question = ""
+	}
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
-		Question: fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), cmp.Or(k.Owner, k.Name)),
+		Question: question,
 		Change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
-			if after, second, err = c.add(root.Policy, k); err == nil {
+			if after, second, err = c.add(root.Policy, k); second != nil && c.Fingerprint != "" {
+				return nil, second // never without a question
+			} else if err == nil {
 				lost = losses(a, c.Names, root.Policy, after, k)
 				vouches = slices.ContainsFunc(after.Sections().Rules, func(r policy.Rule) bool {
 					return slices.ContainsFunc(r.Keys, func(name string) bool { named, _ := after.KeyNamed(name); return named.Public == k.Public })
@@ -109,7 +120,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			}
 		},
 	})
-	if f := Classify2(err); f != nil && second != nil && f.Code == fault.Approval {
+	if f, ok := fault.Find(err); ok && second != nil && f.Code == fault.Approval {
 		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
 		f.Why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
 		f.Details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
@@ -149,14 +160,6 @@ func losses(a *cli.App, globs []string, before, after *policy.Policy, added poli
 	return lost
 }
 
-// Classify2 is classify of what may be no error.
-func Classify2(err error) *fault.Error {
-	if err == nil {
-		return nil
-	}
-	return classify.Classify(err)
-}
-
 // key reads the key and what is to be said of it.
 func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err error) {
 	au, err := places.RootAuthority(a)
@@ -166,16 +169,17 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 	known, byName := au.Side.Policy.KeyNamed(c.Public)
 	if byName {
 		k.Public = known.Public
-	} else if k.Public, err = places.ReadPublic(ctx, a, c.Public); err != nil {
-		return k, ofKept(a, c.Public, err)
+	} else if k.Public, err = c.read(ctx, a); err != nil {
+		return k, err
 	} else {
 		known, _ = au.Side.Policy.Key(k.Public.Fingerprint())
 	}
 	// Of a key that is known nothing has to be said again.
 	if known.Name != "" && (c.Owner == "" || c.Owner == known.Owner || known.Owner == "" && byName) && (c.Name == "" || c.Name == known.Name) {
 		c.Name, k = known.Name, known
-	} else if k.Owner = c.Owner; k.Owner == "" {
-		return k, &fault.Error{Code: fault.Validation, Text: "whose key is it?", Hint: []string{a.With("--owner", "OWNER")}}
+	} else if k.Owner = c.Owner; k.Owner == "" && c.From == "" {
+		return k, &fault.Error{Code: fault.Validation, Text: "--owner is missing: whose key is it?",
+			Why: []string{"fingerprint  " + k.Public.Fingerprint().String()}, Hint: []string{a.With("--owner", "OWNER")}}
 	} else if k.Name = c.Name; k.Name == "" {
 		k.Name = c.suggest()
 	}
@@ -187,6 +191,36 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 	}
 	err = cmp.Or(said("--not-before", c.NotBefore, &k.NotBefore), said("--expires", c.Expires, &k.Expires))
 	return k, err
+}
+
+// read reads the public key, which must have the fingerprint that was given.
+func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err error) {
+	if c.From == "" {
+		if p, err = places.ReadPublic(ctx, a, c.Public); err != nil {
+			return p, ofKept(a, c.Public, err)
+		}
+		if found := p.Fingerprint().String(); c.Fingerprint != "" && found != c.Fingerprint {
+			err = fault.New(fault.Integrity, "%q is another key", c.Public).Because("expected  "+c.Fingerprint, "found     "+found)
+		}
+		return p, err
+	}
+	h, err := locking.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
+	if err != nil {
+		return p, err
+	}
+	for _, k := range h.Keys {
+		if k.Public.Fingerprint().String() == c.Fingerprint {
+			c.Owner = cmp.Or(c.Owner, k.Owner)
+			c.space, _, _ = strings.Cut(h.List.BundleID, "/")
+			return k.Public, nil
+		}
+	}
+	return p, fault.New(fault.NotFound, "%q has no key with the fingerprint %s", c.From, c.Fingerprint).Try(fault.Command("rye bundle verify", c.From))
+}
+
+// AddFrom trusts a key of an archive for some names.
+func AddFrom(ctx context.Context, a *cli.App, path string, f key.Fingerprint, names []string) (cli.Answer, error) {
+	return (&trustAddRun{From: path, Fingerprint: f.String(), Names: names}).Run(ctx, a)
 }
 
 // ofKept adds to what is wrong with a key how one of this user's own is trusted, if it has that name.
@@ -219,7 +253,7 @@ func (c *trustAddRun) suggest() string {
 	if name := key.Slug(owner); name != "" {
 		return name
 	}
-	return "key"
+	return cmp.Or(key.Slug(c.space), "key")
 }
 
 // ParseDate reads a day or a second, UTC.
@@ -319,12 +353,11 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 				return nil, err
 			}
 			// A rule may come back to the keys that a step began from. The step doesn't.
-			taken = RotationStep(au, doc.Name, doc.ID, a.Now())
-			return after, Rotations(a).CheckOnce(taken)
+			taken = au.RotationStep(doc.Name, doc.ID, a.Now())
+			return after, places.Lists(a).CheckOnce(taken)
 		},
-		// Before the policy: what is in force and not remembered could be taken twice, and what is remembered and not
-		// in force asks for another document.
-		Commit: func() error { return Rotations(a).Once(ctx, taken) },
+		// Recorded before the policy is written: otherwise a crash would let the same rotation be applied twice.
+		Commit: func() error { return places.Lists(a).Once(ctx, taken) },
 		Before: func() {
 			a.Term.Note("comes  %s", fresh.Fingerprint())
 			a.Term.Note("goes   %s", doc.Step.Retire)
@@ -334,35 +367,6 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, err
 	}
 	return ans, followRotation(a, doc.Step.Retire, fresh)
-}
-
-// Rotations is the memory of the rotations that were carried out.
-func Rotations(a *cli.App) rotationMemory { return rotationMemory{places.Lists(a)} }
-
-type rotationMemory struct{ trust.Lists }
-
-func (m rotationMemory) CheckOnce(s rollback.Step) error {
-	if m.Err != nil {
-		return m.Err
-	}
-	return m.Journal().CheckOnce(s)
-}
-
-func (m rotationMemory) Once(ctx context.Context, s rollback.Step) error {
-	if m.Err != nil {
-		return m.Err
-	}
-	return m.Journal().Once(ctx, s)
-}
-
-// RotationStep is what is remembered of a rotation that was carried out in a policy. One document may be for many
-// policies.
-func RotationStep(au *trust.Authority, name string, id cas.Digest, at time.Time) rollback.Step {
-	path := au.Path
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to
-	}
-	return rollback.Step{Source: "policy:" + strings.ToValidUTF8(path, "?"), Name: name, ID: id, At: at}
 }
 
 // followRotation makes a user's new key the default one, if the one that went was.

@@ -90,8 +90,7 @@ func (c *trustUpdateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	return ans, nil
 }
 
-// update reads the lists of one policy. One that fails doesn't keep the others from being read; the first
-// failure is returned and the others are warned of.
+// update reads all lists of one policy. It returns the first failure and warns of the others.
 func (c *trustUpdateRun) update(ctx context.Context, a *cli.App, au *trust.Authority, root *policy.Policy, ans *trustUpdateAnswer) (found int, first *fault.Error) {
 	for _, src := range au.Side.Policy.Sections().Lists {
 		if c.List != "" && c.List != src.Name {
