@@ -56,7 +56,7 @@ func usageFault(cmds []Command, args []string, bad *kong.ParseError) *fault.Erro
 	case len(node.Children) > 0 && strings.HasPrefix(text, "expected "):
 		f.Text = fmt.Sprintf("%q needs a command", name)
 		for _, c := range node.Children {
-			if !c.Hidden {
+			if !c.Hidden && (node.Parent != nil || slices.Contains(daily, c.Name)) {
 				f.Why = append(f.Why, fmt.Sprintf("%-12s %s", c.Name, c.Help))
 			}
 		}
