@@ -410,7 +410,7 @@ func TestSchemas(t *testing.T) {
 	}
 	words["exec"], words["build"] = execWords(t), buildWords(t, home)
 	words["test"] = []string{"-C", words["exec"][1], "tool:acme/hi", "--dev"}
-	words["auth set"], words["auth rm"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
+	words["auth set"], words["auth remove"] = []string{"a-token", "--file", "--from-file", pem}, []string{"a-token"}
 	all := commands()
 	slices.SortStableFunc(all, func(a, b cli.Command) int { return cmp.Compare(b2i(b.Path == "store put"), b2i(a.Path == "store put")) })
 	for _, c := range all {

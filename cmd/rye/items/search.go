@@ -33,7 +33,7 @@ func SearchCommand() cli.Command {
 			"    name:bash                the word in that field: id, name, title, description, category, tags, content\n\n" +
 			"NOT binds strongest, then AND, then OR; they are upper case. Case and word order don't count otherwise. What begins with a minus comes " +
 			"behind \"--\". The best comes first: rare words count more, and so do titles and names. SCOPE is a kind and ids: tool:acme/web, " +
-			"'*:acme/**', or as RYE writes it, tool.acme.web.*. The index is a cache (rye cache ls) that is brought up to date by each search; -v " +
+			"'*:acme/**', or as RYE writes it, tool.acme.web.*. The index is a cache (rye cache list) that is brought up to date by each search; -v " +
 			"says what was read for it.\n\nExamples:\n\n    rye search fetch page\n    rye search '\"signed bundle\" OR lock*' --kind knowledge\n" +
 			"    rye search --scope tool:acme --limit 50 --json -- name:web -legacy",
 		Aka: []string{"find", "grep"},

@@ -10,9 +10,9 @@ import (
 
 func AuthLsCommand() cli.Command {
 	return cli.Command{
-		Path: "auth ls", Group: "run", Help: "List secrets with location, expiry and owner.",
+		Path: "auth list", Group: "run", Help: "List secrets with location, expiry and owner.",
 		More: "It lists what is kept and what the policy names, and never a value. What stands in the environment counts before what is kept.\n\n" +
-			"Examples:\n\n    rye auth ls\n    rye auth ls --json",
+			"Examples:\n\n    rye auth list\n    rye auth list --json",
 		Aka: []string{"auth status"},
 		New: func() cli.Runner { return new(authLsRun) }, Schema: "auth-ls/1", Output: authLsAnswer{},
 	}

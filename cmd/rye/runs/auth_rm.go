@@ -8,9 +8,9 @@ import (
 
 func AuthRmCommand() cli.Command {
 	return cli.Command{
-		Path: "auth rm", Quiet: true, Group: "run", Help: "Delete a secret.",
+		Path: "auth remove", Quiet: true, Group: "run", Help: "Delete a secret.",
 		More: "It is taken out of the keyring, or out of the file. Who gave it to you still takes it: have it revoked there." +
-			"\n\nExamples:\n\n    rye auth rm OPENAI_API_KEY",
+			"\n\nExamples:\n\n    rye auth remove OPENAI_API_KEY",
 		Aka: []string{"logout", "auth delete", "auth logout"},
 		New: func() cli.Runner { return new(authRmRun) }, Schema: "auth-rm/1", Output: authAnswer{},
 	}

@@ -75,7 +75,7 @@ func walk(root *kong.Node, words []string) cursor {
 			c.flags = append(c.flags, name)
 			c.flag = awaits(c.node, word)
 		default:
-			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word })
+			i := slices.IndexFunc(c.node.Children, func(n *kong.Node) bool { return n.Name == word || slices.Contains(n.Aliases, word) })
 			if i < 0 {
 				c.args = append(c.args, word)
 			} else {

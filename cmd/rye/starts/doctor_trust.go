@@ -51,7 +51,7 @@ func checkKeys(_ context.Context, a *cli.App) places.Finding {
 		return *f
 	}
 	if len(lines) == 0 {
-		return places.Good("none yet: rye key new makes one")
+		return places.Good("none yet: rye key new creates one")
 	}
 	return places.Good("%s", fault.Count(int64(len(lines)), "key"))
 }

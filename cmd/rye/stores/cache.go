@@ -155,8 +155,8 @@ func CacheGroup() cli.Command {
 
 func CacheLsCommand() cli.Command {
 	return cli.Command{
-		Path: "cache ls", Group: "store", Help: "List caches.",
-		More: "Examples:\n\n    rye cache ls\n    rye -v store put DIR    (hits and misses of one run)",
+		Path: "cache list", Group: "store", Help: "List caches.",
+		More: "Examples:\n\n    rye cache list\n    rye -v store put DIR    (hits and misses of one run)",
 		New:  func() cli.Runner { return new(cacheLsRun) }, Schema: "cache-ls/1", Output: cacheLsAnswer{},
 	}
 }
@@ -245,7 +245,7 @@ func (c *cacheClearRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		for _, r := range rebuildables() {
 			names = append(names, r.name)
 		}
-		f := &fault.Error{Code: fault.NotFound, Text: "there is no cache \"" + c.Name + "\"", Hint: []string{"rye cache ls"}}
+		f := &fault.Error{Code: fault.NotFound, Text: "there is no cache \"" + c.Name + "\"", Hint: []string{"rye cache list"}}
 		if meant := near.Names(c.Name, names); len(meant) > 0 {
 			f.Why = []string{"did you mean " + meant[0] + "?"}
 		}

@@ -13,9 +13,9 @@ import (
 
 func StoreLsCommand() cli.Command {
 	return cli.Command{
-		Path: "store ls", Group: "store", Help: "List a tree or all objects.",
+		Path: "store list", Group: "store", Help: "List a tree or all objects.",
 		More: "With an OBJECT, the entries of that tree; without, everything the store holds, in no order.\n\n" +
-			"Examples:\n\n    rye store ls app\n    rye store ls app:lib\n    rye store ls --json",
+			"Examples:\n\n    rye store list app\n    rye store list app:lib\n    rye store list --json",
 		New:    func() cli.Runner { return new(storeLsRun) },
 		Schema: "store-ls/1", Output: storeLsAnswer{},
 	}
