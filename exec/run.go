@@ -245,8 +245,8 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	return c, nil
 }
 
-// identity is the digest of all that decides what a pure tool gives, and of who vouches for it by which policies, for whom:
-// what the log says of the call, without where it stands, and all of its parameters. It is zero for what has a secret in it or
+// identity returns the digest of everything that decides a pure tool's result, including signers, policies and caller: the
+// log's record of the call, without paths, and all of its parameters. It is zero for what has a secret in it or
 // reads what the project has, and for a step of a build, which has a cache of its own.
 func (p *Plan) identity(c record.Call, values []string) cas.Digest {
 	if !p.tool.Pure || p.call.Build || len(values)+len(p.Grants.Read)+len(p.Grants.Write) > 0 {

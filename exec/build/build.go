@@ -57,7 +57,7 @@ type Report struct {
 	State    State
 	Action   cas.Digest // zero where it isn't known
 	Outputs  cas.Digest // the tree of what it makes; zero where there is none
-	Why      []string   // what changed since its result was put here last; of what is skipped, because of which step
+	Why      []string   // what changed since the last result; for a skipped step, the step that it waits for
 	Note     string     // why a result that is remembered was not taken; "" where none was or it was
 	Err      error      // with Failed
 	Duration time.Duration

@@ -6,8 +6,8 @@
 //
 // # The action
 //
-// All that a result depends on is one record, in JCS (package jcs), of the type application/vnd.rye.action.v2. There is
-// no path of any machine in it, no time and nobody's name: whoever asks for the same anywhere has the same record. Its
+// All that a result depends on is one record, in JCS (package jcs), of the type application/vnd.rye.action.v2. It has
+// no path of a machine, no time and no name of a user: the same request is the same record everywhere. Its
 // digest is what results are found by.
 //
 //	{
@@ -52,12 +52,12 @@
 //
 // outputs is the digest of a tree, action the record; what is the digest of the project's path, a NUL and the step's name: the last
 // result that was put there. mac is HMAC-SHA-256, under a key of 32 bytes that only the user may read, of the
-// key's length in one byte, the key, and the value behind mac. Whoever can write the index but doesn't know the key has no result taken for one. An entry without a
+// key's length in one byte, the key, and the value behind mac. Without the key, a process that can write the index can't forge a result. An entry without a
 // good mac, or whose objects the store hasn't, or not with these bytes, is a miss.
 //
 // # Outputs in the project
 //
 // A file of a result is put in its place whole, and not touched where it is there. In a directory that is an output nothing
-// else stays: what the last result had there is removed, and where anything else is found, which nobody can make again, the
+// else stays: files of the last result are removed, and if there is any other file, which a build couldn't make again, the
 // step is refused.
 package build

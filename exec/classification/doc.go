@@ -29,8 +29,8 @@
 //
 // # Conditions
 //
-// A failure is told as an object: status_code, error.type, error.code, error.message, cancelled, and what else whoever
-// asks knows of it. A condition is {any: […]}, {all: […]} or {not: …} of conditions, or looks at one place in it:
+// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and other facts that the caller
+// knows. A condition is {any: […]}, {all: […]} or {not: …} of conditions, or looks at one place in it:
 //
 //	{path: error.message, op: regex, value: "timed? out"}
 //

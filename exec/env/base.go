@@ -57,7 +57,7 @@ func (r *resolver) base() map[string]string {
 	return vars
 }
 
-// isPlain reports whether a value has no other characters, and can't be a path, whoever reads it. A time zone has
+// isPlain reports whether a value has no other characters, and no program could take it for a path. A time zone has
 // slashes, and is relative to a directory of the system.
 func isPlain(v, chars string) bool {
 	other := func(r rune) bool { return !strings.ContainsRune(chars, r) }

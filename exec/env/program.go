@@ -80,7 +80,7 @@ func (r *resolver) inPath(name string) []string {
 }
 
 // binary finds an interpreter as byName does, but for scripts in PATH of its name, as managers of versions put them
-// there: which interpreter they choose depends on the directory and on files that nobody has asked about.
+// there: which interpreter they choose depends on the directory and on files that aren't checked.
 func (r *resolver) binary(name string) (Program, error) {
 	if filepath.IsAbs(name) {
 		return r.first(name, []string{name})

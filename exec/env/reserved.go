@@ -10,7 +10,7 @@ import (
 const ModulePath = "RYE_MODULE_PATH"
 
 // PackagePath is the one that tells them where the tool's packages are: the directory that import looks in for Python, the
-// one that node_modules is in for Node. Nobody sets it but who puts them there.
+// one that node_modules is in for Node. Only rye sets it.
 const PackagePath = "RYE_PACKAGE_PATH"
 
 func refused(name, why string) error {

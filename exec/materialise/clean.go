@@ -35,8 +35,8 @@ type kept struct {
 	alive bool // it has a copy that may be used again
 }
 
-// Clean removes what nobody holds: what dead processes left, copies that weren't used for long, and the longest unused
-// as long as there is too much.
+// Clean removes what is not in use: what dead processes left, copies that weren't used for long, and, above the size limit,
+// the longest unused ones.
 func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, error) {
 	all, err := c.list()
 	if err != nil {

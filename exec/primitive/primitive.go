@@ -121,8 +121,7 @@ type Files struct {
 // A Program is one that may be started.
 type Program struct {
 	Path string
-	// File is the program, opened before it was hashed, where it must be this one and no other; else nil. Whoever made
-	// the action closes it.
+	// File is the program, opened before it was hashed, if the program is pinned; else nil. The maker of the action closes it.
 	File *os.File
 }
 
@@ -135,8 +134,8 @@ const (
 	Stderr
 )
 
-// A Sink is told what comes out while it comes. Emit is called by one goroutine at a time, and b is the caller's again
-// when it returns. An error ends the action, as its cancellation would.
+// A Sink receives output as it is written. Emit is called by one goroutine at a time and must not keep b. An error ends the
+// action, as its cancellation would.
 type Sink interface {
 	Emit(s Stream, b []byte) error
 }
@@ -192,8 +191,8 @@ type Checker interface {
 	Check(ctx context.Context) error
 }
 
-// An Asker says whom an action with a configuration asks: if one such action fails, others will. "" stands for nobody in
-// particular.
+// An Asker names the service that an action with a configuration calls: if one such action fails, others will. "" means no
+// particular one.
 type Asker interface {
 	Asks(config map[string]any) string
 }

@@ -14,9 +14,9 @@
 // what was found below it in the tree of processes when it was killed. Run returns after the program has been reaped and its output read
 // to the end. If this process dies the program does too (Linux).
 //
-// A grandchild that has made its own session, and whose parent is gone, is in no group and below nobody: Run alone doesn't see
-// it. Programs of which one must expect that run in a sandbox.Machine, at whatever level: there a process of ours stands
-// over them, as process 1 of their namespace or as the one that orphans fall to.
+// A grandchild that has made its own session, and whose parent is gone, is in no known group and below no known process, so
+// Run alone misses it. Run programs that may do this in a sandbox.Machine, at any level: there a process of rye inherits
+// orphans, as process 1 of their namespace or as their subreaper.
 //
 // On systems other than Linux and macOS the program alone is killed, not what it started.
 package proc

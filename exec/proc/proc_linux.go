@@ -41,8 +41,8 @@ func byDescriptor(f *os.File) (string, func(), error) {
 // A tree is a process and what it started.
 type tree struct{ *os.Process }
 
-// wait waits for the process, calls over when it has ended, kills what is left, and reaps. Until then the number of
-// the process, and so of its group, is nobody else's.
+// wait waits for the process, calls over when it has ended, kills what is left, and reaps. Until then the system
+// can't reuse the number of the process, which is also its group's.
 func (t *tree) wait(reap func() error, over func()) error {
 	for unix.Waitid(unix.P_PID, t.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 	}

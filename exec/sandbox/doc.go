@@ -22,10 +22,10 @@
 //
 // Of the paths in Read, Write and Deny the nearest one above a file decides; what is below none of them can't be opened. In Read
 // and below it may be read and executed, in Write changed too. So {Write: p, Read: p/.ai, Deny: p/.ai/keys, Write: p/.ai/outputs} is
-// said as it is meant. A path is absolute, clean, is there, and has no link in it, since a link is made by whoever may write
-// where it stands; in Deny it need not be there. /proc, /sys, /dev and / can't be given. Beside these every program has /usr, /bin, /lib*, of /etc what
+// said as it is meant. A path is absolute, clean, is there, and has no link in it, since any program that may write its
+// directory can make a link; in Deny it may be missing. /proc, /sys, /dev and / can't be given. Beside these every program has /usr, /bin, /lib*, of /etc what
 // the loader, time zones, locales, names and certificates need, the devices null, zero, full, random and urandom, and
-// itself; and of /proc facts about the machine, in a namespace its own /proc. Nobody's home, no /tmp, no /run.
+// itself; and of /proc facts about the machine, in a namespace its own /proc. No home, no /tmp, no /run.
 //
 // In a namespace what is not in Write is mounted read-only, and what is in Deny is covered. At level landlock alone a
 // directory with something inside that is to be treated otherwise is taken apart: its entries are given one by one, in the
@@ -46,8 +46,8 @@
 // # Network
 //
 // None, all of the machine's, or hosts. Hosts are reached through a proxy of ours (HTTP, CONNECT) that listens in the
-// program's own network, in which there is nothing else, and is told to it in http_proxy and https_proxy: a program that
-// doesn't ask the proxy reaches nothing. No datagrams, no names but what the proxy looks up. A granted name that leads
+// program's own network, in which there is nothing else. http_proxy and https_proxy name it: a program that doesn't
+// use the proxy reaches nothing. No datagrams, no names but what the proxy looks up. A granted name that leads
 // to this machine or its link is refused; an address granted as one isn't. With all of the network, the services of this machine
 // and its link are part of it.
 //
@@ -63,9 +63,8 @@
 //	wall                                a clock
 //
 // The watch looks every 5 to 50 milliseconds: what it bounds may be passed by what can be done in that time. Without a control group
-// memory in files that nobody has mapped (memfd) is bounded by RLIMIT_FSIZE alone, that in System V segments that nobody
-// has attached and in shared pages that madvise has given back by nothing, and CPU time of children that nobody waits
-// for by wall time. Control groups are used in version 1 and 2, below or beside the one we are in.
+// unmapped memory files (memfd) are bounded by RLIMIT_FSIZE alone, detached System V segments and shared pages that
+// madvise has given back by nothing, and CPU time of children that are never waited for by wall time. Control groups are used in version 1 and 2, below or beside the one we are in.
 //
 // What passes a limit is killed with everything else, and the Outcome names the limit; a program that only was refused
 // memory, a file or a process may end by itself.
@@ -76,8 +75,8 @@
 // in these. The stage makes the place, forks, and stays over the program: as process 1 of its namespace, or as the one
 // that orphans fall to. Between fork and exec the child, which by then is one thread without a runtime, takes on limits, Landlock and the filter by plain system calls, so
 // they hold from the program's first instruction, and neither this process nor the stage is ever restricted. They talk over
-// a socket: {length, JSON} each, first the plan, then the news. When the socket closes, because Run is told to
-// end or died, the stage kills everything, waits for it, and tells what was used.
+// a socket: {length, JSON} each, first the plan, then the news. When the socket closes, because Run ends
+// or died, the stage kills everything, waits for it, and tells what was used.
 //
 // On systems other than Linux there are time and output, and no level above limits.
 package sandbox

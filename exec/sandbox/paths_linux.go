@@ -34,7 +34,7 @@ var facts = []string{
 	"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count",
 }
 
-// never are places that nobody may be given, nor what is above or below them.
+// never lists directories that no program may be given, nor anything above or below them.
 var never = []string{"/proc", "/sys", "/dev"}
 
 // memory is where files in memory are, which are files like others.
@@ -187,7 +187,7 @@ func (v *view) split(dir string, mode int) error {
 	return nil
 }
 
-// path takes from PATH the directories of which a program sees nothing. A shell asks the first one that has a name of a
+// path removes the directories that a program can't see from PATH. A shell asks the first one that has a name of a
 // program, and doesn't look on where that can't be started, as what version managers put before the system's.
 func (v *view) path(env []string) []string {
 	env = slices.Clone(env)

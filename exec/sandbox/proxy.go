@@ -22,7 +22,7 @@ import (
 // What a tunnel carries it doesn't see: what a granted host passes on, a program reaches.
 //
 // A name is looked up by us, once for each connection. A name that leads to this machine or its link (loopback, 169.254/16, fe80::/10,
-// multicast, unspecified) is refused, whoever answers for it; an address that was granted as one is not.
+// multicast, unspecified) is always refused; an address that was granted itself is not.
 type proxy struct {
 	hosts  []string
 	dialer net.Dialer

@@ -119,8 +119,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.E
 	return last, exit, err
 }
 
-// A gate is standard input that nobody reads before there is a place for the program: if there comes to be none, it is
-// wanted whole for the next try.
+// A gate holds back standard input until the program is placed. If placing fails, the next try needs all of it.
 type gate struct {
 	io.Reader
 	placed, over chan struct{}

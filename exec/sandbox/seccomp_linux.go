@@ -64,7 +64,7 @@ var modes = []mode{
 }
 
 const (
-	// setID are the bits that give a program the rights of whoever owns its file: outside of the sandbox those of
+	// setID are the bits that give a program the rights of its file's owner: outside of the sandbox those of
 	// the user are more than the ones that the file was made with.
 	setID = 0o6000
 	// makes are the flags with which opening makes a file; the second is that of files without a name.

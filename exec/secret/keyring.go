@@ -33,8 +33,8 @@ func keyringError(name string, err error) error {
 		Because("a keyring may have to be unlocked first, in a session on this machine").Try(fault.Command("rye auth set", name) + " --file")
 }
 
-// asked asks the keyring, as long as the store may wait: somebody may have to open it, and may not be there. Who asked and
-// has gone leaves the question behind.
+// asked calls the keyring, which may prompt a user who isn't there, and waits as long as the store allows. After that the call
+// is left running.
 func (s *Store) asked(ctx context.Context, name string, ask func(Keyring) (string, error)) (string, error) {
 	if s.Keyring == nil {
 		return "", keyringError(name, ErrNoKeyring)

@@ -11,7 +11,7 @@
 // ${NAME} is the variable NAME, of A-Z 0-9 _ and no digit first; without one it is an error. ${NAME:-text} is the text
 // where the variable is unset or empty; the text is text, and has no brace in it. {word} is a name, of letters, digits,
 // _ and -, that begins with a letter or _. Everything else is what stands there: {}, { x }, {"a": 1}, {1..3}, and
-// ${x}, ${state.x}, ${{x}}, whose words aren't variables and which belong to somebody who reads later. What would be
+// ${x}, ${state.x}, ${{x}}, whose words aren't variables and which a later reader may expand. What would be
 // read and is meant to stand there is doubled: $${NAME} is ${NAME}, {{word}} is {word}. A ${NAME that goes on in another
 // way, such as ${NAME%.*}, is an error: half of what a shell knows would be a trap.
 //
@@ -22,10 +22,10 @@
 //
 // A name is looked for in this order, and what is found first is meant:
 //
-//	the kernel's   tool_path, project_path, params_json …: whoever runs the chain says which
+//	the kernel's   tool_path, project_path, params_json …: given by the caller of the package
 //	entries        of the configuration itself, filled in the same way: {server} is the entry "server" of some link.
 //	               Circles are errors. Within an entry of the same name it isn't the entry that is meant.
-//	parameters     that the tool declares. What it doesn't declare reaches no text, whoever sends it
+//	parameters     that the tool declares. Undeclared ones reach no text
 //
 // {params.word} is the parameter, whatever else has the name.
 //

@@ -2,8 +2,8 @@
 // them, builds nothing, and follows nothing that an archive says about where its files belong but what stands here.
 //
 // An archive is read twice. The first time everything in it is looked at, to its end, and each file gets a digest: what is
-// refused is refused here, before anything is written. The second time the files are handed out under these digests, to whoever
-// writes them and hashes once more (package materialise). Memory doesn't grow with the size of files.
+// refused is refused here, before anything is written. The second time the files are read by these digests, and
+// hashed again as they are written (package materialise). Memory doesn't grow with the size of files.
 //
 // # What holds for both
 //
@@ -28,7 +28,7 @@
 //
 // What is in NAME-VERSION.data/purelib and platlib is put where all else is. Its scripts, headers and data are looked at and left out:
 // nothing is installed, a tool imports. Any other directory there is refused. Files that end in .pth are files as others
-// are; nobody executes them.
+// are, and not executed.
 //
 // # Tarballs
 //

@@ -100,8 +100,8 @@ func openSecretLine(a *cli.App, store *secret.Store, s secret.Secret, items []st
 	return l
 }
 
-// secretItems are the secrets that the user's policy names, and the items it lets have them. What can't be read of it is told
-// by who needs it.
+// secretItems returns the secrets that the user's policy names, with the items that may have them. An unreadable policy is
+// reported by the commands that need it.
 func secretItems(a *cli.App) map[string][]string {
 	items := map[string][]string{}
 	if root, err := places.RootAuthority(a); err == nil && root.File != nil {

@@ -225,8 +225,8 @@ func (c *execRun) target(a *cli.App) (err error) {
 
 // call runs what was prepared.
 func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
-	// Whoever reads what the tool writes may go: the next write then fails and ends the tool. It must not end rye, before
-	// it is written down how the call ended.
+	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the end of
+	// the call is logged.
 	unread := make(chan os.Signal, 1)
 	signal.Notify(unread, syscall.SIGPIPE)
 	defer signal.Stop(unread)

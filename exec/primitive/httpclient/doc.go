@@ -6,7 +6,7 @@
 //	body      sent as JSON with POST, PUT and PATCH
 //	timeout   seconds for everything
 //	mode      sync: the answer is one body; stream: it is a stream of events, if the server sends one
-//	output    json: a body that is JSON is what it says; text: it is text whatever it says, and more is told of it
+//	output    json: a body that is JSON is what it says; text: it is text whatever it says, and the answer has more facts
 //	cut_after bytes after which the body is cut, where more of it would be too much; with output: text
 //	auth      {type: bearer, token}, or {type: api_key, key, header}
 //
@@ -40,7 +40,7 @@
 //   - An address of a private network is dialled if it was granted itself, as a number, or for a granted name over
 //     https: the certificate has to be for the name, so a stranger's name can't borrow a server inside.
 //   - An address of this machine or its link (127.0.0.1, 169.254.169.254) is dialled if it was granted itself, or for
-//     localhost where that was. What a name leads there is refused, whoever answers for it.
+//     localhost where that was. A name that resolves to one is refused.
 //
 // At most 5 redirects are followed, each to a granted host, never from https to http, and never further inside than a
 // step before it was. To another scheme, host or port, no header line goes along but Accept, Accept-Language and
@@ -65,7 +65,7 @@
 //
 // # Limits
 //
-// Time is that of the configuration or of the action, whichever is less. The body, or the stream, and what is told the
+// Time is that of the configuration or of the action, whichever is less. The body, or the stream, and the output to the
 // sink, may each have as many bytes as the action's output, a body that isn't streamed MaxBody at most, and an event
 // MaxEvent. What has more ends the action. Header lines have 64 KiB; 15 s to connect, and as many for TLS. An encoded body (gzip) isn't
 // asked for, and is refused, since few of its bytes can be many.

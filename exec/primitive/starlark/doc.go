@@ -22,7 +22,7 @@
 //
 // Starlark as specified, with sets, and with if and for outside of functions. There is no while, no recursion, no clock, no
 // chance, no environment and no network. load("_words.star", "greet") takes names from another file ending in .star, relative to
-// the one that says it; none outside of the tool's directory, and none in a circle. Besides the names of the language:
+// the one that says it; none outside of the tool's directory, and none in a circle. In addition to the names of the language:
 //
 //	json    encode, encode_indent, decode, indent
 //	math    ceil, floor, sqrt, pow, log, pi and the like

@@ -10,7 +10,7 @@
 // # In a child
 //
 // The module is compiled and run by this same binary, started again so that it calls Guest, in the sandbox that the
-// action asks for: whoever breaks out of the module is where any other program would be. The child is told the plan at
+// action asks for: code that breaks out of the module is where any other program would be. The child reads the plan from
 // the beginning of its standard input, as a 4-byte big-endian length and JSON; behind it is what the module reads. It
 // answers on its standard output in frames,
 //
@@ -19,7 +19,7 @@
 //	4 bytes  length, big-endian, at most MaxFrame
 //	…        that many bytes
 //
-// of which one of the last three kinds is the last. Its standard error is the binary's own. What comes out is made a
+// A message of one of the last three kinds ends them. Its standard error is the binary's own. What comes out is made a
 // value of as package answer says.
 //
 // # What a module has
@@ -28,7 +28,7 @@
 // has, under / and under their names in it, the files and directories that were granted, to read or to write.
 // Directories above these can be listed, and show nothing else. No symbolic link is followed or made, no file linked to;
 // a name is found by opening one directory after the other and looking whether it is the one that stood there, so that
-// nobody who plants a link meanwhile leads elsewhere. This holds also where the system has no sandbox. Nothing is
+// a link planted meanwhile leads nowhere. This holds also where the system has no sandbox. Nothing is
 // renamed out of its directory. It reaches no network.
 //
 // A clock and chance are the machine's. For a tool that is pure the clock begins at 1970-01-01 and goes on by a
@@ -37,7 +37,7 @@
 // # Limits
 //
 // memory is that of the module, in pages of 64 KiB, and Overhead more for the whole child, compiler included: the system
-// keeps that. A module that asks for more is told no, as the standard has it. Time, processor time and what is written
+// keeps that. A request for more fails, as the standard says. Time, processor time and what is written
 // are limited as of every program, output is counted without frames. A module has at most MaxModule bytes.
 //
 // # Compiled once

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserving has a module's memory reserved to its limit and given piece by piece. What grows by being copied would need
-// twice as much at times, and be ended by the system's limit before it has come to its own.
+// reserving reserves a module's memory up to its limit and commits it piece by piece. Memory that grows by copying needs
+// twice as much at times, and would hit the system's limit before its own.
 func reserving(ctx context.Context) context.Context {
 	return experimental.WithMemoryAllocator(ctx, experimental.MemoryAllocatorFunc(func(_, most uint64) experimental.LinearMemory {
 		whole, err := unix.Mmap(-1, 0, int(max(most, 1)), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)

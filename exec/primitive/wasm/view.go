@@ -112,8 +112,7 @@ func (v *view) leads(name string) bool {
 	return false
 }
 
-// ruled reports whether a file has a rule of its own, by whatever name one has come to it: where capitals are the same as small
-// letters a name has others.
+// ruled reports whether a file has a rule of its own under any of its names: file systems that ignore case give it several.
 func (v *view) ruled(info fs.FileInfo) bool {
 	for _, r := range v.rules {
 		if r.info != nil && os.SameFile(r.info, info) {

@@ -11,8 +11,8 @@
 // the name may come several times. Everything else twice is an error, one parameter both ways as well.
 //
 // JSON is read by package jcs: one meaning or none. Values are those that it makes: nil, bool, float64, string, []any
-// and map[string]any; Check takes an int64 for the integer that it is. A text of parameters has at most MaxBytes, as do all pairs together, of which there are at most
-// MaxPairs.
+// and map[string]any; Check takes an int64 for the integer that it is. A text of parameters has at most
+// MaxBytes, as do all pairs together; there are at most MaxPairs.
 //
 // # Schemas
 //
