@@ -44,6 +44,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -61,10 +62,9 @@ const (
 	wild    = "*"
 )
 
-// An Error says why a text is not a capability.
-type Error struct{ Text, Msg string }
-
-func (e *Error) Error() string { return fmt.Sprintf("capability %+q: %s", clip(e.Text), e.Msg) }
+func invalid(text, reason string) error {
+	return fault.New(fault.Validation, "capability %+q: %s", clip(text), reason).On("capability", clip(text))
+}
 
 func clip(s string) string { return s[:min(len(s), 100)] }
 
@@ -75,21 +75,21 @@ type Capability struct {
 	below      bool   // that last "*": what is below id is meant too
 }
 
-// Parse reads the canonical form and RYE's. Anything else is an *Error.
+// Parse reads the canonical form and RYE's. Anything else is an error.
 func Parse(text string) (Capability, error) {
 	if len(text) > maxText {
-		return Capability{}, &Error{text, "is too long"}
+		return Capability{}, invalid(text, "is too long")
 	}
 	if rest, ok := strings.CutPrefix(text, "rye."); ok {
 		return parseDotted(text, rest)
 	}
 	verb, rest, ok := strings.Cut(text, ":")
 	if !ok {
-		return Capability{}, &Error{text, `expected "verb:kind:id", as in execute:tool:acme/fetch, or "rye.verb.kind.id"`}
+		return Capability{}, invalid(text, `expected "verb:kind:id", as in execute:tool:acme/fetch, or "rye.verb.kind.id"`)
 	}
 	kind, id, hasID := strings.Cut(rest, ":")
 	if hasID && id == "" {
-		return Capability{}, &Error{text, `the id is empty: leave out its ":", or write "*" for all`}
+		return Capability{}, invalid(text, `the id is empty: leave out its ":", or write "*" for all`)
 	}
 	return build(text, verb, kind, id)
 }
@@ -100,12 +100,12 @@ func parseDotted(text, rest string) (Capability, error) {
 		if verb == wild {
 			return build(text, wild, wild, wild)
 		}
-		return Capability{}, &Error{text, "names no kind"}
+		return Capability{}, invalid(text, "names no kind")
 	}
 	kind, id, hasID := strings.Cut(rest, ".")
 	switch {
 	case hasID && id == "":
-		return Capability{}, &Error{text, "the id is empty"}
+		return Capability{}, invalid(text, "the id is empty")
 	case !hasID && kind == wild:
 		id = wild
 	case !strings.Contains(id, "/"):
@@ -119,7 +119,7 @@ func parseDotted(text, rest string) (Capability, error) {
 func For(verb, kind, id string) (Capability, error) {
 	text := verb + ":" + kind + ":" + id
 	if strings.Contains(text, wild) {
-		return Capability{}, &Error{text, `a call's capability has no "*"`}
+		return Capability{}, invalid(text, `a call's capability has no "*"`)
 	}
 	return build(text, verb, kind, id)
 }
@@ -128,13 +128,13 @@ func build(text, verb, kind, id string) (Capability, error) {
 	switch verb {
 	case Search, Sign, Load, Execute, wild:
 	default:
-		return Capability{}, &Error{text, fmt.Sprintf("%+q is not a verb: expected search, sign, load or execute", clip(verb))}
+		return Capability{}, invalid(text, fmt.Sprintf("%+q is not a verb: expected search, sign, load or execute", clip(verb)))
 	}
 	if kind != wild && !isKind(kind) {
-		return Capability{}, &Error{text, fmt.Sprintf("%+q is not a kind", clip(kind))}
+		return Capability{}, invalid(text, fmt.Sprintf("%+q is not a kind", clip(kind)))
 	}
 	if kind == wild && id == "" {
-		return Capability{}, &Error{text, `a kind "*" goes with an id: write "*:*" at the end for all`}
+		return Capability{}, invalid(text, `a kind "*" goes with an id: write "*:*" at the end for all`)
 	}
 	c := Capability{verb: verb, kind: kind, id: id}
 	if id == wild {
@@ -144,12 +144,12 @@ func build(text, verb, kind, id string) (Capability, error) {
 	c.id, c.below = strings.CutSuffix(id, "/*")
 	if c.id == "" {
 		if c.below {
-			return Capability{}, &Error{text, "the id begins with a slash"}
+			return Capability{}, invalid(text, "the id begins with a slash")
 		}
 		return c, nil
 	}
 	if err := checkPattern(c.id); err != nil {
-		return Capability{}, &Error{text, err.Error()}
+		return Capability{}, invalid(text, err.Error())
 	}
 	return c, nil
 }

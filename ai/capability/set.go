@@ -14,7 +14,7 @@ const MaxSet = 256
 type Set struct{ list []Capability }
 
 // ParseSet returns the set of the capabilities that the texts stand for. The first text that is none, and more than
-// MaxSet of them, are an *Error.
+// MaxSet of them, are an error.
 func ParseSet(texts []string) (Set, error) {
 	list := make([]Capability, 0, min(len(texts), MaxSet))
 	for _, text := range texts {
@@ -27,13 +27,13 @@ func ParseSet(texts []string) (Set, error) {
 	return NewSet(list)
 }
 
-// NewSet returns the set of the capabilities. It leaves out zero ones; more than MaxSet are an *Error.
+// NewSet returns the set of the capabilities. It leaves out zero ones; more than MaxSet are an error.
 func NewSet(list []Capability) (Set, error) {
 	list = slices.DeleteFunc(slices.Clone(list), func(c Capability) bool { return c == Capability{} })
 	slices.SortFunc(list, func(a, b Capability) int { return strings.Compare(a.String(), b.String()) })
 	list = slices.Compact(list)
 	if len(list) > MaxSet {
-		return Set{}, &Error{list[MaxSet].String(), fmt.Sprintf("there are more than %d capabilities", MaxSet)}
+		return Set{}, invalid(list[MaxSet].String(), fmt.Sprintf("there are more than %d capabilities", MaxSet))
 	}
 	return Set{list}, nil
 }
@@ -56,7 +56,7 @@ func (s Set) Covers(c Capability) bool {
 }
 
 // Intersect returns the set of what both s and o cover. None of its members covers another one. If it would have more
-// than MaxSet members, which takes patterns made for it, that is an *Error and nothing is allowed.
+// than MaxSet members, which takes patterns made for it, that is an error and nothing is allowed.
 func (s Set) Intersect(o Set) (Set, error) {
 	seen := map[Capability]bool{}
 	var list []Capability
@@ -72,7 +72,7 @@ func (s Set) Intersect(o Set) (Set, error) {
 			}
 			list = append(slices.DeleteFunc(list, c.Covers), c)
 			if len(list) > MaxSet {
-				return Set{}, &Error{c.String(), fmt.Sprintf("there are more than %d capabilities in the intersection", MaxSet)}
+				return Set{}, invalid(c.String(), fmt.Sprintf("there are more than %d capabilities in the intersection", MaxSet))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -174,7 +175,8 @@ type parser struct {
 }
 
 func (p *parser) fail(at int, format string, args ...any) error {
-	return &Error{p.text, at, fmt.Sprintf(format, args...)}
+	text := p.text[:min(len(p.text), 100)]
+	return fault.New(fault.Validation, "version range %+q, byte %d: %s", text, at, fmt.Sprintf(format, args...)).On("range", text).On("offset", at)
 }
 
 func (p *parser) space() {

@@ -40,7 +40,6 @@
 package semver
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -49,21 +48,6 @@ import (
 
 // MaxText is how many bytes the text of a range, and its canonical form, may have.
 const MaxText = 1000
-
-// An Error says where and why a text is not a range.
-type Error struct {
-	Text   string
-	Offset int // in bytes, from 0
-	Msg    string
-}
-
-func (e *Error) Error() string {
-	text := e.Text
-	if len(text) > 100 {
-		text = text[:100]
-	}
-	return fmt.Sprintf("version range %+q, byte %d: %s", text, e.Offset, e.Msg)
-}
 
 // A span is the versions from lo on and below hi. Both are versions without build metadata; "" as hi is no bound.
 type span struct{ lo, hi string }

@@ -57,16 +57,16 @@ type files struct{ read, write []string }
 func filesOf(v any) (f files, err error) {
 	lists, ok := v.(map[string]any)
 	if v != nil && !ok {
-		return f, &GrantsError{"files", "expected an object"}
+		return f, badGrants("files", "expected an object")
 	}
 	for _, name := range slices.Sorted(maps.Keys(lists)) {
 		var paths []string
 		if paths, ok = texts(lists[name]); !ok {
-			return f, &GrantsError{"files", "expected lists of paths"}
+			return f, badGrants("files", "expected lists of paths")
 		}
 		for _, p := range paths {
 			if err := portable.Check(p); p != whole && err != nil {
-				return f, &GrantsError{"files", err.Error()}
+				return f, badGrants("files", err.Error())
 			}
 		}
 		switch name {
@@ -74,11 +74,11 @@ func filesOf(v any) (f files, err error) {
 			f.read = Outermost(paths)
 		case "write":
 			if i := slices.IndexFunc(paths, func(p string) bool { return !Writable(p) }); i >= 0 {
-				return f, &GrantsError{"files", fmt.Sprintf("%q is not to be written", paths[i])}
+				return f, badGrants("files", fmt.Sprintf("%q is not to be written", paths[i]))
 			}
 			f.write = Outermost(paths)
 		default:
-			return f, &GrantsError{"files", "expected read and write alone"}
+			return f, badGrants("files", "expected read and write alone")
 		}
 	}
 	return f, nil

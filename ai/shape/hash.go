@@ -1,11 +1,11 @@
 package shape
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -85,15 +85,15 @@ func hash(members map[string]any) (cas.Digest, error) {
 	return cas.Sum(text), nil
 }
 
-// A GrantsError says which part of grants has not the form that it should have.
-type GrantsError struct{ Part, Msg string }
-
-func (e *GrantsError) Error() string { return fmt.Sprintf("%s: %s", e.Part, e.Msg) }
+// badGrants returns the error of a part of grants that is malformed.
+func badGrants(part, reason string) error {
+	return fault.New(fault.Validation, "%s: %s", part, reason).On("field", part)
+}
 
 func limitsOf(v any) (map[string]any, error) {
 	limits, ok := v.(map[string]any)
 	if v != nil && !ok {
-		return nil, &GrantsError{"limits", "expected an object"}
+		return nil, badGrants("limits", "expected an object")
 	}
 	return limits, nil
 }
@@ -115,11 +115,11 @@ func networkOf(v any) (network, error) {
 	case []string, []any:
 		hosts, ok := texts(v)
 		if !ok {
-			return network{}, &GrantsError{"network", "a host that is no text"}
+			return network{}, badGrants("network", "a host that is no text")
 		}
 		return network{hosts: sorted(hosts)}, nil
 	}
-	return network{}, &GrantsError{"network", `expected "none", "all" or a list of hosts`}
+	return network{}, badGrants("network", `expected "none", "all" or a list of hosts`)
 }
 
 // value returns the network as JSON, nil for none.

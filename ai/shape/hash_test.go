@@ -3,16 +3,15 @@ package shape_test
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/shape"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
@@ -117,12 +116,12 @@ func TestHashErrors(t *testing.T) {
 		if err == nil || err.Error() != row.want {
 			t.Errorf("%v: %v", row.g, err)
 		}
-		if _, ok := errors.AsType[*shape.GrantsError](err); !ok && !strings.HasPrefix(row.want, "json") {
+		if fault.CodeOf(err) != fault.Validation && !strings.HasPrefix(row.want, "json") {
 			t.Errorf("%T", err)
 		}
 	}
 	_, err := shape.Grants{Permissions: []string{"all"}}.Hash()
-	if _, ok := errors.AsType[*capability.Error](err); !ok {
+	if fault.CodeOf(err) != fault.Validation {
 		t.Error(err)
 	}
 }

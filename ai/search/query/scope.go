@@ -3,6 +3,8 @@ package query
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Scope is where to look: in one kind or all, below one id or all. The zero Scope is everything.
@@ -10,11 +12,6 @@ type Scope struct {
 	Kind string // "" means all
 	ID   string // the item of this id and those below it, by whole segments; "" means all
 }
-
-// A ScopeError says why a scope can't be read.
-type ScopeError struct{ Scope, Msg string }
-
-func (e *ScopeError) Error() string { return fmt.Sprintf("scope %q: %s", e.Scope, e.Msg) }
 
 // ParseScope reads a scope:
 //
@@ -24,9 +21,11 @@ func (e *ScopeError) Error() string { return fmt.Sprintf("scope %q: %s", e.Scope
 //	*:rye/core        of all kinds
 //	tool.rye.core.*   as RYE writes it; so is rye.search.tool.rye.core.*
 //
-// "", "*" and "rye.search.*" are everything. Errors are of type *ScopeError.
+// "", "*" and "rye.search.*" are everything.
 func ParseScope(text string) (Scope, error) {
-	bad := func(msg string) (Scope, error) { return Scope{}, &ScopeError{text, msg} }
+	bad := func(msg string) (Scope, error) {
+		return Scope{}, fault.New(fault.Validation, "scope %q: %s", text, msg)
+	}
 	kind, id, ok := strings.Cut(text, ":")
 	if !ok && strings.Contains(text, "/") {
 		return bad(`a kind stands before an id, as in "tool:rye/core/**"`)

@@ -121,7 +121,7 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	return ans, nil
 }
 
-// chosen finds what is to be removed. What can't be is told before anything is.
+// chosen finds the items to remove, and fails before anything is removed if one can't be.
 func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) {
 	var all []removal
 	has := map[string]bool{}

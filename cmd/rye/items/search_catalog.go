@@ -149,7 +149,7 @@ func Indexes(a *cli.App) (string, error) {
 	return filepath.Join(s.Value, "search"), s.Err
 }
 
-// IndexAge is how long an index stays that nobody asks: what is in it is in the files.
+// IndexAge is how long an unused index is kept. It can be built again from the files.
 const IndexAge = 30 * 24 * time.Hour
 
 // openIndex opens the index of what can be seen from here. Without a cache directory nothing is remembered, which the

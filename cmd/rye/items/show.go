@@ -267,7 +267,7 @@ func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) e
 			ans.ChainError = strings.TrimSuffix(ans.ChainError, "\n")
 		}
 	}
-	seen := map[model.Ref]bool{} // of a circle each link is told once
+	seen := map[model.Ref]bool{} // each link of a circle is shown once
 	for at := it; len(ans.Chain) < ai.MaxChain && !seen[at.Ref]; {
 		seen[at.Ref] = true
 		w, _ := v.Worth(ctx, at)

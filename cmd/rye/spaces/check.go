@@ -247,13 +247,13 @@ func (ck *ItemChecker) check(ctx context.Context, it *ai.Item) (*CheckedItem, er
 		lines = append(lines, l)
 	}
 	if at := unmerged(it.Bytes); at > 0 {
-		// A prompt may show them to explain git, so it is for whoever reads the line to say.
+		// Only a warning: a prompt may show them to explain git.
 		l := ck.Line(it.File, value.Pos{Line: at}, nil)
 		l.Severity, l.Message = SeverityWarning, "git has left both sides of a merge here"
 		lines = append(lines, l)
 	}
 	if it.Broken != nil {
-		// Not what the item says, but what was done to its signatures: whoever signs it anew puts them right.
+		// Only a warning: signing the item again repairs its signature lines.
 		l := ck.Line(it.File, value.Pos{}, it.Broken)
 		l.Severity = SeverityWarning
 		lines = append(lines, l)
