@@ -1,8 +1,8 @@
 // Package lock answers: exactly which bytes may this project run?
 //
 // What rye.lock says is package file's to read. Here it becomes a Set: a value that has all items it pins, as spaces of
-// files whose bytes are hashed whenever they are read, and no others. Whoever runs something is given a set and never
-// opens rye.lock; several sets can be in use at once, and to go over to another one is to move a pointer.
+// files whose bytes are hashed whenever they are read, and no others. Code that runs items gets a set and never
+// opens rye.lock; several sets can be in use at once, and switching is moving a pointer.
 //
 //	set, err := lock.NewSet(ctx, l, id, lock.SetOptions{Objects: lock.First(vendored, store), Std: library})
 //	view, err := set.View(ctx, trust, root.MayOverride)
@@ -25,11 +25,10 @@
 // Other items of a bundle aren't there, other files neither. The library is there whole, because its bytes come with the
 // binary.
 //
-// Among the files of a tool's directory may be items that nobody pinned. They are there as files of its tree, and are
-// nothing else:
+// The files of a tool's directory may include items without a pin. The set has them as files of the tree only:
 //
 //	the Resolver   returns an item if it is pinned, and what was found is the pinned one: its space, path, digest,
-//	               version, interface and grants; else a *NotLockedError or a *MismatchError
+//	               version, interface and grants; else a *NotLockedError or LOCK_MISMATCH
 //	the Examiner   lets no item be admitted that isn't pinned with its digest and its tree. So an extractor that isn't
 //	               pinned makes no kind. Config is left to the next one
 //	View           refuses a kind of pinned items that is made by an extractor that isn't pinned, and a pinned extractor
@@ -75,16 +74,16 @@
 //	added      a file that would be part of a pinned tool's tree
 //	unpinned   an item, an extractor or a config that the lock doesn't know and that would now stand in front of
 //	           a pinned one, or count beside it
-//	unreadable nobody can say
+//	unreadable it cannot be compared
 //
 // Pins from the user's space aren't compared: they were taken over into the lock, and another machine hasn't got them.
 //
 // # Comparing
 //
-// A Side is a lock as far as its bytes are to be had: what it was made of may be gone, and the library another one. It
-// is compared and never run. Compare tells what is different between two, entry by entry (package file) and in meaning
-// (package bundle/diff); CompareItem does so for one item and the working tree. Weakening picks out what nobody should
-// accept without being asked: signers who are gone, an older format, another place that something comes from, other
+// A Side is a lock with as many of its bytes as are available: its sources may be gone, and the library may differ. It is
+// compared and never run. Compare tells what is different between two, entry by entry (package file) and in meaning
+// (package bundle/diff); CompareItem does so for one item and the working tree. Weakening picks out what a user must
+// accept explicitly: signers who are gone, an older format, another place that something comes from, other
 // bytes under an old version, and wider grants, where "wider" is read from the items themselves. What can't be read
 // counts as wider.
 package lock

@@ -53,7 +53,7 @@
 // # One item for each ref
 //
 // A lock has one pin for a ref. If two items with one ref are reached, as when a tool of a bundle is run by the
-// bundle's own runtime and the project has another one with this id that its own tools use, that is a *ConflictError.
+// bundle's own runtime and the project has another one with this id that its own tools use, that is an error.
 //
 // # Config
 //

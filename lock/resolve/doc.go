@@ -8,8 +8,8 @@
 //
 // There is one version of each bundle. A requirement is a range; its floor is the least version that there is in the
 // range. The version of a bundle is the highest floor of all requirements in force: those of the project, and those
-// of the versions that are chosen. So nothing is newer than somebody asked for, a release that is newer than all others
-// changes nothing, and whoever lists the requirements in another order gets the same answer.
+// of the versions that are chosen. So no version is newer than a requirement asks for, a new release
+// changes nothing, and the order of the requirements doesn't matter.
 //
 //	the project needs      web ^1.2      log ^1.0
 //	web 1.2.0 needs        log ^1.4
@@ -23,7 +23,7 @@
 //
 // Then every requirement in force must contain the version that was chosen, whatever its floor was. If one doesn't,
 // that is a *ConflictError with two ways from the project to the bundle: one that asks for so much, and one that
-// doesn't allow it. Other versions are not tried: an answer that nobody can foretell is worse than one that says which
+// doesn't allow it. Other versions are not tried: an unpredictable answer is worse than an error that names the
 // two lines to change. A requirement that no version meets is a *NoVersionError, which
 // has the way to another that one meets, if there is one: then both can't be had. Bundles that need each other in a
 // circle are a *CycleError. Several of a sort come joined, the nearest to the project first; conflicts are told when
@@ -44,5 +44,5 @@
 // # Limits
 //
 // At most 10,000 bundles, of each 10,000 versions, of each 4,096 requirements; no bundle is more than 100 requirements
-// away from the project; and an answer takes no more than 200 million steps. Beyond that there is a *LimitError.
+// away from the project; and an answer takes no more than 200 million steps. Beyond that the error is LIMIT_EXCEEDED.
 package resolve

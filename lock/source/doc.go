@@ -16,33 +16,33 @@
 //	index   a directory   index.yaml there (package index), and archives where that says
 //	        an address    an index, by https, and archives where that says
 //
-// A bundle that rye.yaml names comes from the source named there, and from no other, whoever else has one of that id.
+// A bundle that rye.yaml names comes from the source named there and from no other.
 // One that only other bundles require comes from the indexes that rye.yaml names. If two of them list it that is an
-// *AmbiguousSourceError, whatever versions they have: otherwise whoever may publish in one of them could take the name of
-// a bundle of the other. Naming it in rye.yaml decides.
+// error (AMBIGUOUS), whatever versions they have: each index could otherwise replace a bundle of the other. Naming the
+// bundle in rye.yaml decides.
 //
 // A branch or tag of a repository becomes the commit that it is now, once for a command; with that it is the source that a
 // lock names. What was fetched is gone when the sources are closed.
 //
 // # What is believed
 //
-// Nothing that wasn't signed by those whom the policy names for it. An index is asked for its name (index:NAME), its end,
+// Only what the policy's keys have signed. An index is asked for its name (index:NAME), its end,
 // and what was seen of it; then it counts for which versions there are, where, and what they require. The manifest of one
 // bundle is admitted before its requirements count. When a bundle comes, it must have the manifest that was asked for, be
-// what the manifest and the index say (a *MismatchError), and pass everything that package bundle verifies; before that,
+// what the manifest and the index say (INTEGRITY_FAILED), and pass everything that package bundle verifies; before that,
 // nothing of it is to be found in the store. An archive may be no longer, and no shorter, than the index says.
 //
 // The journal (package rollback) remembers, under the address or the directory of an index, its issue, which never goes
-// back, and its name, which never changes there (a *RenamedError); and under the address of an index or an archive, a
+// back, and its name, which never changes there (ROLLBACK_DETECTED); and under the address of an index or an archive, a
 // repository at its commit, or the directory of an index, which manifest each version has that was brought from there. It
 // is asked when a version is named, and when it is brought. A directory or file of "from" is not remembered: there people make their bundles, the
 // same version many times, and rye.lock says which one it is.
 //
 // # Offline
 //
-// Without a Fetcher nothing is fetched, and nothing of a repository without a git.Client. Of an address the last good
-// index, and the last bundle that was brought, are kept in the store, and are looked at as if they had come now: what has expired or was revoked meanwhile counts no more. They
-// are found by refs, of which HEX are the digits of the digest of the address:
+// Without a Fetcher nothing is fetched, and nothing of a repository without a git.Client. The store keeps
+// the last good index and the last bundle of each address. They are checked as if they had just arrived, so that expiry
+// and revocation count. Refs find them; HEX is the digest of the address:
 //
 //	indexes/HEX     the document of an index; its signatures stand where those of all documents do
 //	archives/HEX    the document of a bundle's manifest, of a repository at its commit too
