@@ -33,7 +33,7 @@ var rotationSpec = canon.Spec{
 }
 
 // A Rotation says that in one rule of a policy one key takes the place of another. It takes effect by
-// policy.Side.Rotate, for whoever Check finds to have signed it.
+// policy.Side.Rotate, for the signers that Check returns.
 type Rotation struct {
 	Document
 

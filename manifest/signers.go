@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// A SignerKey is the public key of somebody who signed a document, and the owner it claims. It travels with the document
+// A SignerKey is the public key of a document's signer, and the owner it claims. It travels with the document
 // as information and is never trusted for that.
 type SignerKey struct {
 	Public key.Public

@@ -194,7 +194,7 @@ func decodeSignature(id, text string) (envelopeSignature, error) {
 	return s, nil
 }
 
-// Unverified returns what is in the envelope, for showing: nobody vouches for it.
+// Unverified returns the envelope's content without verifying it, for display only.
 func (e *Envelope) Unverified() (payloadType string, payload []byte) { return e.payloadType, e.payload }
 
 // Verify returns what is in the envelope, and which of the keys signed it, at least threshold of them, each

@@ -1,4 +1,4 @@
-// Package exam answers: what is this file worth under this name, to those whom we trust?
+// Package exam answers: may this file be used under this name, by the policies in force?
 //
 // It is where the rooms of manifest meet. A file is read once: package sign finds its signature lines and hashes
 // it, the lines are verified with the keys of both policies, and package policy decides, root and project each

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Trust is whom to believe: the root policy, a project's beside it if there is one, and the time. It is a value
+// A Trust is what decides: the root policy, the project's if there is one, and the time. It is a value
 // that any number of goroutines may use.
 type Trust struct {
 	Root    policy.Side
@@ -29,7 +29,7 @@ type Exam struct {
 	Identity Identity        // of a document, once the decision allowed it
 }
 
-// Find finds a key by its fingerprint in either policy, each of which then decides alone about what was verified.
+// Find finds a key by its fingerprint in either policy. Each policy then decides alone about what was verified.
 func (t *Trust) Find(f key.Fingerprint) (key.Public, bool) {
 	for _, s := range t.sides() {
 		if p, ok := s.Policy.Find(f); ok {
@@ -132,7 +132,7 @@ func vouched(err error) error {
 	return err
 }
 
-// verify finds the signers of what was read, and the keys of lines that nobody here knows.
+// verify returns the signers of a file, and the unknown keys among its signature lines.
 func (t *Trust) verify(e *Exam) (unknown []string, err error) {
 	switch {
 	case e.Voucher != policy.ByKeys:

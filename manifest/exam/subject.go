@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Subject is what somebody wants to use, and as what.
+// A Subject is a file and the name to use it by.
 type Subject struct {
 	Name  string     // kind:id
 	Style sign.Style // of the file's comments; a document's are Hash whatever this says

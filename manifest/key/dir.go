@@ -181,7 +181,7 @@ func (d Dir) look(name string) (pub Public, locked bool, err error) {
 }
 
 // Private opens a key; fs.ErrNotExist if there is no such key. If it is locked, passphrase is asked once; nil
-// stands for nobody to ask.
+// means that nothing can be asked.
 func (d Dir) Private(name string, passphrase func() (string, error)) (Private, error) {
 	if err := d.check(name); err != nil {
 		return Private{}, err

@@ -151,7 +151,7 @@ func Unlock(b []byte, passphrase string) (Private, error) {
 }
 
 // ParsePrivate reads a private key with or without a passphrase. If it is locked, passphrase is asked once; nil
-// stands for nobody to ask.
+// means that nothing can be asked.
 func ParsePrivate(b []byte, passphrase func() (string, error)) (Private, error) {
 	if !IsLocked(b) || passphrase == nil {
 		return ParsePrivatePEM(b)

@@ -13,14 +13,14 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// A Request asks whether bytes may be used under a name. Whoever asks has verified the signatures already.
+// A Request asks whether bytes may be used under a name. The caller has verified the signatures.
 type Request struct {
 	Name    string // as in "tool:rye/bash/bash" or "bundle:acme/x@1.0.0"
 	Purpose Purpose
 	Voucher Voucher
 
 	Signers []sign.Signer // in any order, repetitions count once
-	Unknown []string      // keys of lines that nobody could verify, as the lines name them; only messages depend on them
+	Unknown []string      // unknown keys, as the signature lines name them; only messages depend on them
 
 	Raw, Stripped cas.Digest
 	Tree          cas.Digest   // of a tool with other files; Files must be given with it
@@ -55,7 +55,7 @@ const (
 // A Code says in one word why, and is stable.
 type Code uint8
 
-// The order decides which of several signers' faults is told when none counts: the last.
+// If no signer counts, the fault that comes last in this order is reported.
 const (
 	Undecided         Code = iota
 	Admitted               // allowed
@@ -163,7 +163,7 @@ func (r *Request) check() (glob.Name, error) {
 	case !r.Tree.IsZero() && r.Files == nil:
 		err = fmt.Errorf("%q: the files of its tree are not given", r.Name)
 	case r.Voucher > Dev || r.Purpose > ToShow:
-		err = fmt.Errorf("%q: nobody knows this voucher or purpose", r.Name)
+		err = fmt.Errorf("%q: unknown voucher or purpose", r.Name)
 	}
 	return n, err
 }

@@ -44,7 +44,7 @@ func globList(n *yamltree.Node) ([]string, []glob.Glob, error) {
 	return words, globs, nil
 }
 
-// readThreshold reads a number from 1 to most. 0 would let anybody in, and more than there are keys nobody.
+// readThreshold reads a number from 1 to most, the number of keys: 0 would admit everything, more would admit nothing.
 func readThreshold(n *yamltree.Node, most int) (int, error) {
 	f := n.Get("threshold")
 	if f == nil {

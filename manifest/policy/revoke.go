@@ -136,7 +136,7 @@ func (s *Side) Accept(next, last *List, now time.Time) error {
 	case next.Counter == last.Counter && next.ID != last.ID:
 		return bad(ListForked, "issue %d is another than the issue %d that was seen before", next.Counter, last.Counter)
 	case next.Counter-last.Counter > maxJump:
-		return bad(ListJump, "issue %d follows issue %d: nobody issues so many; to start again, name a new key for it", next.Counter, last.Counter)
+		return bad(ListJump, "issue %d follows issue %d, which is too far ahead; to start again, name a new key for it", next.Counter, last.Counter)
 	}
 	return nil
 }

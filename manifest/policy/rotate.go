@@ -85,7 +85,7 @@ func (s *Side) DecideRotation(r Rotation, signers []sign.Signer, unknown []strin
 	return a.end(BadRequest)
 }
 
-// mayRotate finds the rule of a step and says what stands in its way whoever signed it.
+// mayRotate finds the rule of a step and checks everything but its signatures.
 func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
 	bad := func(code Code, format string, args ...any) (int, error) {
 		return 0, &RotationError{Rule: r.Rule, Code: code, Reason: fmt.Sprintf(format, args...)}

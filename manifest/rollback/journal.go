@@ -270,7 +270,7 @@ func (j *Journal) append(m *memory, added []byte) error {
 		}
 	}
 	if err := j.write(f, added, m.size); err != nil {
-		// Whoever comes next must not take what may not be durable for what is.
+		// The next process must not rely on a record that may not be durable.
 		return errors.Join(err, j.truncate(f, m.size))
 	}
 	return f.Close()

@@ -33,7 +33,7 @@ const (
 // ErrLine is what ParseLine returns for anything but the one spelling of a line.
 var ErrLine = errors.New("not a signature line: expected rye:signed:v2:TIME:DIGEST[+TREE]:SIGNATURE:FINGERPRINT")
 
-// base64url is strict: unused bits must be zero. It still skips line ends, of which a line has none.
+// base64url is strict: unused bits must be zero. It still skips line ends, but a line has none.
 var base64url = base64.RawURLEncoding.Strict()
 
 // ParseLine reads the form that String writes and no other.

@@ -103,7 +103,7 @@ func readFull(r io.Reader, buf []byte) (int, error) {
 	return n, err
 }
 
-// hash sets Raw and Stripped, of which n bytes are in buf already.
+// hash sets Raw and Stripped. The first n bytes are in buf already.
 func (s *Signed) hash(buf *[2 * headSize]byte, n int, r io.Reader) error {
 	b := s.block
 	if n < len(buf) {

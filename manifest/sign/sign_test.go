@@ -276,6 +276,13 @@ func TestCheckStale(t *testing.T) {
 	if _, err = sign.CheckLines([]sign.Line{fresh, fresh}, fresh.Digest, claim, known(bob)); !errors.As(err, &integrity) {
 		t.Errorf("one twice: %v", err)
 	}
+	later, err := sign.New(fresh.Digest, claim, bob, now.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = sign.CheckLines([]sign.Line{later, fresh}, fresh.Digest, claim, known(bob)); !errors.As(err, &integrity) {
+		t.Errorf("two valid lines of one key: %v", err)
+	}
 	if _, err = sign.CheckLines(nil, fresh.Digest, claim, known(bob)); err != sign.ErrUnsigned {
 		t.Errorf("none: %v", err)
 	}

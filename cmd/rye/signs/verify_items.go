@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -207,13 +208,26 @@ func mayCover(v *spaces.Items, id string, texts []string) bool {
 		}) {
 			return true
 		}
-		_, path, colon := strings.Cut(text, ":")
+		_, glob, colon := strings.Cut(text, ":")
 		if !colon {
-			path = text
+			glob = text
 		}
-		fixed, _, _ := strings.Cut(path, "*")
-		return strings.HasPrefix(fixed, id+"/") || strings.HasPrefix(id+"/", fixed)
+		return reaches(glob, id)
 	})
+}
+
+// reaches reports whether a glob can cover an id or anything below it.
+func reaches(glob, id string) bool {
+	globs, segments := strings.Split(glob, "/"), strings.Split(id, "/")
+	for i, g := range globs {
+		if g == "**" || i == len(segments) {
+			return true
+		}
+		if ok, err := path.Match(g, segments[i]); !ok || err != nil {
+			return false
+		}
+	}
+	return len(globs) == len(segments)
 }
 
 // refusedBundle is the evidence about the items of a bundle that nobody can see.

@@ -54,7 +54,7 @@ type Network struct {
 	Hosts []string // with Bound: these alone, as in "api.example.com", "*.example.com:443"; empty: none
 }
 
-// Read reads the section. Fields that are named here are for somebody else to read.
+// Read reads the section. It allows the fields named in others and leaves them to the caller.
 func Read(n *yamltree.Node, others ...string) (e Exec, err error) {
 	if err := n.Fields(append([]string{"floor", "strangers", "network", "toolchain", "audit", "dotenv"}, others...)...); err != nil {
 		return e, err

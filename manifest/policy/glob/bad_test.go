@@ -75,6 +75,7 @@ func TestTie(t *testing.T) {
 	}{
 		{nil, -1}, {[]string{"other/**"}, -1}, {[]string{"**", "acme/**"}, 1}, {[]string{"acme/**", "**"}, 0},
 		{[]string{"acme/**", "tool:acme/**"}, 1}, {[]string{"acme/ab", "acme/ab*"}, 0},
+		{[]string{"acme/ab", "tool:acme/ab*"}, 0},
 	} {
 		if at, err := pick(c.globs...); err != nil || at != c.want {
 			t.Errorf("%q: %d, %v; want %d", c.globs, at, err, c.want)

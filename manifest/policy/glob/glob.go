@@ -15,7 +15,7 @@ const (
 )
 
 // A Name is what a rule decides about, taken apart: "bundle:acme/x@1.2.0" is kind bundle, id acme/x. Rules see
-// no version, for whoever may vouch for one version may vouch for the next.
+// no version: a key that may sign one version may sign the next.
 type Name struct{ Kind, ID string }
 
 // ParseName reads the names of decision 3 that are made of a kind and an id.
@@ -221,7 +221,7 @@ func Most[T any](all []T, globOf func(*T) *Glob, n Name) (int, error) {
 	return best, nil
 }
 
-// clip bounds what a message repeats of what somebody else wrote.
+// clip shortens a text from outside for a message.
 func clip(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "..."

@@ -24,7 +24,7 @@ const (
 
 // An Error is returned for an invalid file, with the place of what is wrong.
 type Error struct {
-	Family string // what was expected, as in "policy"; whoever knows sets it
+	Family string // what was expected, as in "policy"; the caller sets it
 	Line   int    // from 1; 0 when the file as a whole is meant
 	Column int    // in characters, from 1; 0 when the line as a whole is meant
 	Msg    string
