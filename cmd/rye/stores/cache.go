@@ -28,7 +28,7 @@ type rebuildable struct {
 	clear      func(ctx context.Context, path string) error
 }
 
-// rebuildables lists what "rye cache" knows: everything rye can make again by itself.
+// rebuildables lists the caches of "rye cache": all data that rye can rebuild.
 func rebuildables() []rebuildable {
 	return []rebuildable{
 		{"stat", "which files have not changed since they were hashed", func(a *cli.App) (string, error) { return places.StatCachePath(a) }, statCacheSize, func(_ context.Context, path string) error {
@@ -56,7 +56,7 @@ func rebuildables() []rebuildable {
 	}
 }
 
-// RemoveAll removes a directory. What others put there meanwhile is removed, too.
+// RemoveAll removes a directory, with files that other processes create meanwhile.
 func RemoveAll(_ context.Context, path string) (err error) {
 	for range 100 {
 		if err = os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {
@@ -81,13 +81,13 @@ func CopiesSize(_ context.Context, dir string) (entries, bytes int64) {
 	return int64(len(all)), bytes
 }
 
-// modulesSize counts the modules that are kept compiled.
+// modulesSize counts the compiled modules.
 func modulesSize(_ context.Context, dir string) (entries, bytes int64) {
 	all, _ := os.ReadDir(dir)
 	return int64(len(all)), wasm.Kept(dir)
 }
 
-// clearCopies removes all copies but those that something runs from.
+// clearCopies removes all copies that no process runs from.
 func clearCopies(ctx context.Context, dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,7 +106,7 @@ const (
 	CleanEvery = 24 * time.Hour
 )
 
-// CleanCopies removes copies that were not used for long, about once a day. A run doesn't fail for what is left behind.
+// CleanCopies removes copies that were not used for long, about once a day. Its failure is no error of the run.
 func CleanCopies(ctx context.Context, a *cli.App, c *materialise.Cache) {
 	dir, err := places.Copies(a)
 	if err != nil {
@@ -150,7 +150,7 @@ func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {
 
 func CacheGroup() cli.Command {
 	return cli.Command{Path: "cache", Group: "store", Help: "List and clear caches.",
-		More: "Every cache has a limit of its own and forgets what was not used for longest. Clearing one costs time, never data."}
+		More: "Every cache has its own limit and removes the least recently used entries first. Clearing a cache loses no data."}
 }
 
 func CacheLsCommand() cli.Command {

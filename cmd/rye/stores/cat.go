@@ -14,8 +14,8 @@ import (
 func StoreCatCommand() cli.Command {
 	return cli.Command{
 		Path: "store cat", Group: "store", Help: "Write an object's verified bytes.",
-		More: "A tree is written as its text. Bytes are hashed as they pass: the exit status is 0 only when all of them " +
-			"were the object's.\n\nExamples:\n\n    rye store cat app:README.md\n    rye store cat 9f2c41d07a33",
+		More: "Writes a tree as text. The bytes are hashed while they are written, so only exit status 0 means that all of them " +
+			"are right.\n\nExamples:\n\n    rye store cat app:README.md\n    rye store cat 9f2c41d07a33",
 		Aka:    []string{"cat", "store get"},
 		New:    func() cli.Runner { return new(storeCatRun) },
 		Schema: "store-cat/1", Output: storeCatAnswer{},
@@ -57,7 +57,7 @@ func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	defer o.Close()
 	if a.Term.Json {
 		if o.Size > mostInReply {
-			return nil, &fault.Error{Code: fault.Limit, Text: "the object is too large for a line of JSON", Hint: []string{"rye store cat " + fault.Quote(c.Object) + " >FILE"}}
+			return nil, &fault.Error{Code: fault.Limit, Text: "the object is too large for --json", Hint: []string{"rye store cat " + fault.Quote(c.Object) + " >FILE"}}
 		}
 		b, err := io.ReadAll(o)
 		return storeCatAnswer{what.Id.Kind.String(), what.Id.Digest, o.Size, b}, err

@@ -17,8 +17,8 @@ import (
 func StoreCheckoutCommand() cli.Command {
 	return cli.Command{
 		Path: "store checkout", Quiet: true, Group: "store", Help: "Write a verified tree to a directory.",
-		More: "DIR must not exist, or be empty, unless --force. It is built beside, and gets its name when every byte of it has been " +
-			"verified: it is complete or it isn't there. Nothing is made in a store, in the user space or where rye keeps its state.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
+		More: "DIR must be missing or empty, except with --force. The tree is built beside it and renamed once every byte is " +
+			"verified, so DIR is complete or unchanged. DIR can't be in a store, in the user space or in rye's state directory.\n\nExamples:\n\n    rye store checkout app ./copy\n    rye store checkout app:lib ./lib --force",
 		Aka:    []string{"checkout", "store export", "store extract"},
 		New:    func() cli.Runner { return new(storeCheckoutRun) },
 		Schema: "store-checkout/1", Output: storeCheckoutAnswer{},
@@ -98,7 +98,7 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 	return storeCheckoutAnswer{dir.Value, what.Id.Digest, r.Files, r.Bytes}, nil
 }
 
-// irreplaceable are the directories that no checkout may cost: the stores that commands use, and what can't be made again.
+// irreplaceable returns the directories that no checkout may replace: stores, the user space and the state directory.
 func irreplaceable(a *cli.App, store string) []string {
 	dirs := []string{store, a.DefaultStore().Value, cli.UserSpace(a.UserBase()).Value, a.Dir(cli.StatePlace).Value}
 	if v := a.Env("RYE_STORE"); v != "" {

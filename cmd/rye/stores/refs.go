@@ -17,9 +17,9 @@ import (
 func StoreRefsCommand() cli.Command {
 	return cli.Command{
 		Path: "store refs", Group: "store", Help: "List refs, or set or delete one.",
-		More: "A ref is a name for an object. What can be reached from a ref is never collected. --expect makes the change " +
-			"only if the ref stands for that object now (\"none\": only if there is no such ref); otherwise it ends with CONFLICT. The beginning of a digest is " +
-			"not enough for a change.\n\n" +
+		More: "A ref is a name for an object. gc keeps everything that can be reached from a ref. With --expect the change fails with " +
+			"CONFLICT unless the ref names that object now (\"none\": unless the ref doesn't exist). Changes need whole digests, not " +
+			"prefixes.\n\n" +
 			"Examples:\n\n    rye store refs\n    rye store refs stable --set app\n    rye store refs app --delete --expect blake3:…",
 		Aka:    []string{"store tag", "store branch"},
 		New:    func() cli.Runner { return new(storeRefsRun) },
@@ -118,8 +118,8 @@ func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, nil
 }
 
-// expected is what the ref is to stand for before it is changed. A whole digest is looked for nowhere: what it names may be
-// lost, or collected since another process has set the ref.
+// expected returns the object of --expect. It doesn't look up a whole digest: the object may be lost, or collected since
+// another process set the ref.
 func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, error) {
 	d, err := cas.ParseDigest(c.Expect)
 	if err != nil {
@@ -132,11 +132,11 @@ func (c *storeRefsRun) expected(ctx context.Context, s *disk.Store) (cas.ID, err
 	return cas.ID{Kind: cmp.Or(now.Kind, cas.Blob), Digest: d}, err
 }
 
-// whole finds an object that a change is about. What the beginning of a digest stands for is another thing tomorrow.
+// whole finds the object for a change. It refuses prefixes of digests, which may name another object tomorrow.
 func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag string) (cas.ID, error) {
 	o, err := places.Resolve(ctx, s, arg)
 	if err == nil && o.Part {
-		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s takes a ref or a whole digest, and %q is the beginning of one", flag, arg),
+		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s takes a ref or a whole digest, but %q is only a prefix", flag, arg),
 			Why: []string{"it is " + o.Id.String()}, Details: map[string]any{"digest": o.Id.Digest.String()}}
 	}
 	return o.Id, err

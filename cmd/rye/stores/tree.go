@@ -70,8 +70,8 @@ func (c *storeTreeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	return ans, nil
 }
 
-// listable refuses a tree that stands for more than can be walked, before the walk comes to the end of its patience. Each
-// tree is read once, and those of one that doubles with every level are few. What is wrong with one the walk says.
+// listable refuses a tree with more entries than a walk allows, before the walk starts. It reads each subtree once, so it is
+// fast even if entries double with every level. It leaves other errors to the walk.
 func listable(ctx context.Context, s cas.Getter, root cas.ID) error {
 	known := map[cas.Digest]int{}
 	var below func(d cas.Digest, depth int) int
