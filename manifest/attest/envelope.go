@@ -205,12 +205,12 @@ func (e *Envelope) Verify(keys []key.Public, threshold int) (payloadType string,
 	byID := map[string]key.Public{}
 	for _, k := range keys {
 		if k.IsZero() {
-			return "", nil, nil, badEnvelope("no key to verify with")
+			return "", nil, nil, fault.New(fault.Validation, "envelope: no key to verify with")
 		}
 		byID[k.Fingerprint().String()] = k
 	}
 	if threshold < 1 || threshold > len(byID) {
-		return "", nil, nil, badEnvelope("a threshold of %d with %d keys", threshold, len(byID))
+		return "", nil, nil, fault.New(fault.Validation, "envelope: a threshold of %d with %d keys", threshold, len(byID))
 	}
 	good := map[string]bool{}
 	text := e.text()
