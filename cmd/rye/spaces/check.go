@@ -28,9 +28,9 @@ func CheckCommand() cli.Command {
 	return cli.Command{
 		Path: "check", Group: "items", Help: "Validate items.",
 		More: "Without arguments it checks every item of the project. An argument is a ref (tool:acme/fetch), a glob over refs ('tool:acme/**', " +
-			"'**'), or a file or directory below .ai. Each file is read anew. Tools are followed to the primitive that runs them. All problems are " +
-			"told at once, one a line, FILE:LINE:COLUMN first, files that look like items and are none as warnings, in the project or the directories that are named; if one of them is an error, the exit status is 1. Whether items are signed is for " +
-			"rye verify to say.\n\nExamples:\n\n    rye check\n    rye check tool:acme/fetch 'directive:**'\n    rye check .ai/tools/acme --json",
+			"'**'), or a file or directory below .ai. For a tool, check follows the executors down to the primitive that runs it. It prints " +
+			"every problem on a line of its own, FILE:LINE:COLUMN first. A file that looks like an item but isn't one is a warning. If a " +
+			"problem is an error, the exit status is 1. rye verify checks signatures.\n\nExamples:\n\n    rye check\n    rye check tool:acme/fetch 'directive:**'\n    rye check .ai/tools/acme --json",
 		Aka: []string{"validate", "lint"},
 		New: func() cli.Runner { return new(checkRun) }, Schema: "check/1", Output: &checkAnswer{},
 	}
