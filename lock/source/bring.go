@@ -92,7 +92,7 @@ func (c *carrier) have(ctx context.Context) (*bundle.Bundle, error) {
 	if id, err := c.o.Store.Ref(install.Ref(b.ID)); err == nil && id.Digest == b.ID {
 		return b, nil
 	}
-	// Its objects came one by one, and nobody has verified the whole.
+	// Its objects came one by one, so that the whole is not verified yet.
 	if err := c.verified(ctx, bundle.Given(b, c.o.Store)); err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ func (c *carrier) fits(l *manifest.FileList) error {
 	}
 	x, ok := c.indexes.peek(c.want.Source.Where)
 	if !ok {
-		return nil // nobody has believed it
+		return nil // it was never admitted
 	}
 	if e := x.Find(l.BundleID, l.Version); e != nil && e.Manifest == l.ID {
 		if said, is := saidRequires(e.Requires), isRequires(l.Requires); said != is {

@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/manifest/rollback"
 )
 
-// A Fetcher gets what stands at an https address, and how many bytes that are said to be (-1: nobody says), as
+// A Fetcher gets what stands at an https address, and its announced size (-1: unknown), as
 // *web.Client does. More than limit are an error.
 type Fetcher interface {
 	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
@@ -37,7 +37,7 @@ type Options struct {
 	Verify   bundle.VerifyOptions // what each bundle has to pass; Below is Bring's
 	Journal  *rollback.Journal
 	Now      func() time.Time
-	Progress func(bytes int64) // is told of bytes of bundles that were read, by several goroutines; nil: nobody is
+	Progress func(bytes int64) // called by several goroutines with the bytes of bundles that were read; may be nil
 }
 
 // Sources are the sources of a project. They may be used by many goroutines at once, and are closed when none uses them any

@@ -31,12 +31,12 @@ const (
 // Options are what a client takes from the machine. Nil is what Go takes.
 type Options struct {
 	Proxy func(*url.URL) (*url.URL, error) // the proxy for an address; nil: by the variables that net/http reads
-	Roots *x509.CertPool                   // who may say who a server is; nil: whom the system believes
-	// Stranger says that somebody else than the user wrote the addresses: none leads inside, not the first either, but
-	// for those on the hosts in Inside, as in "acme.example" and "10.0.0.5:8443".
+	Roots *x509.CertPool                   // certificate authorities; nil: those of the system
+	// Stranger says that the user did not write the addresses: none may lead inside except to the hosts in Inside, as in
+	// "acme.example" and "10.0.0.5:8443".
 	Stranger bool
 	Inside   []string
-	// Again hears of what went wrong before it is tried again, in so long. It is called by whoever fetches.
+	// Again is called before a retry, with the error and the pause.
 	Again func(err error, in time.Duration)
 }
 

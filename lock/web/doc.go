@@ -1,8 +1,7 @@
 // Package web answers: what stands at this https address, and no more of it than was asked for?
 //
-// It is the one place of rye that fetches. It takes the side of the caller against everybody else on the way: the name
-// service, the server, whatever it redirects to. What was fetched is still nobody's word: digests and signatures are
-// for the caller to check. Nothing is kept.
+// It is the one place of rye that fetches. It trusts neither the name service nor the server nor
+// what that redirects to. The caller checks digests and signatures of what was fetched. Nothing is cached.
 //
 //	client := web.New(web.Options{})
 //	file, size, err := client.Get(ctx, "https://bundles.acme.example/revoked.yaml", 64<<20)
@@ -16,7 +15,7 @@
 // # Redirects
 //
 // 301, 302, 303, 307 and 308 are followed, at most 5 times. No credentials are ever sent: no cookies, no passwords, no
-// referrer. Whoever adds tokens one day sends one to the host it is for, and never to a host that a redirect names.
+// referrer. A token, if one is ever added, goes to its own host only, and never to one that a redirect names.
 //
 // # Where a name leads
 //
@@ -33,11 +32,11 @@
 //     ones alone, from a private one to private and public ones. From this machine it leads to the same host and port
 //     again, or outwards.
 //
-// An address that somebody else wrote, as in a project that was cloned, is treated like a redirect from a public
+// An address that another person wrote, as in a cloned project, is treated like a redirect from a public
 // server, if the caller says so (Options.Stranger): it never leads inside, whatever it is. But for the hosts that the
 // user has named (Options.Inside): an address there is the user's own.
 //
-// Through a proxy the name is looked up by the proxy, and nobody here sees where it leads. So such a step counts as
+// A proxy looks the name up itself, so that rye does not see where it leads. Such a step counts as
 // public, and redirects to numbers that aren't are refused as well. The proxy is the user's and may be anywhere.
 //
 // # Limits
@@ -57,8 +56,8 @@
 // A server that is overloaded or starts anew, a connection that breaks, a name service that says it is out of order: such a
 // thing is tried again, twice, after 250 ms and 1 s, or after what the server asks for, if that is no more than 10 s.
 // So is the rest of a body: what the caller has already is read once more and must be the same, for a file that
-// changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, a name
-// that nobody has, a certificate, a host that can't be reached. StatusError says when a server wants to be asked again.
+// changes meanwhile is neither the old one nor the new one. What won't pass isn't tried again: another status, an unknown
+// name, a certificate, a host that can't be reached. StatusError says when a server wants to be asked again.
 //
 // Errors show addresses without what could be secret: the values of a query, a user and password.
 package web

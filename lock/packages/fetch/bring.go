@@ -85,7 +85,7 @@ func blob(a file.Artifact) cas.ID { return cas.ID{Kind: cas.Blob, Digest: a.Dige
 // bring puts one file into the store.
 func (r *Registry) bring(ctx context.Context, a *file.Artifact, to cas.Batch) error {
 	if ctx.Err() != nil {
-		return nil // somebody else has told why
+		return nil // another file has failed
 	}
 	if done, err := r.vendored(ctx, a, to); done || err != nil {
 		return err

@@ -27,7 +27,7 @@ const (
 	maxPage = 64 << 20
 )
 
-// A Fetcher gets what stands at an https address, and how many bytes that are said to be (-1: nobody says), as
+// A Fetcher gets what stands at an https address, and its announced size (-1: unknown), as
 // *web.Client does. More than limit are an error.
 type Fetcher interface {
 	Get(ctx context.Context, address string, limit int64) (io.ReadCloser, int64, error)
@@ -46,7 +46,7 @@ type Options struct {
 	Fetch    Fetcher // nil: offline
 	Store    Store
 	Vendored cas.Getter        // has files too; nil: nothing is vendored
-	Progress func(bytes int64) // is told of bytes that were read, by several goroutines; nil: nobody is
+	Progress func(bytes int64) // called by several goroutines with the bytes that were read; may be nil
 }
 
 // A Registry is what the registries have, as far as it was asked for. It may be used by many goroutines.
