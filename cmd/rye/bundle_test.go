@@ -20,9 +20,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -130,7 +131,7 @@ func TestBundleRevoked(t *testing.T) {
 	h.write("a.txt", "a\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.rye(fault.ExitDone, "bundle", "install", "acme")
-	h.rye(fault.ExitDone, "bundle", "verify", locking.LibraryID)
+	h.rye(fault.ExitDone, "bundle", "verify", workspace.LibraryID)
 	_, files, err := std.Files()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ func TestBundleRevoked(t *testing.T) {
 			h.rye(fault.ExitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
 		}
 	}
-	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", locking.LibraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
+	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", workspace.LibraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
@@ -224,7 +225,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	read, err := locking.ReadManifest(h.dir, "acme")
+	read, err := workspace.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +235,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +244,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &locking.Located{Where: locking.InProject, Id: "acme", Dir: h.dir, Read: read}
+	l := &spaces.Located{Where: spaces.InProject, Id: "acme", Dir: h.dir, Read: read}
 	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
 		t.Error(err)
 	}
@@ -267,7 +268,7 @@ func TestBundleCosignInstalled(t *testing.T) {
 	h.rye(fault.ExitDone, "key", "new", "second")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	read, err := locking.ReadManifest(h.dir, "acme")
+	read, err := workspace.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +324,7 @@ func TestBundleTwoSigners(t *testing.T) {
 			})
 		}
 		both.Wait()
-		read, err := locking.ReadManifest(h.dir, "acme")
+		read, err := workspace.ReadManifest(h.dir, "acme")
 		if err != nil || len(read.Signatures) != 2 {
 			t.Fatalf("round %d, %s: %d signatures, want 2, %v", round, verb, len(read.Signatures), err)
 		}
@@ -335,7 +336,7 @@ func TestBundleStrangersSignatures(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	good, err := locking.ReadManifest(h.dir, "acme")
+	good, err := workspace.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -406,7 +407,7 @@ func TestBundleErrors(t *testing.T) {
 	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
-	if hints := (&bundles.BundleReport{Where: locking.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
+	if hints := (&bundles.BundleReport{Where: spaces.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
 		t.Errorf("%q", hints)
 	}
 }

@@ -5,11 +5,12 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/locks"
+	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // TestFetchProgress: whoever looks at a terminal is told of all bytes that come, from sources and from .ai/vendor.
@@ -27,7 +28,7 @@ func TestFetchProgress(t *testing.T) {
 		if err := a.Enter(p.project); err != nil {
 			t.Fatal(err)
 		}
-		l, err := locking.OpenLocking(a, false)
+		l, err := places.OpenLock(a, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,11 +37,13 @@ func TestFetchProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		var ans locks.FetchAnswer
+		var shown atomic.Int64
+		l.Progress = func(n int64) { shown.Add(n) }
 		if err := locks.Fetch(t.Context(), l, &ans); err != nil {
 			t.Fatal(err)
 		}
-		if shown := l.Shown.Sum.Load(); ans.Fetched == 0 || shown == 0 {
-			t.Errorf("%d objects of %d bytes were fetched, and %d bytes shown", ans.Fetched, ans.Bytes, shown)
+		if ans.Fetched == 0 || shown.Load() == 0 {
+			t.Errorf("%d objects of %d bytes were fetched, and %d bytes shown", ans.Fetched, ans.Bytes, shown.Load())
 		}
 	}
 	fetched()

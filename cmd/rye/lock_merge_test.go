@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/cmd/rye/locking"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // TestMerged: of a bundle that both sides have the higher version stays, at its commit and with the branch that it is of.
@@ -23,7 +23,7 @@ func TestMerged(t *testing.T) {
 	}
 	low, high := side("1.0.0", "main", "1"), side("1.1.0", "next", "2")
 	for _, sides := range [][]*lockfile.Lock{{low, high}, {high, low}, {nil, high}} {
-		m, err := (&locking.Locking{Sides: sides}).Merged()
+		m, err := (&workspace.Lock{Sides: sides}).Merged()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestMerged(t *testing.T) {
 			t.Errorf("got %+v", m)
 		}
 	}
-	if m, err := (&locking.Locking{Sides: []*lockfile.Lock{nil, nil}}).Merged(); err != nil || len(m.Bundles) > 0 {
+	if m, err := (&workspace.Lock{Sides: []*lockfile.Lock{nil, nil}}).Merged(); err != nil || len(m.Bundles) > 0 {
 		t.Errorf("got %+v, %v", m, err)
 	}
 }

@@ -2,11 +2,16 @@ package workspace
 
 import "path/filepath"
 
-// Paths says where everything is that belongs to a project and its user.
+// Paths says where everything is that belongs to a project and its user, and which rye reads it.
 type Paths struct {
 	Dir     string // an absolute path: the project is the nearest ancestor
 	Named   bool   // the user named Dir: if it is the project itself, any user may own it
 	Package bool   // Dir is the project, even if it has neither rye.yaml nor .ai
+
+	Version string // of the rye that runs, which a rye.yaml may ask for; "devel" is new enough for all
+
+	Policy   Place  // the root policy, where it isn't the user's
+	PolicyID string // what the root policy must be; the project's policy counts where no other is named
 
 	User  Place // the base of the user space, which is its .ai
 	Store Place // the object store

@@ -64,10 +64,10 @@ func (p Project) File(running string) (*ryeyaml.Project, error) {
 
 // OpenProject finds the project and reads its rye.yaml, which may ask for a newer rye than the one that runs.
 // ErrNoProject is a cause of the error where there is no project.
-func (p *Paths) OpenProject(running string) (Project, error) {
+func (p *Paths) OpenProject() (Project, error) {
 	found, err := p.FindProject()
 	if err == nil && found.Marker == MarkerFile {
-		_, err = found.File(running)
+		_, err = found.File(p.Version)
 	}
 	return found, err
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -56,7 +55,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if c.Output == "-" && a.Globals.JSON {
 		return nil, &fault.Error{Code: fault.Validation, Text: "\"-o -\" and --json both write to standard output"}
 	}
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +68,9 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	switch l.Where {
-	case locking.InArchive:
+	case spaces.InArchive:
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place), Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
-	case locking.InBinary:
+	case spaces.InBinary:
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
 			Details: map[string]any{"reason": "builtin"}}
 	}
@@ -112,8 +111,8 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // changed says which file of a project isn't what the manifest says, where that is what is wrong: nothing in a store is.
-func changed(l *locking.Located, err error) error {
-	if l.Where != locking.InProject || l.Read == nil {
+func changed(l *spaces.Located, err error) error {
+	if l.Where != spaces.InProject || l.Read == nil {
 		return err
 	}
 	path := ""
@@ -190,7 +189,7 @@ func (c *bundleImportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +198,7 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 	if err != nil {
 		return nil, err
 	}
-	var l *locking.Located
+	var l *spaces.Located
 	if c.Archive == "-" {
 		l, err = spaces.Locate(ctx, b, c.Archive)
 	} else {
@@ -211,7 +210,7 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 	if l.V1 != nil {
 		return importV1(ctx, b, l, v)
 	}
-	if l.Where != locking.InArchive {
+	if l.Where != spaces.InArchive {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.Id), "rye bundle install " + fault.Quote(l.Id)}}
 	}
 	r, err := take(ctx, b, l, v)
@@ -222,17 +221,17 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // take imports an archive.
-func take(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (*bundle.Report, error) {
+func take(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (*bundle.Report, error) {
 	p := b.App.Progress("importing", 0)
 	defer p.Done()
-	id, requires, err := b.Requires(ctx, l)
+	id, requires, err := spaces.Requires(ctx, l)
 	if err != nil {
 		return nil, err
 	}
 	if v.Options.Below, err = b.Below(ctx, id, requires); err != nil {
 		return nil, err
 	}
-	s, err := b.Store(true)
+	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
@@ -247,7 +246,7 @@ func take(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces
 }
 
 // about says which archive is wrong, if one is.
-func about(l *locking.Located, err error) error {
+func about(l *spaces.Located, err error) error {
 	if _, ok := errors.AsType[*archive.Error](err); ok {
 		return fmt.Errorf("%q: %w", l.Place, err)
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -61,7 +61,7 @@ func (c bundleCosigned) Text(t *cli.Terminal) {
 }
 
 func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == locking.InArchive || l.Where == locking.InBinary {
+	if l.Where == spaces.InArchive || l.Where == spaces.InBinary {
 		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.Where),
 			Hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
 	}
@@ -98,7 +98,7 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	l.Read.FileList.Document = doc
 	ans := bundleCosigned{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Key: k.Public().Fingerprint().String(),
 		Changed: !slices.Equal(doc.Signatures, had)}
-	if ans.Changed && l.Where == locking.InUser {
+	if ans.Changed && l.Where == spaces.InUser {
 		again := "rye bundle cosign " + ans.Manifest
 		if c.Key != "" {
 			again += " --key " + fault.Quote(c.Key)
@@ -148,10 +148,10 @@ func withKey(known sign.Keys, own key.Public) sign.Keys {
 
 // CheckContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
 // verified, or the answer is that somebody has changed it.
-func CheckContent(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) error {
+func CheckContent(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) error {
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()
-	src, below, err := b.Source(ctx, l, p)
+	src, below, err := spaces.Source(ctx, b, l, p)
 	if err != nil {
 		return err
 	}
@@ -183,37 +183,37 @@ func CheckContent(ctx context.Context, b *locking.Bundles, l *locking.Located, v
 
 // WriteSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
 // have made meanwhile.
-func WriteSignatures(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching, own key.Public) error {
+func WriteSignatures(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching, own key.Public) error {
 	body, err := l.Read.Body()
 	if err != nil {
 		return err
 	}
-	if l.Where == locking.InProject {
+	if l.Where == spaces.InProject {
 		if err := changeManifest(ctx, b, l, l.Read.ID, body, withKey(v.Options.Find, own), nil); err != nil {
 			return err
 		}
 	}
-	s, err := b.Store(l.Where != locking.InProject)
+	s, err := b.OpenStore(l.Where != spaces.InProject)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the manifest is what counts
 	}
 	if err != nil {
 		return err
 	}
-	if id, err := s.Ref(install.Ref(l.Read.ID)); l.Where == locking.InProject && (err != nil || id.Digest != l.Read.ID) {
+	if id, err := s.Ref(install.Ref(l.Read.ID)); l.Where == spaces.InProject && (err != nil || id.Digest != l.Read.ID) {
 		return nil // the manifest has them
 	}
 	return install.Keep(ctx, s, l.Read, body, v.Options)
 }
 
-func changedMeanwhile(l *locking.Located) error {
+func changedMeanwhile(l *spaces.Located) error {
 	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.Id)}
 }
 
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
 // whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
 // when nothing but the disk stands in the way.
-func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
+func changeManifest(ctx context.Context, b *places.Workspace, l *spaces.Located, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
 	at, err := bundle.ManifestPath(l.Id)
 	if err != nil {
 		return err
@@ -223,7 +223,7 @@ func changeManifest(ctx context.Context, b *locking.Bundles, l *locking.Located,
 		return err
 	}
 	defer unlock()
-	now, err := locking.ReadManifest(l.Dir, l.Id)
+	now, err := workspace.ReadManifest(l.Dir, l.Id)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -113,7 +112,7 @@ func (c *BundleCreated) Text(t *cli.Terminal) {
 type making struct {
 	run    *BundleCreateRun
 	app    *cli.App
-	found  *locking.Bundles
+	found  *places.Workspace
 	recipe *recipe.Recipe
 	trust  *trust.Trust
 	key    trusts.Signer
@@ -152,7 +151,7 @@ func (c *BundleCreateRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 
 // begin finds all that a bundle is made with.
 func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +171,7 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		return nil, err
 	}
 	m.answer.Key = m.key.Public().Fingerprint().String()
-	m.store, err = b.Store(!c.DryRun)
+	m.store, err = b.OpenStore(!c.DryRun)
 	if errors.Is(err, fs.ErrNotExist) && c.DryRun {
 		err = nil // then it can't say what was changed in items
 	}
@@ -202,14 +201,14 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 			break
 		}
 		name := key.Slug(filepath.Base(dir))
-		if !locking.ValidBundleID(name) {
+		if !workspace.ValidBundleID(name) {
 			name = "bundle"
 		}
 		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path", filepath.Join(dir, recipe.File)).
 			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion, "include: [\".ai/**\"]").Try("rye help bundle")
 	}
 	version := initialVersion
-	if old := bundleLineOf(locking.InProject, dir, c.ID, time.Time{}); old.Version != "" {
+	if old := bundleLineOf(spaces.InProject, dir, c.ID, time.Time{}); old.Version != "" {
 		version = old.Version
 	}
 	if len(c.Head) > 0 {
@@ -225,7 +224,7 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 
 // obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is neither.
 func obviousID(dir string) string {
-	if ids, err := locking.ProjectBundles(dir); err == nil && len(ids) > 0 {
+	if ids, err := workspace.ProjectBundles(dir); err == nil && len(ids) > 0 {
 		if len(ids) == 1 {
 			return ids[0]
 		}
@@ -268,7 +267,7 @@ func sharedID(dir string) string {
 		}
 		return nil
 	})
-	if id := strings.Join(shared, "/"); locking.ValidBundleID(id) {
+	if id := strings.Join(shared, "/"); workspace.ValidBundleID(id) {
 		return id
 	}
 	return ""
@@ -325,11 +324,11 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	} else if memory, err = m.memory(); err != nil {
 		a.Term.Warn("nothing is remembered, and everything checked: %v", err)
 	}
-	replaced, _ := locking.IsV1(m.found.Root.Root, m.recipe.ID)
+	replaced, _ := workspace.IsV1(m.found.Root.Root, m.recipe.ID)
 	p := a.Progress("reading", 0)
 	defer p.Done()
 	made, err := create.Create(ctx, create.Options{
-		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below, Listed: locking.Listing(ctx, m.trust, m.found.Root.Root).Listed,
+		Dir: m.found.Root.Root, Recipe: m.recipe, Trust: m.trust.Exam(), Below: below, Listed: workspace.Listing(ctx, m.trust, m.found.Root.Root).Listed,
 		Store: m.store, Sign: m.sign,
 		Cache: cache.Cache, Memory: memory, Paranoid: c.Paranoid, DryRun: c.DryRun, Lock: trust.LockPolicy, Progress: p.Reached(),
 	})
@@ -341,7 +340,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 		return nil, err
 	}
 	m.unused(made.Unused)
-	locking.WarnExtractors(a, made.Warnings)
+	places.WarnExtractors(a, made.Warnings)
 	cache.Files.Add(int64(len(made.Files)))
 	cache.Read.Add(made.Read)
 	ans := m.answer

@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -39,7 +39,7 @@ type bundleDiffRun struct {
 type BundleDiff struct{ *diff.Report }
 
 func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -65,26 +65,26 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 }
 
 // side is a bundle as it is compared.
-func side(ctx context.Context, b *locking.Bundles, text string) (diff.Side, error) {
+func side(ctx context.Context, b *places.Workspace, text string) (diff.Side, error) {
 	l, err := spaces.Locate(ctx, b, text)
 	if err == nil {
 		err = spaces.Whole(ctx, b, l)
 	}
-	if err == nil && l.Where == locking.InArchive {
+	if err == nil && l.Where == spaces.InArchive {
 		err = unpack(ctx, b, l)
 	}
 	if err != nil {
 		return diff.Side{}, err
 	}
 	s := diff.Side{Bundle: l.Read, Files: l.Has}
-	if l.Where != locking.InBinary {
+	if l.Where != spaces.InBinary {
 		s.Below, err = b.Below(ctx, l.Read.BundleID, l.Read.Requires)
 	}
 	return s, err
 }
 
 // unpack reads an archive, and keeps what is in .ai in memory.
-func unpack(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
+func unpack(ctx context.Context, b *places.Workspace, l *spaces.Located) error {
 	p := b.App.Progress("reading", 0)
 	defer p.Done()
 	m := &unpacked{blobs: map[cas.Digest][]byte{}}

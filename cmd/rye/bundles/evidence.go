@@ -20,7 +20,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -112,11 +111,11 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 }
 
 // open finds the bundle and reads its manifest, from an archive too.
-func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*locking.Bundles, *locking.Located, error) {
+func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace, *spaces.Located, error) {
 	if c.Embed && c.Output != "" {
 		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,7 +126,7 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*locking.Bundles,
 	if err == nil {
 		err = spaces.Whole(ctx, b, l)
 	}
-	if err == nil && c.Embed && l.Where != locking.InProject {
+	if err == nil && c.Embed && l.Where != spaces.InProject {
 		err = &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
 	}
 	if err == nil && l.Read == nil {
@@ -141,7 +140,7 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*locking.Bundles,
 }
 
 // finish puts a document where it belongs.
-func (c *evidenceFlags) finish(ctx context.Context, b *locking.Bundles, l *locking.Located, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
+func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *spaces.Located, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
 	ans := bundleEvidence{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
@@ -166,7 +165,7 @@ func (c *evidenceFlags) finish(ctx context.Context, b *locking.Bundles, l *locki
 
 // embed names a document in the manifest of a project's bundle: first the document is there, then the manifest that
 // names it.
-func embed(ctx context.Context, b *locking.Bundles, l *locking.Located, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
+func embed(ctx context.Context, b *places.Workspace, l *spaces.Located, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
 	v, err := spaces.OpenVouching(b.App)
 	if err != nil {
 		return "", cas.Digest{}, err
@@ -205,8 +204,8 @@ func embed(ctx context.Context, b *locking.Bundles, l *locking.Located, k trusts
 }
 
 // keepEmbedded keeps the changed manifest in the store, if that has the one before.
-func keepEmbedded(ctx context.Context, b *locking.Bundles, l *locking.Located, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
-	s, err := b.Store(false)
+func keepEmbedded(ctx context.Context, b *places.Workspace, l *spaces.Located, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
+	s, err := b.OpenStore(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -246,7 +245,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	if l.Where == locking.InBinary {
+	if l.Where == spaces.InBinary {
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" was made with this binary: who has built that can say how"}
 	}
 	k, err := trusts.SigningKey(ctx, a, c.Key)
@@ -257,7 +256,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if build.Builder == "" {
 		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
 	}
-	if l.Where == locking.InProject {
+	if l.Where == spaces.InProject {
 		text, err := osfile.ReadSmall(filepath.Join(l.Dir, recipe.File), spaces.MaxRecipe)
 		if err == nil {
 			build.Recipe = cas.Sum(text)

@@ -18,7 +18,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -86,7 +85,7 @@ func (i bundleIndexed) Text(t *cli.Terminal) {
 // An indexing is one run of rye bundle index.
 type indexing struct {
 	*bundleIndexRun
-	bundles *locking.Bundles
+	bundles *places.Workspace
 	v       *spaces.Vouching
 	key     trusts.Signer
 	dir     string
@@ -117,7 +116,7 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	case err == nil && !fi.IsDir():
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a file, and an index is made of the archives in a directory", c.Dir)}
 	}
-	if x.bundles, err = locking.OpenBundles(a); err != nil {
+	if x.bundles, err = places.OpenWorkspace(a); err != nil {
 		return nil, err
 	}
 	defer x.bundles.Close()
@@ -237,7 +236,7 @@ func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e
 	}
 	defer f.Close()
 	o := x.v.Options
-	if o.Below, err = x.spaces(ctx, &locking.Located{Where: locking.InArchive, Place: file, File: f}); err != nil {
+	if o.Below, err = x.spaces(ctx, &spaces.Located{Where: spaces.InArchive, Place: file, File: f}); err != nil {
 		return e, nil, err
 	}
 	r, err := bundle.Verify(ctx, bundle.InArchive(p.Counted(f)), o)
@@ -263,8 +262,8 @@ func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e
 }
 
 // spaces are those that the items of an archive may use. What isn't installed is told once.
-func (x *indexing) spaces(ctx context.Context, l *locking.Located) ([]*ai.Space, error) {
-	id, requires, err := x.bundles.Requires(ctx, l)
+func (x *indexing) spaces(ctx context.Context, l *spaces.Located) ([]*ai.Space, error) {
+	id, requires, err := spaces.Requires(ctx, l)
 	if err != nil {
 		return nil, err
 	}

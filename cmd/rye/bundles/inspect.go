@@ -9,7 +9,6 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -94,7 +93,7 @@ type MentionLine struct {
 }
 
 func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -113,11 +112,11 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 		}
 		wrong = c.Failures
 	}
-	src, below, err := b.Source(ctx, l, p)
+	src, below, err := spaces.Source(ctx, b, l, p)
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == locking.InBinary {
+	if l.Where == spaces.InBinary {
 		below = nil // it is the library itself
 	}
 	n, err := bundle.Inspect(ctx, src, below, "")
@@ -141,9 +140,9 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // corrupt returns the error of an archive that import would refuse as corrupt, else nil.
-func corrupt(l *locking.Located, all []*bundle.Failure) error {
+func corrupt(l *spaces.Located, all []*bundle.Failure) error {
 	for _, f := range all {
-		if l.Where == locking.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
+		if l.Where == spaces.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
 			found := f.Finding()
 			return fault.New(fault.Integrity, "%q: %s", l.Place, found.Text()).Because(found.Compared()...).On("failures", bundle.Findings(all)).From(f)
 		}
@@ -151,7 +150,7 @@ func corrupt(l *locking.Located, all []*bundle.Failure) error {
 	return nil
 }
 
-func newBundleInspection(l *locking.Located, n *bundle.Inspection) *BundleInspection {
+func newBundleInspection(l *spaces.Located, n *bundle.Inspection) *BundleInspection {
 	ans := &BundleInspection{Bundle: l.Id, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
 		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
 		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
@@ -216,7 +215,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	}
 	if n.Format == sign.V1.String() {
 		rows = append(rows, []string{"format", "the first (v1)"})
-	} else if len(n.SignedBy) == 0 && n.Where != locking.InBinary {
+	} else if len(n.SignedBy) == 0 && n.Where != spaces.InBinary {
 		rows = append(rows, []string{"signature", "none"})
 	}
 	rows = append(rows, []string{"files", fmt.Sprintf("%d, %s", len(n.Files), cli.ByteSize(float64(n.Bytes)))})

@@ -16,8 +16,9 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -60,7 +61,7 @@ func (i bundleInstalled) Text(t *cli.Terminal) {
 }
 
 func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +70,7 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	if err != nil {
 		return nil, err
 	}
-	if _, err := b.Store(true); err != nil {
+	if _, err := b.OpenStore(true); err != nil {
 		return nil, err
 	}
 	l, byName, err := toInstall(ctx, b, c.Bundle)
@@ -81,15 +82,15 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	}
 	var id cas.Digest
 	switch l.Where {
-	case locking.InBinary:
+	case spaces.InBinary:
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already", Details: map[string]any{"reason": "builtin"}}
-	case locking.InArchive:
+	case spaces.InArchive:
 		r, err := take(ctx, b, l, v)
 		if err != nil {
 			return nil, err
 		}
 		id = r.ID
-	case locking.InProject:
+	case spaces.InProject:
 		if id, err = takeProject(ctx, b, l, v); err != nil {
 			return nil, err
 		}
@@ -100,19 +101,19 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // toInstall finds what is to be installed. An id alone means the newest there is, which is not what is installed.
-func toInstall(ctx context.Context, b *locking.Bundles, text string) (l *locking.Located, byName bool, err error) {
+func toInstall(ctx context.Context, b *places.Workspace, text string) (l *spaces.Located, byName bool, err error) {
 	id, version, given := strings.Cut(text, "@")
-	if text == "-" || strings.HasPrefix(text, "blake3:") || spaces.LooksLikePath(text) || !locking.ValidBundleID(id) || id == locking.LibraryID {
+	if text == "-" || strings.HasPrefix(text, "blake3:") || spaces.LooksLikePath(text) || !workspace.ValidBundleID(id) || id == workspace.LibraryID {
 		l, err = spaces.Locate(ctx, b, text)
 		return l, !strings.HasPrefix(text, "blake3:"), err
 	}
 	if b.Root.Root != "" && !given {
-		ids, err := locking.ProjectBundles(b.Root.Root)
+		ids, err := workspace.ProjectBundles(b.Root.Root)
 		if err != nil {
 			return nil, false, err
 		}
 		if slices.Contains(ids, id) {
-			l, err = spaces.InDir(b, locking.InProject, b.Root.Root, id)
+			l, err = spaces.InDir(b, spaces.InProject, b.Root.Root, id)
 			return l, true, err
 		}
 	}
@@ -130,7 +131,7 @@ func toInstall(ctx context.Context, b *locking.Bundles, text string) (l *locking
 
 // takeProject brings a bundle of a project into the store as an archive would be: what a store has may not be all of
 // it, or not what lies there now.
-func takeProject(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cas.Digest, error) {
+func takeProject(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (cas.Digest, error) {
 	if err := spaces.Whole(ctx, b, l); err != nil {
 		return cas.Digest{}, err
 	}
@@ -141,7 +142,7 @@ func takeProject(ctx context.Context, b *locking.Bundles, l *locking.Located, v 
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(archive.Write(ctx, w, body, l.Read.Signatures, l.Has)) }()
 	defer r.Close()
-	report, err := take(ctx, b, &locking.Located{Where: locking.InArchive, Place: l.Place, File: r, Read: l.Read}, v)
+	report, err := take(ctx, b, &spaces.Located{Where: spaces.InArchive, Place: l.Place, File: r, Read: l.Read}, v)
 	if err != nil {
 		return cas.Digest{}, changed(l, err)
 	}
@@ -149,8 +150,8 @@ func takeProject(ctx context.Context, b *locking.Bundles, l *locking.Located, v 
 }
 
 // installBundle makes a bundle of the store the installed one.
-func installBundle(ctx context.Context, b *locking.Bundles, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
-	s, err := b.Store(true)
+func installBundle(ctx context.Context, b *places.Workspace, r install.Request, v *spaces.Vouching) (cli.Answer, error) {
+	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +225,7 @@ func (r bundleRemoved) Text(t *cli.Terminal) {
 }
 
 func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +259,7 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := a.Confirm(ctx, question+"?"); err != nil {
 		return nil, err
 	}
-	if _, err := b.Store(true); err != nil {
+	if _, err := b.OpenStore(true); err != nil {
 		return nil, err
 	}
 	if space, err = b.Space(); err != nil {
@@ -267,11 +268,11 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := space.Remove(ctx, c.Bundle); err != nil {
 		return nil, err
 	}
-	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), locking.InUser}, nil
+	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), spaces.InUser}, nil
 }
 
 // forget takes a bundle's name away in the store, the one of its document first.
-func (c *bundleRemoveRun) forget(ctx context.Context, b *locking.Bundles) (cli.Answer, error) {
+func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.Answer, error) {
 	l, err := spaces.Locate(ctx, b, c.Bundle)
 	if err == nil {
 		err = spaces.Whole(ctx, b, l)
@@ -279,7 +280,7 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *locking.Bundles) (cli.A
 	if err != nil {
 		return nil, err
 	}
-	s, err := b.Store(true)
+	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
@@ -302,7 +303,7 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *locking.Bundles) (cli.A
 			return nil, err
 		}
 	}
-	return bundleRemoved{l.Read.BundleID, l.Read.Version, l.Read.ID.String(), 0, locking.InStore}, nil
+	return bundleRemoved{l.Read.BundleID, l.Read.Version, l.Read.ID.String(), 0, spaces.InStore}, nil
 }
 
 func BundleRollbackCommand() cli.Command {
@@ -324,7 +325,7 @@ type bundleRollbackRun struct {
 
 // Complete offers the versions to go back to.
 func (c *bundleRollbackRun) Complete(_ context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil || name != "version" {
 		return nil
 	}
@@ -342,7 +343,7 @@ func (c *bundleRollbackRun) Complete(_ context.Context, a *cli.App, name, _ stri
 }
 
 func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -366,7 +367,7 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 	if err := a.Confirm(ctx, fmt.Sprintf("roll %s back from %s to %s?", at.BundleID, at.Version, to.Version)); err != nil {
 		return nil, err
 	}
-	s, err := b.Store(true)
+	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}

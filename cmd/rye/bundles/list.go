@@ -9,9 +9,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -69,12 +70,12 @@ func newBundleLine(where string, l *manifest.FileList, now time.Time) bundleLine
 // bundleLineOf is a bundle below a directory, in either format.
 func bundleLineOf(where, dir, id string, now time.Time) bundleLine {
 	var line bundleLine
-	first, err := locking.IsV1(dir, id)
+	first, err := workspace.IsV1(dir, id)
 	if err == nil && first {
 		line, err = firstLine(where, dir, id)
 	} else if err == nil {
 		var read *bundle.Bundle
-		if read, err = locking.ReadManifest(dir, id); err == nil {
+		if read, err = workspace.ReadManifest(dir, id); err == nil {
 			line = newBundleLine(where, read.FileList, now)
 		}
 	}
@@ -85,19 +86,19 @@ func bundleLineOf(where, dir, id string, now time.Time) bundleLine {
 }
 
 func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
 	defer b.Close()
 	ans := BundleList{Bundles: []bundleLine{}}
 	if b.Root.Root != "" {
-		ids, err := locking.ProjectBundles(b.Root.Root)
+		ids, err := workspace.ProjectBundles(b.Root.Root)
 		if err != nil {
 			return nil, err
 		}
 		for _, id := range ids {
-			ans.Bundles = append(ans.Bundles, bundleLineOf(locking.InProject, b.Root.Root, id, a.Now()))
+			ans.Bundles = append(ans.Bundles, bundleLineOf(spaces.InProject, b.Root.Root, id, a.Now()))
 		}
 	}
 	if space, err := b.Space(); err == nil {
@@ -106,7 +107,7 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 			a.Term.Warn("%s", classify.Classify(err).Text)
 		}
 		for _, at := range installed {
-			line := newBundleLine(locking.InUser, at.FileList, a.Now())
+			line := newBundleLine(spaces.InUser, at.FileList, a.Now())
 			for _, v := range at.Previous {
 				line.Previous = append(line.Previous, versionLink{v.Version, v.ID.String()})
 			}
@@ -114,10 +115,10 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		}
 	}
 	if home := a.UserBase(); home.Err == nil && home.Value != b.Root.Root {
-		ids, _ := locking.ProjectBundles(home.Value)
+		ids, _ := workspace.ProjectBundles(home.Value)
 		for _, id := range ids {
-			if first, err := locking.IsV1(home.Value, id); err == nil && first {
-				ans.Bundles = append(ans.Bundles, bundleLineOf(locking.InUser, home.Value, id, a.Now()))
+			if first, err := workspace.IsV1(home.Value, id); err == nil && first {
+				ans.Bundles = append(ans.Bundles, bundleLineOf(spaces.InUser, home.Value, id, a.Now()))
 			}
 		}
 	}
@@ -127,21 +128,21 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 			return nil, err
 		}
 		for _, l := range kept {
-			ans.Bundles = append(ans.Bundles, newBundleLine(locking.InStore, l, a.Now()))
+			ans.Bundles = append(ans.Bundles, newBundleLine(spaces.InStore, l, a.Now()))
 		}
 		firsts, err := spaces.StoredV1(ctx, b)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range firsts {
-			ans.Bundles = append(ans.Bundles, newV1Line(locking.InStore, l.Manifest, l.Id.String()))
+			ans.Bundles = append(ans.Bundles, newV1Line(spaces.InStore, l.Manifest, l.Id.String()))
 		}
 	}
 	l, err := spaces.Library()
 	if err != nil {
 		return nil, err
 	}
-	ans.Bundles = append(ans.Bundles, newBundleLine(locking.InBinary, l.Read.FileList, a.Now()))
+	ans.Bundles = append(ans.Bundles, newBundleLine(spaces.InBinary, l.Read.FileList, a.Now()))
 	return ans, nil
 }
 

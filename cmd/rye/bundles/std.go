@@ -11,18 +11,18 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
 // library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
-func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Located) (cli.Answer, error) {
+func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *spaces.Located) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
-		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + locking.LibraryID)
+		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + workspace.LibraryID)
 	}
 	t, err := places.OpenTrust(a)
 	if err != nil && !trust.IsMissing(err) {
@@ -51,7 +51,7 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locking.Lo
 // libraryFailures looks at every file of the library, and at every item.
 func libraryFailures(ctx context.Context, b *bundle.Bundle, t *trust.Trust, items *int) (all []*bundle.Failure, err error) {
 	if err := std.Check(); err != nil {
-		for _, e := range locking.Each(err) {
+		for _, e := range workspace.Each(err) {
 			wrong, ok := errors.AsType[*std.Error](e)
 			if !ok {
 				return nil, err
@@ -60,7 +60,7 @@ func libraryFailures(ctx context.Context, b *bundle.Bundle, t *trust.Trust, item
 		}
 		return all, nil
 	}
-	o := ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}}
+	o := ai.Options{Spaces: []*ai.Space{workspace.LibrarySpace()}}
 	if t != nil {
 		o.Trust = t.Exam()
 	}

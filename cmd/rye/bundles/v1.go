@@ -12,14 +12,14 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 // verifyV1 verifies a v1 bundle and reports as for v2.
-func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cli.Answer, error) {
+func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (cli.Answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.Id)}
 	}
@@ -45,7 +45,7 @@ func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *locking.Bundles, l *l
 
 // importV1 brings a v1 bundle into the store, once it is verified: its files, with the manifest
 // among them as it stands in a project.
-func importV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *spaces.Vouching) (cli.Answer, error) {
+func importV1(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (cli.Answer, error) {
 	r, err := spaces.VerifyV1(ctx, b, l, v)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func importV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *sp
 	if !r.OK() {
 		return nil, &install.RefusedError{Report: same}
 	}
-	s, err := b.Store(true)
+	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}

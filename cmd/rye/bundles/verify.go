@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -104,7 +103,7 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 			return nil, spaces.UnknownName("evidence", want, []string{bundle.SBOM, bundle.Provenance})
 		}
 	}
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +112,7 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == locking.InBinary {
+	if l.Where == spaces.InBinary {
 		return c.library(ctx, a, l)
 	}
 	v, err := c.Vouching(ctx, a)
@@ -132,11 +131,11 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	}
 	p := a.Progress("verifying", l.Size())
 	defer p.Done()
-	if l.Where != locking.InArchive { // which is counted as it is read
+	if l.Where != spaces.InArchive { // which is counted as it is read
 		v.Options.Progress = p.Reached()
 	}
 	var src bundle.Source
-	if src, v.Options.Below, err = b.Source(ctx, l, p); err != nil {
+	if src, v.Options.Below, err = spaces.Source(ctx, b, l, p); err != nil {
 		return nil, err
 	}
 	v.Options.AllowExtra, v.Options.Require = c.AllowExtra, c.Require
@@ -177,7 +176,7 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 	return ans, nil
 }
 
-func newBundleReport(l *locking.Located, v *spaces.Vouching, r *bundle.Report) *BundleReport {
+func newBundleReport(l *spaces.Located, v *spaces.Vouching, r *bundle.Report) *BundleReport {
 	ans := &BundleReport{Bundle: l.Id, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
 		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.Trust != nil {
@@ -297,7 +296,7 @@ func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+fault.Quote(r.Bundle)+" --allow-extra")
 		}
-		if r.Where == locking.InProject && (asked || f.Check != bundle.CheckItem) {
+		if r.Where == spaces.InProject && (asked || f.Check != bundle.CheckItem) {
 			hints = append(hints, r.mends(f)...)
 		}
 		if f.OnlyLineEndings {
@@ -314,7 +313,7 @@ func inspectHint(where, place, id string) []string {
 	switch {
 	case place == spaces.StandardInput:
 		return nil // it is read
-	case where == locking.InProject, where == locking.InArchive:
+	case where == spaces.InProject, where == spaces.InArchive:
 		return []string{"rye bundle inspect " + fault.Quote(place)}
 	}
 	return []string{"rye bundle inspect " + fault.Quote(id)}

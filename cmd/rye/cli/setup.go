@@ -18,7 +18,6 @@ import (
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
-	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 	"golang.org/x/term"
 )
@@ -109,13 +108,9 @@ type App struct {
 	Args     []string         // the command line, for the line to paste when something is missing in it
 	Clock    func() time.Time // SOURCE_DATE_EPOCH, else the system's
 	counters []counter
-
-	// The lock being made.
-	Coming    []lockfile.Bundle // instead of those of the lock that there is
-	ByID      bool              // bundles are meant by their ids, never by paths
-	AllowUser bool              // the user's space counts though there is a rye.yaml
-	Package   string            // a directory that counts as the project, whatever it has
-	answers   io.Reader         // what is typed on the terminal; nil until something is asked
+	ByID     bool      // arguments are ids of bundles, never paths
+	Package  string    // a directory that counts as the project, whatever it has
+	answers  io.Reader // what is typed on the terminal; nil until something is asked
 }
 
 type counter struct {

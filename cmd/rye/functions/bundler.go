@@ -19,7 +19,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -60,7 +59,7 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 		}, nil
 	}
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
-	if p.ID != "" && !locking.ValidBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
+	if p.ID != "" && !workspace.ValidBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
 		return no(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
 	v, err := do(ctx, inside(a, c))
@@ -140,7 +139,7 @@ func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir 
 		return nil, err
 	}
 	made := ans.(*bundles.BundleCreated)
-	read, err := locking.ReadManifest(dir, made.Bundle)
+	read, err := workspace.ReadManifest(dir, made.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +226,7 @@ func (p *BundlerParams) list(ctx context.Context, a *cli.App) (map[string]any, e
 	for _, l := range ans.(bundles.BundleList).Bundles {
 		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
 			"where": l.Where, "manifest_path": ""}
-		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == locking.InProject {
+		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == spaces.InProject {
 			line["manifest_path"] = at
 		}
 		if l.Error != "" {

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -124,7 +123,7 @@ func (c *addRun) add(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // item adds an item to the roots.
-func (c *addRun) item(ctx context.Context, l *locking.Locking) (cli.Answer, error) {
+func (c *addRun) item(ctx context.Context, l *places.Lock) (cli.Answer, error) {
 	ref, err := model.ParseRef(c.Name)
 	if err == nil && c.From+c.Index != "" {
 		err = fault.New(fault.Validation, "--from and --index are for bundles, and %s is an item", ref)
@@ -143,7 +142,7 @@ func (c *addRun) item(ctx context.Context, l *locking.Locking) (cli.Answer, erro
 }
 
 // source returns where the bundle comes from: by the flags, else by rye.yaml.
-func (c *addRun) source(l *locking.Locking, id string) (ryeyaml.Source, error) {
+func (c *addRun) source(l *places.Lock, id string) (ryeyaml.Source, error) {
 	old, known := l.Yaml.Requirement(id)
 	switch {
 	case c.From != "" && c.Index != "":
@@ -165,7 +164,7 @@ func (c *addRun) source(l *locking.Locking, id string) (ryeyaml.Source, error) {
 }
 
 // relative is a path of this machine as rye.yaml has it: relative to the project.
-func relative(l *locking.Locking, where string) (string, error) {
+func relative(l *places.Lock, where string) (string, error) {
 	s := l.App.Absolute(cli.Setting{Value: where})
 	if s.Err != nil {
 		return "", s.Err
@@ -215,7 +214,7 @@ func badRequirement(text string, err error) error {
 }
 
 // compatible is the range of the newest version that there is, and of what is compatible with it.
-func compatible(ctx context.Context, l *locking.Locking, id string, src ryeyaml.Source) (string, error) {
+func compatible(ctx context.Context, l *places.Lock, id string, src ryeyaml.Source) (string, error) {
 	all, err := l.Sources.Versions(ctx, id)
 	if err != nil {
 		return "", err
@@ -235,13 +234,13 @@ func compatible(ctx context.Context, l *locking.Locking, id string, src ryeyaml.
 }
 
 // editing opens the project to change its rye.yaml; nobody else changes it until unlock.
-func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) {
+func editing(ctx context.Context, a *cli.App) (*places.Lock, func(), error) {
 	unlock, err := places.Alone(ctx, a, false)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := locking.OpenLocking(a, false)
-	if err == nil && l.Found.Root.Marker != workspace.MarkerFile {
+	l, err := places.OpenLock(a, false)
+	if err == nil && l.Root.Marker != workspace.MarkerFile {
 		l.Yaml, err = ryeyaml.Parse(nil, places.Running()) // an empty one that can be written
 	}
 	if err != nil {
@@ -252,7 +251,7 @@ func editing(ctx context.Context, a *cli.App) (*locking.Locking, func(), error) 
 }
 
 // change locks the changed rye.yaml and writes both, rye.yaml first: after a crash rye lock --check finds the lock outdated.
-func (c *changeFlags) change(ctx context.Context, l *locking.Locking, ans *changeAnswer, run *lockRun) error {
+func (c *changeFlags) change(ctx context.Context, l *places.Lock, ans *changeAnswer, run *lockRun) error {
 	before, err := osfile.ReadSmall(filepath.Join(l.Dir, workspace.MarkerFile), workspace.MaxProject)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -313,7 +312,7 @@ func (c *removeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // explain says what still needs a removed bundle: roots can be removed with it by the same command.
-func (c *removeRun) explain(l *locking.Locking, ans *changeAnswer, f *fault.Error) {
+func (c *removeRun) explain(l *places.Lock, ans *changeAnswer, f *fault.Error) {
 	var roots []string
 	for _, p := range ans.Problems {
 		if slices.ContainsFunc(l.Yaml.Roots, func(r ryeyaml.Root) bool { return p.File == workspace.MarkerFile && r.Text == p.Ref }) {
@@ -382,7 +381,7 @@ func (o outdatedAnswer) Text(t *cli.Terminal) {
 }
 
 func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}

@@ -15,11 +15,12 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func DiffCommand() cli.Command {
@@ -68,7 +69,7 @@ func (d *lockDiff) Text(t *cli.Terminal) {
 }
 
 func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +91,7 @@ func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // locks compares two files.
-func (c *diffRun) locks(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
+func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	objects, err := l.Objects()
 	if err != nil {
 		return err
@@ -105,7 +106,7 @@ func (c *diffRun) locks(ctx context.Context, l *locking.Locking, ans *lockDiff) 
 		ans.To = c.To
 		to, err = otherLock(ctx, l, c.To, objects)
 	} else if err = l.NeedLock(); err == nil {
-		to, err = lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+		to, err = lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
 	}
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func (c *diffRun) locks(ctx context.Context, l *locking.Locking, ans *lockDiff) 
 }
 
 // otherLock reads a lock that isn't the project's.
-func otherLock(ctx context.Context, l *locking.Locking, name string, objects lock.Source) (*lock.Side, error) {
+func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.Source) (*lock.Side, error) {
 	s := l.App.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {
 		return nil, s.Err
@@ -131,13 +132,13 @@ func otherLock(ctx context.Context, l *locking.Locking, name string, objects loc
 	}
 	read, err := lockfile.Parse(b)
 	if err != nil {
-		f := classify.Classify(locking.LockFault(l.App, name, err))
+		f := classify.Classify(l.LockFault(name, err))
 		if f.Code == fault.LockMismatch {
 			f.Hint = hint // the project's lock needs no mending
 		}
 		return nil, f
 	}
-	return lock.NewSide(ctx, read, cas.Sum(b), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+	return lock.NewSide(ctx, read, cas.Sum(b), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
 }
 
 func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
@@ -150,12 +151,12 @@ func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
 }
 
 // diffAll compares the lock with the one that the working tree would make, or file by file where it makes none.
-func diffAll(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
+func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	if err := l.Look(ctx); err != nil {
 		return err
 	}
 	objects := l.Here.Objects
-	from, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+	from, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
 	if err != nil {
 		return err
 	}
@@ -166,7 +167,7 @@ func diffAll(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
 		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
 		return drift(ctx, l, ans)
 	}
-	if errors.Is(err, locking.ErrElsewhere) {
+	if errors.Is(err, workspace.ErrElsewhere) {
 		ans.Changes = append(ans.Changes, l.RequirementChanges()...)
 		return drift(ctx, l, ans)
 	}
@@ -181,7 +182,7 @@ func diffAll(ctx context.Context, l *locking.Locking, ans *lockDiff) error {
 }
 
 // drift tells which files of the working tree aren't as they are pinned.
-func drift(ctx context.Context, l *locking.Locking, ans *lockDiff, refs ...model.Ref) error {
+func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref) error {
 	set, err := l.Set(ctx)
 	if err != nil {
 		return err
@@ -209,7 +210,7 @@ func drift(ctx context.Context, l *locking.Locking, ans *lockDiff, refs ...model
 }
 
 // diffItem compares one item.
-func diffItem(ctx context.Context, l *locking.Locking, ref model.Ref, ans *lockDiff) error {
+func diffItem(ctx context.Context, l *places.Lock, ref model.Ref, ans *lockDiff) error {
 	if l.Old.Pin(ref) == nil {
 		return notLocked(ctx, l, ref.String())
 	}
@@ -219,7 +220,7 @@ func diffItem(ctx context.Context, l *locking.Locking, ref model.Ref, ans *lockD
 	if err := drift(ctx, l, ans, ref); err != nil {
 		return err
 	}
-	side, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.Here.Objects, Std: locking.LibrarySpace()})
+	side, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.Here.Objects, Std: workspace.LibrarySpace()})
 	if err != nil {
 		return err
 	}

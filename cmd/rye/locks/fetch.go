@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -64,7 +63,7 @@ func (*fetchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer unlock()
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +83,16 @@ func (*fetchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
 // project. What is damaged in .ai/vendor may be whole elsewhere, and is told where it isn't.
-func Fetch(ctx context.Context, l *locking.Locking, ans *FetchAnswer) error {
+func Fetch(ctx context.Context, l *places.Lock, ans *FetchAnswer) error {
 	v, err := l.Vendored()
 	if err != nil {
 		return err
 	}
-	l.Shown = l.App.Progress("fetching", 0)
-	defer l.Shown.Done()
+	p := l.App.Progress("fetching", 0)
+	defer p.Done()
+	if l.Progress == nil {
+		l.Progress = p.Add
+	}
 	var damaged error
 	if v != nil {
 		if damaged = takeVendored(ctx, l, v, ans); damaged != nil && !classify.IsDamaged(damaged) {
@@ -107,11 +109,11 @@ func Fetch(ctx context.Context, l *locking.Locking, ans *FetchAnswer) error {
 		return cmp.Or(damaged, needed(ctx, l, err))
 	}
 	ans.Objects = int64(len(objects))
-	return lock.Keep(ctx, l.Store(), l.LockPath(), objects)
+	return lock.Keep(ctx, l.DiskStore(), l.LockPath(), objects)
 }
 
 // needed says of bytes that can't be brought which items need them, and how to have them the next time.
-func needed(ctx context.Context, l *locking.Locking, err error) error {
+func needed(ctx context.Context, l *places.Lock, err error) error {
 	if gone, ok := errors.AsType[*lock.MissingError](err); ok {
 		return explainGone(l, gone)
 	}
@@ -132,7 +134,7 @@ func needed(ctx context.Context, l *locking.Locking, err error) error {
 }
 
 // ofBundle says of a source that is gone which bundle of the lock came from there.
-func ofBundle(l *locking.Locking, err error) *fault.Error {
+func ofBundle(l *places.Lock, err error) *fault.Error {
 	f := classify.Classify(err)
 	at, known := errors.AsType[*sources.Error](err)
 	if !known || at.ID != "" || l.Old == nil {
@@ -157,7 +159,7 @@ func ofBundle(l *locking.Locking, err error) *fault.Error {
 
 // lacking says what the store lacks of the lock, and who needs it. What a manifest lists that isn't there nobody knows
 // but for what is pinned.
-func lacking(ctx context.Context, l *locking.Locking) (lines []string) {
+func lacking(ctx context.Context, l *places.Lock) (lines []string) {
 	add := func(id cas.ID, by string) {
 		if len(lines) < fault.MaxLines {
 			lines = append(lines, id.String()+" is needed by "+by)
@@ -167,7 +169,7 @@ func lacking(ctx context.Context, l *locking.Locking) (lines []string) {
 	for _, m := range missing {
 		add(m.ID, m.NeededBy)
 	}
-	for _, e := range locking.Each(err) {
+	for _, e := range workspace.Each(err) {
 		gone, ok := errors.AsType[*lock.MissingError](e)
 		if !ok {
 			continue
@@ -189,7 +191,7 @@ func lacking(ctx context.Context, l *locking.Locking) (lines []string) {
 }
 
 // explainGone says of bytes that nobody has any more how to go on without them.
-func explainGone(l *locking.Locking, err *lock.MissingError) error {
+func explainGone(l *places.Lock, err *lock.MissingError) error {
 	f := classify.Classify(err)
 	f.Hint = []string{"rye lock"}
 	ref, bad := model.ParseRef(err.NeededBy)
@@ -203,7 +205,7 @@ func explainGone(l *locking.Locking, err *lock.MissingError) error {
 
 // fromGit is how to go on without bytes of the project's own, which fetch can't bring: git may have them. Paths are
 // those in .ai.
-func fromGit(l *locking.Locking, paths ...string) []string {
+func fromGit(l *places.Lock, paths ...string) []string {
 	args := make([]string, len(paths))
 	for i, p := range paths {
 		args[i] = l.App.FromHere(filepath.Join(l.Dir, workspace.MarkerDir, filepath.FromSlash(p)))
@@ -214,7 +216,7 @@ func fromGit(l *locking.Locking, paths ...string) []string {
 func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Version }
 
 // bring gets what is neither vendored nor in the store, and returns all objects of the lock.
-func bring(ctx context.Context, l *locking.Locking, ans *FetchAnswer) ([]lock.Object, error) {
+func bring(ctx context.Context, l *places.Lock, ans *FetchAnswer) ([]lock.Object, error) {
 	brought, err := lock.Bring(ctx, Request(ctx, l))
 	if err != nil {
 		return nil, err
@@ -237,10 +239,10 @@ func bring(ctx context.Context, l *locking.Locking, ans *FetchAnswer) ([]lock.Ob
 }
 
 // bringPackages gets the files of packages that are neither vendored nor in the store.
-func bringPackages(ctx context.Context, l *locking.Locking, ans *FetchAnswer) error {
+func bringPackages(ctx context.Context, l *places.Lock, ans *FetchAnswer) error {
 	var lacking []lockfile.Artifact
 	for _, a := range l.Old.Artifacts {
-		missing, err := l.Store().Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
+		missing, err := l.DiskStore().Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
 		if err != nil {
 			return err
 		}
@@ -261,8 +263,8 @@ func isMissing(err error) bool {
 }
 
 // missing returns the objects of the lock, and which of them the store lacks.
-func missing(ctx context.Context, l *locking.Locking) (objects []lock.Object, missing []*lock.MissingError, err error) {
-	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.Store(), Std: locking.LibrarySpace()})
+func missing(ctx context.Context, l *places.Lock) (objects []lock.Object, missing []*lock.MissingError, err error) {
+	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.DiskStore(), Std: workspace.LibrarySpace()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -273,7 +275,7 @@ func missing(ctx context.Context, l *locking.Locking) (objects []lock.Object, mi
 	for i, o := range objects {
 		ids[i], by[o.ID] = o.ID, o.NeededBy
 	}
-	lacking, err := l.Store().Missing(ctx, ids)
+	lacking, err := l.DiskStore().Missing(ctx, ids)
 	for _, id := range lacking {
 		missing = append(missing, &lock.MissingError{ID: id, NeededBy: by[id]})
 	}
@@ -281,8 +283,8 @@ func missing(ctx context.Context, l *locking.Locking) (objects []lock.Object, mi
 }
 
 // takeVendored copies what is vendored into the store. What is damaged is left out, and the error.
-func takeVendored(ctx context.Context, l *locking.Locking, v *vendor.Vendor, ans *FetchAnswer) error {
-	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: lock.First(v, l.Store()), Std: locking.LibrarySpace()})
+func takeVendored(ctx context.Context, l *places.Lock, v *vendor.Vendor, ans *FetchAnswer) error {
+	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: lock.First(v, l.DiskStore()), Std: workspace.LibrarySpace()})
 	if isMissing(err) {
 		return nil // not all of it is vendored: what is missing is told when it can't be brought
 	}
@@ -293,7 +295,7 @@ func takeVendored(ctx context.Context, l *locking.Locking, v *vendor.Vendor, ans
 	if err != nil {
 		return err
 	}
-	batch, err := l.Store().Batch(ctx)
+	batch, err := l.DiskStore().Batch(ctx)
 	if err != nil {
 		return err
 	}
@@ -318,7 +320,7 @@ func takeVendored(ctx context.Context, l *locking.Locking, v *vendor.Vendor, ans
 		default:
 			ans.Fetched++
 			ans.Bytes += size
-			l.Shown.Add(size)
+			l.Progress(size)
 		}
 	}
 	if err := batch.Commit(ctx); err != nil {
@@ -326,7 +328,7 @@ func takeVendored(ctx context.Context, l *locking.Locking, v *vendor.Vendor, ans
 	}
 	for _, line := range l.Old.Bundles {
 		if b := set.Bundle(line.ID); b != nil {
-			if err := install.KeepSignatures(ctx, l.Store(), b, bundle.VerifyOptions{Trust: l.Exam()}); err != nil {
+			if err := install.KeepSignatures(ctx, l.DiskStore(), b, bundle.VerifyOptions{Trust: l.Exam()}); err != nil {
 				return err
 			}
 		}
@@ -345,10 +347,10 @@ func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (
 }
 
 // takeProject puts the project's items into the store that match their pins; the caller reports the others as missing.
-func takeProject(ctx context.Context, l *locking.Locking) error {
+func takeProject(ctx context.Context, l *places.Lock) error {
 	r := Request(ctx, l)
 	r.Packages = nil
-	batch, err := l.Store().Batch(ctx)
+	batch, err := l.DiskStore().Batch(ctx)
 	if err != nil {
 		return err
 	}

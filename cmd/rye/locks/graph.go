@@ -8,7 +8,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
@@ -22,7 +21,7 @@ import (
 // as "execute:tool:acme/*": one node for all who have it, since 10,000 items that may each use 10,000 would be more
 // edges than anybody can follow.
 type lockGraph struct {
-	l     *locking.Locking
+	l     *places.Lock
 	set   *lock.Set
 	roots []string
 	uses  map[string][]whyLine // what a node uses, and how
@@ -31,12 +30,12 @@ type lockGraph struct {
 }
 
 // graph finds out again how the pinned items use each other, from their pinned bytes.
-func graph(ctx context.Context, l *locking.Locking) (*lockGraph, error) {
+func graph(ctx context.Context, l *places.Lock) (*lockGraph, error) {
 	set, err := l.Set(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if l.Trust, err = places.OpenTrust(l.App); err != nil {
+	if l.Trust, err = l.Policy(); err != nil {
 		return nil, err
 	}
 	for i := range l.Old.Bundles {
@@ -86,7 +85,7 @@ func graph(ctx context.Context, l *locking.Locking) (*lockGraph, error) {
 
 // lockedRoots are the pinned items that rye.yaml has as roots; if it has no roots, all of the project are. Of what isn't locked
 // yet it warns.
-func lockedRoots(l *locking.Locking) (roots []ryeyaml.Root) {
+func lockedRoots(l *places.Lock) (roots []ryeyaml.Root) {
 	var more []string
 	all := l.Yaml.AllRoots()
 	for _, r := range all {

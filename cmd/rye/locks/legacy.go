@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -25,7 +25,7 @@ const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 // takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once, when
 // there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the library
 // of that time, in whose place the one of this binary stands, is of no use any more.
-func takeOver(ctx context.Context, l *locking.Locking, made *lock.Made, ans *LockAnswer) ([]lock.Weakness, error) {
+func takeOver(ctx context.Context, l *places.Lock, made *lock.Made, ans *LockAnswer) ([]lock.Weakness, error) {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	if len(errs) > 0 {
 		return nil, unreadableV1(ans, errs)

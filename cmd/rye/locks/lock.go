@@ -20,7 +20,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -205,9 +204,9 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		defer unlock()
 	}
-	open := func(conflict bool) (*locking.Locking, error) { return locking.OpenLocking(a, conflict) }
+	open := func(conflict bool) (*places.Lock, error) { return places.OpenLock(a, conflict) }
 	if c.User {
-		open = func(conflict bool) (*locking.Locking, error) { return locking.UserLocking(a, conflict) }
+		open = func(conflict bool) (*places.Lock, error) { return places.OpenUserLock(a, conflict) }
 	}
 	l, err := open(c.Resolve)
 	if err != nil {
@@ -257,7 +256,7 @@ func (c *lockRun) sensible(a *cli.App) error {
 }
 
 // make makes the lock, and writes it if it may.
-func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer) (cli.Answer, error) {
+func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cli.Answer, error) {
 	a := l.App
 	r := Request(ctx, l)
 	r.Resolve = c.Resolve
@@ -273,11 +272,11 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 	}
 	p := a.Progress("locking", 0)
 	defer p.Done()
-	l.Shown = p
+	l.Progress = p.Add
 	var batch cas.Batch
 	if !c.DryRun && !c.Check {
 		var err error
-		if batch, err = l.Store().Batch(ctx); err != nil {
+		if batch, err = l.DiskStore().Batch(ctx); err != nil {
 			return nil, err
 		}
 		defer batch.Close()
@@ -287,8 +286,7 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 		// Not before the bundles are here: an item may be run by one of them that the old lock doesn't know.
 		r.Ready = func(bundles []lockfile.Bundle) error {
 			p.Done()
-			a.Coming, a.AllowUser = bundles, l.AllowUser
-			return c.signItems(ctx, l, ans)
+			return c.signItems(ctx, l, bundles, ans)
 		}
 	}
 	made, err := lock.Make(ctx, r)
@@ -297,7 +295,7 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 		a.Term.Note("the rest can be said when these are signed")
 		return ans, nil
 	}
-	if errors.Is(err, locking.ErrElsewhere) {
+	if errors.Is(err, workspace.ErrElsewhere) {
 		return c.elsewhere(ctx, l, ans)
 	}
 	if problems := problems(ctx, l, err); len(problems) > 0 {
@@ -348,7 +346,7 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 	if err != nil {
 		return nil, err
 	}
-	err = lock.Commit(ctx, l.Store(), l.LockPath(), objects, func() error {
+	err = lock.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() error {
 		if err := c.edit(l); err != nil {
 			return err
 		}
@@ -363,7 +361,7 @@ func (c *lockRun) make(ctx context.Context, l *locking.Locking, ans *LockAnswer)
 }
 
 // edit writes the new rye.yaml.
-func (c *lockRun) edit(l *locking.Locking) error {
+func (c *lockRun) edit(l *places.Lock) error {
 	if c.yaml == nil {
 		return nil
 	}
@@ -379,7 +377,7 @@ func (c *lockRun) edit(l *locking.Locking) error {
 }
 
 // warn prints warnings about the new lock, and how many more there are.
-func warn(l *locking.Locking, made *lock.Made, ans *LockAnswer) {
+func warn(l *places.Lock, made *lock.Made, ans *LockAnswer) {
 	all := made.Closure.Warnings
 	var texts []string
 	for _, err := range made.Unfound {
@@ -410,7 +408,7 @@ func warn(l *locking.Locking, made *lock.Made, ans *LockAnswer) {
 }
 
 // checked answers --check. Its hint accepts by name what the new lock would weaken.
-func (c *lockRun) checked(ctx context.Context, l *locking.Locking, ans *LockAnswer, weaker []string) (cli.Answer, error) {
+func (c *lockRun) checked(ctx context.Context, l *places.Lock, ans *LockAnswer, weaker []string) (cli.Answer, error) {
 	if !ans.Changed {
 		c.remember(ctx, l, ans)
 		return ans, nil
@@ -420,7 +418,8 @@ func (c *lockRun) checked(ctx context.Context, l *locking.Locking, ans *LockAnsw
 	return ans, f.Asked()
 }
 
-func (c *lockRun) signItems(ctx context.Context, l *locking.Locking, ans *LockAnswer) error {
+// signItems signs items before the lock is made, which will have these bundles.
+func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
 		return &fault.Error{Code: fault.Validation, Text: "--sign signs items of a project", Hint: []string{"rye sign REF"}}
 	}
@@ -429,6 +428,14 @@ func (c *lockRun) signItems(ctx context.Context, l *locking.Locking, ans *LockAn
 		return err
 	}
 	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return pinnedBytes(ctx, l, it) }}
+	r.Open = func(ctx context.Context, a *cli.App) (*spaces.Items, error) {
+		w, err := places.OpenWorkspace(a)
+		if err != nil {
+			return nil, err
+		}
+		w.Bundles, w.AllowUser = bundles, l.AllowUser
+		return spaces.ItemsOf(ctx, w)
+	}
 	signed, problems, err := r.Sign(ctx, c.Names)
 	ans.Signed = append(ans.Signed, signed...)
 	ans.Problems = append(ans.Problems, problems...)
@@ -442,7 +449,7 @@ func (c *lockRun) signItems(ctx context.Context, l *locking.Locking, ans *LockAn
 var errUnsigned = errors.New("items aren't signed yet")
 
 // pinnedBytes are the bytes that the lock has of an item of the project, if they are here.
-func pinnedBytes(ctx context.Context, l *locking.Locking, it *ai.Item) []byte {
+func pinnedBytes(ctx context.Context, l *places.Lock, it *ai.Item) []byte {
 	if l.Old == nil {
 		return nil
 	}
@@ -454,13 +461,13 @@ func pinnedBytes(ctx context.Context, l *locking.Locking, it *ai.Item) []byte {
 	return bundles.SignedBytes(ctx, objects, pin.Digest)
 }
 
-func describe(l *locking.Locking, ans *LockAnswer, lf *lockfile.Lock, b []byte) {
+func describe(l *places.Lock, ans *LockAnswer, lf *lockfile.Lock, b []byte) {
 	ans.File, ans.ID = l.LockPath(), cas.Sum(b).String()
 	ans.Bundles, ans.Pins, ans.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
 }
 
 // problems returns everything that keeps the project from being locked, as rye check reports it.
-func problems(ctx context.Context, l *locking.Locking, err error) (lines []spaces.CheckProblem) {
+func problems(ctx context.Context, l *places.Lock, err error) (lines []spaces.CheckProblem) {
 	closed, ok := errors.AsType[*closure.Error](err)
 	if !ok {
 		return nil
@@ -476,7 +483,7 @@ func problems(ctx context.Context, l *locking.Locking, err error) (lines []space
 }
 
 // beside names the files of an item that aren't as they are pinned, as far as the old lock tells.
-func beside(ctx context.Context, l *locking.Locking, ref model.Ref) string {
+func beside(ctx context.Context, l *places.Lock, ref model.Ref) string {
 	var d lockDiff
 	if l.Old == nil || l.Old.Pin(ref) == nil || drift(ctx, l, &d, ref) != nil {
 		return ""
@@ -496,7 +503,7 @@ func beside(ctx context.Context, l *locking.Locking, ref model.Ref) string {
 	return ": " + strings.Join(files, ", ")
 }
 
-func problem(l *locking.Locking, p *closure.Problem, severity string) spaces.CheckProblem {
+func problem(l *places.Lock, p *closure.Problem, severity string) spaces.CheckProblem {
 	line := spaces.CheckProblem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
 	line.Code, line.Message = classify.WordsFor(p.Err)
 	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
@@ -529,14 +536,14 @@ func problem(l *locking.Locking, p *closure.Problem, severity string) spaces.Che
 }
 
 // kept is what the store is to keep for a lock, all of which it has.
-func kept(ctx context.Context, l *locking.Locking, made *lock.Made) ([]lock.Object, error) {
-	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.Store(), Std: locking.LibrarySpace()})
+func kept(ctx context.Context, l *places.Lock, made *lock.Made) ([]lock.Object, error) {
+	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.DiskStore(), Std: workspace.LibrarySpace()})
 	if l.Vendor != nil && isMissing(err) {
 		// Of a bundle whose source isn't there the pinned items were vendored, and that did for the new lock too.
 		if err := takeVendored(ctx, l, l.Vendor, new(FetchAnswer)); err != nil {
 			return nil, err
 		}
-		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.Store(), Std: locking.LibrarySpace()})
+		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.DiskStore(), Std: workspace.LibrarySpace()})
 	}
 	if err != nil {
 		return nil, err

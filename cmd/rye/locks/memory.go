@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -52,10 +51,10 @@ func (c *lockRun) current(ctx context.Context, a *cli.App) (*LockAnswer, error) 
 }
 
 // Remembered reports whether the lock was found current in the very state that there is now.
-func Remembered(ctx context.Context, l *locking.Locking) (ok bool) {
+func Remembered(ctx context.Context, l *places.Lock) (ok bool) {
 	if l.Trust == nil {
 		var err error
-		if l.Trust, err = places.OpenTrust(l.App); err != nil {
+		if l.Trust, err = l.Policy(); err != nil {
 			return false
 		}
 	}
@@ -69,31 +68,30 @@ func Remembered(ctx context.Context, l *locking.Locking) (ok bool) {
 	return ok
 }
 
-// unread is the lock as far as it is known without reading it; nil where what is wrong is for others to tell.
-func (c *lockRun) unread(a *cli.App) *locking.Locking {
-	l := &locking.Locking{App: a, Found: &locking.Bundles{App: a}, User: c.User}
-	if c.User {
-		s := cli.UserSpace(a.UserBase())
-		l.Dir, l.DotAI = s.Value, s.Value
-		if s.Err != nil {
-			return nil
-		}
-	} else {
-		p, err := places.FindProject(a)
-		if err != nil || p.Root == "" {
-			return nil
-		}
-		l.Dir, l.DotAI = p.Root, p.DotAI()
-	}
-	if c.AllowUser { // the user's space isn't looked at here
+// unread is the lock before it is read; nil where what is wrong is for others to report.
+func (c *lockRun) unread(a *cli.App) *places.Lock {
+	w, err := places.UnreadWorkspace(a)
+	if err != nil || c.AllowUser { // the user's space isn't looked at here
 		return nil
 	}
-	return l
+	if c.User {
+		s := w.UserSpace()
+		l := &places.Lock{Lock: w.LockIn(s.Path, s.Path), App: a}
+		if l.User = true; s.Err != nil {
+			return nil
+		}
+		return l
+	}
+	p, err := w.FindProject()
+	if err != nil || p.Root == "" {
+		return nil
+	}
+	return &places.Lock{Lock: w.LockIn(p.Root, p.DotAI()), App: a}
 }
 
 // remember keeps that the lock is current, unless something has changed while it was made. What there was to warn of is
 // to be told the next time too, so that it is found again.
-func (c *lockRun) remember(ctx context.Context, l *locking.Locking, ans *LockAnswer) {
+func (c *lockRun) remember(ctx context.Context, l *places.Lock, ans *LockAnswer) {
 	what, held := memories(l)
 	if what == nil || c.state.IsZero() || len(ans.Warnings) > 0 {
 		return
@@ -111,7 +109,7 @@ func (c *lockRun) remember(ctx context.Context, l *locking.Locking, ans *LockAns
 
 // memories are where it is kept: the digest of the lock, and in the place of another one how many bundles, items and
 // files of packages it holds. They are nil where there is no cache.
-func memories(l *locking.Locking) (what, held *exam.Memory) {
+func memories(l *places.Lock) (what, held *exam.Memory) {
 	cache := l.App.Dir(cli.CachePlace)
 	if cache.Err != nil {
 		return nil, nil
@@ -122,7 +120,7 @@ func memories(l *locking.Locking) (what, held *exam.Memory) {
 }
 
 // now reads what has changed since it was last looked at, and nothing else.
-func now(ctx context.Context, l *locking.Locking) (key cas.Digest, ok bool) {
+func now(ctx context.Context, l *places.Lock) (key cas.Digest, ok bool) {
 	// It is over before there is garbage worth a collection: that would take longer than what is asked.
 	defer debug.SetGCPercent(debug.SetGCPercent(800))
 	cache := places.OpenStatCache(l.App, false)
@@ -139,7 +137,7 @@ func now(ctx context.Context, l *locking.Locking) (key cas.Digest, ok bool) {
 }
 
 // apart leaves out of the directory of a lock what has no part in it.
-func apart(l *locking.Locking, path string, _ bool) bool {
+func apart(l *places.Lock, path string, _ bool) bool {
 	top, rest, below := strings.Cut(path, "/")
 	if !l.User {
 		if top != workspace.MarkerDir {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // addPackages puts the packages that tools list into the graph: a node for each version.
@@ -19,8 +19,8 @@ func (g *lockGraph) addPackages(lists []closure.List) {
 		}
 		slices.Sort(all)
 		for _, name := range slices.Compact(all) {
-			g.uses[tool] = append(g.uses[tool], whyLine{name, locking.UsedAsPackage})
-			g.users[name] = append(g.users[name], whyLine{tool, locking.UsedAsPackage})
+			g.uses[tool] = append(g.uses[tool], whyLine{name, workspace.UsedAsPackage})
+			g.users[name] = append(g.users[name], whyLine{tool, workspace.UsedAsPackage})
 		}
 	}
 }
@@ -36,12 +36,12 @@ func (g *lockGraph) artifacts(name string) []lockfile.Artifact {
 
 // whyPackage says which tools list a package, by its name with its version or by the name of one of its files.
 func (g *lockGraph) whyPackage(name string) (whyAnswer, bool) {
-	i := slices.IndexFunc(g.l.Old.Artifacts, func(a lockfile.Artifact) bool { return a.String() == name || locking.PackageName(a) == name })
+	i := slices.IndexFunc(g.l.Old.Artifacts, func(a lockfile.Artifact) bool { return a.String() == name || workspace.PackageName(a) == name })
 	if i < 0 {
 		return whyAnswer{}, false
 	}
 	a := g.l.Old.Artifacts[i]
-	of := locking.PackageName(a)
+	of := workspace.PackageName(a)
 	ans := whyAnswer{Name: name, Pinned: a.Digest.String(), From: a.Source, Path: g.path(of), UsedBy: append([]whyLine{}, g.users[of]...)}
 	slices.SortFunc(ans.UsedBy, compareWhy)
 	return ans, true

@@ -8,14 +8,15 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // elsewhere is the answer to --check where other bundles are needed than those that the lock has.
-func (c *lockRun) elsewhere(ctx context.Context, l *locking.Locking, ans *LockAnswer) (cli.Answer, error) {
+func (c *lockRun) elsewhere(ctx context.Context, l *places.Lock, ans *LockAnswer) (cli.Answer, error) {
 	describe(l, ans, l.Old, l.File)
 	ans.Changes, ans.Changed = append(ans.Changes, l.RequirementChanges()...), true
 	if len(ans.Changes) > 0 {
@@ -25,7 +26,7 @@ func (c *lockRun) elsewhere(ctx context.Context, l *locking.Locking, ans *LockAn
 	if l.Here.Unfit != nil {
 		f = classify.Classify(l.Here.Unfit)
 	} else {
-		f = &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q: %s", l.LockPath(), locking.ErrElsewhere)}
+		f = &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q: %s", l.LockPath(), workspace.ErrElsewhere)}
 	}
 	f.Hint = []string{"rye lock"}
 	return ans, f.Asked()
@@ -33,8 +34,8 @@ func (c *lockRun) elsewhere(ctx context.Context, l *locking.Locking, ans *LockAn
 
 // weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have asked
 // for anything, and that is accepted by the name of the file.
-func weakerThanSides(ctx context.Context, l *locking.Locking, made *lock.Made) (all []lock.Weakness, err error) {
-	unread := lock.Weakness{Name: lockfile.Name, Kind: locking.SideUnreadable, Details: []string{"what a side of the merge asked for can't be read"}}
+func weakerThanSides(ctx context.Context, l *places.Lock, made *lock.Made) (all []lock.Weakness, err error) {
+	unread := lock.Weakness{Name: lockfile.Name, Kind: workspace.SideUnreadable, Details: []string{"what a side of the merge asked for can't be read"}}
 	for _, side := range l.Sides {
 		more := []lock.Weakness{unread}
 		if side != nil {
@@ -54,12 +55,12 @@ func weakerThanSides(ctx context.Context, l *locking.Locking, made *lock.Made) (
 }
 
 // Request is what a lock of this project is to be made of.
-func Request(ctx context.Context, l *locking.Locking) lock.Request {
-	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: locking.LibrarySpace(), View: l.View}
+func Request(ctx context.Context, l *places.Lock) lock.Request {
+	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: workspace.LibrarySpace(), View: l.View}
 	if l.Here != nil {
 		r.Sources, r.Files = l.Here, l.Here.Objects
 	} else {
-		r.Sources, r.Files, r.Packages = locking.Bringing{Sources: l.Sources, Listed: &l.Listed}, l.Store(), l.Registry
+		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, l.DiskStore(), l.Registry
 	}
 	r.User, r.Installed = l.User, l.Installed
 	if runs.Enforces(l) {

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -96,7 +95,7 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		defer unlock()
 	}
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +159,7 @@ func (c *restoreRun) openDir(dir string) (*osfile.Dir, error) {
 }
 
 // pins are those of the project that the arguments mean, each once.
-func (c *restoreRun) pins(ctx context.Context, l *locking.Locking) (pins []lockfile.Pin, err error) {
+func (c *restoreRun) pins(ctx context.Context, l *places.Lock) (pins []lockfile.Pin, err error) {
 	chosen := make([]bool, len(l.Old.Pins))
 	for _, text := range c.Items {
 		found := false
@@ -191,7 +190,7 @@ func (c *restoreRun) pins(ctx context.Context, l *locking.Locking) (pins []lockf
 
 // left are the files that would be part of restored tools, and that the lock doesn't know. Whoever has no policy isn't
 // told: it says what counts.
-func left(ctx context.Context, l *locking.Locking, pins []lockfile.Pin) (left []restoreLeft) {
+func left(ctx context.Context, l *places.Lock, pins []lockfile.Pin) (left []restoreLeft) {
 	var refs []model.Ref
 	for i := range pins {
 		if p := &pins[i]; !p.Files.IsZero() {

@@ -20,7 +20,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 )
@@ -31,7 +31,7 @@ const modesAreKept = runtime.GOOS != "windows"
 // A restoring is one rye restore. New files are written beside the old ones first, all of them, so that nothing is
 // replaced as long as bytes are missing; each file is the old one or the new one whenever one looks.
 type restoring struct {
-	l       *locking.Locking
+	l       *places.Lock
 	objects lock.Source
 	dir     *osfile.Dir // nil: there is nothing, and nothing is to be written
 	now     time.Time
@@ -180,7 +180,7 @@ func (r *restoring) keep(ctx context.Context) error {
 	if !slices.ContainsFunc(r.files, func(f *restored) bool { return f.before != nil && f.found != f.want.Digest }) {
 		return nil
 	}
-	s, err := r.l.Found.Store(true)
+	s, err := r.l.OpenStore(true)
 	if err != nil {
 		return err
 	}

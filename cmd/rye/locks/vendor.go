@@ -13,10 +13,10 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func VendorCommand() cli.Command {
@@ -72,7 +72,7 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		defer unlock()
 	}
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err == nil {
 		defer l.Close()
 		err = l.NeedLock()
@@ -92,13 +92,13 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := Fetch(ctx, l, new(FetchAnswer)); err != nil {
 		return nil, err
 	}
-	objects, _, err := wanted(ctx, l, l.Store())
+	objects, _, err := wanted(ctx, l, l.DiskStore())
 	if err != nil {
 		return nil, err
 	}
 	p := l.App.Progress("vendoring", 0)
 	defer p.Done()
-	r, err := vendor.Write(ctx, l.VendorDir(), objects, l.Store())
+	r, err := vendor.Write(ctx, l.VendorDir(), objects, l.DiskStore())
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
 		path := filepath.Join(l.VendorDir(), in.File)
 		if isThere, _ := osfile.IsDir(path); isThere {
@@ -117,8 +117,8 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // wanted is what is to be vendored: all objects of the lock, with the signatures of the manifests; and who needs which.
-func wanted(ctx context.Context, l *locking.Locking, from lock.Source) ([]vendor.Object, map[cas.ID]string, error) {
-	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: from, Std: locking.LibrarySpace()})
+func wanted(ctx context.Context, l *places.Lock, from lock.Source) ([]vendor.Object, map[cas.ID]string, error) {
+	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: from, Std: workspace.LibrarySpace()})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,7 +135,7 @@ func wanted(ctx context.Context, l *locking.Locking, from lock.Source) ([]vendor
 }
 
 // CheckIn compares what is vendored with what would be. It needs nothing but the directory.
-func (c *VendorRun) CheckIn(ctx context.Context, l *locking.Locking) (cli.Answer, error) {
+func (c *VendorRun) CheckIn(ctx context.Context, l *places.Lock) (cli.Answer, error) {
 	ans := VendorAnswer{Dir: l.VendorDir(), Checked: true, Problems: []string{}}
 	fail := func(f *fault.Error) (cli.Answer, error) {
 		f.Hint, ans.failed = []string{"rye vendor"}, true

@@ -10,14 +10,15 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
 
 // weaker refuses what weakens the lock and wasn't accepted.
-func (c *lockRun) weaker(ctx context.Context, l *locking.Locking, made *lock.Made, ans *LockAnswer) error {
+func (c *lockRun) weaker(ctx context.Context, l *places.Lock, made *lock.Made, ans *LockAnswer) error {
 	var all []lock.Weakness
 	var err error
 	switch {
@@ -57,7 +58,7 @@ func (c *lockRun) weaker(ctx context.Context, l *locking.Locking, made *lock.Mad
 		return nil
 	}
 	f.Text = fmt.Sprintf("the new lock would be weaker: %s", fault.Count(refused, "change"))
-	f.Hint = []string{"rye diff", l.App.With(locking.Accepting(names)...)}
+	f.Hint = []string{"rye diff", l.App.With(workspace.Accepting(names)...)}
 	if l.Sides != nil {
 		f.Hint = f.Hint[1:] // the lock that is there can't be read before it is resolved
 	}
@@ -76,12 +77,12 @@ func (c *lockRun) unused(all []lock.Weakness) error {
 }
 
 // weakenings says in what a new lock asks for less than the one that is there.
-func weakenings(ctx context.Context, l *locking.Locking, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
+func weakenings(ctx context.Context, l *places.Lock, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
 	objects, err := l.Objects()
 	if err != nil {
 		return nil, err
 	}
-	from, err := lock.NewSide(ctx, old, l.Id(), lock.SetOptions{Objects: objects, Std: locking.LibrarySpace()})
+	from, err := lock.NewSide(ctx, old, l.Id(), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
 	if err != nil {
 		return nil, err
 	}
@@ -93,15 +94,15 @@ func weakenings(ctx context.Context, l *locking.Locking, old *lockfile.Lock, mad
 }
 
 // side is a lock that was made, to be compared.
-func side(ctx context.Context, l *locking.Locking, made *lock.Made, objects lock.Source) (*lock.Side, error) {
-	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: with(l, made, objects), Std: locking.LibrarySpace()})
+func side(ctx context.Context, l *places.Lock, made *lock.Made, objects lock.Source) (*lock.Side, error) {
+	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: with(l, made, objects), Std: workspace.LibrarySpace()})
 }
 
 // with adds the files of the project and the user for what the store doesn't have yet.
-func with(l *locking.Locking, made *lock.Made, objects lock.Source) lock.Source {
+func with(l *places.Lock, made *lock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
-		files := &locking.ContentBlobs{Fs: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
+		files := &workspace.ContentBlobs{Fs: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
 		for i := range made.Lock.Pins {
 			if p := &made.Lock.Pins[i]; p.From == from {
 				files.At[p.Digest] = manifest.File{Path: p.Path, Size: p.Size}

@@ -11,9 +11,10 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 func WhyCommand() cli.Command {
@@ -68,7 +69,7 @@ func (w whyAnswer) Text(t *cli.Terminal) {
 func (l whyLine) String() string { return strings.TrimSuffix(l.Ref+"  "+l.Use, "  ") }
 
 func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func (c *whyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 }
 
 // notLocked says that the lock doesn't name something.
-func notLocked(ctx context.Context, l *locking.Locking, name string) error {
+func notLocked(ctx context.Context, l *places.Lock, name string) error {
 	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q is not locked", name), Hint: []string{"rye tree", "rye lock"},
 		Details: map[string]any{"name": name}}
 	var names []string
@@ -105,7 +106,7 @@ func notLocked(ctx context.Context, l *locking.Locking, name string) error {
 		names = append(names, b.ID)
 	}
 	for _, a := range l.Old.Artifacts {
-		names = append(names, locking.PackageName(a))
+		names = append(names, workspace.PackageName(a))
 	}
 	names = slices.Compact(names)     // a version of a package has many files
 	if slices.Contains(names, name) { // of items rye why doesn't ask this
@@ -149,7 +150,7 @@ type treeItem struct {
 }
 
 func (c *treeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +214,7 @@ func (w treeAnswer) Text(t *cli.Terminal) {
 		if use != "" && use != coveredBy {
 			line += "  " + use
 		}
-		if it.From != lockfile.FromProject && it.From != "" && use != locking.UsedAsPackage {
+		if it.From != lockfile.FromProject && it.From != "" && use != workspace.UsedAsPackage {
 			line += "  (" + it.From + ")"
 		}
 		var uses []whyLine

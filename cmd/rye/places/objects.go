@@ -43,17 +43,8 @@ func HaveStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Optio
 func MakeStore(a *cli.App) (*disk.Store, error) { return openStore(a, disk.Options{Create: true}) }
 
 func openStore(a *cli.App, o disk.Options) (*disk.Store, error) {
-	where := a.Store()
-	if where.Err != nil {
-		return nil, where.Err
-	}
 	o.Now = a.Now
-	s, err := disk.Open(where.Value, o)
-	if errors.Is(err, fs.ErrNotExist) && !o.Create {
-		return nil, &fault.Error{Code: fault.NotFound, Err: err, Text: fmt.Sprintf("there is no store at %q (%s)", where.Value, where.Origin),
-			Hint: []string{"rye store put DIR"}}
-	}
-	return s, err
+	return place(a.Store()).Open(o)
 }
 
 // An object is what an argument stands for.

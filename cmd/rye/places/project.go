@@ -11,10 +11,14 @@ import (
 // Paths turns flags and environment into the paths of a workspace.
 func Paths(a *cli.App) (workspace.Paths, error) {
 	dir := a.Absolute(cli.Setting{Value: a.Package, Origin: "--package"})
-	return workspace.Paths{
-		Dir: dir.Value, Named: a.Globals.Project != "", Package: a.Package != "",
+	p := workspace.Paths{
+		Dir: dir.Value, Named: a.Globals.Project != "", Package: a.Package != "", Version: Running(), PolicyID: a.Env(cli.EnvTrust),
 		User: place(a.UserBase()), Store: place(a.Store()), State: place(a.Dir(cli.StatePlace)), Cache: place(a.Dir(cli.CachePlace)),
-	}, dir.Err
+	}
+	if a.Globals.Trust != "" {
+		p.Policy = place(a.Absolute(cli.Setting{Value: a.Globals.Trust, Origin: workspace.PolicyFlag}))
+	}
+	return p, dir.Err
 }
 
 func place(s cli.Setting) workspace.Place {
@@ -27,7 +31,7 @@ func OpenProject(a *cli.App) (workspace.Project, error) {
 	if err != nil {
 		return workspace.Project{}, err
 	}
-	return p.OpenProject(Running())
+	return p.OpenProject()
 }
 
 // FindProject returns the project of this command, whatever its rye.yaml says.

@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
@@ -82,11 +81,11 @@ func (c *execBase) openAll(ctx context.Context, a *cli.App) (_ *opened, err erro
 			o.close()
 		}
 	}()
-	l, err := c.locking(a)
+	l, err := c.lock(a)
 	if err != nil {
 		return nil, err
 	}
-	o.root = l.Found.Root
+	o.root = l.Root
 	o.done = append(o.done, l.Close)
 	if l.Old != nil {
 		return o, c.pinned(ctx, l, o)
@@ -121,28 +120,33 @@ func (c *execBase) check(a *cli.App) error {
 	return nil
 }
 
-// locking opens the lock of the project or, outside of any, the user's.
-func (c *execBase) locking(a *cli.App) (*locking.Locking, error) {
-	l, err := locking.OpenLocking(a, false)
-	if !errors.Is(err, workspace.ErrNoProject) {
-		return l, err
+// lock opens the lock of the project or, outside of any, the user's.
+func (c *execBase) lock(a *cli.App) (*places.Lock, error) {
+	w, err := places.OpenWorkspace(a)
+	if err != nil {
+		return nil, err
 	}
-	if l, err = locking.UserLocking(a, false); err != nil {
-		// No home: there is the library.
-		return &locking.Locking{App: a, Found: &locking.Bundles{App: a}, User: true}, nil
+	if w.Root.Root != "" {
+		l, err := w.OpenLock(false)
+		return &places.Lock{Lock: l, App: a}, err
 	}
-	return l, nil
+	l, err := w.UserLock(false)
+	if err != nil { // without a home only the library is left
+		l = w.LockIn("", "")
+		l.User = true
+	}
+	return &places.Lock{Lock: l, App: a}, nil
 }
 
 // mayUnlocked refuses what isn't locked where it has to be.
-func (c *execBase) mayUnlocked(a *cli.App, l *locking.Locking) error {
+func (c *execBase) mayUnlocked(a *cli.App, l *places.Lock) error {
 	var f *fault.Error
 	switch {
 	case c.Locked || c.Pinned:
 		return l.NeedLock()
 	case a.Env("CI") != "":
 		f = &fault.Error{Code: fault.NotLocked, Text: "there is no lock, and in CI nothing runs without"}
-	case l.Found.Root.Marker == workspace.MarkerFile && !c.Unlocked && !c.Dev:
+	case l.Root.Marker == workspace.MarkerFile && !c.Unlocked && !c.Dev:
 		f = &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is a rye.yaml and no %q in %q", lockfile.Name, l.Dir)}
 	default:
 		return nil
@@ -177,7 +181,7 @@ func (c *execBase) spaces(ctx context.Context, a *cli.App, o *opened) error {
 }
 
 // pinned runs what the lock pins.
-func (c *execBase) pinned(ctx context.Context, l *locking.Locking, o *opened) (err error) {
+func (c *execBase) pinned(ctx context.Context, l *places.Lock, o *opened) (err error) {
 	if c.Unlocked {
 		return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("--unlocked is for a project without a lock, and there is %q", l.LockPath()),
 			Hint: append([]string{l.LockCommand()}, c.orDev(l.App)...)}
@@ -191,7 +195,7 @@ func (c *execBase) pinned(ctx context.Context, l *locking.Locking, o *opened) (e
 			return f
 		}
 	}
-	if l.Trust, err = places.OpenTrust(l.App); err != nil {
+	if l.Trust, err = l.Policy(); err != nil {
 		return err
 	}
 	o.trust = l.Trust
@@ -199,7 +203,7 @@ func (c *execBase) pinned(ctx context.Context, l *locking.Locking, o *opened) (e
 	if err != nil {
 		return err
 	}
-	if s, err := l.Found.Store(false); err == nil {
+	if s, err := l.OpenStore(false); err == nil {
 		release, err := set.Hold(ctx, s)
 		if err == nil {
 			o.done = append(o.done, func() { release() })
@@ -243,7 +247,7 @@ func (c *execBase) pinned(ctx context.Context, l *locking.Locking, o *opened) (e
 }
 
 // drift refuses where what is pinned of a tool isn't what the working tree has.
-func (c *execBase) drift(ctx context.Context, l *locking.Locking, set *lock.Set, o lock.DriftOptions, ref model.Ref) error {
+func (c *execBase) drift(ctx context.Context, l *places.Lock, set *lock.Set, o lock.DriftOptions, ref model.Ref) error {
 	found, err := set.Drift(ctx, o, ref)
 	if err != nil {
 		if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
@@ -304,7 +308,7 @@ func (c *execBase) drift(ctx context.Context, l *locking.Locking, set *lock.Set,
 
 // adopt are the commands by which what the working tree has becomes what is locked or, of an item that is gone, by which
 // it comes back.
-func (c *execBase) adopt(l *locking.Locking, found []*lock.Difference, outlived []string) []string {
+func (c *execBase) adopt(l *places.Lock, found []*lock.Difference, outlived []string) []string {
 	var sign []string
 	for _, d := range found {
 		ref := fault.Quote(d.Ref.String())
@@ -324,7 +328,7 @@ func (c *execBase) adopt(l *locking.Locking, found []*lock.Difference, outlived 
 	}
 	again := l.LockCommand() + " --sign " + strings.Join(sign, " ")
 	if len(outlived) > 0 {
-		again += " " + cli.JoinArgs(locking.Accepting(outlived))
+		again += " " + cli.JoinArgs(workspace.Accepting(outlived))
 	}
 	return []string{again}
 }

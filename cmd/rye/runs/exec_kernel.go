@@ -19,7 +19,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
@@ -80,7 +79,7 @@ func kernel(_ context.Context, a *cli.App, o *opened) (*exec.Kernel, error) {
 		return nil, err
 	}
 	k.Secrets = secrets.Get
-	k.Host = locking.MachineHost(a)
+	k.Host = places.MachineHost(a)
 	if o.root.Root != "" {
 		k.Project = osfile.Unlinked(o.root.Root)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
@@ -23,7 +23,7 @@ import (
 )
 
 // Enforces reports whether a policy wants programs to be pinned too.
-func Enforces(l *locking.Locking) bool {
+func Enforces(l *places.Lock) bool {
 	return l.Trust.Root.Side.Policy.Sections().Exec.Enforce || l.Trust.Project != nil && l.Trust.Project.Side.Policy.Sections().Exec.Enforce
 }
 
@@ -36,7 +36,7 @@ type toolchain struct {
 	known map[string]bool // by what the links say
 }
 
-func Toolchain(l *locking.Locking) lock.Toolchain {
+func Toolchain(l *places.Lock) lock.Toolchain {
 	return &toolchain{app: l.App, project: l.Dir, nowhere: filepath.Join(l.DotAI, "nowhere"), known: map[string]bool{}}
 }
 
@@ -89,7 +89,7 @@ func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Pro
 	if !known || !does {
 		return nil, nil
 	}
-	q := env.Request{Host: locking.MachineHost(t.app), Project: t.project, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
+	q := env.Request{Host: places.MachineHost(t.app), Project: t.project, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
 	for _, name := range []string{"tool_path", "tool_dir", "tool_parent", "anchor_path", "runtime_lib", "project_path", "user_space"} {
 		q.Names[name] = filepath.Join(t.nowhere, name)
 	}

@@ -29,6 +29,17 @@ type Resigner struct {
 	DryRun   bool
 	Includes func(path string) bool                        // whether a file below .ai belongs to what is made; nil: all do
 	Before   func(ctx context.Context, it *ai.Item) []byte // the bytes that were signed; nil where they aren't known
+	Open     Opener                                        // nil: spaces.OpenItems
+}
+
+// An Opener opens the items that are signed.
+type Opener func(context.Context, *cli.App) (*spaces.Items, error)
+
+func (o Opener) open(ctx context.Context, a *cli.App) (*spaces.Items, error) {
+	if o == nil {
+		return spaces.OpenItems(ctx, a)
+	}
+	return o(ctx, a)
 }
 
 // A resigning is an item that this key has signed, and that was changed since.
@@ -53,7 +64,7 @@ func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, 
 		}
 		refs = slices.Sorted(maps.Keys(shown))
 	}
-	ans, err := (&SignRun{Items: refs, Format: sign.V2.String(), DryRun: s.DryRun, KeyFlag: s.Flag, shown: shown}).signItems(ctx, s.App)
+	ans, err := (&SignRun{Items: refs, Format: sign.V2.String(), DryRun: s.DryRun, KeyFlag: s.Flag, shown: shown, open: s.Open}).signItems(ctx, s.App)
 	all, ok := ans.(*SignAnswer)
 	if !ok {
 		return nil, nil, err
@@ -89,7 +100,7 @@ func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err er
 // changed finds the items that this key has signed under their names, and that are not what it signed any more. An item
 // that somebody else has signed, or nobody, has to be named.
 func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
-	v, err := spaces.OpenItems(ctx, s.App)
+	v, err := s.Open.open(ctx, s.App)
 	if err != nil {
 		return nil, err
 	}

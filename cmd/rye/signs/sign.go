@@ -50,6 +50,7 @@ type SignRun struct {
 	DryRun  bool     `help:"Show what would be done; write nothing."`
 	trusts.KeyFlag
 	shown map[string]content // what somebody has agreed to sign, by ref; nil: they named the items
+	open  Opener
 }
 
 type SignAnswer struct {

@@ -59,7 +59,7 @@ func (c *SignRun) signItems(ctx context.Context, a *cli.App) (cli.Answer, error)
 
 // SignWithin is signItems with so many bytes of files in memory.
 func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.Answer, error) {
-	v, err := spaces.OpenItems(ctx, a)
+	v, err := c.open.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}

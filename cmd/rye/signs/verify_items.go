@@ -19,6 +19,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -231,7 +232,7 @@ func reaches(glob, id string) bool {
 }
 
 // refusedBundle is the evidence about the items of a bundle that nobody can see.
-func refusedBundle(v *spaces.Items, t *trust.Trust, b spaces.UnreadBundle) (*VerifyAnswer, *fault.Error) {
+func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*VerifyAnswer, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
 	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), f.Hint

@@ -11,147 +11,51 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy/glob"
-	"github.com/rye-build/rye/manifest/trust"
 )
 
-// Items is what one command sees of items: the project's space over the user's over installed bundles over the library.
-// In the grammar of a command refs carry the tag complete:"ref", those that must be of a space that can be changed
-// "own", kinds "kind", spaces "space" and bundles "bundle".
+// Items is what one command sees of items. In the grammar of a command refs carry the tag complete:"ref", those of a space
+// that can be changed "own", kinds "kind", spaces "space" and bundles "bundle".
 type Items struct {
-	*edit.Editor
-	App     *cli.App
-	Trust   *trust.Trust      // nil: there is no policy, and nothing but the library is admitted
-	Asked   *bundle.Listing   // whom admit asks; nil without a policy
-	Project *ai.Space         // nil outside of projects, and where the project has no .ai
-	User    *ai.Space         // nil where it doesn't count, or isn't there
-	Root    workspace.Project // zero outside of projects
-	bundles *locking.Bundles  // whose files are read
-	Lock    *locking.Locking  // of the project; nil outside
-	Unread  []UnreadBundle    // of the lock
+	*workspace.Items
+	App  *cli.App
+	from *places.Workspace
 }
 
-// OpenItems opens what can be seen from the project, or from outside of any. Without a policy everything can be seen and
-// nothing is trusted. In a project with rye.yaml the user space doesn't count: what runs there is in the project, or
-// locked.
-func OpenItems(ctx context.Context, a *cli.App) (_ *Items, err error) {
-	v := &Items{App: a}
-	if v.Root, err = places.OpenProject(a); err != nil && !errors.Is(err, workspace.ErrNoProject) {
-		return nil, err
-	}
-	if v.Trust, err = places.OpenTrust(a); err != nil && !trust.IsMissing(err) {
-		return nil, err
-	}
-	c := ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}}
-	if v.Trust != nil {
-		var dirs []string
-		if v.Root.Root != "" {
-			dirs = append(dirs, v.Root.Root)
-		}
-		if home := a.UserBase(); home.Err == nil && (v.Root.Marker != workspace.MarkerFile || a.AllowUser) {
-			dirs = append(dirs, home.Value)
-		}
-		v.Asked = locking.Listing(ctx, v.Trust, dirs...)
-		c.Trust, c.MayOverride = v.Asked, v.Trust.Root.Side.Policy.MayOverride
-	}
-	defer func() {
-		if err != nil {
-			v.Close()
-		}
-	}()
-	open := func(dir string, level ai.Level) (*ai.Space, error) {
-		s, err := ai.OpenDir(dir, level.String(), level)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		if err == nil {
-			c.Spaces = append(c.Spaces, s)
-		}
-		return s, err
-	}
-	if v.Root.Root != "" {
-		if v.Project, err = open(v.Root.DotAI(), ai.Project); err != nil {
-			return nil, err
-		}
-	}
-	if s := cli.UserSpace(a.UserBase()); s.Err == nil && (v.Root.Marker != workspace.MarkerFile || a.AllowUser) {
-		if v.User, err = open(s.Value, ai.User); err != nil {
-			return nil, err
-		}
-	}
-	if v.Root.Root != "" {
-		c.Spaces = v.addLocked(ctx, c.Spaces)
-	} else if c.Spaces, err = v.addInstalled(ctx, c.Spaces); err != nil {
-		return nil, err
-	}
-	view, err := ai.NewView(ctx, c)
+// OpenItems opens what can be seen from the project, or from outside of any.
+func OpenItems(ctx context.Context, a *cli.App) (*Items, error) {
+	w, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
 	}
-	v.Editor = &edit.Editor{View: view, Admit: ai.NewAdmitter(view, c.Trust), Name: v.Place, Now: a.Now}
-	locking.WarnExtractors(a, v.Warnings())
-	return v, nil
+	v, err := ItemsOf(ctx, w)
+	if err != nil {
+		w.Close()
+	}
+	return v, err
 }
 
-// Close closes the spaces.
+// ItemsOf opens what can be seen from a workspace, which is closed with it.
+func ItemsOf(ctx context.Context, w *places.Workspace) (*Items, error) {
+	v, err := w.Items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := &Items{v, w.App, w}
+	out.Name = out.Place
+	return out, nil
+}
+
+// Close closes the spaces and the workspace.
 func (v *Items) Close() {
-	for _, s := range []*ai.Space{v.Project, v.User} {
-		if s != nil {
-			s.Close()
-		}
-	}
-	switch {
-	case v.Lock != nil:
-		v.Lock.Close()
-	case v.bundles != nil:
-		v.bundles.Close()
-	}
-}
-
-// addInstalled puts the installed bundles before the library, which count outside of projects. One that can't be read
-// is a warning: it is in nobody's way.
-func (v *Items) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Space, error) {
-	v.bundles = &locking.Bundles{App: v.App}
-	space, err := v.bundles.Space()
-	if err != nil {
-		return spaces, nil // no home, nothing installed
-	}
-	all, err := v.bundles.InstalledAll(ctx, space)
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
-	if err != nil {
-		v.App.Term.Warn("installed bundles: %s", classify.Classify(err).Text)
-	}
-	if len(all) == 0 {
-		return spaces, nil
-	}
-	if _, err := v.bundles.Store(false); err != nil {
-		v.App.Term.Warn("%s installed, and their files can't be read: %s", fault.Count(int64(len(all)), "bundle"), classify.Classify(err).Text)
-		return spaces, nil
-	}
-	if space, err = v.bundles.Space(); err != nil {
-		return nil, err
-	}
-	for _, at := range all {
-		s, err := space.Open(ctx, at.BundleID)
-		if err != nil {
-			v.App.Term.Warn("the bundle %q: %s", at.BundleID, classify.Classify(err).Text)
-			continue
-		}
-		spaces = append(spaces, s)
-	}
-	return spaces, nil
+	v.Items.Close()
+	v.from.Close()
 }
 
 // Named returns the spaces of a label or of its first part, as system is the bundles and the library.

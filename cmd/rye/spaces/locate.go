@@ -22,7 +22,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
@@ -30,7 +29,7 @@ import (
 )
 
 // Locate finds what an argument stands for; without one the project's only bundle.
-func Locate(ctx context.Context, b *locking.Bundles, text string) (*locking.Located, error) {
+func Locate(ctx context.Context, b *places.Workspace, text string) (*Located, error) {
 	switch {
 	case text == "":
 		if b.Root.Root == "" {
@@ -41,9 +40,9 @@ func Locate(ctx context.Context, b *locking.Bundles, text string) (*locking.Loca
 		}
 		return inDirectory(b, b.Root.Root, b.Root.Root)
 	case text == "-":
-		return &locking.Located{Where: locking.InArchive, Place: StandardInput, File: b.App.Input(ctx)}, nil
+		return &Located{Where: InArchive, Place: StandardInput, File: b.App.Input(ctx)}, nil
 	case strings.HasPrefix(text, "blake3:"):
-		s, err := b.Store(false)
+		s, err := b.OpenStore(false)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, noBundle(ctx, b, text)
 		}
@@ -62,7 +61,7 @@ func Locate(ctx context.Context, b *locking.Bundles, text string) (*locking.Loca
 		return AtPath(b, text)
 	}
 	id, version, _ := strings.Cut(text, "@")
-	if locking.ValidBundleID(id) {
+	if workspace.ValidBundleID(id) {
 		found, err := byName(ctx, b, id, version)
 		if found != nil || err != nil {
 			return found, err
@@ -87,14 +86,14 @@ func LooksLikePath(text string) bool {
 
 // byName finds a bundle by its id: the library's, the project's, the installed one, the latest in the store; nil if
 // there is none. A version is looked for where there are several.
-func byName(ctx context.Context, b *locking.Bundles, id, version string) (*locking.Located, error) {
-	if id == locking.LibraryID {
+func byName(ctx context.Context, b *places.Workspace, id, version string) (*Located, error) {
+	if id == workspace.LibraryID {
 		return Library()
 	}
 	if b.Root.Root != "" && version == "" {
 		at, _ := bundle.ManifestPath(id)
 		if _, err := os.Lstat(filepath.Join(b.Root.Root, filepath.FromSlash(at))); err == nil {
-			return InDir(b, locking.InProject, b.Root.Root, id)
+			return InDir(b, InProject, b.Root.Root, id)
 		}
 	}
 	at, err := b.Installed(id)
@@ -102,14 +101,14 @@ func byName(ctx context.Context, b *locking.Bundles, id, version string) (*locki
 		return nil, err
 	}
 	if at != nil && (version == "" || at.Version == version) {
-		s, err := b.Store(false)
+		s, err := b.OpenStore(false)
 		if err != nil {
 			return nil, err
 		}
-		return &locking.Located{Where: locking.InUser, Place: "installed", Id: id, Read: at.Bundle, Has: s}, nil
+		return &Located{Where: InUser, Place: "installed", Id: id, Read: at.Bundle, Has: s}, nil
 	}
 	if home := b.App.UserBase(); at == nil && home.Err == nil && version == "" {
-		if l, err := InDir(b, locking.InUser, home.Value, id); err != nil || l.V1 != nil {
+		if l, err := InDir(b, InUser, home.Value, id); err != nil || l.V1 != nil {
 			return l, err
 		}
 	}
@@ -127,18 +126,18 @@ func byName(ctx context.Context, b *locking.Bundles, id, version string) (*locki
 const StandardInput = "standard input"
 
 // Library is rye/std.
-func Library() (*locking.Located, error) {
+func Library() (*Located, error) {
 	list, files, err := std.Files()
 	if err != nil {
 		return nil, err
 	}
 	read := &bundle.Bundle{FileList: list, Files: files}
-	return &locking.Located{Where: locking.InBinary, Place: "this binary", Id: locking.LibraryID, Read: read, Has: locking.BlobsOf(std.FS(), read, ".ai/")}, nil
+	return &Located{Where: InBinary, Place: "this binary", Id: workspace.LibraryID, Read: read, Has: workspace.BlobsOf(std.FS(), read, ".ai/")}, nil
 }
 
 // Stored is a bundle of the store.
-func Stored(ctx context.Context, b *locking.Bundles, id cas.Digest) (*locking.Located, error) {
-	s, err := b.Store(false)
+func Stored(ctx context.Context, b *places.Workspace, id cas.Digest) (*Located, error) {
+	s, err := b.OpenStore(false)
 	if err != nil {
 		return nil, err
 	}
@@ -149,11 +148,11 @@ func Stored(ctx context.Context, b *locking.Bundles, id cas.Digest) (*locking.Lo
 	if err != nil {
 		return nil, err
 	}
-	return &locking.Located{Where: locking.InStore, Place: "store", Id: read.BundleID, Read: read, Has: s}, nil
+	return &Located{Where: InStore, Place: "store", Id: read.BundleID, Read: read, Has: s}, nil
 }
 
 // Latest finds a bundle in the store by its name; a zero digest if there is none.
-func Latest(ctx context.Context, b *locking.Bundles, id, version string) (cas.Digest, error) {
+func Latest(ctx context.Context, b *places.Workspace, id, version string) (cas.Digest, error) {
 	all, err := StoredLists(ctx, b)
 	if err != nil {
 		return cas.Digest{}, err
@@ -179,7 +178,7 @@ func Latest(ctx context.Context, b *locking.Bundles, id, version string) (cas.Di
 const bundleRefs = "bundles/"
 
 // StoredLists reads what the manifests in the store say, without their signatures, sorted by id and version.
-func StoredLists(ctx context.Context, b *locking.Bundles) ([]*manifest.FileList, error) {
+func StoredLists(ctx context.Context, b *places.Workspace) ([]*manifest.FileList, error) {
 	all, err := storedDocuments(ctx, b, func(r disk.Ref) bool {
 		rest, ok := strings.CutPrefix(r.Name, bundleRefs)
 		return ok && !strings.Contains(rest, "/")
@@ -194,8 +193,8 @@ func StoredLists(ctx context.Context, b *locking.Bundles) ([]*manifest.FileList,
 
 // storedDocuments reads those documents in the store that some refs name. There may be no store; what can't be read is
 // told, and left out.
-func storedDocuments[T any](ctx context.Context, b *locking.Bundles, wanted func(disk.Ref) bool, read func(cas.Object) (T, error)) (all []T, err error) {
-	s, err := b.Store(false)
+func storedDocuments[T any](ctx context.Context, b *places.Workspace, wanted func(disk.Ref) bool, read func(cas.Object) (T, error)) (all []T, err error) {
+	s, err := b.OpenStore(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -229,7 +228,7 @@ func storedDocuments[T any](ctx context.Context, b *locking.Bundles, wanted func
 }
 
 // AtPath finds the bundle of a directory or of a manifest in it, or an archive.
-func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
+func AtPath(b *places.Workspace, text string) (*Located, error) {
 	s := b.App.Absolute(cli.Setting{Value: text})
 	if s.Err != nil {
 		return nil, s.Err
@@ -244,9 +243,9 @@ func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 	}
 	if fi.IsDir() {
 		// Who names the directory of a manifest means that.
-		if dir, id, ok := ManifestOf(filepath.Join(s.Value, locking.BundleManifest)); ok {
-			if _, err := os.Lstat(filepath.Join(s.Value, locking.BundleManifest)); err == nil {
-				return InDir(b, locking.InProject, dir, id)
+		if dir, id, ok := ManifestOf(filepath.Join(s.Value, workspace.BundleManifest)); ok {
+			if _, err := os.Lstat(filepath.Join(s.Value, workspace.BundleManifest)); err == nil {
+				return InDir(b, InProject, dir, id)
 			}
 		}
 		if filepath.Base(s.Value) == workspace.MarkerDir {
@@ -255,14 +254,14 @@ func AtPath(b *locking.Bundles, text string) (*locking.Located, error) {
 		return inDirectory(b, s.Value, text)
 	}
 	if dir, id, ok := ManifestOf(s.Value); ok {
-		return InDir(b, locking.InProject, dir, id)
+		return InDir(b, InProject, dir, id)
 	}
 	f, err := osfile.OpenRegular(s.Value)
 	if err != nil {
 		return nil, err
 	}
-	b.Opened = append(b.Opened, f)
-	return &locking.Located{Where: locking.InArchive, Place: text, File: f}, nil
+	b.Keep(f)
+	return &Located{Where: InArchive, Place: text, File: f}, nil
 }
 
 // ManifestOf takes the path of a manifest apart: DIR/.ai/bundles/ID/manifest.yaml.
@@ -270,16 +269,16 @@ func ManifestOf(file string) (dir, id string, ok bool) {
 	const mark = "/" + workspace.MarkerDir + "/bundles/"
 	slashed := filepath.ToSlash(file)
 	i := strings.LastIndex(slashed, mark)
-	if i < 0 || filepath.Base(file) != locking.BundleManifest {
+	if i < 0 || filepath.Base(file) != workspace.BundleManifest {
 		return "", "", false
 	}
-	id, below := strings.CutSuffix(slashed[i+len(mark):], "/"+locking.BundleManifest)
-	return filepath.FromSlash(slashed[:i]), id, below && locking.ValidBundleID(id)
+	id, below := strings.CutSuffix(slashed[i+len(mark):], "/"+workspace.BundleManifest)
+	return filepath.FromSlash(slashed[:i]), id, below && workspace.ValidBundleID(id)
 }
 
 // inDirectory is the bundle of a directory that holds .ai: that of bundle.yaml, or the only one.
-func inDirectory(b *locking.Bundles, dir, text string) (*locking.Located, error) {
-	ids, err := locking.ProjectBundles(dir)
+func inDirectory(b *places.Workspace, dir, text string) (*Located, error) {
+	ids, err := workspace.ProjectBundles(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -290,7 +289,7 @@ func inDirectory(b *locking.Bundles, dir, text string) (*locking.Located, error)
 	}
 	switch len(ids) {
 	case 1:
-		return InDir(b, locking.InProject, dir, ids[0])
+		return InDir(b, InProject, dir, ids[0])
 	case 0:
 		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no bundle in %q", text), Hint: []string{"rye bundle create", "rye bundle list"}}
 	}
@@ -320,7 +319,7 @@ func ReadRecipe(dir string) (*recipe.Recipe, error) {
 }
 
 // noBundle says that there is none, and which are meant perhaps.
-func noBundle(ctx context.Context, b *locking.Bundles, text string) error {
+func noBundle(ctx context.Context, b *places.Workspace, text string) error {
 	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("there is no bundle %q", text), Hint: []string{"rye bundle list --all"},
 		Details: map[string]any{"bundle": text}}
 	if meant := near.Names(text, Names(ctx, b)); len(meant) > 0 {
@@ -331,10 +330,10 @@ func noBundle(ctx context.Context, b *locking.Bundles, text string) error {
 }
 
 // Names are the ids of all that can be found by name.
-func Names(ctx context.Context, b *locking.Bundles) []string {
-	all := []string{locking.LibraryID}
+func Names(ctx context.Context, b *places.Workspace) []string {
+	all := []string{workspace.LibraryID}
 	if b.Root.Root != "" {
-		ids, _ := locking.ProjectBundles(b.Root.Root)
+		ids, _ := workspace.ProjectBundles(b.Root.Root)
 		all = append(all, ids...)
 	}
 	if space, err := b.Space(); err == nil {
@@ -356,16 +355,16 @@ func Names(ctx context.Context, b *locking.Bundles) []string {
 }
 
 // Whole reads a bundle that isn't in an archive, with what has its files.
-func Whole(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
+func Whole(ctx context.Context, b *places.Workspace, l *Located) error {
 	if l.V1 != nil && l.Read == nil {
 		_, err := ReadV1(ctx, b, l)
 		return err
 	}
-	if l.Read != nil || l.Where != locking.InProject {
+	if l.Read != nil || l.Where != InProject {
 		return nil
 	}
 	var err error
-	if l.Read, err = locking.ReadManifest(l.Dir, l.Id); err != nil {
+	if l.Read, err = workspace.ReadManifest(l.Dir, l.Id); err != nil {
 		if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
 			err = fmt.Errorf("the manifest of %q: %w", l.Id, err)
 		}
@@ -378,8 +377,8 @@ func Whole(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
 	if err != nil {
 		return err
 	}
-	b.Opened = append(b.Opened, space)
-	l.Has = locking.BlobsOf(space.FS, l.Read, "")
+	b.Keep(space)
+	l.Has = workspace.BlobsOf(space.FS, l.Read, "")
 	return nil
 }
 
@@ -387,7 +386,7 @@ func Whole(ctx context.Context, b *locking.Bundles, l *locking.Located) error {
 func CompleteBundles(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
 	defer cancel()
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
@@ -27,9 +27,9 @@ import (
 // bundle from the same files: their items count because the v1 manifest lists them.
 
 // InDir returns a v1 or v2 bundle of a project or of the user's directory.
-func InDir(b *locking.Bundles, where, dir, id string) (*locking.Located, error) {
-	l := &locking.Located{Where: where, Place: dir, Id: id, Dir: dir}
-	first, err := locking.IsV1(dir, id)
+func InDir(b *places.Workspace, where, dir, id string) (*Located, error) {
+	l := &Located{Where: where, Place: dir, Id: id, Dir: dir}
+	first, err := workspace.IsV1(dir, id)
 	if err != nil || !first {
 		return l, err
 	}
@@ -37,18 +37,18 @@ func InDir(b *locking.Bundles, where, dir, id string) (*locking.Located, error) 
 	if err != nil {
 		return nil, err
 	}
-	b.Opened = append(b.Opened, space)
+	b.Keep(space)
 	l.V1 = space.FS
 	return l, nil
 }
 
 // NeedV2 returns an error for a v1 bundle.
-func NeedV2(l *locking.Located) error {
+func NeedV2(l *Located) error {
 	if l.V1 == nil {
 		return nil
 	}
 	hint := []string{"rye bundle create " + fault.Quote(l.Id)}
-	if l.Where != locking.InProject {
+	if l.Where != InProject {
 		hint = []string{"rye bundle create " + fault.Quote(l.Id) + " --package DIR"}
 	}
 	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a v1 bundle: it can be verified and imported, but not changed", l.Id),
@@ -56,7 +56,7 @@ func NeedV2(l *locking.Located) error {
 }
 
 // ReadV1 reads a v1 bundle as a v2 bundle, with the failures of its files.
-func ReadV1(ctx context.Context, b *locking.Bundles, l *locking.Located) (*legacy.Content, error) {
+func ReadV1(ctx context.Context, b *places.Workspace, l *Located) (*legacy.Content, error) {
 	c, err := legacy.Read(ctx, l.V1, l.Id)
 	if err != nil {
 		return nil, err
@@ -64,20 +64,20 @@ func ReadV1(ctx context.Context, b *locking.Bundles, l *locking.Located) (*legac
 	if c.Manifest == nil {
 		return nil, c.Failures[0].Err // it can't be read
 	}
-	l.Read, err = c.Bundle(ctx, []*ai.Space{locking.LibrarySpace()})
+	l.Read, err = c.Bundle(ctx, []*ai.Space{workspace.LibrarySpace()})
 	l.Has = c
 	return c, err
 }
 
 // VerifyV1 verifies a v1 bundle.
-func VerifyV1(ctx context.Context, b *locking.Bundles, l *locking.Located, v *Vouching) (*legacy.Report, error) {
+func VerifyV1(ctx context.Context, b *places.Workspace, l *Located, v *Vouching) (*legacy.Report, error) {
 	if v.Trust == nil {
 		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is a v1 bundle, which --signer can't verify: only a policy can accept v1", l.Id),
 			Why: []string{"its signature doesn't cover its name, and its items need a rule with \"accept: [v1, v2]\""}, Details: map[string]any{"reason": "v1", "bundle": l.Id}}
 	}
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()
-	return legacy.Verify(ctx, l.V1, l.Id, legacy.Options{Trust: v.Options.Trust, Below: []*ai.Space{locking.LibrarySpace()}, Progress: p.Reached()})
+	return legacy.Verify(ctx, l.V1, l.Id, legacy.Options{Trust: v.Options.Trust, Below: []*ai.Space{workspace.LibrarySpace()}, Progress: p.Reached()})
 }
 
 // AsV2 converts the report on a v1 bundle to that of a v2 bundle.
@@ -87,7 +87,7 @@ func AsV2(ctx context.Context, r *legacy.Report) (*bundle.Report, error) {
 		return same, nil
 	}
 	var err error
-	same.Bundle, err = r.Bundle(ctx, []*ai.Space{locking.LibrarySpace()})
+	same.Bundle, err = r.Bundle(ctx, []*ai.Space{workspace.LibrarySpace()})
 	return same, err
 }
 
@@ -103,7 +103,7 @@ func Put(ctx context.Context, to cas.Batch, from cas.Getter, d cas.Digest) error
 }
 
 // storedV1 finds a v1 bundle in the store by its digest; nil if there is none.
-func storedV1(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.Digest) (*locking.Located, error) {
+func storedV1(ctx context.Context, b *places.Workspace, s *disk.Store, id cas.Digest) (*Located, error) {
 	root, err := s.Ref(install.V1Ref(id) + "/files")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -111,14 +111,14 @@ func storedV1(ctx context.Context, b *locking.Bundles, s *disk.Store, id cas.Dig
 	if err != nil {
 		return nil, err
 	}
-	l := &locking.Located{Where: locking.InStore, Place: "store"}
+	l := &Located{Where: InStore, Place: "store"}
 	var files []manifest.File
 	err = cas.Walk(ctx, s, root, func(name string, e cas.Entry) error {
 		if e.Mode == cas.Dir {
 			return nil
 		}
 		files = append(files, manifest.File{Path: name, Digest: e.Digest, Size: e.Size, Mode: e.Mode})
-		if id, ok := strings.CutPrefix(path.Dir(name), workspace.MarkerDir+"/bundles/"); ok && path.Base(name) == locking.BundleManifest {
+		if id, ok := strings.CutPrefix(path.Dir(name), workspace.MarkerDir+"/bundles/"); ok && path.Base(name) == workspace.BundleManifest {
 			l.Id = id
 		}
 		return nil
@@ -135,7 +135,7 @@ type v1List struct {
 }
 
 // StoredV1 reads the v1 manifests in the store.
-func StoredV1(ctx context.Context, b *locking.Bundles) ([]v1List, error) {
+func StoredV1(ctx context.Context, b *places.Workspace) ([]v1List, error) {
 	return storedDocuments(ctx, b, func(r disk.Ref) bool { return r.Name == install.V1Ref(r.ID.Digest) }, func(o cas.Object) (v1List, error) {
 		text, err := io.ReadAll(io.LimitReader(o, legacy.MaxBytes+1))
 		if err != nil {
@@ -147,7 +147,7 @@ func StoredV1(ctx context.Context, b *locking.Bundles) ([]v1List, error) {
 }
 
 // latestV1 finds a v1 bundle in the store by its name; nil if there is none.
-func latestV1(ctx context.Context, b *locking.Bundles, id, version string) (*locking.Located, error) {
+func latestV1(ctx context.Context, b *places.Workspace, id, version string) (*Located, error) {
 	all, err := StoredV1(ctx, b)
 	if err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func latestV1(ctx context.Context, b *locking.Bundles, id, version string) (*loc
 	if last == nil {
 		return nil, nil
 	}
-	s, err := b.Store(false)
+	s, err := b.OpenStore(false)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // CompleteCommand answers the completion scripts: "rye __complete -- WORD…" with the words typed after rye, the last of
@@ -153,7 +155,7 @@ func (c cursor) values(ctx context.Context, a *cli.App, v *kong.Value, prefix, b
 		if slices.Contains(c.flags, "--update") {
 			what = "bundles"
 		}
-		return cli.Begins(locking.CompleteLocked(a, what), prefix, before)
+		return cli.Begins(completeLocked(a, what), prefix, before)
 	case "kind":
 		return cli.Begins(spaces.CompleteKinds(ctx, a), prefix, before)
 	case "space":
@@ -191,4 +193,41 @@ func flagOf(node *kong.Node, name string) *kong.Flag {
 		}
 	}
 	return nil
+}
+
+// completeLocked offers what rye.yaml requires, or what the lock names: "locked" is all of it, "pinned" items, "bundles"
+// what can be updated.
+func completeLocked(a *cli.App, what string) (out []cli.Candidate) {
+	l, err := places.OpenLock(a, false)
+	if err != nil {
+		return nil
+	}
+	defer l.Close()
+	if what == "required" {
+		for _, r := range l.Yaml.Requires {
+			out = append(out, cli.Candidate{Value: r.ID, Help: r.Text})
+		}
+		return out
+	}
+	if l.Old == nil {
+		return nil
+	}
+	if what != "pinned" {
+		for _, b := range l.Old.Bundles {
+			out = append(out, cli.Candidate{Value: b.ID, Help: b.Version})
+		}
+	}
+	if what == "bundles" {
+		return append(out, cli.Candidate{Value: lock.Library, Help: "the library"})
+	}
+	for i := range l.Old.Pins {
+		p := &l.Old.Pins[i]
+		out = append(out, cli.Candidate{Value: p.Ref.String(), Help: p.From})
+	}
+	if what == "locked" {
+		for _, p := range l.Old.Artifacts {
+			out = append(out, cli.Candidate{Value: workspace.PackageName(p), Help: workspace.UsedAsPackage})
+		}
+	}
+	return slices.Compact(out) // a version has many wheels
 }

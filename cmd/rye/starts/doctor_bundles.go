@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 )
@@ -18,7 +17,7 @@ import (
 // checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies no
 // signatures: rye bundle verify does.
 func checkBundles(ctx context.Context, a *cli.App) places.Finding {
-	b, err := locking.OpenBundles(a)
+	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
@@ -60,8 +59,8 @@ func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 }
 
 // absent counts the files of a bundle that the store lacks.
-func absent(ctx context.Context, b *locking.Bundles, at *install.Installed) (int, error) {
-	s, err := b.Store(false)
+func absent(ctx context.Context, b *places.Workspace, at *install.Installed) (int, error) {
+	s, err := b.OpenStore(false)
 	if err != nil {
 		return 0, err
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -77,12 +77,12 @@ func execFloor(a *cli.App) (e floor.Exec) {
 
 // checkInterpreters finds the programs that the library's runtimes would start.
 func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
-	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{locking.LibrarySpace()}})
+	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{workspace.LibrarySpace()}})
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}
 	temp := os.TempDir() // nothing is run there
-	q := env.Request{Host: locking.MachineHost(a), Home: temp, Temp: temp}
+	q := env.Request{Host: places.MachineHost(a), Home: temp, Temp: temp}
 	if p, err := places.OpenProject(a); err == nil {
 		q.Project, q.Forbidden = p.Root, []string{p.Root}
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
@@ -17,7 +16,7 @@ import (
 
 // checkLock checks that the lock can be read and is up to date. It asks no source.
 func checkLock(ctx context.Context, a *cli.App) places.Finding {
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if errors.Is(err, workspace.ErrNoProject) {
 		return places.Good("not in a project")
 	}
@@ -42,7 +41,7 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		return places.Finding{Status: places.StatusWarn, Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
 	}
-	if errors.Is(err, locking.ErrElsewhere) || err == nil && !bytes.Equal(made.Bytes, l.File) {
+	if errors.Is(err, workspace.ErrElsewhere) || err == nil && !bytes.Equal(made.Bytes, l.File) {
 		return places.Finding{Status: places.StatusWarn, Detail: "out of date", Hint: "rye diff"}
 	}
 	if err != nil {
@@ -53,7 +52,7 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 
 // checkVendor checks that everything locked is vendored.
 func checkVendor(ctx context.Context, a *cli.App) places.Finding {
-	l, err := locking.OpenLocking(a, false)
+	l, err := places.OpenLock(a, false)
 	if err != nil {
 		return places.Good("nothing to vendor") // the check of the lock reports its problems
 	}

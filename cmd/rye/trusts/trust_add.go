@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locking"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
@@ -204,7 +203,7 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		}
 		return p, err
 	}
-	h, err := locking.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
+	h, err := spaces.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
 	if err != nil {
 		return p, err
 	}

@@ -1,4 +1,4 @@
-package locking
+package workspace
 
 import (
 	"maps"
@@ -9,9 +9,6 @@ import (
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/manifest"
 )
-
-// A lock in which git has left a merge unfinished is made anew. What it asked for is what both sides asked for: whichever
-// of them is ours is a matter of who merges, so that the new lock is held against each.
 
 // mergedSides are the two locks that git was to merge; nil for one that can't be read.
 func mergedSides(b []byte) []*lockfile.Lock {
@@ -30,7 +27,7 @@ func mergedSides(b []byte) []*lockfile.Lock {
 
 // Merged is what the new lock begins with, as far as the sides can be read: of each bundle the higher version that they have,
 // and of what else they name the line of the first that names it. Items are pinned anew, but for those of the user's space.
-func (l *Locking) Merged() (*lockfile.Lock, error) {
+func (l *Lock) Merged() (*lockfile.Lock, error) {
 	m := &lockfile.Lock{}
 	bundles, requires := map[string]lockfile.Bundle{}, map[string]ryeyaml.Requirement{}
 	for _, side := range l.Sides {
@@ -43,7 +40,7 @@ func (l *Locking) Merged() (*lockfile.Lock, error) {
 				bundles[b.ID], higher[b.ID] = b, true
 			}
 		}
-		for _, r := range side.Requires { // it says of which branch the commit of its bundle was one
+		for _, r := range side.Requires { // it names the branch of its bundle's commit
 			if _, known := requires[r.ID]; !known || higher[r.ID] {
 				requires[r.ID] = r
 			}
@@ -77,5 +74,5 @@ func join[T any](list, more []T, name func(T) string) []T {
 	return list
 }
 
-// SideUnreadable is the weakness of a lock that is made where nobody can say what the one before asked for.
+// SideUnreadable is the weakness of a lock made without knowing what the one before it asked for.
 const SideUnreadable lock.WeaknessKind = "unreadable"

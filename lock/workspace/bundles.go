@@ -1,9 +1,8 @@
-package locking
+package workspace
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -17,16 +16,11 @@ import (
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
-	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
@@ -35,103 +29,33 @@ import (
 // LibraryID is the bundle that the binary carries.
 const LibraryID = "rye/std"
 
+// LibraryLabel is the label of the library's space.
+const LibraryLabel = "system:" + LibraryID
+
 // LibrarySpace is the space of the library.
 func LibrarySpace() *ai.Space {
-	return &ai.Space{Label: cli.StdLabel, Level: ai.System, FS: std.FS(), Builtin: true}
+	return &ai.Space{Label: LibraryLabel, Level: ai.System, FS: std.FS(), Builtin: true}
 }
 
-// Bundles is what one command sees of bundles: the project's, the user's, and the store, which is opened when it is
-// needed.
-type Bundles struct {
-	App    *cli.App
-	Root   workspace.Project // zero outside of projects
-	open   *disk.Store       // nil until it is needed
-	Opened []io.Closer       // archives and directories
-}
-
-// OpenBundles begins to look for bundles.
-func OpenBundles(a *cli.App) (*Bundles, error) {
-	root, err := places.OpenProject(a)
-	if err != nil && !errors.Is(err, workspace.ErrNoProject) {
-		return nil, err
-	}
-	return &Bundles{App: a, Root: root}, nil
-}
-
-func (b *Bundles) Close() {
-	for _, c := range b.Opened {
-		c.Close()
-	}
-	if b.open != nil {
-		b.open.Close()
-	}
-}
-
-// Store opens the store, to write in it too if it is to be made where there is none.
-func (b *Bundles) Store(write bool) (*disk.Store, error) {
-	if b.open != nil {
-		return b.open, nil
-	}
-	open := func() (*disk.Store, error) { return places.ReadStore(b.App) }
-	if write {
-		open = func() (*disk.Store, error) { return places.MakeStore(b.App) }
-	}
-	s, err := open()
-	if err == nil {
-		b.open = s
-	}
-	return s, err
-}
-
-// Space is the user's. Without a store it can be read.
-func (b *Bundles) Space() (*install.Space, error) {
-	s := cli.UserSpace(b.App.UserBase())
+// Space is where the user's bundles are installed. Its manifests can be read without a store.
+func (w *Workspace) Space() (*install.Space, error) {
+	s := w.UserSpace()
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	state := b.App.Dir(cli.StatePlace)
-	if state.Err != nil {
-		return nil, state.Err
+	if w.State.Err != nil {
+		return nil, w.State.Err
 	}
-	space := &install.Space{Dir: s.Value, Journal: places.Lists(b.App).Journal(), Now: b.App.Now}
-	if b.open != nil {
-		space.Store = b.open
+	space := &install.Space{Dir: s.Path, Journal: w.journal(), Now: w.now}
+	if w.store != nil {
+		space.Store = w.store
 	}
 	return space, nil
 }
 
-// Where a bundle was found.
-const (
-	InProject = "project"
-	InUser    = "installed"
-	InStore   = "store"
-	InArchive = "archive"
-	InBinary  = "binary"
-)
-
-// A Located bundle is one that was found.
-type Located struct {
-	Where string
-	Place string         // for people
-	Id    string         // "" in an archive
-	Dir   string         // of a project
-	V1    fs.FS          // the files of a v1 bundle; nil for one of v2
-	File  io.Reader      // of an archive
-	Read  *bundle.Bundle // nil in a project and in an archive, until it is needed
-	Has   cas.Getter     // its files; nil in an archive
-}
-
-// Size is how many bytes the files of a bundle have; 0 where nobody has read that.
-func (l *Located) Size() int64 {
-	if l.Read == nil {
-		return 0
-	}
-	return l.Read.Bytes
-}
-
 // Installed reads what is installed under an id; nil if nothing is.
-func (b *Bundles) Installed(id string) (*install.Installed, error) {
-	space, err := b.Space()
+func (w *Workspace) Installed(id string) (*install.Installed, error) {
+	space, err := w.Space()
 	if err != nil {
 		return nil, nil // no home, nothing installed
 	}
@@ -139,7 +63,7 @@ func (b *Bundles) Installed(id string) (*install.Installed, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if bad, ok := errors.AsType[*install.ManifestError](err); ok && b.isUserV1(bad) {
+	if bad, ok := errors.AsType[*install.ManifestError](err); ok && w.isUserV1(bad) {
 		return nil, nil
 	}
 	return at, err
@@ -147,16 +71,16 @@ func (b *Bundles) Installed(id string) (*install.Installed, error) {
 
 // Below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
 // the project's lock has, or else that are installed, in a version that will do.
-func (b *Bundles) Below(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, error) {
+func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, error) {
 	all := []*ai.Space{LibrarySpace()}
 	for _, r := range requires {
-		if locked, err := b.lockedBelow(ctx, id, r); err != nil {
+		if locked, err := w.lockedBelow(ctx, id, r); err != nil {
 			return nil, err
 		} else if locked != nil {
 			all = append(all, locked...)
 			continue
 		}
-		at, err := b.Installed(r.BundleID)
+		at, err := w.Installed(r.BundleID)
 		if err != nil {
 			return nil, err
 		}
@@ -165,16 +89,16 @@ func (b *Bundles) Below(ctx context.Context, id string, requires []manifest.Requ
 		case err != nil:
 			return nil, err
 		case at == nil:
-			b.App.Term.Warn("%q, which %q requires, is not installed", r.BundleID, id)
+			w.note("%q, which %q requires, is not installed", r.BundleID, id)
 			continue
 		case !allowed.Contains(at.Version):
-			b.App.Term.Warn("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
+			w.note("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
 			continue
 		}
-		if _, err := b.Store(false); err != nil {
+		if _, err := w.OpenStore(false); err != nil {
 			return nil, err
 		}
-		space, err := b.Space()
+		space, err := w.Space()
 		if err != nil {
 			return nil, err
 		}
@@ -188,11 +112,11 @@ func (b *Bundles) Below(ctx context.Context, id string, requires []manifest.Requ
 }
 
 // ProjectLock is the project's lock; nil where there is none that can be read.
-func (b *Bundles) ProjectLock() *Locking {
-	if b.Root.Root == "" {
+func (w *Workspace) ProjectLock() *Lock {
+	if w.Root.Root == "" {
 		return nil
 	}
-	l := &Locking{App: b.App, Dir: b.Root.Root, DotAI: b.Root.DotAI(), Found: b}
+	l := w.LockIn(w.Root.Root, w.Root.DotAI())
 	if err := l.ReadLock(false); err != nil || l.Old == nil {
 		return nil
 	}
@@ -201,8 +125,8 @@ func (b *Bundles) ProjectLock() *Locking {
 
 // lockedBelow are the spaces of a bundle that the project's lock has, and of all that it needs; nil if it has none in a
 // version that will do.
-func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require) (spaces []*ai.Space, err error) {
-	l := b.ProjectLock()
+func (w *Workspace) lockedBelow(ctx context.Context, id string, r manifest.Require) (spaces []*ai.Space, err error) {
+	l := w.ProjectLock()
 	if l == nil || l.Old.Bundle(r.BundleID) == nil {
 		return nil, nil
 	}
@@ -211,7 +135,7 @@ func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require
 		return nil, err
 	}
 	if at := l.Old.Bundle(r.BundleID).Version; !allowed.Contains(at) {
-		b.App.Term.Warn("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, at)
+		w.note("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, at)
 		return nil, nil
 	}
 	objects, err := l.Objects()
@@ -219,7 +143,7 @@ func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require
 		return nil, err
 	}
 	if l.Vendor != nil {
-		b.Opened = append(b.Opened, l.Vendor)
+		w.Keep(l.Vendor)
 	}
 	seen := map[string]bool{}
 	var add func(id string) error
@@ -229,10 +153,7 @@ func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require
 			return nil
 		}
 		seen[id] = true
-		read, err := bundle.ReadStored(ctx, objects, objects, line.Manifest)
-		if errors.Is(err, fs.ErrNotExist) {
-			return &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest}, NeededBy: "bundle:" + id + "@" + line.Version}
-		}
+		read, err := readBundle(ctx, objects, *line)
 		if err != nil {
 			return err
 		}
@@ -246,66 +167,6 @@ func (b *Bundles) lockedBelow(ctx context.Context, id string, r manifest.Require
 	}
 	err = add(r.BundleID)
 	return spaces, err
-}
-
-// Source is what looks at a bundle, with the spaces that its items may use.
-func (b *Bundles) Source(ctx context.Context, l *Located, p *cli.Progress) (bundle.Source, []*ai.Space, error) {
-	id, requires, err := b.Requires(ctx, l)
-	if err != nil {
-		return nil, nil, err
-	}
-	below, err := b.Below(ctx, id, requires)
-	if err != nil {
-		return nil, nil, err
-	}
-	switch {
-	case l.V1 != nil:
-		return bundle.Given(l.Read, l.Has), below, nil
-	case l.Where == InProject:
-		return bundle.InDir(l.Dir, l.Id), below, nil
-	case l.Where == InArchive:
-		return bundle.InArchive(p.Counted(l.File)), below, nil
-	}
-	return bundle.Given(l.Read, l.Has), below, nil
-}
-
-// Requires reads which bundles a bundle needs, if it can be read; that it can't is for others to report.
-func (b *Bundles) Requires(ctx context.Context, l *Located) (id string, all []manifest.Require, err error) {
-	switch {
-	case l.Read != nil:
-		return l.Read.BundleID, l.Read.Requires, nil
-	case l.Where == InProject:
-		if read, err := ReadManifest(l.Dir, l.Id); err == nil {
-			return read.BundleID, read.Requires, nil
-		}
-	case l.Where == InArchive:
-		file, ok := l.File.(io.ReadSeeker)
-		if !ok {
-			return "", nil, nil // standard input comes once
-		}
-		h, broken := archive.ReadHead(ctx, file)
-		if _, err := file.Seek(0, io.SeekStart); err != nil {
-			return "", nil, err
-		}
-		if broken == nil {
-			return h.List.BundleID, h.List.Requires, nil
-		}
-	}
-	return "", nil, nil
-}
-
-// ArchiveHead reads the head of an archive, with the public keys that its signers claim to have.
-func ArchiveHead(ctx context.Context, path string) (*archive.Head, error) {
-	f, err := osfile.OpenRegular(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	h, err := archive.ReadHead(ctx, f)
-	if err != nil {
-		return nil, fmt.Errorf("%q: %w", path, err)
-	}
-	return h, nil
 }
 
 // ReadManifest reads the manifest of a project's bundle.
@@ -327,7 +188,7 @@ const maxBundleManifest = manifest.MaxListBytes + 1<<20
 
 // ProjectBundles are the ids of the bundles of a project, sorted.
 func ProjectBundles(dir string) (ids []string, err error) {
-	root := filepath.Join(dir, workspace.MarkerDir, "bundles")
+	root := filepath.Join(dir, MarkerDir, "bundles")
 	err = fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -455,14 +316,14 @@ func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Dige
 
 // InstalledAll are the installed bundles. V1 manifests, which older programs have put there, are no
 // error: they are no installed bundles.
-func (b *Bundles) InstalledAll(ctx context.Context, space *install.Space) ([]*install.Installed, error) {
+func (w *Workspace) InstalledAll(ctx context.Context, space *install.Space) ([]*install.Installed, error) {
 	all, err := space.List(ctx)
 	if err == nil {
 		return all, nil
 	}
 	var others []error
 	for _, e := range Each(err) {
-		if bad, ok := errors.AsType[*install.ManifestError](e); !ok || !b.isUserV1(bad) {
+		if bad, ok := errors.AsType[*install.ManifestError](e); !ok || !w.isUserV1(bad) {
 			others = append(others, e)
 		}
 	}
@@ -470,13 +331,12 @@ func (b *Bundles) InstalledAll(ctx context.Context, space *install.Space) ([]*in
 }
 
 // isUserV1 reports whether what can't be read as the manifest of an installed bundle is one of the first format.
-func (b *Bundles) isUserV1(e *install.ManifestError) bool {
+func (w *Workspace) isUserV1(e *install.ManifestError) bool {
 	id, ok := strings.CutPrefix(path.Dir(e.Path), "bundles/")
-	home := b.App.UserBase()
-	if !ok || home.Err != nil {
+	if !ok || w.User.Err != nil {
 		return false
 	}
-	first, err := IsV1(home.Value, id)
+	first, err := IsV1(w.User.Path, id)
 	return err == nil && first
 }
 

@@ -1,4 +1,4 @@
-package locking
+package workspace
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// A listed is what admitted manifests of bundles list. A v1 signature counts beside one.
+// A listed collects what admitted manifests of bundles list: only with such a manifest does a v1 signature count.
 type listed struct {
 	mu      sync.Mutex
 	bundles map[cas.Digest]bool // by their manifests
 	files   map[cas.Digest]bool
 }
 
-// add takes in a bundle whose manifest the policy admits.
+// add adds a bundle whose manifest the policy admits.
 func (l *listed) add(b *bundle.Bundle) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -35,7 +35,7 @@ func (l *listed) add(b *bundle.Bundle) {
 	}
 }
 
-// Beside makes a listing ask it too.
+// Beside makes a listing include l.
 func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
 	others := asked.Listed
 	asked.Listed = func(d cas.Digest) bool {
@@ -47,7 +47,7 @@ func (l *listed) Beside(asked *bundle.Listing) *bundle.Listing {
 	return asked
 }
 
-// AddAdmitted takes in a bundle if the policy admits its manifest.
+// AddAdmitted adds a bundle if the policy admits its manifest.
 func (l *listed) AddAdmitted(t *trust.Trust, b *bundle.Bundle) {
 	if t == nil || b == nil {
 		return
@@ -58,13 +58,12 @@ func (l *listed) AddAdmitted(t *trust.Trust, b *bundle.Bundle) {
 	}
 }
 
-// Asked is whom items are to be asked of: the policy, with what the manifests list that are below directories, and those
-// of the lock's bundles.
-func (l *Locking) Asked(ctx context.Context, dirs ...string) *bundle.Listing {
+// Asked examines items by the policy, with what the manifests below dirs and those of the lock's bundles list.
+func (l *Lock) Asked(ctx context.Context, dirs ...string) *bundle.Listing {
 	return l.Listed.Beside(Listing(ctx, l.Trust, dirs...))
 }
 
-// Bringing are sources that remember what they have brought.
+// Bringing is Sources that adds to Listed what it brings.
 type Bringing struct {
 	*sources.Sources
 	Listed *listed

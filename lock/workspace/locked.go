@@ -1,4 +1,4 @@
-package locking
+package workspace
 
 import (
 	"context"
@@ -11,9 +11,6 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
-	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
@@ -23,19 +20,19 @@ import (
 )
 
 // WorkingView is the working tree over the bundles of a set and the library.
-func (l *Locking) WorkingView(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, func(), error) {
+func (l *Lock) WorkingView(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, func(), error) {
 	return l.View(ctx, slices.DeleteFunc(set.Spaces(), func(s *ai.Space) bool {
 		return s.Label == lockfile.FromProject || s.Label == lockfile.FromUser
 	}))
 }
 
-// LockFault says what is wrong with a lock. Only a merge heals: whatever else is half a lock could have forgotten pins.
-func LockFault(a *cli.App, path string, err error) error {
+// LockFault says what is wrong with a lock file. Only a merge is resolved: any other damaged lock may have lost pins.
+func (w *Workspace) LockFault(path string, err error) error {
 	if err == nil {
 		return nil
 	}
 	f := &fault.Error{Code: fault.LockMismatch, Err: err, Text: fmt.Sprintf("%q: %s", path, strings.TrimPrefix(err.Error(), "lock: ")),
-		Hint: []string{"git restore " + fault.Quote(a.FromHere(path))}, Details: map[string]any{"path": path}}
+		Hint: []string{"git restore " + fault.Quote(w.show(path))}, Details: map[string]any{"path": path}}
 	if _, ok := errors.AsType[*lockfile.MergeError](err); ok {
 		f.Hint = []string{"rye lock --resolve"}
 	}
@@ -45,8 +42,8 @@ func LockFault(a *cli.App, path string, err error) error {
 	return f
 }
 
-// countV1 returns how many locks of the first format there are, unreadable ones too.
-func (l *Locking) countV1() int {
+// countV1 counts the v1 locks, unreadable ones too.
+func (l *Lock) countV1() int {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	return len(locks) + len(errs)
 }
@@ -54,7 +51,7 @@ func (l *Locking) countV1() int {
 // UsedAsPackage is how a tool uses what it lists.
 const UsedAsPackage = "package"
 
-// PackageName is what people call the package of an artifact: without what tells the wheels of a version from each other.
+// PackageName is an artifact's package and version, without what distinguishes its wheels.
 func PackageName(a lockfile.Artifact) string {
 	version, _ := a.Tags()
 	return a.Name + "@" + version
@@ -68,18 +65,15 @@ func Accepting(names []string) (flags []string) {
 	return flags
 }
 
-// LockAgain is the command that makes the lock anew, with what it has to accept.
-func (l *Locking) LockAgain(names []string) string {
-	if len(names) == 0 {
-		return l.LockCommand()
-	}
-	return l.LockCommand() + " " + cli.JoinArgs(Accepting(names))
+// LockAgain is the command that makes the lock again and accepts what it would weaken.
+func (l *Lock) LockAgain(names []string) string {
+	return fault.Command(l.LockCommand(), Accepting(names)...)
 }
 
-// Outlived are the project's own items, or the user's, that the lock has by a key which doesn't count any more, as
-// after a rotation. Whoever else signs them makes a weaker lock.
-func (l *Locking) Outlived() (refs []string) {
-	t, err := places.OpenTrust(l.App)
+// Outlived lists the items of the project or the user that the lock pins by a key that no longer counts, as after a
+// rotation. Signed by another key, they make a weaker lock.
+func (l *Lock) Outlived() (refs []string) {
+	t, err := l.Policy()
 	if err != nil || l.Old == nil {
 		return nil
 	}
@@ -98,8 +92,8 @@ func (l *Locking) Outlived() (refs []string) {
 	return refs
 }
 
-// BundleOf is the bundle of the lock that has an item, "" if none has it, or nobody can say.
-func (l *Locking) BundleOf(ctx context.Context, name string) string {
+// BundleOf is the bundle of the lock that has an item, "" if none has it or the lock can't be read.
+func (l *Lock) BundleOf(ctx context.Context, name string) string {
 	set, err := l.Set(ctx)
 	if err != nil {
 		return ""
@@ -111,24 +105,4 @@ func (l *Locking) BundleOf(ctx context.Context, name string) string {
 		}
 	}
 	return ""
-}
-
-// WarnExtractors says which extractors don't count, and once what is the same of many.
-func WarnExtractors(a *cli.App, all []*ai.ItemError) {
-	reasons := make([]string, len(all))
-	more := map[string]int{}
-	for i, w := range all {
-		reasons[i] = strings.TrimPrefix(classify.Classify(w).Text, fmt.Sprintf("%q ", w.Ref))
-		more[reasons[i]]++
-	}
-	for i, w := range all {
-		n := more[reasons[i]] - 1
-		switch {
-		case n > 0:
-			a.Term.Warn("extractors: %s; so it is with %d more", classify.Classify(w).Text, n)
-		case n == 0:
-			a.Term.Warn("extractors: %s", classify.Classify(w).Text)
-		}
-		more[reasons[i]] = 0
-	}
 }

@@ -1,4 +1,4 @@
-package locking
+package workspace
 
 import (
 	"context"
@@ -8,26 +8,25 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/semver"
 	"github.com/rye-build/rye/bundle/install"
-	"github.com/rye-build/rye/cmd/rye/classify"
-	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 )
 
-// UserLocking opens the user's space with its lock, which counts outside of projects. Nothing is required there: its
-// bundles are those that are installed.
-func UserLocking(a *cli.App, conflict bool) (*Locking, error) {
-	s := cli.UserSpace(a.UserBase())
+// UserLock opens the user's own lock, which counts outside of projects. It requires nothing: its bundles are the
+// installed ones.
+func (w *Workspace) UserLock(conflict bool) (*Lock, error) {
+	s := w.UserSpace()
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	l := &Locking{App: a, Dir: s.Value, DotAI: s.Value, Yaml: &ryeyaml.Project{}, Found: &Bundles{App: a}, User: true}
+	l := w.LockIn(s.Path, s.Path)
+	l.User = true
 	return l, l.ReadLock(conflict)
 }
 
 // LockCommand is the command that makes this lock.
-func (l *Locking) LockCommand() string {
+func (l *Lock) LockCommand() string {
 	if l.User {
 		return "rye lock --user"
 	}
@@ -36,24 +35,24 @@ func (l *Locking) LockCommand() string {
 
 // FindInstalled finds the bundles that the user's lock may use: those that are installed with all that they require. Of
 // the others it warns; an item that uses one is a problem when the lock is made.
-func (l *Locking) FindInstalled(ctx context.Context) error {
-	space, err := l.Found.Space()
+func (l *Lock) FindInstalled(ctx context.Context) error {
+	space, err := l.Space()
 	if err != nil {
 		return err
 	}
-	all, err := l.Found.InstalledAll(ctx, space)
+	all, err := l.InstalledAll(ctx, space)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		l.App.Term.Warn("installed bundles: %s", classify.Classify(err).Text)
+		l.warn("installed bundles", err)
 	}
 	for n := -1; n != len(all); {
 		n = len(all)
 		all = slices.DeleteFunc(all, func(b *install.Installed) bool {
 			for _, r := range b.Requires {
 				if !satisfied(all, r.BundleID, r.Version) {
-					l.App.Term.Warn("the bundle %q requires %q %s, which isn't installed, and isn't used", b.BundleID, r.BundleID, r.Version)
+					l.note("the bundle %q requires %q %s, which isn't installed, and isn't used", b.BundleID, r.BundleID, r.Version)
 					return true
 				}
 			}
@@ -83,7 +82,7 @@ func satisfied(all []*install.Installed, id, versions string) bool {
 }
 
 // TakenOver is the space of what the old lock has of the user's, nil if it has nothing.
-func (l *Locking) TakenOver(ctx context.Context) (*ai.Space, error) {
+func (l *Lock) TakenOver(ctx context.Context) (*ai.Space, error) {
 	old, err := l.Old, error(nil)
 	if l.Sides != nil {
 		old, err = l.Merged()

@@ -1,16 +1,14 @@
-package locking
+package workspace
 
 import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"slices"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	ryeyaml "github.com/rye-build/rye/lock/project"
@@ -19,17 +17,17 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// Look reads the policy and finds out what is here of the lock. What comes after it makes no store, asks no source and
-// writes nothing: a clone with .ai/vendor may be looked at where there is no home, and no right to write.
-func (l *Locking) Look(ctx context.Context) (err error) {
-	if l.Trust, err = places.OpenTrust(l.App); err != nil {
+// Look reads the policy and what is here of the lock. It makes no store, asks no source and writes nothing, so that it works
+// in a read-only clone with .ai/vendor and without a home.
+func (l *Lock) Look(ctx context.Context) (err error) {
+	if l.Trust, err = l.Policy(); err != nil {
 		return err
 	}
 	l.Here = &present{l: l, verify: bundle.VerifyOptions{Trust: l.Exam()}}
 	if l.Here.Objects, err = l.Objects(); err != nil || l.Old == nil {
 		return err
 	}
-	// A lock that doesn't fit together is told of when it matters: comparing goes on with what there is.
+	// An inconsistent lock is reported where it matters: comparing works with the parts that exist.
 	l.Here.set, err = l.Set(ctx)
 	if _, unfit := errors.AsType[*lock.RefusedError](err); unfit {
 		l.Here.Unfit, err = err, nil
@@ -37,9 +35,8 @@ func (l *Locking) Look(ctx context.Context) (err error) {
 	return err
 }
 
-// Pinned is the lock with all that it names, if that is here and the policy admits the manifests of its bundles; else
-// nil.
-func (l *Locking) Pinned(ctx context.Context) *lock.Set {
+// Pinned is the set of the lock, nil unless all of it is here and the policy admits the manifests of its bundles.
+func (l *Lock) Pinned(ctx context.Context) *lock.Set {
 	if l.Old == nil || len(l.Old.Bundles) == 0 {
 		return nil
 	}
@@ -62,14 +59,14 @@ func (l *Locking) Pinned(ctx context.Context) *lock.Set {
 // A present gives the bundles of a lock as far as they are here, for looking alone: whatever is pinned of them is
 // verified again when the lock is made.
 type present struct {
-	l       *Locking
+	l       *Lock
 	Objects lock.Source
 	set     *lock.Set // nil if there is none
 	Unfit   error     // why
 	verify  bundle.VerifyOptions
 }
 
-// ErrElsewhere says that other bundles are needed than those of the lock: which ones, their sources know.
+// ErrElsewhere says that the lock doesn't have the bundles that rye.yaml requires. Only their sources can tell which ones.
 var ErrElsewhere = errors.New("the bundles of the lock aren't those that rye.yaml requires")
 
 // Versions implements lock.Sources.
@@ -97,15 +94,10 @@ func (p *present) read(ctx context.Context, want lockfile.Bundle) (*bundle.Bundl
 			return b, nil
 		}
 	}
-	b, err := bundle.ReadStored(ctx, p.Objects, p.Objects, want.Manifest)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: want.Manifest}, NeededBy: "bundle:" + want.ID + "@" + want.Version}
-	}
-	return b, err
+	return readBundle(ctx, p.Objects, want)
 }
 
-// Bring implements lock.Sources: it brings nothing. A bundle of which only the pinned items are here is an
-// *OfflineError.
+// Bring implements lock.Sources and fetches nothing. A bundle with only its pinned items here is an *OfflineError.
 func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space) (*bundle.Bundle, error) {
 	b, err := p.read(ctx, want)
 	if err != nil {
@@ -128,12 +120,12 @@ func (p *present) Bring(ctx context.Context, want lockfile.Bundle, _ []*ai.Space
 	return b, nil
 }
 
-// absent are the files of a bundle that neither the store nor .ai/vendor has, once objects was asked for.
-func (l *Locking) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, err error) {
+// absent lists the files of a bundle that neither the store nor .ai/vendor has. Objects must have been called.
+func (l *Lock) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, err error) {
 	for i := range b.Files {
 		lacking = append(lacking, cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest})
 	}
-	if s := l.Found.open; s != nil {
+	if s := l.store; s != nil {
 		if lacking, err = s.Missing(ctx, lacking); err != nil {
 			return nil, err
 		}
@@ -153,8 +145,8 @@ func (l *Locking) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.I
 	return out, ctx.Err()
 }
 
-// RequirementChanges are those lines of rye.yaml that aren't as the lock has copied them.
-func (l *Locking) RequirementChanges() []lockfile.Change {
+// RequirementChanges lists the lines of rye.yaml that differ from the lock's copy.
+func (l *Lock) RequirementChanges() []lockfile.Change {
 	now := *l.Old
 	now.Requires = slices.SortedFunc(slices.Values(l.Yaml.Requires), func(a, b ryeyaml.Requirement) int { return cmp.Compare(a.ID, b.ID) })
 	return lockfile.Diff(l.Old, &now)

@@ -1,0 +1,134 @@
+package places
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// A Workspace is a workspace and the command that works with it.
+type Workspace struct {
+	*workspace.Workspace
+	App *cli.App
+}
+
+// A Lock is a lock and the command that works with it.
+type Lock struct {
+	*workspace.Lock
+	App *cli.App
+}
+
+// Options are those of a workspace that this command line asks for.
+func Options(a *cli.App) workspace.Options {
+	say := func(show func(string, ...any)) func(string, error) {
+		return func(what string, err error) {
+			if err == nil {
+				show("%s", what)
+				return
+			}
+			f := classify.Classify(err)
+			if what != "" {
+				what += ": "
+			}
+			if what += f.Text; len(f.Hint) > 0 {
+				what += "; " + a.Globals.Placed(f.Hint[0])
+			}
+			show("%s", what)
+		}
+	}
+	return workspace.Options{
+		Now: a.Now, Offline: a.IsOffline(), Show: a.FromHere,
+		Warn: say(a.Term.Warn), Detail: say(a.Term.Detail),
+		Extractors: func(ignored []*ai.ItemError) { WarnExtractors(a, ignored) },
+		Retried:    func(err error, in time.Duration) { AskedAgain(a, err, in) },
+		Git:        session.Git(MachineHost(a)),
+	}
+}
+
+// OpenWorkspace opens the project of this command, or what the user has outside of projects.
+func OpenWorkspace(a *cli.App) (*Workspace, error) {
+	p, err := Paths(a)
+	if err != nil {
+		return nil, err
+	}
+	w, err := workspace.Open(context.Background(), p, Options(a))
+	if err != nil {
+		return nil, err
+	}
+	return &Workspace{w, a}, nil
+}
+
+// OpenLock opens the project's lock. With conflict, a lock in which git has left a merge unfinished counts as none.
+func OpenLock(a *cli.App, conflict bool) (*Lock, error) {
+	w, err := OpenWorkspace(a)
+	if err != nil {
+		return nil, err
+	}
+	l, err := w.OpenLock(conflict)
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{l, a}, nil
+}
+
+// OpenUserLock opens the user's own lock.
+func OpenUserLock(a *cli.App, conflict bool) (*Lock, error) {
+	w, err := UnreadWorkspace(a)
+	if err != nil {
+		return nil, err
+	}
+	l, err := w.UserLock(conflict)
+	if err != nil {
+		return nil, err
+	}
+	return &Lock{l, a}, nil
+}
+
+// UnreadWorkspace is a workspace whose project isn't looked for.
+func UnreadWorkspace(a *cli.App) (*Workspace, error) {
+	p, err := Paths(a)
+	if err != nil {
+		return nil, err
+	}
+	return &Workspace{workspace.Unread(p, Options(a)), a}, nil
+}
+
+// MachineHost is what this machine has for chains and for programs that rye starts itself.
+func MachineHost(a *cli.App) env.Host {
+	h := env.Host{Vars: map[string]string{}, Files: env.Disk{}, Ask: proc.Asker{}}
+	for _, v := range a.Environ {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			h.Vars[name] = value
+		}
+	}
+	return h
+}
+
+// WarnExtractors says which extractors don't count, and once what is the same of many.
+func WarnExtractors(a *cli.App, all []*ai.ItemError) {
+	reasons := make([]string, len(all))
+	more := map[string]int{}
+	for i, w := range all {
+		reasons[i] = strings.TrimPrefix(classify.Classify(w).Text, fmt.Sprintf("%q ", w.Ref))
+		more[reasons[i]]++
+	}
+	for i, w := range all {
+		n := more[reasons[i]] - 1
+		switch {
+		case n > 0:
+			a.Term.Warn("extractors: %s; so it is with %d more", classify.Classify(w).Text, n)
+		case n == 0:
+			a.Term.Warn("extractors: %s", classify.Classify(w).Text)
+		}
+		more[reasons[i]] = 0
+	}
+}

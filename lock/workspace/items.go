@@ -1,0 +1,239 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// Items are the items that can be seen from a workspace: the project's space over the user's over bundles over the
+// library. A project uses the bundles of its lock; outside of projects the installed ones count.
+type Items struct {
+	*edit.Editor
+	Trust   *trust.Trust    // nil: without a policy only the library is admitted
+	Asked   *bundle.Listing // decides what is admitted; nil without a policy
+	Project *ai.Space       // nil outside of projects, and where the project has no .ai
+	User    *ai.Space       // nil where it doesn't count, or doesn't exist
+	Root    Project         // zero outside of projects
+	Lock    *Lock           // of the project; nil outside
+	Unread  []UnreadBundle
+}
+
+// An UnreadBundle is a bundle of the lock that can't be read, and why.
+type UnreadBundle struct {
+	lockfile.Bundle
+	Err error
+}
+
+// Items opens all that can be seen. Without a policy everything can be seen and nothing but the library is admitted. In a
+// project with rye.yaml the user's space counts only with AllowUser: what runs there is in the project, or locked.
+func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
+	v := &Items{Root: w.Root}
+	if v.Trust, err = w.Policy(); err != nil && !trust.IsMissing(err) {
+		return nil, err
+	}
+	withUser := w.User.Err == nil && (w.Root.Marker != MarkerFile || w.AllowUser)
+	if v.Trust != nil {
+		var dirs []string
+		if w.Root.Root != "" {
+			dirs = append(dirs, w.Root.Root)
+		}
+		if withUser {
+			dirs = append(dirs, w.User.Path)
+		}
+		v.Asked = Listing(ctx, v.Trust, dirs...)
+	}
+	defer func() {
+		if err != nil {
+			v.Close()
+		}
+	}()
+	var spaces []*ai.Space
+	if w.Root.Root != "" {
+		if v.Project, err = openSpace(w.Root.DotAI(), ai.Project); err != nil {
+			return nil, err
+		}
+	}
+	if withUser {
+		if v.User, err = openSpace(w.UserSpace().Path, ai.User); err != nil {
+			return nil, err
+		}
+	}
+	spaces = slices.DeleteFunc([]*ai.Space{LibrarySpace(), v.Project, v.User}, func(s *ai.Space) bool { return s == nil })
+	if w.Root.Root != "" {
+		spaces = w.addLocked(ctx, v, spaces)
+	} else if spaces, err = w.addInstalled(ctx, spaces); err != nil {
+		return nil, err
+	}
+	view, err := w.view(ctx, v.Trust, v.Asked, spaces)
+	if err != nil {
+		return nil, err
+	}
+	v.Editor = &edit.Editor{View: view, Admit: ai.NewAdmitter(view, examiner(v.Asked)), Now: w.now}
+	return v, nil
+}
+
+// view is what every look at spaces goes through: the policy decides what counts, and ignored extractors are reported.
+func (w *Workspace) view(ctx context.Context, t *trust.Trust, asked *bundle.Listing, spaces []*ai.Space) (*ai.View, error) {
+	o := ai.Options{Spaces: spaces, Trust: examiner(asked)}
+	if t != nil {
+		o.MayOverride = t.Root.Side.Policy.MayOverride
+	}
+	v, err := ai.NewView(ctx, o)
+	if err == nil && w.Extractors != nil {
+		w.Extractors(v.Warnings())
+	}
+	return v, err
+}
+
+// examiner is asked as an interface, which a nil pointer would not leave nil.
+func examiner(asked *bundle.Listing) ai.Examiner {
+	if asked == nil {
+		return nil
+	}
+	return asked
+}
+
+// openSpace opens a directory of items, nil if it doesn't exist.
+func openSpace(dir string, level ai.Level) (*ai.Space, error) {
+	s, err := ai.OpenDir(dir, level.String(), level)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return s, err
+}
+
+// Close closes the spaces, not the workspace.
+func (v *Items) Close() {
+	for _, s := range []*ai.Space{v.Project, v.User} {
+		if s != nil {
+			s.Close()
+		}
+	}
+	if v.Lock != nil {
+		v.Lock.Close()
+	}
+}
+
+// addInstalled adds the installed bundles. One that can't be read is a warning: the others work without it.
+func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Space, error) {
+	space, err := w.Space()
+	if err != nil {
+		return spaces, nil // no home, nothing installed
+	}
+	all, err := w.InstalledAll(ctx, space)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		w.warn("installed bundles", err)
+	}
+	if len(all) == 0 {
+		return spaces, nil
+	}
+	if _, err := w.OpenStore(false); err != nil {
+		w.warn("the files of installed bundles can't be read", err)
+		return spaces, nil
+	}
+	if space, err = w.Space(); err != nil {
+		return nil, err
+	}
+	for _, at := range all {
+		s, err := space.Open(ctx, at.BundleID)
+		if err != nil {
+			w.warn("the bundle \""+at.BundleID+"\"", err)
+			continue
+		}
+		spaces = append(spaces, s)
+	}
+	return spaces, nil
+}
+
+// addLocked adds the bundles of the project's lock. A bundle or a lock that can't be read is a warning: items must be
+// visible where they are to be mended. What judges items looks at Unread.
+func (w *Workspace) addLocked(ctx context.Context, v *Items, spaces []*ai.Space) []*ai.Space {
+	v.Lock = w.LockIn(w.Root.Root, w.Root.DotAI())
+	if err := v.Lock.ReadLock(false); err != nil {
+		w.warn("", err)
+	}
+	if v.User == nil {
+		switch taken, err := v.Lock.TakenOver(ctx); {
+		case err != nil:
+			w.warn("what the lock has of the user's", err)
+		case taken != nil:
+			spaces = append(spaces, taken)
+		}
+	}
+	lines := w.Bundles
+	if lines == nil && v.Lock.Old != nil {
+		lines = v.Lock.Old.Bundles
+	}
+	if len(lines) == 0 {
+		return spaces
+	}
+	objects, err := v.Lock.Objects()
+	if err != nil {
+		w.warn("the bundles of the lock", err)
+		for _, line := range lines {
+			v.Unread = append(v.Unread, UnreadBundle{line, err})
+		}
+		return spaces
+	}
+	if v.Asked != nil {
+		v.Lock.Listed.Beside(v.Asked)
+	}
+	for _, line := range lines {
+		b, err := readBundle(ctx, objects, line)
+		if err != nil {
+			w.warn("the bundle \""+line.ID+"\"", err)
+			v.Unread = append(v.Unread, UnreadBundle{line, err})
+			continue
+		}
+		v.Lock.Listed.AddAdmitted(v.Trust, b)
+		if s := v.Lock.space(ctx, objects, b); s != nil {
+			spaces = append(spaces, s)
+		}
+	}
+	return spaces
+}
+
+// readBundle reads a bundle of the lock.
+func readBundle(ctx context.Context, objects lock.Source, line lockfile.Bundle) (*bundle.Bundle, error) {
+	b, err := bundle.ReadStored(ctx, objects, objects, line.Manifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = &lock.MissingError{ID: cas.ID{Kind: cas.Document, Digest: line.Manifest}, NeededBy: "bundle:" + line.ID + "@" + line.Version}
+	}
+	return b, err
+}
+
+// space has all items of a bundle if the store has all of its files. Else it has those that are pinned, and is nil if none
+// is: .ai/vendor has no other files.
+func (l *Lock) space(ctx context.Context, objects lock.Source, b *bundle.Bundle) *ai.Space {
+	all := lock.BundleSpace(ctx, objects, b)
+	if s, err := l.OpenStore(false); err == nil {
+		ids := make([]cas.ID, len(b.Files))
+		for i := range b.Files {
+			ids[i] = cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest}
+		}
+		if missing, err := s.Missing(ctx, ids); err == nil && len(missing) == 0 {
+			return all
+		}
+	}
+	set, err := l.Set(ctx)
+	if err != nil || set.Bundle(b.BundleID) == nil || set.Bundle(b.BundleID).ID != b.ID {
+		return all
+	}
+	if i := slices.IndexFunc(set.Spaces(), func(s *ai.Space) bool { return s.Label == all.Label }); i >= 0 {
+		return set.Spaces()[i]
+	}
+	return nil
+}

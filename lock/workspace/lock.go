@@ -1,0 +1,305 @@
+package workspace
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/packages/fetch"
+	ryeyaml "github.com/rye-build/rye/lock/project"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/lock/web"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// A Lock is the lock of a project, or the user's own, with all that making, checking and reading it takes.
+type Lock struct {
+	*Workspace
+	Dir       string            // holds rye.yaml and rye.lock
+	DotAI     string            // whose items are locked
+	Yaml      *ryeyaml.Project  // empty where there is no rye.yaml
+	Stands    *ryeyaml.Project  // rye.yaml as the file has it, while Yaml is edited; nil where there is no file
+	Old       *lockfile.Lock    // nil: there is no rye.lock
+	File      []byte            // of Old
+	User      bool              // it is the user's own lock
+	Sides     []*lockfile.Lock  // of a merge that git left unfinished: two; a side that can't be read is nil
+	Installed []lockfile.Bundle // that the user's lock may use
+	State     cas.Digest        // for which the lock was last asked to be current
+	Trust     *trust.Trust      // once the policy was read
+	Sources   *sources.Sources
+	Registry  *fetch.Registry
+	Here      *present       // instead of Sources, where nothing is fetched
+	Listed    listed         // what the manifests of its bundles list
+	Vendor    *vendor.Vendor // .ai/vendor, once it was opened; nil where there is none
+	Progress  func(int64)    // counts the bytes that are read of bundles; may be nil
+}
+
+// OpenLock opens the project's lock. With conflict, a lock in which git has left a merge unfinished counts as none.
+func (w *Workspace) OpenLock(conflict bool) (*Lock, error) {
+	if w.Root.Root == "" {
+		_, err := w.OpenProject()
+		return nil, cmp.Or(err, ErrNoProject)
+	}
+	l := w.LockIn(w.Root.Root, w.Root.DotAI())
+	if w.Root.Marker == MarkerFile {
+		var err error
+		if l.Yaml, err = w.Root.File(w.Version); err != nil {
+			return nil, err
+		}
+		l.Stands = l.Yaml
+	}
+	return l, l.ReadLock(conflict)
+}
+
+// LockIn is the lock of a directory before it is read: no lock.
+func (w *Workspace) LockIn(dir, dotAI string) *Lock {
+	return &Lock{Workspace: w, Dir: dir, DotAI: dotAI, Yaml: &ryeyaml.Project{}}
+}
+
+// ReadLock reads rye.lock.
+func (l *Lock) ReadLock(conflict bool) (err error) {
+	path := l.LockPath()
+	if ai.Inside(path) != nil {
+		return &fault.Error{Code: fault.Config, Text: fmt.Sprintf("%q is a symbolic link that leads out of the project", path), Details: map[string]any{"path": path}}
+	}
+	l.File, err = osfile.ReadIfThere("the lock", path, lockfile.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	l.Old, err = lockfile.Parse(l.File)
+	if _, merge := errors.AsType[*lockfile.MergeError](err); merge && conflict {
+		l.Sides = mergedSides(l.File)
+		return nil
+	}
+	return l.LockFault(path, err)
+}
+
+func (l *Lock) LockPath() string { return filepath.Join(l.Dir, lockfile.Name) }
+
+// NeedLock returns an error unless there is a lock.
+func (l *Lock) NeedLock() error {
+	if l.Old != nil {
+		return nil
+	}
+	f := &fault.Error{Code: fault.NotLocked, Text: fmt.Sprintf("there is no %q in %q", lockfile.Name, l.Dir), Err: fs.ErrNotExist,
+		Hint: []string{l.LockCommand()}, Details: map[string]any{"path": l.LockPath()}}
+	if n := l.countV1(); n > 0 {
+		f.Why = []string{fmt.Sprintf("%s of the first format (v1) in %s: the first rye lock holds what it pins against them",
+			fault.Count(int64(n), "lock"), fault.Quote(filepath.Join(l.DotAI, "lockfiles")))}
+		f.Details["v1_locks"] = n
+	}
+	return f
+}
+
+func (l *Lock) Close() {
+	if l.Vendor != nil {
+		l.Vendor.Close()
+	}
+	if l.Sources != nil {
+		if err := l.Sources.Close(); err != nil {
+			l.detail("what was fetched of repositories", err)
+		}
+	}
+	l.Workspace.Close()
+}
+
+// Open reads the policy, opens the store, and gets ready to bring bundles.
+func (l *Lock) Open() (err error) {
+	if l.Trust, err = l.Policy(); err != nil {
+		return err
+	}
+	store, err := l.OpenStore(true)
+	if err != nil {
+		return err
+	}
+	o := sources.Options{
+		Dir: l.Dir, Requires: l.Yaml.Requires, Store: store, Verify: bundle.VerifyOptions{Trust: l.Exam()},
+		Journal: l.journal(), Now: l.now, Progress: func(n int64) {
+			if l.Progress != nil {
+				l.Progress(n)
+			}
+		},
+	}
+	if !l.Offline {
+		// The project, or an index, chose the addresses; the user's policy says which of them may be inside this network.
+		client := web.New(web.Options{Stranger: true, Inside: l.Trust.Root.Side.Policy.Sections().Inside, Again: l.Retried})
+		if o.Git, err = l.git(client); err != nil {
+			return err
+		}
+		o.Fetch = client
+	}
+	l.Sources = sources.New(o)
+	from := fetch.Options{Dir: l.Dir, From: l.Yaml.Packages, Store: store, Progress: o.Progress}
+	if o.Fetch != nil {
+		from.Fetch = o.Fetch
+	}
+	v, err := l.Vendored()
+	if v != nil {
+		from.Vendored = v
+	}
+	l.Registry = fetch.New(from)
+	return err
+}
+
+func (l *Lock) Exam() *exam.Trust { return l.Trust.Exam() }
+
+// DiskStore is the store, once Open has returned.
+func (l *Lock) DiskStore() *disk.Store { return l.store }
+
+// View puts the project, and the user's space where it may count, over system spaces. The caller calls done.
+func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {
+	var spaces []*ai.Space
+	closeAll := func() {
+		for _, s := range spaces {
+			s.Close()
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll()
+		}
+	}()
+	add := func(s *ai.Space, err error) error {
+		if s != nil {
+			spaces = append(spaces, s)
+		}
+		return err
+	}
+	level, dirs := ai.Project, []string{l.Dir}
+	if l.User {
+		level, dirs = ai.User, []string{l.Paths.User.Path}
+	}
+	err = add(openSpace(l.DotAI, level))
+	switch {
+	case err != nil || l.User:
+	case !l.AllowUser:
+		// What was taken over from the user's space stays what it was, on every machine.
+		err = add(l.TakenOver(ctx))
+	case l.Paths.User.Err == nil:
+		dirs = append(dirs, l.Paths.User.Path)
+		err = add(openSpace(l.UserSpace().Path, ai.User))
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	v, admit, err := l.admitting(ctx, l.Asked(ctx, dirs...), append(slices.Clone(spaces), system...))
+	return v, admit, closeAll, err
+}
+
+// Pins is what the lock pins, as the working tree's policy sees it.
+func (l *Lock) Pins(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, error) {
+	for i := range l.Old.Bundles {
+		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
+	}
+	return l.admitting(ctx, l.Asked(ctx, l.Dir), set.Spaces())
+}
+
+func (l *Lock) admitting(ctx context.Context, asked *bundle.Listing, spaces []*ai.Space) (*ai.View, *ai.Admitter, error) {
+	v, err := l.view(ctx, l.Trust, asked, spaces)
+	if err != nil {
+		return nil, nil, err
+	}
+	admit := ai.NewAdmitter(v, asked)
+	admit.KeepTrees()
+	return v, admit, nil
+}
+
+// Objects is where the bytes of the lock are: what is vendored, then the store if there is one. What is vendored is
+// enough, whatever keeps the store from being read.
+func (l *Lock) Objects() (lock.Source, error) {
+	v, err := l.Vendored()
+	if err != nil {
+		return nil, err
+	}
+	s, err := l.OpenStore(false)
+	switch {
+	case err == nil && v != nil:
+		return lock.First(v, s), nil
+	case err == nil:
+		return s, nil
+	case v != nil:
+		l.detail("the store", err)
+		return v, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return lock.First(), nil
+	}
+	return nil, err
+}
+
+func (l *Lock) VendorDir() string { return filepath.Join(l.DotAI, "vendor") }
+
+// Vendored opens .ai/vendor, as it is when it is first looked at; nil where there is none.
+func (l *Lock) Vendored() (_ *vendor.Vendor, err error) {
+	if l.Vendor == nil {
+		l.Vendor, err = vendor.Open(l.VendorDir())
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return l.Vendor, err
+}
+
+// Id is the digest of the lock's bytes.
+func (l *Lock) Id() cas.Digest { return cas.Sum(l.File) }
+
+// Set is the lock with all that it names.
+func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
+	if err := l.NeedLock(); err != nil {
+		return nil, err
+	}
+	objects, err := l.Objects()
+	if err != nil {
+		return nil, err
+	}
+	return lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: LibrarySpace()})
+}
+
+// Write replaces the lock with b. A reader finds the old lock or the new one.
+func (l *Lock) Write(b []byte) error {
+	osfile.Sweep(l.Dir, l.now())
+	if l.File != nil && bytes.Equal(b, l.File) {
+		return nil
+	}
+	mode := fs.FileMode(0o777)
+	if l.User {
+		mode = 0o700 // the policy stands there as well, or will
+	}
+	if err := os.MkdirAll(l.Dir, mode); err != nil {
+		return err
+	}
+	d, err := osfile.OpenDir(l.Dir, mode)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	// Another process's lock isn't overwritten with one that was made without it.
+	if now, err := d.Read(lockfile.Name, lockfile.MaxBytes); err != nil {
+		return err
+	} else if !bytes.Equal(now, l.File) {
+		return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("another process changed %q meanwhile", l.LockPath()), Hint: []string{"rye lock"}}
+	}
+	if err := d.Write(lockfile.Name, 0o644, l.File == nil, b); err != nil {
+		return err
+	}
+	l.File = b
+	return nil
+}

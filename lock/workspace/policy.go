@@ -1,0 +1,148 @@
+package workspace
+
+import (
+	"errors"
+	"io/fs"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// What names a root policy.
+const (
+	PolicyFlag     = "--trust"
+	PolicyVariable = "RYE_TRUST"
+)
+
+// RootPolicyFile is the file of the root policy: the one that was named, the project's where only its id was named, else
+// the user's.
+func (p *Paths) RootPolicyFile() Place {
+	if p.Policy.Path != "" || p.Policy.Err != nil {
+		return p.Policy
+	}
+	if p.PolicyID != "" {
+		found, err := p.OpenProject()
+		if err != nil {
+			return Place{Origin: PolicyVariable, Err: err}
+		}
+		return Place{Path: found.DotAI(), Origin: PolicyVariable}.Below(trust.File)
+	}
+	own := p.UserSpace().Below(trust.File)
+	own.Origin = "user"
+	return own
+}
+
+// RootPolicy reads the root policy and holds its id against the one that was named. It refuses a user's policy that other
+// users can write.
+func (p *Paths) RootPolicy() (*trust.Authority, error) {
+	s := p.RootPolicyFile()
+	if s.Err != nil {
+		return nil, s.Err
+	}
+	if s.Origin == "user" {
+		if err := trust.CheckOwn(s.Path); err != nil {
+			return nil, err
+		}
+	}
+	au, err := trust.Read(s.Path, s.Origin)
+	if err != nil {
+		return nil, err
+	}
+	if au.File == nil && s.Origin != "user" {
+		return au, fault.New(fault.Config, "no policy at %q (%s)", s.Path, s.Origin).From(fs.ErrNotExist)
+	}
+	if p.PolicyID == "" {
+		return au, nil
+	}
+	id, err := cas.ParseDigest(p.PolicyID)
+	if err != nil {
+		return nil, fault.New(fault.Config, "%s is %q, not the id of a policy: blake3: and 64 digits", PolicyVariable, p.PolicyID).From(err)
+	}
+	found := au.Side.Policy.ID()
+	if found == id {
+		return au, nil
+	}
+	f := fault.New(fault.Integrity, "%q is not the policy that %s names", s.Path, PolicyVariable)
+	if s.Origin == PolicyFlag {
+		f = fault.New(fault.Config, "%s and %s name different policies", PolicyFlag, PolicyVariable)
+	}
+	return nil, f.Because("expected  "+id.String(), "found     "+found.String()).
+		On("reason", "other-policy").On("expected", id.String()).On("found", found.String())
+}
+
+// ProjectPolicy reads the project's policy, nil if there is none. It refuses a .ai that links to another place.
+func (p *Paths) ProjectPolicy() (*trust.Authority, error) {
+	found, err := p.OpenProject()
+	if errors.Is(err, ErrNoProject) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := ai.Inside(found.DotAI()); err != nil {
+		return nil, err
+	}
+	au, err := trust.Read(Place{Path: found.DotAI()}.Below(trust.File).Path, "project")
+	if err != nil || au.File == nil {
+		return nil, err
+	}
+	return au, nil
+}
+
+// Policy reads the root policy, the project's, and the revocation lists that they name. trust.IsMissing recognises the
+// error that says that there is no root policy.
+func (w *Workspace) Policy() (*trust.Trust, error) {
+	named := w.Paths.Policy != (Place{}) || w.PolicyID != "" || w.User.Origin == "USER_SPACE"
+	if s := w.RootPolicyFile(); s.Err != nil && !named {
+		return nil, fault.New(fault.Policy, noPolicyText).From(s.Err).Because(fault.Of(s.Err).Text).
+			Try("rye --trust FILE COMMAND").On("reason", "no-policy").On("policy", "")
+	}
+	root, err := w.RootPolicy()
+	if err != nil {
+		return nil, err
+	}
+	project, err := w.ProjectPolicy()
+	if err != nil {
+		return nil, err
+	}
+	if root.File == nil {
+		return nil, noPolicy(root, project)
+	}
+	// Expiry counts against the clock, whatever time is to be written.
+	t := &trust.Trust{Root: root, Project: project, Now: w.now().UTC()}
+	if project != nil && project.Side.Policy.ID() == root.Side.Policy.ID() {
+		t.Project = nil
+	}
+	for _, au := range t.Authorities() {
+		if au.Side.Lists, err = w.Lists().Load(au); err != nil {
+			_, lost := errors.AsType[*rollback.DamagedError](err)
+			if f, ok := fault.Find(err); ok && !lost { // without the journal an update is refused too
+				f.Hint = []string{"rye trust update"}
+			}
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// Lists are the revocation lists that were fetched for this user's policies.
+func (w *Workspace) Lists() trust.Lists {
+	return trust.Lists{Dir: w.State.Path, Err: w.State.Err, Clock: w.now, Now: w.now}
+}
+
+const noPolicyText = "no policy, so no key is trusted"
+
+// noPolicy is what an empty home gets: the commands that make a policy, for the user to decide on.
+func noPolicy(root, project *trust.Authority) error {
+	f := fault.New(fault.Policy, noPolicyText).Because("no file at \""+root.Path+"\"").
+		Try("rye key new", "rye trust add KEYFILE --owner OWNER --names GLOB").On("reason", "no-policy").On("policy", root.Path)
+	if project != nil {
+		// Its id isn't shown: a project must not vouch for itself.
+		f.Because("the project has a policy of its own, which counts for nothing",
+			"to trust by it, take its id from a person you trust, never from the project: "+PolicyVariable+"=ID")
+	}
+	return f
+}

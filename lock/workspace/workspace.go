@@ -1,0 +1,134 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/git"
+	"github.com/rye-build/rye/manifest/rollback"
+)
+
+// Options says how a workspace is used. The zero value is for a program without a user to talk to.
+type Options struct {
+	Now       func() time.Time                 // nil: time.Now
+	Offline   bool                             // nothing is fetched
+	AllowUser bool                             // the user's space counts in a project with rye.yaml too
+	Bundles   []lockfile.Bundle                // they count instead of the lock's, while a new lock is made
+	Git       func(project string) git.Options // how git is run; nil: git repositories are no sources
+
+	// What the user may want to know. Any of them may be nil.
+	Warn       func(what string, err error)      // something is left out; err may be nil
+	Detail     func(what string, err error)      // of interest only while looking for a fault
+	Extractors func(ignored []*ai.ItemError)     // extractors that don't count
+	Retried    func(err error, in time.Duration) // a server is asked again
+	Show       func(path string) string          // how messages write a path
+}
+
+// A Workspace is a project with what its user has, or what the user has outside of projects. What isn't asked for isn't
+// read: the store, the lock and the policies are opened by the methods that return them.
+type Workspace struct {
+	Paths
+	Options
+	Root Project // zero outside of projects
+
+	store  *disk.Store // nil until it is needed
+	opened []io.Closer
+}
+
+// Open opens the project at p.Dir, or the user's space where no project is found. The caller closes it.
+func Open(_ context.Context, p Paths, o Options) (*Workspace, error) {
+	w := Unread(p, o)
+	root, err := w.OpenProject()
+	if err != nil && !errors.Is(err, ErrNoProject) {
+		return nil, err
+	}
+	w.Root = root
+	return w, nil
+}
+
+// Unread is a workspace whose project isn't looked for.
+func Unread(p Paths, o Options) *Workspace { return &Workspace{Paths: p, Options: o} }
+
+// Close closes what was opened. A workspace may be closed twice.
+func (w *Workspace) Close() {
+	for _, c := range w.opened {
+		c.Close()
+	}
+	w.opened = nil
+	if w.store != nil {
+		w.store.Close()
+		w.store = nil
+	}
+}
+
+// Keep closes c with the workspace.
+func (w *Workspace) Keep(c io.Closer) { w.opened = append(w.opened, c) }
+
+// OpenStore opens the store once, and makes it with write if it is missing.
+func (w *Workspace) OpenStore(write bool) (*disk.Store, error) {
+	if w.store != nil {
+		return w.store, nil
+	}
+	s, err := w.Paths.Store.Open(disk.Options{Create: write, Now: w.now})
+	if v, ok := errors.AsType[*disk.VersionError](err); ok && !write && v.Readable() {
+		s, err = w.Paths.Store.Open(disk.Options{ReadOnly: true, Now: w.now})
+	}
+	if err == nil {
+		w.store = s
+	}
+	return s, err
+}
+
+// Open opens the place as a store.
+func (p Place) Open(o disk.Options) (*disk.Store, error) {
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	s, err := disk.Open(p.Path, o)
+	if errors.Is(err, fs.ErrNotExist) && !o.Create {
+		return nil, fault.New(fault.NotFound, "no store at %q (%s)", p.Path, p.Origin).From(err).Try("rye store put DIR")
+	}
+	return s, err
+}
+
+func (w *Workspace) now() time.Time {
+	if w.Now != nil {
+		return w.Now()
+	}
+	return time.Now()
+}
+
+func (w *Workspace) show(path string) string {
+	if w.Show != nil {
+		return w.Show(path)
+	}
+	return path
+}
+
+func (w *Workspace) warn(what string, err error) {
+	if w.Warn != nil {
+		w.Warn(what, err)
+	}
+}
+
+func (w *Workspace) note(format string, args ...any) { w.warn(fmt.Sprintf(format, args...), nil) }
+
+func (w *Workspace) detail(what string, err error) {
+	if w.Detail != nil {
+		w.Detail(what, err)
+	}
+}
+
+// journal remembers what must not be rolled back.
+func (w *Workspace) journal() *rollback.Journal {
+	return &rollback.Journal{Path: filepath.Join(w.State.Path, "rollback")}
+}
