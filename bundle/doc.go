@@ -7,7 +7,7 @@
 //
 //	report, err := bundle.Verify(ctx, bundle.InDir(dir, "acme/deploy"), bundle.VerifyOptions{Trust: trust, Below: spaces})
 //
-// Items are seen as whoever uses the bundle will see them: in a space of the system, over the bundles that it requires
+// Items are seen as users of the bundle will see them: in a space of the system, over the bundles that it requires
 // and the library, and without the project that they come from. A tool whose executor is only in the project has no
 // chain here, and an extractor that isn't in the bundle adds no kind.
 package bundle

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// An Inspection is what a bundle says of itself and what is in it. Nobody has vouched for any of it.
+// An Inspection is the unverified content of a bundle.
 type Inspection struct {
 	*Bundle           // nil if there is no manifest that can be read
 	Items   []Summary // sorted by path
@@ -49,7 +49,7 @@ type Mention struct {
 	Paths []string
 }
 
-// Inspect reads a bundle to its end and believes none of it. Below are spaces whose kinds count besides those of the
+// Inspect reads a bundle to its end without verifying it. Below are spaces whose kinds count in addition to those of the
 // kernel, as in VerifyOptions.
 func Inspect(ctx context.Context, src Source, below []*ai.Space, tempDir string) (*Inspection, error) {
 	n := &inspection{result: new(Inspection), mentions: map[*[]Mention]map[string][]string{}}
@@ -81,7 +81,7 @@ func (n *inspection) run(ctx context.Context, l *look, below []*ai.Space) error 
 	for i := range l.bundle.Files {
 		n.refs[l.bundle.Files[i].Ref] = struct{}{}
 	}
-	// Nobody vouches for the bundle's own extractors, so that they have no say.
+	// The bundle's own extractors aren't verified, so they don't count.
 	space, view, err := View(ctx, l.getter, l.bundle.BundleID, l.bundle.Files, below, nil)
 	if err != nil {
 		return err

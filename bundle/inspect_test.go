@@ -32,7 +32,7 @@ func mentions(all []bundle.Mention) (text []string) {
 
 func TestInspect(t *testing.T) {
 	p := newPack(t)
-	p.files[".ai/tools/acme/hello.sh"].Data = []byte(hello) // nobody has to have signed anything
+	p.files[".ai/tools/acme/hello.sh"].Data = []byte(hello) // needs no signature
 	p.make(manifest.FileList{Description: "A demo"}, eve)
 	const helloAt, multiAt, runAt = ".ai/tools/acme/hello.sh", ".ai/tools/acme/multi/multi.py", "docs/run.sh"
 	for where, src := range p.sources() {
@@ -75,7 +75,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// TestInspectHostile: what is odd about items is told, whatever else they are.
+// TestInspectHostile: problems of items are reported.
 func TestInspectHostile(t *testing.T) {
 	p := newPack(t)
 	add := func(name, ref, text string) {

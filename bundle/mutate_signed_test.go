@@ -102,7 +102,7 @@ func TestMutateSigned(t *testing.T) {
 			b.refused(op+" in "+where, what, sources[where], nil)
 		}
 	}
-	for name, keys := range map[string][]key.Private{"eve": {eve}, "eve and alice": {eve, alice}, "bob and eve": {bob, eve}, "alice": {alice}, "nobody": nil} {
+	for name, keys := range map[string][]key.Private{"eve": {eve}, "eve and alice": {eve, alice}, "bob and eve": {bob, eve}, "alice": {alice}, "none": nil} {
 		try("stranger", name, full, b.p.all, everywhere, keys...)
 	}
 

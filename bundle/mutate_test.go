@@ -151,7 +151,7 @@ func (b *breeder) enough(least map[string]int) {
 	for _, op := range slices.Sorted(maps.Keys(b.bred)) {
 		all += b.bred[op]
 		if least[op] == 0 {
-			b.t.Errorf("nobody says how many mutants %q has", op)
+			b.t.Errorf("the number of mutants of %q is unknown", op)
 		}
 	}
 	for op, n := range least {
@@ -255,7 +255,7 @@ var textFloors = map[string]int{
 	"drop token": 370, "duplicate token": 370, "reorder tokens": 310, "flip token": 1100, "retype token": 760, "rename token": 110, "flip byte": 500,
 }
 
-// withText adds to the least numbers of mutants of texts, of which only each so many-th is tried.
+// withText adds to the least numbers of mutants of texts, where only every n-th is tried.
 func withText(each int, more map[string]int) map[string]int {
 	all := maps.Clone(textFloors)
 	for op := range all {

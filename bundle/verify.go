@@ -38,7 +38,7 @@ type VerifyOptions struct {
 	Require []string
 	// Statements are on how the bundle was made, and travel beside it: each must hold, and be about this manifest's id.
 	Statements []Statement
-	// Progress is told how many files were looked at so far, and their bytes, by many goroutines and in no order. It may
+	// Progress receives the number of files verified so far and their bytes, from many goroutines in no order. It may
 	// be nil.
 	Progress func(files, bytes int64)
 	// TempDir is where the items of an archive are kept while they are looked at; "" for the system's place.
@@ -130,7 +130,7 @@ func Verify(ctx context.Context, src Source, o VerifyOptions) (*Report, error) {
 	return r, nil
 }
 
-// Find finds the key of somebody who is trusted, by its fingerprint.
+// Find finds a trusted key by its fingerprint.
 func (o *VerifyOptions) Find(f key.Fingerprint) (key.Public, bool) {
 	if o.Trust != nil {
 		return o.Trust.Find(f)
@@ -143,7 +143,7 @@ func (o *VerifyOptions) Find(f key.Fingerprint) (key.Public, bool) {
 	return key.Public{}, false
 }
 
-// trust is whom the options say to trust. Signers are put into a policy, so that there is one way to decide.
+// trust returns the trust that the options define. Signers become a policy, so that there is one way to decide.
 func (o *VerifyOptions) trust() (*exam.Trust, error) {
 	if o.Trust != nil {
 		return o.Trust, nil
@@ -229,7 +229,7 @@ func (v *verification) count(f *manifest.File, good bool) {
 	}
 }
 
-// Admit says what a manifest alone is worth, before any of its files was read: whoever fetches a bundle asks it first.
+// Admit examines a manifest alone, before any of its files is read: callers that fetch a bundle check it first.
 // An error is what is wrong with the manifest, a *NotAdmittedError if policy says no. The Exam is there in any case.
 func (o *VerifyOptions) Admit(b *Bundle) (*exam.Exam, error) {
 	trust, err := o.trust()

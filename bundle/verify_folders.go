@@ -24,7 +24,7 @@ type folders struct {
 type folder struct {
 	space *ai.Space
 	users int
-	left  bool // nobody finds it any more: who uses it last closes it
+	left  bool // no longer in open: its last user closes it
 }
 
 // maxFolders is how many stay open.
@@ -78,7 +78,7 @@ func (o *folders) leave(f *folder) {
 	}
 }
 
-// forget closes a directory, once nobody uses it.
+// forget closes a directory once it is unused.
 func (o *folders) forget(dir string) {
 	f := o.open[dir]
 	delete(o.open, dir)

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// TestVerifyManyFolders looks at more directories than stay open, some of which aren't what they should be.
+// TestVerifyManyFolders verifies more directories than stay open, some of them changed.
 func TestVerifyManyFolders(t *testing.T) {
 	p := newPack(t)
 	clear(p.files)

@@ -44,7 +44,7 @@ func (v *verification) newItems(ctx context.Context) (*items, error) {
 	return s, err
 }
 
-// View shows the items of a bundle as whoever uses it will see them: its files are a space of the system, whose bytes
+// View shows the items of a bundle as its users will see them: its files are a space of the system, whose bytes
 // come from src, over the spaces below. Without t no extractor of the bundle has a say.
 func View(ctx context.Context, src cas.Getter, id string, files []manifest.File, below []*ai.Space, t ai.Examiner) (*ai.Space, *ai.View, error) {
 	s := &ai.Space{Label: "bundle:" + id, Level: ai.System, FS: snapshot.FS(ctx, src, files, dotAI)}
@@ -83,7 +83,7 @@ func (l *Listing) Examine(s exam.Subject, r io.ReadSeeker, purpose policy.Purpos
 	return l.Trust.Examine(s, r, purpose)
 }
 
-// Unlisted returns which other files of a tool nobody vouches for: a v1 signature leaves them open, so
+// Unlisted returns the other files of a tool that no one has signed: a v1 signature leaves them open, so
 // that what lists the tool has to list them too.
 func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 	if l == nil || !a.Listed || a.Tree == nil {
@@ -98,8 +98,8 @@ func (l *Listing) Unlisted(a *ai.Admission) (paths []string) {
 }
 
 // places looks for files where a bundle never has any: beside the directories of kinds what only a project or a user
-// has, and what is in .ai, or in the directory of a kind, where upper and lower case are one. Whoever verifies may see
-// them elsewhere than whoever uses them.
+// has, and what is in .ai, or in the directory of a kind, where upper and lower case are one. Such files
+// could be elsewhere on the machine of the user than where they were verified.
 func (s *items) places() {
 	last, why := "", error(nil)
 	for i := range s.v.look.bundle.Files {

@@ -32,7 +32,7 @@ type look struct {
 	check func(ctx context.Context, f *manifest.File, read bool) *Failure
 	// scripts has the lines that begin with "#!" by path; nil where the getter has all files.
 	scripts map[string]string
-	// extra reports what is there besides, and returns what no tree ever holds; nil where there can be nothing.
+	// extra reports files that the manifest doesn't list, and returns those that no bundle ever holds. Nil: none is possible.
 	extra func(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error)
 }
 

@@ -101,7 +101,7 @@ func TestVerifySigners(t *testing.T) {
 		t.Error("a threshold that can't be reached was taken")
 	}
 	if _, err := bundle.Verify(t.Context(), src, bundle.VerifyOptions{}); err != bundle.ErrNoTrust {
-		t.Errorf("with nobody to trust: %v", err)
+		t.Errorf("without trust: %v", err)
 	}
 	b, err := bundle.ReadStored(t.Context(), &p.store, p, p.list.ID)
 	if err != nil {

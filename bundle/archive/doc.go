@@ -34,7 +34,7 @@
 // # Reading
 //
 // Read hands everything on as it comes, and what it hands on means nothing until it has returned without an error:
-// the sink keeps what it gets where nobody finds it. First comes the manifest with its signatures, so that a
+// the sink keeps what it gets out of sight. First comes the manifest with its signatures, so that a
 // sink can refuse a stranger's archive before it reads anything else. Then come the files, each in a reader that
 // hashes, reads the declared size and no more, and ends in a *cas.DamagedError instead of io.EOF if these are other
 // bytes than the manifest says. Memory grows with the manifest alone, and that only as far as its lines are good

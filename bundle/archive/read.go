@@ -263,7 +263,7 @@ func (p *reader) file(e Entry, sink Sink) error {
 	return p.zeros(padding(e.Size))
 }
 
-// A content is one file, of which is remembered how it ended.
+// A content is one file. It remembers how the reading ended.
 type content struct {
 	r   io.Reader
 	err error

@@ -24,7 +24,7 @@ import (
 // dotAI is the directory of items.
 const dotAI = ".ai"
 
-// A check looks at the files of a bundle as whoever uses it will see them: a space of the system, with what stands
+// A check examines the files of a bundle as its users will see them: a space of the system over the spaces
 // below it, and nothing else of the project that they come from.
 type check struct {
 	*creation
@@ -192,7 +192,7 @@ func (k *check) item(ctx context.Context, f *manifest.File, at ai.File) (bool, e
 	return true, k.secrets(f, bytes.NewReader(it.Bytes))
 }
 
-// reason returns what is wrong with a file whose place is told anyway.
+// reason returns the cause of an error about a file without its place, which is reported separately.
 func reason(err error) error {
 	if ie, ok := errors.AsType[*ai.ItemError](err); ok {
 		return ie.Err

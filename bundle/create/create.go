@@ -50,7 +50,7 @@ type Options struct {
 	// Sign adds signatures to the manifest.
 	Sign func(*manifest.Document) error
 	// Lock keeps others from writing the manifest at a path until unlock is called, which Create does when it has taken
-	// their signatures in and written. Where there is none yet there is nothing to keep. Nil: nobody else writes it.
+	// their signatures in and written. Where there is none yet there is nothing to keep. Nil: no other process writes it.
 	Lock func(ctx context.Context, path string) (unlock func(), err error)
 
 	Cache    *statcache.Cache // remembers digests of files; nil: all are read
@@ -283,7 +283,7 @@ func (c *creation) list() ([]byte, *manifest.FileList, error) {
 	if err != nil || c.old == nil || len(c.old.Evidence) == 0 || c.old.Subject != list.ID {
 		return body, list, err
 	}
-	// What we sign must be vouched for by somebody: the directory could hold anything.
+	// Sign only evidence of an admitted manifest: the directory could hold anything.
 	e, err := c.Trust.ExamineDocument(&c.old.Document, c.old.Expires, policy.ToUse)
 	if err != nil || !e.Decision.Allowed {
 		return body, list, nil
@@ -419,7 +419,7 @@ func (c *creation) readOld(root *os.Root) {
 // temporary begins the name of a manifest that is being written, which no tree takes in.
 const temporary = ".rye-tmp-manifest-"
 
-// replace puts a file into its place, whole and durable: whoever reads finds the old one or the new one. With fresh a
+// replace writes a file atomically and durably: readers find the old one or the new one. With fresh a
 // file that is there is errMadeMeanwhile.
 func replace(root *os.Root, name string, b []byte, fresh bool) (err error) {
 	dir := filepath.Dir(name)

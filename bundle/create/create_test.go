@@ -225,7 +225,7 @@ func TestCreateKeepsSignatures(t *testing.T) {
 	}
 }
 
-// Evidence about the same files stays, as long as somebody vouches for it.
+// Evidence about the same files stays as long as its manifest is admitted.
 func TestCreateKeepsEvidence(t *testing.T) {
 	w := newWorld(t)
 	first := w.create()
@@ -237,7 +237,7 @@ func TestCreateKeepsEvidence(t *testing.T) {
 	}
 	w.write(at, string(body))
 	if r := w.create(); len(r.Evidence) != 0 || r.ID != first.ID {
-		t.Errorf("evidence that nobody signed: %+v", r.Evidence)
+		t.Errorf("unsigned evidence: %+v", r.Evidence)
 	}
 	if err := list.Sign(alice, created); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestCreateKeepsEvidence(t *testing.T) {
 	}
 }
 
-// On Windows nobody knows what may be executed but the last manifest and the recipe.
+// On Windows only the last manifest and the recipe say which files are executable.
 func TestCreateModes(t *testing.T) {
 	w := newWorld(t)
 	help := ".ai/tools/acme/deploy/run/lib/help.sh"
@@ -262,7 +262,7 @@ func TestCreateModes(t *testing.T) {
 	}
 	c.noModes = true
 	if c.mode(help, cas.File) != cas.File {
-		t.Error("what nobody says is executable")
+		t.Error("executable without reason")
 	}
 	c.old = &bundle.Bundle{Files: []manifest.File{{Path: help, Mode: cas.Exec}}}
 	if c.mode(help, cas.File) != cas.Exec || c.mode("docs/a.md", cas.File) != cas.File {
@@ -283,7 +283,7 @@ func TestCreateFails(t *testing.T) {
 		want   error
 	}{
 		"signing": {func(w *world) { w.o.Sign = func(*manifest.Document) error { return bad } }, bad},
-		"nobody signs": {func(w *world) {
+		"no signer": {func(w *world) {
 			w.o.Sign = func(*manifest.Document) error { return nil }
 		}, sign.ErrUnsigned},
 		"the store's batch":  {func(w *world) { w.o.Store = failing{w.o.Store, "batch", bad} }, bad},

@@ -22,7 +22,7 @@ var (
 var (
 	errMore   = errors.New("more files can't be bundled")
 	errNoKind = errors.New("not in the directory of a known kind: its extractor is not in the bundle, or not admitted")
-	// Where case doesn't count these would be items that nobody has looked at.
+	// On case-insensitive file systems these would be unchecked items.
 	errOtherAI = errors.New("differs from .ai only in case")
 	errNoAI    = errors.New("expected a directory")
 )

@@ -13,7 +13,7 @@ import (
 )
 
 // A Memory remembers that the files of a bundle were checked and found good, so that Create need not read them again
-// as long as everything is as it was. Whoever verifies or runs a bundle doesn't ask it.
+// as long as everything is as it was. Verifying or running a bundle never uses it.
 type Memory struct {
 	exam.Memory
 	// Under names whatever else an answer depends on: this rye, and what is in the spaces in Options.Below. Without

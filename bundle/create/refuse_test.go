@@ -111,7 +111,7 @@ func TestCreateWantsHelpers(t *testing.T) {
 	w.write(dir+"/after.txt", "it was signed without this\n")
 	w.recipe(recipeText + "exclude: [\"**/one.yaml\", \"**/after.txt\"]\n")
 	w.create()
-	// A tool that isn't signed either is told both.
+	// An unsigned tool is reported with both problems.
 	w.write(dir+"/run.py", pyText)
 	w.refused(
 		`".ai/tools/acme/deploy/run/run.py": "tool:acme/deploy/run/run" is unsigned; "**" asks for 1 key`,
@@ -119,7 +119,7 @@ func TestCreateWantsHelpers(t *testing.T) {
 	)
 }
 
-// Everything is told at once, in the order of the paths.
+// All problems are reported at once, in the order of paths.
 func TestCreateTellsAll(t *testing.T) {
 	w := newWorld(t)
 	token := "gh" + "p_kX9fQ2mLw8ZrT5vBn3Yc7HdJs4Gp6AeUi1Ko"
@@ -136,7 +136,7 @@ func TestCreateTellsAll(t *testing.T) {
 		`"docs/b.md": line 3, column 5: looks like a secret (github: ghp_…)`,
 		`"docs/b.md": line 14, column 1: looks like a secret (github: ghp_…)`,
 	)
-	// Whoever handles it sees what it was.
+	// The cause stays visible to callers.
 	_, err := Create(t.Context(), w.o)
 	if e, ok := errors.AsType[*SecretError](err); !ok || e.Finding != (secret.Finding{Path: "docs/.env", Rule: "file-name", Excerpt: ".env"}) {
 		t.Errorf("%v", err)
@@ -278,7 +278,7 @@ func TestRefusesOtherCase(t *testing.T) {
 	}
 	w.write(".Ai/tools/acme/x/y.yaml", toolText("acme/x/y", subprocess))
 	w.refused(`".Ai/tools/acme/x/y.yaml": differs from .ai only in case`)
-	// Below another directory it is nobody's but an asset.
+	// Below another directory it is an asset.
 	w.write("examples/.ai/tools/acme/x/y.yaml", toolText("acme/x/y", subprocess))
 	os.RemoveAll(w.path(".Ai"))
 	if r := w.create(); len(r.Bundle.Files) != 1 || r.Items != 0 {
@@ -331,7 +331,7 @@ func TestCreateWhileFilesChange(t *testing.T) {
 	for range 20 {
 		r, err := Create(t.Context(), w.o)
 		if err != nil {
-			continue // the helper was caught as something that nobody signed
+			continue // the helper was caught as unsigned
 		}
 		report, err := bundle.Verify(t.Context(), bundle.InDir(w.dir, "acme/deploy"), bundle.VerifyOptions{Trust: w.o.Trust, Below: w.o.Below, AllowExtra: true})
 		if err != nil || report.Bundle == nil || report.ID != r.ID {
@@ -375,7 +375,7 @@ func TestCreateAddedKinds(t *testing.T) {
 	_, err := Create(t.Context(), w.o)
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok || len(refused.Problems) != 2 {
-		t.Fatalf("an extractor that nobody signed: %v", err)
+		t.Fatalf("an unsigned extractor: %v", err)
 	}
 	w.signAll(alice)
 	w.signAll(alice) // now that its kind is known
@@ -388,7 +388,7 @@ func TestCreateAddedKinds(t *testing.T) {
 	w.refused(`".ai/prompts/acme/hello.md": invalid "prompt:acme/hello": line 4, column 10: Field 'version' must be semver format (X.Y.Z), got 'one'`)
 	w.write(".ai/prompts/acme/hello.md", "```yaml\ntitle: Hello\n```\n\nHello.\n")
 	w.signAll(alice)
-	// One that doesn't count is told of, each time.
+	// An extractor that doesn't count is reported each time.
 	w.write(".ai/tools/rye/core/extractors/config/config_extractor.yaml", strings.NewReplacer("directory: prompts", "directory: tools", "kind: prompt", "kind: other", "extractors/prompt", "extractors/config").Replace(promptExtractor))
 	w.signAll(alice)
 	for range 2 {

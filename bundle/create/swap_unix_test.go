@@ -47,7 +47,7 @@ func newSwapper(w *world, seed uint64) *swapper {
 	const tool = ".ai/tools/acme/deploy/"
 	for to, from := range map[string][]string{
 		notes: {notes, "second.md"}, "docs/a.md": {"docs/a.md", "docs.other/a.md"}, "docs/deep/b.md": {"docs/deep/b.md", "docs.other/deep/b.md"},
-		// Nobody touches these.
+		// These stay unchanged.
 		".ai/directives/acme/deploy.md": nil, tool + "one.yaml": nil, tool + "run/run.py": nil, tool + "run/__init__.py": nil, tool + "run/lib/help.sh": nil,
 	} {
 		if from == nil {
@@ -115,7 +115,7 @@ func (s *swapper) step() {
 	case 7:
 		s.was(os.WriteFile(s.path("docs/x.txt"), []byte(strings.Repeat("x", s.random.IntN(40))), 0o644))
 	case 8:
-		// Whoever makes the directory of the manifest meanwhile makes it for nothing.
+		// Another process may create the manifest's directory meanwhile.
 		if os.Rename(s.path(".ai/bundles"), s.path("bundles")) == nil {
 			os.RemoveAll(s.path(".ai/bundles")) // a file may come into it meanwhile
 			if os.Symlink(s.outside, s.path(".ai/bundles")) == nil {

@@ -20,7 +20,7 @@ import (
 type Side struct {
 	*bundle.Bundle
 	Files cas.Getter  // has the bytes of its items
-	Below []*ai.Space // whose kinds count besides those of the kernel
+	Below []*ai.Space // whose kinds count in addition to those of the kernel
 }
 
 // A Report is everything that is different.
@@ -74,7 +74,7 @@ type File struct {
 	Change Change      `json:"change"`
 	From   *Content    `json:"from,omitempty"`
 	To     *Content    `json:"to,omitempty"`
-	Class  shape.Class `json:"class,omitempty"` // "" where it is an item, of which Items tells
+	Class  shape.Class `json:"class,omitempty"` // "" for an item, which Items describes
 }
 
 // A Content is what a manifest says of a file.
@@ -282,7 +282,7 @@ func (d *differ) conclude() {
 		files = append(files, d.Files[i].Change)
 	}
 	if len(d.Unread) > 0 {
-		d.Class = worst(d.Class, shape.Warning) // nobody knows
+		d.Class = worst(d.Class, shape.Warning) // unknown
 	}
 	d.Breaking = d.Class == shape.Breaking
 	var parts []string

@@ -217,7 +217,7 @@ func TestClasses(t *testing.T) {
 
 const line = "# rye:signed:v2:2026-11-20T12:00:00Z:2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373fe2373:Z9V2mCqPYphnM06OKChhzpJxJbjyfMK8GgycGDIESG7urqpXg1NFV1V826XviHmVD0R4nJvcNIUn4DR1uG2BBw:6c31041268f471609c79f5f2dbcc38e4a4ab2f4d416109a4e09fcf50fd0f0062\n"
 
-// What stands in the elements of a directive without a name of its own is told by where it stands.
+// Elements of a directive that have no name are named by their position.
 func TestMarkup(t *testing.T) {
 	const name = ".ai/directives/acme/deploy.md"
 	a := first()
@@ -262,7 +262,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Manifests that nobody vouched for may say anything.
+// Unverified manifests may say anything.
 func TestHostile(t *testing.T) {
 	p := first()
 	p["docs/a.md"] = struct{ text, ref, version string }{fetch, "tool:acme/outside", "1.0.0"}
@@ -285,7 +285,7 @@ func TestHostile(t *testing.T) {
 	if r.Class != shape.Warning || !strings.HasSuffix(r.Summary, "4 items unreadable") {
 		t.Errorf("%s: %s", r.Class, r.Summary)
 	}
-	// Bytes that are gone: what the manifests say is told all the same.
+	// Files are missing: the differences of the manifests are reported all the same.
 	a, b := first().side(t, manifest.FileList{}), changed().side(t, manifest.FileList{})
 	b.Files = new(cas.Memory)
 	if r := compared(t, a, b); len(r.Unread) != 4 || len(r.Items) != 5 || r.Items[0].Shape != nil || strings.Contains(r.Unread[0].Why, "bundle:") {

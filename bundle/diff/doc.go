@@ -1,9 +1,9 @@
-// Package diff answers: what is different between two bundles, and whom does it concern?
+// Package diff compares two bundles and grades each change by its effect on users.
 //
 //	report, err := diff.Diff(ctx, diff.Side{Bundle: old, Files: oldFiles, Below: spaces}, diff.Side{Bundle: next, Files: nextFiles, Below: spaces})
 //
-// It compares what two manifests say, and of the items that both have and whose bytes differ, what they mean. Nobody has
-// vouched for either side: a bundle's own extractors have no say, and bytes are held against the manifests alone. The
+// It compares two manifests, and the meaning of the items that are in both with different bytes. Neither side is
+// verified: a bundle's own extractors don't count, and bytes are compared with the manifests alone. The
 // same two sides give the same report, which can be written as JSON.
 //
 // # Classes
@@ -23,7 +23,7 @@
 //	a file that is no item: gone, or its mode is another     warning; new or changed: info
 //
 // Code isn't compared: that an item changed and nothing else is said of it means that what it declares is the same, and
-// it has the class info, as has one of which only the signature lines differ ("signed").
+// it has the class info, as has one where only the signature lines differ ("signed").
 //
 // # Texts
 //
@@ -31,5 +31,5 @@
 // algorithm of Myers, which finds a smallest set of edits. It stops at 1,000 edits, 2^23 steps or 2^18 words; then the
 // lines are compared in the same way, and if that is too much as well the text between the first and the last
 // difference is one edit ("whole"). A text says by which it was compared. Between edits two lines of what stays are
-// kept on both sides, at most 200 bytes each, and what is between them is told by its length.
+// kept on both sides, at most 200 bytes each, and the middle is replaced by its length.
 package diff

@@ -71,7 +71,7 @@ func newReader(ctx context.Context, s Side) (*reader, error) {
 	return &reader{space, view}, err
 }
 
-// item reads an item. Nobody vouched for the manifest: that it is the one that the manifest calls it is looked at.
+// item reads an item and checks its ref, since the manifest is unverified.
 func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
 	in, ok := strings.CutPrefix(f.Path, dotAI)
 	if !ok {
@@ -93,7 +93,7 @@ func (r *reader) item(ctx context.Context, f *manifest.File) (*ai.Item, error) {
 
 var errOutside = errors.New("not an item: outside .ai")
 
-// why is what is wrong without the place, which is told beside it; what is pinned by a lock isn't in a bundle anyway.
+// why returns the cause without the place, which is reported separately.
 func why(err error) string {
 	if e, ok := errors.AsType[*ai.ItemError](err); ok {
 		err = e.Err
@@ -137,7 +137,7 @@ func (d *differ) item(ctx context.Context, ref string, a, b *manifest.File, view
 		if whole {
 			x.Shape = shape.Widened(shape.Grants{}, read[1].Model.Grants())
 			for i := range x.Shape {
-				x.Shape[i].Class = shape.Info // nobody relied on less
+				x.Shape[i].Class = shape.Info // less restrictive
 			}
 		}
 	case b == nil:
@@ -195,7 +195,7 @@ const told = " input_schema output_schema error_schema permissions capabilities 
 // toldOfDirectives are those that a shape has of directives only; content is what the other fields were read from.
 const toldOfDirectives = " inputs outputs content "
 
-// harmless are fields that say nothing to whoever uses an item.
+// harmless are fields without effect on the users of an item.
 const harmless = " version title name id category author entry_type references model "
 
 func in(list, name string) bool { return strings.Contains(list, " "+name+" ") }

@@ -10,7 +10,7 @@ import (
 )
 
 // markup compares what stands in the elements of a directive that its model doesn't have: attributes and elements that
-// nobody has a name for are told by where they stand, as in "metadata/owner@team".
+// have no name of their own are named by their position, as in "metadata/owner@team".
 func (x *Item) markup(a, b *model.Model) {
 	if a.Directive == nil || b.Directive == nil {
 		return

@@ -2,7 +2,7 @@
 //
 //	.ai/bundles/ID/manifest.yaml                        the manifest of the installed version with its signatures
 //	.ai/bundles/ID/history/VERSION-FIRST12.yaml         the same of versions that were installed before
-//	.ai/bundles/.lock                                   held by whoever changes any of this
+//	.ai/bundles/.lock                                   locked by the process that changes any of this
 //
 // manifest.yaml is the pointer: it is replaced by one rename, so that a reader finds the old version or the new one,
 // whole. FIRST12 are the first digits of the manifest's id. The bytes of all files are in the store, under the digests

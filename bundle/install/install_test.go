@@ -227,7 +227,7 @@ func TestImportRefuses(t *testing.T) {
 		"stranger":  {stranger, options(), `"bundle:acme/demo@1.0.0" `},
 		"cut off":   {good[:len(good)-1], options(), "corrupt archive: "},
 		"more":      {append(bytes.Clone(good), 0), options(), "corrupt archive: "},
-		"nobody":    {good, bundle.VerifyOptions{}, bundle.ErrNoTrust.Error()},
+		"no trust":  {good, bundle.VerifyOptions{}, bundle.ErrNoTrust.Error()},
 		"no proof":  {good, odd, "invalid bundle: evidence: expected provenance, found none"},
 		"no chains": {good, bundle.VerifyOptions{Signers: []key.Public{alice.Public()}, Now: noon.AddDate(-100, 0, 0)}, ""},
 	} {
@@ -258,7 +258,7 @@ func TestSignatures(t *testing.T) {
 	if s, err := bundle.ReadSignatures(t.Context(), w.store, w.store, l.ID); err != nil || len(s) != 2 {
 		t.Errorf("%d signatures: %v", len(s), err)
 	}
-	// Those that can't be read are in nobody's way.
+	// Unreadable ones are ignored.
 	info, err := w.store.Put(t.Context(), cas.Blob, strings.NewReader("x"))
 	if err != nil {
 		t.Fatal(err)
@@ -429,7 +429,7 @@ func TestList(t *testing.T) {
 	if err != nil || !slices.Equal(names(all), want) {
 		t.Errorf("got %q, want %q: %v", names(all), want, err)
 	}
-	// One that is damaged is told, the others are there; one in another's place isn't that.
+	// A damaged one is reported and the others are listed.
 	zoo := filepath.Join(w.space.Dir, "bundles/zoo/manifest.yaml")
 	if err := os.WriteFile(zoo, []byte("rye: \"manifest/2\"\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func (s *Space) Rollback(ctx context.Context, bundleID string, to cas.Digest, o 
 	if err != nil {
 		return nil, err
 	}
-	if b.ID != to { // somebody has changed it since
+	if b.ID != to { // it was changed since
 		return nil, notInstalled(bundleID, to)
 	}
 	return s.swap(ctx, b, Request{ID: to}, o)
@@ -157,7 +157,7 @@ func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
 	case err != nil:
 		return err
 	case bytes.Equal(old, text):
-		return f.syncDirectory(dir) // whoever wrote it may not have come to that
+		return f.syncDirectory(dir) // the process that wrote it may have died before
 	default:
 		// One that can't be read can't be rolled back to, and is replaced.
 		if was, err := bundle.Parse(old); err == nil && was.ID != b.ID {
@@ -169,7 +169,7 @@ func (s *Space) point(f *files, b *bundle.Bundle, text []byte) error {
 	return f.write(dir+"/"+pointer, text)
 }
 
-// Remove forgets a bundle and its history, but not what is remembered against rollback. The store may then let go of
+// Remove removes a bundle and its history, but keeps the memory against rollback. The garbage collector may then remove
 // its files.
 func (s *Space) Remove(ctx context.Context, bundleID string) error {
 	if _, err := bundle.ManifestPath(bundleID); err != nil {
@@ -295,7 +295,7 @@ func (s *Space) read(bundleID string) (*Installed, error) {
 	for _, name := range names {
 		b, err := s.parse(f, home(bundleID)+"/"+name, bundleID)
 		if err != nil {
-			continue // it can't be rolled back to, and is in nobody's way
+			continue // can't be rolled back to
 		}
 		if at.Bundle == nil || b.ID != at.ID {
 			at.Previous = append(at.Previous, Version{b.Version, b.ID})
@@ -335,7 +335,7 @@ func (s *Space) parse(f *files, name, bundleID string) (*bundle.Bundle, error) {
 	return b, nil
 }
 
-// List returns the installed bundles, sorted by id. What can't be read is told in the error, beside the others.
+// List returns the installed bundles, sorted by id. The error lists those that are unreadable.
 func (s *Space) List(ctx context.Context) ([]*Installed, error) {
 	f, err := s.files()
 	if errors.Is(err, fs.ErrNotExist) {

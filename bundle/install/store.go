@@ -50,7 +50,7 @@ func (e *RefusedError) Unwrap() []error {
 	return all
 }
 
-// Import brings a bundle from an archive into a store. It is there, for whoever looks for it, when all of it was verified;
+// Import imports a bundle from an archive into a store, where it gets its name only after all of it was verified;
 // else Import fails, with a *RefusedError where the bundle is what is wrong. Strangers are turned away before anything but
 // the manifest was read.
 func Import(ctx context.Context, store Store, r io.Reader, o bundle.VerifyOptions) (*bundle.Report, error) {

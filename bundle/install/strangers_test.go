@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/manifest/sign"
 )
 
-// Nobody loses a signature to lines that anybody can write, by whatever way the signer is believed.
+// Forged signature lines never replace a valid signature, however the signer is trusted.
 func TestSignaturesOfStrangers(t *testing.T) {
 	w := newWorld(t)
 	l, _ := packed(t, "acme/demo", "1.0.0", "one", alice)

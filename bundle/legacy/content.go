@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/exam"
 )
 
-// A Content is a manifest and the files that it lists, as they are. Nobody has vouched for any of it.
+// A Content is an unverified manifest with the files that it lists.
 type Content struct {
 	*Manifest                   // nil if there is none that can be read
 	Document  cas.Digest        // of the manifest's bytes without its signature line
@@ -74,7 +74,7 @@ func read(ctx context.Context, fsys fs.FS, id string, progress func(files, bytes
 	return c, nil
 }
 
-// Body returns the bytes of the manifest without its signature line, of which Document is the digest.
+// Body returns the manifest without its signature line. Document is its digest.
 func (c *Content) Body() []byte { return Body(c.Text) }
 
 func (c *Content) fail(f *bundle.Failure) { c.Failures = append(c.Failures, f) }

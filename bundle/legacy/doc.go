@@ -22,7 +22,7 @@
 //
 // # What is read
 //
-// YAML of at most 1 MiB with a bundle, of which id and version must be there, and files, at least one. id, version and
+// YAML of at most 1 MiB with a bundle, which requires id and version, and at least one file. id, version and
 // paths are held to today's rules (portable.CheckID, manifest.CheckVersion, portable.CheckSet); the other texts may say
 // anything. item_type, which is documented for files and was never written, is passed over; other keys are refused, and
 // so is every line beginning with "# rye:signed:" but the first: old readers drop such lines wherever they stand, and
@@ -45,6 +45,6 @@
 // admitted, Report.Listed says which bytes it lists, as an item with a v1 signature needs to be used, or
 // put into a v2 bundle (bundle.Listing); List finds that out and no more.
 //
-// Who only looks reads a Content, of which nobody vouches for anything, and shows it as a v2 bundle. A v1
+// A Content is read without verification and can be shown as a v2 bundle. A v1
 // bundle is named by the BLAKE3 digest of its manifest without the signature line (Body).
 package legacy

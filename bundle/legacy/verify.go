@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Trust *exam.Trust
 	Below []*ai.Space // what the bundle's items may use, as in bundle.VerifyOptions
-	// Progress is told how many files were hashed so far, and their bytes. It may be nil.
+	// Progress receives the number of files hashed so far and their bytes. It may be nil.
 	Progress func(files, bytes int64)
 }
 

@@ -20,7 +20,7 @@
 //
 // It is written as JCS. The build type means: the bundle is what "rye bundle create" makes by the recipe, from files
 // that the bundle lists itself, each with its digest; so there are no resolved dependencies to name. Without a recipe,
-// as where only an id was given, externalParameters is empty. The builder is a URI that whoever signs stands for; the
+// as where only an id was given, externalParameters is empty. The builder is a URI chosen by the signer; the
 // invocation and the times are left out where nothing is said.
 //
 // # What it is about
@@ -30,7 +30,7 @@
 // names its id: Beside. Where there is no evidence both are the same. With either digest come the id and version of
 // the bundle and all of its files, since the manifest says them. The name is for people.
 //
-// Embed makes the manifest that names evidence. It is another document with another id, which nobody has signed yet,
+// Embed makes the manifest that names evidence. It is an unsigned document with another id,
 // and with the same subject, so that statements and lists of parts that are about it still are. The bytes of evidence
 // are a blob in a store, and in a project the file NAME beside manifest.yaml.
 package provenance

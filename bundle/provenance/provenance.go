@@ -91,8 +91,7 @@ func Evidence(name, mediaType string, b []byte) manifest.Evidence {
 	return manifest.Evidence{Name: name, Digest: cas.Sum(b), Size: int64(len(b)), Type: mediaType}
 }
 
-// Embed returns the manifest that says what b says, and names more evidence, in place of what had the same names. Nobody
-// has signed it.
+// Embed returns an unsigned manifest like b that names more evidence, which replaces evidence of the same names.
 func Embed(b *bundle.Bundle, more ...manifest.Evidence) (body []byte, l *manifest.FileList, err error) {
 	head := *b.FileList
 	head.Evidence = nil

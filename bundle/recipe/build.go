@@ -143,7 +143,7 @@ func checkOutput(path string) error {
 	return nil
 }
 
-// apart refuses outputs of which one is, or is in, another.
+// apart refuses outputs that overlap.
 func (r *Recipe) apart(nodes []*yamltree.Node) error {
 	type output struct{ folded, step string }
 	var all []output
@@ -178,7 +178,7 @@ func (r *Recipe) order(nodes []*yamltree.Node) error {
 		}
 		slices.Sort(s.Needs)
 	}
-	// Whoever is left when those that need none of the rest are taken away, again and again, is in a circle or behind one.
+	// Remove the steps that need none of the others until no more can be removed: the rest are in a circle or need one.
 	done := map[string]bool{}
 	for len(done) < len(r.Build) {
 		before := len(done)

@@ -35,7 +35,7 @@ func TestSteps(t *testing.T) {
 	if s := r.Step("pack"); !s.Takes("dist/min/a.js") || s.Takes("src/a.js") || !s.Makes("app.pack") || s.Makes("app.packed") {
 		t.Error("pack takes and makes other files")
 	}
-	// What is made belongs to the bundle, and so somebody looks for it.
+	// Outputs belong to the bundle, so their directories are searched.
 	for file, in := range map[string]bool{"app.pack": true, "dist/min/x/y.js": true, "dist/map.json": true, "dist/other": false} {
 		if r.Includes(file) != in {
 			t.Errorf("%s: included is %v", file, !in)

@@ -40,7 +40,7 @@
 //	]}
 //
 // Files stand as packages with the purpose FILE. What SPDX 2.3 calls files must have a SHA-1 each (its clause 8.4), which
-// nobody recorded; packages are asked for none. The bundle CONTAINS them and DEPENDS_ON
+// not recorded; packages are asked for none. The bundle CONTAINS them and DEPENDS_ON
 // what it requires.
 //
 // # Licences

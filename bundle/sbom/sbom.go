@@ -27,7 +27,7 @@ type Options struct {
 	Rye  string    // the version of the program that made it
 }
 
-// ErrNoTime is returned where nobody said when: both formats want to know.
+// ErrNoTime says that the creation time is missing, which both formats require.
 var ErrNoTime = errors.New("sbom: no creation time given")
 
 func (o *Options) time() (string, error) {

@@ -22,7 +22,7 @@
 //	private-key      the line that begins a PEM private key, with enough base64 after it; escaped line ends too; base64
 //	                 of all that, as Kubernetes keeps it; a file in DER (PKCS #8, PKCS #1, SEC 1); a key of PuTTY
 //	aws, github, …   tokens with a beginning of their own (see rules): of the right letters, long enough, and as mixed
-//	                 as what is drawn by lot: 8 letters or digits in a row of the alphabet are somebody's example
+//	                 as what is drawn by lot: 8 letters or digits in a row of the alphabet are an example
 //	url-password     scheme://user:password@host
 //	assignment       a value given to a name that ends in password, secret, token, api key and the like, in quotes, or
 //	                 without them in files that hold settings. A password needs 8 characters of three classes,

@@ -37,7 +37,7 @@ type Scanner struct {
 	found    []Finding
 	last     int // where the last finding began, in buf
 
-	// Where counting the lines has come to, in buf.
+	// The position in buf up to which lines were counted.
 	counted, line, column int
 }
 
@@ -96,7 +96,7 @@ func (s *Scanner) Scan(file string, r io.Reader) ([]Finding, error) {
 	}
 }
 
-// drain reads the rest, because only whoever reads an object to its end knows that it is one.
+// drain reads the rest, because an object is verified only when it is read to its end.
 func (s *Scanner) drain(r io.Reader, done bool) error {
 	if done {
 		return nil

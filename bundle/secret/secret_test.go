@@ -369,7 +369,7 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// Whoever reads an object to its end learns whether it is one: so all is read, and errors are told.
+// An object is verified only when it is read to its end, so the scanner reads all of it and returns its errors.
 func TestReadsToTheEnd(t *testing.T) {
 	many := strings.Repeat("gh"+"p_"+drawn(36, alnum)+strings.Repeat("\n", 200), 3000)
 	r := strings.NewReader(many)

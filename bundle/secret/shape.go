@@ -331,7 +331,7 @@ func valueAfter(b []byte, i int, settings bool) []byte {
 	return b
 }
 
-// isPassword reports whether a text may be a password somebody uses.
+// isPassword reports whether a text may be a real password.
 func isPassword(v []byte) bool {
 	if len(v) < 8 || len(v) > 200 || isExample(v) {
 		return false
@@ -348,7 +348,7 @@ func isPassword(v []byte) bool {
 	return classes >= 3 && mixed(v, 2.7)
 }
 
-// isToken reports whether a text may be a key somebody drew by lot.
+// isToken reports whether a text may be a randomly drawn key.
 func isToken(v []byte) bool {
 	if len(v) < 16 || len(v) > 400 || isExample(v) {
 		return false
