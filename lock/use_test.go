@@ -93,7 +93,7 @@ func TestMismatch(t *testing.T) {
 		"no grants":    {func(l *file.Lock) { l.Pin(ref("tool:acme/base/fetch")).Grants = cas.Digest{} }, "tool:acme/base/fetch", fmt.Sprintf(`"tool:acme/base/fetch" is locked with the grants none, but has %q`, fetch.Grants)},
 		"no interface": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Interface = cas.Digest{} }, "tool:acme/hello", ""},
 		"tree":         {func(l *file.Lock) { l.Pin(ref("tool:acme/shop/run")).Tree = other }, "tool:acme/shop/run", fmt.Sprintf(`"tool:acme/shop/run" is locked with the tree %q, but has %q`, other, run.Tree)},
-		"size":         {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Size++ }, "tool:acme/hello", fmt.Sprintf(`"project/tools/acme/hello.sh": has %d bytes: the manifest says %d`, len(helloText), len(helloText)+1)},
+		"size":         {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Size++ }, "tool:acme/hello", fmt.Sprintf(`"project/tools/acme/hello.sh": has %d bytes, the manifest says %d`, len(helloText), len(helloText)+1)},
 		"path": {func(l *file.Lock) { l.Pin(ref("tool:acme/hello")).Path = "knowledge/acme/hello.md" }, "tool:acme/hello",
 			`"tool:acme/hello" is locked from the space "project", but not found there: tool:acme/hello not found`},
 	} {

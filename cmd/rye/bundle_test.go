@@ -210,7 +210,7 @@ func TestBundleElsewhere(t *testing.T) {
 	if out := h.rye(fault.ExitDone, "doctor", "--store", none); !strings.Contains(out, "acme: ") {
 		t.Errorf("%s", out)
 	}
-	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out, "their files can't be read") {
+	if out := h.rye(fault.ExitDone, "ls", "--store", none); !strings.Contains(out, "the files of installed bundles can't be read") {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "bundle", "cosign", "acme")
