@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzParse: what is accepted is https without a user, means the same when it is read again, and what is shown of any
+// FuzzParse: what is accepted is https, or http to this machine, without a user, means the same when it is read again, and what is shown of any
 // address holds no value of a query and no password.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"https://a.example/b?c=d", "https://[::1]:8443/", "HTTPS://A.example", "https://u:p@h/", "https://h/#f", "https:x",
-		"https://h:0/", "https://h?", "https://%41/", "//h/a", "https://h/\x00", "https://h/ü?q=1;w=2&x", "file:///etc"} {
+		"https://h:0/", "https://h?", "https://%41/", "//h/a", "https://h/\x00", "https://h/ü?q=1;w=2&x", "file:///etc", "http://[::1]:43/", "http://h/"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
@@ -23,7 +23,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if u.Scheme != "https" || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || len(raw) > maxAddress {
+		if u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) || u.User != nil || u.Fragment != "" || !isHost(u.Hostname()) || len(raw) > maxAddress {
 			t.Fatalf("%q is accepted as %+v", raw, u)
 		}
 		again, err := parse(u.String())

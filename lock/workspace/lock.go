@@ -205,14 +205,6 @@ func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.
 	return v, admit, closeAll, err
 }
 
-// Pins is what the lock pins, as the working tree's policy sees it.
-func (l *Lock) Pins(ctx context.Context, set *lock.Set) (*ai.View, *ai.Admitter, error) {
-	for i := range l.Old.Bundles {
-		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
-	}
-	return l.admitting(ctx, l.Asked(ctx, l.Dir), set.Spaces())
-}
-
 func (l *Lock) admitting(ctx context.Context, asked *bundle.Listing, spaces []*ai.Space) (*ai.View, *ai.Admitter, error) {
 	v, err := l.view(ctx, l.Trust, asked, spaces)
 	if err != nil {

@@ -85,6 +85,7 @@ func IsPrivate(file []byte) bool {
 			return true
 		}
 	}
+	file = bytes.TrimSpace(file) // as ParsePrivatePEM does
 	for {
 		block, rest := pem.Decode(file)
 		if block == nil {

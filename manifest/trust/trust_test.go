@@ -59,7 +59,7 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Without a state directory nothing is remembered, and a list that a policy names can't be had offline.
+// Without a state directory nothing is remembered, and a list that a policy names can't be fetched offline.
 func TestListsRefused(t *testing.T) {
 	lost := errors.New("no state directory")
 	k := Lists{Dir: t.TempDir(), Err: lost, Clock: time.Now, Now: time.Now, Why: "--offline"}
