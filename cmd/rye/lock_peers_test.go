@@ -235,7 +235,7 @@ func (p *lockedProject) merged(conflict bool) {
 	if conflict {
 		for _, args := range [][]string{{"lock"}, {"lock", "--check"}, {"vendor"}} {
 			out, err := p.command(append(args, "-C", p.project)...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "rye lock --resolve") {
+			if err == nil || !strings.Contains(string(out), "lock --resolve\"") {
 				p.t.Fatalf("%q of a merge that is left unfinished: %v: %s", args, err, out)
 			}
 		}
