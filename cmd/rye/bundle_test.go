@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -244,7 +245,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &spaces.Located{Where: spaces.InProject, Id: "acme", Dir: h.dir, Read: read}
+	l := &locate.Bundle{Where: locate.InProject, ID: "acme", Dir: h.dir, Read: read}
 	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
 		t.Error(err)
 	}
@@ -388,7 +389,7 @@ func TestManifestOf(t *testing.T) {
 		"/a/.ai/bundles/x/.ai/manifest.yaml": "",
 	} {
 		got := ""
-		if dir, id, ok := spaces.ManifestOf(filepath.FromSlash(path)); ok {
+		if dir, id, ok := locate.ManifestOf(filepath.FromSlash(path)); ok {
 			got = filepath.ToSlash(dir) + " " + id
 		}
 		if got != want {
@@ -407,7 +408,7 @@ func TestBundleErrors(t *testing.T) {
 	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
-	if hints := (&bundles.BundleReport{Where: spaces.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
+	if hints := (&bundles.BundleReport{Where: locate.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
 		t.Errorf("%q", hints)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -60,21 +61,21 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	l, err := spaces.Locate(ctx, b, c.Bundle)
+	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
 	if err == nil {
-		err = spaces.NeedV2(l)
+		err = l.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
 	switch l.Where {
-	case spaces.InArchive:
+	case locate.InArchive:
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place), Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
-	case spaces.InBinary:
+	case locate.InBinary:
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
 			Details: map[string]any{"reason": "builtin"}}
 	}
-	if err := spaces.Whole(ctx, b, l); err != nil {
+	if err := l.Load(ctx); err != nil {
 		return nil, err
 	}
 	body, err := l.Read.Body()
@@ -111,8 +112,8 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 }
 
 // changed says which file of a project isn't what the manifest says, where that is what is wrong: nothing in a store is.
-func changed(l *spaces.Located, err error) error {
-	if l.Where != spaces.InProject || l.Read == nil {
+func changed(l *locate.Bundle, err error) error {
+	if l.Where != locate.InProject || l.Read == nil {
 		return err
 	}
 	path := ""
@@ -130,8 +131,8 @@ func changed(l *spaces.Located, err error) error {
 	if path == "" {
 		return err
 	}
-	return &fault.Error{Code: fault.Integrity, Exit: fault.ExitRefused, Err: err, Text: fmt.Sprintf("%q is not what the manifest of %q says", path, l.Id),
-		Hint: []string{"rye bundle verify " + fault.Quote(l.Id), "rye bundle create " + fault.Quote(l.Id)}, Details: map[string]any{"path": path, "bundle": l.Id}}
+	return &fault.Error{Code: fault.Integrity, Exit: fault.ExitRefused, Err: err, Text: fmt.Sprintf("%q is not what the manifest of %q says", path, l.ID),
+		Hint: []string{"rye bundle verify " + fault.Quote(l.ID), "rye bundle create " + fault.Quote(l.ID)}, Details: map[string]any{"path": path, "bundle": l.ID}}
 }
 
 // A progressGetter counts what is read.
@@ -198,11 +199,11 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 	if err != nil {
 		return nil, err
 	}
-	var l *spaces.Located
+	var l *locate.Bundle
 	if c.Archive == "-" {
-		l, err = spaces.Locate(ctx, b, c.Archive)
+		l, err = b.Finder(ctx).Find(ctx, c.Archive)
 	} else {
-		l, err = spaces.AtPath(b, c.Archive)
+		l, err = b.Finder(ctx).AtPath(c.Archive)
 	}
 	if err != nil {
 		return nil, err
@@ -210,8 +211,8 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 	if l.V1 != nil {
 		return importV1(ctx, b, l, v)
 	}
-	if l.Where != spaces.InArchive {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.Id), "rye bundle install " + fault.Quote(l.Id)}}
+	if l.Where != locate.InArchive {
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.ID), "rye bundle install " + fault.Quote(l.ID)}}
 	}
 	r, err := take(ctx, b, l, v)
 	if err != nil {
@@ -221,10 +222,10 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // take imports an archive.
-func take(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (*bundle.Report, error) {
+func take(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) (*bundle.Report, error) {
 	p := b.App.Progress("importing", 0)
 	defer p.Done()
-	id, requires, err := spaces.Requires(ctx, l)
+	id, requires, err := l.Requires(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -239,14 +240,14 @@ func take(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces
 	r, err := install.Import(ctx, s, p.Counted(l.File), v.Options)
 	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.Trust == nil {
 		f := classify.Classify(err)
-		f.Hint = inspectHint(l.Where, l.Place, l.Id)
+		f.Hint = inspectHint(l.Where, l.Place, l.ID)
 		return r, f
 	}
 	return r, about(l, err)
 }
 
 // about says which archive is wrong, if one is.
-func about(l *spaces.Located, err error) error {
+func about(l *locate.Bundle, err error) error {
 	if _, ok := errors.AsType[*archive.Error](err); ok {
 		return fmt.Errorf("%q: %w", l.Place, err)
 	}

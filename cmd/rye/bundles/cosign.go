@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
@@ -66,14 +67,14 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	l, err := spaces.Locate(ctx, b, c.Bundle)
+	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
 	if err == nil {
-		err = spaces.NeedV2(l)
+		err = l.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == spaces.InArchive || l.Where == spaces.InBinary {
+	if l.Where == locate.InArchive || l.Where == locate.InBinary {
 		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.Where),
 			Hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
 	}
@@ -98,12 +99,12 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	l.Read.FileList.Document = doc
 	ans := bundleCosigned{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Key: k.Public().Fingerprint().String(),
 		Changed: !slices.Equal(doc.Signatures, had)}
-	if ans.Changed && l.Where == spaces.InUser {
+	if ans.Changed && l.Where == locate.InUser {
 		again := "rye bundle cosign " + ans.Manifest
 		if c.Key != "" {
 			again += " --key " + fault.Quote(c.Key)
 		}
-		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is installed, and that isn't changed: it is signed in the store, and installed from there", l.Id),
+		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is installed, and that isn't changed: it is signed in the store, and installed from there", l.ID),
 			Hint: []string{again, "rye bundle install " + ans.Manifest}}
 	}
 	if err := WriteSignatures(ctx, b, l, v, k.Public()); err != nil {
@@ -148,10 +149,10 @@ func withKey(known sign.Keys, own key.Public) sign.Keys {
 
 // CheckContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
 // verified, or the answer is that somebody has changed it.
-func CheckContent(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) error {
+func CheckContent(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) error {
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()
-	src, below, err := spaces.Source(ctx, b, l, p)
+	src, below, err := l.Source(ctx, p.Counted)
 	if err != nil {
 		return err
 	}
@@ -169,7 +170,7 @@ func CheckContent(ctx context.Context, b *places.Workspace, l *spaces.Located, v
 		}
 	}
 	if len(wrong) == 0 {
-		if err := spaces.Whole(ctx, b, l); err != nil {
+		if err := l.Load(ctx); err != nil {
 			return err
 		}
 		if l.Read.ID != r.ID {
@@ -183,38 +184,38 @@ func CheckContent(ctx context.Context, b *places.Workspace, l *spaces.Located, v
 
 // WriteSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
 // have made meanwhile.
-func WriteSignatures(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching, own key.Public) error {
+func WriteSignatures(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching, own key.Public) error {
 	body, err := l.Read.Body()
 	if err != nil {
 		return err
 	}
-	if l.Where == spaces.InProject {
+	if l.Where == locate.InProject {
 		if err := changeManifest(ctx, b, l, l.Read.ID, body, withKey(v.Options.Find, own), nil); err != nil {
 			return err
 		}
 	}
-	s, err := b.OpenStore(l.Where != spaces.InProject)
+	s, err := b.OpenStore(l.Where != locate.InProject)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the manifest is what counts
 	}
 	if err != nil {
 		return err
 	}
-	if id, err := s.Ref(install.Ref(l.Read.ID)); l.Where == spaces.InProject && (err != nil || id.Digest != l.Read.ID) {
+	if id, err := s.Ref(install.Ref(l.Read.ID)); l.Where == locate.InProject && (err != nil || id.Digest != l.Read.ID) {
 		return nil // the manifest has them
 	}
 	return install.Keep(ctx, s, l.Read, body, v.Options)
 }
 
-func changedMeanwhile(l *spaces.Located) error {
-	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.Id)}
+func changedMeanwhile(l *locate.Bundle) error {
+	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.ID)}
 }
 
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
 // whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
 // when nothing but the disk stands in the way.
-func changeManifest(ctx context.Context, b *places.Workspace, l *spaces.Located, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
-	at, err := bundle.ManifestPath(l.Id)
+func changeManifest(ctx context.Context, b *places.Workspace, l *locate.Bundle, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
+	at, err := bundle.ManifestPath(l.ID)
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func changeManifest(ctx context.Context, b *places.Workspace, l *spaces.Located,
 		return err
 	}
 	defer unlock()
-	now, err := workspace.ReadManifest(l.Dir, l.Id)
+	now, err := workspace.ReadManifest(l.Dir, l.ID)
 	if err != nil {
 		return err
 	}

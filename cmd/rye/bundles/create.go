@@ -31,6 +31,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -187,7 +188,7 @@ const initialVersion = "0.1.0"
 
 // recipe reads bundle.yaml, or does without.
 func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
-	r, err := spaces.ReadRecipe(dir)
+	r, err := locate.ReadRecipe(dir)
 	switch {
 	case err != nil:
 		return nil, err
@@ -208,7 +209,7 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion, "include: [\".ai/**\"]").Try("rye help bundle")
 	}
 	version := initialVersion
-	if old := bundleLineOf(spaces.InProject, dir, c.ID, time.Time{}); old.Version != "" {
+	if old := bundleLineOf(locate.InProject, dir, c.ID, time.Time{}); old.Version != "" {
 		version = old.Version
 	}
 	if len(c.Head) > 0 {

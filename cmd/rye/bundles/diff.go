@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -66,25 +66,25 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 
 // side is a bundle as it is compared.
 func side(ctx context.Context, b *places.Workspace, text string) (diff.Side, error) {
-	l, err := spaces.Locate(ctx, b, text)
+	l, err := b.Finder(ctx).Find(ctx, text)
 	if err == nil {
-		err = spaces.Whole(ctx, b, l)
+		err = l.Load(ctx)
 	}
-	if err == nil && l.Where == spaces.InArchive {
+	if err == nil && l.Where == locate.InArchive {
 		err = unpack(ctx, b, l)
 	}
 	if err != nil {
 		return diff.Side{}, err
 	}
 	s := diff.Side{Bundle: l.Read, Files: l.Has}
-	if l.Where != spaces.InBinary {
+	if l.Where != locate.InBinary {
 		s.Below, err = b.Below(ctx, l.Read.BundleID, l.Read.Requires)
 	}
 	return s, err
 }
 
 // unpack reads an archive, and keeps what is in .ai in memory.
-func unpack(ctx context.Context, b *places.Workspace, l *spaces.Located) error {
+func unpack(ctx context.Context, b *places.Workspace, l *locate.Bundle) error {
 	p := b.App.Progress("reading", 0)
 	defer p.Done()
 	m := &unpacked{blobs: map[cas.Digest][]byte{}}

@@ -23,6 +23,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/locate"
 )
 
 func BundleSbomCommand() cli.Command {
@@ -111,7 +112,7 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 }
 
 // open finds the bundle and reads its manifest, from an archive too.
-func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace, *spaces.Located, error) {
+func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace, *locate.Bundle, error) {
 	if c.Embed && c.Output != "" {
 		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
@@ -119,14 +120,14 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := spaces.Locate(ctx, b, c.Bundle)
+	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
 	if err == nil {
-		err = spaces.NeedV2(l)
+		err = l.NeedV2()
 	}
 	if err == nil {
-		err = spaces.Whole(ctx, b, l)
+		err = l.Load(ctx)
 	}
-	if err == nil && c.Embed && l.Where != spaces.InProject {
+	if err == nil && c.Embed && l.Where != locate.InProject {
 		err = &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
 	}
 	if err == nil && l.Read == nil {
@@ -140,7 +141,7 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace
 }
 
 // finish puts a document where it belongs.
-func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *spaces.Located, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
+func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *locate.Bundle, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
 	ans := bundleEvidence{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
@@ -165,7 +166,7 @@ func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *spac
 
 // embed names a document in the manifest of a project's bundle: first the document is there, then the manifest that
 // names it.
-func embed(ctx context.Context, b *places.Workspace, l *spaces.Located, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
+func embed(ctx context.Context, b *places.Workspace, l *locate.Bundle, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
 	v, err := spaces.OpenVouching(b.App)
 	if err != nil {
 		return "", cas.Digest{}, err
@@ -187,7 +188,7 @@ func embed(ctx context.Context, b *places.Workspace, l *spaces.Located, k trusts
 	if others > len(list.Signatures) {
 		b.App.Term.Warn("%s of the manifest before: whoever signed that has to sign this one, by rye bundle cosign", fault.Count(int64(others), "signature"))
 	}
-	home, err := bundle.ManifestPath(l.Id)
+	home, err := bundle.ManifestPath(l.ID)
 	if err != nil {
 		return "", cas.Digest{}, err
 	}
@@ -204,7 +205,7 @@ func embed(ctx context.Context, b *places.Workspace, l *spaces.Located, k trusts
 }
 
 // keepEmbedded keeps the changed manifest in the store, if that has the one before.
-func keepEmbedded(ctx context.Context, b *places.Workspace, l *spaces.Located, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
+func keepEmbedded(ctx context.Context, b *places.Workspace, l *locate.Bundle, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
 	s, err := b.OpenStore(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -245,7 +246,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	if l.Where == spaces.InBinary {
+	if l.Where == locate.InBinary {
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" was made with this binary: who has built that can say how"}
 	}
 	k, err := trusts.SigningKey(ctx, a, c.Key)
@@ -256,8 +257,8 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if build.Builder == "" {
 		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
 	}
-	if l.Where == spaces.InProject {
-		text, err := osfile.ReadSmall(filepath.Join(l.Dir, recipe.File), spaces.MaxRecipe)
+	if l.Where == locate.InProject {
+		text, err := osfile.ReadSmall(filepath.Join(l.Dir, recipe.File), locate.MaxRecipe)
 		if err == nil {
 			build.Recipe = cas.Sum(text)
 		} else if !errors.Is(err, fs.ErrNotExist) {

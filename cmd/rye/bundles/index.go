@@ -22,6 +22,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -236,7 +237,7 @@ func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e
 	}
 	defer f.Close()
 	o := x.v.Options
-	if o.Below, err = x.spaces(ctx, &spaces.Located{Where: spaces.InArchive, Place: file, File: f}); err != nil {
+	if o.Below, err = x.spaces(ctx, &locate.Bundle{Where: locate.InArchive, Place: file, File: f}); err != nil {
 		return e, nil, err
 	}
 	r, err := bundle.Verify(ctx, bundle.InArchive(p.Counted(f)), o)
@@ -262,8 +263,8 @@ func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e
 }
 
 // spaces are those that the items of an archive may use. What isn't installed is told once.
-func (x *indexing) spaces(ctx context.Context, l *spaces.Located) ([]*ai.Space, error) {
-	id, requires, err := spaces.Requires(ctx, l)
+func (x *indexing) spaces(ctx context.Context, l *locate.Bundle) ([]*ai.Space, error) {
+	id, requires, err := l.Requires(ctx)
 	if err != nil {
 		return nil, err
 	}

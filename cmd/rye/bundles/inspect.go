@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -98,7 +98,7 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 		return nil, err
 	}
 	defer b.Close()
-	l, err := spaces.Locate(ctx, b, c.Bundle)
+	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -106,17 +106,17 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	defer p.Done()
 	var wrong []*bundle.Failure // with v1 files
 	if l.V1 != nil {
-		c, err := spaces.ReadV1(ctx, b, l)
+		c, err := l.LoadV1(ctx)
 		if err != nil {
 			return nil, err
 		}
 		wrong = c.Failures
 	}
-	src, below, err := spaces.Source(ctx, b, l, p)
+	src, below, err := l.Source(ctx, p.Counted)
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == spaces.InBinary {
+	if l.Where == locate.InBinary {
 		below = nil // it is the library itself
 	}
 	n, err := bundle.Inspect(ctx, src, below, "")
@@ -140,9 +140,9 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // corrupt returns the error of an archive that import would refuse as corrupt, else nil.
-func corrupt(l *spaces.Located, all []*bundle.Failure) error {
+func corrupt(l *locate.Bundle, all []*bundle.Failure) error {
 	for _, f := range all {
-		if l.Where == spaces.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
+		if l.Where == locate.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
 			found := f.Finding()
 			return fault.New(fault.Integrity, "%q: %s", l.Place, found.Text()).Because(found.Compared()...).On("failures", bundle.Findings(all)).From(f)
 		}
@@ -150,8 +150,8 @@ func corrupt(l *spaces.Located, all []*bundle.Failure) error {
 	return nil
 }
 
-func newBundleInspection(l *spaces.Located, n *bundle.Inspection) *BundleInspection {
-	ans := &BundleInspection{Bundle: l.Id, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
+func newBundleInspection(l *locate.Bundle, n *bundle.Inspection) *BundleInspection {
+	ans := &BundleInspection{Bundle: l.ID, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
 		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
 		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
 		Evidence: []EvidenceLine{}}
@@ -215,7 +215,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	}
 	if n.Format == sign.V1.String() {
 		rows = append(rows, []string{"format", "the first (v1)"})
-	} else if len(n.SignedBy) == 0 && n.Where != spaces.InBinary {
+	} else if len(n.SignedBy) == 0 && n.Where != locate.InBinary {
 		rows = append(rows, []string{"signature", "none"})
 	}
 	rows = append(rows, []string{"files", fmt.Sprintf("%d, %s", len(n.Files), cli.ByteSize(float64(n.Bytes)))})

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
@@ -75,22 +76,22 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	}
 	l, byName, err := toInstall(ctx, b, c.Bundle)
 	if err == nil {
-		err = spaces.NeedV2(l)
+		err = l.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
 	var id cas.Digest
 	switch l.Where {
-	case spaces.InBinary:
+	case locate.InBinary:
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already", Details: map[string]any{"reason": "builtin"}}
-	case spaces.InArchive:
+	case locate.InArchive:
 		r, err := take(ctx, b, l, v)
 		if err != nil {
 			return nil, err
 		}
 		id = r.ID
-	case spaces.InProject:
+	case locate.InProject:
 		if id, err = takeProject(ctx, b, l, v); err != nil {
 			return nil, err
 		}
@@ -101,10 +102,10 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // toInstall finds what is to be installed. An id alone means the newest there is, which is not what is installed.
-func toInstall(ctx context.Context, b *places.Workspace, text string) (l *spaces.Located, byName bool, err error) {
+func toInstall(ctx context.Context, b *places.Workspace, text string) (l *locate.Bundle, byName bool, err error) {
 	id, version, given := strings.Cut(text, "@")
-	if text == "-" || strings.HasPrefix(text, "blake3:") || spaces.LooksLikePath(text) || !workspace.ValidBundleID(id) || id == workspace.LibraryID {
-		l, err = spaces.Locate(ctx, b, text)
+	if text == "-" || strings.HasPrefix(text, "blake3:") || locate.LooksLikePath(text) || !workspace.ValidBundleID(id) || id == workspace.LibraryID {
+		l, err = b.Finder(ctx).Find(ctx, text)
 		return l, !strings.HasPrefix(text, "blake3:"), err
 	}
 	if b.Root.Root != "" && !given {
@@ -113,26 +114,26 @@ func toInstall(ctx context.Context, b *places.Workspace, text string) (l *spaces
 			return nil, false, err
 		}
 		if slices.Contains(ids, id) {
-			l, err = spaces.InDir(b, spaces.InProject, b.Root.Root, id)
+			l, err = b.Finder(ctx).InDir(locate.InProject, b.Root.Root, id)
 			return l, true, err
 		}
 	}
-	digest, err := spaces.Latest(ctx, b, id, version)
+	digest, err := b.Finder(ctx).Latest(ctx, id, version)
 	if err != nil {
 		return nil, false, err
 	}
 	if !digest.IsZero() {
-		l, err = spaces.Stored(ctx, b, digest)
+		l, err = b.Finder(ctx).Stored(ctx, digest)
 		return l, !given, err
 	}
-	l, err = spaces.Locate(ctx, b, text)
+	l, err = b.Finder(ctx).Find(ctx, text)
 	return l, !given, err
 }
 
 // takeProject brings a bundle of a project into the store as an archive would be: what a store has may not be all of
 // it, or not what lies there now.
-func takeProject(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (cas.Digest, error) {
-	if err := spaces.Whole(ctx, b, l); err != nil {
+func takeProject(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) (cas.Digest, error) {
+	if err := l.Load(ctx); err != nil {
 		return cas.Digest{}, err
 	}
 	body, err := l.Read.Body()
@@ -142,7 +143,7 @@ func takeProject(ctx context.Context, b *places.Workspace, l *spaces.Located, v 
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(archive.Write(ctx, w, body, l.Read.Signatures, l.Has)) }()
 	defer r.Close()
-	report, err := take(ctx, b, &spaces.Located{Where: spaces.InArchive, Place: l.Place, File: r, Read: l.Read}, v)
+	report, err := take(ctx, b, &locate.Bundle{Where: locate.InArchive, Place: l.Place, File: r, Read: l.Read}, v)
 	if err != nil {
 		return cas.Digest{}, changed(l, err)
 	}
@@ -243,7 +244,7 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f := fault.Of(err)
-		names := slices.DeleteFunc(spaces.Names(ctx, b), func(name string) bool { return name == c.Bundle })
+		names := slices.DeleteFunc(b.Finder(ctx).IDs(ctx), func(name string) bool { return name == c.Bundle })
 		if found := near.Names(c.Bundle, names); len(found) > 0 {
 			f.Why = []string{"did you mean " + strings.Join(found, ", ") + "?"}
 		}
@@ -268,14 +269,14 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := space.Remove(ctx, c.Bundle); err != nil {
 		return nil, err
 	}
-	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), spaces.InUser}, nil
+	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), locate.InUser}, nil
 }
 
 // forget takes a bundle's name away in the store, the one of its document first.
 func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.Answer, error) {
-	l, err := spaces.Locate(ctx, b, c.Bundle)
+	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
 	if err == nil {
-		err = spaces.Whole(ctx, b, l)
+		err = l.Load(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -303,7 +304,7 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.
 			return nil, err
 		}
 	}
-	return bundleRemoved{l.Read.BundleID, l.Read.Version, l.Read.ID.String(), 0, spaces.InStore}, nil
+	return bundleRemoved{l.Read.BundleID, l.Read.Version, l.Read.ID.String(), 0, locate.InStore}, nil
 }
 
 func BundleRollbackCommand() cli.Command {

@@ -10,8 +10,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
@@ -98,7 +98,7 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 			return nil, err
 		}
 		for _, id := range ids {
-			ans.Bundles = append(ans.Bundles, bundleLineOf(spaces.InProject, b.Root.Root, id, a.Now()))
+			ans.Bundles = append(ans.Bundles, bundleLineOf(locate.InProject, b.Root.Root, id, a.Now()))
 		}
 	}
 	if space, err := b.Space(); err == nil {
@@ -107,7 +107,7 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 			a.Term.Warn("%s", classify.Classify(err).Text)
 		}
 		for _, at := range installed {
-			line := newBundleLine(spaces.InUser, at.FileList, a.Now())
+			line := newBundleLine(locate.InUser, at.FileList, a.Now())
 			for _, v := range at.Previous {
 				line.Previous = append(line.Previous, versionLink{v.Version, v.ID.String()})
 			}
@@ -118,31 +118,31 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		ids, _ := workspace.ProjectBundles(home.Value)
 		for _, id := range ids {
 			if first, err := workspace.IsV1(home.Value, id); err == nil && first {
-				ans.Bundles = append(ans.Bundles, bundleLineOf(spaces.InUser, home.Value, id, a.Now()))
+				ans.Bundles = append(ans.Bundles, bundleLineOf(locate.InUser, home.Value, id, a.Now()))
 			}
 		}
 	}
 	if c.All {
-		kept, err := spaces.StoredLists(ctx, b)
+		kept, err := b.Finder(ctx).Lists(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range kept {
-			ans.Bundles = append(ans.Bundles, newBundleLine(spaces.InStore, l, a.Now()))
+			ans.Bundles = append(ans.Bundles, newBundleLine(locate.InStore, l, a.Now()))
 		}
-		firsts, err := spaces.StoredV1(ctx, b)
+		firsts, err := b.Finder(ctx).V1Lists(ctx)
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range firsts {
-			ans.Bundles = append(ans.Bundles, newV1Line(spaces.InStore, l.Manifest, l.Id.String()))
+			ans.Bundles = append(ans.Bundles, newV1Line(locate.InStore, l.Manifest, l.Digest.String()))
 		}
 	}
-	l, err := spaces.Library()
+	l, err := b.Finder(ctx).Library()
 	if err != nil {
 		return nil, err
 	}
-	ans.Bundles = append(ans.Bundles, newBundleLine(spaces.InBinary, l.Read.FileList, a.Now()))
+	ans.Bundles = append(ans.Bundles, newBundleLine(locate.InBinary, l.Read.FileList, a.Now()))
 	return ans, nil
 }
 

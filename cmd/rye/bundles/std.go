@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -20,7 +21,7 @@ import (
 )
 
 // library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
-func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *spaces.Located) (cli.Answer, error) {
+func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locate.Bundle) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
 		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + workspace.LibraryID)
 	}
@@ -28,7 +29,7 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *spaces.Loc
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
-	ans := &BundleReport{Bundle: l.Id, Version: l.Read.Version, Manifest: l.Read.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
+	ans := &BundleReport{Bundle: l.ID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
 		Of: len(l.Read.Files), Extra: c.AllowExtra, Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}}
 	failures, err := libraryFailures(ctx, l.Read, t, &ans.Items)
 	if err != nil {

@@ -14,23 +14,23 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
 // verifyV1 verifies a v1 bundle and reports as for v2.
-func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (cli.Answer, error) {
+func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) (cli.Answer, error) {
 	if len(c.Require)+len(c.Statement) > 0 {
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.Id)}
+		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a v1 bundle, which has no evidence", l.ID)}
 	}
-	r, err := spaces.VerifyV1(ctx, b, l, v)
+	p := b.App.Progress("verifying", 0)
+	defer p.Done()
+	r, same, err := l.VerifyV1(ctx, v.Options.Trust, p.Reached())
 	if err != nil {
 		return nil, err
 	}
-	same, err := spaces.AsV2(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+	p.Done()
 	ans := newBundleReport(l, v, same)
 	ans.Format = sign.V1.String()
 	ans.Extra = true // what else is there was never looked for
@@ -45,15 +45,14 @@ func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *places.Workspace, l *
 
 // importV1 brings a v1 bundle into the store, once it is verified: its files, with the manifest
 // among them as it stands in a project.
-func importV1(ctx context.Context, b *places.Workspace, l *spaces.Located, v *spaces.Vouching) (cli.Answer, error) {
-	r, err := spaces.VerifyV1(ctx, b, l, v)
+func importV1(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) (cli.Answer, error) {
+	p := b.App.Progress("verifying", 0)
+	defer p.Done()
+	r, same, err := l.VerifyV1(ctx, v.Options.Trust, p.Reached())
 	if err != nil {
 		return nil, err
 	}
-	same, err := spaces.AsV2(ctx, r)
-	if err != nil {
-		return nil, err
-	}
+	p.Done()
 	if !r.OK() {
 		return nil, &install.RefusedError{Report: same}
 	}
@@ -66,7 +65,7 @@ func importV1(ctx context.Context, b *places.Workspace, l *spaces.Located, v *sp
 		return nil, err
 	}
 	defer batch.Close() // when the refs are there: until then gc leaves alone what is in it
-	at, err := bundle.ManifestPath(l.Id)
+	at, err := bundle.ManifestPath(l.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +75,7 @@ func importV1(ctx context.Context, b *places.Workspace, l *spaces.Located, v *sp
 	}
 	for _, f := range r.Good {
 		// Each is hashed as it is read, so that what was verified is what is kept.
-		if err := spaces.Put(ctx, batch, r, f.Digest); err != nil {
+		if err := locate.CopyBlob(ctx, batch, r, f.Digest); err != nil {
 			return nil, fmt.Errorf("%q: %w", f.Path, err)
 		}
 		files = append(files, f)

@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -108,11 +109,11 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 		return nil, err
 	}
 	defer b.Close()
-	l, err := spaces.Locate(ctx, b, c.Bundle)
+	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == spaces.InBinary {
+	if l.Where == locate.InBinary {
 		return c.library(ctx, a, l)
 	}
 	v, err := c.Vouching(ctx, a)
@@ -131,11 +132,11 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	}
 	p := a.Progress("verifying", l.Size())
 	defer p.Done()
-	if l.Where != spaces.InArchive { // which is counted as it is read
+	if l.Where != locate.InArchive { // which is counted as it is read
 		v.Options.Progress = p.Reached()
 	}
 	var src bundle.Source
-	if src, v.Options.Below, err = spaces.Source(ctx, b, l, p); err != nil {
+	if src, v.Options.Below, err = l.Source(ctx, p.Counted); err != nil {
 		return nil, err
 	}
 	v.Options.AllowExtra, v.Options.Require = c.AllowExtra, c.Require
@@ -176,8 +177,8 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 	return ans, nil
 }
 
-func newBundleReport(l *spaces.Located, v *spaces.Vouching, r *bundle.Report) *BundleReport {
-	ans := &BundleReport{Bundle: l.Id, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
+func newBundleReport(l *locate.Bundle, v *spaces.Vouching, r *bundle.Report) *BundleReport {
+	ans := &BundleReport{Bundle: l.ID, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
 		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.Trust != nil {
 		root := v.Trust.Root
@@ -296,7 +297,7 @@ func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+fault.Quote(r.Bundle)+" --allow-extra")
 		}
-		if r.Where == spaces.InProject && (asked || f.Check != bundle.CheckItem) {
+		if r.Where == locate.InProject && (asked || f.Check != bundle.CheckItem) {
 			hints = append(hints, r.mends(f)...)
 		}
 		if f.OnlyLineEndings {
@@ -311,9 +312,9 @@ func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
 // inspectHint is the command that says who signed a bundle, for whoever believes keys and not the policy.
 func inspectHint(where, place, id string) []string {
 	switch {
-	case place == spaces.StandardInput:
+	case place == locate.StandardInput:
 		return nil // it is read
-	case where == spaces.InProject, where == spaces.InArchive:
+	case where == locate.InProject, where == locate.InArchive:
 		return []string{"rye bundle inspect " + fault.Quote(place)}
 	}
 	return []string{"rye bundle inspect " + fault.Quote(id)}

@@ -21,8 +21,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -113,7 +113,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 		return nil, wrong("there is no .ai in it")
 	}
 	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), bundles.RecipeLine{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
-	if r, err := spaces.ReadRecipe(dir); err != nil {
+	if r, err := locate.ReadRecipe(dir); err != nil {
 		return nil, err
 	} else if r == nil && p.ID == "" {
 		run.ID = key.Slug(filepath.Base(dir))
@@ -226,7 +226,7 @@ func (p *BundlerParams) list(ctx context.Context, a *cli.App) (map[string]any, e
 	for _, l := range ans.(bundles.BundleList).Bundles {
 		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
 			"where": l.Where, "manifest_path": ""}
-		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == spaces.InProject {
+		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == locate.InProject {
 			line["manifest_path"] = at
 		}
 		if l.Error != "" {

@@ -12,6 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -131,4 +132,16 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 		}
 		more[reasons[i]] = 0
 	}
+}
+
+// Finder finds the bundles that arguments name.
+func (w *Workspace) Finder(ctx context.Context) *locate.Finder {
+	f := &locate.Finder{Workspace: w.Workspace, Stdin: w.App.Input(ctx)}
+	if !w.App.ByID {
+		f.Abs = func(path string) (string, error) {
+			s := w.App.Absolute(cli.Setting{Value: path})
+			return s.Value, s.Err
+		}
+	}
+	return f
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/lock/locate"
 )
 
 func BuildCommand() cli.Command {
@@ -90,7 +90,7 @@ func (c *buildRun) Complete(_ context.Context, a *cli.App, name, _ string) (out 
 	if err != nil || name != "step" {
 		return nil
 	}
-	r, err := spaces.ReadRecipe(root.Root)
+	r, err := locate.ReadRecipe(root.Root)
 	if err != nil || r == nil {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := spaces.ReadRecipe(root.Root)
+	r, err := locate.ReadRecipe(root.Root)
 	if err != nil {
 		return nil, err
 	}

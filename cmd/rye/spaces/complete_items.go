@@ -9,6 +9,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 // Whoever presses Tab waits: what takes longer than completeTime is not offered, nor more than maxOffered refs. A few
@@ -74,6 +75,21 @@ func CompleteKinds(ctx context.Context, a *cli.App) (out []cli.Candidate) {
 	defer v.Close()
 	for _, k := range v.Kinds() {
 		out = append(out, cli.Candidate{Value: k.Name, Help: "items in " + k.Dir})
+	}
+	return out
+}
+
+// CompleteBundles offers the ids of bundles.
+func CompleteBundles(ctx context.Context, a *cli.App) (out []cli.Candidate) {
+	ctx, cancel := context.WithTimeout(ctx, CompleteTime)
+	defer cancel()
+	b, err := places.OpenWorkspace(a)
+	if err != nil {
+		return nil
+	}
+	defer b.Close()
+	for _, name := range b.Finder(ctx).IDs(ctx) {
+		out = append(out, cli.Candidate{Value: name, Help: "bundle"})
 	}
 	return out
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
@@ -203,7 +204,7 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		}
 		return p, err
 	}
-	h, err := spaces.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
+	h, err := locate.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
 	if err != nil {
 		return p, err
 	}
