@@ -70,8 +70,9 @@
 //
 //	rye:signed:TIME:SHA256:SIGNATURE:KEY[|PROVIDER@USER]
 //
-// The line is the first, in <!-- … --> for directives and knowledge and behind "# " for tools, where a line that
-// begins with "#!/" may stand above; neither depends on the extension. KEY is key.V1ID; the signature, padded
+// The line is the first. For directives and knowledge it stands in <!-- … -->, whatever the extension. For tools it
+// stands behind "# ", as rye 1 writes it by default, or behind the "// " or "-- " of the tool's own style, as an
+// extractor of a project could make it; a line that begins with "#!/" may stand above. KEY is key.V1ID; the signature, padded
 // base64url, is of the 64 digits of SHA256, which is over the text in UTF-8 with every line end made LF:
 //
 //	V1Directive  from the first <directive…> to the last </directive>

@@ -14,6 +14,10 @@ var (
 	ErrUnsigned = because(fault.Unsigned, "unsigned", "unsigned")
 	// ErrV1 is returned where a v1 signature isn't enough, or is in the way.
 	ErrV1 = because(fault.Policy, "format-not-accepted", "signed in the v1 format only")
+	// ErrV1Unread is ErrV1 for a line that no rule of v1 covers, so that it can't even be checked.
+	ErrV1Unread error = fault.New(fault.Policy, "signed in the v1 format only").On("reason", "format-not-accepted").
+			Because("the v1 line can't be checked: v1 signs directives, knowledge and tools, in their first line",
+			"look at the file, delete the line, then sign it")
 	// ErrTooMany is returned for more than MaxLines signature lines.
 	ErrTooMany = because(fault.Limit, "too-many-signatures", fmt.Sprintf("more than %d signature lines", MaxLines))
 	// ErrNoStyle is returned for a file that can't carry signature lines.

@@ -36,14 +36,16 @@ func New(content cas.Digest, c Claim, p key.Private, now time.Time) (Line, error
 // for other content and for another tree are dropped, and, for the keys in known, which may be nil, those that
 // don't hold. If p's line is there and holds, it stays as it is: signing again changes nothing.
 //
-// Lines that stand out of place or order are put right. A file with a line that can't be read, or with one of the
-// first format, gets the error of Read or ErrV1: see StripV1.
+// Lines that stand out of place or order are put right. A file with a line that can't be read gets the error of Read,
+// and one with a line of the first format ErrV1 (see StripV1) or ErrV1Unread.
 func (s Signed) Sign(c Claim, p key.Private, now time.Time, known Keys) ([]Line, error) {
 	switch {
 	case s.style&commentBits == NoStyle:
 		return nil, ErrNoStyle
 	case s.block.beyond:
 		return nil, s.block.err
+	case s.Format == V1 && s.V1 == nil:
+		return nil, ErrV1Unread
 	case s.Format == V1:
 		return nil, ErrV1
 	}

@@ -86,36 +86,47 @@ func v1Shebang(b []byte) int {
 	return 0
 }
 
+// v1Comment returns the comment that the v1 line of a file stands in, or would: for a tool "# ", whatever its language,
+// unless the first line of text has the tool's own line comment.
+func (s Style) v1Comment(text []byte) comment {
+	own := comments[s&commentBits]
+	switch {
+	case s&v1Bits != V1Tool:
+		return comments[Angle]
+	case own.open != "" && own.close == "" && bytes.HasPrefix(text, []byte(own.open)):
+		return own
+	}
+	return comments[Hash]
+}
+
 // findV1 reads the line of the first format at the start of a file, if the style has a rule.
 func (s Style) findV1(head []byte) (*V1Line, bool) {
-	open, closing := "# ", ""
 	switch s & v1Bits {
 	case 0:
 		return nil, false
 	case V1Tool:
 		head = head[v1Shebang(head):]
-	default:
-		open, closing = "<!-- ", " -->"
 	}
-	text, ok := bytes.CutPrefix(head[:min(len(head), 8*maxLine)], []byte(open))
+	c := s.v1Comment(head)
+	text, ok := bytes.CutPrefix(head[:min(len(head), 8*maxLine)], []byte(c.open))
 	if !ok {
 		return nil, false
 	}
 	l, rest, ok := parseV1(text)
-	if !ok || !bytes.HasPrefix(rest, []byte(closing)) {
+	if !ok || !bytes.HasPrefix(rest, []byte(c.close)) {
 		return nil, false
 	}
 	return l, true
 }
 
 // v1Cut returns where the line stands that signing again replaces, or one of its ancestors: the text, with any
-// line ends, that ^<!-- (rye|kiwi-mcp):(validated|signed):[^>]+-->\n matches or, behind a shebang,
-// ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. If there is none, start and end are where it would stand.
+// line ends, that ^<!-- (rye|kiwi-mcp):(validated|signed):[^>]+-->\n matches or, behind a shebang and with the comment
+// of v1Comment, ^# (rye|kiwi-mcp):(validated|signed):[^\n]+\n. If there is none, start and end are where it would stand.
 func (s Style) v1Cut(file []byte) (start, end int) {
-	open := "<!-- "
 	if s&v1Bits == V1Tool {
-		open, start = "# ", v1Shebang(file)
+		start = v1Shebang(file)
 	}
+	open := s.v1Comment(file[start:]).open
 	for _, mark := range []string{magic, "rye:validated:", "kiwi-mcp:signed:", "kiwi-mcp:validated:"} {
 		text, ok := bytes.CutPrefix(file[start:], []byte(open+mark))
 		if !ok {
@@ -224,7 +235,7 @@ func CheckV1(s Signed, candidates func(id string) []key.Public) ([]Signer, error
 	case s.Format != V1:
 		return nil, ErrUnsigned
 	case l == nil:
-		return nil, ErrV1
+		return nil, ErrV1Unread
 	case l.found != l.SHA256:
 		return nil, &IntegrityError{What: "content", Expected: "sha256:" + hex.EncodeToString(l.SHA256[:]),
 			Found: "sha256:" + hex.EncodeToString(l.found[:])}

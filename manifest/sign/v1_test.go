@@ -87,7 +87,9 @@ func TestV1Vectors(t *testing.T) {
 		// Without a rule for it, it is still seen where the comment is the same.
 		if s := mustRead(t, file, sign.StyleOf(c.ext)); s.Format != sign.V1 || s.V1 != nil {
 			t.Errorf("%+v", s)
-		} else if _, err := sign.CheckV1(s, one(k.Public())); err != sign.ErrV1 {
+		} else if _, err := sign.CheckV1(s, one(k.Public())); err != sign.ErrV1Unread {
+			t.Error(err)
+		} else if _, err := sign.Sign(file, sign.StyleOf(c.ext), claim, k, now, nil); err != sign.ErrV1Unread {
 			t.Error(err)
 		}
 	}
@@ -252,6 +254,45 @@ func TestV1OtherComment(t *testing.T) {
 	}
 	if _, err := sign.CheckV1(mustRead(t, v1, style), one(k.Public())); err != nil {
 		t.Error(err)
+	}
+}
+
+// In the tool's own line comment, which an extractor of a project could ask rye 1 for, the line counts as well.
+func TestV1OwnComment(t *testing.T) {
+	k := rfcKeys(t)[0]
+	for ext, open := range map[string]string{".js": "// ", ".lua": "-- "} {
+		for _, shebang := range []string{"", "#!/usr/bin/env x\n"} {
+			style := sign.StyleOf(ext) | sign.V1Tool
+			text := shebang + "let x\n"
+			v1, err := sign.SignV1([]byte(text), style, k, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			own := strings.Replace(string(v1), "# rye:", open+"rye:", 1)
+			s := mustRead(t, []byte(own), style)
+			if signers, err := sign.CheckV1(s, one(k.Public())); err != nil || len(signers) != 1 || s.Stripped != cas.Sum([]byte(text)) {
+				t.Errorf("%s: %v, %v", own, signers, err)
+			}
+			if got := string(sign.StripV1([]byte(own), style)); got != text {
+				t.Errorf("stripped to %q", got)
+			}
+			if again, err := sign.SignV1([]byte(own), style, k, now); err != nil || string(again) != string(v1) {
+				t.Errorf("signed again: %q, %v", again, err)
+			}
+			var integrity *sign.IntegrityError
+			changed := mustRead(t, []byte(strings.Replace(own, "let", "var", 1)), style)
+			if _, err := sign.CheckV1(changed, one(k.Public())); !errors.As(err, &integrity) {
+				t.Errorf("changed: %v", err)
+			}
+			// The two formats stand in one block then, in either order.
+			v2 := mustSign(t, text, style, k)
+			line := strings.SplitAfter(own[len(shebang):], "\n")[0]
+			for _, at := range []string{open + "rye:signed:v2", "let x"} {
+				if _, err := sign.ReadBytes([]byte(strings.Replace(string(v2), at, line+at, 1)), style); !errors.As(err, &integrity) {
+					t.Errorf("beside v2: %v", err)
+				}
+			}
+		}
 	}
 }
 

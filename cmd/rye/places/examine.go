@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -255,7 +256,7 @@ func (s Subject) Broken(err error) *fault.Error {
 	case errors.As(err, &invalid):
 		f.Text = fmt.Sprintf("%q: %s", s.File, invalid)
 		f.Why = append(f.Why, "it was damaged, forged, or made for another name")
-	case f.Code != fault.Unknown && f.Err != err:
+	case strings.Contains(f.Text, strconv.Quote(s.File)):
 		return f
 	default:
 		f.Text = fmt.Sprintf("%q: %s", s.File, f.Text)
