@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -40,6 +41,18 @@ type Rule struct {
 	Threshold int      // how many of them it takes
 	V1        bool     // signatures of the first format count as well
 	Except    []string // globs over names that the rule refuses
+}
+
+// String returns the rule in the words of the file: keys: [alice, bob], threshold: 2, except: ["rye/**"].
+func (r Rule) String() string {
+	text := fmt.Sprintf("keys: %s, threshold: %d", set(r.Keys), r.Threshold)
+	if r.V1 {
+		text += ", accept: [v1, v2]"
+	}
+	if len(r.Except) > 0 {
+		text += ", except: " + set(r.Except)
+	}
+	return text
 }
 
 // A DigestEntry is a file or document that needs no signature.

@@ -395,7 +395,7 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	case r.Policy == "":
 		rows = append(rows, []string{"  rule", fmt.Sprintf("%d of the keys given, %s needed", r.Count, fault.Count(int64(r.Threshold), "key"))})
 	default:
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", r.Rule, r.Count, fault.Count(int64(r.Threshold), "key"))})
+		rows = append(rows, []string{"  rule", spaces.RuleText(r.Rule, r.Threshold, r.Count)})
 		rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", r.Policy, r.Origin)})
 	}
 	if r.Expires != "" {

@@ -346,7 +346,7 @@ func (s *ShowAnswer) vouched(rows *showRows) {
 		rows.add("signed by", who)
 	}
 	if s.Rule != "" {
-		rows.add("rule", fmt.Sprintf("%q, %d of %s", s.Rule, s.Count, fault.Count(int64(s.Threshold), "key")))
+		rows.add("rule", spaces.RuleText(s.Rule, s.Threshold, s.Count))
 	}
 	rows.add("policy", s.Policy)
 	rows.add("lock", map[string]string{"locked": "as it is locked", "differs": "not as it is locked: rye diff " + s.Ref, "not locked": "not in the lock"}[s.Lock])

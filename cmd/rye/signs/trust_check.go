@@ -140,7 +140,7 @@ func (c trustCheckAnswer) Text(t *cli.Terminal) {
 		case p.Excepted:
 			t.Printf("%s: %q excepts %s\n", p.Origin, p.Rule, c.Name)
 		default:
-			t.Printf("%s: %q decides, %d of %s\n", p.Origin, p.Rule, p.Threshold, strings.Join(who, ", "))
+			t.Printf("%s: %q decides, keys: [%s], threshold: %d\n", p.Origin, p.Rule, strings.Join(who, ", "), p.Threshold)
 		}
 	}
 	if c.File != nil {

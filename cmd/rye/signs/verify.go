@@ -218,7 +218,7 @@ func (v *VerifyAnswer) Text(t *cli.Terminal) {
 	case "digest":
 		rows = append(rows, []string{"  rule", "its digest is listed under digests"})
 	default:
-		rows = append(rows, []string{"  rule", fmt.Sprintf("%q, %d of %s", v.Rule, v.Count, fault.Count(int64(v.Threshold), "key"))})
+		rows = append(rows, []string{"  rule", spaces.RuleText(v.Rule, v.Threshold, v.Count)})
 	}
 	rows = append(rows, []string{"  policy", fmt.Sprintf("%s (%s)", v.Policy, v.Origin)})
 	if v.Beside != "" {

@@ -97,7 +97,7 @@ func (v *VerifyAnswer) words() string {
 			names = append(names, cmp.Or(s.Name, places.Short(s.Key)))
 		}
 	}
-	return fmt.Sprintf("signed by %s, %d of %d under %q%s", strings.Join(names, ", "), v.Count, v.Threshold, v.Rule, beside)
+	return fmt.Sprintf("signed by %s under %q%s", strings.Join(names, ", "), v.Rule, beside)
 }
 
 // fault says how many are refused. Its code is the gravest of theirs.

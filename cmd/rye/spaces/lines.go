@@ -1,8 +1,10 @@
 package spaces
 
 import (
+	"fmt"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
@@ -32,6 +34,11 @@ func DriftLineOf(d *lock.Difference) DriftLine {
 		line.File = workspace.MarkerDir + "/" + line.File
 	}
 	return line
+}
+
+// RuleText says which rule of a policy admitted a file, and how many keys have signed it.
+func RuleText(rule string, threshold, signed int) string {
+	return fmt.Sprintf("%q, threshold: %d, signed by %s", rule, threshold, fault.Count(int64(signed), "key"))
 }
 
 type SpacePath struct{ Space, Path string }

@@ -194,14 +194,8 @@ func (l TrustListAnswer) Text(t *cli.Terminal) {
 		keys = append(keys, []string{"  " + k.Name, places.Short(k.Fingerprint), OrDash(until), OrDash(k.Owner)})
 	}
 	for _, r := range l.Rules {
-		what := fmt.Sprintf("%d of %s", r.Threshold, strings.Join(r.Keys, ", "))
-		if len(r.Accept) > 1 {
-			what += "; also v1"
-		}
-		if len(r.Except) > 0 {
-			what += "; except " + strings.Join(r.Except, " ")
-		}
-		rules = append(rules, []string{"  " + r.Names, what})
+		rule := policy.Rule{Keys: r.Keys, Threshold: r.Threshold, V1: len(r.Accept) > 1, Except: r.Except}
+		rules = append(rules, []string{fmt.Sprintf("  %q", r.Names), rule.String()})
 	}
 	for _, d := range l.Digests {
 		digests = append(digests, []string{"  " + d.Digest, OrDash(d.As), d.Reason})
