@@ -321,33 +321,37 @@ func (p *Policy) admits(r *Request) bool {
 	return false
 }
 
-// lists calls f with each list of the policy that counts: its entries do as long as the key that the policy
-// names has signed it, also when it is stale, for what was revoked stays so.
-func (s *Side) lists(f func(string, *revocations) bool) {
-	for _, src := range s.Policy.sections.Lists {
-		l := s.Lists[src.Name]
-		if l == nil {
-			continue
-		}
-		if k, _ := s.Policy.KeyNamed(src.Key); l.Name == src.Name && l.signedBy(k.Public) && f(src.Name, &l.revoked) {
-			return
-		}
+// list returns the last good issue of a list, nil if there is none that the policy's key for it has signed.
+func (s *Side) list(src Source) *List {
+	l := s.Lists[src.Name]
+	if k, _ := s.Policy.KeyNamed(src.Key); l == nil || l.Name != src.Name || !l.signedBy(k.Public) {
+		return nil
 	}
+	return l
 }
 
-// revokedDigest finds what takes the bytes of a request out of use, and the list that says so.
-func (s *Side) revokedDigest(r *Request) (found *Revocation, list string) {
-	if found = s.Policy.revoked.find(r); found != nil {
+// revokedBy finds what revokes, in the policy and then in each list that counts, and the list that says so.
+func (s *Side) revokedBy(find func(*revocations) *Revocation) (found *Revocation, list string) {
+	if found = find(&s.Policy.revoked); found != nil {
 		return found, ""
 	}
-	s.lists(func(name string, revoked *revocations) bool {
-		found, list = revoked.find(r), name
-		return found != nil
-	})
-	if found == nil {
-		list = ""
+	for _, src := range s.Policy.sections.Lists {
+		// The entries of a stale list count as well: what was revoked stays so.
+		if l := s.list(src); l != nil {
+			if found = find(&l.revoked); found != nil {
+				return found, src.Name
+			}
+		}
 	}
-	return found, list
+	return nil, ""
+}
+
+func (s *Side) revokedDigest(r *Request) (found *Revocation, list string) {
+	return s.revokedBy(func(v *revocations) *Revocation { return v.find(r) })
+}
+
+func (s *Side) revokedKey(f key.Fingerprint) (found *Revocation, list string) {
+	return s.revokedBy(func(v *revocations) *Revocation { return v.keys[f] })
 }
 
 func (v *revocations) find(r *Request) *Revocation {
@@ -367,39 +371,11 @@ func (v *revocations) find(r *Request) *Revocation {
 	return nil
 }
 
-// revokedKey finds what takes a key out of use, and the list that says so.
-func (s *Side) revokedKey(f key.Fingerprint) (found *Revocation, list string) {
-	if found = s.Policy.revoked.keys[f]; found != nil {
-		return found, ""
-	}
-	s.lists(func(name string, revoked *revocations) bool {
-		found, list = revoked.keys[f], name
-		return found != nil
-	})
-	if found == nil {
-		list = ""
-	}
-	return found, list
-}
-
-func (s *Side) source(list string) (Source, bool) {
-	for _, src := range s.Policy.sections.Lists {
-		if src.Name == list {
-			return src, true
-		}
-	}
-	return Source{}, false
-}
-
 // stale reports whether a list is not fresh that must be, and notes those that may be.
 func (s *Side) stale(a *Answer, now time.Time) bool {
 	for _, src := range s.Policy.sections.Lists {
-		l := s.Lists[src.Name]
 		k, _ := s.Policy.KeyNamed(src.Key)
-		if l != nil && (l.Name != src.Name || !l.signedBy(k.Public)) {
-			l = nil
-		}
-		why := stale(src, l, now)
+		why := stale(src, s.list(src), now)
 		if fault := s.KeyFault(k, now); why == "" && fault != Admitted {
 			why = fmt.Sprintf("is signed by %q: %s", src.Key, fault.words())
 		}

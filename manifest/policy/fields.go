@@ -19,14 +19,6 @@ func readGlob(n *yamltree.Node, text string) (glob.Glob, error) {
 	return g, err
 }
 
-func readGlobs(n *yamltree.Node, field string) ([]string, []glob.Glob, error) {
-	f := n.Get(field)
-	if f == nil {
-		return nil, nil, nil
-	}
-	return globList(f)
-}
-
 func globList(n *yamltree.Node) ([]string, []glob.Glob, error) {
 	words, err := n.ItemWords()
 	if err != nil {

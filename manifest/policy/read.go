@@ -39,7 +39,10 @@ func (p *Policy) read() error {
 		read func(*yamltree.Node) error
 	}{
 		{"keys", p.readKeys}, {"names", p.readRules}, {"digests", p.readDigests}, {"revoked", p.readRevoked},
-		{"lists", p.readLists}, {"override", p.readOverride}, {"inside", p.readInside}, {"grants", p.readGrants}, {"exec", p.readExec},
+		{"lists", p.readLists}, {"override", func(n *yamltree.Node) (err error) {
+			p.sections.Override, p.override, err = globList(n)
+			return err
+		}}, {"inside", p.readInside}, {"grants", p.readGrants}, {"exec", p.readExec},
 	} {
 		n := root.Get(section.name)
 		if n == nil {
@@ -124,8 +127,10 @@ func (p *Policy) readRules(section *yamltree.Node) error {
 		if r.V1, err = readAccept(n); err != nil {
 			return err
 		}
-		if r.Except, c.except, err = readGlobs(n, "except"); err != nil {
-			return err
+		if f := n.Get("except"); f != nil {
+			if r.Except, c.except, err = globList(f); err != nil {
+				return err
+			}
 		}
 		p.sections.Rules = append(p.sections.Rules, r)
 		p.rules = append(p.rules, c)
@@ -253,11 +258,6 @@ func (p *Policy) readLists(section *yamltree.Node) error {
 		p.sections.Lists = append(p.sections.Lists, s)
 	}
 	return nil
-}
-
-func (p *Policy) readOverride(section *yamltree.Node) (err error) {
-	p.sections.Override, p.override, err = globList(section)
-	return err
 }
 
 func (p *Policy) readInside(section *yamltree.Node) (err error) {

@@ -110,10 +110,11 @@ const (
 // same count, and be fresh. A list by another key than the policy names now does not bind: naming a new key in
 // the policy is how a count that was driven too high is started again. The reason in a refusal's details is a Code.
 func (s *Side) Accept(next, last *List, now time.Time) error {
-	src, ok := s.source(next.Name)
-	if !ok {
+	i := slices.IndexFunc(s.Policy.sections.Lists, func(src Source) bool { return src.Name == next.Name })
+	if i < 0 {
 		return fault.New(fault.Policy, "the policy names no such revocation list").On("reason", "list-not-named")
 	}
+	src := s.Policy.sections.Lists[i]
 	bad := func(code Code, format string, args ...any) error {
 		return fault.New(code.Fault(), "revocation list %q: %s", next.Name, fmt.Sprintf(format, args...)).On("reason", code.String()).On("list", next.Name)
 	}

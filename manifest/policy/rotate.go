@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -111,7 +112,7 @@ func (s *Side) mayRotate(r Rotation, now time.Time) (rule int, err error) {
 	case r.Key.Public.IsZero():
 		return bad(BadRequest, "it names no new key")
 	case !sameKeys(old, r.Before):
-		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before), prints(ofSet(old)))
+		return bad(NoRule, "it starts from %s, the rule has %s: each step must be taken, in order", prints(r.Before), prints(slices.Collect(maps.Keys(old))))
 	case !old[r.Retire]:
 		return bad(NoRule, "%s, which is to go, is no key of the rule", r.Retire.Short())
 	case old[fresh]:
@@ -214,14 +215,6 @@ func sameKeys(set map[key.Fingerprint]bool, all []key.Fingerprint) bool {
 		seen[f] = true
 	}
 	return len(seen) == len(set)
-}
-
-func ofSet(set map[key.Fingerprint]bool) []key.Fingerprint {
-	var all []key.Fingerprint
-	for f := range set {
-		all = append(all, f)
-	}
-	return all
 }
 
 func prints(all []key.Fingerprint) string {
