@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A launch is everything that happens between a fork and the program, prepared: what limits the program must hold from
-// its first instruction and must not hold for the process over it, so it can be done neither before the fork nor after.
+// A launch is what happens between a fork and the program, prepared. Restrictions must bind the program from its first
+// instruction and never the stage, so they can be set neither before the fork nor later.
 type launch struct {
 	path       *byte
 	argv, envv []*byte
-	dir        *byte // nil: stay
+	dir        *byte // nil: the current one
 	program    int   // an open file to execute; -1: path
 	cgroups    []int // open lists of processes
 	limits     []limit
@@ -23,8 +23,8 @@ type launch struct {
 	filter     unix.SockFprog
 
 	calls  []call
-	report int       // where to say what went wrong; closed by the program's start
-	failed [2]uint32 // the call's place in the list, and errno
+	report int       // the pipe for an error; the start of the program closes it
+	failed [2]uint32 // the index of the call, and errno
 
 	// What the calls point to.
 	zero   [4]uint64 // a signal's default action, an empty set of signals
@@ -38,12 +38,12 @@ type limit struct {
 	unix.Rlimit
 }
 
-// A call is one of the system.
+// A call is a system call.
 type call struct {
 	step   string
 	number uintptr
 	args   [6]uintptr
-	want   uintptr // what it has to return, if that is checked
+	want   uintptr // the result, if check is exactly
 	check  int
 }
 
@@ -53,7 +53,7 @@ const (
 	exactly
 )
 
-// list makes the list of calls, from the fork to the program.
+// list makes the list of calls between the fork and the program.
 func (l *launch) list() {
 	add := func(step string, check int, number uintptr, args ...uintptr) {
 		c := call{step: step, number: number, check: check}
@@ -73,8 +73,8 @@ func (l *launch) list() {
 	for _, fd := range l.cgroups {
 		add("join a control group", noError, unix.SYS_WRITE, uintptr(fd), at(&l.digit[0]), 1)
 	}
-	add("follow this process into its end", noError, unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
-	add("follow this process into its end", exactly, unix.SYS_GETPPID)
+	add("follow this process to its end", noError, unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL))
+	add("follow this process to its end", exactly, unix.SYS_GETPPID)
 	l.calls[len(l.calls)-1].want = uintptr(os.Getpid())
 	if l.dir != nil {
 		add("enter the directory", noError, unix.SYS_CHDIR, at(l.dir))
@@ -87,10 +87,10 @@ func (l *launch) list() {
 	}
 	if l.powerless {
 		const step = "give up capabilities"
-		// Where we may not narrow what can be gained, as for root in many a container, no new privileges are: nothing is.
+		// Where this process may not shrink the bounding set, as root in many containers, no_new_privs has the same effect.
 		for c := uintptr(0); hasCapabilities(unix.CAP_SETPCAP); c++ {
 			if _, err := unix.PrctlRetInt(unix.PR_CAPBSET_READ, c, 0, 0, 0); err != nil {
-				break // there are no more
+				break // that was the last one
 			}
 			add(step, noError, unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, c)
 		}
@@ -110,8 +110,8 @@ func (l *launch) list() {
 	}
 }
 
-// run forks, and returns when the program runs, or why it doesn't. It must be called on a locked thread, at whose end the
-// program is killed.
+// run forks, and returns when the program runs or has failed to. It must be called on a locked thread; the program is killed
+// when that thread ends.
 func (l *launch) run() (pid int, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -121,7 +121,7 @@ func (l *launch) run() (pid int, err error) {
 	l.report = int(write.Fd())
 	l.list()
 
-	// A handler of Go's must not run in the child, nor its scheduler be asked for anything.
+	// No signal handler of Go may run in the child, and nothing may enter its scheduler.
 	var all, before uint64
 	all = ^all
 	unix.RawSyscall6(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), uintptr(unsafe.Pointer(&before)), 8, 0, 0)
@@ -130,19 +130,19 @@ func (l *launch) run() (pid int, err error) {
 	runtime.KeepAlive(l)
 	write.Close()
 	if errno != 0 {
-		return 0, &StartError{Step: "fork", Err: errno}
+		return 0, os.NewSyscallError("fork", errno)
 	}
 	var failed [8]byte
 	if n, _ := read.Read(failed[:]); n == len(failed) {
 		_, _ = unix.Wait4(int(child), nil, 0, nil)
 		f := *(*[2]uint32)(unsafe.Pointer(&failed))
-		return 0, &StartError{Step: l.calls[f[0]].step, Err: unix.Errno(f[1])}
+		return 0, os.NewSyscallError(l.calls[f[0]].step, unix.Errno(f[1]))
 	}
 	return int(child), nil
 }
 
-// fork returns in the parent alone. The child is one thread of a runtime that had several: no lock, no allocation, no
-// growing stack, no scheduler. It goes through the list, and does nothing else.
+// fork returns only in the parent. The child is one thread of a runtime that had several: it takes no lock, allocates nothing,
+// grows no stack, and only makes the calls of the list.
 //
 //go:norace
 //go:nosplit
@@ -172,7 +172,7 @@ func (l *launch) fork() (pid uintptr, errno unix.Errno) {
 	}
 }
 
-// texts makes what execve takes of strings.
+// texts returns strings as execve takes them.
 func texts(list [][]byte) []*byte {
 	pointers := make([]*byte, 0, len(list)+1)
 	for _, s := range list {

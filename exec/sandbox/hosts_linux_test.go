@@ -83,7 +83,7 @@ func TestHosts(t *testing.T) {
 		{"tunnel", "localhost:" + port, "this machine"},
 		{"tunnel", "unix:/x", "no host and port"},
 		{"fetch", "http://" + other + "/", "not among the hosts"},
-		{"fetch", "ftp://" + granted + "/", "a proxy is asked for"},
+		{"fetch", "ftp://" + granted + "/", "expected a request for"},
 		{"tcp", granted, ""},
 		{"udp", granted, ""},
 		{"family", "1 1", ""},

@@ -1,21 +1,20 @@
 package sandbox
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"io"
-	"net/textproto"
 	"os"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// Messages get there as they were sent, with a file or without, and what is none is an error.
+// TestTalk: messages arrive as they were sent, with or without a file, and anything else is an error.
 func TestTalk(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -31,8 +30,8 @@ func TestTalk(t *testing.T) {
 	defer null.Close()
 	go func() {
 		_ = send(a, long, nil)
-		_ = send(a, news{Port: 7}, null)
-		_ = send(a, news{Done: &done{Code: 3}}, nil)
+		_ = send(a, report{Port: 7}, null)
+		_ = send(a, report{Done: &done{Exit: proc.Exit{Code: 3}}}, nil)
 		_, _ = a.Write([]byte{0, 0, 0, 2, '{', 'x'})
 		_, _ = a.Write([]byte{255, 0, 0, 0})
 		_, _ = a.Write([]byte{0, 0, 0, 9, '{'})
@@ -42,7 +41,7 @@ func TestTalk(t *testing.T) {
 	if f, err := receive(b, &p); err != nil || f != nil || len(p.Args) != 2 || string(p.Args[0]) != string(long.Args[0]) {
 		t.Errorf("%v, %v, %d", f, err, len(p.Args))
 	}
-	var n news
+	var n report
 	f, err := receive(b, &n)
 	if err != nil || f == nil || n.Port != 7 {
 		t.Fatalf("%v, %v, %+v", f, err, n)
@@ -52,20 +51,20 @@ func TestTalk(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	if flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-		t.Errorf("a file that came is passed on: %v", err)
+		t.Errorf("a received file is passed on to children: %v", err)
 	}
-	n = news{}
-	if f, err := receive(b, &n); err != nil || f != nil || n.Done == nil || n.Done.exit().Code != 3 {
+	n = report{}
+	if f, err := receive(b, &n); err != nil || f != nil || n.Done == nil || n.Done.Code != 3 {
 		t.Errorf("%v, %v, %+v", f, err, n)
 	}
-	for _, want := range []string{"invalid character", "too long", io.ErrUnexpectedEOF.Error(), io.EOF.Error()} { // the third is cut short
+	for _, want := range []string{"invalid character", "message too long", io.ErrUnexpectedEOF.Error(), io.EOF.Error()} { // the third message is cut short
 		if _, err := receive(b, &n); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 }
 
-// Over a socket that is closed, or with what isn't JSON, nothing is said.
+// TestNoTalk: a closed socket, or what JSON can't express, is an error.
 func TestNoTalk(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -75,25 +74,25 @@ func TestNoTalk(t *testing.T) {
 	if err := send(w, func() {}, nil); err == nil {
 		t.Error("a function was sent")
 	}
-	if err := send(w, news{}, r); !errors.Is(err, unix.ENOTSOCK) {
+	if err := send(w, report{}, r); !errors.Is(err, unix.ENOTSOCK) {
 		t.Error(err)
 	}
 	w.Close()
-	if err := send(w, news{}, r); err == nil {
+	if err := send(w, report{}, r); err == nil {
 		t.Error(err)
 	}
-	if err := send(w, news{}, nil); !errors.Is(err, os.ErrClosed) {
+	if err := send(w, report{}, nil); !errors.Is(err, os.ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := receive(w, &news{}); err == nil {
+	if _, err := receive(w, &report{}); err == nil {
 		t.Error(err)
 	}
-	if _, err := receive(r, &news{}); !errors.Is(err, unix.ENOTSOCK) {
+	if _, err := receive(r, &report{}); !errors.Is(err, unix.ENOTSOCK) {
 		t.Error(err)
 	}
 }
 
-// Input waits for a place.
+// TestGate: input waits until the place is made.
 func TestGate(t *testing.T) {
 	for _, placed := range []bool{false, true} {
 		g := &gate{Reader: strings.NewReader("x"), placed: make(chan struct{}), over: make(chan struct{})}
@@ -108,7 +107,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// What is short only for now isn't remembered as missing, and what is missing is for one kind of network.
+// TestLack: a shortage that passes isn't remembered as missing, and what is missing counts for one kind of network.
 func TestLack(t *testing.T) {
 	m := New(Options{})
 	hosts := Spec{Level: floor.Namespace, Network: Network{Hosts: []string{"a"}}}
@@ -123,7 +122,7 @@ func TestLack(t *testing.T) {
 	}
 }
 
-// A program is told of our proxy and no other.
+// TestProxyVariables: the variables name our proxy and no other.
 func TestProxyVariables(t *testing.T) {
 	got := string(bytes.Join(proxyVariables([][]byte{[]byte("A=1"), []byte("No_Proxy=*"), []byte("ftp_proxy=x"), []byte("B=_proxy")}, 80), []byte(" ")))
 	const at = "=http://127.0.0.1:80"
@@ -132,70 +131,26 @@ func TestProxyVariables(t *testing.T) {
 	}
 }
 
-// What a stage says of an error is the error.
+// TestFailure: an error that a stage reports is the same error here.
 func TestFailure(t *testing.T) {
-	if err := (&news{}).failure("/p"); err != nil {
-		t.Error(err)
-	}
 	for _, c := range []struct {
 		err   error
 		step  string
 		errno unix.Errno
 	}{
-		{&StartError{Step: "execute", Err: unix.ENOENT}, "execute", unix.ENOENT},
+		{os.NewSyscallError("execute", unix.ENOENT), "execute", unix.ENOENT},
 		{&os.PathError{Op: "open", Path: "/x", Err: unix.ELOOP}, "open /x", unix.ELOOP},
 		{errors.New("no idea"), "prepare", 0},
 	} {
-		n := failed(c.err)
-		err := n.failure("/p")
-		start, ok := errors.AsType[*StartError](err)
-		if !ok || start.Path != "/p" || start.Step != c.step || c.errno != 0 && !errors.Is(err, c.errno) || !strings.Contains(err.Error(), n.Err) {
+		r := failed(c.err)
+		err := r.startError("/p")
+		if r.Failed != c.step || c.errno != 0 && !errors.Is(err, c.errno) || !strings.HasPrefix(err.Error(), `start "/p": `+c.step+": ") {
 			t.Errorf("%v: %v", c.err, err)
 		}
 	}
 }
 
-// A version gets the rights that it knows, and no more.
-func TestHandled(t *testing.T) {
-	for version, want := range map[int]uint64{1: 0x1fff, 2: 0x3fff, 3: 0x7fff, 4: 0x7fff, 5: 0xffff, 6: 0xffff, 7: 0xffff, 99: 0xffff} {
-		if got := handled(version); got != want || writeRights(version)&^want != 0 || writeRights(version)&(unix.LANDLOCK_ACCESS_FS_MAKE_CHAR|unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK|unix.LANDLOCK_ACCESS_FS_IOCTL_DEV) != 0 {
-			t.Errorf("%d: %#x, want %#x; to write %#x", version, got, want, writeRights(version))
-		}
-	}
-	now, err := landlockVersion()
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := tree(t, "f")
-	for version := 1; version <= now; version++ { // the kernel takes what an older one had
-		set, err := newRuleset(version, []rule{{Path: []byte(dir), Write: true}, {Path: []byte(dir + "/f")}, {Path: []byte("/no/such"), System: true}}, nil, false, 80)
-		if err != nil {
-			t.Errorf("%d: %v", version, err)
-			continue
-		}
-		set.Close()
-	}
-	if _, err := newRuleset(now, []rule{{Path: []byte(dir + "/none")}}, nil, false, 0); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	if _, err := newRuleset(now, nil, r, false, 0); err == nil || !strings.Contains(err.Error(), "for the program") {
-		t.Error(err)
-	}
-	if err := os.Symlink("f", dir+"/link"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := newRuleset(now, []rule{{Path: []byte(dir + "/link")}}, nil, false, 0); !errors.Is(err, unix.ELOOP) {
-		t.Error(err)
-	}
-}
-
-// What is counted, is.
+// TestCounts reads each of the counters.
 func TestCounts(t *testing.T) {
 	if n := wrote([]byte("wchar: 9\nwrite_bytes: 4096\ncancelled_write_bytes: 96\n")); n != 4000 {
 		t.Error(n)
@@ -208,7 +163,7 @@ func TestCounts(t *testing.T) {
 	if n := size([]string{dir}) - before; n < 1<<20 || n > 2<<20 {
 		t.Error(n)
 	}
-	// Where files in memory are, those are counted, and what is in another directory once.
+	// Only directories in tmpfs count, and none twice.
 	if in := (&stage{plan: plan{Write: [][]byte{[]byte(dir + "/none"), []byte("/dev/shm/a"), []byte("/dev/shm")}}}).memoryDirs(); len(in) > 1 || len(in) == 1 && in[0] != "/dev/shm" {
 		t.Errorf("%q", in)
 	}
@@ -221,7 +176,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// The part that is missing is named, and what could be done without it.
+// TestErrors: an error names the part that is missing.
 func TestErrors(t *testing.T) {
 	for want, err := range map[string]error{
 		"this machine can't enforce the sandbox level landlock: landlock: none; seccomp: none": &UnavailableError{Level: floor.Landlock, Missing: []string{"landlock: none", "seccomp: none"}},
@@ -238,25 +193,16 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What can't be mounted, or can't be hidden, is an error; what isn't there need not be hidden.
-func TestPut(t *testing.T) {
+// TestMount: what can't be mounted or hidden is an error; a missing path needn't be hidden.
+func TestMount(t *testing.T) {
 	dir := tree(t, "file")
 	for how, path := range map[int]string{writable: dir + "/none", readable: dir + "/none/a", hidden: dir + "/file/below"} {
-		err := mount{Path: []byte(path), How: how}.put()
+		err := mount{Path: []byte(path), How: how}.mount()
 		if at, ok := errors.AsType[*os.PathError](err); !ok || at.Path != path {
 			t.Errorf("%d: %v", how, err)
 		}
 	}
 	if err := hide(dir + "/none"); err != nil {
 		t.Error(err)
-	}
-}
-
-// What is asked of a proxy and is no request has an answer.
-func TestNoRequest(t *testing.T) {
-	for _, ask := range []string{"", "GET / HTTP/2\r\n\r\n", "GET http://a/ HTTP/1.1\r\nno header\r\n\r\n", "GET http://[fe80::1%25lo]/ HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"} {
-		if q, err := readRequest(textproto.NewReader(bufio.NewReader(strings.NewReader(ask)))); err == nil {
-			t.Errorf("%q: %+v", ask, q)
-		}
 	}
 }

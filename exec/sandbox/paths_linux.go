@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rye-build/rye/exec/sandbox/landlock"
 )
 
-// system is what programs need to start, read the clock and check a certificate. It holds nothing of any user, and of
-// /etc nothing that is only root's.
+// system lists what programs need to start, read the clock and check a certificate. It has nothing of any user, and nothing of
+// /etc that only root may read.
 var system = []string{
 	"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
 	"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/timezone",
@@ -24,34 +26,34 @@ var system = []string{
 	"/dev/random", "/dev/urandom", "/sys/devices/system/cpu",
 }
 
-// systemWrite are devices that keep nothing.
+// systemWrite lists devices that store nothing.
 var systemWrite = []string{"/dev/null", "/dev/zero", "/dev/full"}
 
-// facts are what of the machine's /proc tells about the machine alone. In namespaces of its own a program has all of its own /proc.
+// facts lists the files of /proc that describe only the machine. In a namespace a program has all of its own /proc instead.
 var facts = []string{
 	"/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/uptime", "/proc/version", "/proc/filesystems",
 	"/proc/sys/kernel/osrelease", "/proc/sys/kernel/ostype", "/proc/sys/kernel/version", "/proc/sys/kernel/cap_last_cap",
 	"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max", "/proc/sys/vm/overcommit_memory", "/proc/sys/vm/max_map_count",
 }
 
-// never lists directories that no program may be given, nor anything above or below them.
-var never = []string{"/proc", "/sys", "/dev"}
+// forbidden lists directories that no program may be given, nor anything below them.
+var forbidden = []string{"/proc", "/sys", "/dev"}
 
-// memory is where files in memory are, which are files like others.
+// memory is the exception: files in memory are files like others.
 const memory = "/dev/shm/"
 
-// A view is what of the tree of files a program gets: the nearest path that is listed decides.
+// A view is the part of the file tree that a program gets. For each file the nearest listed path above it decides.
 type view struct {
-	modes  map[string]int // of a path
-	listed []string
-	mounts bool // there is a namespace for mounts
-	rules  []rule
-	puts   []mount
+	modes    map[string]int // of a path
+	listed   []string
+	mayMount bool
+	rules    []landlock.Rule
+	mounts   []mount
 }
 
-// newView works out rules and mounts. Paths are clean, absolute, there, and without links.
-func newView(s Spec, mounts bool) (*view, error) {
-	v := &view{modes: map[string]int{}, mounts: mounts}
+// newView makes the rules and mounts for a Spec. Its paths must be clean and absolute, exist, and have no links in them.
+func newView(s Spec, mayMount bool) (*view, error) {
+	v := &view{modes: map[string]int{}, mayMount: mayMount}
 	for _, l := range []struct {
 		paths []string
 		mode  int
@@ -62,7 +64,7 @@ func newView(s Spec, mounts bool) (*view, error) {
 			}
 			switch {
 			case l.mode == hidden:
-			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(never, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
+			case p == "/" || !strings.HasPrefix(p, memory) && slices.ContainsFunc(forbidden, func(n string) bool { return p == n || strings.HasPrefix(p, n+"/") }):
 				return nil, fmt.Errorf("%q can't be given to a program", p)
 			default:
 				real, err := filepath.EvalSymlinks(p)
@@ -70,7 +72,7 @@ func newView(s Spec, mounts bool) (*view, error) {
 					return nil, fmt.Errorf("%q can't be given to a program: %w", p, err)
 				}
 				if real != p {
-					return nil, fmt.Errorf("%q leads through a link: name %s instead", p, real)
+					return nil, fmt.Errorf("%q has a symbolic link in it: name %s instead", p, real)
 				}
 			}
 			v.modes[p] = l.mode
@@ -82,14 +84,14 @@ func newView(s Spec, mounts bool) (*view, error) {
 	for _, p := range systemWrite {
 		v.add(p, true, true)
 	}
-	if mounts {
+	if mayMount {
 		v.add("/proc", false, true)
 	} else {
 		for _, p := range facts {
 			v.add(p, false, true)
 		}
 	}
-	v.listed = slices.Sorted(maps.Keys(v.modes)) // those above before those below
+	v.listed = slices.Sorted(maps.Keys(v.modes)) // directories before what is in them
 	for _, p := range v.listed {
 		if err := v.place(p); err != nil {
 			return nil, err
@@ -99,10 +101,10 @@ func newView(s Spec, mounts bool) (*view, error) {
 }
 
 func (v *view) add(path string, write, system bool) {
-	v.rules = append(v.rules, rule{Path: []byte(path), Write: write, System: system})
+	v.rules = append(v.rules, landlock.Rule{Path: []byte(path), Write: write, System: system})
 }
 
-// below returns what is listed below a path and isn't as it is.
+// below returns the listed paths below a path that need another mode.
 func (v *view) below(path string) (list []string) {
 	mode := v.modes[path]
 	for _, p := range v.listed {
@@ -113,35 +115,36 @@ func (v *view) below(path string) (list []string) {
 	return list
 }
 
-// place gives one listed path.
+// place adds the rules and mounts of a listed path.
 func (v *view) place(path string) error {
 	mode := v.modes[path]
 	if mode == hidden {
 		return nil
 	}
 	inside := v.below(path)
-	if v.mounts && mode == writable {
-		v.puts = append(v.puts, mount{Path: []byte(path), How: writable})
+	if v.mayMount && mode == writable {
+		v.mounts = append(v.mounts, mount{Path: []byte(path), How: writable})
 	}
 	if len(inside) == 0 {
 		v.add(path, mode == writable, false)
 		return nil
 	}
-	if v.mounts && v.canMount(inside) {
+	if v.mayMount && v.canMount(inside) {
 		v.add(path, mode == writable, false)
 		for _, p := range inside {
-			v.puts = append(v.puts, mount{Path: []byte(p), How: v.modes[p]})
+			v.mounts = append(v.mounts, mount{Path: []byte(p), How: v.modes[p]})
 		}
 		return nil
 	}
-	// A rule holds for all that is below: so there is one for everything in the directory but the way to what is listed.
+	// A rule applies to everything below its path, so each entry of the directory gets its own, except on the way to listed
+	// paths.
 	if mode == writable && !slices.ContainsFunc(inside, func(p string) bool { return v.modes[p] == hidden }) {
 		v.add(path, false, false)
 	}
 	return v.split(path, mode)
 }
 
-// canMount reports whether all of them are there, to mount over, and nothing is listed below what is hidden.
+// canMount reports whether all paths exist, so that they can be mounted over, and nothing is listed below a hidden one.
 func (v *view) canMount(inside []string) bool {
 	for _, p := range inside {
 		if real, err := filepath.EvalSymlinks(p); err != nil || real != p {
@@ -159,7 +162,7 @@ func (v *view) canMount(inside []string) bool {
 	return true
 }
 
-// maxSplit is how many entries of directories may have rules of their own.
+// maxSplit bounds the rules for entries of directories.
 const maxSplit = 4096
 
 func (v *view) split(dir string, mode int) error {
@@ -187,8 +190,8 @@ func (v *view) split(dir string, mode int) error {
 	return nil
 }
 
-// path removes the directories that a program can't see from PATH. A shell asks the first one that has a name of a
-// program, and doesn't look on where that can't be started, as what version managers put before the system's.
+// path removes the directories from PATH that a program can't see. A shell would find a program there, as those of version
+// managers that precede the system's, fail to start it, and not search further.
 func (v *view) path(env []string) []string {
 	env = slices.Clone(env)
 	for i, variable := range env {
@@ -198,30 +201,30 @@ func (v *view) path(env []string) []string {
 		}
 		dirs := slices.DeleteFunc(filepath.SplitList(list), func(dir string) bool {
 			real, err := filepath.EvalSymlinks(dir)
-			return err != nil || !slices.ContainsFunc(v.rules, func(r rule) bool {
+			return err != nil || !slices.ContainsFunc(v.rules, func(r landlock.Rule) bool {
 				at := string(r.Path)
 				return strings.HasPrefix(dir+"/", at+"/") || strings.HasPrefix(real+"/", at+"/") || filepath.Dir(at) == real
 			})
 		})
-		if len(dirs) > 0 { // an empty one is the directory that it starts in
+		if len(dirs) > 0 { // an empty PATH means the current directory
 			env[i] = "PATH=" + strings.Join(dirs, ":")
 		}
 	}
 	return env
 }
 
-// regular returns where the file really is that a path names: a rule for a directory would give all that is in it.
+// regular returns the real path of a regular file: a rule for a directory would allow everything in it.
 func regular(path string) (string, error) {
 	real, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		return "", &StartError{path, "find", cause(err)}
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(real)
 	}
-	info, err := os.Stat(real)
 	if err == nil && !info.Mode().IsRegular() {
 		err = unix.EACCES
 	}
 	if err != nil {
-		return "", &StartError{path, "execute", cause(err)}
+		return "", fmt.Errorf("start %q: %w", path, err)
 	}
 	return real, nil
 }

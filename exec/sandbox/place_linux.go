@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A mount changes what stands at a path, in the program's namespace of mounts.
+// A mount changes how the program sees a path.
 type mount struct {
 	Path []byte
-	How  int
+	How  int // writable, readable or hidden
 }
 
 const (
@@ -22,8 +22,8 @@ const (
 	hidden
 )
 
-// makePlace makes the tree of files that any program sees: its own /proc, and nothing to be changed. What this one may
-// write is mounted over it. Landlock, which comes on top, doesn't see changes of mode, owner and time.
+// makePlace makes the file tree of every program: its own /proc, and everything read-only. What a program may write is mounted
+// over it. Landlock alone would not prevent changes of mode, owner and time.
 func makePlace() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
@@ -37,7 +37,7 @@ func makePlace() error {
 	return nil
 }
 
-func (m mount) put() error {
+func (m mount) mount() error {
 	path := string(m.Path)
 	if m.How == hidden {
 		return hide(path)
@@ -49,13 +49,13 @@ func (m mount) put() error {
 	if m.How == readable {
 		set, clear = clear, set
 	}
-	if err := attributes(path, 0, set, clear); err != nil && !errors.Is(err, unix.EPERM) { // it was read-only before
+	if err := attributes(path, 0, set, clear); err != nil && !errors.Is(err, unix.EPERM) { // the file system is read-only
 		return &os.PathError{Op: "mount", Path: path, Err: err}
 	}
 	return nil
 }
 
-// hide puts nothing over what is at a path.
+// hide mounts an empty directory, or an empty device, over a path.
 func hide(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -76,8 +76,8 @@ func attributes(path string, flags uint, set, clear uint64) error {
 	return unix.MountSetattr(unix.AT_FDCWD, path, flags|unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: set, Attr_clr: clear})
 }
 
-// listen makes a socket in the program's network, and hands it to the process that started us, which is in
-// another and can reach the hosts.
+// listen makes a socket in the program's network and sends it to the process that started this one: in its network it can
+// reach the hosts.
 func (s *stage) listen() (uint16, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -92,25 +92,21 @@ func (s *stage) listen() (uint16, error) {
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request); err != nil {
 		return 0, fmt.Errorf("network: %w", err)
 	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return 0, err
 	}
 	defer l.Close()
-	tcp, ok := l.(*net.TCPListener)
-	if !ok {
-		return 0, errors.ErrUnsupported
-	}
-	file, err := tcp.File()
+	file, err := l.File()
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
-	port := tcp.Addr().(*net.TCPAddr).Port
-	return uint16(port), send(s.conn, news{Port: port}, file)
+	port := l.Addr().(*net.TCPAddr).Port
+	return uint16(port), send(s.conn, report{Port: port}, file)
 }
 
-// proxyVariables tell programs of the proxy, and of no other.
+// proxyVariables replaces all variables that name a proxy by those of ours.
 func proxyVariables(env [][]byte, port uint16) (list [][]byte) {
 	for _, v := range env {
 		name, _, _ := bytes.Cut(v, []byte("="))

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rye-build/rye/exec/sandbox/cgroup"
+	"github.com/rye-build/rye/exec/sandbox/landlock"
+	"github.com/rye-build/rye/exec/sandbox/seccomp"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -17,15 +19,13 @@ const probeTime = 30 * time.Second
 
 // probe finds out what works, by doing it.
 func (m *Machine) probe() Offers {
-	o := Offers{Best: floor.Limits}
 	if len(m.self) == 0 {
-		return Offers{Best: floor.Unset, Parts: []Part{{Name: "second stage", Why: "this program has none"}}}
+		return Offers{Best: floor.Unset, Parts: []Part{{Name: "second stage", Why: "missing in this program"}}}
 	}
-	version, err := landlockVersion()
-	o.Parts = append(o.Parts, part("landlock", strconv.Itoa(version), err))
-	errFilter := seccompWorks()
-	o.Parts = append(o.Parts, part("seccomp", "filter", errFilter))
-	restricted := err == nil && errFilter == nil
+	o := Offers{Best: floor.Limits}
+	version, err := landlock.Version()
+	o.Parts = append(o.Parts, part("landlock", strconv.Itoa(version), err), part("seccomp", "filter", seccomp.Works()))
+	restricted := o.Parts[0].Works && o.Parts[1].Works
 	if restricted {
 		o.Best = floor.Landlock
 	}
@@ -35,21 +35,21 @@ func (m *Machine) probe() Offers {
 	if !mayMakeSpaces() {
 		how = "in a user namespace"
 	}
-	last, _, err := m.converse(ctx, talk{plan: plan{Probe: true, Spaces: true}, spaces: spaceFlags(false)})
+	last, _, _, err := m.converse(ctx, talk{plan: plan{Probe: true, Spaces: true}, spaces: spaceFlags(false)})
 	if err == nil && last.Failed != "" {
-		err = fmt.Errorf("%s: %s", last.Failed, last.Err)
+		err = fmt.Errorf("%s: %w", last.Failed, last.cause())
 	}
 	o.Parts = append(o.Parts, part("namespaces", how, err))
 	if restricted && err == nil {
 		o.Best, o.Hosts = floor.Namespace, true
 	}
-	g, err := newGroup(Limits{}.OrDefaults())
-	if err == nil {
-		o.Parts = append(o.Parts, Part{Name: "cgroup", Works: true, Version: g.version + " (" + strings.Join(g.bounds, ", ") + ")"})
-		g.close()
-	} else {
-		o.Parts = append(o.Parts, part("cgroup", "", err))
+	g, err := newGroup(DefaultLimits())
+	defer g.Close()
+	group := part("cgroup", "", err)
+	if group.Works {
+		group.Version = g.Version + " (" + strings.Join(g.Bounds, ", ") + ")"
 	}
+	o.Parts = append(o.Parts, group)
 	return o
 }
 
@@ -60,16 +60,19 @@ func part(name, version string, err error) Part {
 	return Part{Name: name, Works: true, Version: version}
 }
 
-// seccompWorks asks the kernel for an answer that our filter gives.
-func seccompWorks() error {
-	if auditArch == 0 {
-		return errors.New("not for this processor yet")
-	}
-	answer := uint32(unix.SECCOMP_RET_KILL_PROCESS)
-	return getActionAvail(answer)
+// newGroup makes the control group of a run. It allows more processes than the limit, so that the watch sees too many.
+func newGroup(l Limits) (*cgroup.Group, error) { return cgroup.New(l.Memory, l.Processes+spare) }
+
+// spaces are the namespaces that a program may get, by their names in an Outcome.
+var spaces = []struct {
+	flag uintptr
+	name string
+}{
+	{unix.CLONE_NEWUSER, "userns"}, {unix.CLONE_NEWPID, "pidns"}, {unix.CLONE_NEWNS, "mountns"},
+	{unix.CLONE_NEWIPC, "ipcns"}, {unix.CLONE_NEWUTS, "utsns"}, {unix.CLONE_NEWNET, "netns"},
 }
 
-// spaceFlags are the namespaces that a program gets.
+// spaceFlags returns the namespaces that a program gets.
 func spaceFlags(network bool) uintptr {
 	flags := uintptr(unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS)
 	if !network {
@@ -81,13 +84,11 @@ func spaceFlags(network bool) uintptr {
 	return flags
 }
 
-// needed are the capabilities to make a place and to give up all of them.
+// needed are the capabilities to make a place and then to drop all of them.
 var needed = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_NET_ADMIN, unix.CAP_SETPCAP}
 
-// mayMakeSpaces reports whether namespaces can be made without one for users.
-func mayMakeSpaces() bool {
-	return hasCapabilities(needed...)
-}
+// mayMakeSpaces reports whether namespaces can be made without a user namespace.
+func mayMakeSpaces() bool { return hasCapabilities(needed...) }
 
 func hasCapabilities(list ...uintptr) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}

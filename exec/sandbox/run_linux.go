@@ -1,7 +1,6 @@
 package sandbox
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,19 +8,21 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox/cgroup"
+	"github.com/rye-build/rye/exec/sandbox/landlock"
+	"github.com/rye-build/rye/exec/sandbox/proxy"
+	"github.com/rye-build/rye/exec/sandbox/seccomp"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// hardEnd is how long a stage has, when it was told to end, to do so and tell what was used.
+// hardEnd is how long a stage that was told to end may take to do so and to report.
 const hardEnd = 15 * time.Second
 
 // stageEnv keeps the second stage small: it lives as long as the program, and does little.
@@ -37,36 +38,36 @@ type talk struct {
 	proxy   func(*os.File) error
 }
 
-// converse starts a second stage, tells it the plan, and returns its last word.
-func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.Exit, err error) {
+// converse starts a second stage, sends it the plan, and returns its last report, and whether the place was made.
+func (m *Machine) converse(ctx context.Context, t talk) (last report, placed bool, exit *proc.Exit, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return last, nil, os.NewSyscallError("socketpair", err)
+		return last, false, nil, os.NewSyscallError("socketpair", err)
 	}
 	_ = unix.SetNonblock(pair[0], true)
 	ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
 	defer ours.Close()
 	defer theirs.Close()
 
-	heard := make(chan error, 1)
+	reports := make(chan error, 1)
 	input := &gate{placed: make(chan struct{}), over: make(chan struct{})}
-	open := sync.OnceFunc(func() { close(input.placed) })
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		defer close(input.over)
 		for {
-			var n news
-			file, err := receive(ours, &n)
+			var r report
+			file, err := receive(ours, &r)
 			if err == nil && file != nil && t.proxy != nil {
 				err = t.proxy(file)
 			}
 			switch {
 			case err == nil && file != nil:
-			case err == nil && n.Placed:
-				open()
+			case err == nil && r.Placed && !placed:
+				placed = true
+				close(input.placed)
 			default:
-				last = n
-				heard <- err
+				last = r
+				reports <- err
 				return
 			}
 		}
@@ -100,7 +101,7 @@ func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.E
 			case <-ctx.Done():
 			case <-t.stop:
 			}
-			// The stage kills, and tells what was used.
+			// The stage kills the program and reports what it used.
 			_ = unix.Shutdown(pair[0], unix.SHUT_WR)
 			late := time.AfterFunc(hardEnd, cancel)
 			<-over
@@ -111,15 +112,19 @@ func (m *Machine) converse(ctx context.Context, t talk) (last news, exit *proc.E
 	exit, err = proc.Run(hard, c)
 	close(over)
 	theirs.Close()
-	said := <-heard
+	silent := <-reports
 	wait.Wait()
-	if err == nil && said != nil {
-		err = fmt.Errorf("the second stage ended without a word (%s): %w", ending(exit), said)
+	if err == nil && silent != nil {
+		how := exit.Signal
+		if how == "" {
+			how = "status " + strconv.Itoa(exit.Code)
+		}
+		err = fmt.Errorf("the second stage ended without a report (%s): %w", how, silent)
 	}
-	return last, exit, err
+	return last, placed, exit, err
 }
 
-// A gate holds back standard input until the program is placed. If placing fails, the next try needs all of it.
+// A gate holds back standard input until the place is made: if that fails, the next try needs all of the input.
 type gate struct {
 	io.Reader
 	placed, over chan struct{}
@@ -134,34 +139,12 @@ func (g *gate) Read(p []byte) (int, error) {
 	}
 }
 
-func ending(e *proc.Exit) string {
-	if e.Signal != "" {
-		return e.Signal
-	}
-	return "status " + strconv.Itoa(e.Code)
-}
-
-// missing lists what a level needs and the machine hasn't. Whether it has namespaces shows when they are made.
-func missing(l floor.Level) (list []string) {
-	if l <= floor.Limits {
-		return nil
-	}
-	if _, err := landlockVersion(); err != nil {
-		list = append(list, "landlock: "+err.Error())
-	}
-	if err := seccompWorks(); err != nil {
-		list = append(list, "seccomp: "+err.Error())
-	}
-	return list
-}
-
-// run runs at the level that is asked for, or at the highest that works. An *UnavailableError means that the program was
-// not started, and nothing but that leads to another try.
+// run runs at the level that was asked for, or at the highest that works. An *UnavailableError means that the program was not
+// started; only then is a lower level tried.
 func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
 	hosts := len(s.Network.Hosts) > 0
 	if hosts && s.Level >= floor.Landlock {
-		// A list of hosts is kept by a network in which there is nothing else.
-		s.Level = floor.Namespace
+		s.Level = floor.Namespace // a list of hosts needs a network of its own
 	}
 	least := s.Level
 	if s.Most {
@@ -174,13 +157,12 @@ func (m *Machine) run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 		}
 		s.Level--
 		if hosts {
-			s.Level = floor.Limits // landlock, without its network, would be less than it says
+			s.Level = floor.Limits // landlock without its network would be less than it says
 		}
 	}
 }
 
-// lack is the error of a machine on which namespaces can't be made, and remembers it. What is only short for the moment
-// isn't missing.
+// lack returns the error that namespaces can't be made, and remembers it. A shortage that passes is another error.
 func (m *Machine) lack(s Spec, step string, err error) error {
 	errno, _ := errors.AsType[unix.Errno](err)
 	switch errno {
@@ -202,147 +184,137 @@ func (n Network) kind() int {
 	return 0
 }
 
-// runAt runs at one level.
-func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
-	if list := missing(s.Level); len(list) > 0 {
-		return nil, &UnavailableError{Level: s.Level, Missing: list}
+// check returns the version of Landlock if a level needs one, or what the level lacks. Whether namespaces work shows when they
+// are made.
+func (m *Machine) check(s Spec) (version int, err error) {
+	if s.Level < floor.Landlock {
+		return 0, nil
+	}
+	var missing []string
+	version, err = landlock.Version()
+	if err != nil {
+		missing = append(missing, "landlock: "+err.Error())
+	}
+	if err := seccomp.Works(); err != nil {
+		missing = append(missing, "seccomp: "+err.Error())
+	}
+	if missing != nil {
+		return 0, &UnavailableError{Level: s.Level, Missing: missing}
 	}
 	if s.Most && s.Level >= floor.Namespace {
 		if e := m.lacks[s.Network.kind()].Load(); e != nil {
-			return nil, e
+			return 0, e
 		}
 	}
-	p := plan{
-		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil,
-		Write: raw(s.Write), Level: s.Level, Limits: s.Limits,
+	return version, nil
+}
+
+// runAt runs at one level.
+func (m *Machine) runAt(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
+	version, err := m.check(s)
+	if err != nil {
+		return nil, err
 	}
-	t := talk{command: proc.Command{Stdin: c.Stdin}}
+	stop := make(chan struct{})
+	t := talk{command: proc.Command{Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr}, stop: stop, plan: plan{
+		Path: []byte(c.Path), Dir: []byte(c.Dir), Args: raw(c.Args), Env: raw(c.Env), Program: c.Program != nil,
+		Write: raw(s.Write), Level: s.Level, Limits: s.Limits, Landlock: version,
+	}}
 	if c.Program != nil {
 		t.files = append(t.files, c.Program)
 	}
 	out := &Outcome{Level: s.Level}
+	p := &t.plan
 	if s.Level >= floor.Landlock {
-		p.Landlock, _ = landlockVersion()
-		p.Spaces = s.Level >= floor.Namespace
-		p.Hosts = len(s.Network.Hosts) > 0
-		p.Inet = s.Network.All || p.Hosts
-		v, err := newView(s, p.Spaces)
-		if err != nil {
+		if err := p.confine(s, c); err != nil {
 			return nil, err
 		}
-		if c.Program == nil {
-			real, err := regular(c.Path)
-			if err != nil {
-				return nil, err
-			}
-			v.add(real, false, false)
-		}
-		p.Rules, p.Mounts, p.Env = v.rules, v.puts, raw(v.path(c.Env))
-		p.Powerless = os.Geteuid() == 0 || p.Spaces
-		out.Enforced = append(out.Enforced, "landlock/"+strconv.Itoa(p.Landlock), "seccomp")
+		out.Enforced = append(out.Enforced, "landlock/"+strconv.Itoa(version), "seccomp")
 	}
 	if p.Spaces {
 		t.spaces = spaceFlags(s.Network.All)
-		out.Enforced = append(out.Enforced, spaceNames(t.spaces)...)
-	}
-	if s.Level >= floor.Limits {
-		out.Enforced = append(out.Enforced, "rlimits", "watch")
-		if g, err := newGroup(s.Limits); err == nil {
-			defer g.close()
-			t.files = append(t.files, g.lists...)
-			p.Cgroups, p.Bound = len(g.lists), true
-			for _, b := range g.bounds {
-				out.Enforced = append(out.Enforced, "cgroup:"+b)
+		for _, space := range spaces {
+			if t.spaces&space.flag != 0 {
+				out.Enforced = append(out.Enforced, space.name)
 			}
-			return m.finish(ctx, s, c, t, p, out, g)
 		}
 	}
-	return m.finish(ctx, s, c, t, p, out, nil)
-}
-
-// finish runs it.
-func (m *Machine) finish(ctx context.Context, s Spec, c proc.Command, t talk, p plan, out *Outcome, g *group) (*Outcome, error) {
-	stop := make(chan struct{})
-	end := sync.OnceFunc(func() { close(stop) })
-	var ended string
-	var once sync.Once
-	because := func(why string) {
-		once.Do(func() { ended = why })
-		end()
+	var group *cgroup.Group
+	if s.Level >= floor.Limits {
+		out.Enforced = append(out.Enforced, "rlimits", "watch")
+		group, _ = newGroup(s.Limits)
+		defer group.Close()
 	}
-	o := &output{left: s.Limits.Output, tooMuch: func() { because("output") }}
-	stdout, stderr := &stream{output: o, to: c.Stdout}, &stream{output: o, to: c.Stderr}
-	t.command.Stdout, t.command.Stderr = stdout, stderr
-	t.stop = stop
-	t.plan = p
+	if group != nil {
+		t.files = append(t.files, group.Lists...)
+		p.Cgroups, p.Bound = len(group.Lists), true
+		for _, b := range group.Bounds {
+			out.Enforced = append(out.Enforced, "cgroup:"+b)
+		}
+	}
 	if p.Hosts {
-		x := newProxy(s.Network.Hosts)
-		defer func() {
-			x.close()
-			out.Denied = x.denied()
-		}()
-		t.proxy = x.serve
+		x := proxy.New(Network{Hosts: s.Network.Hosts}.Grants)
+		defer func() { out.Denied = x.Close() }()
+		t.proxy = x.Serve
 		out.Enforced = append(out.Enforced, "proxy")
 	}
-	if s.Level >= floor.Limits {
-		timer := time.AfterFunc(s.Limits.Wall, func() { because("timeout") })
-		defer timer.Stop()
-	}
-	cancelled := context.AfterFunc(ctx, func() { because("cancelled") })
-	defer cancelled()
-	last, exit, err := m.converse(ctx, t)
+	v := s.supervise(ctx, &t.command, sync.OnceFunc(func() { close(stop) }))
+	defer v.release()
+	last, placed, exit, err := m.converse(ctx, t)
 	if ctx.Err() != nil && (err != nil || last.Done != nil && last.Done.Signal == "SIGKILL") {
-		because("cancelled") // what kills on the way may be quicker than what says why
+		v.end("cancelled") // the signal may be faster than its reason
 	}
-	once.Do(func() {})
-	used := g.used()
+	used, ended := group.Used(), v.reason()
 	switch {
-	case err != nil && (ended != "" || used.outOfMemory || used.tooMany):
-		// The stage went with the rest.
-		last.Done = &done{Code: -1, Signal: "SIGKILL", Ended: ended}
+	case err != nil && (ended != "" || used.OutOfMemory || used.TooMany):
+		// The stage was killed with the rest.
+		last.Done = &done{Exit: proc.Exit{Code: -1, Signal: "SIGKILL"}, Ended: ended}
 	case err != nil && exit == nil && p.Spaces:
 		return nil, m.lack(s, "namespaces", err)
 	case err != nil:
 		return nil, err
-	case last.NoPlace:
+	case last.Failed != "" && !placed:
 		return nil, m.lack(s, "namespaces: "+last.Failed, last.cause())
 	case last.Failed != "":
-		return nil, last.failure(c.Path)
+		return nil, last.startError(c.Path)
 	case last.Done == nil:
-		return nil, errors.New("the second stage said nothing")
+		return nil, errors.New("the second stage reported nothing")
 	}
 	d := last.Done
-	out.Exit, out.Ended = d.exit(), d.Ended
-	if ended != "" {
+	switch out.Ended = d.Ended; {
+	case ended != "":
 		out.Ended = ended
-	}
-	if out.Ended == "" && used.outOfMemory && d.Code != 0 {
+	case out.Ended != "":
+	case used.OutOfMemory && d.Code != 0:
 		out.Ended = "memory"
-	}
-	if out.Ended == "" && used.tooMany && d.Signal == "SIGKILL" {
+	case used.TooMany && d.Signal == "SIGKILL":
 		out.Ended = "processes"
 	}
-	out.Exit.MaxRSS = max(out.Exit.MaxRSS, used.memory)
-	out.Usage = map[string]int64{
-		"cpu_ms": d.CPU.Milliseconds(), "wall_ms": d.Wall.Milliseconds(), "max_rss": out.Exit.MaxRSS, "written": d.Written,
-		"stdout_bytes": stdout.count, "stderr_bytes": stderr.count,
-	}
+	d.MaxRSS = max(d.MaxRSS, used.Memory)
+	out.Exit, out.Usage = d.Exit, v.usage(d.Exit)
+	out.Usage["written"] = d.Written
 	return out, nil
 }
 
-func spaceNames(flags uintptr) (list []string) {
-	for _, n := range []struct {
-		flag uintptr
-		name string
-	}{
-		{unix.CLONE_NEWUSER, "userns"}, {unix.CLONE_NEWPID, "pidns"}, {unix.CLONE_NEWNS, "mountns"},
-		{unix.CLONE_NEWIPC, "ipcns"}, {unix.CLONE_NEWUTS, "utsns"}, {unix.CLONE_NEWNET, "netns"},
-	} {
-		if flags&n.flag != 0 {
-			list = append(list, n.name)
-		}
+// confine plans what Landlock, seccomp and the namespaces are to enforce.
+func (p *plan) confine(s Spec, c proc.Command) error {
+	p.Spaces = s.Level >= floor.Namespace
+	p.Hosts = len(s.Network.Hosts) > 0
+	p.Inet = s.Network.All || p.Hosts
+	p.Powerless = os.Geteuid() == 0 || p.Spaces
+	v, err := newView(s, p.Spaces)
+	if err != nil {
+		return err
 	}
-	return list
+	if c.Program == nil {
+		real, err := regular(c.Path)
+		if err != nil {
+			return err
+		}
+		v.add(real, false, false)
+	}
+	p.Rules, p.Mounts, p.Env = v.rules, v.mounts, raw(v.path(c.Env))
+	return nil
 }
 
 func raw(list []string) [][]byte {
@@ -351,33 +323,4 @@ func raw(list []string) [][]byte {
 		bytes[i] = []byte(s)
 	}
 	return bytes
-}
-
-func getActionAvail(answer uint32) error {
-	const getActionAvail = 2
-	_, _, e := unix.Syscall(unix.SYS_SECCOMP, getActionAvail, 0, uintptr(unsafe.Pointer(&answer)))
-	if e != 0 {
-		return e
-	}
-	return nil
-}
-
-// ownGroups returns the paths of this process's control groups by the names of their hierarchies.
-func ownGroups() map[string]string {
-	groups := map[string]string{}
-	f, err := os.Open("/proc/self/cgroup")
-	if err != nil {
-		return groups
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		parts := strings.SplitN(lines.Text(), ":", 3)
-		if len(parts) < 3 {
-			continue
-		}
-		for _, name := range strings.Split(parts[1], ",") {
-			groups[name] = parts[2]
-		}
-	}
-	return groups
 }

@@ -21,18 +21,18 @@ type Network struct {
 	Hosts []string // as in package floor: "api.example.com", "*.example.com:443"; without a port: 80 and 443
 }
 
-// Limits bound what a program and all that it starts use together. What is 0 is as in DefaultLimits: nothing is
-// without a bound.
+// Limits bound what a program and everything that it starts use together. A limit of 0 means the default: nothing is
+// unlimited.
 type Limits struct {
 	Wall, CPU time.Duration
 	Memory    int64 // bytes
 	Written   int64 // bytes on disk
 	Output    int64 // bytes of standard output and error
-	Processes int   // and threads, at any one time
-	Files     int   // open at any one time, for each process
+	Processes int   // and threads, at one time
+	Files     int   // open at one time, for each process
 }
 
-// DefaultLimits stand where nothing else is said.
+// DefaultLimits returns the limits that apply unless a Spec has others.
 func DefaultLimits() Limits {
 	return Limits{
 		Wall: 10 * time.Minute, CPU: 10 * time.Minute,
@@ -41,7 +41,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// OrDefaults returns the limits that hold: the default for each that is 0.
+// OrDefaults returns the limits with the default for each that is 0.
 func (l Limits) OrDefaults() Limits {
 	d := DefaultLimits()
 	return Limits{
@@ -51,27 +51,27 @@ func (l Limits) OrDefaults() Limits {
 	}
 }
 
-// A Spec is what holds for one run.
+// A Spec is the sandbox of one run.
 type Spec struct {
-	Level   floor.Level // what is enforced; Unset is None
-	Most    bool        // and as much more as this machine has; the Outcome says what
+	Level   floor.Level // to enforce; Unset is None
+	Most    bool        // enforce also what else this machine can; the Outcome says what
 	Read    []string    // absolute files and directories that may be read and executed
-	Write   []string    // and those that may be written too
-	Deny    []string    // what may not be touched though a Read or a Write is above it
+	Write   []string    // that may be read, executed and written
+	Deny    []string    // that may not be used, though Read or Write has a directory above them
 	Network Network
 	Limits  Limits
 }
 
-// A Machine runs programs in sandboxes, many at once.
+// A Machine runs programs in sandboxes. It may be used by many goroutines.
 type Machine struct {
 	self   []string
 	env    []string
 	offers func() Offers
-	// What was missing when namespaces were last tried, for each kind of network: with nothing, with all, with hosts.
+	// lacks has what was missing when namespaces were last tried, for each kind of network: none, all, hosts.
 	lacks [3]atomic.Pointer[UnavailableError]
 }
 
-// Options tell what a Machine needs.
+// Options are what a Machine needs.
 type Options struct {
 	Self []string // an absolute path and arguments that start this binary so that it calls Stage
 	Env  []string // more variables for it, as NAME=VALUE; only special builds need any
@@ -84,13 +84,13 @@ func New(o Options) *Machine {
 	return m
 }
 
-// Offers tells what this machine can enforce. It is found out once.
+// Offers returns what this machine can enforce. It tries it the first time.
 func (m *Machine) Offers() Offers { return m.offers() }
 
-// Offers are what a machine can enforce.
+// Offers is what a machine can enforce.
 type Offers struct {
-	Best  floor.Level // the highest level that Run takes
-	Hosts bool        // a list of hosts can be kept
+	Best  floor.Level // the highest level that works
+	Hosts bool        // whether the network can be limited to a list of hosts
 	Parts []Part
 }
 
@@ -99,23 +99,23 @@ type Part struct {
 	Name    string // as in "landlock", "network namespace"
 	Works   bool
 	Version string // as in "7", "v1"
-	Why     string // it doesn't work, or what it lacks
+	Why     string // it doesn't work
 }
 
-// An Outcome is what became of a run.
+// An Outcome is the result of a run.
 type Outcome struct {
 	Exit     proc.Exit
 	Level    floor.Level
 	Enforced []string         // as in "landlock/7", "seccomp", "netns", "cgroup:memory"
-	Ended    string           // by what limit: timeout, cancelled, memory, cpu, processes, output, written; empty: by itself
-	Denied   []string         // hosts that were asked of the proxy and not granted, as in "example.com:443"
+	Ended    string           // the limit that ended it: timeout, cancelled, memory, cpu, processes, output, written; or ""
+	Denied   []string         // hosts that the program asked for and wasn't granted, as in "example.com:443"
 	Usage    map[string]int64 // cpu_ms, max_rss, wall_ms, written, stdout_bytes, stderr_bytes
 }
 
-// An UnavailableError says that a machine can't enforce what was asked for.
+// An UnavailableError says that this machine can't enforce a level.
 type UnavailableError struct {
 	Level   floor.Level
-	Missing []string // each with why, as in "landlock: not built into this kernel"
+	Missing []string // each with the reason, as in "landlock: not built into this kernel"
 }
 
 func (e *UnavailableError) Error() string {
@@ -128,19 +128,8 @@ func (e *UnavailableError) Fault() *fault.Error {
 		Because("a policy may require less for other signers' items: exec: {strangers: limits} in your policy.yaml")
 }
 
-// A StartError says why a program was not started, though the machine could have.
-type StartError struct {
-	Path string
-	Step string // what was being done, as in "execute"
-	Err  error  // of the system
-}
-
-func (e *StartError) Error() string { return fmt.Sprintf("start %q: %s: %v", e.Path, e.Step, e.Err) }
-
-func (e *StartError) Unwrap() error { return e.Err }
-
-// Run runs a program in a sandbox to its end and the end of everything that it started. It is no error if a limit or the
-// context ended it: the Outcome says so.
+// Run runs a program in a sandbox, and returns when it and everything that it started have ended. Ending by a limit or by the
+// context is no error but an Outcome.
 func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, error) {
 	s.Level = max(s.Level, floor.None)
 	s.Limits = s.Limits.OrDefaults()
@@ -156,14 +145,58 @@ func (m *Machine) Run(ctx context.Context, s Spec, c proc.Command) (*Outcome, er
 	return m.run(ctx, s, c)
 }
 
-// An output passes on what two writers get until it is too much.
+// A supervisor limits the time and the output of a run, and remembers what ended it: the first reason counts.
+type supervisor struct {
+	stdout, stderr *stream
+	stop           func() // ends the run
+	release        func() // no longer watches the time
+
+	once  sync.Once
+	ended string
+}
+
+// supervise starts the clock of a run, and puts itself between a command and its output.
+func (s *Spec) supervise(ctx context.Context, c *proc.Command, stop func()) *supervisor {
+	v := &supervisor{stop: stop}
+	o := &output{left: s.Limits.Output, tooMuch: func() { v.end("output") }}
+	v.stdout, v.stderr = &stream{output: o, to: c.Stdout}, &stream{output: o, to: c.Stderr}
+	c.Stdout, c.Stderr = v.stdout, v.stderr
+	timer := time.AfterFunc(s.Limits.Wall, func() { v.end("timeout") })
+	if s.Level < floor.Limits {
+		timer.Stop()
+	}
+	cancelled := context.AfterFunc(ctx, func() { v.end("cancelled") })
+	v.release = func() { timer.Stop(); cancelled() }
+	return v
+}
+
+func (v *supervisor) end(why string) {
+	v.once.Do(func() { v.ended = why })
+	v.stop()
+}
+
+// reason returns what ended the run. Nothing can change it afterwards.
+func (v *supervisor) reason() string {
+	v.once.Do(func() {})
+	return v.ended
+}
+
+// usage returns what a run used, as far as its exit and its output tell.
+func (v *supervisor) usage(e proc.Exit) map[string]int64 {
+	return map[string]int64{
+		"cpu_ms": e.CPU.Milliseconds(), "wall_ms": e.Wall.Milliseconds(), "max_rss": e.MaxRSS,
+		"stdout_bytes": v.stdout.count, "stderr_bytes": v.stderr.count,
+	}
+}
+
+// An output is the limit that both streams of a program share.
 type output struct {
 	mu      sync.Mutex
 	left    int64
 	tooMuch func()
 }
 
-// A stream is one of them.
+// A stream passes on what a program writes, up to the limit.
 type stream struct {
 	*output
 	to    io.Writer

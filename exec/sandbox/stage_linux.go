@@ -12,6 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox/landlock"
+	"github.com/rye-build/rye/exec/sandbox/seccomp"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -21,14 +23,13 @@ const (
 	programFile = 4
 )
 
-// A stage is the process over a program: it makes the place, starts the program in it, watches over what it becomes, and
-// leaves nothing behind.
+// A stage is the process above a program: it makes the place, starts the program in it, watches it and everything that it
+// starts, and leaves nothing running.
 type stage struct {
 	plan
-	conn   *os.File
-	placed bool     // the place is made
-	io     *os.File // what the dead have written
-	start  time.Time
+	conn  *os.File
+	io    *os.File // what processes that have ended wrote
+	start time.Time
 
 	mu      sync.Mutex
 	program int    // the process, until it has ended
@@ -45,7 +46,7 @@ func Stage([]string) int {
 	if err == nil {
 		defer inout.Close()
 	}
-	// What was read of the plan may be secret, and is no debugger's business.
+	// The plan may hold secrets: no debugger may read it.
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.SetNonblock(controlFile, true)
 	s := &stage{conn: os.NewFile(controlFile, "control"), io: inout}
@@ -55,10 +56,9 @@ func Stage([]string) int {
 	// The program ends with the thread that it was started from.
 	runtime.LockOSThread()
 	result, err := s.run()
-	last := news{Done: result}
+	last := report{Done: result}
 	if err != nil {
 		last = failed(err)
-		last.NoPlace = !s.placed
 	}
 	if send(s.conn, last, nil) != nil || err != nil {
 		return 2
@@ -79,17 +79,16 @@ func (s *stage) run() (*done, error) {
 			}
 		}
 	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return nil, fmt.Errorf("become the one that orphans fall to: %w", err)
+		return nil, fmt.Errorf("become the reaper of orphans: %w", err)
 	}
-	s.placed = true
 	if s.Probe {
 		return &done{}, nil
 	}
-	if err := send(s.conn, news{Placed: true}, nil); err != nil {
+	if err := send(s.conn, report{Placed: true}, nil); err != nil {
 		return nil, err
 	}
 	for _, m := range s.Mounts {
-		if err := m.put(); err != nil {
+		if err := m.mount(); err != nil {
 			return nil, err
 		}
 	}
@@ -115,10 +114,10 @@ func (s *stage) run() (*done, error) {
 	wall := time.Since(s.start)
 	close(over)
 	<-watched
-	return s.sum(status, usage, wall), nil
+	return s.result(status, usage, wall), nil
 }
 
-// prepare makes all that is needed between fork and program.
+// prepare makes everything that is needed between the fork and the program.
 func (s *stage) prepare(port uint16) (*launch, error) {
 	l := &launch{
 		path: text(s.Path), argv: texts(slices.Concat([][]byte{s.Path}, s.Args)), envv: texts(s.Env),
@@ -143,58 +142,55 @@ func (s *stage) prepare(port uint16) (*launch, error) {
 	if s.Level < floor.Landlock {
 		return l, nil
 	}
-	set, err := newRuleset(s.Landlock, s.Rules, program, s.Inet && !s.Hosts, port)
+	all := s.Inet && !s.Hosts // of the network
+	set, err := landlock.NewRuleset(s.Landlock, s.Rules, program, all, port)
 	if err != nil {
 		return nil, err
 	}
-	code := filter(policy{inet: s.Inet, datagram: s.Inet && !s.Hosts, mounts: s.Spaces, truncate: s.Landlock >= firstTruncate})
+	code := seccomp.Filter(seccomp.Policy{Inet: s.Inet, Datagram: all, Mounts: s.Spaces, Truncate: s.Landlock >= landlock.FirstTruncate})
 	l.restrict, l.ruleset = true, int(set.Fd())
 	l.filter = unix.SockFprog{Len: uint16(len(code)), Filter: &code[0]}
 	return l, nil
 }
 
-// rlimits are what the kernel keeps of the limits for each process. Beyond them the watch sees to all of them together.
+// rlimits returns the limits that the kernel enforces for each process. The watch enforces them for all together.
 func (s *stage) rlimits() []limit {
-	same := func(resource int, most uint64) limit {
+	most := func(resource int, n uint64) limit {
 		var now unix.Rlimit
 		if unix.Getrlimit(resource, &now) == nil {
-			most = min(most, now.Max) // it may be that we can't raise it
+			n = min(n, now.Max) // we may not be allowed to raise it
 		}
-		return limit{resource, unix.Rlimit{Cur: most, Max: most}}
+		return limit{resource, unix.Rlimit{Cur: n, Max: n}}
 	}
-	list := []limit{same(unix.RLIMIT_CORE, 0)}
+	list := []limit{most(unix.RLIMIT_CORE, 0)}
 	if s.Level < floor.Limits {
 		return list
 	}
-	// It counts what a process could write to, and runtimes ask for much of that before they need it. A group counts
-	// what is there.
+	// RLIMIT_DATA counts address space, and runtimes reserve much more than they use. A control group counts real memory.
 	data := uint64(unix.RLIM_INFINITY)
 	if !s.Bound {
 		data = uint64(s.Limits.Memory) + 256<<20
 	}
+	// In a user namespace only the program's processes count; else all of the user's do, so this is only a bound for a fork
+	// bomb until the watch sees it.
+	processes := uint64(s.Limits.Processes) + 16<<10
+	if s.Spaces {
+		processes = uint64(s.Limits.Processes) + spare
+	}
 	seconds := uint64((s.Limits.CPU + time.Second - 1) / time.Second)
 	return append(list,
-		same(unix.RLIMIT_DATA, data),
+		most(unix.RLIMIT_DATA, data),
 		limit{unix.RLIMIT_CPU, unix.Rlimit{Cur: seconds, Max: seconds + 1}},
-		same(unix.RLIMIT_FSIZE, uint64(s.Limits.Written)),
-		same(unix.RLIMIT_NOFILE, uint64(s.Limits.Files)),
-		same(unix.RLIMIT_MEMLOCK, 64<<10),
-		same(unix.RLIMIT_MSGQUEUE, 0),
-		same(unix.RLIMIT_RTPRIO, 0),
-		same(unix.RLIMIT_NPROC, s.processes()),
+		most(unix.RLIMIT_FSIZE, uint64(s.Limits.Written)),
+		most(unix.RLIMIT_NOFILE, uint64(s.Limits.Files)),
+		most(unix.RLIMIT_MEMLOCK, 64<<10),
+		most(unix.RLIMIT_MSGQUEUE, 0),
+		most(unix.RLIMIT_RTPRIO, 0),
+		most(unix.RLIMIT_NPROC, processes),
 	)
 }
 
-// processes is what the user may have of them. In a user namespace of its own they are the program's alone; else all
-// that the user has are counted, so it is a bound for a bomb until the watch has seen it.
-func (s *stage) processes() uint64 {
-	if s.Spaces {
-		return uint64(s.Limits.Processes) + spare
-	}
-	return uint64(s.Limits.Processes) + 16<<10
-}
-
-// spare is how many processes more the kernel lets be than the watch, so that the watch sees that it was too many.
+// spare is how many more processes the kernel allows than the watch, so that the watch sees too many.
 const spare = 64
 
 // obey ends everything when the socket to the caller closes.
@@ -204,7 +200,7 @@ func (s *stage) obey() {
 	s.end("")
 }
 
-// end kills everything, for the first reason that is given.
+// end kills everything. The first reason counts.
 func (s *stage) end(why string) {
 	s.mu.Lock()
 	if s.ended == "" {
@@ -216,11 +212,11 @@ func (s *stage) end(why string) {
 
 func (s *stage) killAll() {
 	if s.Spaces {
-		_ = unix.Kill(-1, unix.SIGKILL) // all but us, and there are only ours
+		_ = unix.Kill(-1, unix.SIGKILL) // everything in the namespace but this process
 		return
 	}
-	// Its group at once, since nothing is born in it then, and all there is where /proc isn't to be seen, because we are
-	// in a sandbox ourselves.
+	// The group first, so that it starts nothing more. In a sandbox inside a sandbox /proc can't be read, and the group is all
+	// that can be found.
 	s.mu.Lock()
 	if s.program != 0 {
 		_ = unix.Kill(-s.program, unix.SIGKILL)
@@ -232,8 +228,8 @@ func (s *stage) killAll() {
 	}
 }
 
-// reap waits for the program, kills what it left, and waits for that too. It kills only when all the dead are gone: with
-// thousands of them, looking through them for the living takes longer than they took to be made.
+// reap waits for the program, kills what it left, and waits for that too. It kills only after reaping everything that has
+// ended: with thousands of zombies, searching them for live processes takes longer than starting them did.
 func (s *stage) reap() (status unix.WaitStatus, usage unix.Rusage) {
 	options, pause := unix.WALL, 100*time.Microsecond
 	for {
@@ -251,30 +247,27 @@ func (s *stage) reap() (status unix.WaitStatus, usage unix.Rusage) {
 		case pid == s.program:
 			status, options = w, options|unix.WNOHANG
 			s.mu.Lock()
-			s.program = 0 // the number may soon be another's
+			s.program = 0 // the number may be reused
 			s.mu.Unlock()
 		}
 	}
 }
 
-// sum says how it ended.
-func (s *stage) sum(w unix.WaitStatus, u unix.Rusage, wall time.Duration) *done {
+// result returns how the program ended.
+func (s *stage) result(w unix.WaitStatus, u unix.Rusage, wall time.Duration) *done {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	d := &done{
-		Code: w.ExitStatus(), Ended: s.ended, Wall: wall, Written: s.wrote,
-		CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), MaxRSS: max(s.peak, u.Maxrss<<10),
-	}
+	d := &done{Ended: s.ended, Written: s.wrote, Exit: proc.Exit{
+		Code: w.ExitStatus(), Wall: wall, CPU: time.Duration(u.Utime.Nano() + u.Stime.Nano()), MaxRSS: max(s.peak, u.Maxrss<<10),
+	}}
 	if w.Signaled() {
 		d.Signal = proc.SignalName(int(w.Signal()))
-		if d.Ended == "" && w.Signal() == unix.SIGXCPU {
-			d.Ended = "cpu"
-		}
-		if d.Ended == "" && w.Signal() == unix.SIGXFSZ {
-			d.Ended = "written"
-		}
 	}
-	if d.Ended == "" && s.Level >= floor.Limits && d.CPU >= s.Limits.CPU {
+	switch {
+	case d.Ended != "":
+	case d.Signal == "SIGXFSZ":
+		d.Ended = "written"
+	case d.Signal == "SIGXCPU", s.Level >= floor.Limits && d.CPU >= s.Limits.CPU:
 		d.Ended = "cpu"
 	}
 	return d

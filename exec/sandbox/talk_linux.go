@@ -4,91 +4,74 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox/landlock"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// A plan tells the second stage what to do. Fields that may hold any bytes are bytes.
+// A plan is what the second stage does. Fields that may hold any bytes are bytes.
 type plan struct {
-	Probe     bool // say what works, and run nothing
+	Probe     bool // only make the place
 	Path, Dir []byte
 	Args, Env [][]byte
-	Program   bool // file 4 is executed
-	Cgroups   int  // the files behind it are lists of processes
+	Program   bool // execute file 4
+	Cgroups   int  // the files after it are lists of processes
 	Level     floor.Level
 	Landlock  int // version
-	Rules     []rule
-	Write     [][]byte // what may be written
+	Rules     []landlock.Rule
+	Write     [][]byte // the paths that may be written
 	Mounts    []mount
-	Spaces    bool // it is the first in namespaces of its own
-	Inet      bool // may have sockets of the internet
-	Hosts     bool // but only to a proxy: it sends us where that listens
-	Powerless bool
+	Spaces    bool // the stage is the first process in namespaces of its own
+	Inet      bool // allow sockets of the internet
+	Hosts     bool // but only to a proxy: the stage sends the socket where it is to listen
+	Powerless bool // drop all capabilities
 	Limits    Limits
 	Bound     bool // the control group bounds memory and processes
 }
 
-// A news is what the second stage says, one or more times.
-type news struct {
-	Port    int    `json:",omitempty"` // of the proxy, whose socket comes along
-	Placed  bool   `json:",omitempty"` // there is a place for the program
-	Failed  string `json:",omitempty"` // what could not be done
-	Err     string `json:",omitempty"` // and why
-	Errno   int    `json:",omitempty"` // the same, if the system said it
-	NoPlace bool   `json:",omitempty"` // the machine has no such place for a program
-	Done    *done  `json:",omitempty"`
+// A report is a message of the second stage.
+type report struct {
+	Port   int        `json:",omitempty"` // of the proxy, whose socket comes with the message
+	Placed bool       `json:",omitempty"` // the place for the program is made
+	Failed string     `json:",omitempty"` // the step that failed
+	Err    string     `json:",omitempty"` // and why
+	Errno  unix.Errno `json:",omitempty"` // the same, if it is an error of the system
+	Done   *done      `json:",omitempty"`
 }
 
-// failure returns what a stage failed in, or nil.
-func (n *news) failure(path string) error {
-	if n.Failed == "" {
-		return nil
-	}
-	return &StartError{Path: path, Step: n.Failed, Err: n.cause()}
-}
-
-func (n *news) cause() error {
-	if n.Errno != 0 {
-		return unix.Errno(n.Errno)
-	}
-	return errors.New(n.Err)
-}
-
-// failed is the news of an error.
-func failed(err error) news {
-	n := news{Failed: "prepare", Err: err.Error()}
-	if start, ok := errors.AsType[*StartError](err); ok {
-		n.Failed, n.Err = start.Step, start.Err.Error()
-	}
-	if errno, ok := errors.AsType[unix.Errno](err); ok {
-		n.Errno = int(errno)
-		if n.Failed == "prepare" {
-			n.Failed = strings.TrimSuffix(err.Error(), ": "+errno.Error())
-		}
-	}
-	return n
-}
-
-// A done tells how it ended.
+// A done is how the program ended.
 type done struct {
-	Code    int
-	Signal  string
+	proc.Exit
 	Ended   string
-	Wall    time.Duration
-	CPU     time.Duration
-	MaxRSS  int64
 	Written int64
 }
 
-func (d *done) exit() proc.Exit {
-	return proc.Exit{Code: d.Code, Signal: d.Signal, Wall: d.Wall, CPU: d.CPU, MaxRSS: d.MaxRSS}
+// startError returns the error that a stage could not start a program.
+func (r *report) startError(path string) error {
+	return fmt.Errorf("start %q: %s: %w", path, r.Failed, r.cause())
+}
+
+func (r *report) cause() error {
+	if r.Errno != 0 {
+		return r.Errno
+	}
+	return errors.New(r.Err)
+}
+
+// failed is the report of an error.
+func failed(err error) report {
+	r := report{Failed: "prepare", Err: err.Error()}
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		r.Errno, r.Failed = errno, strings.TrimSuffix(r.Err, ": "+errno.Error())
+	}
+	return r
 }
 
 // maxMessage is far more than arguments and rules can be.
@@ -131,7 +114,7 @@ func receive(conn *os.File, message any) (*os.File, error) {
 	}
 	n := binary.BigEndian.Uint32(length[:])
 	if n > maxMessage {
-		return file, errors.New("a message is too long")
+		return file, errors.New("message too long")
 	}
 	data := make([]byte, n)
 	if _, err := io.ReadFull(conn, data); err != nil {
@@ -140,7 +123,7 @@ func receive(conn *os.File, message any) (*os.File, error) {
 	return file, json.Unmarshal(data, message)
 }
 
-// firstBytes fills p, and takes a file that comes with them.
+// firstBytes fills p, and takes a file that comes with it.
 func firstBytes(conn *os.File, p []byte) (file *os.File, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

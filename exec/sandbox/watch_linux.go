@@ -15,22 +15,21 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The watch looks soon at first, since a program can use much in little time, and then less often.
+// The watch looks often at first, because a program can use much in little time.
 const (
 	firstLook = 5 * time.Millisecond
 	lastLook  = 50 * time.Millisecond
 )
 
-// A use is what all processes of a program use.
-type use struct {
+// usage is the total over all processes of a program.
+type usage struct {
 	threads int64
-	memory  int64 // what is theirs alone, and shared memory
+	memory  int64 // anonymous and shared
 	cpu     time.Duration
 	written int64 // to disk, by running processes and by those that were reaped
 }
 
-// watch ends the program when all its processes together use too much. What the kernel bounds for each of them, or in
-// a control group, it bounds without us.
+// watch ends the program when all its processes together use too much.
 func (s *stage) watch(over <-chan struct{}) {
 	if s.Level < floor.Limits {
 		<-over
@@ -68,7 +67,7 @@ func (s *stage) watch(over <-chan struct{}) {
 	}
 }
 
-// memoryDirs lists the writable directories that are kept in memory, where the kernel counts no writes.
+// memoryDirs lists the writable directories in tmpfs, where the kernel counts no writes.
 func (s *stage) memoryDirs() (list []string) {
 	for _, p := range s.Write {
 		var fs unix.Statfs_t
@@ -81,10 +80,10 @@ func (s *stage) memoryDirs() (list []string) {
 	return list
 }
 
-// maxSeen is how many files of those are looked at; more are too many, if there weren't as many before.
+// maxSeen is how many files in them size looks at. More count as too many, unless there were as many before.
 const maxSeen = 20_000
 
-// size adds up what files take up.
+// size returns how much space the files in some directories take.
 func size(dirs []string) (total int64) {
 	seen := 0
 	for _, dir := range dirs {
@@ -103,14 +102,14 @@ func size(dirs []string) (total int64) {
 	return total
 }
 
-func (s *stage) note(u use) {
+func (s *stage) note(u usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.peak, s.wrote = max(s.peak, u.memory), max(s.wrote, u.written)
 }
 
-// look adds up what they use now.
-func (s *stage) look() (u use) {
+// look returns what the processes use now.
+func (s *stage) look() (u usage) {
 	me := os.Getpid()
 	pids := proc.Below(me)
 	if s.Spaces {
@@ -139,15 +138,15 @@ func (s *stage) look() (u use) {
 	return u
 }
 
-// wrote reads the counts of bytes that had to go to a disk, less those that were removed before they did.
+// wrote returns the bytes that were written to disk, less those of files removed before that.
 func wrote(counts []byte) int64 {
 	return sum(counts, "write_bytes:") - sum(counts, "cancelled_write_bytes:")
 }
 
-// ticks are hundredths of a second, on every Linux that Go runs on.
+// ticks converts clock ticks: hundredths of a second on every Linux that Go runs on.
 func ticks(n int64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
-// fields reads a line of /proc/PID/stat. The name, which may hold anything, ends with its last bracket.
+// fields reads a /proc/PID/stat file. The name in it, which may contain anything, ends with the last bracket.
 func fields(path string) [][]byte {
 	data, _ := os.ReadFile(path)
 	at := bytes.LastIndexByte(data, ')')
@@ -165,7 +164,7 @@ func number(list [][]byte, at int) int64 {
 	return n
 }
 
-// named adds up the numbers that stand behind names at the beginning of lines of a file.
+// named adds up the numbers after names at the beginning of lines of a file.
 func named(path string, names ...string) int64 {
 	data, _ := os.ReadFile(path)
 	return sum(data, names...)

@@ -1,4 +1,4 @@
-package sandbox
+package landlock
 
 import (
 	"errors"
@@ -10,16 +10,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What Landlock handles, from what version on, and for what.
+// The versions that were the first to have something.
 const (
-	readRights                                                  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
-	firstRefer, firstTruncate, firstNet, firstIoctl, firstScope = 2, 3, 4, 5, 6
-	fileRights                                                  = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
-		unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	firstRefer, FirstTruncate, firstNet, firstIoctl, firstScope = 2, 3, 4, 5, 6
 )
 
-// landlockVersion returns the version of Landlock's interface.
-func landlockVersion() (int, error) {
+const (
+	readRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
+	// fileRights are those that a rule for a file, not a directory, may have.
+	fileRights = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
+		unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	rulePort = 2
+)
+
+// Version returns the version of the kernel's interface.
+func Version() (int, error) {
 	v, _, e := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch e {
 	case 0:
@@ -27,18 +32,18 @@ func landlockVersion() (int, error) {
 	case unix.ENOSYS:
 		return 0, errors.New("not built into this kernel")
 	case unix.EOPNOTSUPP:
-		return 0, errors.New("not switched on when this machine was started (lsm=)")
+		return 0, errors.New("not enabled at boot (lsm=)")
 	}
 	return 0, e
 }
 
-// handled returns all rights over files that a version knows. What a domain doesn't handle is allowed in it.
+// handled returns all rights over files that a version knows. Landlock allows what a ruleset doesn't handle.
 func handled(version int) uint64 {
 	rights := uint64(unix.LANDLOCK_ACCESS_FS_MAKE_SYM<<1 - 1)
 	if version >= firstRefer {
 		rights |= unix.LANDLOCK_ACCESS_FS_REFER
 	}
-	if version >= firstTruncate {
+	if version >= FirstTruncate {
 		rights |= unix.LANDLOCK_ACCESS_FS_TRUNCATE
 	}
 	if version >= firstIoctl {
@@ -47,21 +52,22 @@ func handled(version int) uint64 {
 	return rights
 }
 
-// A rule allows something below a path.
-type rule struct {
-	Path  []byte
-	Write bool
-	// System marks what is there on most systems: it may be missing, and be a link.
-	System bool
-}
-
-// writeRights are all but those over devices.
+// writeRights returns all rights but those over devices.
 func writeRights(version int) uint64 {
 	return handled(version) &^ (unix.LANDLOCK_ACCESS_FS_IOCTL_DEV | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK)
 }
 
-// newRuleset returns a ruleset as an open file. Ports are the only ones that may be connected to over TCP; nil: any.
-func newRuleset(version int, rules []rule, program *os.File, tcp bool, port uint16) (*os.File, error) {
+// A Rule allows reading and executing, or also writing, a path and everything below it.
+type Rule struct {
+	Path  []byte
+	Write bool
+	// System marks a path that most systems have: it may be missing, or a link.
+	System bool
+}
+
+// NewRuleset returns a ruleset as an open file. It allows executing program, if it isn't nil. Unless tcp is set, TCP is
+// limited to connecting to port; 0 is none.
+func NewRuleset(version int, rules []Rule, program *os.File, tcp bool, port uint16) (set *os.File, err error) {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: handled(version)}
 	if version >= firstNet && !tcp {
 		attr.Handled_access_net = unix.LANDLOCK_ACCESS_NET_BIND_TCP | unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
@@ -80,32 +86,32 @@ func newRuleset(version int, rules []rule, program *os.File, tcp bool, port uint
 	if e != 0 {
 		return nil, fmt.Errorf("landlock ruleset: %w", e)
 	}
-	set := os.NewFile(fd, "landlock ruleset")
+	set = os.NewFile(fd, "landlock ruleset")
+	defer func() {
+		if err != nil {
+			set.Close()
+		}
+	}()
 	for _, r := range rules {
 		if err := allowPath(set, version, r); err != nil {
-			set.Close()
 			return nil, err
 		}
 	}
 	if program != nil {
-		if err := allowFile(set, int(program.Fd()), readRights&fileRights); err != nil {
-			set.Close()
+		if err := allow(set, int(program.Fd()), readRights&fileRights); err != nil {
 			return nil, fmt.Errorf("landlock rule for the program: %w", err)
 		}
 	}
 	if port != 0 && attr.Handled_access_net != 0 {
 		r := struct{ access, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
-		if _, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, landlockRuleNetPort, uintptr(unsafe.Pointer(&r)), 0, 0, 0); e != 0 {
-			set.Close()
-			return nil, fmt.Errorf("landlock rule for port %d: %w", port, e)
+		if err := addRule(set, rulePort, unsafe.Pointer(&r)); err != nil {
+			return nil, fmt.Errorf("landlock rule for port %d: %w", port, err)
 		}
 	}
 	return set, nil
 }
 
-const landlockRuleNetPort = 2
-
-func allowPath(set *os.File, version int, r rule) error {
+func allowPath(set *os.File, version int, r Rule) error {
 	open := openPath
 	if r.System {
 		open = openLink
@@ -118,31 +124,35 @@ func allowPath(set *os.File, version int, r rule) error {
 		return &os.PathError{Op: "open", Path: string(r.Path), Err: err}
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: string(r.Path), Err: err}
-	}
 	rights := uint64(readRights)
 	if r.Write {
 		rights = writeRights(version)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		rights &= fileRights & handled(version)
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+			rights &= fileRights & handled(version)
+		}
+		err = allow(set, fd, rights)
 	}
-	if err := allowFile(set, fd, rights); err != nil {
+	if err != nil {
 		return &os.PathError{Op: "landlock rule", Path: string(r.Path), Err: err}
 	}
 	return nil
 }
 
-func allowFile(set *os.File, fd int, rights uint64) error {
+// allow adds a rule for an open file or directory.
+func allow(set *os.File, fd int, rights uint64) error {
 	// The kernel's struct is packed: 12 bytes.
 	attr := struct {
 		access uint64
 		parent int32
 	}{rights, int32(fd)}
-	_, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set.Fd(), unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&attr)), 0, 0, 0)
-	if e != 0 {
+	return addRule(set, unix.LANDLOCK_RULE_PATH_BENEATH, unsafe.Pointer(&attr))
+}
+
+func addRule(set *os.File, kind uintptr, attr unsafe.Pointer) error {
+	if _, _, e := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, set.Fd(), kind, uintptr(attr), 0, 0, 0); e != 0 {
 		return e
 	}
 	return nil
@@ -150,8 +160,8 @@ func allowFile(set *os.File, fd int, rights uint64) error {
 
 func openLink(path string) (int, error) { return unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0) }
 
-// openPath follows no link: one that a program made where it may write must not choose what the next one gets. It goes step
-// by step, as the one call that does it all isn't there in a sandbox in a sandbox.
+// openPath follows no link: one that a program made in a directory it may write to must not choose what the next program
+// gets. It goes step by step because openat2 is denied in a sandbox inside a sandbox.
 func openPath(path string) (int, error) {
 	fd, err := openLink("/")
 	for rest := strings.Trim(path, "/"); rest != "" && err == nil; {

@@ -1,12 +1,13 @@
-package sandbox
+package seccomp
 
 import (
 	"slices"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
-// What the rules of a filter answer.
+// The answers of a filter.
 const (
 	allow = unix.SECCOMP_RET_ALLOW
 	kill  = unix.SECCOMP_RET_KILL_PROCESS
@@ -14,12 +15,12 @@ const (
 
 func fail(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
-// newSpaces are the flags of clone that make namespaces.
-const newSpaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
+// newNamespaces are the flags of clone that make namespaces.
+const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET
 
-// denied are calls that no program needs that should stay where it is put: other processes' memory, mounts and
-// namespaces, keys, the kernel's own doors, and io_uring, which makes calls that no filter sees.
+// denied lists calls that no confined program needs: other processes' memory, mounts, namespaces, keys, the kernel's
+// administration, and io_uring.
 var denied = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_PROCESS_MADVISE,
@@ -38,22 +39,21 @@ var denied = []uint32{
 	unix.SYS_LSM_SET_SELF_ATTR,
 }
 
-// changers change what a path or an open file is, though it can't be opened for writing. Landlock doesn't see them; where
-// nothing is mounted read-only they are refused.
+// changers lists calls that change the mode, owner or attributes of a file that can't be opened for writing. Landlock
+// doesn't see them, so they are denied where nothing is mounted read-only.
 var changers = []uint32{
 	unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN, unix.SYS_SETXATTR, unix.SYS_LSETXATTR,
 	unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
 	unix.SYS_FILE_SETATTR,
 }
 
-// shared are means to leave something for others, or to reach what they have, that only a namespace keeps apart.
+// shared lists the IPC calls that reach other programs unless there is a namespace for them.
 var shared = []uint32{
 	unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_MSGGET, unix.SYS_MSGSND, unix.SYS_MSGRCV, unix.SYS_MSGCTL,
 	unix.SYS_SEMGET, unix.SYS_SEMOP, unix.SYS_SEMTIMEDOP, unix.SYS_SEMCTL, unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK,
 }
 
-// A mode is where a call has the mode of a file that it makes or changes, and its flags if the mode counts with some
-// of them alone.
+// A mode says which argument of a call is a file's mode, and which its flags, if the mode counts only with some of them.
 type mode struct{ call, mode, flags uint32 }
 
 const noFlags = 99
@@ -64,22 +64,21 @@ var modes = []mode{
 }
 
 const (
-	// setID are the bits that give a program the rights of its file's owner: outside of the sandbox those of
-	// the user are more than the ones that the file was made with.
+	// setID are the setuid and setgid bits. A file with them, executed outside the sandbox, would have all of the user's rights.
 	setID = 0o6000
-	// makes are the flags with which opening makes a file; the second is that of files without a name.
+	// makes are the flags that create a file: O_CREAT, and the bit of O_TMPFILE.
 	makes = unix.O_CREAT | 0o20000000
 )
 
-// A policy is what a filter depends on.
-type policy struct {
-	inet     bool // IPv4 and IPv6: streams
-	datagram bool // and datagrams
-	mounts   bool // what isn't to be changed is mounted read-only
-	truncate bool // Landlock sees truncate
+// A Policy says what a filter allows.
+type Policy struct {
+	Inet     bool // stream sockets of IPv4 and IPv6
+	Datagram bool // and datagram sockets
+	Mounts   bool // read-only mounts protect what must not change
+	Truncate bool // Landlock controls truncate
 }
 
-// Offsets into struct seccomp_data, on machines with the low half first.
+// Offsets into struct seccomp_data on little-endian machines.
 const (
 	atNumber = 0
 	atArch   = 4
@@ -87,7 +86,7 @@ const (
 
 func atArg(n uint32) uint32 { return 16 + 8*n }
 
-// An assembler writes programs of the classic BPF. A rule ends in a return, or goes on behind itself.
+// An assembler writes classic BPF. A rule either returns or falls through to the next one.
 type assembler struct{ code []unix.SockFilter }
 
 func (a *assembler) load(at uint32) {
@@ -102,7 +101,7 @@ func (a *assembler) ret(answer uint32) {
 	a.code = append(a.code, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: answer})
 }
 
-// when runs then if the loaded word compares so with k.
+// when adds a comparison of the loaded word with k, and the code to run if it holds.
 func (a *assembler) when(compare uint16, k uint32, then func()) {
 	at := len(a.code)
 	a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | compare | unix.BPF_K, K: k})
@@ -110,7 +109,7 @@ func (a *assembler) when(compare uint16, k uint32, then func()) {
 	a.code[at].Jf = uint8(len(a.code) - at - 1)
 }
 
-// unless runs then if the loaded word isn't k.
+// unless adds the code to run if the loaded word isn't k.
 func (a *assembler) unless(k uint32, then func()) {
 	at := len(a.code)
 	a.code = append(a.code, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k})
@@ -118,35 +117,35 @@ func (a *assembler) unless(k uint32, then func()) {
 	a.code[at].Jt = uint8(len(a.code) - at - 1)
 }
 
-// filter assembles a filter. Its comparisons see 32 bits: of the arguments that are looked at the kernel takes no more.
-func filter(p policy) []unix.SockFilter {
+// Filter assembles a filter. It compares 32 bits: the kernel uses no more of the arguments that it checks.
+func Filter(p Policy) []unix.SockFilter {
 	a := &assembler{}
 	eperm, eacces, enosys := fail(unix.EPERM), fail(unix.EACCES), fail(unix.ENOSYS)
 	a.load(atArch)
 	a.unless(auditArch, func() { a.ret(kill) })
 	a.load(atNumber)
 	foreign(a)
-	// A call that is newer than this list could do anything; programs ask for what they don't find.
+	// A call newer than this list could do anything; programs cope with calls that don't exist.
 	a.when(unix.BPF_JGT, lastCall, func() { a.ret(enosys) })
-	// Its flags are behind a pointer. The C library takes clone instead.
+	// Its flags are behind a pointer. The C library falls back to clone.
 	a.when(unix.BPF_JEQ, unix.SYS_CLONE3, func() { a.ret(enosys) })
 	a.when(unix.BPF_JEQ, unix.SYS_CLONE, func() {
 		a.load(atArg(0))
-		a.when(unix.BPF_JSET, newSpaces, func() { a.ret(eperm) })
+		a.when(unix.BPF_JSET, newNamespaces, func() { a.ret(eperm) })
 		a.ret(allow)
 	})
 	a.when(unix.BPF_JEQ, unix.SYS_SOCKET, func() {
-		if p.inet {
+		if p.Inet {
 			a.load(atArg(1))
 			a.mask(0xf)
 			a.when(unix.BPF_JEQ, unix.SOCK_STREAM, func() { families(a) })
-			if p.datagram {
+			if p.Datagram {
 				a.when(unix.BPF_JEQ, unix.SOCK_DGRAM, func() { families(a) })
 			}
 		}
 		a.ret(eacces)
 	})
-	// A pair of datagram sockets can be turned to any path: only those that stay a pair.
+	// A datagram socket of a pair can be reconnected to any path, so only streams are allowed.
 	a.when(unix.BPF_JEQ, unix.SYS_SOCKETPAIR, func() {
 		a.load(atArg(0))
 		a.unless(unix.AF_UNIX, func() { a.ret(eacces) })
@@ -156,7 +155,7 @@ func filter(p policy) []unix.SockFilter {
 		a.when(unix.BPF_JEQ, unix.SOCK_RAW, func() { a.ret(eacces) })
 		a.ret(allow)
 	})
-	// Typing into the terminal that rye was started from, and the like.
+	// These type into the terminal that rye was started from, or take it over.
 	a.when(unix.BPF_JEQ, unix.SYS_IOCTL, func() {
 		a.load(atArg(1))
 		for _, c := range []uint32{unix.TIOCSTI, tioclinux, unix.TIOCSETD, unix.TIOCSCTTY} {
@@ -179,15 +178,15 @@ func filter(p policy) []unix.SockFilter {
 			a.load(atNumber)
 		})
 	}
-	// Its mode is behind a pointer. Programs take openat instead.
+	// Its mode is behind a pointer. Programs fall back to openat.
 	a.when(unix.BPF_JEQ, unix.SYS_OPENAT2, func() { a.ret(enosys) })
-	// The limits of other processes: a program that raised those of this stage would outlive it.
+	// Limits of other processes: a program that changed those of its second stage would outlive it.
 	a.when(unix.BPF_JEQ, unix.SYS_PRLIMIT64, func() {
 		a.load(atArg(0))
 		a.unless(0, func() { a.ret(eperm) })
 		a.ret(allow)
 	})
-	// Asking is allowed, and to be as one is.
+	// Querying is allowed, and the default.
 	a.when(unix.BPF_JEQ, unix.SYS_PERSONALITY, func() {
 		a.load(atArg(0))
 		for _, as := range []uint32{0, 0xffffffff} {
@@ -196,9 +195,9 @@ func filter(p policy) []unix.SockFilter {
 		a.ret(eperm)
 	})
 	calls := slices.Concat(denied, deniedHere)
-	if !p.mounts {
+	if !p.Mounts {
 		calls = slices.Concat(calls, changers, changersHere, shared)
-		// With no path it is about an open file.
+		// Without a path it changes an open file.
 		a.when(unix.BPF_JEQ, unix.SYS_UTIMENSAT, func() {
 			a.load(atArg(1))
 			a.unless(0, func() { a.ret(eperm) })
@@ -207,7 +206,7 @@ func filter(p policy) []unix.SockFilter {
 			a.ret(allow)
 		})
 	}
-	if !p.truncate {
+	if !p.Truncate {
 		calls = append(calls, unix.SYS_TRUNCATE)
 	}
 	for _, c := range calls {
@@ -217,7 +216,7 @@ func filter(p policy) []unix.SockFilter {
 	return a.code
 }
 
-// families lets those of the internet through.
+// families allows sockets of the internet.
 func families(a *assembler) {
 	a.load(atArg(0))
 	for _, f := range []uint32{unix.AF_INET, unix.AF_INET6} {
@@ -229,5 +228,15 @@ func families(a *assembler) {
 // tioclinux pastes into a console.
 const tioclinux = 0x541c
 
-// lastCall is the highest number that this list knows.
+// lastCall is the highest number that this package knows.
 const lastCall = unix.SYS_RSEQ_SLICE_YIELD
+
+// Works returns an error if the kernel can't run such filters. It asks for an answer that they give.
+func Works() error {
+	const getActionAvail = 2
+	answer := uint32(kill)
+	if _, _, e := unix.Syscall(unix.SYS_SECCOMP, getActionAvail, 0, uintptr(unsafe.Pointer(&answer))); e != 0 {
+		return e
+	}
+	return nil
+}

@@ -1,10 +1,10 @@
-package sandbox
+package seccomp
 
 import "golang.org/x/sys/unix"
 
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// foreign kills what makes calls in the way of x32: other numbers for the same things.
+// foreign kills a program that uses x32: other numbers for the same calls.
 func foreign(a *assembler) {
 	a.when(unix.BPF_JGE, 0x40000000, func() { a.ret(kill) })
 }

@@ -1,0 +1,241 @@
+package cgroup
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// root is where control groups are mounted.
+const root = "/sys/fs/cgroup"
+
+// A Group is the control group of one run: in version 1, one for each controller. A nil Group is none.
+type Group struct {
+	Version string
+	Lists   []*os.File // open for writing: "0" adds the process that writes it
+	Bounds  []string   // the controllers
+	dirs    []string
+}
+
+// A file is one of a group, with the value to write. An optional one may be missing.
+type file struct {
+	name, value string
+	optional    bool
+}
+
+// New makes a group with limits, below the group of this process or beside it.
+func New(memory int64, processes int) (*Group, error) {
+	own := ownGroups()
+	g, err := newGroup2(root, own[""], memory, processes)
+	if err == nil {
+		return g, nil
+	}
+	g, err1 := newGroup1(root, own, memory, processes)
+	if err1 == nil {
+		return g, nil
+	}
+	return nil, fmt.Errorf("%w; %w", err, err1)
+}
+
+// ownGroups returns the paths of this process's control groups by their controllers.
+func ownGroups() map[string]string {
+	groups := map[string]string{}
+	f, err := os.Open("/proc/self/cgroup")
+	if err != nil {
+		return groups
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if parts := strings.SplitN(lines.Text(), ":", 3); len(parts) == 3 {
+			for name := range strings.SplitSeq(parts[1], ",") {
+				groups[name] = parts[2]
+			}
+		}
+	}
+	return groups
+}
+
+// newGroup2 makes a group of version 2. A group with processes can't delegate its controllers, so the new one may have to be
+// beside ours.
+func newGroup2(root, own string, memory int64, processes int) (*Group, error) {
+	if own == "" {
+		return nil, errors.New("version 2: not mounted")
+	}
+	var why error
+	for _, dir := range []string{filepath.Join(root, own), filepath.Join(root, filepath.Dir(own))} {
+		control, err := os.ReadFile(filepath.Join(dir, "cgroup.subtree_control"))
+		have := " " + strings.TrimSpace(string(control)) + " "
+		switch {
+		case err != nil:
+			why = err
+			continue
+		case !strings.Contains(have, " memory ") || !strings.Contains(have, " pids "):
+			why = fmt.Errorf("%s doesn't delegate memory and pids", dir)
+			continue
+		}
+		g := &Group{Version: "v2", Bounds: []string{"memory", "pids"}}
+		if why = g.add(dir, file{"memory.max", strconv.FormatInt(memory, 10), false}, file{"memory.swap.max", "0", true},
+			file{"pids.max", strconv.Itoa(processes), false}); why == nil {
+			return g, nil
+		}
+		g.Close()
+	}
+	return nil, fmt.Errorf("version 2: %w", why)
+}
+
+// newGroup1 makes groups of version 1.
+func newGroup1(root string, own map[string]string, memory int64, processes int) (*Group, error) {
+	g := &Group{Version: "v1", Bounds: []string{"memory", "pids"}}
+	bytes := strconv.FormatInt(memory, 10)
+	files := [][]file{
+		{{"memory.limit_in_bytes", bytes, false}, {"memory.memsw.limit_in_bytes", bytes, true}},
+		{{"pids.max", strconv.Itoa(processes), false}},
+	}
+	for i, controller := range g.Bounds {
+		at, ok := own[controller]
+		err := errors.New("not mounted")
+		if ok {
+			err = g.add(filepath.Join(root, controller, at), files[i]...)
+		}
+		if err != nil {
+			g.Close()
+			return nil, fmt.Errorf("version 1, %s: %w", controller, err)
+		}
+	}
+	return g, nil
+}
+
+// add makes a directory in a group and writes its files.
+func (g *Group) add(parent string, files ...file) error {
+	sweep(parent)
+	dir, err := os.MkdirTemp(parent, prefix+strconv.Itoa(os.Getpid())+"-")
+	if err != nil {
+		return fmt.Errorf("can't make a group in %s: %w", parent, cause(err))
+	}
+	g.dirs = append(g.dirs, dir)
+	for _, f := range files {
+		h, err := os.OpenFile(filepath.Join(dir, f.name), os.O_WRONLY, 0)
+		if f.optional && errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			_, err = h.WriteString(f.value)
+			err = cmp.Or(err, h.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", f.name, cause(err))
+		}
+	}
+	list, err := os.OpenFile(filepath.Join(dir, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		return fmt.Errorf("cgroup.procs: %w", cause(err))
+	}
+	g.Lists = append(g.Lists, list)
+	return nil
+}
+
+// cause strips the path from an error: the directory has another name each time.
+func cause(err error) error {
+	if at, ok := errors.AsType[*os.PathError](err); ok {
+		return at.Err
+	}
+	return err
+}
+
+const (
+	// prefix begins the names of groups; the id of the process that made one follows.
+	prefix = "rye-"
+	// maxSwept is how many entries of a directory sweep looks at.
+	maxSwept = 1000
+	// sweptAfter is how old a group must be to be swept. A process in another container, whose id means nothing here, has
+	// put its program into its group by then.
+	sweptAfter = time.Minute
+)
+
+// sweep removes groups of processes that were killed before they could. The kernel removes no group with processes in it.
+func sweep(parent string) {
+	dir, err := os.Open(parent)
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxSwept)
+	for _, name := range names {
+		rest, ours := strings.CutPrefix(name, prefix)
+		number, _, _ := strings.Cut(rest, "-")
+		pid, err := strconv.Atoi(number)
+		if !ours || err != nil || pid <= 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
+			continue
+		}
+		path := filepath.Join(parent, name)
+		if info, err := os.Lstat(path); err == nil && time.Since(info.ModTime()) > sweptAfter {
+			_ = unix.Rmdir(path)
+		}
+	}
+}
+
+// Usage is what the processes of a group used.
+type Usage struct {
+	Memory      int64 // at most at one time
+	OutOfMemory bool  // the kernel killed one of them
+	TooMany     bool  // it refused to start another
+}
+
+// Used returns what was used.
+func (g *Group) Used() (u Usage) {
+	if g == nil {
+		return u
+	}
+	for _, dir := range g.dirs {
+		for _, name := range []string{"memory.peak", "memory.max_usage_in_bytes"} {
+			u.Memory = max(u.Memory, number(dir, name, ""))
+		}
+		u.OutOfMemory = u.OutOfMemory || number(dir, "memory.events", "oom_kill ") > 0 || number(dir, "memory.oom_control", "oom_kill ") > 0
+		u.TooMany = u.TooMany || number(dir, "pids.events", "max ") > 0
+	}
+	return u
+}
+
+// number reads the number after a name at the beginning of a line; 0 if there is none.
+func number(dir, file, name string) (n int64) {
+	data, _ := os.ReadFile(filepath.Join(dir, file))
+	for line := range bytes.Lines(data) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok && n == 0 {
+			n, _ = strconv.ParseInt(string(bytes.TrimSpace(rest)), 10, 64)
+		}
+	}
+	return n
+}
+
+// Close kills what is left in a group and removes it.
+func (g *Group) Close() {
+	if g == nil {
+		return
+	}
+	for _, l := range g.Lists {
+		l.Close()
+	}
+	for _, dir := range g.dirs {
+		for range 200 {
+			if err := os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+				break
+			}
+			left, _ := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+			for pid := range strings.FieldsSeq(string(left)) {
+				if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+					_ = unix.Kill(n, unix.SIGKILL)
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+}

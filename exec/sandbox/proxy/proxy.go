@@ -1,0 +1,220 @@
+// Package proxy lets a confined program reach the hosts that it was granted, and nothing else.
+//
+// A proxy listens in the program's network, where nothing else is, and dials in ours. It handles CONNECT, for TLS and any
+// other protocol, and plain HTTP. It doesn't look into tunnels: what a granted host relays, a program reaches.
+//
+// The proxy resolves a name once for each connection. A name that resolves to this machine or its link (loopback,
+// 169.254/16, fe80::/10, multicast, unspecified) is always refused; an address that was granted itself is not.
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Proxy serves one program. The zero Proxy is not valid.
+type Proxy struct {
+	grants func(host, port string) bool
+	dialer net.Dialer
+	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+	ctx    context.Context
+	cancel context.CancelFunc
+	all    sync.WaitGroup
+	slots  chan struct{} // one for each open connection
+
+	mu       sync.Mutex
+	listener net.Listener
+	denied   []string // hosts
+}
+
+const (
+	maxConnections = 64
+	maxHead        = 64 << 10
+	headTime       = 30 * time.Second
+	maxDenied      = 100
+)
+
+// New returns a proxy to the hosts that grants allows. Hosts are lower-case, without a dot at the end.
+func New(grants func(host, port string) bool) *Proxy {
+	p := &Proxy{grants: grants, lookup: net.DefaultResolver.LookupNetIP, slots: make(chan struct{}, maxConnections)}
+	p.dialer.Timeout = headTime
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// Serve accepts connections on a listening socket, which it closes, until Close.
+func (p *Proxy) Serve(socket *os.File) error {
+	defer socket.Close()
+	l, err := net.FileListener(socket)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.listener = l
+	p.mu.Unlock()
+	p.all.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			p.slots <- struct{}{}
+			p.all.Go(func() {
+				defer func() { <-p.slots }()
+				p.handle(c)
+			})
+		}
+	})
+	return nil
+}
+
+// Close ends all connections and returns the hosts that the program asked for without a grant, as in "example.com:443".
+func (p *Proxy) Close() (denied []string) {
+	p.cancel()
+	p.mu.Lock()
+	if p.listener != nil {
+		p.listener.Close()
+	}
+	p.mu.Unlock()
+	p.all.Wait()
+	return p.denied
+}
+
+// handle serves one request on a connection: the next one could name another host.
+func (p *Proxy) handle(c net.Conn) {
+	defer c.Close()
+	defer context.AfterFunc(p.ctx, func() { c.Close() })()
+	_ = c.SetReadDeadline(time.Now().Add(headTime))
+	limited := &io.LimitedReader{R: c, N: maxHead}
+	r := bufio.NewReader(limited)
+	request, host, port, err := readRequest(r)
+	if err != nil {
+		refuse(c, "400 Bad Request", err)
+		return
+	}
+	_ = c.SetReadDeadline(time.Time{})
+	limited.N = 1 << 62
+	server, err := p.dial(host, port)
+	if err != nil {
+		refuse(c, "403 Forbidden", err)
+		return
+	}
+	defer server.Close()
+	defer context.AfterFunc(p.ctx, func() { server.Close() })()
+	var both sync.WaitGroup
+	if request.Method == http.MethodConnect {
+		if _, err := io.WriteString(c, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+			return
+		}
+		both.Go(func() { relay(server, r) })
+	} else {
+		both.Go(func() { _ = request.Write(server) })
+	}
+	relay(c, server)
+	both.Wait()
+}
+
+// relay copies one way and passes the end on.
+func relay(to net.Conn, from io.Reader) {
+	_, err := io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite()
+		return
+	}
+	_ = to.Close()
+}
+
+func refuse(c net.Conn, status string, err error) {
+	text := err.Error() + "\n"
+	_, _ = fmt.Fprintf(c, "HTTP/1.1 %s\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", status, len(text), text)
+}
+
+// readRequest reads a request and returns the server that it is for. Any but CONNECT is ready to be written to it.
+func readRequest(r *bufio.Reader) (q *http.Request, host, port string, err error) {
+	if q, err = http.ReadRequest(r); err != nil {
+		return nil, "", "", err
+	}
+	if q.Method == http.MethodConnect {
+		host, port, err = net.SplitHostPort(q.RequestURI)
+	} else {
+		if q.URL.Scheme != "http" || q.URL.Host == "" || q.URL.User != nil {
+			return nil, "", "", errors.New("expected a request for http://HOST/PATH or CONNECT")
+		}
+		host, port = q.URL.Hostname(), q.URL.Port()
+		if port == "" {
+			port = "80"
+		}
+		// The server gets the granted name, and no header that is between the program and this proxy.
+		q.Host, q.Close = q.URL.Host, true
+		for _, name := range []string{"Connection", "Proxy-Connection", "Proxy-Authorization", "Keep-Alive", "Upgrade"} {
+			q.Header.Del(name)
+		}
+		if q.Header.Get("User-Agent") == "" {
+			q.Header.Set("User-Agent", "") // else Write adds Go's
+		}
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune("%/\\@", r) }
+	if err == nil && (host == "" || strings.ContainsFunc(host, bad) || strings.Trim(port, "0123456789") != "" || port == "") {
+		err = errors.New("no host and port")
+	}
+	return q, host, port, err
+}
+
+// dial connects to a host that is granted.
+func (p *Proxy) dial(host, port string) (net.Conn, error) {
+	if !p.grants(host, port) {
+		p.mu.Lock()
+		if len(p.denied) < maxDenied {
+			p.denied = append(p.denied, net.JoinHostPort(host, port))
+		}
+		p.mu.Unlock()
+		return nil, fmt.Errorf("%s is not among the hosts that were granted", net.JoinHostPort(host, port))
+	}
+	if address, err := netip.ParseAddr(host); err == nil {
+		return p.dialer.DialContext(p.ctx, "tcp", net.JoinHostPort(address.String(), port))
+	}
+	addresses, err := p.lookup(p.ctx, "ip", host)
+	if err != nil {
+		return nil, err
+	}
+	err = fmt.Errorf("%s has no address", host)
+	for _, a := range addresses {
+		if a = a.Unmap(); isNear(a) {
+			err = fmt.Errorf("%s resolves to %s, which is this machine or its link", host, a)
+			continue
+		}
+		var c net.Conn
+		if c, err = p.dialer.DialContext(p.ctx, "tcp", net.JoinHostPort(a.String(), port)); err == nil {
+			return c, nil
+		}
+	}
+	return nil, err
+}
+
+// isNear reports whether an address is of this machine or its link, where services trust their callers.
+func isNear(a netip.Addr) bool {
+	if !a.IsValid() || a.IsLoopback() || a.IsUnspecified() || a.IsMulticast() || a.IsLinkLocalUnicast() {
+		return true
+	}
+	ours, err := net.InterfaceAddrs()
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(ours, func(o net.Addr) bool {
+		prefix, err := netip.ParsePrefix(o.String())
+		return err == nil && prefix.Addr().Unmap() == a
+	})
+}
