@@ -10,6 +10,15 @@ import (
 
 // OwnedByOther reports whether neither this user nor root owns a file.
 func OwnedByOther(fi fs.FileInfo) bool {
+	owner, ok := ownerOf(fi)
+	return !ok || owner != 0 && owner != os.Geteuid()
+}
+
+// ownerOf returns the user that owns a file, if the system has such a thing.
+func ownerOf(fi fs.FileInfo) (int, bool) {
 	st, ok := fi.Sys().(*syscall.Stat_t)
-	return !ok || st.Uid != 0 && int(st.Uid) != os.Geteuid()
+	if !ok {
+		return 0, false
+	}
+	return int(st.Uid), true
 }

@@ -35,7 +35,7 @@ func read(t testing.TB, text string) (*classification.Rules, error) {
 
 type object = map[string]any
 
-// TestLibrary: what the library says of the failures that there are.
+// TestLibrary: the library's classification of typical failures.
 func TestLibrary(t *testing.T) {
 	rules, err := read(t, library(t))
 	if err != nil {
@@ -56,7 +56,7 @@ func TestLibrary(t *testing.T) {
 		id    string
 		kind  classification.Category
 		again bool
-		waits string // after three tries, if the other side says 7 seconds, and if it says nothing
+		waits string // after each of three tries, first if the service asks for 7 seconds, then if it asks for nothing
 	}{
 		{status(429), "http_429", classification.RateLimited, true, "7s 7s 7s 1s 2s 4s"},
 		{status(503), "http_5xx", classification.Transient, true, "7s 7s 7s 1s 2s 4s"},
@@ -91,16 +91,16 @@ func TestLibrary(t *testing.T) {
 	}
 	header := rules.Of(status(429)).Policy
 	if got := header.Wait(0, 100*time.Hour); got != 24*time.Hour {
-		t.Errorf("the other side has us wait for %s", got)
+		t.Errorf("the service makes us wait for %s", got)
 	}
 }
 
-// with are rules of one pattern.
+// with returns rules of one pattern.
 func with(match, policy string) string {
 	return fmt.Sprintf("patterns: [{id: x, category: transient, retryable: true, match: %s, retry_policy: %s}]\ndefault: {category: permanent, retryable: false}\n", match, policy)
 }
 
-// TestConditions: every operator, on values that it is for and values that it isn't.
+// TestConditions: every operator, on values of the right type and of others.
 func TestConditions(t *testing.T) {
 	doc := object{"num": int64(3), "f": 3.5, "s": "Ünï x", "null": nil, "list": []any{"a", object{"b": true}}, "deep": object{"er": object{"s": "ye"}}}
 	for match, want := range map[string]bool{
@@ -121,7 +121,7 @@ func TestConditions(t *testing.T) {
 		rules, err := read(t, with(match, "{type: fixed, delay: 1}"))
 		if strings.Contains(match, "a|x)") {
 			if err == nil {
-				t.Errorf("%s is taken", match)
+				t.Errorf("%s is accepted", match)
 			}
 			continue
 		}
@@ -135,7 +135,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestOrder: the first pattern counts.
+// TestOrder: the first pattern that matches counts.
 func TestOrder(t *testing.T) {
 	rules, err := read(t, `
 schema_version: "1.0.0"
@@ -160,55 +160,55 @@ default: {category: transient, retryable: true, retry_policy: {type: exponential
 	}
 }
 
-// TestIssues: what isn't a classification is none, and everything that is wrong is told at once.
+// TestIssues: one error lists everything that is wrong.
 func TestIssues(t *testing.T) {
 	const sound = "{path: a}"
 	nested := strings.Repeat("{not: ", 16) + sound + strings.Repeat("}", 16)
 	many := "{any: [" + strings.Repeat("{path: a},", 2100) + "]}"
 	for text, want := range map[string][]string{
-		"[]": {"is no object"},
-		"{}": {"patterns: is no list", "default: is missing"},
+		"[]": {"expected an object"},
+		"{}": {"patterns: expected a list", "default: expected an object"},
 		"schema_version: 2.0\nother: 1\npatterns: {}\ndefault: 1\n": {
-			`has the unknown key "other"`, `schema_version: is "2.0"`, "patterns: is no list", "default: is no object",
+			`unknown key "other"`, `schema_version: "2.0" is not supported`, "patterns: expected a list", "default: expected an object",
 		},
 		"patterns: [1, {}]\ndefault: {category: odd}\n": {
-			"patterns[0]: is no object", `patterns[1].category: "" is none of transient`, "patterns[1].retryable: is neither true nor false",
-			`patterns[1].id: "" isn't a letter`, "patterns[1].match: is no condition", `default.category: "odd"`, "default.retryable: is neither",
+			"patterns[0]: expected an object", `patterns[1].category: invalid category "": expected one of transient`, "patterns[1].retryable: expected true or false",
+			`patterns[1].id: invalid id ""`, "patterns[1].match: expected a condition", `default.category: invalid category "odd"`, "default.retryable: expected",
 		},
-		"patterns: [" + strings.Repeat("{},", 257) + "]\ndefault: {category: permanent, retryable: false}\n":    {"patterns: has 257 entries, and may have 256"},
-		"patterns: []\ndefault: {category: permanent, retryable: true, retry_policy: {type: fixed, delay: 1}}":  {"default.retryable: what is permanent isn't retryable"},
-		"patterns: []\ndefault: {category: transient, retryable: true}":                                         {"default.retry_policy: doesn't say how long to wait"},
-		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: {type: fixed, delay: 1}}": {"default.retry_policy: says how long to wait, and it isn't retryable"},
-		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: 1}":                       {"default.retry_policy: is no object"},
-		with(sound, "{type: fixed}"):                                                         {"retry_policy.delay: is no number"},
-		with(sound, "{type: fixed, delay: x}"):                                               {"retry_policy.delay: is no number"},
-		with(sound, "{type: fixed, delay: -1}"):                                              {"retry_policy.delay: isn't between 0 and 86400 seconds"},
-		with(sound, "{type: fixed, delay: 1e999}"):                                           {"retry_policy.delay: isn't between"},
-		with(sound, "{type: fixed, delay: 1, max: 2}"):                                       {`unknown key "max"; there are type, delay, max_retries`},
-		with(sound, "{type: fixed, delay: 1, max_retries: 0}"):                               {"max_retries: isn't between 1 and 100"},
-		with(sound, "{type: exponential, base: 86401}"):                                      {"retry_policy.base: isn't between"},
-		with(sound, "{type: exponential, base: 1, multiplier: 0.5}"):                         {"multiplier: isn't between 1 and 100"},
-		with(sound, "{type: sometimes}"):                                                     {`"sometimes" is none of exponential, fixed, use_header, none`},
-		with(sound, "{type: use_header}"):                                                    {"fallback: is missing"},
-		with(sound, "{type: use_header, header: x-wait, fallback: {type: none}}"):            {`header: "x-wait" isn't retry-after`, "fallback: doesn't say how long"},
-		with(sound, "{type: use_header, fallback: {type: use_header}}"):                      {"use_header is no fallback"},
+		"patterns: [" + strings.Repeat("{},", 257) + "]\ndefault: {category: permanent, retryable: false}\n":    {"patterns: has 257 entries; at most 256 are allowed"},
+		"patterns: []\ndefault: {category: permanent, retryable: true, retry_policy: {type: fixed, delay: 1}}":  {"default.retryable: a permanent failure can't be retryable"},
+		"patterns: []\ndefault: {category: transient, retryable: true}":                                         {"default.retry_policy: must say how long to wait"},
+		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: {type: fixed, delay: 1}}": {"default.retry_policy: must be none"},
+		"patterns: []\ndefault: {category: transient, retryable: false, retry_policy: 1}":                       {"default.retry_policy: expected an object"},
+		with(sound, "{type: fixed}"):                                                         {"retry_policy.delay: expected a number"},
+		with(sound, "{type: fixed, delay: x}"):                                               {"retry_policy.delay: expected a number"},
+		with(sound, "{type: fixed, delay: -1}"):                                              {"retry_policy.delay: must be between 0 and 86400 seconds"},
+		with(sound, "{type: fixed, delay: 1e999}"):                                           {"retry_policy.delay: must be between"},
+		with(sound, "{type: fixed, delay: 1, max: 2}"):                                       {`unknown key "max": expected one of type, delay, max_retries`},
+		with(sound, "{type: fixed, delay: 1, max_retries: 0}"):                               {"max_retries: must be between 1 and 100"},
+		with(sound, "{type: exponential, base: 86401}"):                                      {"retry_policy.base: must be between"},
+		with(sound, "{type: exponential, base: 1, multiplier: 0.5}"):                         {"multiplier: must be between 1 and 100"},
+		with(sound, "{type: sometimes}"):                                                     {`invalid type "sometimes": expected exponential, fixed, use_header or none`},
+		with(sound, "{type: use_header}"):                                                    {"fallback: required"},
+		with(sound, "{type: use_header, header: x-wait, fallback: {type: none}}"):            {`header: "x-wait" is not supported`, "fallback: must say how long"},
+		with(sound, "{type: use_header, fallback: {type: use_header}}"):                      {"use_header can't be a fallback"},
 		with(sound, "{type: use_header, fallback: {type: fixed, delay: 1, max_retries: 3}}"): {`unknown key "max_retries"`},
-		with("{path: a..b}", "{type: fixed, delay: 1}"):                                      {`match.path: "a..b" is no path`},
-		with("{op: eq, value: 1}", "{type: fixed, delay: 1}"):                                {`match.path: "" is no path`},
+		with("{path: a..b}", "{type: fixed, delay: 1}"):                                      {`match.path: invalid path "a..b"`},
+		with("{op: eq, value: 1}", "{type: fixed, delay: 1}"):                                {`match.path: invalid path ""`},
 		with("{path: a, vlaue: 1}", "{type: fixed, delay: 1}"):                               {`unknown key "vlaue"`},
-		with("{any: [], path: a}", "{type: fixed, delay: 1}"):                                {`unknown key "path"`, "match.any: is no list of conditions"},
-		with("{all: {path: a}}", "{type: fixed, delay: 1}"):                                  {"match.all: is no list of conditions"},
-		with("{not: [{path: a}]}", "{type: fixed, delay: 1}"):                                {"match.not: is no condition"},
-		with("{path: a, op: like}", "{type: fixed, delay: 1}"):                               {`match.op: "like" is none of`},
-		with("{path: a, op: in, value: 1}", "{type: fixed, delay: 1}"):                       {"match.value: is no list"},
-		with("{path: a, op: gt, value: [1]}", "{type: fixed, delay: 1}"):                     {"match.value: is neither a number nor a text"},
-		with("{path: a, op: contains}", "{type: fixed, delay: 1}"):                           {"match.value: is no text of 1 to 1000 bytes"},
+		with("{any: [], path: a}", "{type: fixed, delay: 1}"):                                {`unknown key "path"`, "match.any: expected a list of conditions"},
+		with("{all: {path: a}}", "{type: fixed, delay: 1}"):                                  {"match.all: expected a list of conditions"},
+		with("{not: [{path: a}]}", "{type: fixed, delay: 1}"):                                {"match.not: expected a condition"},
+		with("{path: a, op: like}", "{type: fixed, delay: 1}"):                               {`match.op: invalid operator "like"`},
+		with("{path: a, op: in, value: 1}", "{type: fixed, delay: 1}"):                       {"match.value: expected a list"},
+		with("{path: a, op: gt, value: [1]}", "{type: fixed, delay: 1}"):                     {"match.value: expected a number or a string"},
+		with("{path: a, op: contains}", "{type: fixed, delay: 1}"):                           {"match.value: expected a string of 1 to 1000 bytes"},
 		with("{path: a, op: regex, value: '('}", "{type: fixed, delay: 1}"):                  {"missing closing )"},
-		with("{path: a, op: exists, value: true}", "{type: fixed, delay: 1}"):                {"match.value: is there, and exists has none"},
+		with("{path: a, op: exists, value: true}", "{type: fixed, delay: 1}"):                {"match.value: not allowed with exists"},
 		with("{path: a, value: 99999999999999999999}", "{type: fixed, delay: 1}"):            {"beyond what JSON's readers agree about"},
-		with(nested, "{type: fixed, delay: 1}"):                                              {"there are more than 2000 conditions, or they nest more than 16 deep"},
-		with(many, "{type: fixed, delay: 1}"):                                                {"there are more than 2000 conditions"},
-		strings.ReplaceAll(library(t), "id: http_5xx", "id: http_429"):                       {`"http_429" is there twice`},
+		with(nested, "{type: fixed, delay: 1}"):                                              {"more than 2000 conditions, or nested more than 16 levels deep"},
+		with(many, "{type: fixed, delay: 1}"):                                                {"more than 2000 conditions"},
+		strings.ReplaceAll(library(t), "id: http_5xx", "id: http_429"):                       {`"http_429" is used twice`},
 	} {
 		rules, err := read(t, text)
 		e, ok := errors.AsType[*fault.Error](err)
@@ -225,12 +225,12 @@ func TestIssues(t *testing.T) {
 			}
 		}
 	}
-	if _, err := classification.Read(nil); fault.Of(err).Hint == nil || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "is no object") {
+	if _, err := classification.Read(nil); fault.Of(err).Hint == nil || !strings.Contains(strings.Join(fault.Of(err).Why, ""), "expected an object") {
 		t.Errorf("%v", err)
 	}
 }
 
-// FuzzRead: whatever is read, what is taken answers, and waits no longer than a day.
+// FuzzRead: an accepted classification answers everything, and never waits longer than a day.
 func FuzzRead(f *testing.F) {
 	f.Add(library(f), "timed out", int64(503))
 	f.Add(with("{path: error.message, op: regex, value: '(a|b)*'}", "{type: use_header, fallback: {type: exponential, base: 86400, multiplier: 100}}"), "ab", int64(0))

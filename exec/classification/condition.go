@@ -4,46 +4,39 @@ import (
 	"cmp"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A condition is all, any or not of others, or looks at one place.
+// A condition combines others, or compares one value of a failure.
 type condition struct {
-	join  string // "any", "all", "not"; "" looks
+	join  string // any, all or not; "" compares
 	of    []condition
 	path  []string
 	op    string
 	want  any
-	regex *regexp.Regexp
+	regex *regexp.Regexp // of contains and regex
 }
 
-// maxText is how much of a text is looked at.
+// maxText is how much of a string contains and regex search.
 const maxText = 4096
 
 func (c *condition) fits(doc any) bool {
+	fits := func(o condition) bool { return o.fits(doc) }
 	switch c.join {
 	case "any":
-		for i := range c.of {
-			if c.of[i].fits(doc) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(c.of, fits)
 	case "all":
-		for i := range c.of {
-			if !c.of[i].fits(doc) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c.of, func(o condition) bool { return !fits(o) })
 	case "not":
-		return !c.of[0].fits(doc)
+		return !fits(c.of[0])
 	}
 	return c.holds(at(doc, c.path))
 }
 
-// at returns what stands at a place; nil if nothing does.
+// at returns the value at a path; nil if there is none.
 func at(v any, path []string) any {
 	for _, name := range path {
 		switch in := v.(type) {
@@ -71,33 +64,20 @@ func (c *condition) holds(v any) bool {
 	case "exists":
 		return v != nil
 	case "in":
-		for _, one := range c.want.([]any) {
-			if equal(v, one) {
-				return true
-			}
-		}
-	case "contains":
-		s, ok := text(v)
-		return ok && strings.Contains(strings.ToLower(s), strings.ToLower(c.want.(string)))
-	case "regex":
-		s, ok := text(v)
-		return ok && c.regex.MatchString(s)
+		return slices.ContainsFunc(c.want.([]any), func(one any) bool { return equal(v, one) })
+	case "contains", "regex":
+		s, ok := v.(string)
+		return ok && c.regex.MatchString(s[:min(len(s), maxText)])
 	default:
 		n, ok := order(v, c.want)
 		return ok && (c.op == "gt" && n > 0 || c.op == "gte" && n >= 0 || c.op == "lt" && n < 0 || c.op == "lte" && n <= 0)
 	}
-	return false
 }
 
-func text(v any) (string, bool) {
-	s, ok := v.(string)
-	return s[:min(len(s), maxText)], ok
-}
-
-// order compares two numbers, or two texts. No other values stand in an order.
+// order compares two numbers or two strings. Other values have no order.
 func order(a, b any) (int, bool) {
-	if x, ok := number(a); ok {
-		y, ok := number(b)
+	if x, ok := jcs.Number(a); ok {
+		y, ok := jcs.Number(b)
 		return cmp.Compare(x, y), ok
 	}
 	x, ok := a.(string)
@@ -105,19 +85,9 @@ func order(a, b any) (int, bool) {
 	return cmp.Compare(x, y), ok && too
 }
 
-func number(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	return 0, false
-}
-
 func equal(a, b any) bool {
-	if x, ok := number(a); ok {
-		y, ok := number(b)
+	if x, ok := jcs.Number(a); ok {
+		y, ok := jcs.Number(b)
 		return ok && x == y
 	}
 	return reflect.DeepEqual(a, b)

@@ -1,7 +1,7 @@
 // Package classification answers: what kind of failure is this, and is it worth another try?
 //
-// The answer is data, config:error_classification, which a project may put its own over. Patterns are asked in their
-// order, and the first that fits counts; if none does, default:
+// The answer is data: config:error_classification, which a project may override. The first pattern that matches a failure
+// counts; if none does, default:
 //
 //	schema_version: "1.0.0"
 //	patterns:
@@ -12,50 +12,49 @@
 //	    retry_policy: {type: use_header, header: retry-after, fallback: {type: exponential, base: 1, max: 60}}
 //	default: {category: permanent, retryable: false, retry_policy: {type: none}}
 //
-// An id is a letter and letters, digits, "_" and "-", 64 at most, and no two patterns have the same one. name and action
-// may stand in a pattern, and what describes an item, "extends", "operators", "combinators" and "retry_policy_types"
-// beside the patterns; they say nothing here. Any other key is an issue. A list is put over another as a whole, as all config is: a project that
-// has patterns has all of them.
+// An id is a letter and then letters, digits, "_" and "-", 64 characters at most; no two patterns share one. A pattern may also
+// have name and action; beside the patterns there may be the fields of an item, "extends", "operators", "combinators" and
+// "retry_policy_types". They have no effect. Any other key is an error. A list overrides another as a whole, as in every
+// config: a project that has patterns has all of them.
 //
 // # Categories
 //
-//	transient       it may work in a moment
-//	rate_limited    the other side wants to be asked less often
-//	quota           the other side wants to be paid, or asked much later
-//	permanent       it won't work any better
+//	transient       may work in a moment
+//	rate_limited    the service wants fewer requests
+//	quota           the service wants to be paid, or asked much later
+//	permanent       won't work later either
 //	limit_hit, budget, cancelled    a person must decide, or has decided
 //
 // Only transient, rate_limited and quota can be retryable.
 //
 // # Conditions
 //
-// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and other facts that the caller
-// knows. A condition is {any: […]}, {all: […]} or {not: …} of conditions, or looks at one place in it:
+// A failure is an object: status_code, error.type, error.code, error.message, cancelled, and whatever else the caller knows. A
+// condition is {any: […]}, {all: […]} or {not: …} of conditions, or compares one value of the failure:
 //
 //	{path: error.message, op: regex, value: "timed? out"}
 //
-//	eq, ne             the same value, or another; eq if nothing is said
-//	gt, gte, lt, lte   both are numbers, or both texts, and stand so to each other
+//	eq, ne             the same value, or another; the default is eq
+//	gt, gte, lt, lte   two numbers or two strings, in order
 //	in                 one of the list in value
-//	contains, regex    a text with value in it, or with a match of value, whatever its case
+//	contains, regex    a string that contains value, or matches it, ignoring case
 //	exists             anything but null; without a value
 //
-// What isn't there is null, which is equal to null alone. A regex is one of package regexp.
+// A missing value is null, which equals only null. A regex is one of package regexp.
 //
 // # How long to wait
 //
-//	exponential   base · multiplier^n seconds after the try n, which counts from 0, and max at most; multiplier is 2 and
-//	              max 120 if nothing is said
+//	exponential   base · multiplier^n seconds after try n, counted from 0, at most max; by default multiplier is 2 and max 120
 //	fixed         delay seconds
-//	use_header    what the other side says, at most a day, else as in fallback, which is one of these; header, if it is
-//	              there, is retry-after
+//	use_header    what the service asks for, at most a day; else as in fallback, which is one of these; header, if present,
+//	              is retry-after
 //	none          there is no other try
 //
-// max_retries of a policy is how many tries follow the first at most. What is retryable has a policy other than none, and
-// the rest none. Seconds lie between 0 and 86,400.
+// max_retries of a policy limits the tries after the first. A retryable failure has a policy other than none, and only such a
+// one. Seconds are between 0 and 86,400.
 //
 // # Limits
 //
-// 256 patterns; conditions nest 16 deep, and there are 2,000 at most; a text to look for has 1,000 bytes. Of a message the
-// first 4,096 bytes are looked at.
+// 256 patterns; 2,000 conditions, nested at most 16 deep; 1,000 bytes in a string to search for. Of a message only the first
+// 4,096 bytes are searched.
 package classification

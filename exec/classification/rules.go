@@ -2,13 +2,14 @@ package classification
 
 import (
 	"math"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// Name is that of the config.
+// Name is the name of the config.
 const Name = "error_classification"
 
 // A Category is a kind of failure.
@@ -25,7 +26,7 @@ const (
 	Cancelled   Category = "cancelled"
 )
 
-// A Class is what is said of a failure.
+// A Class is the kind of a failure, and whether to try again.
 type Class struct {
 	ID        string // of the pattern; "" for the default
 	Category  Category
@@ -33,7 +34,7 @@ type Class struct {
 	Policy    Policy
 }
 
-// Rules are a classification. They are not changed, and safe for many goroutines.
+// Rules are a classification. They never change, and are safe for many goroutines.
 type Rules struct {
 	patterns []pattern
 	rest     Class
@@ -44,7 +45,7 @@ type pattern struct {
 	match condition
 }
 
-// Of says what kind of failure the one is that a document tells, in JSON's values.
+// Of classifies a failure that a document describes, in JSON's values.
 func (r *Rules) Of(doc map[string]any) Class {
 	for i := range r.patterns {
 		if r.patterns[i].match.fits(doc) {
@@ -54,22 +55,22 @@ func (r *Rules) Of(doc map[string]any) Class {
 	return r.rest
 }
 
-// A Policy says how long to wait before another try.
+// A Policy says how long to wait before the next try.
 type Policy struct {
 	Type       string // none, exponential, fixed or use_header
 	Base, Max  time.Duration
 	Multiplier float64
 	Delay      time.Duration
-	MaxRetries int     // 0: it doesn't say
+	MaxRetries int     // 0: no limit of its own
 	Fallback   *Policy // of use_header
 }
 
-// Wait returns how long to wait after the try n, which counts from 0. said is what the other side asks for, 0 if nothing.
-func (p *Policy) Wait(n int, said time.Duration) time.Duration {
+// Wait returns how long to wait after try n, counted from 0. The service asks to wait for asked; 0 is nothing.
+func (p *Policy) Wait(n int, asked time.Duration) time.Duration {
 	switch p.Type {
 	case "use_header":
-		if said > 0 {
-			return min(said, maxWait)
+		if asked > 0 {
+			return min(asked, maxWait)
 		}
 		if p.Fallback != nil {
 			return p.Fallback.Wait(n, 0)
@@ -85,19 +86,11 @@ func (p *Policy) Wait(n int, said time.Duration) time.Duration {
 	return 0
 }
 
-// invalid returns the error that a classification has problems.
+// invalid returns the error that a classification has problems. It leaves out the lines: they are those of several merged files.
 func invalid(problems []*value.Problem) error {
 	all := make([]string, len(problems))
 	for i, p := range problems {
-		all[i] = Tell(p)
+		all[i] = strings.TrimPrefix(p.Field+": ", ": ") + p.Message
 	}
 	return fault.New(fault.Config, "invalid config:%s", Name).On("problems", all).List(all...).Try("rye docs resilience")
-}
-
-// Tell is a problem with the field that it is about. The line is that of one of the files that were merged, and isn't told.
-func Tell(p *value.Problem) string {
-	if p.Field == "" {
-		return p.Message
-	}
-	return p.Field + ": " + p.Message
 }

@@ -254,11 +254,22 @@ func (s *Store) write(d *document) error {
 	return s.put(fileName, out.Bytes())
 }
 
+// checkDir refuses a directory that others could read from or write to.
+func checkDir(path string) error { return refused(osfile.CheckPrivateDir(path)) }
+
+// refused adds the code and hints to an error about a file or directory that others control or could read.
+func refused(err error) error {
+	if e, ok := errors.AsType[*osfile.UnsafeError](err); ok {
+		return fault.New(fault.Denied, "%v", e).On("path", e.Path).Try(fault.Command("chmod go=", e.Path), fault.Command("ls -ld", e.Path))
+	}
+	return err
+}
+
 // readOwn reads a file that only the user can read.
 func readOwn(path string) ([]byte, error) {
-	f, err := openOwn(path)
+	f, err := osfile.OpenPrivate(path, true)
 	if err != nil {
-		return nil, err
+		return nil, refused(err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))

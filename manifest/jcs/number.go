@@ -84,3 +84,14 @@ func (p *parser) digits() bool {
 	}
 	return p.pos > start
 }
+
+// Number returns a value of JSON's as a number, if it is one.
+func Number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}

@@ -44,25 +44,24 @@ type Entry struct {
 	Err    error // why the key can't be used
 }
 
-// What a file or directory of keys can be refused by: it is a link, it isn't a plain file or directory, it belongs to
-// another user, or others can get at it.
-const (
-	byLink  = "link"
-	byKind  = "kind"
-	byOwner = "owner"
-	byMode  = "mode"
-)
-
-// unsafeFile refuses a file or directory of keys that others control or could read.
-func unsafeFile(path, by, format string, args ...any) error {
-	f := fault.New(fault.Denied, "%q %s", path, fmt.Sprintf(format, args...)).On("reason", "key-"+by).On("path", path).
-		Because("another user who can read or write a private key can sign with it")
-	if info, err := os.Stat(path); by != byMode && err == nil && !info.IsDir() {
-		// Importing makes a key of its own of it, in a file of this user.
-		return f.Try("ls -ld "+fault.Quote(path), "rye key import "+fault.Quote(path)+" "+ImportName(path))
+// refused adds the code and hints to an error about a file or directory of keys that others control or could read.
+func refused(err error) error {
+	e, ok := errors.AsType[*osfile.UnsafeError](err)
+	if !ok {
+		return err
 	}
-	return f.Try("chmod go= "+fault.Quote(path), "ls -ld "+fault.Quote(path))
+	f := fault.New(fault.Denied, "%v", e).On("reason", "key-"+e.By).On("path", e.Path).
+		Because("another user who can read or write a private key can sign with it")
+	path := fault.Quote(e.Path)
+	if info, err := os.Stat(e.Path); e.By != "mode" && err == nil && !info.IsDir() {
+		// Importing copies the key into a file of this user.
+		return f.Try("ls -ld "+path, "rye key import "+path+" "+ImportName(e.Path))
+	}
+	return f.Try("chmod go= "+path, "ls -ld "+path)
 }
+
+// checkDir refuses a directory that others could read keys from or put keys into.
+func checkDir(path string) error { return refused(osfile.CheckPrivateDir(path)) }
 
 // Slug makes a key's name of any text, "" if nothing of the text can be in a name.
 func Slug(s string) string {
@@ -234,14 +233,14 @@ func (d Dir) readPublic(name string) (pub Public, missing bool, err error) {
 }
 
 func (d Dir) read(file string, private bool) ([]byte, error) {
-	f, err := openOwn(filepath.Join(d.path, file), private)
+	f, err := osfile.OpenPrivate(filepath.Join(d.path, file), private)
 	if err != nil {
-		return nil, err
+		return nil, refused(err)
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
 	if err == nil && len(b) > maxPEM {
-		err = unsafeFile(f.Name(), byKind, "is too large for a key")
+		err = refused(&osfile.UnsafeError{Path: f.Name(), By: "kind", Text: "is too large for a key"})
 	}
 	return b, err
 }

@@ -1,0 +1,67 @@
+package osfile
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// An UnsafeError says why a private file or directory can't be trusted.
+type UnsafeError struct {
+	Path, Text string
+	By         string // link, kind, owner or mode
+}
+
+func (e *UnsafeError) Error() string { return fmt.Sprintf("%q %s", e.Path, e.Text) }
+
+// CheckPrivateDir returns an *UnsafeError unless path is a directory of this user's that no other may read or write. Windows
+// protects a user's directories by access control lists, which this doesn't read.
+func CheckPrivateDir(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	return checkPrivate(path, info, info.IsDir(), "directory", 0o077)
+}
+
+// OpenPrivate opens a regular file of this user's that no other may write, nor read if secret. Anything else is an *UnsafeError.
+func OpenPrivate(path string, secret bool) (*os.File, error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil, checkPrivate(path, info, true, "", 0)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|NoFollow|Nonblock, 0)
+	if err != nil {
+		return nil, err
+	}
+	forbidden := fs.FileMode(0o022)
+	if secret {
+		forbidden = 0o077
+	}
+	info, err := f.Stat()
+	if err == nil {
+		err = checkPrivate(path, info, info.Mode().IsRegular(), "regular file", forbidden)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func checkPrivate(path string, info fs.FileInfo, right bool, kind string, forbidden fs.FileMode) error {
+	owner, known := ownerOf(info)
+	e := &UnsafeError{Path: path}
+	switch mode := info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		e.By, e.Text = "link", "is a symbolic link"
+	case !right:
+		e.By, e.Text = "kind", "is not a "+kind
+	case known && owner != os.Geteuid():
+		e.By, e.Text = "owner", fmt.Sprintf("belongs to user %d, expected %d", owner, os.Geteuid())
+	case known && mode.Perm()&forbidden != 0:
+		e.By, e.Text = "mode", fmt.Sprintf("has mode %#o, which gives others access: expected %#o", mode.Perm(), mode.Perm()&^forbidden)
+	default:
+		return nil
+	}
+	return e
+}
