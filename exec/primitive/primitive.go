@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
@@ -60,13 +61,8 @@ type Action struct {
 // 0 if neither says.
 func (a *Action) Wall() time.Duration {
 	wall := a.Sandbox.Limits.Wall
-	var seconds float64
-	switch n := a.Config["timeout"].(type) {
-	case float64:
-		seconds = n
-	case int64:
-		seconds = float64(n)
-	default:
+	seconds, ok := jcs.Number(a.Config["timeout"])
+	if !ok {
 		return wall
 	}
 	// What doesn't fit is longer than anything else that holds.
@@ -195,4 +191,16 @@ type Checker interface {
 // particular one.
 type Asker interface {
 	Asks(config map[string]any) string
+}
+
+// Sleep waits for a time, or until the context ends.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

@@ -44,24 +44,13 @@ func (o Opener) connect(ctx context.Context, u *url.URL) (*server, error) {
 		o.stall = stall
 	}
 	if o.sleep == nil {
-		o.sleep = rest
+		o.sleep = primitive.Sleep
 	}
 	s := &server{Opener: o, ctx: ctx, url: u}
 	if err := s.dial(); err != nil {
 		return nil, s.failed(err)
 	}
 	return s, nil
-}
-
-func rest(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 func (s *server) failed(err error) error {

@@ -1,38 +1,15 @@
 package resilient
 
-import (
-	"fmt"
-	"time"
+import "time"
 
-	"github.com/rye-build/rye/cas/fault"
-)
-
-// An OpenError says that the circuit breaker is open: calls have failed too often. Nothing was done.
-type OpenError struct {
-	Address string
-	Wait    time.Duration // until the next try; 0: another call is trying now
-}
-
-func (e *OpenError) Error() string {
-	if e.Wait == 0 {
-		return fmt.Sprintf("%q has failed too often; another call is testing whether it works again", e.Address)
-	}
-	return fmt.Sprintf("%q has failed too often; the next try is in %s", e.Address, e.Wait.Round(time.Millisecond))
-}
-
-// Fault implements the interface that package fault looks for.
-func (e *OpenError) Fault() *fault.Error {
-	return fault.New(fault.Unavailable, "%s", e.Error()).On("address", e.Address).On("wait_ms", e.Wait.Milliseconds()).From(e)
-}
-
-// A breaker counts failures in a row. Times are its caller's, who also keeps two from using it at once.
+// A breaker counts consecutive failures. The caller passes the time, and holds a lock.
 type breaker struct {
 	breakerSetting
 	state state
-	// turn counts changes of the state: what was begun in another one says nothing of this one.
+	// turn counts changes of the state: an action that began in another state says nothing about this one.
 	turn  int
 	count int       // closed: failures in a row; half open: successes
-	tried int       // half open: actions that were let through and haven't failed
+	tried int       // half open: actions that were allowed and haven't failed
 	until time.Time // open
 }
 
@@ -44,16 +21,16 @@ const (
 	halfOpen
 )
 
-// An outcome is what an action says about the service that it called.
+// An outcome is what a result says about the service.
 type outcome uint8
 
 const (
-	silent outcome = iota // nothing: it was refused, or cancelled
+	silent outcome = iota // nothing: the action was refused or cancelled
 	worked
 	failed
 )
 
-// allow asks whether an action may begin. wait is how long it mayn't, if that is known.
+// allow reports whether an action may begin, and if not, how long to wait, if that is known.
 func (b *breaker) allow(now time.Time) (turn int, wait time.Duration, ok bool) {
 	if b.state == open {
 		if wait := b.until.Sub(now); wait > 0 {
@@ -70,7 +47,7 @@ func (b *breaker) allow(now time.Time) (turn int, wait time.Duration, ok bool) {
 	return b.turn, 0, true
 }
 
-// done says what became of an action that was allowed.
+// done records the outcome of an action that was allowed.
 func (b *breaker) done(turn int, o outcome, now time.Time) {
 	if turn != b.turn {
 		return
@@ -89,7 +66,7 @@ func (b *breaker) done(turn int, o outcome, now time.Time) {
 	case b.state == halfOpen && o == failed:
 		b.trip(now)
 	case b.state == halfOpen:
-		b.tried-- // another one may find out
+		b.tried-- // another action may try
 	}
 }
 

@@ -21,10 +21,10 @@
 //	          be of the same chain, parameters, grants, policies and set (primitive.Action.Identity), no failure, and at
 //	          most MaxAnswer bytes. Each Primitive has one cache of MaxMemory bytes, in memory
 //	breaker   opens after so many consecutive failures that are transient, rate_limited or quota. For cooldown, calls fail
-//	          with *OpenError; then as many calls as must succeed are tried at once, and a failure opens it again. A
+//	          with fault.Unavailable; then as many calls as must succeed are tried at once, and a failure opens it again. A
 //	          permanent failure counts as an answer, since the service is up
 //	rate      each try takes one of burst tokens, which return at per_second. It waits for one; if the action has no time
-//	          for that, it fails with *RateError
+//	          for that, it fails with fault.RateLimited
 //	retry     up to max_attempts, at most 10, if the classification calls the failure retryable, and nothing has happened
 //	          yet or a repetition is harmless: by the primitive's word, for a pure tool, or with idempotent. A wait that
 //	          the service asks for counts first, then the tool's, then the classification's. The tool's is first seconds,
@@ -32,7 +32,7 @@
 //	          that the time doesn't allow isn't begun: the last answer counts. After standard output was passed on, there
 //	          is no retry
 //	timeout   limits each try. The time of the action limits all of it, waits included
-//	fallback  is the value after the last failed try, an OpenError or a RateError; not if the action was cancelled, exceeded
+//	fallback  is the value after the last failed try, or if breaker or rate refuse; not if the action was cancelled, exceeded
 //	          a limit, was refused, or has passed on standard output. The sink gets it as a line of JSON
 //
 // A primitive may have a retry in its own configuration, which means the same and excludes this one. There, more than 10

@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	// MaxAnswer is how large an answer may be, with what came to the sink, that is remembered.
+	// MaxAnswer is the largest answer that is cached, with its output.
 	MaxAnswer = 1 << 20
-	// MaxMemory is how much is remembered at one time.
+	// MaxMemory bounds all cached answers together.
 	MaxMemory = 64 << 20
 )
 
-// A memory has the answers that were given last.
+// A memory caches answers, the least recently used last.
 type memory struct {
 	mu    sync.Mutex
 	at    map[cas.Digest]*list.Element
-	order list.List      // of *answer; the one that was asked for last is first
-	tools map[string]int // how many of each
+	order list.List      // of *answer
+	tools map[string]int // the number of answers of each tool
 	size  int
 }
 
 type answer struct {
 	id     cas.Digest
 	tool   string
-	result primitive.Result // its value is not shared
-	told   []chunk
+	result primitive.Result // its value is shared with nothing
+	output []chunk
 	size   int
 	since  time.Time
 }
 
-// A chunk is what came to the sink.
+// A chunk is a piece of output.
 type chunk struct {
 	stream primitive.Stream
 	b      []byte
 }
 
-// get returns an answer that is young enough; nil if there is none.
+// get returns an answer that is not too old; nil if there is none.
 func (m *memory) get(id cas.Digest, ttl time.Duration, now time.Time) *answer {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -59,7 +59,7 @@ func (m *memory) get(id cas.Digest, ttl time.Duration, now time.Time) *answer {
 	return a
 }
 
-// put remembers an answer. Of its tool there are no more than most then.
+// put adds an answer. Its tool then has at most most of them.
 func (m *memory) put(a *answer, most int) {
 	text, err := jcs.Append(nil, a.result.Value)
 	if err != nil {
@@ -98,7 +98,7 @@ func (m *memory) drop(e *list.Element) {
 	}
 }
 
-// copied is a value of JSON's that shares nothing with another.
+// copied returns a deep copy of a value of JSON's.
 func copied(v any) any {
 	switch v := v.(type) {
 	case []any:

@@ -3,7 +3,6 @@ package resilient
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,13 +16,13 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Primitive does what Inner does, and what a configuration says under resilience.
+// A Primitive runs the actions of Inner, with what their configuration has under resilience.
 type Primitive struct {
 	Inner primitive.Primitive
-	// Rules returns what kinds of failures there are. It is asked where something depends on that, before anything is done.
+	// Rules returns the classification of failures. It is called before an action that needs it.
 	Rules func(context.Context) (*classification.Rules, error)
 
-	// What isn't set is time.Now, a wait that ends with its context, and math/rand.
+	// Unless set: time.Now, primitive.Sleep and math/rand.
 	Now    func() time.Time
 	Sleep  func(context.Context, time.Duration) error
 	Chance func() float64 // from 0 to 1
@@ -113,14 +112,7 @@ func (p *Primitive) sleep(ctx context.Context, d time.Duration) error {
 	if p.Sleep != nil {
 		return p.Sleep(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return primitive.Sleep(ctx, d)
 }
 
 func (p *Primitive) chance() float64 {
@@ -134,8 +126,8 @@ func (p *Primitive) chance() float64 {
 type run struct {
 	*Primitive
 	*settings
-	rules  *classification.Rules // nil: nothing depends on them
-	action *primitive.Action     // without what is said here
+	rules  *classification.Rules // nil: not needed
+	action *primitive.Action     // without the entries of this package
 	to     primitive.Sink        // may be nil
 	began  time.Time
 	time   time.Duration // for everything
@@ -143,17 +135,18 @@ type run struct {
 	usage   map[string]int64
 	applied []string
 	waited  time.Duration
-	told    *tap // of the last try
+	tap     *tap // of the last try
+	refused bool // by the breaker or the rate limit
 }
 
-// left is how much time there is.
+// left returns the time that is left.
 func (x *run) left() time.Duration { return x.time - x.now().Sub(x.began) }
 
 func (x *run) apply(format string, args ...any) {
 	x.applied = append(x.applied, fmt.Sprintf(format, args...))
 }
 
-// do asks the memory, then the breaker, and so on.
+// do answers from the cache or runs the action.
 func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 	remember := x.cache != nil && x.action.Pure && !x.action.Identity.IsZero()
 	if remember {
@@ -161,11 +154,11 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 			return x.again(old), nil
 		}
 	}
-	r, err := x.broken(ctx)
-	if r != nil && !r.Failed && remember && !x.told.large {
+	r, err := x.guarded(ctx)
+	if r != nil && !r.Failed && remember && !x.tap.large {
 		kept := *r
 		kept.Value, kept.Usage, kept.Applied, kept.Enforced = copied(r.Value), nil, nil, slices.Clone(r.Enforced)
-		x.memory.put(&answer{id: x.action.Identity, tool: x.action.Tool, result: kept, told: x.told.kept, size: x.told.size, since: x.now()}, x.cache.most)
+		x.memory.put(&answer{id: x.action.Identity, tool: x.action.Tool, result: kept, output: x.tap.kept, size: x.tap.size, since: x.now()}, x.cache.most)
 	}
 	if x.settings.fallback != nil {
 		r, err = x.instead(r, err)
@@ -175,7 +168,7 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 	}
 	if x.waited > 0 {
 		x.usage["waited_ms"] = max(x.waited.Milliseconds(), 1)
-		// What the tries took is theirs; the action took the waits, too.
+		// The tries report their own time, without the waits.
 		if n, ok := x.usage["wall_ms"]; ok {
 			x.usage["wall_ms"] = n + x.usage["waited_ms"]
 		}
@@ -185,12 +178,12 @@ func (x *run) do(ctx context.Context) (*primitive.Result, error) {
 	return &done, err
 }
 
-// again gives an answer that was given before.
+// again returns a cached answer, and its output.
 func (x *run) again(old *answer) *primitive.Result {
 	r := old.result
 	r.Value, r.Enforced = copied(r.Value), slices.Clone(r.Enforced)
-	r.Usage, r.Applied = map[string]int64{"cached": 1}, []string{"cache: it was answered before"}
-	for _, c := range old.told {
+	r.Usage, r.Applied = map[string]int64{"cached": 1}, []string{"cache: answered from the cache"}
+	for _, c := range old.output {
 		if x.to == nil {
 			break
 		}
@@ -202,18 +195,16 @@ func (x *run) again(old *answer) *primitive.Result {
 	return &r
 }
 
-func unheard(err error) string { return "what comes can't be passed on: " + err.Error() }
+func unheard(err error) string { return "the output can't be passed on: " + err.Error() }
 
-// instead puts the value of the fallback in the place of a failure.
+// instead replaces a failure by the fallback value.
 func (x *run) instead(r *primitive.Result, err error) (*primitive.Result, error) {
 	var why string
-	_, rate := errors.AsType[*RateError](err)
-	_, open := errors.AsType[*OpenError](err)
 	switch {
-	case rate || open:
+	case x.refused && err != nil:
 		why = "no call was made"
 		r = &primitive.Result{Level: x.action.Sandbox.Level, Enforced: []string{"nothing-ran"}}
-	case r == nil || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.told.passed:
+	case r == nil || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.tap.passed:
 		return r, err
 	default:
 		why = "it failed"
@@ -222,7 +213,7 @@ func (x *run) instead(r *primitive.Result, err error) (*primitive.Result, error)
 	instead.Value, instead.Trouble = copied(*x.settings.fallback), nil
 	instead.Failed, instead.Failure, instead.Ended, instead.Exit, instead.Signal = false, "", "", 0, ""
 	x.usage["fallback"] = 1
-	x.apply("fallback: %s, and this is the value for that", why)
+	x.apply("fallback: %s, so its value was used", why)
 	line, bad := jcs.Append(nil, instead.Value)
 	if bad != nil {
 		return nil, bad

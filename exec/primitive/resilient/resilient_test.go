@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// script has each try answer in its turn; the last answer stays.
+// script returns one answer for each try; the last one repeats.
 func script(answers ...*primitive.Result) func(int, *primitive.Action, primitive.Sink) (*primitive.Result, error) {
 	return func(n int, _ *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
 		r := *answers[min(n, len(answers))-1]
@@ -119,7 +119,7 @@ default: {category: permanent, retryable: false}
 	}
 }
 
-// TestEnds: the context ends a wait, an error after a try is no error, and without rules nothing is begun.
+// TestEnds: the context ends a wait, an error after a try is part of the failure, and without rules nothing starts.
 func TestEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newWorld(func(n int, _ *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
@@ -135,7 +135,7 @@ func TestEnds(t *testing.T) {
 	if _, err := w.Run(ctx, action(three), nil); !errors.Is(err, context.Canceled) || w.calls != 2 {
 		t.Errorf("%v", err)
 	}
-	// The wait itself, by the clock.
+	// A real wait.
 	ctx, cancel = context.WithCancel(t.Context())
 	w = newWorld(script(fails(503)))
 	w.Primitive.Now, w.Primitive.Chance = nil, nil
@@ -166,7 +166,7 @@ func TestEnds(t *testing.T) {
 	if _, err := w.Run(t.Context(), action(three), nil); !errors.Is(err, errWrong) || w.calls != 0 {
 		t.Errorf("%v after %d calls", err, w.calls)
 	}
-	// Where nothing depends on them they aren't asked for.
+	// Rules are read only if they are needed.
 	w = newWorld(script(gives("x")))
 	w.Rules = nil
 	if r := w.run(t, action(config{"timeout": config{"each": int64(1)}, "fallback": config{"value": nil}})); r.Value != "x" || len(r.Applied) != 0 {
@@ -174,7 +174,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestOver: when a wait took longer than it should, and the time is over, the last answer counts.
+// TestOver: if a wait takes longer than planned and the time is over, the last result counts.
 func TestOver(t *testing.T) {
 	w := newWorld(script(fails(503)))
 	late := w.Primitive.Sleep
@@ -187,7 +187,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// TestTimeout: each try has its time, and all of them that of the action.
+// TestTimeout: each try has its own time limit, and all together that of the action.
 func TestTimeout(t *testing.T) {
 	for _, c := range []struct {
 		resilience config
@@ -211,7 +211,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A deaf sink passes on nothing of one stream.
+// A deaf sink drops one stream.
 type deaf struct {
 	sink
 	to primitive.Stream
@@ -219,15 +219,15 @@ type deaf struct {
 
 func (d *deaf) Drops(s primitive.Stream) bool { return s == d.to }
 
-// TestPassedOn: what was passed on isn't passed on again, whether or not somebody listens; what stands on standard error may
-// be, and what the sink says it drops.
+// TestPassedOn: after standard output was passed on there is no other try, with a sink or without; after standard error, or
+// output that the sink drops, there is.
 func TestPassedOn(t *testing.T) {
 	out, stderr := primitive.Stdout, primitive.Stderr
 	for name, c := range map[string]struct {
 		to    func() primitive.Sink
 		tries map[primitive.Stream]int
 	}{
-		"nobody":                 {func() primitive.Sink { return nil }, map[primitive.Stream]int{out: 1, stderr: 2}},
+		"no sink":                {func() primitive.Sink { return nil }, map[primitive.Stream]int{out: 1, stderr: 2}},
 		"a sink":                 {func() primitive.Sink { return new(sink) }, map[primitive.Stream]int{out: 1, stderr: 2}},
 		"drops standard output":  {func() primitive.Sink { return &deaf{to: out} }, map[primitive.Stream]int{out: 2, stderr: 2}},
 		"drops the other stream": {func() primitive.Sink { return &deaf{to: stderr} }, map[primitive.Stream]int{out: 1, stderr: 2}},
@@ -244,7 +244,7 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// TestFallback: in place of which failures it stands.
+// TestFallback: which failures it replaces.
 func TestFallback(t *testing.T) {
 	value := config{"items": []any{}}
 	fallback := config{"value": value}
@@ -281,7 +281,7 @@ func TestFallback(t *testing.T) {
 		if c.want && (r.Failed || r.Failure != "" || r.Ended != "" || r.Signal != "" || r.Exit != 0 || !reflect.DeepEqual(r.Value, any(value)) || to.got != "o:{\"items\":[]}\n ") {
 			t.Errorf("%s: %+v, %q", name, r, to.got)
 		}
-		if c.want && !slices.Contains(r.Applied, "fallback: it failed, and this is the value for that") {
+		if c.want && !slices.Contains(r.Applied, "fallback: it failed, so its value was used") {
 			t.Errorf("%s: %q", name, r.Applied)
 		}
 	}
@@ -290,11 +290,11 @@ func TestFallback(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := w.Run(t.Context(), action(config{"fallback": config{"value": func() {}}}), nil); err == nil {
-		t.Error("what is no JSON is a value")
+		t.Error("a value that isn't JSON is accepted")
 	}
 }
 
-// TestCache: an answer is given again as it was, and to nobody else.
+// TestCache: an answer is returned again as it was, and only for the same action.
 func TestCache(t *testing.T) {
 	w := newWorld(func(n int, a *primitive.Action, to primitive.Sink) (*primitive.Result, error) {
 		if a.Config["fail"] != nil {
@@ -343,7 +343,7 @@ func TestCache(t *testing.T) {
 	if n, _, _ = ask(pure("x", set)); n != 3 {
 		t.Error("it is young enough")
 	}
-	// Two of a tool, whichever was asked for last.
+	// At most two answers of a tool, the most recently used.
 	ask(pure("y", set))
 	ask(pure("x", set))
 	other := pure("other", set)
@@ -356,7 +356,7 @@ func TestCache(t *testing.T) {
 			t.Errorf("%s: %v", id, r.Usage)
 		}
 	}
-	// What isn't remembered.
+	// What isn't cached.
 	for name, edit := range map[string]func(*primitive.Action){
 		"not pure":    func(a *primitive.Action) { a.Pure = false },
 		"no identity": func(a *primitive.Action) { a.Identity = cas.Digest{} },
@@ -370,7 +370,7 @@ func TestCache(t *testing.T) {
 			a := pure(name, set)
 			edit(a)
 			if _, _, r := ask(a); r.Usage["cached"] != 0 {
-				t.Errorf("%s is remembered", name)
+				t.Errorf("%s is cached", name)
 			}
 		}
 	}
@@ -381,7 +381,7 @@ func TestCache(t *testing.T) {
 	if r := w.run(t, pure("z", set)); r.Usage["cached"] != 1 {
 		t.Errorf("%+v", r)
 	}
-	// A value in place of a failure isn't remembered either.
+	// A fallback value isn't cached either.
 	a := pure("fallback", config{"cache": config{}, "fallback": config{"value": int64(1)}})
 	a.Config["fail"] = true
 	for range 2 {
@@ -391,7 +391,7 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// TestMemory has its bound.
+// TestMemory: the cache keeps its bounds.
 func TestMemory(t *testing.T) {
 	var m memory
 	now := time.Unix(0, 0)

@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// The entries of the configuration that are read here.
+// The entries of a configuration that this package reads.
 const (
 	Entry = "resilience"
-	retry = "retry" // of a primitive's own
+	retry = "retry" // the primitive's own
 )
 
 const (
-	// MaxAttempts is how often an action is tried, whatever is said.
+	// MaxAttempts bounds how often an action is tried.
 	MaxAttempts = 10
 	maxSeconds  = 86400
 )
 
-// settings are what a configuration says.
+// settings are the entries of a configuration.
 type settings struct {
 	cache    *cacheSetting
 	breaker  *breakerSetting
@@ -49,7 +50,7 @@ type rateSetting struct {
 
 type retrySetting struct {
 	attempts       int
-	own            bool // how long to wait is said
+	own            bool // the configuration says how long to wait
 	linear         bool
 	first, longest time.Duration
 	jitter         float64
@@ -79,7 +80,7 @@ func read(config map[string]any) (*settings, error) {
 	if v, ok := all["fallback"]; ok {
 		value, there := r.object(v, "resilience.fallback", "value").get("value")
 		if !there {
-			r.bad("resilience.fallback has no value")
+			r.bad("resilience.fallback.value is missing")
 		}
 		s.fallback = &value
 	}
@@ -90,7 +91,7 @@ func read(config map[string]any) (*settings, error) {
 	return s, nil
 }
 
-// retry reads how often to try, from either place.
+// retry reads how often to try, from either entry.
 func (r *reader) retry(config, all map[string]any) retrySetting {
 	s := retrySetting{attempts: 1}
 	v, ok := all[retry]
@@ -98,12 +99,12 @@ func (r *reader) retry(config, all map[string]any) retrySetting {
 	path, or := "resilience.retry", 0
 	switch {
 	case ok && also:
-		r.bad("there is a retry, and one under resilience")
+		r.bad("retry and resilience.retry exclude each other")
 		return s
 	case also:
 		path, or = retry, 1
 		if o, _ := own.(map[string]any); o != nil {
-			if n, ok := float(o["max_attempts"]); ok && n > MaxAttempts {
+			if n, ok := jcs.Number(o["max_attempts"]); ok && n > MaxAttempts {
 				o = maps.Clone(o)
 				o["max_attempts"] = int64(MaxAttempts)
 				own = o
@@ -120,7 +121,7 @@ func (r *reader) retry(config, all map[string]any) retrySetting {
 		s.own = s.own || said
 	}
 	if b, said := o.get("backoff"); said && b != "exponential" && b != "linear" {
-		r.bad("%s.backoff is %v, and neither exponential nor linear", path, b)
+		r.bad("%s.backoff: expected exponential or linear, got %v", path, b)
 	} else {
 		s.linear = b == "linear"
 	}
@@ -128,7 +129,7 @@ func (r *reader) retry(config, all map[string]any) retrySetting {
 	s.jitter = o.number("jitter", 0, 0, 1)
 	if b, said := o.get("idempotent"); said {
 		if s.idempotent, ok = b.(bool); !ok {
-			r.bad("%s.idempotent is neither true nor false", path)
+			r.bad("%s.idempotent: expected true or false", path)
 		}
 	}
 	return s
@@ -148,15 +149,15 @@ type object struct {
 	m    map[string]any
 }
 
-// object reads an object, which has no other than these keys. What isn't there is empty.
+// object reads an object with only these keys. A missing one is empty.
 func (r *reader) object(v any, path string, keys ...string) object {
 	m, ok := v.(map[string]any)
 	if !ok && v != nil {
-		r.bad("%s is no object", path)
+		r.bad("%s: expected an object", path)
 	}
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(keys, name) {
-			r.bad("%s has the unknown key %q; there are %s", path, name, strings.Join(keys, ", "))
+			r.bad("%s: unknown key %q: expected one of %s", path, name, strings.Join(keys, ", "))
 		}
 	}
 	return object{r, path, m}
@@ -170,38 +171,28 @@ func (o object) get(name string) (any, bool) {
 // number reads a number between two bounds.
 func (o object) number(name string, or, least, most float64) float64 {
 	v, there := o.m[name]
-	n, ok := float(v)
+	n, ok := jcs.Number(v)
 	if !there {
 		n, ok = or, or >= least
 	}
-	// What is no number is not within bounds either.
+	// This refuses NaN too.
 	if !ok || !(n >= least && n <= most) {
-		o.bad("%s.%s isn't a number between %v and %v", o.path, name, least, most)
+		o.bad("%s.%s must be a number between %v and %v", o.path, name, least, most)
 		return least
 	}
 	return n
 }
 
-// count reads a whole number from 1.
+// count reads an integer from 1 on.
 func (o object) count(name string, or, most int) int {
 	n := o.number(name, float64(or), 1, float64(most))
 	if n != float64(int(n)) {
-		o.bad("%s.%s is no whole number", o.path, name)
+		o.bad("%s.%s must be an integer", o.path, name)
 	}
 	return int(n)
 }
 
-// seconds reads a time, of a millisecond at least.
+// seconds reads a time of at least a millisecond.
 func (o object) seconds(name string, or float64) time.Duration {
 	return time.Duration(o.number(name, or, 0.001, maxSeconds) * float64(time.Second))
-}
-
-func float(v any) (float64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	return 0, false
 }

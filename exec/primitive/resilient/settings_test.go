@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// rules are those of a text.
+// rules returns the rules in a text.
 func rules(t *testing.T, text string) func(context.Context) (*classification.Rules, error) {
 	t.Helper()
 	v, problems := parse.YAML([]byte(text), value.Pos{})
@@ -37,7 +37,7 @@ func parsed(t testing.TB, text string) config {
 	return v.(config)
 }
 
-// TestSettings: what holds where nothing is said.
+// TestSettings: the defaults.
 func TestSettings(t *testing.T) {
 	s, err := read(parsed(t, `{"resilience": {"cache": {}, "breaker": {}, "rate": {}, "retry": {"max_attempts": 2}}}`))
 	want := &settings{
@@ -49,32 +49,32 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// wrong are configurations, and what is said of them.
+// wrong maps invalid configurations to their errors.
 var wrong = map[string]string{
-	`{"resilience": 1}`:                                                               "resilience is no object",
-	`{"resilience": {"retries": {}, "tries": {}}}`:                                    `resilience has the unknown key "retries"; there are cache, breaker, rate, retry, timeout, fallback; resilience has the unknown key "tries"`,
-	`{"resilience": {"cache": {"ttl": 0}}}`:                                           "resilience.cache.ttl isn't a number between 0.001 and 86400",
-	`{"resilience": {"cache": {"ttl": "1"}}}`:                                         "resilience.cache.ttl isn't a number",
-	`{"resilience": {"cache": {"ttl": 1e300}}}`:                                       "resilience.cache.ttl isn't a number",
-	`{"resilience": {"cache": {"max_entries": 1.5}}}`:                                 "resilience.cache.max_entries is no whole number",
-	`{"resilience": {"cache": []}}`:                                                   "resilience.cache is no object",
-	`{"resilience": {"breaker": {"failures": 0, "successes": -1, "cooldown": null}}}`: "breaker.failures isn't a number between 1 and 1000; resilience.breaker.cooldown isn't a number between 0.001 and 86400; resilience.breaker.successes isn't",
-	`{"resilience": {"rate": {"per_second": 0}}}`:                                     "resilience.rate.per_second isn't a number between 0.001 and 1e+06",
-	`{"resilience": {"rate": {"burst": 0.5}}}`:                                        "resilience.rate.burst isn't",
-	`{"resilience": {"retry": {}}}`:                                                   "resilience.retry.max_attempts isn't a number between 1 and 10",
-	`{"resilience": {"retry": {"max_attempts": 11}}}`:                                 "resilience.retry.max_attempts isn't a number between 1 and 10",
-	`{"resilience": {"retry": {"max_attempts": 2, "jitter": 2}}}`:                     "resilience.retry.jitter isn't a number between 0 and 1",
-	`{"resilience": {"retry": {"max_attempts": 2, "backoff": "odd"}}}`:                "resilience.retry.backoff is odd, and neither exponential nor linear",
-	`{"resilience": {"retry": {"max_attempts": 2, "idempotent": "yes"}}}`:             "resilience.retry.idempotent is neither true nor false",
-	`{"resilience": {"retry": {"max_attempts": 2}}, "retry": {}}`:                     "there is a retry, and one under resilience",
-	`{"retry": {"max_attempts": 0}}`:                                                  "retry.max_attempts isn't a number between 1 and 10",
-	`{"retry": []}`:                                                                   "retry is no object",
-	`{"resilience": {"timeout": {}}}`:                                                 "resilience.timeout.each isn't a number",
-	`{"resilience": {"fallback": {}}}`:                                                "resilience.fallback has no value",
-	`{"resilience": {"fallback": {"tool": "tool:acme/other", "value": 1}}}`:           `resilience.fallback has the unknown key "tool"`,
+	`{"resilience": 1}`:                                                               "resilience: expected an object",
+	`{"resilience": {"retries": {}, "tries": {}}}`:                                    `resilience: unknown key "retries": expected one of cache, breaker, rate, retry, timeout, fallback; resilience: unknown key "tries"`,
+	`{"resilience": {"cache": {"ttl": 0}}}`:                                           "resilience.cache.ttl must be a number between 0.001 and 86400",
+	`{"resilience": {"cache": {"ttl": "1"}}}`:                                         "resilience.cache.ttl must be a number",
+	`{"resilience": {"cache": {"ttl": 1e300}}}`:                                       "resilience.cache.ttl must be a number",
+	`{"resilience": {"cache": {"max_entries": 1.5}}}`:                                 "resilience.cache.max_entries must be an integer",
+	`{"resilience": {"cache": []}}`:                                                   "resilience.cache: expected an object",
+	`{"resilience": {"breaker": {"failures": 0, "successes": -1, "cooldown": null}}}`: "breaker.failures must be a number between 1 and 1000; resilience.breaker.cooldown must be a number between 0.001 and 86400; resilience.breaker.successes must be",
+	`{"resilience": {"rate": {"per_second": 0}}}`:                                     "resilience.rate.per_second must be a number between 0.001 and 1e+06",
+	`{"resilience": {"rate": {"burst": 0.5}}}`:                                        "resilience.rate.burst must be",
+	`{"resilience": {"retry": {}}}`:                                                   "resilience.retry.max_attempts must be a number between 1 and 10",
+	`{"resilience": {"retry": {"max_attempts": 11}}}`:                                 "resilience.retry.max_attempts must be a number between 1 and 10",
+	`{"resilience": {"retry": {"max_attempts": 2, "jitter": 2}}}`:                     "resilience.retry.jitter must be a number between 0 and 1",
+	`{"resilience": {"retry": {"max_attempts": 2, "backoff": "odd"}}}`:                "resilience.retry.backoff: expected exponential or linear, got odd",
+	`{"resilience": {"retry": {"max_attempts": 2, "idempotent": "yes"}}}`:             "resilience.retry.idempotent: expected true or false",
+	`{"resilience": {"retry": {"max_attempts": 2}}, "retry": {}}`:                     "retry and resilience.retry exclude each other",
+	`{"retry": {"max_attempts": 0}}`:                                                  "retry.max_attempts must be a number between 1 and 10",
+	`{"retry": []}`:                                                                   "retry: expected an object",
+	`{"resilience": {"timeout": {}}}`:                                                 "resilience.timeout.each must be a number",
+	`{"resilience": {"fallback": {}}}`:                                                "resilience.fallback.value is missing",
+	`{"resilience": {"fallback": {"tool": "tool:acme/other", "value": 1}}}`:           `resilience.fallback: unknown key "tool"`,
 }
 
-// TestWrong: whatever isn't sensible is refused, all of it at once, and nothing is begun.
+// TestWrong: an error names every invalid setting, and nothing runs.
 func TestWrong(t *testing.T) {
 	for text, want := range wrong {
 		w := newWorld(script(gives("x")))
@@ -87,7 +87,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// TestSchema: the library's primitives take the same, and refuse what is refused here.
+// TestSchema: the schema of the library's primitives accepts the same and refuses the same.
 func TestSchema(t *testing.T) {
 	var first any
 	for _, name := range []string{"http_client", "starlark", "subprocess", "wasm"} {
@@ -98,13 +98,13 @@ func TestSchema(t *testing.T) {
 		v, _ := parse.YAML(b, value.Pos{})
 		said, err := v.Get("config_schema").Get("properties").Get(Entry).JSON()
 		if err != nil || said == nil {
-			t.Fatalf("%s says nothing of it: %v", name, err)
+			t.Fatalf("%s has no schema for it: %v", name, err)
 		}
 		if first == nil {
 			first = said
 		}
 		if !reflect.DeepEqual(said, first) {
-			t.Errorf("%s takes something else", name)
+			t.Errorf("%s has another schema", name)
 		}
 	}
 	schema, err := params.Compile(config{"type": "object", "properties": config{Entry: first}})
@@ -114,7 +114,7 @@ func TestSchema(t *testing.T) {
 	for text := range wrong {
 		c := parsed(t, text)
 		if _, both := c[retry]; !both && schema.Check(c) == nil {
-			t.Errorf("the schema takes %s", text)
+			t.Errorf("the schema accepts %s", text)
 		}
 	}
 	full := parsed(t, `{"resilience": {"cache": {"ttl": 1, "max_entries": 1000}, "breaker": {"failures": 1000, "cooldown": 0.001, "successes": 1}, "rate": {"per_second": 0.001, "burst": 1},
@@ -127,7 +127,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// FuzzSettings: what is taken is within its bounds.
+// FuzzSettings: accepted settings are within their bounds.
 func FuzzSettings(f *testing.F) {
 	f.Add([]byte(`{"resilience": {"cache": {"ttl": 1}, "breaker": {"failures": 2}, "rate": {"burst": 3}, "retry": {"max_attempts": 3, "first": 0.1, "jitter": 1}, "timeout": {"each": 2}, "fallback": {"value": []}}}`))
 	f.Add([]byte(`{"retry": {"max_attempts": 1e9, "backoff": "linear"}}`))

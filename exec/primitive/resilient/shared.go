@@ -4,27 +4,28 @@ import (
 	"context"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// MaxStates is how many addresses with their settings are remembered.
+// MaxStates bounds the remembered pairs of address and settings.
 const MaxStates = 1024
 
-// A stateKey names what actions share. Who says something else doesn't share it.
+// A stateKey names the state that actions share: those with the same address and settings.
 type stateKey struct {
 	address string
 	breaker breakerSetting
 	rate    rateSetting
 }
 
-// shared is what actions with one address and one setting share, under the lock of the Primitive.
+// shared is the state of one address with its settings, under the lock of the Primitive.
 type shared struct {
 	breaker *breaker // nil: there is none
 	bucket  *bucket
-	asked   int64 // when, as counted
+	asked   int64 // the number of the last use
 }
 
-// address is the service that the action calls.
+// address returns the service that the action calls, or its tool.
 func (x *run) address() string {
 	if asker, ok := x.Inner.(primitive.Asker); ok {
 		if to := asker.Asks(x.action.Config); to != "" {
@@ -34,7 +35,7 @@ func (x *run) address() string {
 	return x.action.Tool
 }
 
-// shared calls f with what the action shares with others, and holds them off meanwhile.
+// shared calls f with the state that the action shares, under the lock.
 func (x *run) shared(f func(s *shared, now time.Time)) {
 	key := stateKey{address: x.address()}
 	if x.breaker != nil {
@@ -68,7 +69,7 @@ func (x *run) shared(f func(s *shared, now time.Time)) {
 	f(s, now)
 }
 
-// forget forgets who wasn't asked for longest.
+// forget removes the least recently used state.
 func (p *Primitive) forget() {
 	var oldest stateKey
 	least := int64(-1)
@@ -80,8 +81,8 @@ func (p *Primitive) forget() {
 	delete(p.states, oldest)
 }
 
-// broken asks the breaker, and tells it what came of it.
-func (x *run) broken(ctx context.Context) (r *primitive.Result, err error) {
+// guarded runs the tries unless the breaker is open, and reports the outcome to it.
+func (x *run) guarded(ctx context.Context) (r *primitive.Result, err error) {
 	if x.breaker == nil {
 		return x.tries(ctx)
 	}
@@ -95,13 +96,16 @@ func (x *run) broken(ctx context.Context) (r *primitive.Result, err error) {
 	})
 	if !ok {
 		x.apply("breaker: open")
-		return nil, &OpenError{x.address(), wait}
+		if wait == 0 {
+			return nil, x.refuse(fault.Unavailable, 0, "%q has failed too often; another call is testing whether it works again", x.address())
+		}
+		return nil, x.refuse(fault.Unavailable, wait, "%q has failed too often; the next try is in %s", x.address(), wait.Round(time.Millisecond))
 	}
 	if was == halfOpen {
-		x.apply("breaker: half open, this one finds out")
+		x.apply("breaker: half open, testing the service")
 	}
 	said := silent
-	// Whatever becomes of it, one that was let through is counted.
+	// Every action that was allowed is counted, even after a panic.
 	defer func() {
 		x.shared(func(s *shared, now time.Time) {
 			before := s.breaker.state
@@ -109,19 +113,19 @@ func (x *run) broken(ctx context.Context) (r *primitive.Result, err error) {
 			switch now := s.breaker.state; {
 			case now == before:
 			case now == open:
-				x.apply("breaker: open from now on")
+				x.apply("breaker: opened")
 			default:
-				x.apply("breaker: closed again")
+				x.apply("breaker: closed")
 			}
 		})
 	}()
 	if r, err = x.tries(ctx); err == nil {
-		said = x.says(r)
+		said = x.outcome(r)
 	}
 	return r, err
 }
 
-// turn waits until another try may begin; most is how long it may wait.
+// turn waits for a token of the rate limit, at most for most.
 func (x *run) turn(ctx context.Context, most time.Duration) error {
 	if x.rate == nil {
 		return nil
@@ -130,16 +134,23 @@ func (x *run) turn(ctx context.Context, most time.Duration) error {
 	var ok bool
 	x.shared(func(s *shared, now time.Time) { wait, ok = s.bucket.take(now, most) })
 	if !ok {
-		return &RateError{x.address(), wait}
+		return x.refuse(fault.RateLimited, wait, "the rate limit for %q is reached: the next call is possible in %s, too late for this one",
+			x.address(), wait.Round(time.Millisecond))
 	}
 	if wait <= 0 {
 		return nil
 	}
-	x.apply("rate: after %s", wait.Round(time.Millisecond))
+	x.apply("rate: waited %s", wait.Round(time.Millisecond))
 	x.waited += wait
 	err := x.sleep(ctx, wait)
 	if err != nil {
 		x.shared(func(s *shared, _ time.Time) { s.bucket.give() })
 	}
 	return err
+}
+
+// refuse returns the error that nothing was done because of the breaker or the rate limit.
+func (x *run) refuse(code fault.Code, wait time.Duration, format string, args ...any) error {
+	x.refused = true
+	return fault.New(code, format, args...).On("address", x.address()).On("wait_ms", wait.Milliseconds())
 }

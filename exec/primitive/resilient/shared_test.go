@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// TestOpen: who has failed too often isn't asked, whoever shares the address; what is permanent is an answer.
+// TestOpen: an address that failed too often isn't called by any action; a permanent failure counts as an answer.
 func TestOpen(t *testing.T) {
 	answers := map[string]*primitive.Result{"ok": gives("x"), "busy": fails(503), "missing": fails(404), "stopped": with(fails(0), func(r *primitive.Result) { r.Ended = "memory" })}
 	next := "busy"
@@ -30,16 +31,16 @@ func TestOpen(t *testing.T) {
 		do(what)
 	}
 	r, err := do("busy")
-	if err != nil || !slices.Contains(r.Applied, "breaker: open from now on") {
+	if err != nil || !slices.Contains(r.Applied, "breaker: opened") {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	calls := w.calls
 	_, err = do("ok")
-	e, ok := errors.AsType[*OpenError](err)
-	if !ok || e.Address != "api.example:443" || e.Wait != 30*time.Second || w.calls != calls || err.Error() != `"api.example:443" has failed too often; the next try is in 30s` {
+	e := fault.Of(err)
+	if e.Code != fault.Unavailable || e.Details["address"] != "api.example:443" || e.Details["wait_ms"] != int64(30000) || w.calls != calls || e.Text != `"api.example:443" has failed too often; the next try is in 30s` {
 		t.Fatalf("%v", err)
 	}
-	// Another address, and another setting, are others.
+	// Other addresses and other settings have other breakers.
 	a := action(set)
 	a.Config["to"] = "" // that is the tool
 	next = "ok"
@@ -50,11 +51,11 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r, err = w.Run(t.Context(), action(config{"breaker": set["breaker"], "fallback": config{"value": "instead"}}), nil)
-	if err != nil || r.Value != "instead" || !slices.Equal(r.Applied, []string{"breaker: open", "fallback: no call was made, and this is the value for that"}) {
+	if err != nil || r.Value != "instead" || !slices.Equal(r.Applied, []string{"breaker: open", "fallback: no call was made, so its value was used"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	w.pass(30 * time.Second)
-	if r, err = do("ok"); err != nil || !slices.Equal(r.Applied, []string{"breaker: half open, this one finds out", "breaker: closed again"}) {
+	if r, err = do("ok"); err != nil || !slices.Equal(r.Applied, []string{"breaker: half open, testing the service", "breaker: closed"}) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -89,8 +90,8 @@ func TestHalfOpen(t *testing.T) {
 		<-begun
 	}
 	for range many - probes {
-		e, ok := errors.AsType[*OpenError](<-refused)
-		if !ok || e.Wait != 0 || !strings.Contains(e.Error(), "another call is testing") {
+		e := fault.Of(<-refused)
+		if e.Code != fault.Unavailable || e.Details["wait_ms"] != int64(0) || !strings.Contains(e.Text, "another call is testing") {
 			t.Errorf("%v", e)
 		}
 	}
@@ -104,7 +105,7 @@ func TestHalfOpen(t *testing.T) {
 	}
 }
 
-// TestRate: tries wait for their turn, if there is time.
+// TestRate: tries wait for a token, if there is time.
 func TestRate(t *testing.T) {
 	w := newWorld(script(gives("x")))
 	set := config{"rate": config{"per_second": int64(1), "burst": int64(2)}}
@@ -118,7 +119,7 @@ func TestRate(t *testing.T) {
 	a.Sandbox.Limits.Wall = 100 * time.Millisecond
 	calls := w.calls
 	_, err := w.Run(t.Context(), a, nil)
-	if e, ok := errors.AsType[*RateError](err); !ok || e.Wait != time.Second || w.calls != calls || !strings.Contains(err.Error(), `the rate limit for "api.example:443" is reached: the next call is possible in 1s`) {
+	if e := fault.Of(err); e.Code != fault.RateLimited || e.Details["wait_ms"] != int64(1000) || w.calls != calls || !strings.Contains(err.Error(), `the rate limit for "api.example:443" is reached: the next call is possible in 1s`) {
 		t.Errorf("%v", err)
 	}
 	a = action(config{"rate": set["rate"], "fallback": config{"value": "instead"}})
@@ -126,7 +127,7 @@ func TestRate(t *testing.T) {
 	if r := w.run(t, a); r.Value != "instead" {
 		t.Errorf("%+v", r)
 	}
-	// A wait that is cancelled takes nobody's turn.
+	// A cancelled wait uses no token.
 	w.pass(time.Second)
 	w.run(t, action(set))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +140,7 @@ func TestRate(t *testing.T) {
 	if w.run(t, action(set)); fmt.Sprint(w.waited) != "[1s]" {
 		t.Errorf("waited %v", w.waited)
 	}
-	// Every try of an action takes one; without time for it the last answer counts.
+	// Every try takes a token; without time for that the last result counts.
 	w = newWorld(script(fails(503)))
 	a = action(config{"rate": config{"per_second": 0.01, "burst": int64(2)}, "retry": config{"max_attempts": int64(5)}})
 	r := w.run(t, a)
@@ -211,7 +212,7 @@ func TestPlain(t *testing.T) {
 	before := fmt.Sprint(a)
 	w.do = func(_ int, got *primitive.Action, _ primitive.Sink) (*primitive.Result, error) {
 		if _, there := got.Config[Entry]; there || got.Config["to"] == nil {
-			t.Errorf("the inner primitive is told %v", got.Config)
+			t.Errorf("the inner primitive gets %v", got.Config)
 		}
 		return gives("x"), nil
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/exec/primitive"
 )
 
-// tries tries until there is an answer that is one, or it may not be tried again.
+// tries runs the action until it succeeds or may not be tried again.
 func (x *run) tries(ctx context.Context) (*primitive.Result, error) {
 	var last *primitive.Result
 	for n := 1; ; n++ {
@@ -44,7 +44,7 @@ func (x *run) tries(ctx context.Context) (*primitive.Result, error) {
 	}
 }
 
-// after says in a failure how often it was tried.
+// after adds the number of tries to a failure.
 func after(n int, r *primitive.Result) *primitive.Result {
 	if n > 1 && r.Failed {
 		r.Failure = fmt.Sprintf("after %d tries: %s", n, r.Failure)
@@ -52,7 +52,7 @@ func after(n int, r *primitive.Result) *primitive.Result {
 	return r
 }
 
-// ended is the last answer where the next try could not be made.
+// ended returns the last result when the next try could not be made.
 func (x *run) ended(ctx context.Context, last *primitive.Result, n int, err error) *primitive.Result {
 	if ctx.Err() != nil {
 		last.Ended, last.Failure = "cancelled", "cancelled"
@@ -62,19 +62,19 @@ func (x *run) ended(ctx context.Context, last *primitive.Result, n int, err erro
 	return after(n, last)
 }
 
-// try tries once. The result is the caller's.
+// try runs the action once. The caller owns the result.
 func (x *run) try(ctx context.Context, n int) (*primitive.Result, error) {
 	a := *x.action
 	most := a.Sandbox.Limits.Wall
 	if n > 1 || x.waited > 0 {
-		most = max(x.left(), time.Millisecond) // and never more than that of the action
+		most = max(x.left(), time.Millisecond) // never more than the action may take
 	}
 	if x.each > 0 && (most == 0 || x.each < most) {
 		most = x.each
 	}
 	a.Sandbox.Limits.Wall = most
-	x.told = &tap{to: x.to, keep: x.cache != nil}
-	r, err := x.Inner.Run(ctx, &a, x.told)
+	x.tap = &tap{to: x.to, keep: x.cache != nil}
+	r, err := x.Inner.Run(ctx, &a, x.tap)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +90,9 @@ func (x *run) try(ctx context.Context, n int) (*primitive.Result, error) {
 	return &own, nil
 }
 
-// pause says whether to try again after the try n, and after how long.
+// pause returns whether to try again after try n, and after how long.
 func (x *run) pause(ctx context.Context, n int, r *primitive.Result) (time.Duration, bool) {
-	if n >= x.retry.attempts || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.told.passed || ctx.Err() != nil {
+	if n >= x.retry.attempts || !r.Failed || r.Ended != "" && r.Ended != "timeout" || x.tap.passed || ctx.Err() != nil {
 		return 0, false
 	}
 	c := x.rules.Of(doc(r))
@@ -111,7 +111,7 @@ func (x *run) pause(ctx context.Context, n int, r *primitive.Result) (time.Durat
 	return wait, true
 }
 
-// wait is how long to wait after the try n.
+// wait returns how long to wait after try n.
 func (x *run) wait(p *classification.Policy, n int, asked time.Duration) time.Duration {
 	wait := p.Wait(n-1, asked)
 	if s := x.retry; s.own && (asked == 0 || p.Type != "use_header") {
@@ -123,8 +123,8 @@ func (x *run) wait(p *classification.Policy, n int, asked time.Duration) time.Du
 	return wait + time.Duration(float64(wait)*x.retry.jitter*x.chance())
 }
 
-// says returns what a result says about the service that was called.
-func (x *run) says(r *primitive.Result) outcome {
+// outcome returns what a result says about the service.
+func (x *run) outcome(r *primitive.Result) outcome {
 	if !r.Failed {
 		return worked
 	}
@@ -138,7 +138,7 @@ func (x *run) says(r *primitive.Result) outcome {
 	return worked
 }
 
-// doc tells a failure.
+// doc describes a failure for the classification.
 func doc(r *primitive.Result) map[string]any {
 	e, d := map[string]any{}, map[string]any{}
 	t := cmp.Or(r.Trouble, &primitive.Trouble{})
@@ -167,14 +167,14 @@ func doc(r *primitive.Result) map[string]any {
 	return d
 }
 
-// A tap is a sink that knows what was passed on.
+// A tap passes on output, and remembers it.
 type tap struct {
 	to     primitive.Sink // may be nil
 	keep   bool
-	passed bool // of standard output
+	passed bool // something of standard output was passed on
 	kept   []chunk
 	size   int
-	large  bool // more than is kept
+	large  bool // there is more than is kept
 }
 
 // Emit implements primitive.Sink.

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// library is what the library says of failures.
+// library returns the library's classification.
 func library(context.Context) (*classification.Rules, error) { return readLibrary() }
 
 var readLibrary = sync.OnceValues(func() (*classification.Rules, error) {
@@ -29,7 +29,7 @@ var readLibrary = sync.OnceValues(func() (*classification.Rules, error) {
 	return classification.Read(v)
 })
 
-// A world is a primitive whose time passes when it waits, and when what it does takes some.
+// A world is a primitive with a clock of its own, which advances when it waits.
 type world struct {
 	*Primitive
 	mu     sync.Mutex
@@ -65,7 +65,7 @@ func (w *world) pass(d time.Duration) {
 	w.time = w.time.Add(d)
 }
 
-// An inner is a primitive that asks whoever stands under "to".
+// An inner is a primitive that calls the service under "to".
 type inner struct{ w *world }
 
 func (w *world) inner() primitive.Primitive { return inner{w} }
@@ -86,7 +86,7 @@ func (i inner) Asks(config map[string]any) string {
 
 type config = map[string]any
 
-// action is one of a tool with what is said under resilience.
+// action returns an action with an entry resilience.
 func action(resilience config) *primitive.Action {
 	a := &primitive.Action{Config: config{"to": "api.example:443"}, Tool: "tool:acme/x"}
 	a.Sandbox.Limits.Wall = time.Minute
@@ -96,7 +96,7 @@ func action(resilience config) *primitive.Action {
 	return a
 }
 
-// pure is an action with an identity.
+// pure returns an action of a pure tool with an identity.
 func pure(id string, resilience config) *primitive.Action {
 	a := action(resilience)
 	a.Pure, a.Identity = true, cas.Sum([]byte(id))
@@ -107,7 +107,7 @@ func gives(v any) *primitive.Result {
 	return &primitive.Result{Value: v, Level: floor.Namespace, Enforced: []string{"all"}, Usage: map[string]int64{"wall_ms": 5, "max_rss": 7}}
 }
 
-// fails is a failure that nobody was the worse for.
+// fails returns a failure that changed nothing.
 func fails(status int) *primitive.Result {
 	r := gives(config{"status_code": int64(status)})
 	r.Failed, r.Failure, r.Trouble = true, "it said no", &primitive.Trouble{Status: status, Repeatable: true}
@@ -116,7 +116,7 @@ func fails(status int) *primitive.Result {
 
 var errWrong = errors.New("it can't be done")
 
-// A sink keeps what it is told, and has enough of it after a number of calls, if that isn't 0.
+// A sink keeps what it gets, and fails from a number of calls on, if that isn't 0.
 type sink struct {
 	got    string
 	calls  int
