@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The versions that were the first to have something.
+// firstRefer and the others are the first versions to have something.
 const (
 	firstRefer, FirstTruncate, firstNet, firstIoctl, firstScope = 2, 3, 4, 5, 6
 )
