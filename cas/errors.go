@@ -9,6 +9,9 @@ import (
 	"github.com/rye-build/rye/cas/portable"
 )
 
+// ErrDamaged is what every error about bytes that changed where they were kept is, by errors.Is.
+var ErrDamaged = errors.New("damaged")
+
 // A DamagedError reports an object whose stored bytes are not its own.
 type DamagedError struct {
 	ID    ID
@@ -27,6 +30,8 @@ func (e *DamagedError) Error() string {
 }
 
 func (e *DamagedError) Unwrap() error { return e.Err }
+
+func (e *DamagedError) Is(target error) bool { return target == ErrDamaged }
 
 // Fault returns e with its code and the commands that find and repair damage.
 func (e *DamagedError) Fault() *fault.Error {

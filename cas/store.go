@@ -19,13 +19,8 @@ const (
 
 // String returns "blob", "tree" or "document".
 func (k Kind) String() string {
-	switch k {
-	case Blob:
-		return "blob"
-	case TreeKind:
-		return "tree"
-	case Document:
-		return "document"
+	if Blob <= k && k <= Document {
+		return [...]string{Blob: "blob", TreeKind: "tree", Document: "document"}[k]
 	}
 	return fmt.Sprintf("kind(%d)", byte(k))
 }

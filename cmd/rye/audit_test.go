@@ -11,11 +11,9 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
-
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
@@ -103,7 +101,7 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	h, _, _ := testHost()
 	h.Now = time.Now
-	for _, name := range []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_STATE_HOME", cli.EnvKey, classify.EnvPassphrase} {
+	for _, name := range []string{"HOME", "USERPROFILE", "LOCALAPPDATA", "XDG_STATE_HOME", cli.EnvKey, cli.EnvPassphrase} {
 		h.Environ = append(h.Environ, name+"="+ts.Getenv(name))
 	}
 	h.Getwd = func() (string, error) { return ts.MkAbs("."), nil }
@@ -191,8 +189,8 @@ func TestVouchQuietly(t *testing.T) {
 		{"no key", nil, nil, key.Private{}},
 		{"kept", nil, testPrivate("kept").PEM(), testPrivate("kept")},
 		{"locked", nil, locked, key.Private{}},
-		{"locked, with its passphrase", []string{classify.EnvPassphrase + "=secret"}, locked, testPrivate("locked")},
-		{"locked, with another passphrase", []string{classify.EnvPassphrase + "=wrong"}, locked, key.Private{}},
+		{"locked, with its passphrase", []string{cli.EnvPassphrase + "=secret"}, locked, testPrivate("locked")},
+		{"locked, with another passphrase", []string{cli.EnvPassphrase + "=wrong"}, locked, key.Private{}},
 		{"given", []string{cli.EnvKey + "=" + string(testPrivate("given").PEM())}, testPrivate("kept").PEM(), testPrivate("given")},
 		{"given badly", []string{cli.EnvKey + "=given.pem"}, testPrivate("kept").PEM(), key.Private{}},
 		{"given and locked", []string{cli.EnvKey + "=" + string(locked)}, nil, key.Private{}},
@@ -344,10 +342,10 @@ func TestKeepReceipt(t *testing.T) {
 	}
 	nowhere, _ := auditApp(t)
 	nowhere.Environ = nil
-	if _, err := audits.KeepReceipt(nowhere, nil); err == nil || classify.Classify(err).Code != fault.Config {
+	if _, err := audits.KeepReceipt(nowhere, nil); err == nil || fault.Of(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
-	if _, _, _, err := audits.OpenAudit(nowhere, false); err == nil || classify.Classify(err).Code != fault.Config {
+	if _, _, _, err := audits.OpenAudit(nowhere, false); err == nil || fault.Of(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -254,10 +253,10 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	}
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
 	h.rye(fault.ExitDone, "bundle", "create")
-	if err := bundles.CheckContent(t.Context(), b, l, v); classify.Classify(err).Code != fault.Conflict {
+	if err := bundles.CheckContent(t.Context(), b, l, v); fault.Of(err).Code != fault.Conflict {
 		t.Errorf("what was read isn't what was verified: %v", err)
 	}
-	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); classify.Classify(err).Code != fault.Conflict {
+	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); fault.Of(err).Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 }
@@ -404,7 +403,7 @@ func TestBundleErrors(t *testing.T) {
 	for i := range fault.MaxLines + 2 {
 		many.Failures = append(many.Failures, &bundle.Failure{Check: bundle.CheckDigest, Path: fmt.Sprint(i), OnlyLineEndings: true})
 	}
-	f := classify.Classify(&install.RefusedError{Report: many})
+	f := fault.Of(&install.RefusedError{Report: many})
 	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -94,7 +93,7 @@ func TestSignChanged(t *testing.T) {
 	}
 	a := &cli.App{Host: cli.Host{Now: time.Now}, Clock: time.Now}
 	_, _, err = (&signs.SignRun{Format: "v2"}).Sign(a, s, file, trusts.Signer{Private: k, Name: "k"}, nil)
-	if f := classify.Classify(err); !errors.Is(err, sign.ErrChanged) || f.Code != fault.Conflict {
+	if f := fault.Of(err); !errors.Is(err, sign.ErrChanged) || f.Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 	if b, err := os.ReadFile(path); err != nil || string(b) != "print(2)\n" {

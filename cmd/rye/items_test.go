@@ -12,7 +12,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/starts"
@@ -60,18 +59,18 @@ func TestConfined(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"knowledge/x.md", "knowledge/deep/x.md", "tools/inside/x.md"} {
-		if f := classify.Classify(d.Write(name, 0o644, false, nil)); f.Code != fault.Denied || !strings.Contains(f.Text, "symbolic link") {
+		if f := fault.Of(d.Write(name, 0o644, false, nil)); f.Code != fault.Denied || !strings.Contains(f.Text, "symbolic link") {
 			t.Errorf("write %s: %v", name, f)
 		}
 	}
-	if f := classify.Classify(d.Remove("knowledge/x.md")); f.Code != fault.Denied {
+	if f := fault.Of(d.Remove("knowledge/x.md")); f.Code != fault.Denied {
 		t.Errorf("remove through a link: %v", f)
 	}
 	// A link in the place of the file is replaced or refused, and never followed.
 	if err := os.Symlink(filepath.Join(away, "x.md"), filepath.Join(dir, "link.md")); err != nil {
 		t.Fatal(err)
 	}
-	if f := classify.Classify(mustFail(t, func() error { _, err := d.Read("link.md", 10); return err })); f.Code != fault.Denied {
+	if f := fault.Of(mustFail(t, func() error { _, err := d.Read("link.md", 10); return err })); f.Code != fault.Denied {
 		t.Errorf("read a link: %v", f)
 	}
 	check("replace a link", d.Write("link.md", 0o644, false, []byte("mine")), nil)

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/signs"
 )
@@ -222,7 +221,7 @@ func TestVerifyReportFault(t *testing.T) {
 			files = append(files, &signs.VerifyAnswer{Code: one, Space: "project"})
 		}
 		_, err := signs.NewVerifyReport(files, nil)
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.Code != c.want || f.Text != want || f.Line().Exit != fault.ExitNo {
 			t.Errorf("%q: %s, %q", c.codes, f.Code, f.Text)
 		}

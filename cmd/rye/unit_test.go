@@ -20,10 +20,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/starts"
 	"github.com/rye-build/rye/exec"
@@ -198,7 +196,7 @@ func TestClassify(t *testing.T) {
 		{os.NewSyscallError("fsync", syscall.ENOSPC), fault.Files, fault.ExitNo, "the disk is full"},
 		{errors.Join(errors.New("a"), &fault.Error{Code: fault.Busy, Text: "b"}), fault.Busy, fault.ExitNo, ""},
 	} {
-		f := classify.Classify(test.err)
+		f := fault.Of(test.err)
 		if l := f.Line(); l.Code != test.code || l.Exit != test.exit || strings.Join(f.Why, ";") != test.why {
 			t.Errorf("%v: %s, exit %d, %q", test.err, l.Code, l.Exit, f.Why)
 		}

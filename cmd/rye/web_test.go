@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	versions "github.com/rye-build/rye/lock/resolve"
 	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/web"
@@ -40,7 +39,7 @@ func TestWebFaults(t *testing.T) {
 		{&web.SlowError{Phase: web.Sending, After: time.Second}, "", fault.Timeout, nil},
 	} {
 		err := &web.Error{URL: "https://b.example/", From: c.from, Err: c.err}
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		if f.Code != c.code || f.Details["reason"] != c.reason || f.Details["url"] != err.URL || f.Text != err.Error() {
 			t.Errorf("%v: %s, %v, %q", err, f.Code, f.Details, f.Text)
 		}
@@ -49,7 +48,7 @@ func TestWebFaults(t *testing.T) {
 		}
 	}
 	for cause, want := range map[error]fault.Code{context.Canceled: fault.Cancelled, context.DeadlineExceeded: fault.Timeout} {
-		if f := classify.Classify(&web.Error{Err: cause}); f.Code != want || !errors.Is(f, cause) {
+		if f := fault.Of(&web.Error{Err: cause}); f.Code != want || !errors.Is(f, cause) {
 			t.Errorf("%v: %s", cause, f.Code)
 		}
 	}
@@ -60,7 +59,7 @@ func TestGoneFromTheWeb(t *testing.T) {
 	const at = "https://acme.example/a.rye"
 	err := &versions.NoVersionError{Path: versions.Path{{ID: "acme/a", Range: "^1"}},
 		Err: &sources.Error{ID: "acme/a", Where: at, Err: &web.Error{URL: at, Err: &web.StatusError{Status: 404}}}}
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	if want := `"acme/a": "https://acme.example/a.rye": the server answered 404 Not Found`; f.Text != want || f.Code != fault.NotFound || len(f.Hint) != 1 {
 		t.Errorf("%s: %s, %q", f.Code, f.Text, f.Hint)
 	}

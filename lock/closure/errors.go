@@ -10,8 +10,10 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 )
 
@@ -64,6 +66,48 @@ func (e *Error) Unwrap() []error {
 		all[i] = p
 	}
 	return all
+}
+
+// Fault counts the problems. It has the code of the gravest, and the commands that repair what all of them have in common.
+func (e *Error) Fault() *fault.Error {
+	var codes []fault.Code
+	for _, p := range e.Problems {
+		if code := fault.CodeOf(p.Err); code == fault.Busy {
+			return fault.Of(p.Err) // and may succeed later
+		}
+		code, _ := check.Words(p.Err)
+		codes = append(codes, code)
+	}
+	f := fault.New(fault.Gravest(codes), "the project cannot be locked: %s", fault.Count(int64(len(e.Problems)), "problem")).
+		From(e).On("problems", len(e.Problems))
+	if errors.Is(e, cas.ErrDamaged) {
+		return f.Try("rye vendor --check", "rye store fsck")
+	}
+	refs, ok := e.Unsigned()
+	switch {
+	case !ok && e.Problems[0].Space == nil:
+		return f.Try("rye ls")
+	case !ok:
+		return f.Try("rye check", "rye verify '**'")
+	}
+	sign := fault.Command("rye lock --sign", refs...)
+	if codes[0] != fault.Integrity {
+		return f.Try(sign)
+	}
+	return f.Try(fault.Command("rye diff", refs[0]), sign, fault.Command("rye restore", refs[0]))
+}
+
+// Unsigned returns the items that only lack a signature over their current content. ok is false if there are other
+// problems.
+func (e *Error) Unsigned() (refs []string, ok bool) {
+	for _, p := range e.Problems {
+		code := fault.CodeOf(p.Err)
+		if p.Ref == (model.Ref{}) || code != fault.Unsigned && code != fault.Integrity {
+			return nil, false
+		}
+		refs = append(refs, p.Ref.String())
+	}
+	return refs, true
 }
 
 // conflict is about two different items with one ref. By names an item that needs each; zero is the project itself.

@@ -44,6 +44,9 @@ func (e *Error) Error() string {
 // Unwrap returns what is wrong.
 func (e *Error) Unwrap() error { return e.Err }
 
+// Is makes it cas.ErrDamaged.
+func (e *Error) Is(target error) bool { return target == cas.ErrDamaged }
+
 // Fault implements the interface of package fault.
 func (e *Error) Fault() *fault.Error {
 	return fault.New(fault.Integrity, "%v", e).From(e).On("reason", "vendor").On("file", e.File).Try("git restore .ai/vendor", "rye vendor")

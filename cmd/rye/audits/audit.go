@@ -7,7 +7,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/audit"
@@ -111,7 +110,7 @@ func vouchQuietly(a *cli.App, p AuditPlaces, own key.Public) []byte {
 // KeyAtHand opens the key that signs where none is named without asking anybody for a passphrase.
 func KeyAtHand(a *cli.App) (key.Private, error) {
 	var passphrase func() (string, error)
-	if given := a.Env(classify.EnvPassphrase); given != "" {
+	if given := a.Env(cli.EnvPassphrase); given != "" {
 		passphrase = func() (string, error) { return given, nil }
 	}
 	if pem := a.Env(cli.EnvKey); pem != "" {

@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
@@ -56,7 +55,7 @@ func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p AuditP
 			return ctx.Err()
 		}
 		if err != nil {
-			f := classify.Classify(err)
+			f := fault.Of(err)
 			if f.Code == fault.UntrustedKey {
 				f.Hint = []string{"rye audit verify " + fault.Quote(file) + " --key PUBKEY"}
 			}

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -239,7 +238,7 @@ func take(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.
 	v.Options.Progress = p.Reached() // what is verified in the store, after what came in
 	r, err := install.Import(ctx, s, p.Counted(l.File), v.Options)
 	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.Trust == nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Hint = inspectHint(l.Where, l.Place, l.ID)
 		return r, f
 	}

@@ -23,7 +23,6 @@ import (
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
@@ -386,7 +385,7 @@ func (m *making) keep(ctx context.Context, made *create.Result) error {
 func (m *making) admitted() {
 	e, err := m.trust.Exam().ExamineDocument(&m.doc, m.recipe.Expires, policy.ToUse)
 	if err != nil {
-		m.app.Term.Warn("that is not enough: %s", classify.Classify(err).Text)
+		m.app.Term.Warn("that is not enough: %s", fault.Of(err).Text)
 		return
 	}
 	m.answer.Allowed = e.Decision.Allowed
@@ -449,7 +448,7 @@ func (m *making) current(ctx context.Context) error {
 	defer w.Close()
 	made, err := w.Build(ctx)
 	if err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Hint = []string{"rye build"} // which says how to go on
 		return f
 	}
@@ -463,7 +462,7 @@ func (m *making) current(ctx context.Context) error {
 		case s.State == build.Unchanged:
 			continue
 		case s.Err != nil:
-			f.Why = append(f.Why, s.Step+": "+classify.Classify(s.Err).Text)
+			f.Why = append(f.Why, s.Step+": "+fault.Of(s.Err).Text)
 		default:
 			f.Why = append(f.Why, s.Step+": "+runs.FirstOr(s.Why, "it was not made here before"))
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -80,7 +79,7 @@ func bundleLineOf(where, dir, id string, now time.Time) bundleLine {
 		}
 	}
 	if err != nil {
-		return bundleLine{Bundle: id, Where: where, SignedBy: []string{}, Previous: []versionLink{}, Error: classify.Classify(err).Text}
+		return bundleLine{Bundle: id, Where: where, SignedBy: []string{}, Previous: []versionLink{}, Error: fault.Of(err).Text}
 	}
 	return line
 }
@@ -104,7 +103,7 @@ func (c *BundleListRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if space, err := b.Space(); err == nil {
 		installed, err := b.InstalledAll(ctx, space)
 		if err != nil {
-			a.Term.Warn("%s", classify.Classify(err).Text)
+			a.Term.Warn("%s", fault.Of(err).Text)
 		}
 		for _, at := range installed {
 			line := newBundleLine(locate.InUser, at.FileList, a.Now())

@@ -9,7 +9,6 @@ import (
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock/locate"
@@ -23,7 +22,7 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 	for i := range e.Problems {
 		p := &e.Problems[i]
 		m.problem(p)
-		f := classify.Classify(p.Err)
+		f := fault.Of(p.Err)
 		if s, ok := errors.AsType[*create.SecretError](p.Err); ok {
 			secrets = append(secrets, s.Path)
 		}
@@ -101,7 +100,7 @@ func (m *making) problem(p *create.Problem) {
 		}
 		return
 	}
-	f := classify.Classify(p.Err)
+	f := fault.Of(p.Err)
 	at.Code, at.Message = f.Line().Code, f.Text
 	if at.Code == fault.Unknown {
 		at.Code = fault.Validation

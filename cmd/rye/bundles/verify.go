@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -118,7 +117,7 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	}
 	v, err := c.Vouching(ctx, a)
 	if err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		if len(c.Signer) > 0 || c.Threshold != nil {
 			return nil, f // the flags make no sense: there was no question yet
 		}

@@ -8,16 +8,16 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/term"
-
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"golang.org/x/term"
 )
 
 // These variables say what to trust and what to sign with.
 const (
 	EnvTrust = "RYE_TRUST"
 	EnvKey   = "RYE_KEY"
+
+	EnvPassphrase = "RYE_KEY_PASSPHRASE"
 )
 
 // hiddenLine returns a function that reads a line from the terminal f without showing it, nil if f is none.
@@ -109,12 +109,12 @@ func (a *App) line(ctx context.Context) (string, error) {
 // Passphrase returns a function that gets the passphrase of a key from RYE_KEY_PASSPHRASE or the terminal.
 func (a *App) Passphrase(ctx context.Context, what string) func() (string, error) {
 	return func() (string, error) {
-		if word := a.Env(classify.EnvPassphrase); word != "" {
+		if word := a.Env(EnvPassphrase); word != "" {
 			return word, nil
 		}
 		if !a.CanAsk() {
 			return "", &fault.Error{Code: fault.Approval, Text: what + " is protected by a passphrase: can't ask without a terminal",
-				Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
+				Hint: []string{"export " + EnvPassphrase + "=…"}}
 		}
 		return a.secret(ctx, "passphrase of "+what)
 	}
@@ -122,11 +122,11 @@ func (a *App) Passphrase(ctx context.Context, what string) func() (string, error
 
 // NewPassphrase asks for a new passphrase, twice on a terminal.
 func (a *App) NewPassphrase(ctx context.Context) (string, error) {
-	if word := a.Env(classify.EnvPassphrase); word != "" {
+	if word := a.Env(EnvPassphrase); word != "" {
 		return word, nil
 	}
 	if !a.CanAsk() {
-		return "", &fault.Error{Code: fault.Approval, Text: "can't ask for a passphrase without a terminal", Hint: []string{"export " + classify.EnvPassphrase + "=…"}}
+		return "", &fault.Error{Code: fault.Approval, Text: "can't ask for a passphrase without a terminal", Hint: []string{"export " + EnvPassphrase + "=…"}}
 	}
 	one, err := a.secret(ctx, "new passphrase")
 	if err != nil {

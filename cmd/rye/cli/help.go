@@ -10,7 +10,6 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
-	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
 func HelpCommand() Command {
@@ -53,7 +52,7 @@ func variables() []variableLine {
 		{EnvOffline, "any value but 0 and false: never use the network, like --offline"},
 		{EnvTrust, "the id (blake3:…) of the project's policy.yaml, to use instead of your own policy"},
 		{EnvKey, "the private key (PEM) to sign with, unless --key is given"},
-		{classify.EnvPassphrase, "the passphrase of private keys, instead of a question"},
+		{EnvPassphrase, "the passphrase of private keys, instead of a question"},
 		{"USER_SPACE", "the directory whose .ai is the user space; default: the home directory"},
 		{"SOURCE_DATE_EPOCH", "the time to write, in seconds since 1970, instead of the current time"},
 		{"NO_COLOR", "disable colour"},

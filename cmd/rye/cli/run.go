@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // Run runs one command line and returns the exit status.
@@ -50,7 +50,7 @@ func Run(h Host, cmds []Command, args []string) int {
 		a.printCounters(time.Since(began))
 	}
 	if err != nil {
-		err = g.placedFault(classify.Classify(err), args)
+		err = g.placedFault(fault.Of(err), args)
 	} else if inv.Command.Quiet && t.Quiet && !t.Json {
 		ans = nil
 	}

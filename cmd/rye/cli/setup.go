@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/lock/workspace"
 	"golang.org/x/term"
 )
@@ -158,7 +157,7 @@ func (a *App) Enter(dir string) error {
 
 // ownVariables lists the variables with our prefix that have an effect.
 func ownVariables() []string {
-	return []string{"RYE_STORE", EnvOffline, EnvTrust, EnvKey, classify.EnvPassphrase}
+	return []string{"RYE_STORE", EnvOffline, EnvTrust, EnvKey, EnvPassphrase}
 }
 
 // RefuseUnknown refuses an unknown RYE_ variable: it may be misspelt, or meant for a newer rye.
@@ -318,7 +317,7 @@ func (a *App) makeDir(name string, s Setting) (string, error) {
 		return "", s.Err
 	}
 	if err := os.MkdirAll(s.Value, 0o700); err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Text = fmt.Sprintf("the %s directory %q (%s) can't be made", name, s.Value, s.Origin)
 		f.Exit = fault.ExitNo
 		return "", f
@@ -339,7 +338,7 @@ func (a *App) Writable(name string, s Setting) error {
 func Probe(name, dir string) error {
 	file, err := os.CreateTemp(dir, ".probe-*")
 	if err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Text = fmt.Sprintf("the %s directory %q can't be written to", name, dir)
 		return f
 	}

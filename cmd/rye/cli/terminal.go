@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 )
 
 // A Terminal alone writes to the standard streams: data to standard output, buffered until the end; notes, warnings and
@@ -201,11 +200,11 @@ func (t *Terminal) Finish(schema string, ans Answer, err error) int {
 	t.draw("")
 	var f *fault.Error
 	if err != nil {
-		f = classify.Classify(err)
+		f = fault.Of(err)
 	}
 	if e := t.outcome(schema, ans, f); e != nil {
 		// Standard output is lost: standard error and the exit status must tell.
-		f = classify.Classify(fmt.Errorf("writing to standard output: %w", e))
+		f = fault.Of(fmt.Errorf("writing to standard output: %w", e))
 		t.fault(f)
 		return f.Line().Exit
 	}

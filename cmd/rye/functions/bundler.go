@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
@@ -129,7 +128,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir string) (map[string]any, error) {
 	ans, err := run.Run(ctx, a)
 	if made, ok := ans.(*bundles.BundleCreated); ok && err != nil && len(made.Problems) > 0 {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		for _, p := range made.Problems[:min(len(made.Problems), audits.MostNamed)] {
 			f.Why = append(f.Why, strings.TrimPrefix(p.File+": ", ": ")+p.Message)
 		}

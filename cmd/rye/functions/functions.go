@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai/capability"
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/primitive/function"
@@ -59,7 +59,7 @@ func no(ctx context.Context, err error) (any, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	v := map[string]any{"success": false, "error": f.Text, "code": f.Code}
 	if len(f.Why) > 0 {
 		v["why"] = f.Why

@@ -12,7 +12,6 @@ import (
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -116,7 +115,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // notToLoad names the file of an item that isn't as it was signed, and what to do about it.
 func notToLoad(v *spaces.Items, it *ai.Item, err error) error {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	if f.Code != fault.Integrity && f.Code != fault.SignatureInvalid {
 		return err
 	}
@@ -142,7 +141,7 @@ func stillGood(ctx context.Context, v *spaces.Items, it *ai.Item, to string) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		v.App.Term.Warn("the copy may not be used: %s", classify.Classify(err).Text)
+		v.App.Term.Warn("the copy may not be used: %s", fault.Of(err).Text)
 	case !e.Decision.Allowed:
 		v.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(), fault.Quote(v.Place(s, it.Path)))
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -161,7 +160,7 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	if v.Trust == nil && slices.ContainsFunc(ans.Items, func(l itemLine) bool { return l.Trust == "refused" }) {
 		_, err := places.OpenTrust(a)
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		a.Term.Warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
 	}
 	hide(ctx, v, ans.Items, all)
@@ -212,7 +211,7 @@ func kindAt(v *spaces.Items, p string) *model.Kind {
 
 // broken is what is said of a file that is no item.
 func broken(v *spaces.Items, e *ai.ItemError) spaces.CheckProblem {
-	f := classify.Classify(e)
+	f := fault.Of(e)
 	message := f.Text
 	if p, ok := strings.CutPrefix(message, fmt.Sprintf("%q: ", e.Place())); ok {
 		message = p

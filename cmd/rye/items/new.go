@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -104,7 +103,7 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			err = v.CheckSignable(ctx, it)
 		}
 		if err != nil {
-			f := classify.Classify(err)
+			f := fault.Of(err)
 			f.Hint = append(f.Hint, fault.Command("rye new", c.Kind, c.ID, "--no-sign"))
 			return nil, f
 		}
@@ -125,7 +124,7 @@ func (c *newRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	afterwards(ctx, v, it)
 	if ans.Signed && it.Space.Level == ai.Project {
 		if ans.Locked, err = c.lock(ctx, a); err != nil { // the item is good without
-			a.Term.Warn("not locked: %s", classify.Classify(err).Text)
+			a.Term.Warn("not locked: %s", fault.Of(err).Text)
 			a.Term.Note("next: rye lock")
 		}
 	}
@@ -165,7 +164,7 @@ func orInit(a *cli.App, err error) error {
 	if dir := a.Globals.Project; dir != "" {
 		init = fault.Command(init, dir)
 	}
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	f.Hint = append([]string{init}, f.Hint...)
 	return f
 }
@@ -262,13 +261,13 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (edit.Text, error) {
 func afterwards(ctx context.Context, v *spaces.Items, it *ai.Item) {
 	if t := it.Model.Tool; t != nil && t.Type != "extractor" { // which isn't run
 		if _, err := ai.WalkFrom(ctx, v, it); err != nil {
-			v.App.Term.Warn("it can't run as it is: %s", classify.Classify(err).Text)
+			v.App.Term.Warn("it can't run as it is: %s", fault.Of(err).Text)
 		}
 	}
 	if it.Signed.Format != sign.None {
 		switch e, err := v.Admit.Admit(ctx, it, policy.ToUse); {
 		case err != nil:
-			v.App.Term.Warn("the signature is not enough: %s", classify.Classify(err).Text)
+			v.App.Term.Warn("the signature is not enough: %s", fault.Of(err).Text)
 		case !e.Decision.Allowed:
 			v.App.Term.Warn("the signature is not enough: %q %s", it.Ref, e.Decision.Reason())
 		}

@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/ai/search"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 )
@@ -234,7 +233,7 @@ func (c *SearchRun) tell(a *cli.App, v *spaces.Items, found *search.Response) {
 			a.Term.Warn("and %d more: rye check says why", len(st.Unread)-i)
 			break
 		}
-		a.Term.Warn("can't be searched: %s", classify.Classify(e.Err).Text)
+		a.Term.Warn("can't be searched: %s", fault.Of(e.Err).Text)
 	}
 	for _, field := range found.Unknown {
 		if _, ok := v.Kind(field); ok {

@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -186,7 +185,7 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 		}
 	}
 	if e, ok := errors.AsType[*ai.ShadowError](v.Shadow(ctx, it)); ok && err == nil {
-		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", classify.Classify(e).Text
+		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", fault.Of(e).Text
 	}
 	return ctx.Err()
 }
@@ -258,7 +257,7 @@ func chain(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) e
 		return ctx.Err()
 	}
 	if err != nil {
-		ans.ChainError = classify.Classify(err).Text
+		ans.ChainError = fault.Of(err).Text
 		if e, ok := errors.AsType[*ai.ChainError](err); ok && len(e.Issues) > 0 {
 			ans.ChainError = ""
 			for _, i := range e.Issues {

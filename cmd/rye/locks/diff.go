@@ -13,7 +13,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -123,7 +122,7 @@ func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.So
 	hint := []string{"rye diff tool:ID", "git show main:rye.lock > old.lock"}
 	b, err := osfile.ReadSmall(s.Value, lockfile.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Hint = hint
 		return nil, f
 	}
@@ -132,7 +131,7 @@ func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.So
 	}
 	read, err := lockfile.Parse(b)
 	if err != nil {
-		f := classify.Classify(l.LockFault(name, err))
+		f := fault.Of(l.LockFault(name, err))
 		if f.Code == fault.LockMismatch {
 			f.Hint = hint // the project's lock needs no mending
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
@@ -95,7 +94,7 @@ func Fetch(ctx context.Context, l *places.Lock, ans *FetchAnswer) error {
 	}
 	var damaged error
 	if v != nil {
-		if damaged = takeVendored(ctx, l, v, ans); damaged != nil && !classify.IsDamaged(damaged) {
+		if damaged = takeVendored(ctx, l, v, ans); damaged != nil && !errors.Is(damaged, cas.ErrDamaged) {
 			return damaged
 		}
 	}
@@ -135,7 +134,7 @@ func needed(ctx context.Context, l *places.Lock, err error) error {
 
 // ofBundle says of a source that is gone which bundle of the lock came from there.
 func ofBundle(l *places.Lock, err error) *fault.Error {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	at, known := errors.AsType[*sources.Error](err)
 	if !known || at.ID != "" || l.Old == nil {
 		return f
@@ -192,7 +191,7 @@ func lacking(ctx context.Context, l *places.Lock) (lines []string) {
 
 // explainGone says of bytes that nobody has any more how to go on without them.
 func explainGone(l *places.Lock, err *lock.MissingError) error {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	f.Hint = []string{"rye lock"}
 	ref, bad := model.ParseRef(err.NeededBy)
 	if p := l.Old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
@@ -313,7 +312,7 @@ func takeVendored(ctx context.Context, l *places.Lock, v *vendor.Vendor, ans *Fe
 		size, err := copyObject(ctx, v, batch, id)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil && classify.IsDamaged(err):
+		case err != nil && errors.Is(err, cas.ErrDamaged):
 			damaged = cmp.Or(damaged, err)
 		case err != nil:
 			return err
@@ -360,7 +359,7 @@ func takeProject(ctx context.Context, l *places.Lock) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		l.App.Term.Detail("the project's items: %s", classify.Classify(err).Text)
+		l.App.Term.Detail("the project's items: %s", fault.Of(err).Text)
 	}
 	return batch.Commit(ctx)
 }

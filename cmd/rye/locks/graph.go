@@ -2,12 +2,13 @@ package locks
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
@@ -119,9 +120,9 @@ func lockedRoots(l *places.Lock) (roots []ryeyaml.Root) {
 // unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count any
 // more.
 func unfollowed(err error, problems []spaces.CheckProblem) *fault.Error {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	f.Text = "what uses what in the lock can't be told: " + fault.Count(int64(len(problems)), "problem")
-	if !classify.IsDamaged(err) {
+	if !errors.Is(err, cas.ErrDamaged) {
 		f.Hint = []string{"rye lock"}
 	}
 	for _, p := range problems[:min(len(problems), fault.MaxLines)] {

@@ -13,12 +13,12 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -216,7 +216,7 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	l.AllowUser = c.AllowUser && !c.User
 	if c.Check {
 		if err := l.NeedLock(); err != nil {
-			return nil, classify.Classify(err).Asked()
+			return nil, fault.Of(err).Asked()
 		}
 	}
 	if !c.Check {
@@ -236,7 +236,7 @@ func (c *lockRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // no makes the answer to --check of what can't be the lock.
 func (c *lockRun) no(err error) error {
-	if f := classify.Classify(err); c.Check && f.Code == fault.LockMismatch {
+	if f := fault.Of(err); c.Check && f.Code == fault.LockMismatch {
 		return f.Asked()
 	}
 	return err
@@ -300,9 +300,10 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 	}
 	if problems := problems(ctx, l, err); len(problems) > 0 {
 		ans.Problems = append(ans.Problems, problems...)
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		// rye lock alone knows neither the new rye.yaml nor the user space.
-		if refs, ok := classify.UnsignedRefs(err); ok && c.yaml != nil {
+		closed, _ := errors.AsType[*closure.Error](err)
+		if refs, ok := closed.Unsigned(); ok && c.yaml != nil {
 			f.Hint = []string{a.With("--sign", strings.Join(refs, ","))}
 		} else if ok && c.AllowUser {
 			f.Hint = []string{a.With(append([]string{"--sign"}, refs...)...)}
@@ -381,7 +382,7 @@ func warn(l *places.Lock, made *lock.Made, ans *LockAnswer) {
 	all := made.Closure.Warnings
 	var texts []string
 	for _, err := range made.Unfound {
-		texts = append(texts, "not pinned: "+classify.Classify(err).Text)
+		texts = append(texts, "not pinned: "+fault.Of(err).Text)
 	}
 	for _, name := range made.Unasked {
 		texts = append(texts, name+": its list allows more files than are pinned, and rye is offline: rye lock --update asks for them")
@@ -505,7 +506,7 @@ func beside(ctx context.Context, l *places.Lock, ref model.Ref) string {
 
 func problem(l *places.Lock, p *closure.Problem, severity string) spaces.CheckProblem {
 	line := spaces.CheckProblem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
-	line.Code, line.Message = classify.WordsFor(p.Err)
+	line.Code, line.Message = check.Words(p.Err)
 	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
 		near := "; did you mean " + strings.Join(gone.Near, ", ") + "?"
 		line.Message = strings.TrimSuffix(line.Message, near) + near // an error around it says so itself

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
@@ -24,7 +23,7 @@ func (c *lockRun) elsewhere(ctx context.Context, l *places.Lock, ans *LockAnswer
 	}
 	var f *fault.Error
 	if l.Here.Unfit != nil {
-		f = classify.Classify(l.Here.Unfit)
+		f = fault.Of(l.Here.Unfit)
 	} else {
 		f = &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q: %s", l.LockPath(), workspace.ErrElsewhere)}
 	}

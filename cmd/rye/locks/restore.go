@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
@@ -206,7 +205,7 @@ func left(ctx context.Context, l *places.Lock, pins []lockfile.Pin) (left []rest
 		err = drift(ctx, l, found, refs...)
 	}
 	if err != nil {
-		l.App.Term.Detail("what else there is: %s", classify.Classify(err).Text)
+		l.App.Term.Detail("what else there is: %s", fault.Of(err).Text)
 		return nil
 	}
 	for _, d := range found.Drift {

@@ -19,7 +19,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -264,7 +263,7 @@ func (r *restoring) missing(ctx context.Context) error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		case f == nil:
-			f, paths = classify.Classify(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
+			f, paths = fault.Of(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
 		case len(f.Why) < fault.MaxLines:
 			f.Why, paths = append(f.Why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
 		}

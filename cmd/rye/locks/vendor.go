@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
@@ -102,7 +101,7 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if in, ok := errors.AsType[*vendor.Error](err); ok {
 		path := filepath.Join(l.VendorDir(), in.File)
 		if isThere, _ := osfile.IsDir(path); isThere {
-			f, at := classify.Classify(err), fault.Quote(l.App.FromHere(path))
+			f, at := fault.Of(err), fault.Quote(l.App.FromHere(path))
 			f.Hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
 			return nil, f
 		}
@@ -156,9 +155,9 @@ func (c *VendorRun) CheckIn(ctx context.Context, l *places.Lock) (cli.Answer, er
 		for _, p := range refused.Problems {
 			ans.Problems = append(ans.Problems, p.Error())
 		}
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
-		if classify.IsDamaged(err) {
+		if errors.Is(err, cas.ErrDamaged) {
 			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))}
 		}
 		return fail(f)

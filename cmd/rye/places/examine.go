@@ -14,7 +14,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
@@ -59,7 +58,7 @@ func Open(a *cli.App, s Subject) (*os.File, error) {
 		other.Code = fault.Validation // a directory is the wrong argument, not an unreadable file
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Text = fmt.Sprintf("there is no file %q", s.File)
 		return nil, f
 	}
@@ -229,7 +228,7 @@ func (e Examined) acceptV1(t *trust.Trust) []string {
 
 // Broken adds to an error about a file's own signatures what a person needs beside it.
 func (s Subject) Broken(err error) *fault.Error {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	var wrong *sign.IntegrityError
 	var invalid *sign.SignatureInvalidError
 	var name *exam.NameError

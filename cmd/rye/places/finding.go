@@ -3,7 +3,8 @@ package places
 import (
 	"fmt"
 
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 )
 
 // A Finding is the result of a check.
@@ -28,7 +29,7 @@ func Good(format string, args ...any) Finding {
 
 // Bad turns an error into a finding.
 func Bad(s Status, err error) Finding {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	out := Finding{Status: s, Detail: f.Text}
 	for _, why := range f.Why {
 		out.Detail += ": " + why
@@ -37,4 +38,12 @@ func Bad(s Status, err error) Finding {
 		out.Hint = f.Hint[0]
 	}
 	return out
+}
+
+// DigestText writes a digest for an answer: empty if there is none.
+func DigestText(d cas.Digest) string {
+	if d.IsZero() {
+		return ""
+	}
+	return d.String()
 }

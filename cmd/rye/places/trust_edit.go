@@ -12,7 +12,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
@@ -84,7 +83,7 @@ func EditPolicy(ctx context.Context, a *cli.App, e Edit) (ans TrustChange, err e
 	after, err := e.Change(&au.Side)
 	if _, ok := errors.AsType[*yamltree.Error](err); ok {
 		// The policy that is there was read: what is wrong is what it was to say.
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Code, f.Text, f.Details = fault.Validation, "the policy would not be one: "+f.Text, nil
 		return ans, f
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/lock/web"
 	"github.com/rye-build/rye/manifest/trust"
@@ -23,7 +23,7 @@ func Lists(a *cli.App) trust.Lists {
 		if err == nil || errors.Is(err, context.Canceled) {
 			return b, err
 		}
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		if refused, ok := errors.AsType[*web.RefusedError](err); ok && stranger && refused.Reason == web.Inside {
 			f.Why = []string{"the project's policy names this address; only the user's own policy may name addresses inside the network"}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/proc"
@@ -36,7 +36,7 @@ func Options(a *cli.App) workspace.Options {
 				show("%s", what)
 				return
 			}
-			f := classify.Classify(err)
+			f := fault.Of(err)
 			if what != "" {
 				what += ": "
 			}
@@ -119,16 +119,16 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 	reasons := make([]string, len(all))
 	more := map[string]int{}
 	for i, w := range all {
-		reasons[i] = strings.TrimPrefix(classify.Classify(w).Text, fmt.Sprintf("%q ", w.Ref))
+		reasons[i] = strings.TrimPrefix(fault.Of(w).Text, fmt.Sprintf("%q ", w.Ref))
 		more[reasons[i]]++
 	}
 	for i, w := range all {
 		n := more[reasons[i]] - 1
 		switch {
 		case n > 0:
-			a.Term.Warn("extractors: %s; so it is with %d more", classify.Classify(w).Text, n)
+			a.Term.Warn("extractors: %s; so it is with %d more", fault.Of(w).Text, n)
 		case n == 0:
-			a.Term.Warn("extractors: %s", classify.Classify(w).Text)
+			a.Term.Warn("extractors: %s", fault.Of(w).Text)
 		}
 		more[reasons[i]] = 0
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/stores"
@@ -155,10 +154,10 @@ func stepsOf(r *recipe.Recipe, names []string) (steps []string) {
 func (c *buildRun) answer(r *recipe.Recipe, made *build.Result) *built {
 	ans := &built{Bundle: r.ID, DryRun: c.DryRun, Steps: []builtStep{}, Files: made.Files, Read: made.Read, why: c.Why}
 	for _, s := range made.Steps {
-		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: classify.DigestText(s.Action), Outputs: classify.DigestText(s.Outputs),
+		line := builtStep{Step: s.Step, Tool: r.Step(s.Step).Tool.String(), State: string(s.State), Action: places.DigestText(s.Action), Outputs: places.DigestText(s.Outputs),
 			Why: OrNone(s.Why), DurationMS: s.Duration.Milliseconds()}
 		if s.Err != nil {
-			line.Error = classify.Classify(s.Err).Text
+			line.Error = fault.Of(s.Err).Text
 		}
 		ans.Steps = append(ans.Steps, line)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/primitive"
@@ -120,7 +119,7 @@ func (b *buildSaid) fault(a *cli.App, s *build.Report) *fault.Error {
 		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
 		return f
 	}
-	f := *classify.Classify(s.Err)
+	f := *fault.Of(s.Err)
 	if !strings.Contains(f.Text, fmt.Sprintf("the step %q", s.Step)) {
 		f.Text = fmt.Sprintf("the step %q: %s", s.Step, f.Text)
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -348,13 +347,13 @@ func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
 			Network: OrNone(p.Grants.Network.Hosts), Secrets: OrNone(p.Grants.Secrets), Withheld: p.Withheld(),
 		},
 		Sandbox: execSandbox{Need: max(p.Action.Sandbox.Level, floor.None).String(), Enforced: []string{}},
-		Lock:    classify.DigestText(b.base.Set),
+		Lock:    places.DigestText(b.base.Set),
 	}
 	if !p.Grants.Network.Bound {
 		ans.Grants.Network = []string{"*"}
 	}
 	for _, l := range p.Chain {
-		ans.Chain = append(ans.Chain, execLink{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw.String(), classify.DigestText(l.Tree), OrNone(l.Signers)})
+		ans.Chain = append(ans.Chain, execLink{l.Item.Ref.String(), l.Item.Space.Label, l.Item.Raw.String(), places.DigestText(l.Tree), OrNone(l.Signers)})
 	}
 	for _, q := range p.Programs {
 		line := execProgram{q.Name, q.Path, q.Version, q.Digest.String()}

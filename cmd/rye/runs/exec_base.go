@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -208,7 +207,7 @@ func (c *execBase) pinned(ctx context.Context, l *places.Lock, o *opened) (err e
 		if err == nil {
 			o.done = append(o.done, func() { release() })
 		} else {
-			l.App.Term.Detail("the store keeps nothing for this run: %s", classify.Classify(err).Text)
+			l.App.Term.Detail("the store keeps nothing for this run: %s", fault.Of(err).Text)
 		}
 	}
 	for i := range l.Old.Bundles {
@@ -251,7 +250,7 @@ func (c *execBase) drift(ctx context.Context, l *places.Lock, set *lock.Set, o l
 	found, err := set.Drift(ctx, o, ref)
 	if err != nil {
 		if no, ok := errors.AsType[*lock.NotLockedError](err); ok && no.Ref == ref {
-			f, from := classify.Classify(err), ""
+			f, from := fault.Of(err), ""
 			if it, missing := o.Working.Find(ctx, ref); missing == nil && it.Space.Level == ai.System {
 				from = it.Space.Label
 			} else if in := l.BundleOf(ctx, ref.String()); missing != nil && in != "" {

@@ -13,8 +13,8 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec"
@@ -98,7 +98,7 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			t := classify.Classify(err)
+			t := fault.Of(err)
 			ans.Tools[at].Error = &testError{t.Code, t.Text, t.Why}
 		}
 		for _, t := range more {
@@ -223,7 +223,7 @@ func (c *testRun) tryAll(ctx context.Context, a *cli.App, b *opened, all []*tria
 	}
 	defer k.Close()
 	defer stores.CleanCopies(ctx, a, k.Copies)
-	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(classify.Classify(err).Code) }}
+	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(fault.Of(err).Code) }}
 	err = cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
 		t := all[i]
 		t.outcome, err = r.Run(ctx, t.base, t.item.Ref, t.item.Model.Tool, t.example)
@@ -252,7 +252,7 @@ func (x *testAnswer) add(all []*trial) {
 	for _, t := range all {
 		o := t.outcome
 		e := testExample{Name: t.example.Name, Passed: o.Passed(), Call: o.Call, Code: o.Code, DurationMS: o.Duration.Milliseconds(),
-			Differences: append([]example.Difference{}, o.Differences...), Receipt: classify.DigestText(o.Receipt)}
+			Differences: append([]example.Difference{}, o.Differences...), Receipt: places.DigestText(o.Receipt)}
 		if !e.Passed {
 			e.Why = why(o)
 		}
@@ -283,7 +283,7 @@ func (x *testAnswer) add(all []*trial) {
 // why explains why an example failed.
 func why(o *example.Outcome) []string {
 	if o.Err != nil {
-		f := classify.Classify(o.Err)
+		f := fault.Of(o.Err)
 		return append([]string{f.Text}, f.Why...)
 	}
 	if o.Failure == "" {

@@ -15,7 +15,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -276,7 +275,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 		}
 	}
 	if err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Why = append(f.Why, fmt.Sprintf("%s signed before it; the same command goes on with the rest", fault.Count(int64(ans.Signed), "item")))
 		f.Hint = append(f.Hint, "rye "+cli.JoinArgs(s.v.App.Args))
 		return ans, f

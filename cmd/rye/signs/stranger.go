@@ -8,7 +8,6 @@ import (
 
 	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -26,7 +25,7 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	if err == nil || path == "" || len(flags) > 0 {
 		return ans, err
 	}
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	if f.Code != fault.UntrustedKey {
 		return ans, err
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -51,7 +50,7 @@ type checkLine struct {
 func (c *trustCheckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	t, err := places.OpenTrust(a)
 	if trust.IsMissing(err) {
-		return nil, classify.Classify(err).Asked()
+		return nil, fault.Of(err).Asked()
 	}
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"io"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -109,7 +108,7 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 func trustToAsk(a *cli.App) (*trust.Trust, error) {
 	t, err := places.OpenTrust(a)
 	if trust.IsMissing(err) {
-		return nil, classify.Classify(err).Asked()
+		return nil, fault.Of(err).Asked()
 	}
 	return t, err
 }
@@ -124,7 +123,7 @@ func verify(a *cli.App, t *trust.Trust, s places.Subject, file io.ReadSeeker) (*
 		ans.refuse(f)
 	} else if f == nil && e.Decision.Rotation {
 		if err := places.Lists(a).CheckOnce(t.Root.RotationStep(e.Identity.Name, e.Identity.ID, t.Now)); err != nil {
-			f = classify.Classify(err)
+			f = fault.Of(err)
 			ans.refuse(f)
 		}
 	}

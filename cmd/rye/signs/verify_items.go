@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -278,7 +277,7 @@ func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 
 // refusedFile is the evidence about what can't be looked at as an item.
 func refusedFile(v *spaces.Items, t *trust.Trust, file ai.File, err error) (*VerifyAnswer, *fault.Error) {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	place := v.Place(file.Space, file.Path)
 	ans := &VerifyAnswer{Name: place, File: place, Space: file.Space.Label, Trust: "refused", Format: "none", Signers: []spaces.SignerLine{}, Warnings: []string{},
 		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin}

@@ -12,11 +12,11 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/template"
@@ -425,7 +425,7 @@ func (ck *ItemChecker) Line(f ai.File, at value.Pos, err error) CheckProblem {
 		l.Ref = f.Ref.String()
 	}
 	if err != nil {
-		l.Code, l.Message = classify.WordsFor(err)
+		l.Code, l.Message = check.Words(err)
 	}
 	if errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone) {
 		l.Message += ": " + model.MissingMarker(f.Ref.Kind, f.Path)

@@ -10,7 +10,6 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -39,7 +38,7 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 		w.Signers = append(w.Signers, SignerLines(au, places.Examined{Exam: found.Exam, About: places.Subject{Subject: found.Subject}}, d.Signers)...)
 	}
 	if err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		reason, _ := f.Details["reason"].(string)
 		w.Reason, w.Message = cmp.Or(reason, strings.ToLower(strings.ReplaceAll(string(f.Code), "_", "-"))), f.Text
 		return w, nil

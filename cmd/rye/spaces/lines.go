@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/workspace"
@@ -23,7 +22,7 @@ type DriftLine struct {
 }
 
 func DriftLineOf(d *lock.Difference) DriftLine {
-	line := DriftLine{Kind: string(d.Kind), Ref: d.Ref.String(), File: d.Path, Expected: classify.DigestText(d.Expected), Found: classify.DigestText(d.Found)}
+	line := DriftLine{Kind: string(d.Kind), Ref: d.Ref.String(), File: d.Path, Expected: places.DigestText(d.Expected), Found: places.DigestText(d.Found)}
 	switch {
 	case d.OnlyLineEndings:
 		line.Only = "line-endings"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
@@ -45,7 +44,7 @@ func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, erro
 		}
 		v, err := OpenVouching(a)
 		if err != nil && trust.IsMissing(err) {
-			f := classify.Classify(err)
+			f := fault.Of(err)
 			f.Hint = append(f.Hint, a.With("--signer", "PUBKEY"))
 			return nil, f
 		}
@@ -91,7 +90,7 @@ func SignerKey(ctx context.Context, a *cli.App, arg string) (key.Public, error) 
 	}
 	k, err := places.ReadPublic(ctx, a, arg)
 	if _, ok := errors.AsType[*fault.Error](err); err != nil && !ok && !errors.Is(err, fs.ErrNotExist) {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Code = fault.Validation
 		return k, f
 	}

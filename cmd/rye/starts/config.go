@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/cmd/rye/classify"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -45,7 +45,7 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	ans := configAnswer{explain: c.Explain}
 	add := func(name string, s cli.Setting, setBy ...string) {
 		if s.Err != nil {
-			s.Value, s.Origin = "", classify.Classify(s.Err).Text
+			s.Value, s.Origin = "", fault.Of(s.Err).Text
 		}
 		ans.Settings = append(ans.Settings, configLine{name, s.Value, s.Origin, setBy})
 	}
@@ -55,7 +55,7 @@ func (c *configRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	add("spaces", spacesSetting(a), workspace.MarkerFile, "--project", "USER_SPACE", "HOME")
 	add("trust", places.TrustSetting(a), "--trust", cli.EnvTrust, "USER_SPACE", "HOME")
 	add("key", trusts.KeySetting(a), "--key", cli.EnvKey, "rye key new")
-	add("passphrase", places.SecretSetting(a, classify.EnvPassphrase, "asked for"), classify.EnvPassphrase)
+	add("passphrase", places.SecretSetting(a, cli.EnvPassphrase, "asked for"), cli.EnvPassphrase)
 	add("data", a.Dir(cli.DataPlace), "XDG_DATA_HOME", "HOME")
 	add("state", a.Dir(cli.StatePlace), "XDG_STATE_HOME", "HOME")
 	add("cache", a.Dir(cli.CachePlace), "XDG_CACHE_HOME", "HOME")

@@ -8,7 +8,6 @@ import (
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -39,7 +38,7 @@ func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 	for _, at := range all {
 		names = append(names, at.BundleID+"@"+at.Version)
 		if n, err := absent(ctx, b, at); err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %s", at.BundleID, classify.Classify(err).Text))
+			wrong = append(wrong, fmt.Sprintf("%s: %s", at.BundleID, fault.Of(err).Text))
 		} else if n > 0 {
 			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, fault.Count(int64(n), "file")))
 		}

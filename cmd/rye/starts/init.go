@@ -14,7 +14,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
@@ -385,7 +384,7 @@ func (c *initRun) identity(ctx context.Context, a *cli.App, ans *initAnswer) err
 
 // noHome adds to the refusal of a directory what else to do.
 func noHome(space string, err error) *fault.Error {
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	if f.Code != fault.Files {
 		return f
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 )
@@ -88,7 +87,7 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 	}
 	r, err := worktree.Checkout(ctx, s, what.Id, dir.Value, o)
 	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Hint = []string{"rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path)}
 		return nil, f
 	}

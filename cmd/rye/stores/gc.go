@@ -9,7 +9,6 @@ import (
 
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
@@ -85,7 +84,7 @@ func (c *storeGcRun) release(ctx context.Context, a *cli.App, s *disk.Store) (re
 			return nil, context.Cause(ctx)
 		}
 		if err != nil {
-			a.Term.Detail("%s: %s", r.Name, classify.Classify(err).Text)
+			a.Term.Detail("%s: %s", r.Name, fault.Of(err).Text)
 		}
 		if path == "" {
 			continue

@@ -11,7 +11,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
@@ -24,7 +23,7 @@ func KeyGroup() cli.Command {
 		Path: "key", Group: "trust", Help: "Manage signing keys.",
 		Aka: []string{"keys"},
 		More: "Keys are kept in keys/ of the user space, for this user alone. What signs is --key NAME, else " + cli.EnvKey +
-			" (PEM, with " + classify.EnvPassphrase + "), else the default key. Whom to trust is the policy's matter: see rye trust.",
+			" (PEM, with " + cli.EnvPassphrase + "), else the default key. Whom to trust is the policy's matter: see rye trust.",
 	}
 }
 
@@ -75,7 +74,7 @@ func openKey(ctx context.Context, a *cli.App, name string) (Signer, error) {
 	if pem := a.Env(cli.EnvKey); name == "" && pem != "" {
 		p, err := key.ParsePrivate([]byte(pem), a.Passphrase(ctx, "the key in "+cli.EnvKey))
 		if err != nil {
-			f := classify.Classify(fmt.Errorf("the key in %s: %w", cli.EnvKey, err))
+			f := fault.Of(fmt.Errorf("the key in %s: %w", cli.EnvKey, err))
 			if !strings.Contains(pem, "-----BEGIN") {
 				f.Code, f.Why = fault.Config, []string{"it holds the text of a private key (PEM), not the name of a file"}
 				f.Hint = []string{"export " + cli.EnvKey + "=\"$(cat FILE)\""}
@@ -201,7 +200,7 @@ func KeyLines(a *cli.App) ([]keyLine, error) {
 		l.public(e.Public)
 		l.inPolicy(known, e.Public, a.Now())
 		if e.Err != nil {
-			f := classify.Classify(e.Err)
+			f := fault.Of(e.Err)
 			if l.Error = f.Text; len(f.Hint) > 0 {
 				l.Hint = f.Hint[0]
 			}

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
@@ -20,7 +19,7 @@ func KeyNewCommand() cli.Command {
 	return cli.Command{
 		Path: "key new", Quiet: true, Group: "trust", Help: "Create a key.",
 		More: "The first key is trusted for the names ** except rye/** in the user's policy; where the key is there and the policy isn't, only the policy is made. Later ones vouch for nothing until " +
-			"rye trust add says so. --passphrase locks the file; the passphrase is " + classify.EnvPassphrase + ", else it is asked for.\n\n" +
+			"rye trust add says so. --passphrase locks the file; the passphrase is " + cli.EnvPassphrase + ", else it is asked for.\n\n" +
 			"Examples:\n\n    rye key new\n    rye key new --owner 'Acme Ltd'\n    rye key new release --passphrase",
 		Aka: []string{"key create", "key generate", "keygen"},
 		New: func() cli.Runner { return new(KeyNewRun) }, Schema: "key-new/1", Output: KeyNewAnswer{},
@@ -133,7 +132,7 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 	}
 	ans.Policy, err = TrustFirst(ctx, a, policy.Key{Name: c.Name, Public: p.Public(), Owner: c.Owner})
 	if err != nil {
-		f := classify.Classify(err)
+		f := fault.Of(err)
 		f.Why = append(f.Why, "the key is made; the policy doesn't know it")
 		return nil, f
 	}

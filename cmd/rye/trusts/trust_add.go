@@ -14,7 +14,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
@@ -79,7 +78,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	}
 	for _, glob := range c.Names {
 		if err := KnownKind(ctx, a, glob); err != nil {
-			a.Term.Warn("%q covers nothing: %s", glob, classify.Classify(err).Text)
+			a.Term.Warn("%q covers nothing: %s", glob, fault.Of(err).Text)
 		}
 	}
 	var lost []loss
@@ -235,7 +234,7 @@ func ofKept(a *cli.App, name string, err error) error {
 	if none != nil {
 		return err
 	}
-	f := classify.Classify(err)
+	f := fault.Of(err)
 	f.Why = []string{"it is a key of yours, and the policy doesn't know it by this name"}
 	f.Hint = []string{"rye key export " + name + " > " + name + ".pem", "rye trust add " + name + ".pem --owner OWNER --names GLOB"}
 	return f
@@ -345,7 +344,7 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 			}
 			after, err := root.Rotate(doc.Step, signers, a.Now().UTC())
 			if short, ok := errors.AsType[*policy.RotationError](err); ok && short.Code == policy.BelowThreshold {
-				f := classify.Classify(err)
+				f := fault.Of(err)
 				f.Hint = []string{"rye sign " + fault.Quote(c.Rotation) + " --as " + fault.Quote(doc.Name) + " --key OTHER"}
 				return nil, f
 			}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/classify"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
@@ -101,15 +100,15 @@ func (c *trustUpdateRun) update(ctx context.Context, a *cli.App, au *trust.Autho
 		if c.From != "" {
 			s := a.Absolute(cli.Setting{Value: c.From})
 			if s.Err != nil {
-				return found, classify.Classify(s.Err)
+				return found, fault.Of(s.Err)
 			}
 			read.From = s.Value
 		}
 		known := slices.ContainsFunc(root.Sections().Lists, func(own policy.Source) bool { return own.From == src.From })
 		list, changed, err := places.Lists(a).Update(ctx, au, read, !known)
 		if err != nil {
-			f := classify.Classify(fmt.Errorf("revocation list %q: %w", src.Name, err))
-			if inner := classify.Classify(err); inner.Err != err {
+			f := fault.Of(fmt.Errorf("revocation list %q: %w", src.Name, err))
+			if inner := fault.Of(err); inner.Err != err {
 				f.Text = fmt.Sprintf("revocation list %q: %s", src.Name, inner.Text)
 			}
 			reason, _ := f.Details["reason"].(string)
