@@ -106,6 +106,7 @@ func (s *Store) Batch(ctx context.Context) (cas.Batch, error) {
 	}
 	enc, err := s.encoder()
 	if err != nil {
+		snap.release()
 		return nil, errors.Join(err, l.release())
 	}
 	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
@@ -404,16 +405,12 @@ func (b *batch) Close() error {
 		err = w.abort()
 		b.w.Store(nil)
 	}
-	if !b.done {
-		for _, p := range b.sealed {
-			p.close()
-			if !p.named { // one that has its name may already be what another writer counts on
-				err = errors.Join(err, b.s.files.remove(p.path))
-			}
-		}
+	for _, p := range b.sealed {
+		err = errors.Join(err, b.s.drop(p))
 	}
+	b.snap.release()
 	grown := b.done && len(b.sealed) > 0
-	b.done, b.sealed = true, nil
+	b.done, b.sealed, b.snap = true, nil, new(snapshot)
 	err = errors.Join(err, b.lease.release())
 	b.lease = nil
 	if grown {

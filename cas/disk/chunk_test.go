@@ -73,6 +73,7 @@ func stored(t *testing.T, s *Store, id cas.ID) (cuts []int) {
 	t.Helper()
 	snap, err := s.load()
 	must(t, err)
+	defer snap.release()
 	k := s.takeCache()
 	defer s.giveCache(k)
 	for _, p := range snap.packs {

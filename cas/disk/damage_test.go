@@ -41,7 +41,7 @@ func eachPack(t testing.TB, dir string, f func(p *pack)) {
 		p, err := openPack(path)
 		must(t, err)
 		f(p)
-		p.close()
+		p.release()
 	}
 }
 
@@ -140,7 +140,7 @@ func TestFlip(t *testing.T) {
 			p, err := openPack(filepath.Join(dir, file))
 			must(t, err)
 			index = int(p.foot.index)
-			p.close()
+			p.release()
 		}
 		unseen := 0
 		for at := 0; at < len(b); at += sample {

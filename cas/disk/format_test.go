@@ -105,7 +105,7 @@ func writePack(t testing.TB, salt uint64, parts []part) string {
 	must(t, err)
 	path := filepath.Join(filepath.Dir(p.path), packName(p.foot.id))
 	must(t, os.Rename(p.path, path))
-	p.close()
+	p.release()
 	return path
 }
 
@@ -407,7 +407,7 @@ func bomb(t testing.TB) []byte {
 	must(t, w.write(number, append(h, z.Bytes()...), len(h), codecZstd, raw))
 	p, err := w.seal()
 	must(t, err)
-	defer p.close()
+	defer p.release()
 	b, err := os.ReadFile(p.path)
 	must(t, err)
 	return b

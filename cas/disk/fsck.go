@@ -50,6 +50,7 @@ func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
+	defer snap.release()
 	f := &fsck{s: s, snap: snap, progress: progress, checked: make(map[*pack]atomicBits)}
 	for _, p := range snap.packs {
 		f.checked[p] = make(atomicBits, (p.foot.entries+63)/64)

@@ -66,11 +66,11 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	if err != nil {
 		return r, err
 	}
+	m := newMarks(s, snap)
+	defer m.close()
 	if len(snap.bad) > 0 {
 		return r, fmt.Errorf("%q: %w", filepath.Base(snap.bad[0].path), snap.bad[0].err)
 	}
-	m := newMarks(s, snap)
-	defer m.close()
 	if r.Roots, err = m.roots(ctx); err != nil {
 		return r, err
 	}
@@ -101,9 +101,7 @@ func (s *Store) GC(ctx context.Context, o GCOptions) (GCResult, error) {
 	if err != nil {
 		return r, err
 	}
-	if snap, err = s.load(); err == nil {
-		r.PacksAfter, r.BytesAfter = len(snap.packs), snap.size()
-	}
+	r.PacksAfter, r.BytesAfter, err = s.sizeNow()
 	return r, err
 }
 
@@ -205,11 +203,15 @@ type marks struct {
 	k    *blockCache
 }
 
+// newMarks takes over the snapshot.
 func newMarks(s *Store, snap *snapshot) *marks {
 	return &marks{s: s, snap: snap, live: make(map[*pack]bitset), k: s.takeCache()}
 }
 
-func (m *marks) close() { m.s.giveCache(m.k) }
+func (m *marks) close() {
+	m.s.giveCache(m.k)
+	m.snap.release()
+}
 
 // mark marks every copy of a record, and reports whether there is one and whether it is new.
 func (m *marks) mark(kind cas.Kind, d *cas.Digest) (isNew, found bool, err error) {
@@ -259,9 +261,12 @@ func (m *marks) roots(ctx context.Context) (int, error) {
 	}
 	// The packs are listed after the roots are read, because objects exist before the roots that reach them. Packs that are
 	// known already stay: only this janitor removes packs.
-	if m.snap, err = m.s.load(); err != nil {
+	snap, err := m.s.read(m.snap)
+	if err != nil {
 		return 0, err
 	}
+	m.snap.release()
+	m.snap = snap
 	for _, p := range m.snap.packs {
 		if m.live[p] == nil {
 			m.live[p] = newBitset(int(p.foot.entries))

@@ -410,6 +410,7 @@ func TestNameCondemned(t *testing.T) {
 	must(t, err)
 	snap, err := r.load()
 	must(t, err)
+	defer snap.release()
 	lock, err := r.acquire(t.Context(), janitorLock)
 	must(t, err)
 	lines := linesOf([]unreachable{{e: entry{digest: id.Digest, kind: id.Kind}}})[:keyLine]

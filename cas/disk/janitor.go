@@ -45,7 +45,9 @@ func (s *Store) mergeSome(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if snap.mergeable(s.fanout, nil) == nil {
+	many := snap.mergeable(s.fanout, nil) != nil
+	snap.release()
+	if !many {
 		return nil
 	}
 	lock, err := os.OpenFile(filepath.Join(s.dir, janitorLock), os.O_RDWR|os.O_CREATE, 0o600)
@@ -59,31 +61,36 @@ func (s *Store) mergeSome(ctx context.Context) error {
 	if err := s.removeDoomed(); err != nil {
 		return err
 	}
-	var damaged []*pack // can't be merged; fsck will tell
-	for {
-		snap, err := s.load()
-		if err != nil {
-			return err
-		}
-		group := snap.mergeable(s.fanout, damaged)
-		if group == nil {
-			return nil
-		}
-		bad, err := s.replace(ctx, group, nil)
-		if err != nil {
-			return err
-		}
-		if bad != nil {
-			damaged = append(damaged, bad)
-		}
+	var damaged []string // can't be merged; fsck will tell
+	for more := true; more && err == nil; {
+		more, err = s.merge(ctx, &damaged)
 	}
+	return err
+}
+
+// merge merges one group of packs, if there is one. It adds the path of a damaged pack that it meets to damaged.
+func (s *Store) merge(ctx context.Context, damaged *[]string) (more bool, err error) {
+	snap, err := s.load()
+	if err != nil {
+		return false, err
+	}
+	defer snap.release()
+	group := snap.mergeable(s.fanout, *damaged)
+	if group == nil {
+		return false, nil
+	}
+	bad, err := s.replace(ctx, group, nil)
+	if bad != nil {
+		*damaged = append(*damaged, bad.path)
+	}
+	return true, err
 }
 
 // mergeable returns the packs of the lowest tier that has enough of them.
-func (n *snapshot) mergeable(fanout int, except []*pack) []*pack {
+func (n *snapshot) mergeable(fanout int, except []string) []*pack {
 	var tiers [64][]*pack
 	for _, p := range n.packs {
-		if t := p.tier(fanout); t < len(tiers) && !slices.Contains(except, p) && p.size < mergeBytes/int64(fanout) {
+		if t := p.tier(fanout); t < len(tiers) && !slices.Contains(except, p.path) && p.size < mergeBytes/int64(fanout) {
 			tiers[t] = append(tiers[t], p)
 		}
 	}
@@ -103,39 +110,42 @@ func (n *snapshot) mergeable(fanout int, except []*pack) []*pack {
 }
 
 // replace puts one new pack in the place of some, without the entries that drop names (by pack and number).
-// If one of them is damaged nothing is changed and that one is returned.
+// If one of them is damaged nothing is changed and that one is returned. The removal isn't synced: a pack that a power
+// cut brings back does no harm.
 func (s *Store) replace(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack, err error) {
-	p, damaged, err := s.rewrite(ctx, group, drop)
+	damaged, err = s.add(ctx, group, drop)
 	if err != nil || damaged != nil {
 		return damaged, err
-	}
-	return nil, s.swap(p, group)
-}
-
-// drop removes a rewritten pack that got no name; nil is one that would have been empty.
-func (s *Store) drop(p *pack) error {
-	if p == nil || p.named {
-		return nil
-	}
-	p.close()
-	return s.files.remove(p.path)
-}
-
-// swap gives a rewritten pack its name, durably, and then removes the packs it stands for. That isn't synced: a
-// pack that a power cut brings back does no harm.
-func (s *Store) swap(p *pack, group []*pack) error {
-	if p != nil {
-		if err := s.publish([]*pack{p}); err != nil {
-			return errors.Join(err, s.drop(p))
-		}
 	}
 	defer s.forget()
 	for _, p := range group {
 		if err := s.files.remove(p.path); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// add is replace that leaves the old packs.
+func (s *Store) add(ctx context.Context, group []*pack, drop func(p *pack, n int) bool) (damaged *pack, err error) {
+	p, damaged, err := s.rewrite(ctx, group, drop)
+	if p == nil || err != nil {
+		return damaged, err
+	}
+	return nil, errors.Join(s.publish([]*pack{p}), s.drop(p))
+}
+
+// drop releases a pack that this process wrote, and removes it if it got no name: one that has its name may already be
+// what another writer counts on. nil is one that would have been empty.
+func (s *Store) drop(p *pack) error {
+	if p == nil {
+		return nil
+	}
+	p.release()
+	if p.named {
+		return nil
+	}
+	return s.files.remove(p.path)
 }
 
 // rewrite copies the records of some packs into a new one, which is finished but has no name yet; it is nil when
@@ -420,6 +430,7 @@ func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
 	if err != nil {
 		return r, err
 	}
+	defer snap.release()
 	r.PacksBefore, r.BytesBefore = len(snap.packs), snap.size()
 	for _, b := range snap.bad {
 		r.Damaged = append(r.Damaged, filepath.Base(b.path))
@@ -455,11 +466,18 @@ func (s *Store) Repack(ctx context.Context) (RepackResult, error) {
 	if err := flush(); err != nil {
 		return r, err
 	}
-	if snap, err = s.load(); err != nil {
-		return r, err
+	r.PacksAfter, r.BytesAfter, err = s.sizeNow()
+	return r, err
+}
+
+// sizeNow returns how many packs there are, and their bytes.
+func (s *Store) sizeNow() (packs int, bytes int64, err error) {
+	snap, err := s.load()
+	if err != nil {
+		return 0, 0, err
 	}
-	r.PacksAfter, r.BytesAfter = len(snap.packs), snap.size()
-	return r, nil
+	defer snap.release()
+	return len(snap.packs), snap.size(), nil
 }
 
 func (n *snapshot) size() (sum int64) {

@@ -185,6 +185,7 @@ func (s *Store) Pin(ctx context.Context, ids ...cas.ID) (release func() error, e
 	if err != nil {
 		return nil, err
 	}
+	defer snap.release()
 	for _, id := range ids {
 		if !s.holds(snap, id) {
 			return nil, cas.NotFound(id)

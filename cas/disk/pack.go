@@ -9,7 +9,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync/atomic"
@@ -19,7 +18,7 @@ import (
 )
 
 // A pack is an open, finished pack. It is immutable and safe for concurrent use; its file stays open and its
-// index mapped as long as anything refers to it, also when the file has been replaced by a larger pack.
+// index mapped until its last user releases it, also when the file has been replaced by a larger pack.
 type pack struct {
 	path    string
 	f       *os.File
@@ -30,7 +29,7 @@ type pack struct {
 	named   bool        // of a pack that this process wrote: path is the final one
 	durable atomic.Bool // its name was synced while this process looked
 	unmap   func()
-	open    *atomic.Int64 // counts it as long as it is; nil of one that no store has had
+	refs    atomic.Int64
 }
 
 const packExt = ".pack"
@@ -38,7 +37,7 @@ const packExt = ".pack"
 // packName is the file name of the pack with the given id.
 func packName(id [16]byte) string { return hex.EncodeToString(id[:]) + packExt }
 
-// openPack opens a finished pack. An error that wraps ErrFormat means that the pack must be salvaged.
+// openPack opens a finished pack, which the caller releases. An error that wraps ErrFormat means that it must be salvaged.
 func openPack(path string) (*pack, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -71,25 +70,18 @@ func newPack(path string, f *os.File, size int64) (*pack, error) {
 	}
 	p := &pack{path: path, f: f, size: size, foot: foot, index: index, checked: make([]atomic.Uint64, (foot.pages()+63)/64)}
 	p.unmap = unmap
-	p.freeLater()
+	p.retain()
 	return p, nil
 }
 
-// close frees a pack that has no other user. Shared packs are freed when their last user is done.
-func (p *pack) close() {
-	runtime.SetFinalizer(p, nil)
-	p.free()
-}
+func (p *pack) retain() { p.refs.Add(1) }
 
-// freeLater frees the pack once it is unreachable. It sets a finalizer, because with one processor the runtime delays
-// hundreds of cleanups.
-func (p *pack) freeLater() { runtime.SetFinalizer(p, (*pack).free) }
-
-func (p *pack) free() {
-	p.unmap()
-	p.f.Close()
-	if p.open != nil {
-		p.open.Add(-1)
+// release closes the pack's file when no user is left.
+func (p *pack) release() {
+	if p.refs.Add(-1) == 0 {
+		p.unmap()
+		p.index = nil // a read after this panics
+		p.f.Close()
 	}
 }
 
@@ -105,7 +97,6 @@ func (p *pack) fault(err *error) {
 
 // check looks at the checksum of every page.
 func (p *pack) check() (err error) {
-	defer runtime.KeepAlive(p)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	for n := range p.foot.pages() {
@@ -144,7 +135,6 @@ func (p *pack) lookup(kind cas.Kind, d *cas.Digest) (entry, bool, error) {
 // place is lookup which also returns the entry's number in the index, or -1.
 func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 	n = -1 // also after a fault
-	defer runtime.KeepAlive(p)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	pages := p.foot.entryPages()
@@ -217,7 +207,6 @@ func (p *pack) all() iter.Seq2[entry, error] {
 
 // copyPage copies a page of the index, whose checksum was right, to b.
 func (p *pack) copyPage(b []byte, n int) (err error) {
-	defer runtime.KeepAlive(p)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	from, err := p.page(n)
@@ -257,7 +246,6 @@ func (p *pack) byPlace() ([]placed, error) {
 
 // loc returns where block n is.
 func (p *pack) loc(n uint32) (l loc, err error) {
-	defer runtime.KeepAlive(p)
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer p.fault(&err)
 	if uint64(n) >= p.foot.blocks {

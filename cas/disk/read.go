@@ -193,8 +193,10 @@ func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, lev
 	for range readAhead {
 		r.empty <- nil
 	}
+	snap.retain()
 	go func() {
 		defer close(r.full)
+		defer snap.release()
 		k := s.takeCache()
 		defer s.giveCache(k)
 		var out []byte
@@ -276,6 +278,7 @@ func (s *Store) Visit(ctx context.Context, ids []cas.ID, visit func(i int, o cas
 	if err != nil {
 		return err
 	}
+	defer snap.release()
 	small, other := snap.locate(ids)
 	groups := slices.Collect(sameBlock(small))
 	// Long objects come first: they take longest.

@@ -251,6 +251,7 @@ func (s *Store) changeRef(ctx context.Context, name string, id cas.ID, allow fun
 	if err != nil {
 		return err
 	}
+	defer snap.release()
 	if !s.holds(snap, id) {
 		return cas.NotFound(id)
 	}

@@ -79,6 +79,7 @@ func (s *Store) expel(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer snap.release()
 	k := s.takeCache()
 	defer s.giveCache(k)
 	for _, p := range snap.packs {

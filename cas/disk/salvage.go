@@ -51,7 +51,7 @@ func (n *snapshot) unindexed() []badPackFile {
 }
 
 // salvage reads a pack without its index: it looks for blocks, hashes what is in them, and so finds the names
-// again. The index it makes is in memory. whole reports whether the pack's blocks were all readable.
+// again. The index it makes is in memory. whole reports whether the pack's blocks were all readable. The caller releases p.
 func salvage(path string, c *scratch) (p *pack, whole bool, err error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -179,7 +179,7 @@ func (w *packWriter) enter(h blockHeader, raw []byte, at int64) {
 func (w *packWriter) inMemory(path string, f *os.File, size int64) *pack {
 	foot := footer{entries: uint64(len(w.entries)), blocks: uint64(len(w.locs)), index: uint64(size), salt: w.salt}
 	p := &pack{path: path, f: f, size: size, foot: foot, unmap: func() {}}
-	p.freeLater()
+	p.retain()
 	p.index = make([]byte, 0, p.foot.pages()*pageSize)
 	w.eachPage(func(b []byte) error {
 		p.index = append(p.index, b...)
@@ -208,6 +208,7 @@ func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
 	if err != nil {
 		return r, err
 	}
+	defer snap.release()
 	bad := snap.unindexed()
 	r.Packs = len(snap.packs) + len(snap.bad) - len(bad)
 	k := s.takeCache()
@@ -216,28 +217,13 @@ func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
 		if ctx.Err() != nil {
 			return r, context.Cause(ctx)
 		}
-		p, whole, err := salvage(b.path, k.c)
-		if errors.Is(err, ErrFormat) || err == nil && p.foot.entries == 0 {
-			r.Lost = append(r.Lost, filepath.Base(b.path))
-			if err := s.setAside(b.path); err != nil {
-				return r, err
-			}
-			continue
-		}
+		found, whole, err := s.reindex(ctx, k.c, b.path)
 		if err != nil {
 			return r, err
 		}
-		next, damaged, err := s.rewrite(ctx, []*pack{p}, nil)
-		if err == nil && damaged != nil {
-			err = badPack("%q changed while it was read", b.path)
+		if found {
+			r.Rebuilt = append(r.Rebuilt, filepath.Base(b.path))
 		}
-		if err == nil && next != nil {
-			err = s.publish([]*pack{next})
-		}
-		if err != nil {
-			return r, errors.Join(err, s.drop(next))
-		}
-		r.Rebuilt = append(r.Rebuilt, filepath.Base(b.path))
 		if whole {
 			err = s.files.remove(b.path)
 		} else {
@@ -250,6 +236,27 @@ func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
 	}
 	s.forget()
 	return r, s.files.syncDir(filepath.Join(s.dir, "packs"))
+}
+
+// reindex writes what can be read of a pack into a new one. It reports whether anything was found, and whether that is
+// all there was.
+func (s *Store) reindex(ctx context.Context, c *scratch, path string) (found, whole bool, err error) {
+	p, whole, err := salvage(path, c)
+	if errors.Is(err, ErrFormat) {
+		return false, false, nil
+	}
+	if err != nil {
+		return false, false, err
+	}
+	defer p.release()
+	if p.foot.entries == 0 {
+		return false, false, nil
+	}
+	damaged, err := s.add(ctx, []*pack{p}, nil)
+	if err == nil && damaged != nil {
+		err = badPack("%q changed while it was read", path)
+	}
+	return true, whole, err
 }
 
 // setAside takes a pack out of use without removing it.

@@ -62,11 +62,6 @@ type Store struct {
 	snap  *snapshot // the last that was loaded
 	stale bool      // snap is only good for its open packs
 	spare []*blockCache
-
-	// How many packs are open, in a snapshot or not, and how many of those in none stayed open when they were last looked for.
-	// The first is an allocation of its own: a pack that led back to its store would never be freed.
-	opened *atomic.Int64
-	inUse  atomic.Int64
 }
 
 // A VersionError reports a store in a format that this package can't write, or can't read either.
@@ -100,7 +95,7 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{dir: dir, opened: new(atomic.Int64), files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now, packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
+	s := &Store{dir: dir, files: files{hook: o.Hook}, readOnly: o.ReadOnly, wait: o.Wait, now: o.Now, packObjects: packObjects, fanout: fanout, encoder: sync.OnceValues(newEncoder)}
 	if s.wait == 0 {
 		s.wait = 30 * time.Second
 	}
@@ -140,6 +135,7 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.snap.release()
 	s.snap = nil
 	for _, k := range s.spare {
 		k.c.close()
@@ -149,8 +145,9 @@ func (s *Store) Close() error {
 }
 
 // A snapshot is the packs that a store had at one moment. A process sees what it had at the snapshot's time
-// even if packs are replaced meanwhile.
+// even if packs are replaced meanwhile. Its packs are open until its last user releases it.
 type snapshot struct {
+	refs  atomic.Int64
 	paths []string // what was listed; nil when packs are only those of this process
 	packs []*pack  // most objects first
 	bad   []badPackFile
@@ -158,6 +155,29 @@ type snapshot struct {
 
 	once  sync.Once
 	saved []*pack // of bad
+}
+
+// newSnapshot retains packs. The caller releases the snapshot.
+func newSnapshot(packs []*pack) *snapshot {
+	for _, p := range packs {
+		p.retain()
+	}
+	return (&snapshot{packs: packs}).retain()
+}
+
+func (n *snapshot) retain() *snapshot {
+	n.refs.Add(1)
+	return n
+}
+
+// release ends the use of a snapshot; nil is none.
+func (n *snapshot) release() {
+	if n == nil || n.refs.Add(-1) > 0 {
+		return
+	}
+	for _, p := range slices.Concat(n.packs, n.saved) {
+		p.release()
+	}
 }
 
 // A badPackFile is a pack that has no readable index.
@@ -178,14 +198,23 @@ func (n *snapshot) has(kind cas.Kind, d *cas.Digest, counts func(p *pack, e entr
 	return false
 }
 
-// snapshot returns the current one, from memory where there is one.
-func (s *Store) snapshot() (*snapshot, error) {
+// loaded returns the last snapshot, or nil, and whether it is stale. The caller releases it.
+func (s *Store) loaded() (snap *snapshot, stale bool) {
 	s.mu.Lock()
-	snap, stale := s.snap, s.stale
-	s.mu.Unlock()
-	if snap != nil && !stale {
+	defer s.mu.Unlock()
+	if s.snap == nil {
+		return nil, true
+	}
+	return s.snap.retain(), s.stale
+}
+
+// snapshot returns the last snapshot, or loads one. The caller releases it.
+func (s *Store) snapshot() (*snapshot, error) {
+	snap, stale := s.loaded()
+	if !stale {
 		return snap, nil
 	}
+	snap.release()
 	return s.load()
 }
 
@@ -199,65 +228,34 @@ func (s *Store) forget() {
 // adopt keeps packs of this process open for the next snapshot.
 func (s *Store) adopt(packs []*pack) {
 	s.mu.Lock()
-	next := new(snapshot)
-	if s.snap != nil {
-		next.packs = slices.Clone(s.snap.packs)
-	}
-	next.packs = append(next.packs, packs...)
-	s.hold(next, true)
-	s.mu.Unlock()
-	s.freeUnused(next)
-}
-
-// hold makes a snapshot the current one. The caller holds s.mu.
-func (s *Store) hold(snap *snapshot, stale bool) {
-	for _, p := range snap.packs {
-		if p.open == nil {
-			p.open = s.opened
-			s.opened.Add(1)
-		}
-	}
-	s.snap, s.stale = snap, stale
-}
-
-// mostUnused is how many unused packs may stay open.
-const mostUnused = 128
-
-// freeUnused closes packs that no reader uses, if there are many. Finalizers close them, but the garbage collector runs only
-// when it needs memory: until then a thousand small puts may each keep a file open.
-func (s *Store) freeUnused(snap *snapshot) {
-	unused := func() int64 { return s.opened.Load() - int64(len(snap.packs)) }
-	if unused() <= s.inUse.Load()+mostUnused {
-		return
-	}
-	runtime.GC()
-	for range 1000 {
-		if unused() <= 0 {
-			break
-		}
-		runtime.Gosched() // it is a goroutine that frees them
-	}
-	s.inUse.Store(max(0, unused()))
-}
-
-// load looks at the disk. Packs that are open already are kept, and so is the whole snapshot when nothing is new.
-func (s *Store) load() (*snapshot, error) {
-	s.mu.Lock()
 	old := s.snap
+	if old != nil {
+		packs = slices.Concat(old.packs, packs)
+	}
+	s.snap, s.stale = newSnapshot(packs), true
 	s.mu.Unlock()
+	old.release()
+}
+
+// load looks at the disk. Packs that are open already are kept, and so is the whole snapshot when nothing is new. The
+// caller releases it.
+func (s *Store) load() (*snapshot, error) {
+	old, _ := s.loaded()
+	defer old.release()
 	snap, err := s.read(old)
 	if err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.hold(snap, false)
+	before := s.snap
+	s.snap, s.stale = snap.retain(), false
 	s.mu.Unlock()
-	s.freeUnused(snap)
+	before.release()
 	return snap, nil
 }
 
-// read makes a snapshot. The directory is listed until two lists are alike: one list alone, made while a pack
-// was replaced by another, may have neither.
+// read makes a snapshot, or retains old if that is still right. The caller releases it. The directory is listed until two
+// lists are alike: one list alone, made while a pack was replaced by another, may have neither.
 func (s *Store) read(old *snapshot) (*snapshot, error) {
 	gone, err := s.readCondemned()
 	if err != nil {
@@ -280,9 +278,15 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 	open := make(map[string]*pack)
 	if old != nil {
 		for _, p := range old.packs {
+			p.retain()
 			open[p.path] = p
 		}
 	}
+	defer func() {
+		for _, p := range open { // those of the snapshot are retained by it
+			p.release()
+		}
+	}()
 	paths, err := list()
 	for range 100 {
 		if err != nil {
@@ -297,15 +301,17 @@ func (s *Store) read(old *snapshot) (*snapshot, error) {
 			continue
 		}
 		if old != nil && old.paths != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) && old.gone.equal(gone) {
-			return old, nil
+			return old.retain(), nil
 		}
-		snap := &snapshot{paths: paths, bad: bad, gone: gone}
+		var packs []*pack
 		for _, path := range paths {
 			if p := open[path]; p != nil {
-				snap.packs = append(snap.packs, p)
+				packs = append(packs, p)
 			}
 		}
-		slices.SortStableFunc(snap.packs, func(a, b *pack) int { return cmp.Compare(b.foot.entries, a.foot.entries) })
+		slices.SortStableFunc(packs, func(a, b *pack) int { return cmp.Compare(b.foot.entries, a.foot.entries) })
+		snap := newSnapshot(packs)
+		snap.paths, snap.bad, snap.gone = paths, bad, gone
 		return snap, nil
 	}
 	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its packs are replaced again and again", s.dir)
@@ -322,7 +328,7 @@ func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err er
 		switch {
 		case err == nil:
 			if want := packName(p.foot.id); filepath.Base(path) != want {
-				p.close()
+				p.release()
 				bad = append(bad, badPackFile{path, badPack("its name should be %q", want)})
 				continue
 			}
@@ -357,6 +363,7 @@ func (s *Store) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer snap.release()
 	var out []cas.ID
 	for i := range ids {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -382,13 +389,16 @@ func (s *Store) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 		return cas.Object{}, err
 	}
 	o, err := s.open(ctx, snap, id)
-	if errors.Is(err, fs.ErrNotExist) {
-		// Another process may have put it, or moved it to another pack, since.
-		if snap, err = s.load(); err == nil {
-			o, err = s.open(ctx, snap, id)
-		}
+	snap.release()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return o, err
 	}
-	return o, err
+	// Another process may have put it, or moved it to another pack, since.
+	if snap, err = s.load(); err != nil {
+		return cas.Object{}, err
+	}
+	defer snap.release()
+	return s.open(ctx, snap, id)
 }
 
 func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object, error) {
@@ -475,6 +485,7 @@ func (s *Store) List(ctx context.Context) iter.Seq2[cas.Info, error] {
 			yield(cas.Info{}, err)
 			return
 		}
+		defer snap.release()
 		k := s.takeCache()
 		defer s.giveCache(k)
 		for i, p := range snap.packs {
@@ -534,6 +545,7 @@ func (s *Store) Has(id cas.ID) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	defer snap.release()
 	return s.holds(snap, id), nil
 }
 
@@ -583,6 +595,7 @@ func (s *Store) Stat() (Size, error) {
 	if err != nil {
 		return Size{}, err
 	}
+	defer snap.release()
 	n := Size{Packs: len(snap.packs) + len(snap.bad), Damaged: len(snap.bad), Bytes: snap.size()}
 	for _, p := range snap.packs {
 		n.Records += int64(p.foot.entries)
