@@ -74,6 +74,7 @@ type batch struct {
 	garbage func() *gcRecord // what gc has seen unreachable, and may remove before its new owner has named it
 	intact  sync.Map         // *pack to a func(entry int) bool, which checks the pack at its first call
 	known   atomic.Bool      // some of what was put was there
+	reread  bool             // trust no pack before it was read
 	enc     *zstd.Encoder
 	slots   chan struct{} // one for each goroutine that may work on a long object
 
@@ -92,6 +93,14 @@ type batch struct {
 
 // Batch begins a group of puts. See cas.Batch.
 func (s *Store) Batch(ctx context.Context) (cas.Batch, error) {
+	b, err := s.batch(ctx, false)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (s *Store) batch(ctx context.Context, reread bool) (*batch, error) {
 	if s.readOnly {
 		return nil, s.errReadOnly()
 	}
@@ -109,19 +118,23 @@ func (s *Store) Batch(ctx context.Context) (cas.Batch, error) {
 		snap.release()
 		return nil, errors.Join(err, l.release())
 	}
-	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
+	return &batch{s: s, ctx: ctx, lease: l, snap: snap, garbage: sync.OnceValue(s.readGarbage), reread: reread, enc: enc, slots: make(chan struct{}, runtime.GOMAXPROCS(0))}, nil
 }
 
 // Missing implements cas.Misser.
 func (b *batch) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 	b.roll.RLock()
 	defer b.roll.RUnlock()
-	var out []cas.ID
+	return missing(ctx, ids, b.has)
+}
+
+// missing returns those of ids for which has is false.
+func missing(ctx context.Context, ids []cas.ID, has func(kind cas.Kind, d *cas.Digest) bool) (out []cas.ID, err error) {
 	for i := range ids {
 		if i%4096 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if !b.has(ids[i].Kind, &ids[i].Digest) {
+		if !has(ids[i].Kind, &ids[i].Digest) {
 			out = append(out, ids[i])
 		}
 	}
@@ -152,7 +165,7 @@ func (b *batch) has(kind cas.Kind, d *cas.Digest) bool {
 func (b *batch) counts(p *pack, e entry, no int) bool {
 	intact, ok := b.intact.Load(p)
 	if !ok {
-		intact, _ = b.intact.LoadOrStore(p, sync.OnceValue(func() func(int) bool { return b.s.verify(b.ctx, b.snap, p) }))
+		intact, _ = b.intact.LoadOrStore(p, sync.OnceValue(func() func(int) bool { return b.verify(p) }))
 	}
 	return intact.(func() func(int) bool)()(no) && !b.garbage().has(p, &e)
 }
@@ -162,19 +175,21 @@ var sealedTime = time.Unix(1<<30, 0)
 
 // verify returns which entries of a pack can be read back. It trusts a pack that has sealedTime, and reads any other one
 // as a whole: writing to a file changes its time, as does copying a store.
-func (s *Store) verify(ctx context.Context, snap *snapshot, p *pack) func(entry int) bool {
-	if fi, err := p.f.Stat(); err == nil && fi.Size() == p.size && fi.ModTime().Equal(sealedTime) {
+func (b *batch) verify(p *pack) func(entry int) bool {
+	fi, err := p.f.Stat()
+	sealed := err == nil && fi.Size() == p.size && fi.ModTime().Equal(sealedTime)
+	if sealed && !b.reread {
 		return func(int) bool { return true }
 	}
-	k := s.takeCache()
-	defer s.giveCache(k)
-	bad, err := s.badRecords(ctx, k, snap, p)
-	switch {
-	case err != nil:
+	bad, err := b.s.badNow(b.ctx, p.path)
+	if err != nil {
 		return func(int) bool { return false }
-	case bad == nil:
-		// If this fails, the next batch reads the pack again.
+	}
+	// Where a time can't be set, the next batch does this again.
+	if now := b.s.now(); bad == nil && !sealed {
 		_ = os.Chtimes(p.path, sealedTime, sealedTime)
+	} else if bad != nil && sealed {
+		_ = os.Chtimes(p.path, now, now)
 	}
 	return func(entry int) bool { return bad == nil || !bad.has(entry) }
 }

@@ -88,7 +88,7 @@ func stored(t *testing.T, s *Store, id cas.ID) (cuts []int) {
 		must(t, err)
 		_, _, level, items, err := decodeRoot(b)
 		must(t, err)
-		must(t, snap.chunks(t.Context(), k, id.Kind, level, items, func(b []byte) error {
+		must(t, snap.parts(k).chunks(t.Context(), id.Kind, level, items, func(b []byte) error {
 			cuts = append(cuts, len(b))
 			return nil
 		}))

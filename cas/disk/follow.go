@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 
 	"github.com/rye-build/rye/cas"
@@ -90,12 +89,12 @@ func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth in
 		return nil, nil
 	}
 	w.below[id] = nil
-	b, err := w.f.read(ctx, id)
+	b, err := w.f.s.readAll(ctx, w.f.snap, id)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		w.f.lose(Problem{ID: id, Text: err.Error(), Lost: true})
+		w.f.add(Problem{ID: id, Text: err.Error(), Lost: true})
 		w.bad(id, where)
 		w.below[id] = []cas.ID{id}
 		return w.below[id], nil
@@ -106,12 +105,8 @@ func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth in
 		if depth == deepest {
 			return fmt.Errorf("more than %d directories below each other", deepest)
 		}
-		kind := cas.Blob
-		if e.Mode == cas.Dir {
-			kind = cas.TreeKind
-		}
 		var ids []cas.ID
-		ids, stop = w.follow(ctx, where+"/"+e.Name, cas.ID{Kind: kind, Digest: e.Digest}, depth+1)
+		ids, stop = w.follow(ctx, where+"/"+e.Name, e.ID(), depth+1)
 		found = append(found, ids...)
 		return stop
 	})
@@ -124,27 +119,6 @@ func (w *follower) follow(ctx context.Context, where string, id cas.ID, depth in
 	found = found[:min(len(found), mostNamed)]
 	w.below[id] = found
 	return found, nil
-}
-
-// read returns the bytes of an object, verified.
-func (f *fsck) read(ctx context.Context, id cas.ID) ([]byte, error) {
-	o, err := f.s.open(ctx, f.snap, id)
-	if err != nil {
-		return nil, err
-	}
-	defer o.Close()
-	return io.ReadAll(o)
-}
-
-// lose reports a problem with an object that has no intact copy left.
-func (f *fsck) lose(p Problem) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.lost == nil {
-		f.lost = make(map[cas.ID]bool)
-	}
-	f.lost[p.ID] = true
-	f.problems = append(f.problems, p)
 }
 
 // present reports whether an object can be read.

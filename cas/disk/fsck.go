@@ -51,14 +51,12 @@ func (s *Store) Fsck(ctx context.Context, progress func(bytes int64)) (Report, e
 		return Report{}, err
 	}
 	defer snap.release()
-	f := &fsck{s: s, snap: snap, progress: progress, checked: make(map[*pack]atomicBits)}
-	for _, p := range snap.packs {
-		f.checked[p] = make(atomicBits, (p.foot.entries+63)/64)
-	}
+	f := newFsck(s, snap)
+	f.progress = progress
 	for _, b := range snap.bad {
 		f.add(Problem{File: filepath.Base(b.path), Text: b.err.Error() + "; rye store reindex"})
 	}
-	if err := f.longs(ctx); err != nil {
+	if err := f.longs(ctx, snap.packs); err != nil {
 		return Report{}, err
 	}
 	for _, p := range snap.packs {
@@ -98,10 +96,19 @@ type fsck struct {
 	lost     map[cas.ID]bool
 }
 
+func newFsck(s *Store, snap *snapshot) *fsck {
+	f := &fsck{s: s, snap: snap, checked: make(map[*pack]atomicBits), lost: make(map[cas.ID]bool)}
+	for _, p := range snap.packs {
+		f.checked[p] = make(atomicBits, (p.foot.entries+63)/64)
+	}
+	return f
+}
+
 func (f *fsck) add(p Problem) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.problems = append(f.problems, p)
+	f.lost[p.ID] = f.lost[p.ID] || p.Lost
 }
 
 func (f *fsck) did(n int) {
@@ -113,25 +120,22 @@ func (f *fsck) did(n int) {
 
 // A longEntry is the root of a chunk list in a pack.
 type longEntry struct {
+	placed
 	p    *pack
-	e    entry
-	n    int
 	size int64
 }
 
-// longs hashes long objects whole, and their chunks on the way, so that each block of theirs is uncompressed
-// once. The longest begin first.
-func (f *fsck) longs(ctx context.Context) error {
+// longs hashes the long objects of some packs whole, and their chunks on the way, so that each block of theirs is
+// uncompressed once. The longest begin first.
+func (f *fsck) longs(ctx context.Context, packs []*pack) error {
 	var all []longEntry
-	for _, p := range f.snap.packs {
-		n := -1
+	for _, p := range packs {
 		for e, err := range p.all() {
-			n++
 			if err != nil {
 				break // reported with the pack
 			}
 			if e.kind&large != 0 {
-				all = append(all, longEntry{p: p, e: e, n: n})
+				all = append(all, longEntry{placed: e, p: p})
 			}
 		}
 	}
@@ -151,23 +155,20 @@ func (f *fsck) measure(all []longEntry) {
 		if a.p != b.p {
 			return strings.Compare(a.p.path, b.p.path)
 		}
-		return cmp.Compare(a.e.block, b.e.block)
+		return cmp.Compare(a.block, b.block)
 	})
 	k := f.s.takeCache()
 	defer f.s.giveCache(k)
 	for i := range all {
-		all[i].size, _ = longSize(all[i].p, &all[i].e, k) // one that can't be read is reported later
+		all[i].size, _ = longSize(all[i].p, &all[i].entry, k) // one that can't be read is reported later
 	}
 }
 
 // long assembles and hashes one object. It reports only the object; pack reports damaged records.
 func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
-	id := cas.ID{Kind: l.e.kind &^ large, Digest: l.e.digest}
+	id := cas.ID{Kind: l.kind &^ large, Digest: l.digest}
 	err := func() error {
-		b, err := k.get(l.p, l.e.block)
-		if err == nil {
-			b, err = l.e.of(b)
-		}
+		b, err := k.record(l.p, &l.entry)
 		if err != nil {
 			return err
 		}
@@ -179,8 +180,8 @@ func (f *fsck) long(ctx context.Context, k *blockCache, l longEntry) {
 			return &cas.DamagedError{ID: id, Found: d}
 		}
 		h := cas.NewHasher()
-		record := func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return f.record(k, rec, d) }
-		if err := eachChunk(ctx, record, id.Kind, level, items, func(b []byte) error { h.Write(b); return nil }); err != nil {
+		parts := reader(func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return f.record(k, rec, d) })
+		if err := parts.chunks(ctx, id.Kind, level, items, func(b []byte) error { h.Write(b); return nil }); err != nil {
 			return err
 		}
 		if found := h.Digest(); found != id.Digest {
@@ -205,10 +206,7 @@ func (f *fsck) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, erro
 		if err != nil || n < 0 {
 			continue
 		}
-		b, err := k.get(p, e.block)
-		if err == nil {
-			b, err = e.of(b)
-		}
+		b, err := k.record(p, &e)
 		if err != nil {
 			continue
 		}
@@ -388,9 +386,6 @@ func (f *fsck) damaged(ctx context.Context, p *pack, id cas.ID, err error) {
 		_, err = io.Copy(io.Discard, o)
 		o.Close()
 	}
-	if pr.Lost = err != nil; pr.Lost {
-		f.lose(pr)
-	} else {
-		f.add(pr)
-	}
+	pr.Lost = err != nil
+	f.add(pr)
 }

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -301,7 +300,7 @@ func (m *marks) object(ctx context.Context, id cas.ID, todo []cas.ID) ([]cas.ID,
 			return todo, err
 		}
 		if ok && e.kind&large != 0 {
-			if err := m.long(p, &e); err != nil {
+			if err := m.long(ctx, p, &e); err != nil {
 				return todo, asDamage(id, err)
 			}
 		}
@@ -309,21 +308,12 @@ func (m *marks) object(ctx context.Context, id cas.ID, todo []cas.ID) ([]cas.ID,
 	if id.Kind != cas.TreeKind {
 		return todo, nil
 	}
-	o, err := m.s.open(ctx, m.snap, id)
+	b, err := m.s.readAll(ctx, m.snap, id)
 	if err != nil {
 		return todo, err
 	}
-	defer o.Close()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(o); err != nil {
-		return todo, err
-	}
-	err = cas.DecodeTree(b.Bytes(), func(e cas.Entry) error {
-		kind := cas.Blob
-		if e.Mode == cas.Dir {
-			kind = cas.TreeKind
-		}
-		todo = append(todo, cas.ID{Kind: kind, Digest: e.Digest})
+	err = cas.DecodeTree(b, func(e cas.Entry) error {
+		todo = append(todo, e.ID())
 		return nil
 	})
 	if err != nil {
@@ -333,12 +323,8 @@ func (m *marks) object(ctx context.Context, id cas.ID, todo []cas.ID) ([]cas.ID,
 }
 
 // long marks the chunk lists and chunks of a long object.
-func (m *marks) long(p *pack, e *entry) error {
-	block, err := m.k.get(p, e.block)
-	if err != nil {
-		return err
-	}
-	b, err := e.of(block)
+func (m *marks) long(ctx context.Context, p *pack, e *entry) error {
+	b, err := m.k.record(p, e)
 	if err != nil {
 		return err
 	}
@@ -346,34 +332,16 @@ func (m *marks) long(p *pack, e *entry) error {
 	if err != nil {
 		return err
 	}
-	return m.list(chunkOf(e.kind&^large), level, items)
-}
-
-func (m *marks) list(chunk cas.Kind, level int, items []listItem) error {
-	for i := range items {
-		d := &items[i].digest
-		if level == 0 {
-			if _, _, err := m.mark(chunk, d); err != nil {
-				return err
-			}
-			continue
+	lists := reader(func(rec cas.Kind, d *cas.Digest) ([]byte, error) {
+		if _, _, err := m.mark(rec, d); err != nil {
+			return nil, err
 		}
-		if _, _, err := m.mark(listRecord, d); err != nil {
-			return err
-		}
-		b, err := m.snap.record(m.k, listRecord, d)
-		if err != nil {
-			return err
-		}
-		below, err := decodeBelow(b, level, items[i].size)
-		if err == nil {
-			err = m.list(chunk, level-1, below)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		return m.snap.record(m.k, rec, d)
+	})
+	return lists.items(ctx, level, items, func(i listItem) error {
+		_, _, err := m.mark(chunkOf(e.kind&^large), &i.digest)
+		return err
+	})
 }
 
 // condemn publishes what is to be removed and waits until every writer has ended that may not know it.
@@ -382,13 +350,12 @@ func (s *Store) condemn(ctx context.Context, piles []*pile) error {
 	var es []entry
 	for _, g := range piles {
 		packs = append(packs, g.p)
-		n := -1
 		for e, err := range g.p.all() {
 			if err != nil {
 				return err
 			}
-			if n++; g.dead.has(n) {
-				es = append(es, e)
+			if g.dead.has(e.n) {
+				es = append(es, e.entry)
 			}
 		}
 	}

@@ -212,23 +212,21 @@ func (s *Store) findGarbage(ctx context.Context, m *marks, o GCOptions, r *GCRes
 	var young []cas.ID
 	for _, p := range m.snap.packs {
 		pile := &pile{p: p, dead: newBitset(int(p.foot.entries))}
-		n := -1
 		for e, err := range p.all() {
 			if err != nil {
 				return nil, err
 			}
-			n++
-			if m.live[p].has(n) {
+			if m.live[p].has(e.n) {
 				r.Reachable++
 				continue
 			}
-			u := unreachable{e, now}
-			if l := seen.find(p, &e); l != nil {
+			u := unreachable{e.entry, now}
+			if l := seen.find(p, &e.entry); l != nil {
 				u.since = min(int64(binary.BigEndian.Uint64(l[keyLine:])), now)
 			}
 			all = append(all, u)
 			if now-u.since >= int64(o.Grace) {
-				pile.dead.set(n)
+				pile.dead.set(e.n)
 				r.Removed++
 			} else {
 				g.young = append(g.young, u)
@@ -282,21 +280,20 @@ func (g *garbage) spare(ctx context.Context, m *marks, now int64, ids []cas.ID, 
 			ids, _ = need.object(ctx, id, ids[:len(ids)-1]) // an unreadable object has no known references
 		}
 		for _, pile := range g.piles {
-			n := -1
 			for e, err := range pile.p.all() {
 				if err != nil {
 					return err
 				}
-				if n++; !pile.dead.has(n) || !need.live[pile.p].has(n) {
+				if !pile.dead.has(e.n) || !need.live[pile.p].has(e.n) {
 					continue
 				}
-				stays, err := g.stays(m.snap.packs, &e)
+				stays, err := g.stays(m.snap.packs, &e.entry)
 				if err != nil {
 					return err
 				}
 				if !stays {
-					pile.dead.clear(n)
-					g.young = append(g.young, unreachable{e, now})
+					pile.dead.clear(e.n)
+					g.young = append(g.young, unreachable{e.entry, now})
 					r.Removed--
 				}
 			}

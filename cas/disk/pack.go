@@ -188,16 +188,16 @@ func (p *pack) place(kind cas.Kind, d *cas.Digest) (e entry, n int, err error) {
 }
 
 // all yields every entry in index order.
-func (p *pack) all() iter.Seq2[entry, error] {
-	return func(yield func(entry, error) bool) {
+func (p *pack) all() iter.Seq2[placed, error] {
+	return func(yield func(placed, error) bool) {
 		var b [pageSize]byte
 		for n := range p.foot.entryPages() {
 			if err := p.copyPage(b[:], n); err != nil {
-				yield(entry{}, err)
+				yield(placed{}, err)
 				return
 			}
 			for i := range p.entriesIn(n) {
-				if !yield(getEntry(b[i*entrySize:]), nil) {
+				if !yield(placed{getEntry(b[i*entrySize:]), n*pageEntries + i}, nil) {
 					return
 				}
 			}
@@ -230,7 +230,7 @@ func (p *pack) byPlace() ([]placed, error) {
 		if err != nil {
 			return nil, err
 		}
-		es = append(es, placed{e, len(es)})
+		es = append(es, e)
 	}
 	slices.SortFunc(es, func(a, b placed) int {
 		if a.block != b.block {

@@ -48,6 +48,15 @@ func (k *blockCache) get(p *pack, n uint32) ([]byte, error) {
 	return b, nil
 }
 
+// record returns the bytes of an entry's record, not verified and valid until the next get.
+func (k *blockCache) record(p *pack, e *entry) ([]byte, error) {
+	b, err := k.get(p, e.block)
+	if err != nil {
+		return nil, err
+	}
+	return e.of(b)
+}
+
 // record returns a record of the snapshot, verified, from the first pack that has it intact.
 func (n *snapshot) record(k *blockCache, kind cas.Kind, d *cas.Digest) ([]byte, error) {
 	b, damage := recordIn(n.packs, k, kind, d)
@@ -68,15 +77,12 @@ func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []b
 	for _, p := range packs {
 		e, ok, err := p.lookup(kind, d)
 		if err == nil && ok {
-			if b, err = k.get(p, e.block); err == nil {
-				b, err = e.of(b)
-			}
-			if err == nil {
+			if b, err = k.record(p, &e); err == nil {
 				found := cas.Sum(b)
 				if found == *d {
 					return b, nil
 				}
-				err = fmt.Errorf("a part of it has the digest %s in place of %s", found, d)
+				err = fmt.Errorf("a part of it has the digest %s instead of %s", found, d)
 			}
 		}
 		if err != nil && damage == nil {
@@ -89,38 +95,48 @@ func recordIn(packs []*pack, k *blockCache, kind cas.Kind, d *cas.Digest) (b []b
 // errPart is not an fs.ErrNotExist: an object with a missing part is damaged, not absent.
 var errPart = badPack("it is missing")
 
-// chunks calls f with each chunk of a long object in order, verified.
-func (n *snapshot) chunks(ctx context.Context, k *blockCache, kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
-	return eachChunk(ctx, func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return n.record(k, rec, d) }, kind, level, items, f)
+// A reader returns the verified bytes of a part of a long object.
+type reader func(rec cas.Kind, d *cas.Digest) ([]byte, error)
+
+// parts returns the reader of a snapshot.
+func (n *snapshot) parts(k *blockCache) reader {
+	return func(rec cas.Kind, d *cas.Digest) ([]byte, error) { return n.record(k, rec, d) }
 }
 
-// eachChunk calls f with each chunk below a list in order, as record returns them. A list must be as long as the one
-// above says, so that the length in the root bounds everything.
-func eachChunk(ctx context.Context, record func(cas.Kind, *cas.Digest) ([]byte, error), kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	for i := range items {
-		rec := listRecord
-		if level == 0 {
-			rec = chunkOf(kind)
+// chunks calls f with each chunk of a long object in order.
+func (r reader) chunks(ctx context.Context, kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
+	return r.items(ctx, level, items, func(i listItem) error {
+		b, err := r(chunkOf(kind), &i.digest)
+		if err == nil && int64(len(b)) != i.size {
+			err = badPack("a chunk list gives a wrong length")
 		}
-		b, err := record(rec, &items[i].digest)
 		if err != nil {
 			return err
 		}
+		return f(b)
+	})
+}
+
+// items calls f with each item for a chunk below a list in order. A list must be as long as the one above says, so that
+// the length in the root bounds everything.
+func (r reader) items(ctx context.Context, level int, items []listItem, f func(i listItem) error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	for _, i := range items {
 		if level == 0 {
-			if int64(len(b)) != items[i].size {
-				return badPack("a chunk list gives a wrong length")
-			}
-			if err := f(b); err != nil {
+			if err := f(i); err != nil {
 				return err
 			}
 			continue
 		}
-		below, err := decodeBelow(b, level, items[i].size)
+		b, err := r(listRecord, &i.digest)
+		if err != nil {
+			return err
+		}
+		below, err := decodeBelow(b, level, i.size)
 		if err == nil {
-			err = eachChunk(ctx, record, kind, level-1, below, f)
+			err = r.items(ctx, level-1, below, f)
 		}
 		if err != nil {
 			return err
@@ -150,7 +166,7 @@ func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *bloc
 	if size <= 2*blockMax {
 		// Too little to be worth a goroutine; read it now.
 		b := make([]byte, 0, size)
-		if err := snap.chunks(ctx, k, id.Kind, level, items, func(c []byte) error { b = append(b, c...); return nil }); err != nil {
+		if err := snap.parts(k).chunks(ctx, id.Kind, level, items, func(c []byte) error { b = append(b, c...); return nil }); err != nil {
 			return cas.Object{}, err
 		}
 		if found := cas.Sum(b); found != id.Digest {
@@ -164,11 +180,7 @@ func (s *Store) openLong(ctx context.Context, snap *snapshot, id cas.ID, k *bloc
 
 // longSize returns the length of an object from the root of its chunk list.
 func longSize(p *pack, e *entry, k *blockCache) (int64, error) {
-	block, err := k.get(p, e.block)
-	if err != nil {
-		return 0, err
-	}
-	b, err := e.of(block)
+	b, err := k.record(p, e)
 	if err != nil {
 		return 0, err
 	}
@@ -213,7 +225,7 @@ func newLongReader(ctx context.Context, s *Store, snap *snapshot, id cas.ID, lev
 		}
 		err := next()
 		if err == nil {
-			err = snap.chunks(ctx, k, id.Kind, level, items, func(b []byte) error {
+			err = snap.parts(k).chunks(ctx, id.Kind, level, items, func(b []byte) error {
 				if len(out)+len(b) > cap(out) {
 					r.full <- out // never blocks: there are no more buffers than places
 					if err := next(); err != nil {

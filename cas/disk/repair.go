@@ -63,6 +63,18 @@ func (s *Store) Repair(ctx context.Context, r Report, other cas.Getter) (RepairR
 	return out, nil
 }
 
+// Heal puts again what of roots, and of all that they refer to, can't be read, if other has it. It returns how many objects
+// it put: 0 means that Heal has nothing to add. Unlike Repair it leaves damaged records where they are, and needs no janitor.
+func (s *Store) Heal(ctx context.Context, other cas.Getter, roots ...cas.ID) (int64, error) {
+	n, err := cas.Copy(ctx, rereading{s}, other, roots...)
+	return n.Objects, err
+}
+
+// rereading is a store whose batches read a pack before they rely on it.
+type rereading struct{ *Store }
+
+func (s rereading) Batch(ctx context.Context) (cas.Batch, error) { return s.batch(ctx, true) }
+
 func isDamage(err error) bool {
 	_, ok := errors.AsType[*cas.DamagedError](err)
 	return ok
@@ -80,10 +92,8 @@ func (s *Store) expel(ctx context.Context) error {
 		return err
 	}
 	defer snap.release()
-	k := s.takeCache()
-	defer s.giveCache(k)
 	for _, p := range snap.packs {
-		bad, err := s.badRecords(ctx, k, snap, p)
+		bad, err := s.badRecords(ctx, snap, p)
 		if err != nil {
 			return err
 		}
@@ -101,58 +111,35 @@ func (s *Store) expel(ctx context.Context) error {
 	return nil
 }
 
-// badRecords returns the numbers of a pack's entries whose record can't be read as it should be, or nil where
-// nothing at all is wrong with the pack. The root of a long object counts as bad when its object can't be assembled.
-func (s *Store) badRecords(ctx context.Context, k *blockCache, snap *snapshot, p *pack) (bitset, error) {
-	es, err := p.byPlace()
+// badNow is badRecords for a pack as it is on disk now: nothing that was read of it before counts.
+func (s *Store) badNow(ctx context.Context, path string) (bitset, error) {
+	snap, err := s.read(nil)
 	if err != nil {
 		return nil, err
 	}
-	var bad bitset
-	if p.frame() != nil {
-		bad = newBitset(len(es))
+	defer snap.release()
+	i := slices.IndexFunc(snap.packs, func(p *pack) bool { return p.path == path })
+	if i < 0 {
+		return nil, fs.ErrNotExist
 	}
-	for _, block := range splitBlocks(es) {
-		if p.header(block) != nil && bad == nil {
-			bad = newBitset(len(es))
-		}
+	return s.badRecords(ctx, snap, snap.packs[i])
+}
+
+// badRecords returns the numbers of a pack's entries whose record can't be read as it should be, or nil where
+// nothing at all is wrong with the pack. The root of a long object counts as bad when its object can't be assembled.
+func (s *Store) badRecords(ctx context.Context, snap *snapshot, p *pack) (bitset, error) {
+	f := newFsck(s, snap)
+	if err := f.longs(ctx, []*pack{p}); err != nil {
+		return nil, err
 	}
-	for i := range es {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		e := &es[i]
-		b, err := k.get(p, e.block)
-		if err == nil {
-			err = e.verify(b)
-		}
-		if err == nil && e.kind&large != 0 {
-			err = assembles(ctx, snap, k, e, b)
-		}
-		if err != nil {
-			if bad == nil {
-				bad = newBitset(len(es))
-			}
-			bad.set(e.n)
+	if err := f.pack(ctx, p); err != nil || len(f.problems) == 0 {
+		return nil, err
+	}
+	bad := newBitset(int(p.foot.entries))
+	for n := range int(p.foot.entries) {
+		if !f.checked[p].has(n) {
+			bad.set(n)
 		}
 	}
 	return bad, nil
-}
-
-// assembles reports what keeps a long object from being read. b holds its root.
-func assembles(ctx context.Context, snap *snapshot, k *blockCache, e *placed, block []byte) error {
-	root, err := e.of(block)
-	if err != nil {
-		return err
-	}
-	_, _, level, items, err := decodeRoot(root) // a copy: the block may leave the cache
-	if err != nil {
-		return err
-	}
-	h := cas.NewHasher()
-	err = snap.chunks(ctx, k, e.kind&^large, level, items, func(b []byte) error { h.Write(b); return nil })
-	if err == nil && h.Digest() != e.digest {
-		err = badPack("its chunks make another object")
-	}
-	return err
 }

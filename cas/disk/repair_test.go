@@ -244,3 +244,50 @@ func TestForeignBlocks(t *testing.T) {
 		t.Errorf("a tree from within a file, after reindex: %v", err)
 	}
 }
+
+// TestHeal: damage that no time of a pack tells of is healed from another store, with all that the object refers to.
+func TestHeal(t *testing.T) {
+	ctx := t.Context()
+	blobs := [][]byte{noise(1, 100), noise(2, 400<<10), text(3, 5000), text(4, 50)}
+	good := &run{Store: tinyStore(t, Options{}), w: newWorld()}
+	must(t, good.put("main", blobs...))
+	r := &run{Store: tinyStore(t, Options{}), w: newWorld()}
+	must(t, r.put("", text(5, 77)))
+	must(t, r.put("main", blobs...))
+	tree, err := r.Ref("main")
+	must(t, err)
+	if n, err := r.Heal(ctx, good, tree); n != 0 || err != nil {
+		t.Errorf("healed %d objects of an intact tree: %v", n, err)
+	}
+	hurtRecord(t, r.dir, cas.Blob, cas.Sum(blobs[0]))
+	hurtRecord(t, r.dir, cas.TreeKind, tree.Digest)
+	eachPack(t, r.dir, func(p *pack) { must(t, os.Chtimes(p.path, sealedTime, sealedTime)) })
+	refused, err := r.w.reads(r.Store)
+	if err != nil || len(refused) == 0 {
+		t.Fatalf("%v are damaged, %v", refused, err)
+	}
+
+	lacking := tinyStore(t, Options{})
+	if n, err := r.Heal(ctx, lacking, tree); n != 0 || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("healed %d objects from an empty store: %v", n, err)
+	}
+	if n, err := r.Heal(ctx, good, tree); n < int64(len(refused)) || err != nil {
+		t.Errorf("healed %d objects of %d: %v", n, len(refused), err)
+	}
+	must(t, good.w.check(r.Store))
+	if n, err := r.Heal(ctx, good, tree); n != 0 || err != nil {
+		t.Errorf("healed %d objects again: %v", n, err)
+	}
+	// A put of what else is in the damaged pack must not rely on it.
+	untrusted := 0
+	eachPack(t, r.dir, func(p *pack) {
+		fi, err := p.f.Stat()
+		must(t, err)
+		if !fi.ModTime().Equal(sealedTime) {
+			untrusted++
+		}
+	})
+	if untrusted == 0 {
+		t.Error("the damaged pack still counts as it was sealed")
+	}
+}

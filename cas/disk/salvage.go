@@ -15,18 +15,6 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// openSalvaged looks for an object in packs whose index can't be trusted.
-func (s *Store) openSalvaged(ctx context.Context, snap *snapshot, id cas.ID, k *blockCache) (cas.Object, bool) {
-	for _, p := range snap.salvaged(k.c) {
-		if e, ok, err := p.lookup(id.Kind, &id.Digest); ok && err == nil {
-			if o, err := s.openAt(ctx, snap, id, p, e, k); err == nil {
-				return o, true
-			}
-		}
-	}
-	return cas.Object{}, false
-}
-
 // salvaged returns what can be read of the packs of a snapshot that have no good index.
 func (n *snapshot) salvaged(c *scratch) []*pack {
 	n.once.Do(func() {
@@ -191,14 +179,14 @@ func (w *packWriter) inMemory(path string, f *os.File, size int64) *pack {
 
 // A ReindexResult says what a reindex did.
 type ReindexResult struct {
-	Packs   int      // whose index was right
-	Rebuilt []string // packs whose index was made again
-	Lost    []string // of them, those in which blocks could not be read; they are kept beside as *.damaged
+	Packs   int      `json:"packs"`   // whose index was right
+	Rebuilt []string `json:"rebuilt"` // packs whose index was rebuilt
+	Lost    []string `json:"lost"`    // packs with unreadable parts, which are kept as *.damaged
 }
 
 // Reindex makes the index of every pack again that has none or a damaged one.
 func (s *Store) Reindex(ctx context.Context) (ReindexResult, error) {
-	var r ReindexResult
+	r := ReindexResult{Rebuilt: []string{}, Lost: []string{}}
 	release, err := s.janitor(ctx)
 	if err != nil {
 		return r, err

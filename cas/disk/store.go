@@ -2,7 +2,6 @@ package disk
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,15 +13,12 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/rye-build/rye/cas"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 )
 
 // Format and MinReader are what this package writes into a new store's format file: the version of its layout,
@@ -144,205 +140,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// A snapshot is the packs that a store had at one moment. A process sees what it had at the snapshot's time
-// even if packs are replaced meanwhile. Its packs are open until its last user releases it.
-type snapshot struct {
-	refs  atomic.Int64
-	paths []string // what was listed; nil when packs are only those of this process
-	packs []*pack  // most objects first
-	bad   []badPackFile
-	gone  *gcRecord // what gc is about to remove; writers treat it as absent
-
-	once  sync.Once
-	saved []*pack // of bad
-}
-
-// newSnapshot retains packs. The caller releases the snapshot.
-func newSnapshot(packs []*pack) *snapshot {
-	for _, p := range packs {
-		p.retain()
-	}
-	return (&snapshot{packs: packs}).retain()
-}
-
-func (n *snapshot) retain() *snapshot {
-	n.refs.Add(1)
-	return n
-}
-
-// release ends the use of a snapshot; nil is none.
-func (n *snapshot) release() {
-	if n == nil || n.refs.Add(-1) > 0 {
-		return
-	}
-	for _, p := range slices.Concat(n.packs, n.saved) {
-		p.release()
-	}
-}
-
-// A badPackFile is a pack that has no readable index.
-type badPackFile struct {
-	path string
-	err  error
-}
-
-// has reports whether a pack has an object or part in a copy that gc isn't about to remove, and that counts: copies in the
-// record of garbage and damaged ones don't count for a writer.
-func (n *snapshot) has(kind cas.Kind, d *cas.Digest, counts func(p *pack, e entry, no int) bool) bool {
-	for _, p := range n.packs {
-		e, no, err := p.place(kind, d)
-		if no >= 0 && err == nil && !n.gone.has(p, &e) && (counts == nil || counts(p, e, no)) {
-			return true
-		}
-	}
-	return false
-}
-
-// loaded returns the last snapshot, or nil, and whether it is stale. The caller releases it.
-func (s *Store) loaded() (snap *snapshot, stale bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.snap == nil {
-		return nil, true
-	}
-	return s.snap.retain(), s.stale
-}
-
-// snapshot returns the last snapshot, or loads one. The caller releases it.
-func (s *Store) snapshot() (*snapshot, error) {
-	snap, stale := s.loaded()
-	if !stale {
-		return snap, nil
-	}
-	snap.release()
-	return s.load()
-}
-
-// forget makes the next reader look at the disk.
-func (s *Store) forget() {
-	s.mu.Lock()
-	s.stale = true
-	s.mu.Unlock()
-}
-
-// adopt keeps packs of this process open for the next snapshot.
-func (s *Store) adopt(packs []*pack) {
-	s.mu.Lock()
-	old := s.snap
-	if old != nil {
-		packs = slices.Concat(old.packs, packs)
-	}
-	s.snap, s.stale = newSnapshot(packs), true
-	s.mu.Unlock()
-	old.release()
-}
-
-// load looks at the disk. Packs that are open already are kept, and so is the whole snapshot when nothing is new. The
-// caller releases it.
-func (s *Store) load() (*snapshot, error) {
-	old, _ := s.loaded()
-	defer old.release()
-	snap, err := s.read(old)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	before := s.snap
-	s.snap, s.stale = snap.retain(), false
-	s.mu.Unlock()
-	before.release()
-	return snap, nil
-}
-
-// read makes a snapshot, or retains old if that is still right. The caller releases it. The directory is listed until two
-// lists are alike: one list alone, made while a pack was replaced by another, may have neither.
-func (s *Store) read(old *snapshot) (*snapshot, error) {
-	gone, err := s.readCondemned()
-	if err != nil {
-		return nil, err
-	}
-	// The doomed are named before the first of them goes, until after the last has: two lists alike saw all of them, or none.
-	list := func() ([]string, error) {
-		doomed, err := s.readRecord(doomedFile)
-		if err != nil {
-			return nil, err
-		}
-		if doomed != nil && doomed.all {
-			gone = doomed // what is left of them may lack parts
-		}
-		paths, err := listPacks(s.dir)
-		return slices.DeleteFunc(paths, func(path string) bool {
-			return doomed != nil && slices.Contains(doomed.packs, filepath.Base(path))
-		}), err
-	}
-	open := make(map[string]*pack)
-	if old != nil {
-		for _, p := range old.packs {
-			p.retain()
-			open[p.path] = p
-		}
-	}
-	defer func() {
-		for _, p := range open { // those of the snapshot are retained by it
-			p.release()
-		}
-	}()
-	paths, err := list()
-	for range 100 {
-		if err != nil {
-			return nil, err
-		}
-		var bad []badPackFile
-		if bad, err = openPacks(paths, open); err != nil {
-			return nil, err
-		}
-		was := paths
-		if paths, err = list(); err != nil || !slices.Equal(was, paths) {
-			continue
-		}
-		if old != nil && old.paths != nil && slices.Equal(old.paths, paths) && len(old.bad) == len(bad) && old.gone.equal(gone) {
-			return old.retain(), nil
-		}
-		var packs []*pack
-		for _, path := range paths {
-			if p := open[path]; p != nil {
-				packs = append(packs, p)
-			}
-		}
-		slices.SortStableFunc(packs, func(a, b *pack) int { return cmp.Compare(b.foot.entries, a.foot.entries) })
-		snap := newSnapshot(packs)
-		snap.paths, snap.bad, snap.gone = paths, bad, gone
-		return snap, nil
-	}
-	return nil, fault.Wrap(osfile.Busy(s.dir, 0), "the store %q is busy: its packs are replaced again and again", s.dir)
-}
-
-// openPacks opens those of paths that are not in open yet. What is no readable pack is returned in bad; what has
-// gone is passed over.
-func openPacks(paths []string, open map[string]*pack) (bad []badPackFile, err error) {
-	for _, path := range paths {
-		if open[path] != nil {
-			continue
-		}
-		p, err := openPack(path)
-		switch {
-		case err == nil:
-			if want := packName(p.foot.id); filepath.Base(path) != want {
-				p.release()
-				bad = append(bad, badPackFile{path, badPack("its name should be %q", want)})
-				continue
-			}
-			open[path] = p
-		case errors.Is(err, fs.ErrNotExist):
-		case errors.Is(err, ErrFormat), errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EIO):
-			bad = append(bad, badPackFile{path, err})
-		default:
-			return nil, err // too many open files or no memory, for example: that says nothing about the pack
-		}
-	}
-	return bad, nil
-}
-
 // settle makes the names of a snapshot's packs durable, which another process may have given just now.
 func (s *Store) settle(snap *snapshot) error {
 	if !slices.ContainsFunc(snap.packs, func(p *pack) bool { return !p.durable.Load() }) {
@@ -364,16 +161,7 @@ func (s *Store) Missing(ctx context.Context, ids []cas.ID) ([]cas.ID, error) {
 		return nil, err
 	}
 	defer snap.release()
-	var out []cas.ID
-	for i := range ids {
-		if i%4096 == 0 && ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if !isObject(ids[i].Kind) || !snap.has(ids[i].Kind, &ids[i].Digest, nil) {
-			out = append(out, ids[i])
-		}
-	}
-	return out, nil
+	return missing(ctx, ids, func(kind cas.Kind, d *cas.Digest) bool { return isObject(kind) && snap.has(kind, d, nil) })
 }
 
 // Get implements cas.Getter. A damaged copy is passed over where there is another.
@@ -404,8 +192,20 @@ func (s *Store) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object, error) {
 	k := s.takeCache()
 	defer s.giveCache(k)
+	o, err := s.openIn(ctx, snap, snap.packs, id, k)
+	if err == nil {
+		return o, nil
+	}
+	if o, err := s.openIn(ctx, snap, snap.salvaged(k.c), id, k); err == nil {
+		return o, nil
+	}
+	return cas.Object{}, err
+}
+
+// openIn opens an object of some packs: the first intact copy.
+func (s *Store) openIn(ctx context.Context, snap *snapshot, packs []*pack, id cas.ID, k *blockCache) (cas.Object, error) {
 	var damage error
-	for _, p := range snap.packs {
+	for _, p := range packs {
 		e, ok, err := p.lookup(id.Kind, &id.Digest)
 		if err == nil && ok {
 			var o cas.Object
@@ -417,13 +217,20 @@ func (s *Store) open(ctx context.Context, snap *snapshot, id cas.ID) (cas.Object
 			damage = asDamage(id, err)
 		}
 	}
-	if o, ok := s.openSalvaged(ctx, snap, id, k); ok {
-		return o, nil
+	if damage == nil {
+		damage = cas.NotFound(id)
 	}
-	if damage != nil {
-		return cas.Object{}, damage
+	return cas.Object{}, damage
+}
+
+// readAll returns the bytes of an object.
+func (s *Store) readAll(ctx context.Context, snap *snapshot, id cas.ID) ([]byte, error) {
+	o, err := s.open(ctx, snap, id)
+	if err != nil {
+		return nil, err
 	}
-	return cas.Object{}, cas.NotFound(id)
+	defer o.Close()
+	return io.ReadAll(o)
 }
 
 // asDamage names the object whose bytes could not be read.
@@ -436,11 +243,7 @@ func asDamage(id cas.ID, err error) error {
 
 // openAt opens an object that one pack holds.
 func (s *Store) openAt(ctx context.Context, snap *snapshot, id cas.ID, p *pack, e entry, k *blockCache) (cas.Object, error) {
-	block, err := k.get(p, e.block)
-	if err != nil {
-		return cas.Object{}, err
-	}
-	b, err := e.of(block)
+	b, err := k.record(p, &e)
 	if err != nil {
 		return cas.Object{}, err
 	}
@@ -517,7 +320,7 @@ func listPack(ctx context.Context, p *pack, before []*pack, k *blockCache, yield
 		}
 		info := cas.Info{ID: cas.ID{Kind: kind, Digest: e.digest}, Size: int64(e.size)}
 		if e.kind&large != 0 {
-			if info.Size, err = longSize(p, &e, k); err != nil {
+			if info.Size, err = longSize(p, &e.entry, k); err != nil {
 				err = asDamage(info.ID, err)
 			}
 		}
@@ -584,9 +387,11 @@ var (
 
 // A Size says how large a store is.
 type Size struct {
-	Packs, Damaged int   // packs, and those of them without a readable index
-	Records        int64 // objects, and parts of long ones
-	Bytes, Raw     int64 // on disk, and of the records uncompressed
+	Packs   int   `json:"packs"`
+	Damaged int   `json:"damaged"` // packs without a readable index
+	Records int64 `json:"records"` // objects, and the parts of long ones
+	Bytes   int64 `json:"bytes"`   // on disk
+	Raw     int64 `json:"raw"`     // of the records, uncompressed
 }
 
 // Stat adds up the packs.

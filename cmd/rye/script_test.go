@@ -78,15 +78,22 @@ func scriptParams() testscript.Params {
 	}
 }
 
-// damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it.
+// damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it. A TEXT
+// that begins with a quote is a Go string.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: damage GLOB TEXT")
 	}
+	text := args[1]
+	if strings.HasPrefix(text, `"`) {
+		var err error
+		text, err = strconv.Unquote(text)
+		ts.Check(err)
+	}
 	done := 0
 	for _, path := range matching(ts, args[0]) {
 		b := []byte(ts.ReadFile(path))
-		if i := bytes.Index(b, []byte(args[1])); i >= 0 {
+		if i := bytes.Index(b, []byte(text)); i >= 0 {
 			b[i] ^= 1
 			ts.Check(os.WriteFile(path, b, 0o600))
 			done++

@@ -6,9 +6,9 @@ import (
 	"io"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 )
 
 func StoreCatCommand() cli.Command {
@@ -22,9 +22,7 @@ func StoreCatCommand() cli.Command {
 	}
 }
 
-type storeCatRun struct {
-	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
-}
+type storeCatRun struct{ objectArg }
 
 // A storeCatAnswer carries the bytes under --json only; otherwise they stream.
 type storeCatAnswer struct {
@@ -36,36 +34,38 @@ type storeCatAnswer struct {
 
 func (storeCatAnswer) Text(*cli.Terminal) {}
 
-func (c *storeCatRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return places.CompleteObjects(a)
-}
-
-func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, err := places.ReadStore(a)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	what, err := places.Resolve(ctx, s, c.Object, cas.Blob, cas.Document, cas.TreeKind)
-	if err != nil {
-		return nil, err
-	}
-	o, err := s.Get(ctx, what.Id)
-	if err != nil {
-		return nil, err
-	}
-	defer o.Close()
-	if a.Term.Json {
-		if o.Size > mostInReply {
-			return nil, &fault.Error{Code: fault.Limit, Text: "the object is too large for --json", Hint: []string{"rye store cat " + fault.Quote(c.Object) + " >FILE"}}
+func (c *storeCatRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err error) {
+	h := cas.NewHasher()
+	var written int64
+	err = c.read(ctx, a, cas.Blob, func(s *disk.Store, id cas.ID) error {
+		o, err := s.Get(ctx, id)
+		if err != nil {
+			return err
 		}
-		b, err := io.ReadAll(o)
-		return storeCatAnswer{what.Id.Kind.String(), what.Id.Digest, o.Size, b}, err
-	}
-	if _, err := io.Copy(a.Term.Data, o); err != nil {
+		defer o.Close()
+		if a.Term.Json {
+			if o.Size > mostInReply {
+				return fault.New(fault.Limit, "the object is too large for --json").Try("rye store cat " + fault.Quote(c.Object) + " >FILE")
+			}
+			b, err := io.ReadAll(o)
+			ans = storeCatAnswer{id.Kind.String(), id.Digest, o.Size, b}
+			return err
+		}
+		// What was written before an object was healed isn't written again.
+		if _, err := io.CopyN(io.Discard, o, written); err != nil {
+			return err
+		}
+		n, err := io.Copy(io.MultiWriter(a.Term.Data, h), o)
+		written += n
+		if err == nil && h.Digest() != id.Digest {
+			err = &cas.DamagedError{ID: id, Found: h.Digest()}
+		}
+		return err
+	})
+	if err != nil {
 		return nil, errors.Join(a.Term.Data.Flush(), err)
 	}
-	return nil, nil
+	return ans, nil
 }
 
 // mostInReply is how many bytes of an object a line of JSON may carry.

@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -25,9 +26,9 @@ func StoreCheckoutCommand() cli.Command {
 }
 
 type storeCheckoutRun struct {
-	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
-	Dir    string `arg:"" complete:"dir" help:"Directory to create."`
-	Force  bool   `help:"Replace an existing directory."`
+	objectArg
+	Dir   string `arg:"" complete:"dir" help:"Directory to create."`
+	Force bool   `help:"Replace an existing directory."`
 }
 
 type storeCheckoutAnswer struct {
@@ -41,37 +42,32 @@ func (s storeCheckoutAnswer) Text(t *cli.Terminal) {
 	t.Note("made %s, %s, of tree %s", fault.Count(s.Files, "file"), cli.ByteSize(float64(s.Bytes)), s.Root.Short())
 }
 
-func (c *storeCheckoutRun) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
-	if name != "object" {
-		return nil
+func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err error) {
+	err = c.read(ctx, a, cas.TreeKind, func(s *disk.Store, id cas.ID) (err error) {
+		ans, err = c.checkout(ctx, a, s, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
-	return places.CompleteObjects(a)
+	return ans, nil
 }
 
-func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer, err error) {
-	s, err := places.ReadStore(a)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
-	if err != nil {
-		return nil, err
-	}
-	if what.Id.Kind != cas.TreeKind {
-		return nil, &fault.Error{Code: fault.Validation, Text: what.Id.String() + " is not a tree", Hint: []string{"rye store cat " + fault.Quote(c.Object)}}
+func (c *storeCheckoutRun) checkout(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) (ans storeCheckoutAnswer, err error) {
+	if root.Kind != cas.TreeKind {
+		return ans, places.NotATree(root).Try("rye store cat " + fault.Quote(c.Object))
 	}
 	dir := a.Absolute(cli.Setting{Value: c.Dir})
 	if dir.Err != nil {
-		return nil, dir.Err
+		return ans, dir.Err
 	}
 	// gc leaves alone what is being read.
-	release, err := s.Pin(ctx, what.Id)
+	release, err := s.Pin(ctx, root)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
 		a.Term.Detail("the store can't be written to, so nothing keeps gc from running meanwhile")
 	case err != nil:
-		return nil, err
+		return ans, err
 	default:
 		defer func() { err = errors.Join(err, release()) }()
 	}
@@ -81,20 +77,15 @@ func (c *storeCheckoutRun) Run(ctx context.Context, a *cli.App) (ans cli.Answer,
 	if p != nil {
 		o.Progress = func(_, bytes int64) { p.Sum.Store(bytes) }
 		p.Expect(ctx, func(ctx context.Context) (sum int64, err error) {
-			err = cas.Walk(ctx, s, what.Id, func(_ string, e cas.Entry) error { sum += e.Size; return nil })
+			err = cas.Walk(ctx, s, root, func(_ string, e cas.Entry) error { sum += e.Size; return nil })
 			return sum, err
 		})
 	}
-	r, err := worktree.Checkout(ctx, s, what.Id, dir.Value, o)
+	r, err := worktree.Checkout(ctx, s, root, dir.Value, o)
 	if place, ok := errors.AsType[*worktree.DestinationError](err); ok && place.Force {
-		f := fault.Of(err)
-		f.Hint = []string{"rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path)}
-		return nil, f
+		return ans, place.Fault().Try("rye store checkout --force " + fault.Quote(c.Object) + " " + fault.Quote(place.Path))
 	}
-	if err != nil {
-		return nil, err
-	}
-	return storeCheckoutAnswer{dir.Value, what.Id.Digest, r.Files, r.Bytes}, nil
+	return storeCheckoutAnswer{dir.Value, root.Digest, r.Files, r.Bytes}, err
 }
 
 // irreplaceable returns the directories that no checkout may replace: stores, the user space and the state directory.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 )
@@ -21,9 +22,7 @@ func StoreLsCommand() cli.Command {
 	}
 }
 
-type storeLsRun struct {
-	Object string `arg:"" optional:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
-}
+type storeLsRun struct{ optionalObject }
 
 // An entryLine is one object: an entry of a tree, or of the store.
 type entryLine struct {
@@ -69,38 +68,39 @@ func (s storeLsAnswer) Text(t *cli.Terminal) {
 	t.Rows(rows)
 }
 
-func (c *storeLsRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return places.CompleteObjects(a)
+func (c *storeLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Object == "" {
+		return c.all(ctx, a)
+	}
+	ans := storeLsAnswer{Entries: []entryLine{}}
+	err := objectArg(c.optionalObject).read(ctx, a, cas.TreeKind, func(s *disk.Store, id cas.ID) error {
+		entries, err := places.ReadTree(ctx, s, id)
+		for i := range entries {
+			ans.Entries = append(ans.Entries, lineOf(entries[i].Name, &entries[i]))
+		}
+		return err
+	})
+	return ans, err
 }
 
-func (c *storeLsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+// all lists the store. What is intact is listed beside a damaged pack.
+func (c *storeLsRun) all(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	s, err := places.ReadStore(a)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
 	ans := storeLsAnswer{Entries: []entryLine{}}
-	if c.Object == "" {
-		var errs []error
-		for info, err := range s.List(ctx) {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			if err != nil {
-				errs = append(errs, err) // what another pack has is listed all the same
-				continue
-			}
-			ans.Entries = append(ans.Entries, entryLine{Kind: info.Kind.String(), Digest: info.Digest, Size: &info.Size})
+	var errs []error
+	for info, err := range s.List(ctx) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
 		}
-		return ans, errors.Join(errs...)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		ans.Entries = append(ans.Entries, entryLine{Kind: info.Kind.String(), Digest: info.Digest, Size: &info.Size})
 	}
-	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := places.ReadTree(ctx, s, what.Id)
-	for i := range entries {
-		ans.Entries = append(ans.Entries, lineOf(entries[i].Name, &entries[i]))
-	}
-	return ans, err
+	return ans, errors.Join(errs...)
 }

@@ -3,6 +3,7 @@ package stores
 import (
 	"context"
 
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -19,14 +20,10 @@ func StoreReindexCommand() cli.Command {
 
 type storeReindexRun struct{}
 
-type storeReindexAnswer struct {
-	Packs   int      `json:"packs"`
-	Rebuilt []string `json:"rebuilt"`
-	Lost    []string `json:"lost"` // parts of these could not be read; they are kept as *.damaged
-}
+type storeReindexAnswer struct{ disk.ReindexResult }
 
 func (s storeReindexAnswer) Text(t *cli.Terminal) {
-	t.Printf("the indexes of %s are right, %d were made again\n", fault.Count(int64(s.Packs), "pack"), len(s.Rebuilt))
+	t.Printf("the indexes of %s are right, %d were rebuilt\n", fault.Count(int64(s.Packs), "pack"), len(s.Rebuilt))
 	for _, l := range s.Lost {
 		t.Warn("parts of %s could not be read; it is kept as %s.damaged", l, l)
 	}
@@ -42,5 +39,5 @@ func (c *storeReindexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err != nil {
 		return nil, err
 	}
-	return storeReindexAnswer{r.Packs, append([]string{}, r.Rebuilt...), append([]string{}, r.Lost...)}, nil
+	return storeReindexAnswer{r}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -20,9 +21,7 @@ func StoreStatCommand() cli.Command {
 	}
 }
 
-type storeStatRun struct {
-	Object string `arg:"" optional:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
-}
+type storeStatRun struct{ optionalObject }
 
 type storeStatAnswer struct {
 	Object *entryLine `json:"object,omitempty"`
@@ -30,13 +29,9 @@ type storeStatAnswer struct {
 }
 
 type storeSize struct {
-	Dir     string `json:"dir"`
-	Packs   int    `json:"packs"`
-	Damaged int    `json:"damaged"` // packs without a readable index
-	Records int64  `json:"records"` // objects, and the parts of long ones
-	Bytes   int64  `json:"bytes"`   // on disk
-	Raw     int64  `json:"raw"`     // of the records, uncompressed
-	Refs    int    `json:"refs"`
+	Dir string `json:"dir"`
+	disk.Size
+	Refs int `json:"refs"`
 }
 
 func (s storeStatAnswer) Text(t *cli.Terminal) {
@@ -53,31 +48,35 @@ func (s storeStatAnswer) Text(t *cli.Terminal) {
 	}
 }
 
-func (c *storeStatRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return places.CompleteObjects(a)
+func (c *storeStatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	if c.Object == "" {
+		return sizeOfStore(a)
+	}
+	var line entryLine
+	err := objectArg(c.optionalObject).read(ctx, a, cas.TreeKind, func(s *disk.Store, id cas.ID) error {
+		o, err := s.Get(ctx, id)
+		if err != nil {
+			return err
+		}
+		line = entryLine{Kind: o.Kind.String(), Digest: o.Digest, Size: &o.Size}
+		return o.Close()
+	})
+	if err != nil {
+		return nil, err
+	}
+	return storeStatAnswer{Object: &line}, nil
 }
 
-func (c *storeStatRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+func sizeOfStore(a *cli.App) (cli.Answer, error) {
 	s, err := places.ReadStore(a)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	if c.Object == "" {
-		n, err := s.Stat()
-		if err != nil {
-			return nil, err
-		}
-		refs, err := s.Refs()
-		return storeStatAnswer{Store: &storeSize{s.Dir(), n.Packs, n.Damaged, n.Records, n.Bytes, n.Raw, len(refs)}}, err
-	}
-	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
+	n, err := s.Stat()
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.Get(ctx, what.Id)
-	if err != nil {
-		return nil, err
-	}
-	return storeStatAnswer{Object: &entryLine{Kind: o.Kind.String(), Digest: o.Digest, Size: &o.Size}}, o.Close()
+	refs, err := s.Refs()
+	return storeStatAnswer{Store: &storeSize{s.Dir(), n, len(refs)}}, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -19,9 +20,7 @@ func StoreTreeCommand() cli.Command {
 	}
 }
 
-type storeTreeRun struct {
-	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
-}
+type storeTreeRun struct{ objectArg }
 
 type storeTreeAnswer struct {
 	Root    cas.Digest  `json:"root"`
@@ -35,34 +34,24 @@ func (s storeTreeAnswer) Text(t *cli.Terminal) {
 	t.Note("%s, %s, tree %s", fault.Count(int64(s.Files), "file"), cli.ByteSize(float64(s.Bytes)), s.Root.Short())
 }
 
-func (c *storeTreeRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	return places.CompleteObjects(a)
-}
-
 func (c *storeTreeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	s, err := places.ReadStore(a)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	what, err := places.Resolve(ctx, s, c.Object, cas.TreeKind, cas.Blob, cas.Document)
-	if err != nil {
-		return nil, err
-	}
-	if what.Id.Kind != cas.TreeKind {
-		return nil, places.NotATree(what.Id)
-	}
-	if err := listable(ctx, s, what.Id); err != nil {
-		return nil, err
-	}
-	ans := storeTreeAnswer{Root: what.Id.Digest, Entries: []entryLine{}}
-	err = cas.Walk(ctx, s, what.Id, func(path string, e cas.Entry) error {
-		ans.Entries = append(ans.Entries, lineOf(path, &e))
-		if e.Mode != cas.Dir {
-			ans.Files++
-			ans.Bytes += e.Size
+	var ans storeTreeAnswer
+	err := c.read(ctx, a, cas.TreeKind, func(s *disk.Store, id cas.ID) error {
+		if id.Kind != cas.TreeKind {
+			return places.NotATree(id)
 		}
-		return nil
+		if err := listable(ctx, s, id); err != nil {
+			return err
+		}
+		ans = storeTreeAnswer{Root: id.Digest, Entries: []entryLine{}}
+		return cas.Walk(ctx, s, id, func(path string, e cas.Entry) error {
+			ans.Entries = append(ans.Entries, lineOf(path, &e))
+			if e.Mode != cas.Dir {
+				ans.Files++
+				ans.Bytes += e.Size
+			}
+			return nil
+		})
 	})
 	if err != nil {
 		return nil, err // and no sums of what was read until then

@@ -1,0 +1,49 @@
+package places
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/lock/vendor"
+)
+
+// Healing runs do, which reads root from the store; a zero root is not known yet. If do meets a damaged object that the
+// project has in .ai/vendor, Healing puts it into the store again, says so, and runs do again.
+func Healing(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID, do func() error) error {
+	for {
+		err := do()
+		d, damaged := errors.AsType[*cas.DamagedError](err)
+		if !damaged || !heal(ctx, a, s, cmp.Or(root, d.ID)) {
+			return err
+		}
+	}
+}
+
+// heal reports whether anything of root was put into the store again.
+func heal(ctx context.Context, a *cli.App, s *disk.Store, root cas.ID) bool {
+	p, err := FindProject(a)
+	if err != nil {
+		return false
+	}
+	dir := filepath.Join(p.DotAI(), "vendor")
+	v, err := vendor.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer v.Close()
+	n, err := s.Heal(ctx, v, root)
+	if err != nil {
+		a.Term.Detail("%s can't be healed from %q: %v", root, a.FromHere(dir), err)
+		return false
+	}
+	if n > 0 {
+		a.Term.Warn("healed %s in the store from %q", fault.Count(n, "damaged object"), a.FromHere(dir))
+	}
+	return n > 0
+}

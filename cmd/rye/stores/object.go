@@ -1,0 +1,55 @@
+package stores
+
+import (
+	"context"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
+)
+
+// An objectArg is the argument of a command that reads one object.
+type objectArg struct {
+	Object string `arg:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
+}
+
+// An optionalObject is an objectArg that may be missing.
+type optionalObject struct {
+	Object string `arg:"" optional:"" help:"Digest, digest prefix or ref; :PATH selects within a tree."`
+}
+
+func (objectArg) Complete(_ context.Context, a *cli.App, name, _ string) []cli.Candidate {
+	if name != "object" {
+		return nil
+	}
+	return places.CompleteObjects(a)
+}
+
+func (optionalObject) Complete(ctx context.Context, a *cli.App, name, prefix string) []cli.Candidate {
+	return objectArg{}.Complete(ctx, a, name, prefix)
+}
+
+// read opens the store, finds the object, and calls do, again if a damaged object could be healed. Of objects with one
+// digest it takes the first of kinds that the store has.
+func (c objectArg) read(ctx context.Context, a *cli.App, first cas.Kind, do func(s *disk.Store, id cas.ID) error) error {
+	s, err := places.ReadStore(a)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	kinds := []cas.Kind{cas.TreeKind, cas.Blob, cas.Document}
+	if first == cas.Blob {
+		kinds = []cas.Kind{cas.Blob, cas.Document, cas.TreeKind}
+	}
+	var id cas.ID
+	err = places.Healing(ctx, a, s, cas.ID{}, func() error {
+		o, err := places.Resolve(ctx, s, c.Object, kinds...)
+		id = o.Id
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return places.Healing(ctx, a, s, id, func() error { return do(s, id) })
+}
