@@ -29,6 +29,7 @@ const (
 	CheckVersion    Check = "version"  // the manifest gives an item another version
 	CheckRevoked    Check = "revoked"  // a file other than an item, by its digest
 	CheckItem       Check = "item"     // an item's signature or tree is invalid, or policy doesn't admit it
+	CheckRequires   Check = "requires" // a required bundle is missing, or in another version
 	CheckEvidence   Check = "evidence" // required evidence is missing or invalid
 )
 
@@ -104,6 +105,8 @@ func (f *Failure) Finding() Finding {
 		out.Code = fault.Expired
 	case CheckEvidence:
 		out.Code = fault.Policy
+	case CheckRequires:
+		out.Code = fault.NotFound
 	case CheckManifest, CheckSignatures, CheckRevoked, CheckItem, CheckRead:
 		if c := cause.Line().Code; c != fault.Unknown {
 			out.Code = c
@@ -128,6 +131,7 @@ var checkWords = map[Check]string{
 	CheckType: "is not a regular file", CheckSize: "has another size", CheckDigest: "has other content",
 	CheckMode: "has another mode", CheckRead: "is unreadable", CheckRef: "has another ref in the manifest",
 	CheckVersion: "has another version in the manifest", CheckRevoked: "is revoked", CheckItem: "invalid item",
+	CheckRequires: "a required bundle is missing",
 	CheckEvidence: "required evidence is missing or invalid",
 }
 

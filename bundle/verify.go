@@ -32,6 +32,11 @@ type VerifyOptions struct {
 	// Below are the spaces that the bundle's items may use: those that it requires, and the library. Which files belong
 	// to a tool can depend on what runs it.
 	Below []*ai.Space
+	// Needs are the bundles that this one requires, and which of them are in Below. Where one isn't, an item whose
+	// executor isn't found counts by its own signature: the tree that this vouches for is the one that it names.
+	Needs []Need
+	// Closed makes each unmet Need a failure.
+	Closed bool
 	// AllowExtra lets there be other files where the bundle's are.
 	AllowExtra bool
 	// Require names evidence that must be there and hold: SBOM, Provenance.
@@ -43,6 +48,23 @@ type VerifyOptions struct {
 	Progress func(files, bytes int64)
 	// TempDir is where the items of an archive are kept while they are looked at; "" for the system's place.
 	TempDir string
+}
+
+// A Need is a bundle that another one requires, and what is here of it.
+type Need struct {
+	Bundle  string `json:"bundle"`
+	Version string `json:"version"`         // the range that it has to be in
+	Found   string `json:"found,omitempty"` // the version that is here
+	Met     bool   `json:"met"`
+}
+
+// unmet returns the first Need that isn't met, nil if all are.
+func unmet(needs []Need) *Need {
+	i := slices.IndexFunc(needs, func(n Need) bool { return !n.Met })
+	if i < 0 {
+		return nil
+	}
+	return &needs[i]
 }
 
 // What can be required.
@@ -190,6 +212,7 @@ func (v *verification) run(ctx context.Context, l *look) error {
 	}
 	v.report.Bundle = l.bundle
 	v.manifest()
+	v.needs()
 	v.revoked()
 	items, err := v.newItems(ctx)
 	if err != nil {
@@ -259,6 +282,15 @@ func (v *verification) manifest() {
 	}
 	if b.Entrypoint != "" && !slices.ContainsFunc(b.Files, func(f manifest.File) bool { return f.Ref == b.Entrypoint }) {
 		v.fail(&Failure{Check: CheckManifest, Expected: b.Entrypoint, Err: errEntrypoint})
+	}
+}
+
+// needs looks for bundles that this one requires and that aren't here.
+func (v *verification) needs() {
+	for _, n := range v.options.Needs {
+		if v.options.Closed && !n.Met {
+			v.fail(&Failure{Check: CheckRequires, Expected: n.Bundle + " " + n.Version, Found: n.Found})
+		}
 	}
 }
 

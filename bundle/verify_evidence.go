@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/rye-build/rye/bundle/parts"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/attest"
@@ -17,8 +18,8 @@ import (
 
 // The media types of evidence that can be required.
 const (
-	TypeCycloneDX = "application/vnd.cyclonedx+json"
-	TypeSPDX      = "application/spdx+json"
+	TypeCycloneDX = parts.TypeCycloneDX
+	TypeSPDX      = parts.TypeSPDX
 	TypeEnvelope  = "application/vnd.dsse.envelope.v1+json" // provenance is in one
 )
 
@@ -48,7 +49,7 @@ func (v *verification) evidence(ctx context.Context) error {
 			}
 		}
 		if v.asksParts(&e) {
-			err = partsAbout(e.Type, b, v.look.bundle.Subject)
+			err = parts.About(e.Type, b, v.look.bundle.Subject)
 			if a.parts = err == nil; err != nil {
 				why[SBOM] = append(why[SBOM], fmt.Errorf("%+q: %w", e.Name, err))
 			}
@@ -95,7 +96,7 @@ var errRequire = errors.New("unknown evidence: expected sbom or provenance")
 
 // asksParts reports whether a list of parts has to be understood, because one is required.
 func (v *verification) asksParts(e *manifest.Evidence) bool {
-	return isParts(e.Type) && e.Size <= maxParts && slices.Contains(v.options.Require, SBOM)
+	return parts.Is(e.Type) && e.Size <= manifest.MaxListBytes && slices.Contains(v.options.Require, SBOM)
 }
 
 // proof reads one file of evidence; of those that needn't be understood nothing is kept.

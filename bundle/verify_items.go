@@ -1,15 +1,19 @@
 package bundle
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/snapshot"
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
@@ -21,6 +25,7 @@ type items struct {
 	space    *ai.Space
 	view     *ai.View
 	admitter *ai.Admitter
+	listing  *Listing
 }
 
 // dotAI is the directory of items.
@@ -39,7 +44,7 @@ func (v *verification) newItems(ctx context.Context) (*items, error) {
 	var err error
 	s.space, s.view, err = View(ctx, v.look.getter, b.BundleID, b.Files, v.options.Below, examiner)
 	if err == nil {
-		s.admitter = ai.NewAdmitter(s.view, examiner)
+		s.admitter, s.listing = ai.NewAdmitter(s.view, examiner), examiner
 	}
 	return s, err
 }
@@ -176,6 +181,23 @@ func (s *items) at(f *manifest.File) (ai.File, bool) {
 	return at, err == nil
 }
 
+// admit asks policy about an item. If a required bundle is missing, and with it the item's executor, nothing says which
+// files belong to the item: its signature then counts for the tree that it names.
+func (s *items) admit(ctx context.Context, it *ai.Item) (*ai.Admission, error) {
+	a, err := s.admitter.Admit(ctx, it, policy.ToUse)
+	broken, ok := errors.AsType[*ai.ChainError](err)
+	if !ok || broken.Code != fault.ExecutorNotFound || unmet(s.v.options.Needs) == nil {
+		return a, err
+	}
+	subject := exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}
+	if len(it.Signed.Lines) > 0 && !it.Signed.Lines[0].Tree.IsZero() {
+		subject.Tree = it.Signed.Lines[0].Tree
+		subject.Files = slices.Collect(maps.Keys(s.v.digests())) // any of them could be in it, and be revoked
+	}
+	e, err := s.listing.Examine(subject, bytes.NewReader(it.Bytes), policy.ToUse)
+	return &ai.Admission{Exam: e}, err
+}
+
 // item holds what the manifest says of an item against what the file says, and looks at its own signature.
 func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.Item, err error) error {
 	fail := func(c Check, expected, found string, err error) error {
@@ -198,7 +220,7 @@ func (s *items) item(ctx context.Context, f *manifest.File, isItem bool, it *ai.
 		// A manifest can't say what is no version.
 		fail(CheckVersion, it.Model.Version, f.Version, nil)
 	}
-	a, err := s.admitter.Admit(ctx, it, policy.ToUse)
+	a, err := s.admit(ctx, it)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -36,8 +36,8 @@ type look struct {
 	extra func(ctx context.Context, kinds []*model.Kind, fail func(*Failure)) (never []string, err error)
 }
 
-// maxManifest is more bytes than a manifest with its signatures has.
-const maxManifest = manifest.MaxListBytes + 1<<20
+// MaxManifest is larger than any manifest with its signatures.
+const MaxManifest = manifest.MaxListBytes + 1<<20
 
 // InStore is a bundle in a store: its files as blobs, its manifest as a document, and its signatures as those say.
 func InStore(store cas.Getter, refs Refs, id cas.Digest) Source { return inStore{store, refs, id} }
@@ -170,7 +170,7 @@ func (d inDir) look(ctx context.Context, _ *VerifyOptions, use func(*look) error
 	if err != nil {
 		return err
 	}
-	l.bundle, err = Read(io.LimitReader(f, maxManifest))
+	l.bundle, err = Read(io.LimitReader(f, MaxManifest))
 	if closing := f.Close(); err == nil {
 		err = closing
 	}

@@ -111,6 +111,15 @@ type File struct {
 	Version string   // of an item; may be empty
 }
 
+// SignedBy returns the fingerprints that the signature lines name, unchecked.
+func (l *FileList) SignedBy() []string {
+	all := make([]string, 0, len(l.Signatures))
+	for _, s := range l.Signatures {
+		all = append(all, s.Key.String())
+	}
+	return all
+}
+
 // Expired reports whether the list has expired at a moment.
 func (l *FileList) Expired(at time.Time) bool { return !l.Expires.IsZero() && !at.Before(l.Expires) }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -52,6 +53,20 @@ func ReadHead(ctx context.Context, r io.Reader) (*Head, error) {
 		return nil, err
 	}
 	return h.Head, nil
+}
+
+// ReadFileHead reads what stands first in an archive file.
+func ReadFileHead(ctx context.Context, path string) (*Head, error) {
+	f, err := osfile.OpenRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	h, err := ReadHead(ctx, f)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", path, err)
+	}
+	return h, nil
 }
 
 type headOnly struct{ *Head }

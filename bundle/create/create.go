@@ -400,7 +400,7 @@ func (c *creation) readOld(root *os.Root) {
 	c.old, c.oldRaw, c.fresh = nil, nil, false
 	fi, err := root.Lstat(c.result.Path)
 	c.fresh = errors.Is(err, fs.ErrNotExist)
-	if err != nil || !fi.Mode().IsRegular() || fi.Size() > manifest.MaxListBytes+1<<20 {
+	if err != nil || !fi.Mode().IsRegular() || fi.Size() > bundle.MaxManifest {
 		return
 	}
 	b, err := root.ReadFile(c.result.Path)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/osfile"
 )
 
@@ -38,7 +39,7 @@ func (f *files) readFile(name string) ([]byte, error) {
 	if info, err := r.Stat(); err != nil || !info.Mode().IsRegular() {
 		return nil, errors.Join(err, &ManifestError{name, errors.New("not a regular file")})
 	}
-	return readAll(r, maxManifest)
+	return readAll(r, bundle.MaxManifest)
 }
 
 // unfinished is the name of what is being written, under the lock: what a process that died left there the next one

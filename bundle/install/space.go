@@ -50,8 +50,8 @@ type Installed struct {
 
 // A Version is one that can be rolled back to.
 type Version struct {
-	Version string
-	ID      cas.Digest
+	Version string     `json:"version"`
+	ID      cas.Digest `json:"manifest"`
 }
 
 // notInstalled returns the error for a bundle, or a version of it, that is not installed. It is fs.ErrNotExist.
@@ -399,9 +399,6 @@ func readAll(r io.Reader, most int64) ([]byte, error) {
 	}
 	return b, err
 }
-
-// maxManifest is more bytes than a manifest with its signatures has.
-const maxManifest = manifest.MaxListBytes + 1<<20
 
 // files opens the user's directory.
 func (s *Space) files() (*files, error) {

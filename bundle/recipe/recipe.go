@@ -2,7 +2,10 @@ package recipe
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +13,8 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/semver"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cas/portable"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy/glob"
@@ -73,17 +78,38 @@ func New(id, version string) (*Recipe, error) {
 	return &Recipe{ID: id, Version: version}, nil
 }
 
-// library is the bundle that every rye carries: any other may use it.
-const library = "rye/std"
+// Library is the bundle that every rye carries: any other may use it.
+const Library = "rye/std"
 
 func checkID(id string) error {
-	if id == library {
-		return fmt.Errorf("%q is reserved for rye's own library", library)
+	if id == Library {
+		return fmt.Errorf("%q is reserved for rye's own library", Library)
 	}
 	return portable.CheckID(id)
 }
 
-// Parse reads bundle.yaml.
+// Text returns the bytes of a directory's bundle.yaml; fs.ErrNotExist if there is none.
+func Text(dir string) ([]byte, error) { return osfile.ReadSmall(filepath.Join(dir, File), 1<<20) }
+
+// Read reads the bundle.yaml of a directory; nil if there is none.
+func Read(dir string) (*Recipe, error) {
+	text, err := Text(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := Parse(text)
+	if err != nil {
+		e := fault.Of(err)
+		e.Code = fault.Config
+		return nil, e
+	}
+	return r, nil
+}
+
+// Parse reads the text of bundle.yaml.
 func Parse(file []byte) (*Recipe, error) {
 	tree, err := yamltree.Parse(file)
 	r := new(Recipe)
@@ -278,8 +304,8 @@ func (r *Recipe) readRequires(root *yamltree.Node) error {
 		switch n.Key {
 		case r.ID:
 			return n.Errorf("%q requires itself", r.ID)
-		case library:
-			return n.Errorf("%q is part of rye: remove it from \"requires\"", library)
+		case Library:
+			return n.Errorf("%q is part of rye: remove it from \"requires\"", Library)
 		}
 		if _, err := semver.Parse(n.Text); err != nil {
 			return n.Errorf("%v", err)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/bundle/find"
 )
 
 // TestBundleCreatedTwice makes bundles of one project from several processes at once. Of the same files each makes the
@@ -53,7 +53,7 @@ func TestBundleCreatedTwice(t *testing.T) {
 		if err != nil || len(entries) != 1 {
 			t.Errorf("round %d: %v, %v", round, entries, err)
 		}
-		read, err := workspace.ReadManifest(project, "acme")
+		read, err := find.ReadManifest(project, "acme")
 		if err != nil || len(read.Signatures) != 1 {
 			t.Fatalf("round %d: %v", round, err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -22,8 +23,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock/locate"
-	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -131,7 +130,7 @@ func TestBundleRevoked(t *testing.T) {
 	h.write("a.txt", "a\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
 	h.rye(fault.ExitDone, "bundle", "install", "acme")
-	h.rye(fault.ExitDone, "bundle", "verify", workspace.LibraryID)
+	h.rye(fault.ExitDone, "bundle", "verify", find.LibraryID)
 	_, files, err := std.Files()
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +140,7 @@ func TestBundleRevoked(t *testing.T) {
 			h.rye(fault.ExitDone, "trust", "revoke", f.Digest.String(), "--reason", "bad", "--yes")
 		}
 	}
-	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", workspace.LibraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
+	if out := h.rye(fault.ExitNo, "--json", "bundle", "verify", find.LibraryID); !strings.Contains(out, `"ref":"tool:rye/core/primitives/subprocess"`) {
 		t.Errorf("%s", out)
 	}
 	h.rye(fault.ExitDone, "trust", "revoke", cas.Sum([]byte("a\n")).String(), "--reason", "bad", "--yes")
@@ -225,7 +224,7 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	read, err := workspace.ReadManifest(h.dir, "acme")
+	read, err := find.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +243,11 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &locate.Bundle{Where: locate.InProject, ID: "acme", Dir: h.dir, Read: read}
+	l, err := b.Find(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Bundle = read
 	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
 		t.Error(err)
 	}
@@ -268,7 +271,7 @@ func TestBundleCosignInstalled(t *testing.T) {
 	h.rye(fault.ExitDone, "key", "new", "second")
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	read, err := workspace.ReadManifest(h.dir, "acme")
+	read, err := find.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +327,7 @@ func TestBundleTwoSigners(t *testing.T) {
 			})
 		}
 		both.Wait()
-		read, err := workspace.ReadManifest(h.dir, "acme")
+		read, err := find.ReadManifest(h.dir, "acme")
 		if err != nil || len(read.Signatures) != 2 {
 			t.Fatalf("round %d, %s: %d signatures, want 2, %v", round, verb, len(read.Signatures), err)
 		}
@@ -336,7 +339,7 @@ func TestBundleStrangersSignatures(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 	h.rye(fault.ExitDone, "bundle", "create", "--sign", "tool:acme/x")
-	good, err := workspace.ReadManifest(h.dir, "acme")
+	good, err := find.ReadManifest(h.dir, "acme")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +391,7 @@ func TestManifestOf(t *testing.T) {
 		"/a/.ai/bundles/x/.ai/manifest.yaml": "",
 	} {
 		got := ""
-		if dir, id, ok := locate.ManifestOf(filepath.FromSlash(path)); ok {
+		if dir, id, ok := find.ManifestOf(filepath.FromSlash(path)); ok {
 			got = filepath.ToSlash(dir) + " " + id
 		}
 		if got != want {
@@ -407,7 +410,7 @@ func TestBundleErrors(t *testing.T) {
 	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
-	if hints := (&bundles.BundleReport{Where: locate.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
+	if hints := (&bundles.BundleReport{Where: find.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
 		t.Errorf("%q", hints)
 	}
 }

@@ -2,39 +2,32 @@ package workspace
 
 import (
 	"context"
-	"errors"
-	"io"
-	"io/fs"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/semver"
-	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/legacy"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// LibraryID is the bundle that the binary carries.
-const LibraryID = "rye/std"
-
-// LibraryLabel is the label of the library's space.
-const LibraryLabel = "system:" + LibraryID
-
-// LibrarySpace is the space of the library.
-func LibrarySpace() *ai.Space {
-	return &ai.Space{Label: LibraryLabel, Level: ai.System, FS: std.FS(), Builtin: true}
+// Finder finds the bundles that this workspace can see.
+func (w *Workspace) Finder() *find.Finder {
+	f := &find.Finder{Dir: w.Dir, Project: w.Root.Root, Now: w.now(), Store: func() (*disk.Store, error) { return w.OpenStore(false) },
+		Keep: w.Keep, Warn: w.warn, Below: w.Below}
+	if w.User.Err == nil {
+		f.User = w.User.Path
+	}
+	f.Installed, _ = w.Space() // no home, nothing installed
+	return f
 }
 
 // Space is where the user's bundles are installed. Its manifests can be read without a store.
@@ -53,62 +46,57 @@ func (w *Workspace) Space() (*install.Space, error) {
 	return space, nil
 }
 
-// Installed reads what is installed under an id; nil if nothing is.
-func (w *Workspace) Installed(id string) (*install.Installed, error) {
-	space, err := w.Space()
-	if err != nil {
-		return nil, nil // no home, nothing installed
+// Below returns the spaces that the items of a bundle may use: the library, and the bundles that it requires, from the
+// project's lock or else as they are installed. Needs says which of these are there.
+func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Require) (all []*ai.Space, needs []bundle.Need, err error) {
+	all = []*ai.Space{find.LibrarySpace()}
+	for _, r := range requires {
+		spaces, need, err := w.required(ctx, id, r)
+		if err != nil {
+			return nil, nil, err
+		}
+		all, needs = append(all, spaces...), append(needs, need)
 	}
-	at, err := space.Get(id)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if bad, ok := errors.AsType[*install.ManifestError](err); ok && w.isUserV1(bad) {
-		return nil, nil
-	}
-	return at, err
+	return all, needs, nil
 }
 
-// Below are the spaces that the items of a bundle may use: the library, and of the bundles that it requires those that
-// the project's lock has, or else that are installed, in a version that will do.
-func (w *Workspace) Below(ctx context.Context, id string, requires []manifest.Require) ([]*ai.Space, error) {
-	all := []*ai.Space{LibrarySpace()}
-	for _, r := range requires {
-		if locked, err := w.lockedBelow(ctx, id, r); err != nil {
-			return nil, err
-		} else if locked != nil {
-			all = append(all, locked...)
-			continue
-		}
-		at, err := w.Installed(r.BundleID)
-		if err != nil {
-			return nil, err
-		}
-		allowed, err := semver.Parse(r.Version)
-		switch {
-		case err != nil:
-			return nil, err
-		case at == nil:
-			w.note("%q, which %q requires, is not installed", r.BundleID, id)
-			continue
-		case !allowed.Contains(at.Version):
-			w.note("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
-			continue
-		}
-		if _, err := w.OpenStore(false); err != nil {
-			return nil, err
-		}
-		space, err := w.Space()
-		if err != nil {
-			return nil, err
-		}
-		s, err := space.Open(ctx, r.BundleID)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, s)
+// required returns the spaces of a bundle that another one requires: that of the project's lock, or else the installed one.
+func (w *Workspace) required(ctx context.Context, id string, r manifest.Require) ([]*ai.Space, bundle.Need, error) {
+	need := bundle.Need{Bundle: r.BundleID, Version: r.Version}
+	allowed, err := semver.Parse(r.Version)
+	if err != nil {
+		return nil, need, err
 	}
-	return all, nil
+	if l := w.ProjectLock(); l != nil && l.Old.Bundle(r.BundleID) != nil {
+		if need.Found = l.Old.Bundle(r.BundleID).Version; allowed.Contains(need.Found) {
+			need.Met = true
+			spaces, err := w.lockedBelow(ctx, l, r.BundleID)
+			return spaces, need, err
+		}
+		w.note("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, need.Found)
+	}
+	at, err := w.Finder().Current(r.BundleID)
+	switch {
+	case err != nil:
+		return nil, need, err
+	case at == nil:
+		w.note("%q, which %q requires, is not installed", r.BundleID, id)
+		return nil, need, nil
+	}
+	if need.Found = at.Version; !allowed.Contains(at.Version) {
+		w.note("%q requires %q %s, and %s is installed", id, r.BundleID, r.Version, at.Version)
+		return nil, need, nil
+	}
+	need.Met = true
+	if _, err := w.OpenStore(false); err != nil {
+		return nil, need, err
+	}
+	space, err := w.Space()
+	if err != nil {
+		return nil, need, err
+	}
+	s, err := space.Open(ctx, r.BundleID)
+	return []*ai.Space{s}, need, err
 }
 
 // ProjectLock is the project's lock; nil where there is none that can be read.
@@ -123,21 +111,8 @@ func (w *Workspace) ProjectLock() *Lock {
 	return l
 }
 
-// lockedBelow are the spaces of a bundle that the project's lock has, and of all that it needs; nil if it has none in a
-// version that will do.
-func (w *Workspace) lockedBelow(ctx context.Context, id string, r manifest.Require) (spaces []*ai.Space, err error) {
-	l := w.ProjectLock()
-	if l == nil || l.Old.Bundle(r.BundleID) == nil {
-		return nil, nil
-	}
-	allowed, err := semver.Parse(r.Version)
-	if err != nil {
-		return nil, err
-	}
-	if at := l.Old.Bundle(r.BundleID).Version; !allowed.Contains(at) {
-		w.note("%q requires %q %s, and %s is locked", id, r.BundleID, r.Version, at)
-		return nil, nil
-	}
+// lockedBelow returns the spaces of a locked bundle and of all that it requires.
+func (w *Workspace) lockedBelow(ctx context.Context, l *Lock, id string) (spaces []*ai.Space, err error) {
 	objects, err := l.Objects()
 	if err != nil {
 		return nil, err
@@ -165,105 +140,9 @@ func (w *Workspace) lockedBelow(ctx context.Context, id string, r manifest.Requi
 		}
 		return nil
 	}
-	err = add(r.BundleID)
+	err = add(id)
 	return spaces, err
 }
-
-// ReadManifest reads the manifest of a project's bundle.
-func ReadManifest(dir, id string) (*bundle.Bundle, error) {
-	at, err := bundle.ManifestPath(id)
-	if err != nil {
-		return nil, err
-	}
-	f, err := osfile.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return bundle.Read(io.LimitReader(f, maxBundleManifest))
-}
-
-// maxBundleManifest is more than a manifest with its signatures has.
-const maxBundleManifest = manifest.MaxListBytes + 1<<20
-
-// ProjectBundles are the ids of the bundles of a project, sorted.
-func ProjectBundles(dir string) (ids []string, err error) {
-	root := filepath.Join(dir, MarkerDir, "bundles")
-	err = fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return nil
-		case err != nil:
-			return err
-		case e.Type().IsRegular() && path.Base(name) == BundleManifest && path.Dir(name) != ".":
-			if id := path.Dir(name); ValidBundleID(id) {
-				ids = append(ids, id)
-			}
-		}
-		return nil
-	})
-	slices.Sort(ids)
-	return ids, err
-}
-
-const BundleManifest = "manifest.yaml"
-
-func ValidBundleID(id string) bool {
-	_, err := bundle.ManifestPath(id)
-	return err == nil
-}
-
-// ContentBlobs are files under their digests, as a manifest has them.
-type ContentBlobs struct {
-	Fs fs.FS
-	At map[cas.Digest]manifest.File
-}
-
-// BlobsOf takes the files of a list from below a directory; evidence stands beside the manifest.
-func BlobsOf(fsys fs.FS, b *bundle.Bundle, prefix string) *ContentBlobs {
-	c := &ContentBlobs{fsys, make(map[cas.Digest]manifest.File, len(b.Files))}
-	for _, f := range b.Files {
-		f.Path = strings.TrimPrefix(f.Path, prefix)
-		c.At[f.Digest] = f
-	}
-	home, _ := bundle.ManifestPath(b.BundleID)
-	for _, e := range b.Evidence {
-		c.At[e.Digest] = manifest.File{Path: path.Join(path.Dir(home), e.Name), Size: e.Size}
-	}
-	return c
-}
-
-// Get implements cas.Getter.
-func (c *ContentBlobs) Get(_ context.Context, id cas.ID) (cas.Object, error) {
-	f, ok := c.At[id.Digest]
-	if !ok || id.Kind != cas.Blob {
-		return cas.Object{}, cas.NotFound(id)
-	}
-	r, err := c.Fs.Open(f.Path)
-	if err != nil {
-		return cas.Object{}, err
-	}
-	return cas.Verify(cas.Info{ID: id, Size: f.Size}, r), nil
-}
-
-// IsV1 reports whether the manifest of a bundle below a directory is one of the first format. One that can't be read
-// is none, and for others to report.
-func IsV1(dir, id string) (bool, error) {
-	at, err := bundle.ManifestPath(id)
-	if err != nil {
-		return false, err
-	}
-	f, err := osfile.OpenRegular(filepath.Join(dir, filepath.FromSlash(at)))
-	if err != nil {
-		return false, nil
-	}
-	defer f.Close()
-	head, _ := io.ReadAll(io.LimitReader(f, maxHead))
-	return legacy.IsV1(head), nil
-}
-
-// maxHead is more than what stands before the first key of a manifest: lines of signatures.
-const maxHead = 64 << 10
 
 // Listing is what examines items where a v1 signature counts beside an admitted manifest that lists
 // them, be it one of v2 or of the first format. The manifests are those below the directories, and are looked at when
@@ -271,7 +150,7 @@ const maxHead = 64 << 10
 func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listing {
 	all := sync.OnceValue(func() (found []func(cas.Digest) bool) {
 		for _, dir := range dirs {
-			ids, _ := ProjectBundles(dir)
+			ids, _ := find.InProjectIDs(dir)
 			for _, id := range ids {
 				if lists := listedBy(ctx, t, dir, id); lists != nil {
 					found = append(found, lists)
@@ -287,7 +166,7 @@ func Listing(ctx context.Context, t *trust.Trust, dirs ...string) *bundle.Listin
 
 // listedBy says what a manifest lists, if the policy admits it; else nil.
 func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Digest) bool {
-	if first, err := IsV1(dir, id); err != nil || first {
+	if first, err := find.IsV1(dir, id); err != nil || first {
 		space, err := ai.OpenDir(dir, id, ai.Project)
 		if err != nil {
 			return nil
@@ -299,7 +178,7 @@ func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Dige
 		}
 		return r.Listed
 	}
-	read, err := ReadManifest(dir, id)
+	read, err := find.ReadManifest(dir, id)
 	if err != nil {
 		return nil
 	}
@@ -312,32 +191,6 @@ func listedBy(ctx context.Context, t *trust.Trust, dir, id string) func(cas.Dige
 		digests[read.Files[i].Digest] = true
 	}
 	return func(d cas.Digest) bool { return digests[d] }
-}
-
-// InstalledAll are the installed bundles. V1 manifests, which older programs have put there, are no
-// error: they are no installed bundles.
-func (w *Workspace) InstalledAll(ctx context.Context, space *install.Space) ([]*install.Installed, error) {
-	all, err := space.List(ctx)
-	if err == nil {
-		return all, nil
-	}
-	var others []error
-	for _, e := range Each(err) {
-		if bad, ok := errors.AsType[*install.ManifestError](e); !ok || !w.isUserV1(bad) {
-			others = append(others, e)
-		}
-	}
-	return all, errors.Join(others...)
-}
-
-// isUserV1 reports whether what can't be read as the manifest of an installed bundle is one of the first format.
-func (w *Workspace) isUserV1(e *install.ManifestError) bool {
-	id, ok := strings.CutPrefix(path.Dir(e.Path), "bundles/")
-	if !ok || w.User.Err != nil {
-		return false
-	}
-	first, err := IsV1(w.User.Path, id)
-	return err == nil && first
 }
 
 // Each takes joined errors apart.

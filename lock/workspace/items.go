@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/edit"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -68,7 +69,7 @@ func (w *Workspace) Items(ctx context.Context) (_ *Items, err error) {
 			return nil, err
 		}
 	}
-	spaces = slices.DeleteFunc([]*ai.Space{LibrarySpace(), v.Project, v.User}, func(s *ai.Space) bool { return s == nil })
+	spaces = slices.DeleteFunc([]*ai.Space{find.LibrarySpace(), v.Project, v.User}, func(s *ai.Space) bool { return s == nil })
 	if w.Root.Root != "" {
 		spaces = w.addLocked(ctx, v, spaces)
 	} else if spaces, err = w.addInstalled(ctx, spaces); err != nil {
@@ -130,7 +131,7 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 	if err != nil {
 		return spaces, nil // no home, nothing installed
 	}
-	all, err := w.InstalledAll(ctx, space)
+	all, err := w.Finder().AllInstalled(ctx)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -262,7 +262,7 @@ func (l *Lock) Set(ctx context.Context) (*lock.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: LibrarySpace()})
+	return lock.NewSet(ctx, l.Old, l.Id(), SetOptions(objects))
 }
 
 // Write replaces the lock with b. A reader finds the old lock or the new one.

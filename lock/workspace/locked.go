@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/canon"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/lock"
@@ -105,4 +106,9 @@ func (l *Lock) BundleOf(ctx context.Context, name string) string {
 		}
 	}
 	return ""
+}
+
+// SetOptions returns the options of a set whose objects come from a source, and whose library is the binary's.
+func SetOptions(objects lock.Source) lock.SetOptions {
+	return lock.SetOptions{Objects: objects, Std: find.LibrarySpace()}
 }

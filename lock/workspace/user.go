@@ -36,11 +36,10 @@ func (l *Lock) LockCommand() string {
 // FindInstalled finds the bundles that the user's lock may use: those that are installed with all that they require. Of
 // the others it warns; an item that uses one is a problem when the lock is made.
 func (l *Lock) FindInstalled(ctx context.Context) error {
-	space, err := l.Space()
-	if err != nil {
+	if _, err := l.Space(); err != nil {
 		return err
 	}
-	all, err := l.InstalledAll(ctx, space)
+	all, err := l.Finder().AllInstalled(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -94,7 +93,7 @@ func (l *Lock) TakenOver(ctx context.Context) (*ai.Space, error) {
 	if err != nil {
 		return nil, err
 	}
-	side, err := lock.NewSide(ctx, old, l.Id(), lock.SetOptions{Objects: objects, Std: LibrarySpace()})
+	side, err := lock.NewSide(ctx, old, l.Id(), SetOptions(objects))
 	if err != nil {
 		return nil, err
 	}

@@ -51,13 +51,13 @@ func lockAt(t *testing.T, files map[string]string) *Lock {
 func TestHomeless(t *testing.T) {
 	ctx := context.Background()
 	w := at(t, map[string]string{MarkerFile: ""})
-	if in, err := w.Installed("acme/base"); in != nil || err != nil {
+	if in, err := w.Finder().Current("acme/base"); in != nil || err != nil {
 		t.Errorf("%v, %v", in, err)
 	}
-	if all, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "^1"}}); err != nil || len(all) != 1 {
+	if all, _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "^1"}}); err != nil || len(all) != 1 {
 		t.Errorf("%v, %v", all, err)
 	}
-	if _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "no version"}}); err == nil {
+	if _, _, err := w.Below(ctx, "acme/a", []manifest.Require{{BundleID: "acme/base", Version: "no version"}}); err == nil {
 		t.Error("a range that is none was taken")
 	}
 	if _, err := w.UserLock(false); err != errHomeless {
@@ -141,10 +141,10 @@ func TestBrokenInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	if _, err := w.Installed("acme/bad"); err == nil {
+	if _, err := w.Finder().Current("acme/bad"); err == nil {
 		t.Error("a broken bundle is installed")
 	}
-	if _, err := w.Below(context.Background(), "acme/a", []manifest.Require{{BundleID: "acme/bad", Version: "^1"}}); err == nil {
+	if _, _, err := w.Below(context.Background(), "acme/a", []manifest.Require{{BundleID: "acme/bad", Version: "^1"}}); err == nil {
 		t.Error("a broken bundle is used")
 	}
 	items, err := w.Items(context.Background())

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/archive"
-	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -19,8 +18,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock/locate"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
 func BundleExportCommand() cli.Command {
@@ -60,7 +57,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
+	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
 		err = l.NeedV2()
 	}
@@ -68,28 +65,28 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	switch l.Where {
-	case locate.InArchive:
+	case find.InArchive:
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place), Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
-	case locate.InBinary:
+	case find.InBinary:
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
 			Details: map[string]any{"reason": "builtin"}}
 	}
-	if err := l.Load(ctx); err != nil {
+	if err := l.Read(ctx); err != nil {
 		return nil, err
 	}
-	body, err := l.Read.Body()
+	body, err := l.Bundle.Body()
 	if err != nil {
 		return nil, err
 	}
-	p := a.Progress("writing", l.Read.Bytes)
+	p := a.Progress("writing", l.Bundle.Bytes)
 	defer p.Done()
-	ans := bundleExport{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), File: c.Output, Files: len(l.Read.Files)}
+	ans := bundleExport{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), File: c.Output, Files: len(l.Bundle.Files)}
 	sum := cas.NewHasher()
 	write := func(w io.Writer) error {
-		return archive.Write(ctx, io.MultiWriter(w, sum), body, l.Read.Signatures, progressGetter{l.Has, p}, signs.SignerKeys(a, l.Read.Signatures)...)
+		return archive.Write(ctx, io.MultiWriter(w, sum), body, l.Bundle.Signatures, progressGetter{l.Files, p}, signs.SignerKeys(a, l.Bundle.Signatures)...)
 	}
 	if c.Output == "-" {
-		return nil, changed(l, write(a.Term.Data))
+		return nil, l.Changed(write(a.Term.Data))
 	}
 	if ans.File == "" {
 		ans.File = strings.ReplaceAll(ans.Bundle, "/", "-") + "-" + ans.Version + ".tar.zst"
@@ -99,7 +96,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	if err := osfile.WriteFile(file, 0o644, false, write); err != nil {
-		return nil, changed(l, err)
+		return nil, l.Changed(err)
 	}
 	if fi, err := os.Stat(file); err == nil {
 		ans.Bytes = fi.Size()
@@ -108,30 +105,6 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	p.Done()
 	a.Term.Note("exported %s@%s, %s, %s", ans.Bundle, ans.Version, fault.Count(int64(ans.Files), "file"), cli.ByteSize(float64(ans.Bytes)))
 	return ans, nil
-}
-
-// changed says which file of a project isn't what the manifest says, where that is what is wrong: nothing in a store is.
-func changed(l *locate.Bundle, err error) error {
-	if l.Where != locate.InProject || l.Read == nil {
-		return err
-	}
-	path := ""
-	if bad, ok := errors.AsType[*cas.DamagedError](err); ok {
-		for i := range l.Read.Files {
-			if l.Read.Files[i].Digest == bad.ID.Digest {
-				path = l.Read.Files[i].Path
-			}
-		}
-	} else if bad, ok := errors.AsType[*fs.PathError](err); ok {
-		if _, listed := l.Read.File(bad.Path); listed {
-			path = bad.Path
-		}
-	}
-	if path == "" {
-		return err
-	}
-	return &fault.Error{Code: fault.Integrity, Exit: fault.ExitRefused, Err: err, Text: fmt.Sprintf("%q is not what the manifest of %q says", path, l.ID),
-		Hint: []string{"rye bundle verify " + fault.Quote(l.ID), "rye bundle create " + fault.Quote(l.ID)}, Details: map[string]any{"path": path, "bundle": l.ID}}
 }
 
 // A progressGetter counts what is read.
@@ -162,6 +135,7 @@ func BundleImportCommand() cli.Command {
 
 type bundleImportRun struct {
 	Archive string `arg:"" complete:"file" help:"Archive (- for standard input), or the directory of a v1 bundle."`
+	Closed  bool   `help:"Refuse it if a bundle that it requires is missing."`
 	spaces.SignerFlags
 }
 
@@ -173,10 +147,6 @@ type bundleImport struct {
 	Items    int    `json:"items"`
 	Bytes    int64  `json:"bytes"`
 	Format   string `json:"format"` // "v1", "v2"
-}
-
-func newBundleImport(r *bundle.Report) bundleImport {
-	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes, sign.V2.String()}
 }
 
 func (i bundleImport) Text(t *cli.Terminal) {
@@ -198,57 +168,40 @@ func (c *bundleImportRun) take(ctx context.Context, a *cli.App) (cli.Answer, err
 	if err != nil {
 		return nil, err
 	}
-	var l *locate.Bundle
+	var l *find.Found
 	if c.Archive == "-" {
-		l, err = b.Finder(ctx).Find(ctx, c.Archive)
+		l, err = b.Find(ctx, c.Archive)
 	} else {
-		l, err = b.Finder(ctx).AtPath(c.Archive)
+		l, err = b.Finder(ctx).At(c.Archive)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if l.V1 != nil {
-		return importV1(ctx, b, l, v)
-	}
-	if l.Where != locate.InArchive {
+	if l.Where != find.InArchive && l.V1 == nil {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no archive", c.Archive), Hint: []string{"rye bundle export " + fault.Quote(l.ID), "rye bundle install " + fault.Quote(l.ID)}}
 	}
+	v.Options.Closed = c.Closed
 	r, err := take(ctx, b, l, v)
 	if err != nil {
 		return nil, err
 	}
-	return newBundleImport(r), nil
+	return bundleImport{r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files), len(r.Vouched), r.Bytes, l.Format()}, nil
 }
 
-// take imports an archive.
-func take(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) (*bundle.Report, error) {
-	p := b.App.Progress("importing", 0)
-	defer p.Done()
-	id, requires, err := l.Requires(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if v.Options.Below, err = b.Below(ctx, id, requires); err != nil {
-		return nil, err
-	}
+// take brings a bundle into the store.
+func take(ctx context.Context, b *places.Workspace, l *find.Found, v *spaces.Vouching) (*bundle.Report, error) {
 	s, err := b.OpenStore(true)
 	if err != nil {
 		return nil, err
 	}
+	p := b.App.Progress("importing", 0)
+	defer p.Done()
 	v.Options.Progress = p.Reached() // what is verified in the store, after what came in
-	r, err := install.Import(ctx, s, p.Counted(l.File), v.Options)
+	r, err := l.Import(ctx, s, v.Options, p.Counted)
 	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.Trust == nil {
 		f := fault.Of(err)
 		f.Hint = inspectHint(l.Where, l.Place, l.ID)
 		return r, f
 	}
-	return r, about(l, err)
-}
-
-// about says which archive is wrong, if one is.
-func about(l *locate.Bundle, err error) error {
-	if _, ok := errors.AsType[*archive.Error](err); ok {
-		return fmt.Errorf("%q: %w", l.Place, err)
-	}
-	return err
+	return r, err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -18,8 +19,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/lock/locate"
-	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -67,14 +66,14 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
+	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
 		err = l.NeedV2()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == locate.InArchive || l.Where == locate.InBinary {
+	if l.Where == find.InArchive || l.Where == find.InBinary {
 		return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a bundle in the %s isn't changed: it is signed in the project, or in the store", l.Where),
 			Hint: []string{"rye bundle import ARCHIVE", "rye bundle cosign BUNDLE"}}
 	}
@@ -89,17 +88,17 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := CheckContent(ctx, b, l, v); err != nil {
 		return nil, err
 	}
-	doc, had := l.Read.Document, l.Read.Signatures
+	doc, had := l.Bundle.Document, l.Bundle.Signatures
 	if err := doc.Merge(v.Options.Find, had); err != nil {
 		return nil, err
 	}
 	if err := signBeside(&doc, k.Private, v.Options.Find, a.Clock().UTC().Truncate(time.Second)); err != nil {
 		return nil, err
 	}
-	l.Read.FileList.Document = doc
-	ans := bundleCosigned{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Key: k.Public().Fingerprint().String(),
+	l.Bundle.FileList.Document = doc
+	ans := bundleCosigned{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Key: k.Public().Fingerprint().String(),
 		Changed: !slices.Equal(doc.Signatures, had)}
-	if ans.Changed && l.Where == locate.InUser {
+	if ans.Changed && l.Where == find.InUser {
 		again := "rye bundle cosign " + ans.Manifest
 		if c.Key != "" {
 			again += " --key " + fault.Quote(c.Key)
@@ -110,9 +109,9 @@ func (c *bundleCosignRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := WriteSignatures(ctx, b, l, v, k.Public()); err != nil {
 		return nil, err
 	}
-	doc = l.Read.Document
+	doc = l.Bundle.Document
 	ans.Signatures = len(doc.Signatures)
-	e, err := v.Options.Trust.ExamineDocument(&doc, l.Read.Expires, policy.ToUse)
+	e, err := v.Options.Trust.ExamineDocument(&doc, l.Bundle.Expires, policy.ToUse)
 	if err != nil {
 		return nil, err
 	}
@@ -149,17 +148,16 @@ func withKey(known sign.Keys, own key.Public) sign.Keys {
 
 // CheckContent verifies a bundle, but for who has signed its manifest so far. What is read of it then is what was
 // verified, or the answer is that somebody has changed it.
-func CheckContent(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) error {
+func CheckContent(ctx context.Context, b *places.Workspace, l *find.Found, v *spaces.Vouching) error {
 	p := b.App.Progress("verifying", 0)
 	defer p.Done()
-	src, below, err := l.Source(ctx, p.Counted)
-	if err != nil {
+	o := v.Options
+	var err error
+	if o.Below, _, err = l.Below(ctx); err != nil {
 		return err
 	}
-	o := v.Options
-	o.Below, o.AllowExtra = below, true
-	o.Progress = p.Reached()
-	r, err := bundle.Verify(ctx, src, o)
+	o.AllowExtra, o.Progress = true, p.Reached()
+	r, err := bundle.Verify(ctx, l.Source(p.Counted), o)
 	if err != nil {
 		return err
 	}
@@ -170,10 +168,10 @@ func CheckContent(ctx context.Context, b *places.Workspace, l *locate.Bundle, v 
 		}
 	}
 	if len(wrong) == 0 {
-		if err := l.Load(ctx); err != nil {
+		if err := l.Read(ctx); err != nil {
 			return err
 		}
-		if l.Read.ID != r.ID {
+		if l.Bundle.ID != r.ID {
 			return changedMeanwhile(l)
 		}
 		return nil
@@ -184,37 +182,37 @@ func CheckContent(ctx context.Context, b *places.Workspace, l *locate.Bundle, v 
 
 // WriteSignatures puts the signatures of a bundle where it is, and in the store if that has it, beside those that others
 // have made meanwhile.
-func WriteSignatures(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching, own key.Public) error {
-	body, err := l.Read.Body()
+func WriteSignatures(ctx context.Context, b *places.Workspace, l *find.Found, v *spaces.Vouching, own key.Public) error {
+	body, err := l.Bundle.Body()
 	if err != nil {
 		return err
 	}
-	if l.Where == locate.InProject {
-		if err := changeManifest(ctx, b, l, l.Read.ID, body, withKey(v.Options.Find, own), nil); err != nil {
+	if l.Where == find.InProject {
+		if err := changeManifest(ctx, b, l, l.Bundle.ID, body, withKey(v.Options.Find, own), nil); err != nil {
 			return err
 		}
 	}
-	s, err := b.OpenStore(l.Where != locate.InProject)
+	s, err := b.OpenStore(l.Where != find.InProject)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the manifest is what counts
 	}
 	if err != nil {
 		return err
 	}
-	if id, err := s.Ref(install.Ref(l.Read.ID)); l.Where == locate.InProject && (err != nil || id.Digest != l.Read.ID) {
+	if id, err := s.Ref(install.Ref(l.Bundle.ID)); l.Where == find.InProject && (err != nil || id.Digest != l.Bundle.ID) {
 		return nil // the manifest has them
 	}
-	return install.Keep(ctx, s, l.Read, body, v.Options)
+	return install.Keep(ctx, s, l.Bundle, body, v.Options)
 }
 
-func changedMeanwhile(l *locate.Bundle) error {
+func changedMeanwhile(l *find.Found) error {
 	return &fault.Error{Code: fault.Conflict, Text: fmt.Sprintf("the manifest of %q was changed meanwhile, and is left as it is", l.ID)}
 }
 
 // changeManifest writes the manifest of a project's bundle with its signatures, in the place of the one that was read:
 // whoever has written another one since keeps it, and who has signed the same keeps the signature. first is done before,
 // when nothing but the disk stands in the way.
-func changeManifest(ctx context.Context, b *places.Workspace, l *locate.Bundle, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
+func changeManifest(ctx context.Context, b *places.Workspace, l *find.Found, was cas.Digest, body []byte, known sign.Keys, first func(*osfile.Dir) error) error {
 	at, err := bundle.ManifestPath(l.ID)
 	if err != nil {
 		return err
@@ -224,15 +222,15 @@ func changeManifest(ctx context.Context, b *places.Workspace, l *locate.Bundle, 
 		return err
 	}
 	defer unlock()
-	now, err := workspace.ReadManifest(l.Dir, l.ID)
+	now, err := find.ReadManifest(l.Dir, l.ID)
 	if err != nil {
 		return err
 	}
 	if now.ID != was {
 		return changedMeanwhile(l)
 	}
-	if now.ID == l.Read.ID {
-		if err := l.Read.Merge(known, l.Read.Signatures, now.Signatures); err != nil {
+	if now.ID == l.Bundle.ID {
+		if err := l.Bundle.Merge(known, l.Bundle.Signatures, now.Signatures); err != nil {
 			return err
 		}
 	}
@@ -246,5 +244,5 @@ func changeManifest(ctx context.Context, b *places.Workspace, l *locate.Bundle, 
 			return err
 		}
 	}
-	return d.Write(at, 0o644, false, manifest.Join(nil, body, l.Read.Signatures))
+	return d.Write(at, 0o644, false, manifest.Join(nil, body, l.Bundle.Signatures))
 }

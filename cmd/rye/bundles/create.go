@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
@@ -30,7 +31,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/build"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
@@ -187,7 +187,7 @@ const initialVersion = "0.1.0"
 
 // recipe reads bundle.yaml, or does without.
 func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
-	r, err := locate.ReadRecipe(dir)
+	r, err := recipe.Read(dir)
 	switch {
 	case err != nil:
 		return nil, err
@@ -201,14 +201,14 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 			break
 		}
 		name := key.Slug(filepath.Base(dir))
-		if !workspace.ValidBundleID(name) {
+		if !find.ValidID(name) {
 			name = "bundle"
 		}
 		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path", filepath.Join(dir, recipe.File)).
 			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion, "include: [\".ai/**\"]").Try("rye help bundle")
 	}
 	version := initialVersion
-	if old := bundleLineOf(locate.InProject, dir, c.ID, time.Time{}); old.Version != "" {
+	if old := new(find.Finder).LineOf(find.InProject, dir, c.ID); old.Version != "" {
 		version = old.Version
 	}
 	if len(c.Head) > 0 {
@@ -224,7 +224,7 @@ func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
 
 // obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is neither.
 func obviousID(dir string) string {
-	if ids, err := workspace.ProjectBundles(dir); err == nil && len(ids) > 0 {
+	if ids, err := find.InProjectIDs(dir); err == nil && len(ids) > 0 {
 		if len(ids) == 1 {
 			return ids[0]
 		}
@@ -267,7 +267,7 @@ func sharedID(dir string) string {
 		}
 		return nil
 	})
-	if id := strings.Join(shared, "/"); workspace.ValidBundleID(id) {
+	if id := strings.Join(shared, "/"); find.ValidID(id) {
 		return id
 	}
 	return ""
@@ -308,7 +308,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 	if err := m.current(ctx); err != nil {
 		return nil, err
 	}
-	below, err := m.found.Below(ctx, m.recipe.ID, m.recipe.Requires)
+	below, _, err := m.found.Below(ctx, m.recipe.ID, m.recipe.Requires)
 	if err != nil {
 		return nil, err
 	}
@@ -321,10 +321,10 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 			return nil, err
 		}
 		defer done()
-	} else if memory, err = m.memory(); err != nil {
+	} else if memory, err = m.memory(ctx); err != nil {
 		a.Term.Warn("nothing is remembered, and everything checked: %v", err)
 	}
-	replaced, _ := workspace.IsV1(m.found.Root.Root, m.recipe.ID)
+	replaced, _ := find.IsV1(m.found.Root.Root, m.recipe.ID)
 	p := a.Progress("reading", 0)
 	defer p.Done()
 	made, err := create.Create(ctx, create.Options{
@@ -413,7 +413,7 @@ func (m *making) scratch() (done func(), err error) {
 }
 
 // memory is what remembers that this bundle was checked, as long as this rye and the library are the same.
-func (m *making) memory() (*create.Memory, error) {
+func (m *making) memory(ctx context.Context) (*create.Memory, error) {
 	dir, err := places.BundleMemories(m.app)
 	if err != nil {
 		return nil, err
@@ -430,7 +430,7 @@ func (m *making) memory() (*create.Memory, error) {
 		}
 	}
 	for _, r := range m.recipe.Requires {
-		if at, err := m.found.Installed(r.BundleID); err == nil && at != nil {
+		if at, err := m.found.Finder(ctx).Current(r.BundleID); err == nil && at != nil {
 			fmt.Fprintf(&under, "%s %s\n", r.BundleID, at.ID)
 		}
 	}

@@ -5,18 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"strings"
 
-	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/bundle/diff"
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock/locate"
-	"github.com/rye-build/rye/lock/workspace"
 )
 
 func BundleDiffCommand() cli.Command {
@@ -66,69 +60,17 @@ func (c *bundleDiffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 
 // side is a bundle as it is compared.
 func side(ctx context.Context, b *places.Workspace, text string) (diff.Side, error) {
-	l, err := b.Finder(ctx).Find(ctx, text)
-	if err == nil {
-		err = l.Load(ctx)
-	}
-	if err == nil && l.Where == locate.InArchive {
-		err = unpack(ctx, b, l)
-	}
+	l, err := b.Find(ctx, text)
 	if err != nil {
 		return diff.Side{}, err
 	}
-	s := diff.Side{Bundle: l.Read, Files: l.Has}
-	if l.Where != locate.InBinary {
-		s.Below, err = b.Below(ctx, l.Read.BundleID, l.Read.Requires)
-	}
-	return s, err
-}
-
-// unpack reads an archive, and keeps what is in .ai in memory.
-func unpack(ctx context.Context, b *places.Workspace, l *locate.Bundle) error {
 	p := b.App.Progress("reading", 0)
 	defer p.Done()
-	m := &unpacked{blobs: map[cas.Digest][]byte{}}
-	h, err := archive.Read(ctx, p.Counted(l.File), m)
-	if err != nil {
-		return about(l, err)
+	if err := l.Unpack(ctx, p.Counted); err != nil {
+		return diff.Side{}, err
 	}
-	l.Read, l.Has = &bundle.Bundle{FileList: h.List, Files: h.Files}, m
-	return nil
-}
-
-// maxUnpacked is how much of an archive is kept in memory.
-const maxUnpacked = 256 << 20
-
-// unpacked is what was in an archive.
-type unpacked struct {
-	blobs map[cas.Digest][]byte
-	size  int64
-}
-
-// Begin implements archive.Sink.
-func (m *unpacked) Begin(*archive.Head) error { return nil }
-
-// File implements archive.Sink.
-func (m *unpacked) File(e archive.Entry, r io.Reader) error {
-	if e.Evidence || !strings.HasPrefix(e.Path, workspace.MarkerDir+"/") {
-		return nil
-	}
-	if m.size += e.Size; m.size > maxUnpacked {
-		return &fault.Error{Code: fault.Limit, Text: fmt.Sprintf("the items of the archive have more than %s", cli.ByteSize(maxUnpacked)),
-			Hint: []string{"rye bundle import ARCHIVE"}}
-	}
-	text, err := io.ReadAll(r)
-	m.blobs[e.Digest] = text
-	return err
-}
-
-// Get implements cas.Getter.
-func (m *unpacked) Get(_ context.Context, id cas.ID) (cas.Object, error) {
-	text, ok := m.blobs[id.Digest]
-	if !ok || id.Kind != cas.Blob {
-		return cas.Object{}, cas.NotFound(id)
-	}
-	return cas.Verify(cas.Info{ID: id, Size: int64(len(text))}, io.NopCloser(strings.NewReader(string(text)))), nil
+	below, _, err := l.Below(ctx)
+	return diff.Side{Bundle: l.Bundle, Files: l.Files, Below: below}, err
 }
 
 // Text tells changes as people read them: the manifest, then items, then the other files.

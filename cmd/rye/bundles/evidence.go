@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"path/filepath"
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/provenance"
 	"github.com/rye-build/rye/bundle/recipe"
@@ -23,7 +23,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/lock/locate"
 )
 
 func BundleSbomCommand() cli.Command {
@@ -85,7 +84,7 @@ func (c *bundleSbomRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		write, name, kind = sbom.SPDX, sbom.SPDXName, bundle.TypeSPDX
 	}
 	var doc bytes.Buffer
-	if err := write(&doc, l.Read, sbom.Options{Time: timeOf(a, l.Read), Rye: cli.ThisVersion().Version}); err != nil {
+	if err := write(&doc, l.Bundle, sbom.Options{Time: timeOf(a, l.Bundle), Rye: cli.ThisVersion().Version}); err != nil {
 		return nil, err
 	}
 	var k trusts.Signer
@@ -112,7 +111,7 @@ func timeOf(a *cli.App, b *bundle.Bundle) time.Time {
 }
 
 // open finds the bundle and reads its manifest, from an archive too.
-func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace, *locate.Bundle, error) {
+func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace, *find.Found, error) {
 	if c.Embed && c.Output != "" {
 		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
@@ -120,17 +119,17 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
+	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
 		err = l.NeedV2()
 	}
 	if err == nil {
-		err = l.Load(ctx)
+		err = l.Read(ctx)
 	}
-	if err == nil && c.Embed && l.Where != locate.InProject {
+	if err == nil && c.Embed && l.Where != find.InProject {
 		err = &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("only the manifest of a bundle in the project is changed, and that is in: %s", l.Place)}
 	}
-	if err == nil && l.Read == nil {
+	if err == nil && l.Bundle == nil {
 		err = &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive: it has to be imported first", l.Place), Hint: []string{"rye bundle import " + fault.Quote(c.Bundle)}}
 	}
 	if err != nil {
@@ -141,8 +140,8 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace
 }
 
 // finish puts a document where it belongs.
-func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *locate.Bundle, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
-	ans := bundleEvidence{Bundle: l.Read.BundleID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
+func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *find.Found, name, kind string, doc []byte, k trusts.Signer) (cli.Answer, error) {
+	ans := bundleEvidence{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
 		at, id, err := embed(ctx, b, l, k, name, kind, doc)
@@ -166,7 +165,7 @@ func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *loca
 
 // embed names a document in the manifest of a project's bundle: first the document is there, then the manifest that
 // names it.
-func embed(ctx context.Context, b *places.Workspace, l *locate.Bundle, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
+func embed(ctx context.Context, b *places.Workspace, l *find.Found, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
 	v, err := spaces.OpenVouching(b.App)
 	if err != nil {
 		return "", cas.Digest{}, err
@@ -174,14 +173,14 @@ func embed(ctx context.Context, b *places.Workspace, l *locate.Bundle, k trusts.
 	if err := CheckContent(ctx, b, l, v); err != nil {
 		return "", cas.Digest{}, err
 	}
-	body, list, err := provenance.Embed(l.Read, provenance.Evidence(name, kind, doc))
+	body, list, err := provenance.Embed(l.Bundle, provenance.Evidence(name, kind, doc))
 	if err != nil {
 		return "", cas.Digest{}, err
 	}
-	if list.ID == l.Read.ID {
-		list.Document = l.Read.Document // it is named already
+	if list.ID == l.Bundle.ID {
+		list.Document = l.Bundle.Document // it is named already
 	}
-	others := len(l.Read.Signatures)
+	others := len(l.Bundle.Signatures)
 	if err := list.Sign(k.Private, b.App.Clock().UTC().Truncate(time.Second)); err != nil {
 		return "", cas.Digest{}, err
 	}
@@ -193,8 +192,8 @@ func embed(ctx context.Context, b *places.Workspace, l *locate.Bundle, k trusts.
 		return "", cas.Digest{}, err
 	}
 	at := path.Join(path.Dir(home), name)
-	was := l.Read.ID
-	l.Read.FileList = list
+	was := l.Bundle.ID
+	l.Bundle.FileList = list
 	err = changeManifest(ctx, b, l, was, body, withKey(v.Options.Find, k.Public()), func(d *osfile.Dir) error {
 		if err := d.Write(at, 0o644, false, doc); err != nil {
 			return err
@@ -205,7 +204,7 @@ func embed(ctx context.Context, b *places.Workspace, l *locate.Bundle, k trusts.
 }
 
 // keepEmbedded keeps the changed manifest in the store, if that has the one before.
-func keepEmbedded(ctx context.Context, b *places.Workspace, l *locate.Bundle, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
+func keepEmbedded(ctx context.Context, b *places.Workspace, l *find.Found, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
 	s, err := b.OpenStore(false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -219,7 +218,7 @@ func keepEmbedded(ctx context.Context, b *places.Workspace, l *locate.Bundle, wa
 	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
 		return err
 	}
-	return install.Keep(ctx, s, l.Read, body, v.Options)
+	return install.Keep(ctx, s, l.Bundle, body, v.Options)
 }
 
 func BundleAttestCommand() cli.Command {
@@ -246,7 +245,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 		return nil, err
 	}
 	defer b.Close()
-	if l.Where == locate.InBinary {
+	if l.Where == find.InBinary {
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" was made with this binary: who has built that can say how"}
 	}
 	k, err := trusts.SigningKey(ctx, a, c.Key)
@@ -257,8 +256,8 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if build.Builder == "" {
 		build.Builder = "urn:rye:key:" + k.Public().Fingerprint().String()
 	}
-	if l.Where == locate.InProject {
-		text, err := osfile.ReadSmall(filepath.Join(l.Dir, recipe.File), locate.MaxRecipe)
+	if l.Where == find.InProject {
+		text, err := recipe.Text(l.Dir)
 		if err == nil {
 			build.Recipe = cas.Sum(text)
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -269,7 +268,7 @@ func (c *bundleAttestRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if c.Embed {
 		at = provenance.Inside
 	}
-	envelope, err := provenance.Attest(l.Read.FileList, at, build, k.Private)
+	envelope, err := provenance.Attest(l.Bundle.FileList, at, build, k.Private)
 	if _, ok := errors.AsType[*provenance.Error](err); ok {
 		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: fmt.Sprintf("--builder is %q, and no URI", build.Builder),
 			Hint: []string{"rye bundle attest --builder https://ci.example.com/release"}}

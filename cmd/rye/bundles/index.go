@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
@@ -22,11 +21,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock/index"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -49,6 +48,7 @@ type bundleIndexRun struct {
 	Dir     string `arg:"" complete:"dir" help:"Directory of archives."`
 	Name    string `placeholder:"NAME" help:"Name of a new index, such as acme/bundles."`
 	Expires string `placeholder:"DATE" help:"Expiry date or time, UTC; default: unchanged."`
+	Closed  bool   `help:"Refuse bundles that require one that is missing."`
 	trusts.KeyFlag
 }
 
@@ -92,7 +92,6 @@ type indexing struct {
 	dir     string
 	file    string
 	expires time.Time
-	below   map[string][]*ai.Space // by what a bundle requires
 }
 
 func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
@@ -103,7 +102,7 @@ func (c *bundleIndexRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	if dir.Err != nil {
 		return nil, dir.Err
 	}
-	x := &indexing{bundleIndexRun: c, dir: dir.Value, file: filepath.Join(dir.Value, index.File), below: map[string][]*ai.Space{}}
+	x := &indexing{bundleIndexRun: c, dir: dir.Value, file: filepath.Join(dir.Value, index.File)}
 	var err error
 	if x.expires, err = trusts.ParseDate("--expires", c.Expires); err != nil {
 		return nil, err
@@ -231,23 +230,24 @@ func (x *indexing) find() (files []string, err error) {
 
 // archive verifies one archive.
 func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e index.Entry, failures []*bundle.Failure, err error) {
-	f, err := osfile.OpenRegular(filepath.Join(x.dir, filepath.FromSlash(file)))
+	path := filepath.Join(x.dir, filepath.FromSlash(file))
+	l, err := x.bundles.Finder(ctx).At(path)
 	if err != nil {
 		return e, nil, err
 	}
-	defer f.Close()
 	o := x.v.Options
-	if o.Below, err = x.spaces(ctx, &locate.Bundle{Where: locate.InArchive, Place: file, File: f}); err != nil {
+	o.Closed = x.Closed
+	if o.Below, o.Needs, err = l.Below(ctx); err != nil {
 		return e, nil, err
 	}
-	r, err := bundle.Verify(ctx, bundle.InArchive(p.Counted(f)), o)
+	r, err := bundle.Verify(ctx, l.Source(p.Counted), o)
 	if err != nil || !r.OK() {
 		if err == nil {
 			failures = r.Failures
 		}
 		return e, failures, err
 	}
-	info, err := f.Stat()
+	info, err := os.Stat(path)
 	if err != nil {
 		return e, nil, err
 	}
@@ -260,21 +260,6 @@ func (x *indexing) archive(ctx context.Context, file string, p *cli.Progress) (e
 		e.Requires = append(e.Requires, q)
 	}
 	return e, nil, nil
-}
-
-// spaces are those that the items of an archive may use. What isn't installed is told once.
-func (x *indexing) spaces(ctx context.Context, l *locate.Bundle) ([]*ai.Space, error) {
-	id, requires, err := l.Requires(ctx)
-	if err != nil {
-		return nil, err
-	}
-	same := fmt.Sprint(id, requires)
-	if _, known := x.below[same]; !known {
-		if x.below[same], err = x.bundles.Below(ctx, id, requires); err != nil {
-			return nil, err
-		}
-	}
-	return x.below[same], nil
 }
 
 // issue writes the index if it says something else than the one that is there, or if this key hasn't signed it.
@@ -428,7 +413,7 @@ func (x *indexing) write(ctx context.Context, first bool, text []byte, doc *inde
 }
 
 func (x *indexing) answer(old, doc *index.Index) bundleIndexed {
-	ans := bundleIndexed{File: filepath.Join(x.Dir, index.File), Name: doc.Label, Counter: doc.Counter, ID: doc.ID.String(), Expires: trusts.DateText(doc.Expires),
+	ans := bundleIndexed{File: filepath.Join(x.Dir, index.File), Name: doc.Label, Counter: doc.Counter, ID: doc.ID.String(), Expires: yamltree.DateText(doc.Expires),
 		Versions: len(doc.Entries), Added: []string{}, Removed: []string{}, Key: x.key.Public().Fingerprint().String(), Signatures: len(doc.Signatures)}
 	if old == nil {
 		old = &index.Index{}

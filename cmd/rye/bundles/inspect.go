@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/lock/locate"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -98,7 +98,7 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 		return nil, err
 	}
 	defer b.Close()
-	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
+	l, err := b.Find(ctx, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -106,20 +106,17 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	defer p.Done()
 	var wrong []*bundle.Failure // with v1 files
 	if l.V1 != nil {
-		c, err := l.LoadV1(ctx)
+		c, err := l.ReadV1(ctx)
 		if err != nil {
 			return nil, err
 		}
 		wrong = c.Failures
 	}
-	src, below, err := l.Source(ctx, p.Counted)
+	below, _, err := l.Below(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == locate.InBinary {
-		below = nil // it is the library itself
-	}
-	n, err := bundle.Inspect(ctx, src, below, "")
+	n, err := bundle.Inspect(ctx, l.Source(p.Counted), below, "")
 	if err != nil {
 		return nil, err
 	}
@@ -140,9 +137,9 @@ func (c *BundleInspectRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 }
 
 // corrupt returns the error of an archive that import would refuse as corrupt, else nil.
-func corrupt(l *locate.Bundle, all []*bundle.Failure) error {
+func corrupt(l *find.Found, all []*bundle.Failure) error {
 	for _, f := range all {
-		if l.Where == locate.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
+		if l.Where == find.InArchive && (f.Check == bundle.CheckArchive || f.Check == bundle.CheckDigest) {
 			found := f.Finding()
 			return fault.New(fault.Integrity, "%q: %s", l.Place, found.Text()).Because(found.Compared()...).On("failures", bundle.Findings(all)).From(f)
 		}
@@ -150,7 +147,7 @@ func corrupt(l *locate.Bundle, all []*bundle.Failure) error {
 	return nil
 }
 
-func newBundleInspection(l *locate.Bundle, n *bundle.Inspection) *BundleInspection {
+func newBundleInspection(l *find.Found, n *bundle.Inspection) *BundleInspection {
 	ans := &BundleInspection{Bundle: l.ID, Where: l.Where, Place: l.Place, Trust: "unverified", Format: sign.V2.String(), Requires: []requireLine{}, SignedBy: []string{}, Files: []contentLine{},
 		Items: []contentItem{}, Executable: mentionLines(n.Executable), Hosts: mentionLines(n.Hosts), Places: mentionLines(n.Places),
 		Secrets: mentionLines(n.Secrets), Capabilities: mentionLines(n.Capabilities), Outside: mentionLines(n.Outside),
@@ -163,7 +160,7 @@ func newBundleInspection(l *locate.Bundle, n *bundle.Inspection) *BundleInspecti
 		return ans
 	}
 	ans.Bundle, ans.Version, ans.Manifest, ans.Bytes = n.BundleID, n.Version, n.ID.String(), n.Bytes
-	ans.Description, ans.License, ans.Entrypoint, ans.Expires = n.Description, n.License, n.Entrypoint, trusts.DateText(n.Expires)
+	ans.Description, ans.License, ans.Entrypoint, ans.Expires = n.Description, n.License, n.Entrypoint, yamltree.DateText(n.Expires)
 	for _, r := range n.Requires {
 		ans.Requires = append(ans.Requires, requireLine{r.BundleID, r.Version})
 	}
@@ -215,7 +212,7 @@ func (n *BundleInspection) Text(t *cli.Terminal) {
 	}
 	if n.Format == sign.V1.String() {
 		rows = append(rows, []string{"format", "the first (v1)"})
-	} else if len(n.SignedBy) == 0 && n.Where != locate.InBinary {
+	} else if len(n.SignedBy) == 0 && n.Where != find.InBinary {
 		rows = append(rows, []string{"signature", "none"})
 	}
 	rows = append(rows, []string{"files", fmt.Sprintf("%d, %s", len(n.Files), cli.ByteSize(float64(n.Bytes)))})

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/bundle"
-	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -18,8 +17,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock/locate"
-	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 )
 
@@ -42,12 +39,12 @@ type bundleInstallRun struct {
 
 // bundleInstalled is what is installed now, and what was before.
 type bundleInstalled struct {
-	Bundle   string       `json:"bundle"`
-	Version  string       `json:"version"`
-	Manifest string       `json:"manifest"`
-	Changed  bool         `json:"changed"`
-	Before   *versionLink `json:"before,omitempty"`
-	Items    int          `json:"items"`
+	Bundle   string           `json:"bundle"`
+	Version  string           `json:"version"`
+	Manifest string           `json:"manifest"`
+	Changed  bool             `json:"changed"`
+	Before   *install.Version `json:"before,omitempty"`
+	Items    int              `json:"items"`
 }
 
 func (i bundleInstalled) Text(t *cli.Terminal) {
@@ -74,7 +71,7 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	if _, err := b.OpenStore(true); err != nil {
 		return nil, err
 	}
-	l, byName, err := toInstall(ctx, b, c.Bundle)
+	l, byName, err := b.Finder(ctx).Newest(ctx, c.Bundle)
 	if err == nil {
 		err = l.NeedV2()
 	}
@@ -83,71 +80,18 @@ func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, err
 	}
 	var id cas.Digest
 	switch l.Where {
-	case locate.InBinary:
+	case find.InBinary:
 		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of every rye: it is there already", Details: map[string]any{"reason": "builtin"}}
-	case locate.InArchive:
+	case find.InArchive, find.InProject:
 		r, err := take(ctx, b, l, v)
 		if err != nil {
 			return nil, err
 		}
 		id = r.ID
-	case locate.InProject:
-		if id, err = takeProject(ctx, b, l, v); err != nil {
-			return nil, err
-		}
 	default:
-		id = l.Read.ID
+		id = l.Bundle.ID
 	}
 	return installBundle(ctx, b, install.Request{ID: id, ByName: byName}, v)
-}
-
-// toInstall finds what is to be installed. An id alone means the newest there is, which is not what is installed.
-func toInstall(ctx context.Context, b *places.Workspace, text string) (l *locate.Bundle, byName bool, err error) {
-	id, version, given := strings.Cut(text, "@")
-	if text == "-" || strings.HasPrefix(text, "blake3:") || locate.LooksLikePath(text) || !workspace.ValidBundleID(id) || id == workspace.LibraryID {
-		l, err = b.Finder(ctx).Find(ctx, text)
-		return l, !strings.HasPrefix(text, "blake3:"), err
-	}
-	if b.Root.Root != "" && !given {
-		ids, err := workspace.ProjectBundles(b.Root.Root)
-		if err != nil {
-			return nil, false, err
-		}
-		if slices.Contains(ids, id) {
-			l, err = b.Finder(ctx).InDir(locate.InProject, b.Root.Root, id)
-			return l, true, err
-		}
-	}
-	digest, err := b.Finder(ctx).Latest(ctx, id, version)
-	if err != nil {
-		return nil, false, err
-	}
-	if !digest.IsZero() {
-		l, err = b.Finder(ctx).Stored(ctx, digest)
-		return l, !given, err
-	}
-	l, err = b.Finder(ctx).Find(ctx, text)
-	return l, !given, err
-}
-
-// takeProject brings a bundle of a project into the store as an archive would be: what a store has may not be all of
-// it, or not what lies there now.
-func takeProject(ctx context.Context, b *places.Workspace, l *locate.Bundle, v *spaces.Vouching) (cas.Digest, error) {
-	if err := l.Load(ctx); err != nil {
-		return cas.Digest{}, err
-	}
-	body, err := l.Read.Body()
-	if err != nil {
-		return cas.Digest{}, err
-	}
-	r, w := io.Pipe()
-	go func() { w.CloseWithError(archive.Write(ctx, w, body, l.Read.Signatures, l.Has)) }()
-	defer r.Close()
-	report, err := take(ctx, b, &locate.Bundle{Where: locate.InArchive, Place: l.Place, File: r, Read: l.Read}, v)
-	if err != nil {
-		return cas.Digest{}, changed(l, err)
-	}
-	return report.ID, nil
 }
 
 // installBundle makes a bundle of the store the installed one.
@@ -160,11 +104,11 @@ func installBundle(ctx context.Context, b *places.Workspace, r install.Request, 
 	if err != nil {
 		return nil, err
 	}
-	before, err := b.Installed(list.BundleID)
+	before, err := b.Finder(ctx).Current(list.BundleID)
 	if err != nil && !isUnreadablePointer(err) {
 		return nil, err
 	}
-	if v.Options.Below, err = b.Below(ctx, list.BundleID, list.Requires); err != nil {
+	if v.Options.Below, _, err = b.Below(ctx, list.BundleID, list.Requires); err != nil {
 		return nil, err
 	}
 	space, err := b.Space()
@@ -192,7 +136,7 @@ func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInsta
 	if before != nil && before.Bundle != nil {
 		ans.Changed = before.ID != r.ID
 		if ans.Changed {
-			ans.Before = &versionLink{before.Version, before.ID.String()}
+			ans.Before = &install.Version{Version: before.Version, ID: before.ID}
 		}
 	}
 	return ans
@@ -269,14 +213,14 @@ func (c *bundleRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	if err := space.Remove(ctx, c.Bundle); err != nil {
 		return nil, err
 	}
-	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), locate.InUser}, nil
+	return bundleRemoved{at.BundleID, at.Version, at.ID.String(), len(at.Previous), find.InUser}, nil
 }
 
 // forget takes a bundle's name away in the store, the one of its document first.
 func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.Answer, error) {
-	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
+	l, err := b.Find(ctx, c.Bundle)
 	if err == nil {
-		err = l.Load(ctx)
+		err = l.Read(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -285,11 +229,11 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.
 	if err != nil {
 		return nil, err
 	}
-	name := install.Ref(l.Read.ID)
+	name := install.Ref(l.Bundle.ID)
 	if l.V1 != nil {
-		name = install.V1Ref(l.Read.ID)
+		name = install.V1Ref(l.Bundle.ID)
 	}
-	if err := b.App.Confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.Read.BundleID, l.Read.Version)); err != nil {
+	if err := b.App.Confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.Bundle.BundleID, l.Bundle.Version)); err != nil {
 		return nil, err
 	}
 	for _, ref := range []string{name, name + "/files", name + "/evidence"} {
@@ -304,7 +248,7 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.
 			return nil, err
 		}
 	}
-	return bundleRemoved{l.Read.BundleID, l.Read.Version, l.Read.ID.String(), 0, locate.InStore}, nil
+	return bundleRemoved{l.Bundle.BundleID, l.Bundle.Version, l.Bundle.ID.String(), 0, find.InStore}, nil
 }
 
 func BundleRollbackCommand() cli.Command {
@@ -325,16 +269,12 @@ type bundleRollbackRun struct {
 }
 
 // Complete offers the versions to go back to.
-func (c *bundleRollbackRun) Complete(_ context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
+func (c *bundleRollbackRun) Complete(ctx context.Context, a *cli.App, name, _ string) (out []cli.Candidate) {
 	b, err := places.OpenWorkspace(a)
 	if err != nil || name != "version" {
 		return nil
 	}
-	space, err := b.Space()
-	if err != nil {
-		return nil
-	}
-	all, _ := b.InstalledAll(context.Background(), space)
+	all, _ := b.Finder(ctx).AllInstalled(ctx)
 	for _, at := range all {
 		for _, v := range at.Previous {
 			out = append(out, cli.Candidate{Value: v.Version, Help: at.BundleID + " " + v.ID.Short()})
@@ -376,7 +316,7 @@ func (c *bundleRollbackRun) Run(ctx context.Context, a *cli.App) (cli.Answer, er
 	if err != nil {
 		return nil, err
 	}
-	if v.Options.Below, err = b.Below(ctx, old.BundleID, old.Requires); err != nil {
+	if v.Options.Below, _, err = b.Below(ctx, old.BundleID, old.Requires); err != nil {
 		return nil, err
 	}
 	if space, err = b.Space(); err != nil {

@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/bundle/create"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock/locate"
 )
 
 // refused tells all that keeps files from being a bundle, each with its place, and what helps.
@@ -78,14 +78,14 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 // unused adds a line for each pattern of bundle.yaml that covers nothing, which perhaps nobody meant.
 func (m *making) unused(all []*recipe.UnusedError) {
 	for _, e := range all {
-		m.answer.Problems = append(m.answer.Problems, spaces.CheckProblem{Severity: spaces.SeverityWarning, Code: fault.Validation, Space: locate.InProject,
+		m.answer.Problems = append(m.answer.Problems, spaces.CheckProblem{Severity: spaces.SeverityWarning, Code: fault.Validation, Space: find.InProject,
 			File: recipe.File, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Error()})
 	}
 }
 
 // problem adds a line for each thing that is wrong.
 func (m *making) problem(p *create.Problem) {
-	at := spaces.CheckProblem{Severity: spaces.SeverityError, Ref: p.Ref, Space: locate.InProject, File: p.Path}
+	at := spaces.CheckProblem{Severity: spaces.SeverityError, Ref: p.Ref, Space: find.InProject, File: p.Path}
 	if at.File == "" {
 		at.File = recipe.File
 	}

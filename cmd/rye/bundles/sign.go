@@ -7,6 +7,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/signs"
@@ -36,7 +37,7 @@ func (m *making) signItems(ctx context.Context) (cli.Answer, error) {
 
 // previous is the last manifest of the bundle, if the policy admits it: it names the bytes that were signed.
 func (m *making) previous() *bundle.Bundle {
-	old, err := workspace.ReadManifest(m.found.Root.Root, m.recipe.ID)
+	old, err := find.ReadManifest(m.found.Root.Root, m.recipe.ID)
 	if err != nil {
 		return nil
 	}

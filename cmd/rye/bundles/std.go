@@ -8,12 +8,12 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -21,17 +21,17 @@ import (
 )
 
 // library verifies rye/std: its files against its manifest, and its items against the policy, if there is one.
-func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locate.Bundle) (cli.Answer, error) {
+func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *find.Found) (cli.Answer, error) {
 	if len(c.Signer)+len(c.Require)+len(c.Statement) > 0 {
-		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + workspace.LibraryID)
+		return nil, fault.New(fault.Validation, "\"rye/std\" is part of this binary and has no other signer").Try("rye bundle verify " + find.LibraryID)
 	}
 	t, err := places.OpenTrust(a)
 	if err != nil && !trust.IsMissing(err) {
 		return nil, err
 	}
-	ans := &BundleReport{Bundle: l.ID, Version: l.Read.Version, Manifest: l.Read.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
-		Of: len(l.Read.Files), Extra: c.AllowExtra, Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}}
-	failures, err := libraryFailures(ctx, l.Read, t, &ans.Items)
+	ans := &BundleReport{Bundle: l.ID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "builtin", Never: []string{},
+		Of: len(l.Bundle.Files), Extra: c.AllowExtra, Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Requires: []bundle.Need{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}}
+	failures, err := libraryFailures(ctx, l.Bundle, t, &ans.Items)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (c *BundleVerifyRun) library(ctx context.Context, a *cli.App, l *locate.Bun
 		ans.Trust = "refused"
 		return ans, f.Asked()
 	}
-	ans.Allowed, ans.Files, ans.Bytes = true, int64(len(l.Read.Files)), l.Read.Bytes
+	ans.Allowed, ans.Files, ans.Bytes = true, int64(len(l.Bundle.Files)), l.Bundle.Bytes
 	return ans, nil
 }
 
@@ -61,7 +61,7 @@ func libraryFailures(ctx context.Context, b *bundle.Bundle, t *trust.Trust, item
 		}
 		return all, nil
 	}
-	o := ai.Options{Spaces: []*ai.Space{workspace.LibrarySpace()}}
+	o := ai.Options{Spaces: []*ai.Space{find.LibrarySpace()}}
 	if t != nil {
 		o.Trust = t.Exam()
 	}

@@ -9,16 +9,16 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
 )
 
@@ -42,6 +42,7 @@ func BundleVerifyCommand() cli.Command {
 type BundleVerifyRun struct {
 	Bundle     string   `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 	AllowExtra bool     `name:"allow-extra" help:"Allow other files beside the bundle's."`
+	Closed     bool     `help:"Fail if a required bundle is missing."`
 	Require    []string `placeholder:"EVIDENCE" help:"Required evidence: sbom, provenance."`
 	Statement  []string `placeholder:"FILE" sep:"none" complete:"file" help:"Provenance statement that must match this bundle (repeatable)."`
 	spaces.SignerFlags
@@ -71,6 +72,7 @@ type BundleReport struct {
 	PolicyID  string              `json:"policy_id"`
 	Origin    string              `json:"origin"` // as in verify; "--signer"
 	Expires   string              `json:"expires,omitempty"`
+	Requires  []bundle.Need       `json:"requires"` // and what is here of it; a v1 bundle requires nothing
 	Evidence  []EvidenceLine      `json:"evidence"`
 	Failures  []bundle.Finding    `json:"failures"`
 	Warnings  []string            `json:"warnings"`
@@ -108,11 +110,11 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 		return nil, err
 	}
 	defer b.Close()
-	l, err := b.Finder(ctx).Find(ctx, c.Bundle)
+	l, err := b.Find(ctx, c.Bundle)
 	if err != nil {
 		return nil, err
 	}
-	if l.Where == locate.InBinary {
+	if l.Where == find.InBinary {
 		return c.library(ctx, a, l)
 	}
 	v, err := c.Vouching(ctx, a)
@@ -131,15 +133,14 @@ func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, e
 	}
 	p := a.Progress("verifying", l.Size())
 	defer p.Done()
-	if l.Where != locate.InArchive { // which is counted as it is read
+	if l.Where != find.InArchive { // which is counted as it is read
 		v.Options.Progress = p.Reached()
 	}
-	var src bundle.Source
-	if src, v.Options.Below, err = l.Source(ctx, p.Counted); err != nil {
+	if v.Options.Below, v.Options.Needs, err = l.Below(ctx); err != nil {
 		return nil, err
 	}
-	v.Options.AllowExtra, v.Options.Require = c.AllowExtra, c.Require
-	r, err := bundle.Verify(ctx, src, v.Options)
+	v.Options.AllowExtra, v.Options.Require, v.Options.Closed = c.AllowExtra, c.Require, c.Closed
+	r, err := bundle.Verify(ctx, l.Source(p.Counted), v.Options)
 	if err != nil {
 		return nil, err
 	}
@@ -176,16 +177,16 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 	return ans, nil
 }
 
-func newBundleReport(l *locate.Bundle, v *spaces.Vouching, r *bundle.Report) *BundleReport {
+func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *BundleReport {
 	ans := &BundleReport{Bundle: l.ID, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
-		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
+		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Requires: append([]bundle.Need{}, v.Options.Needs...), Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.Trust != nil {
 		root := v.Trust.Root
 		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
 	}
 	if r.Bundle != nil {
 		ans.Bundle, ans.Version, ans.Manifest, ans.Of = r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files)
-		ans.Expires = trusts.DateText(r.Expires)
+		ans.Expires = yamltree.DateText(r.Expires)
 		switch {
 		case r.OK():
 			ans.Trust = "signed"
@@ -296,7 +297,7 @@ func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
 		case bundle.CheckExtra:
 			hints = append(hints, "rye bundle verify "+fault.Quote(r.Bundle)+" --allow-extra")
 		}
-		if r.Where == locate.InProject && (asked || f.Check != bundle.CheckItem) {
+		if r.Where == find.InProject && (asked || f.Check != bundle.CheckItem) {
 			hints = append(hints, r.mends(f)...)
 		}
 		if f.OnlyLineEndings {
@@ -311,9 +312,9 @@ func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
 // inspectHint is the command that says who signed a bundle, for whoever believes keys and not the policy.
 func inspectHint(where, place, id string) []string {
 	switch {
-	case place == locate.StandardInput:
+	case place == find.StandardInput:
 		return nil // it is read
-	case where == locate.InProject, where == locate.InArchive:
+	case where == find.InProject, where == find.InArchive:
 		return []string{"rye bundle inspect " + fault.Quote(place)}
 	}
 	return []string{"rye bundle inspect " + fault.Quote(id)}
@@ -373,6 +374,15 @@ func (r *BundleReport) Text(t *cli.Terminal) {
 	rows = append(rows, [][]string{{"  in", r.Place + " (" + r.Where + ")"}, {"  files", files}, {"  items", r.itemWords()}}...)
 	for _, name := range r.Never[:min(len(r.Never), fault.MaxLines)] {
 		rows = append(rows, []string{"  beside", name})
+	}
+	for _, n := range r.Requires {
+		state := "missing: items that run on it were checked by their signatures alone"
+		if n.Met {
+			state = n.Found
+		} else if n.Found != "" {
+			state = n.Found + " is here; " + state
+		}
+		rows = append(rows, []string{"  requires", n.Bundle + " " + n.Version + " (" + state + ")"})
 	}
 	for _, s := range r.Signers {
 		rows = append(rows, []string{"  signed by", who(s)})

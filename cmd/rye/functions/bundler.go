@@ -13,6 +13,8 @@ import (
 
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/audits"
@@ -21,7 +23,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/primitive/function"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -58,7 +59,7 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 		}, nil
 	}
 	// A bundle is meant by its id: a tool reads no archives from wherever they are.
-	if p.ID != "" && !workspace.ValidBundleID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
+	if p.ID != "" && !find.ValidID(p.ID) || p.ID == "" && (p.Action == "verify" || p.Action == "inspect" || p.Action == "create") {
 		return no(ctx, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("bundle_id is %q, and no id of a bundle", p.ID)})
 	}
 	v, err := do(ctx, inside(a, c))
@@ -112,7 +113,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 		return nil, wrong("there is no .ai in it")
 	}
 	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), bundles.RecipeLine{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
-	if r, err := locate.ReadRecipe(dir); err != nil {
+	if r, err := recipe.Read(dir); err != nil {
 		return nil, err
 	} else if r == nil && p.ID == "" {
 		run.ID = key.Slug(filepath.Base(dir))
@@ -138,7 +139,7 @@ func created(ctx context.Context, a *cli.App, run *bundles.BundleCreateRun, dir 
 		return nil, err
 	}
 	made := ans.(*bundles.BundleCreated)
-	read, err := workspace.ReadManifest(dir, made.Bundle)
+	read, err := find.ReadManifest(dir, made.Bundle)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +226,7 @@ func (p *BundlerParams) list(ctx context.Context, a *cli.App) (map[string]any, e
 	for _, l := range ans.(bundles.BundleList).Bundles {
 		line := map[string]any{"bundle_id": l.Bundle, "version": l.Version, "entrypoint": l.Entrypoint, "description": l.Description,
 			"where": l.Where, "manifest_path": ""}
-		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == locate.InProject {
+		if at, err := bundle.ManifestPath(l.Bundle); err == nil && l.Where == find.InProject {
 			line["manifest_path"] = at
 		}
 		if l.Error != "" {

@@ -105,7 +105,7 @@ func (c *diffRun) locks(ctx context.Context, l *places.Lock, ans *lockDiff) erro
 		ans.To = c.To
 		to, err = otherLock(ctx, l, c.To, objects)
 	} else if err = l.NeedLock(); err == nil {
-		to, err = lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
+		to, err = lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(objects))
 	}
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func otherLock(ctx context.Context, l *places.Lock, name string, objects lock.So
 		}
 		return nil, f
 	}
-	return lock.NewSide(ctx, read, cas.Sum(b), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
+	return lock.NewSide(ctx, read, cas.Sum(b), workspace.SetOptions(objects))
 }
 
 func (d *lockDiff) compare(ctx context.Context, from, to *lock.Side) error {
@@ -155,7 +155,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 		return err
 	}
 	objects := l.Here.Objects
-	from, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
+	from, err := lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(objects))
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func diffItem(ctx context.Context, l *places.Lock, ref model.Ref, ans *lockDiff)
 	if err := drift(ctx, l, ans, ref); err != nil {
 		return err
 	}
-	side, err := lock.NewSide(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.Here.Objects, Std: workspace.LibrarySpace()})
+	side, err := lock.NewSide(ctx, l.Old, l.Id(), workspace.SetOptions(l.Here.Objects))
 	if err != nil {
 		return err
 	}

@@ -174,13 +174,9 @@ func lacking(ctx context.Context, l *places.Lock) (lines []string) {
 			continue
 		}
 		add(gone.ID, gone.NeededBy)
-		for i := range l.Old.Bundles {
-			b := &l.Old.Bundles[i]
-			if b.Manifest != gone.ID.Digest {
-				continue
-			}
-			for j := range l.Old.Pins {
-				if p := &l.Old.Pins[j]; p.From == lockfile.System+b.ID {
+		for _, b := range l.Old.Bundles {
+			for _, p := range l.Old.Pins {
+				if b.Manifest == gone.ID.Digest && p.From == lockfile.System+b.ID {
 					add(cas.ID{Kind: cas.Blob, Digest: p.Digest}, p.Ref.String())
 				}
 			}
@@ -263,7 +259,7 @@ func isMissing(err error) bool {
 
 // missing returns the objects of the lock, and which of them the store lacks.
 func missing(ctx context.Context, l *places.Lock) (objects []lock.Object, missing []*lock.MissingError, err error) {
-	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: l.DiskStore(), Std: workspace.LibrarySpace()})
+	set, err := lock.NewSet(ctx, l.Old, l.Id(), workspace.SetOptions(l.DiskStore()))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -283,7 +279,7 @@ func missing(ctx context.Context, l *places.Lock) (objects []lock.Object, missin
 
 // takeVendored copies what is vendored into the store. What is damaged is left out, and the error.
 func takeVendored(ctx context.Context, l *places.Lock, v *vendor.Vendor, ans *FetchAnswer) error {
-	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: lock.First(v, l.DiskStore()), Std: workspace.LibrarySpace()})
+	set, err := lock.NewSet(ctx, l.Old, l.Id(), workspace.SetOptions(lock.First(v, l.DiskStore())))
 	if isMissing(err) {
 		return nil // not all of it is vendored: what is missing is told when it can't be brought
 	}

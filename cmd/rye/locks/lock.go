@@ -538,13 +538,13 @@ func problem(l *places.Lock, p *closure.Problem, severity string) spaces.CheckPr
 
 // kept is what the store is to keep for a lock, all of which it has.
 func kept(ctx context.Context, l *places.Lock, made *lock.Made) ([]lock.Object, error) {
-	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.DiskStore(), Std: workspace.LibrarySpace()})
+	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
 	if l.Vendor != nil && isMissing(err) {
 		// Of a bundle whose source isn't there the pinned items were vendored, and that did for the new lock too.
 		if err := takeVendored(ctx, l, l.Vendor, new(FetchAnswer)); err != nil {
 			return nil, err
 		}
-		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: l.DiskStore(), Std: workspace.LibrarySpace()})
+		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
 	}
 	if err != nil {
 		return nil, err

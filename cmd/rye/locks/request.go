@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -55,7 +56,7 @@ func weakerThanSides(ctx context.Context, l *places.Lock, made *lock.Made) (all 
 
 // Request is what a lock of this project is to be made of.
 func Request(ctx context.Context, l *places.Lock) lock.Request {
-	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: workspace.LibrarySpace(), View: l.View}
+	r := lock.Request{Project: l.Yaml, Old: l.Old, Pinned: l.Pinned(ctx), Library: find.LibrarySpace(), View: l.View}
 	if l.Here != nil {
 		r.Sources, r.Files = l.Here, l.Here.Objects
 	} else {

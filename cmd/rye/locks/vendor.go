@@ -117,7 +117,7 @@ func (c *VendorRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 
 // wanted is what is to be vendored: all objects of the lock, with the signatures of the manifests; and who needs which.
 func wanted(ctx context.Context, l *places.Lock, from lock.Source) ([]vendor.Object, map[cas.ID]string, error) {
-	set, err := lock.NewSet(ctx, l.Old, l.Id(), lock.SetOptions{Objects: from, Std: workspace.LibrarySpace()})
+	set, err := lock.NewSet(ctx, l.Old, l.Id(), workspace.SetOptions(from))
 	if err != nil {
 		return nil, nil, err
 	}

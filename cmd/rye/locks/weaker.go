@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -82,7 +83,7 @@ func weakenings(ctx context.Context, l *places.Lock, old *lockfile.Lock, made *l
 	if err != nil {
 		return nil, err
 	}
-	from, err := lock.NewSide(ctx, old, l.Id(), lock.SetOptions{Objects: objects, Std: workspace.LibrarySpace()})
+	from, err := lock.NewSide(ctx, old, l.Id(), workspace.SetOptions(objects))
 	if err != nil {
 		return nil, err
 	}
@@ -95,14 +96,14 @@ func weakenings(ctx context.Context, l *places.Lock, old *lockfile.Lock, made *l
 
 // side is a lock that was made, to be compared.
 func side(ctx context.Context, l *places.Lock, made *lock.Made, objects lock.Source) (*lock.Side, error) {
-	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), lock.SetOptions{Objects: with(l, made, objects), Std: workspace.LibrarySpace()})
+	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(with(l, made, objects)))
 }
 
 // with adds the files of the project and the user for what the store doesn't have yet.
 func with(l *places.Lock, made *lock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
-		files := &workspace.ContentBlobs{Fs: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
+		files := &find.Blobs{FS: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
 		for i := range made.Lock.Pins {
 			if p := &made.Lock.Pins[i]; p.From == from {
 				files.At[p.Digest] = manifest.File{Path: p.Path, Size: p.Size}

@@ -1,18 +1,19 @@
 package places
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/proc"
 	"github.com/rye-build/rye/exec/session"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -66,6 +67,36 @@ func OpenWorkspace(a *cli.App) (*Workspace, error) {
 		return nil, err
 	}
 	return &Workspace{w, a}, nil
+}
+
+// Finder finds the bundles that arguments of this command stand for.
+func (w *Workspace) Finder(ctx context.Context) *find.Finder {
+	f := w.Workspace.Finder()
+	f.Input, f.OnlyIDs = w.App.Input(ctx), w.App.ByID
+	return f
+}
+
+// Find finds the bundle that an argument stands for; without one the project's only bundle.
+func (w *Workspace) Find(ctx context.Context, text string) (*find.Found, error) {
+	if text == "" && w.Root.Root == "" {
+		_, err := w.OpenProject()
+		return nil, fault.Of(cmp.Or(err, workspace.ErrNoProject)).Try("rye bundle list --all")
+	}
+	return w.Finder(ctx).Find(ctx, text)
+}
+
+// FindBundle opens the workspace and finds a bundle. The caller closes the workspace.
+func FindBundle(ctx context.Context, a *cli.App, text string) (*Workspace, *find.Found, error) {
+	w, err := OpenWorkspace(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := w.Find(ctx, text)
+	if err != nil {
+		w.Close()
+		return nil, nil, err
+	}
+	return w, l, nil
 }
 
 // OpenLock opens the project's lock. With conflict, a lock in which git has left a merge unfinished counts as none.
@@ -132,16 +163,4 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 		}
 		more[reasons[i]] = 0
 	}
-}
-
-// Finder finds the bundles that arguments name.
-func (w *Workspace) Finder(ctx context.Context) *locate.Finder {
-	f := &locate.Finder{Workspace: w.Workspace, Stdin: w.App.Input(ctx)}
-	if !w.App.ByID {
-		f.Abs = func(path string) (string, error) {
-			s := w.App.Absolute(cli.Setting{Value: path})
-			return s.Value, s.Err
-		}
-	}
-	return f
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/template/params"
-	"github.com/rye-build/rye/lock/locate"
 )
 
 func BuildCommand() cli.Command {
@@ -89,7 +88,7 @@ func (c *buildRun) Complete(_ context.Context, a *cli.App, name, _ string) (out 
 	if err != nil || name != "step" {
 		return nil
 	}
-	r, err := locate.ReadRecipe(root.Root)
+	r, err := recipe.Read(root.Root)
 	if err != nil || r == nil {
 		return nil
 	}
@@ -110,7 +109,7 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := locate.ReadRecipe(root.Root)
+	r, err := recipe.Read(root.Root)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
@@ -29,7 +28,7 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	if f.Code != fault.UntrustedKey {
 		return ans, err
 	}
-	h, unreadable := locate.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: path}).Value)
+	h, unreadable := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: path}).Value)
 	root, noPolicy := places.RootAuthority(a)
 	if unreadable != nil || noPolicy != nil {
 		return ans, err

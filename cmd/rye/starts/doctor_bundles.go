@@ -10,7 +10,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 // checkBundles checks that installed bundles can be read, are complete in the store and haven't expired. It verifies no
@@ -21,11 +21,7 @@ func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 		return places.Bad(places.StatusFail, err)
 	}
 	defer b.Close()
-	space, err := b.Space()
-	if err != nil {
-		return places.Good("none installed")
-	}
-	all, err := b.InstalledAll(ctx, space)
+	all, err := b.Finder(ctx).AllInstalled(ctx)
 	if err != nil {
 		f := places.Bad(places.StatusWarn, err)
 		f.Hint = "rye bundle list"
@@ -43,7 +39,7 @@ func checkBundles(ctx context.Context, a *cli.App) places.Finding {
 			wrong = append(wrong, fmt.Sprintf("%s lacks %s in the store", at.BundleID, fault.Count(int64(n), "file")))
 		}
 		if at.Expired(a.Now()) {
-			wrong = append(wrong, fmt.Sprintf("%s expired at %s", at.BundleID, trusts.DateText(at.Expires)))
+			wrong = append(wrong, fmt.Sprintf("%s expired at %s", at.BundleID, yamltree.DateText(at.Expires)))
 		}
 	}
 	if len(wrong) > 0 {

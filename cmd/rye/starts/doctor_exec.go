@@ -10,6 +10,7 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -17,7 +18,6 @@ import (
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/sandbox"
-	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -77,7 +77,7 @@ func execFloor(a *cli.App) (e floor.Exec) {
 
 // checkInterpreters finds the programs that the library's runtimes would start.
 func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
-	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{workspace.LibrarySpace()}})
+	v, err := ai.NewView(ctx, ai.Options{Spaces: []*ai.Space{find.LibrarySpace()}})
 	if err != nil {
 		return places.Bad(places.StatusFail, err)
 	}

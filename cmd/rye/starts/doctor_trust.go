@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -93,9 +94,9 @@ func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 		switch left := k.Expires.Sub(a.Now()); {
 		case k.Expires.IsZero() || len(trusts.Vouches(p, k.Name)) == 0:
 		case left <= 0:
-			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, trusts.DateText(k.Expires)), Hint: "rye trust add " + k.Name + " --expires DATE"}
+			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)), Hint: "rye trust add " + k.Name + " --expires DATE"}
 		case left < soon:
-			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, trusts.DateText(k.Expires)), Hint: rotateHint(a, k)}
+			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expires on %s", k.Name, yamltree.DateText(k.Expires)), Hint: rotateHint(a, k)}
 		}
 	}
 	if f := checkLists(a, root); f != nil {

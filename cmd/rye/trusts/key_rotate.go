@@ -17,6 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 func KeyRotateCommand() cli.Command {
@@ -143,7 +144,7 @@ func (c *keyRotateRun) exists(a *cli.App, err error) error {
 
 // void refuses a rotation that a key is too late for.
 func (c *keyRotateRun) void(k policy.Key, revoked bool) error {
-	f := &fault.Error{Code: fault.Expired, Text: fmt.Sprintf("the key %q expired on %s: it can't hand over to another any more", c.Name, DateText(k.Expires))}
+	f := &fault.Error{Code: fault.Expired, Text: fmt.Sprintf("the key %q expired on %s: it can't hand over to another any more", c.Name, yamltree.DateText(k.Expires))}
 	if revoked {
 		f.Code, f.Text = fault.Revoked, fmt.Sprintf("the key %q is revoked: it can't hand over to another any more", c.Name)
 	}

@@ -12,16 +12,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/bundle/archive"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/lock/locate"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
@@ -107,7 +108,7 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			a.Term.Note("fingerprint  %s", k.Public.Fingerprint())
 			a.Term.Note("owner        %s", OrDash(k.Owner))
 			if !k.Expires.IsZero() && !a.Now().Before(k.Expires) {
-				a.Term.Warn("the key expired on %s: it vouches for nothing", DateText(k.Expires))
+				a.Term.Warn("the key expired on %s: it vouches for nothing", yamltree.DateText(k.Expires))
 			}
 			for _, l := range lost {
 				a.Term.Warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, fault.Quote(l.names))
@@ -203,7 +204,7 @@ func (c *trustAddRun) read(ctx context.Context, a *cli.App) (p key.Public, err e
 		}
 		return p, err
 	}
-	h, err := locate.ArchiveHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
+	h, err := archive.ReadFileHead(ctx, a.Absolute(cli.Setting{Value: c.From}).Value)
 	if err != nil {
 		return p, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
 )
 
 func TrustListCommand() cli.Command {
@@ -51,7 +52,7 @@ type TrustKeyLine struct {
 
 func NewTrustKeyLine(k policy.Key, now time.Time) TrustKeyLine {
 	return TrustKeyLine{Name: k.Name, Public: k.Public.String(), Fingerprint: k.Public.Fingerprint().String(), Owner: k.Owner,
-		NotBefore: DateText(k.NotBefore), Expires: DateText(k.Expires), Expired: !k.Expires.IsZero() && !now.Before(k.Expires)}
+		NotBefore: yamltree.DateText(k.NotBefore), Expires: yamltree.DateText(k.Expires), Expired: !k.Expires.IsZero() && !now.Before(k.Expires)}
 }
 
 type ruleLine struct {
@@ -134,7 +135,7 @@ func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 		ans.Digests = append(ans.Digests, digestLine{d.Digest.String(), d.As, d.Reason})
 	}
 	for _, r := range s.Revoked {
-		ans.Revoked = append(ans.Revoked, revokedLine{r.What(), r.Reason, DateText(r.Date)})
+		ans.Revoked = append(ans.Revoked, revokedLine{r.What(), r.Reason, yamltree.DateText(r.Date)})
 	}
 	for _, g := range s.Grants {
 		ans.Grants = append(ans.Grants, grantLine{g.Glob, append([]string{}, g.Allow...)})
@@ -157,20 +158,9 @@ func (*trustListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 func lineOfList(src policy.Source, l *policy.List) listLine {
 	line := listLine{Name: src.Name, From: src.From, Key: src.Key}
 	if l != nil {
-		line.Counter, line.Issued, line.Expires = l.Counter, DateText(l.Issued), DateText(l.Expires)
+		line.Counter, line.Issued, line.Expires = l.Counter, yamltree.DateText(l.Issued), yamltree.DateText(l.Expires)
 	}
 	return line
-}
-
-// DateText writes a moment as policies do: the day alone where it is its first second.
-func DateText(t time.Time) string {
-	switch {
-	case t.IsZero():
-		return ""
-	case t.Equal(t.Truncate(24 * time.Hour)):
-		return t.UTC().Format(time.DateOnly)
-	}
-	return t.UTC().Format(time.RFC3339)
 }
 
 func (l TrustListAnswer) Text(t *cli.Terminal) {

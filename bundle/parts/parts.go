@@ -1,4 +1,5 @@
-package bundle
+// Package parts tells which bundle a list of parts (SBOM) describes.
+package parts
 
 import (
 	"encoding/json"
@@ -8,15 +9,18 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/manifest"
 )
 
-// maxParts is how large a list of parts may be that is required.
-const maxParts = manifest.MaxListBytes
+// The media types of lists of parts.
+const (
+	TypeCycloneDX = "application/vnd.cyclonedx+json"
+	TypeSPDX      = "application/spdx+json"
+)
 
 var errOtherParts = errors.New("the SBOM describes another bundle: its digest is not that of this manifest without evidence")
 
-func isParts(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
+// Is reports whether a media type is that of a list of parts.
+func Is(mediaType string) bool { return mediaType == TypeCycloneDX || mediaType == TypeSPDX }
 
 // A hashOf is a digest as CycloneDX and SPDX have it.
 type hashOf struct {
@@ -31,9 +35,9 @@ func (h hashOf) is(d cas.Digest) bool {
 	return h.CycloneDX == "BLAKE3" && h.Content == hex || h.SPDX == "BLAKE3" && h.Value == hex
 }
 
-// partsAbout sees that what a list of parts describes is the bundle whose manifest has this digest without its evidence.
-// What else is in it, other programs may have written.
-func partsAbout(mediaType string, text []byte, subject cas.Digest) error {
+// About returns an error unless a list of parts describes the bundle whose manifest without evidence has a digest. What
+// else is in the list may come from other programs.
+func About(mediaType string, text []byte, subject cas.Digest) error {
 	var list struct {
 		Metadata struct {
 			Component struct {

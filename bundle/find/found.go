@@ -1,0 +1,262 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/archive"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Where a bundle can be.
+const (
+	InProject = "project"
+	InUser    = "installed"
+	InStore   = "store"
+	InArchive = "archive"
+	InBinary  = "binary"
+)
+
+// StandardInput is the place of an archive that is read from there.
+const StandardInput = "standard input"
+
+// A Found is a bundle that was found.
+type Found struct {
+	Where string `json:"where"`
+	Place string `json:"place"` // for people
+
+	ID      string         `json:"-"` // "" in an archive
+	Dir     string         `json:"-"` // the directory that holds .ai, if it is in one
+	V1      fs.FS          `json:"-"` // the files of a v1 bundle; nil for v2
+	Archive io.Reader      `json:"-"`
+	Bundle  *bundle.Bundle `json:"-"` // nil in a directory and in an archive, until it is read
+	Files   cas.Getter     `json:"-"` // nil until Bundle is read
+
+	finder *Finder
+}
+
+// Size returns the total size of the files, 0 if it is unknown.
+func (f *Found) Size() int64 {
+	if f.Bundle == nil {
+		return 0
+	}
+	return f.Bundle.Bytes
+}
+
+// Format returns the format of the manifest.
+func (f *Found) Format() string {
+	if f.V1 != nil {
+		return sign.V1.String()
+	}
+	return sign.V2.String()
+}
+
+// Source returns the bundle as it is verified. An archive is read through counted.
+func (f *Found) Source(counted func(io.Reader) io.Reader) bundle.Source {
+	switch {
+	case f.Where == InArchive:
+		return bundle.InArchive(counted(f.Archive))
+	case f.Where == InProject && f.V1 == nil:
+		return bundle.InDir(f.Dir, f.ID)
+	}
+	return bundle.Given(f.Bundle, f.Files)
+}
+
+// Below returns the spaces that the bundle's items may use, and which of the bundles that it requires are there.
+func (f *Found) Below(ctx context.Context) ([]*ai.Space, []bundle.Need, error) {
+	if f.Where == InBinary {
+		return nil, nil, nil // it is the library itself
+	}
+	id, requires, err := f.requires(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.finder.Below(ctx, id, requires)
+}
+
+// requires returns the bundles that a bundle requires: none if it is unreadable, which others report.
+func (f *Found) requires(ctx context.Context) (id string, all []manifest.Require, err error) {
+	switch {
+	case f.Bundle != nil:
+		return f.Bundle.BundleID, f.Bundle.Requires, nil
+	case f.Where == InProject:
+		if read, err := ReadManifest(f.Dir, f.ID); err == nil {
+			return read.BundleID, read.Requires, nil
+		}
+	case f.Where == InArchive:
+		file, ok := f.Archive.(io.ReadSeeker)
+		if !ok {
+			return "", nil, nil // standard input can be read only once
+		}
+		h, broken := archive.ReadHead(ctx, file)
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return "", nil, err
+		}
+		if broken == nil {
+			return h.List.BundleID, h.List.Requires, nil
+		}
+	}
+	return "", nil, nil
+}
+
+// NeedV2 returns an error for a v1 bundle.
+func (f *Found) NeedV2() error {
+	if f.V1 == nil {
+		return nil
+	}
+	again := "rye bundle create " + fault.Quote(f.ID)
+	if f.Where != InProject {
+		again += " --package DIR"
+	}
+	return fault.New(fault.Denied, "%q is a v1 bundle: it can be verified and imported, but not changed", f.ID).
+		Because("rye bundle create makes a v2 bundle of its files").Try(again).On("reason", "v1").On("bundle", f.ID)
+}
+
+// Read reads the manifest of a bundle, and what has its files. Archives have to be unpacked: see Unpack.
+func (f *Found) Read(ctx context.Context) (err error) {
+	switch {
+	case f.Bundle != nil:
+		return nil
+	case f.V1 != nil:
+		_, err = f.ReadV1(ctx)
+		return err
+	case f.Where != InProject:
+		return nil
+	}
+	if f.Bundle, err = ReadManifest(f.Dir, f.ID); err != nil {
+		if _, changed := errors.AsType[*sign.IntegrityError](err); changed {
+			err = fmt.Errorf("the manifest of %q: %w", f.ID, err)
+		}
+		return err
+	}
+	if f.Bundle.BundleID != f.ID {
+		return fault.New(fault.Integrity, "the manifest of %q is that of %q", f.ID, f.Bundle.BundleID)
+	}
+	space, err := ai.OpenDir(f.Dir, f.ID, ai.Project)
+	if err != nil {
+		return err
+	}
+	f.finder.Keep(space)
+	f.Files = BlobsOf(space.FS, f.Bundle, "")
+	return nil
+}
+
+// Unpack reads a bundle as Read does, also from an archive, whose items are then in memory.
+func (f *Found) Unpack(ctx context.Context, counted func(io.Reader) io.Reader) error {
+	if f.Where != InArchive {
+		return f.Read(ctx)
+	}
+	m := &unpacked{blobs: map[cas.Digest][]byte{}}
+	h, err := archive.Read(ctx, counted(f.Archive), m)
+	if err != nil {
+		return f.About(err)
+	}
+	f.Bundle, f.Files = &bundle.Bundle{FileList: h.List, Files: h.Files}, m
+	return nil
+}
+
+// Import verifies the bundle and copies it into a store. An archive is read through counted. The bundle of a directory
+// goes through an archive as well: the store may have part of it, or an older one.
+func (f *Found) Import(ctx context.Context, s install.Store, o bundle.VerifyOptions, counted func(io.Reader) io.Reader) (*bundle.Report, error) {
+	if f.V1 != nil {
+		return f.importV1(ctx, s, o)
+	}
+	var err error
+	if o.Below, o.Needs, err = f.Below(ctx); err != nil {
+		return nil, err
+	}
+	if f.Where == InArchive {
+		r, err := install.Import(ctx, s, counted(f.Archive), o)
+		return r, f.About(err)
+	}
+	if err := f.Read(ctx); err != nil {
+		return nil, err
+	}
+	body, err := f.Bundle.Body()
+	if err != nil {
+		return nil, err
+	}
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(archive.Write(ctx, w, body, f.Bundle.Signatures, f.Files)) }()
+	defer r.Close()
+	report, err := install.Import(ctx, s, counted(r), o)
+	return report, f.Changed(err)
+}
+
+// About adds the archive's name to an error about its bytes.
+func (f *Found) About(err error) error {
+	if _, ok := errors.AsType[*archive.Error](err); ok {
+		return fmt.Errorf("%q: %w", f.Place, err)
+	}
+	return err
+}
+
+// Changed returns an error that names the file of a directory that differs from the manifest, if that caused err.
+func (f *Found) Changed(err error) error {
+	if f.Where != InProject || f.Bundle == nil {
+		return err
+	}
+	path := ""
+	if bad, ok := errors.AsType[*cas.DamagedError](err); ok {
+		for i := range f.Bundle.Files {
+			if f.Bundle.Files[i].Digest == bad.ID.Digest {
+				path = f.Bundle.Files[i].Path
+			}
+		}
+	} else if bad, ok := errors.AsType[*fs.PathError](err); ok {
+		if _, listed := f.Bundle.File(bad.Path); listed {
+			path = bad.Path
+		}
+	}
+	if path == "" {
+		return err
+	}
+	e := fault.New(fault.Integrity, "%q differs from the manifest of %q", path, f.ID).From(err).On("path", path).On("bundle", f.ID).
+		Try("rye bundle verify "+fault.Quote(f.ID), "rye bundle create "+fault.Quote(f.ID))
+	e.Exit = fault.ExitRefused
+	return e
+}
+
+// maxUnpacked bounds what is kept of an archive in memory.
+const maxUnpacked = 256 << 20
+
+// unpacked holds the files in .ai of an archive.
+type unpacked struct {
+	blobs map[cas.Digest][]byte
+	size  int64
+}
+
+// Begin implements archive.Sink.
+func (m *unpacked) Begin(*archive.Head) error { return nil }
+
+// File implements archive.Sink.
+func (m *unpacked) File(e archive.Entry, r io.Reader) error {
+	if e.Evidence || !strings.HasPrefix(e.Path, dotAI+"/") {
+		return nil
+	}
+	if m.size += e.Size; m.size > maxUnpacked {
+		return fault.New(fault.Limit, "the items of the archive are larger than %d MiB", maxUnpacked>>20).Try("rye bundle import ARCHIVE")
+	}
+	text, err := io.ReadAll(r)
+	m.blobs[e.Digest] = text
+	return err
+}
+
+// Get implements cas.Getter.
+func (m *unpacked) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	text, ok := m.blobs[id.Digest]
+	if !ok || id.Kind != cas.Blob {
+		return cas.Object{}, cas.NotFound(id)
+	}
+	return cas.Verify(cas.Info{ID: id, Size: int64(len(text))}, io.NopCloser(strings.NewReader(string(text)))), nil
+}
