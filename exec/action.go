@@ -74,17 +74,17 @@ func (p *Plan) programs(request env.Request, made *env.Env, b *Base) error {
 		if b.Program != nil {
 			if locked := b.Program(r.Name, q.Digest); locked != nil {
 				r.Pinned = locked.Digest == q.Digest
-				if !r.Pinned && p.kernel.Floor().Enforce {
+				if !r.Pinned && p.policies.Floor().Enforce {
 					return pin{p.call.Ref, r.Name, q.Path, locked.Digest, q.Digest}.mismatch()
 				}
 			}
 		}
-		if !r.Pinned && p.kernel.Floor().Enforce {
+		if !r.Pinned && p.policies.Floor().Enforce {
 			return pin{ref: p.call.Ref, name: r.Name, path: q.Path, found: q.Digest}.mismatch()
 		}
 		p.Programs = append(p.Programs, r)
 	}
-	if !p.kernel.Floor().Enforce {
+	if !p.policies.Floor().Enforce {
 		return nil
 	}
 	for name, q := range p.Action.Programs {
@@ -158,11 +158,11 @@ func (p *Plan) open(path string) (*os.File, error) {
 
 // action makes the action from the decision.
 func (p *Plan) action() error {
-	need := p.kernel.Floor().Floor
+	need := p.policies.Floor().Floor
 	if p.Stranger || p.Dev {
 		need = max(need, floor.Landlock)
-		if s := p.kernel.Floor().Strangers; s != floor.Unset {
-			need = max(p.kernel.Floor().Floor, s)
+		if s := p.policies.Floor().Strangers; s != floor.Unset {
+			need = max(p.policies.Floor().Floor, s)
 		}
 	}
 	spec := sandbox.Spec{

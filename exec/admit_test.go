@@ -134,7 +134,6 @@ func TestUnlisted(t *testing.T) {
 func TestNobody(t *testing.T) {
 	w := newWorld(t).with()
 	v := w.view()
-	w.kernel.Root = nil
 	b := &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, nil)}
 	if _, err := w.kernel.Prepare(t.Context(), b, call(x, nil)); err == nil {
 		t.Error("what nobody vouches for runs")

@@ -21,7 +21,8 @@ func TestBuild(t *testing.T) {
 	for name, v := range map[string]string{"LANG": "de_DE.UTF-8", "LC_ALL": "C", "TERM": "xterm", "NO_COLOR": "1", "TZ": "Asia/Tokyo"} {
 		w.kernel.Host.Vars[name] = v
 	}
-	w.kernel.DotEnv = []env.Variable{{Name: "FROM_FILE", Value: "x", Line: 1}}
+	w.policy += "\nexec: {dotenv: project}\n"
+	w.kernel.DotEnv = func() ([]env.Variable, error) { return []env.Variable{{Name: "FROM_FILE", Value: "x", Line: 1}}, nil }
 	c := call(x, nil)
 	c.Build = true
 	p := w.prepare(c)

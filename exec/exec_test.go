@@ -99,7 +99,7 @@ func TestWay(t *testing.T) {
 	got := w.proved(r).Call
 	if got.ID != p.ID() || got.Ref != "tool:acme/multi/multi" || got.Digest != cas.Sum(text) || got.Tree.IsZero() || got.Risk != "write" || got.Principal != "ann" ||
 		got.Limits["wall_ms"] != 1500 || got.Deadline.IsZero() || got.Grants.IsZero() || got.Parent != "" ||
-		!slices.Equal(got.Signers, []string{alice.Public().Fingerprint().String()}) || !slices.Equal(got.Policy, []cas.Digest{w.kernel.Root.ID()}) {
+		!slices.Equal(got.Signers, []string{alice.Public().Fingerprint().String()}) || !slices.Equal(got.Policy, []cas.Digest{w.base().Root.ID()}) {
 		t.Errorf("the receipt is of %+v", got)
 	}
 	var chain []string

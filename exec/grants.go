@@ -135,21 +135,47 @@ func grantError(ref model.Ref, ofProject bool, err error) error {
 		Because("grants: takes files:read:PATH, files:write:PATH, network:HOST, and capabilities such as rye.execute.tool.acme.fetch").Try("rye docs sandbox")
 }
 
+// Policies decide about calls.
+type Policies struct {
+	Root    *policy.Policy // nil if no key is trusted
+	Project *policy.Policy // narrows the root's; nil if the project has none
+}
+
+// each returns the policies that exist.
+func (p Policies) each() []*policy.Policy {
+	return slices.DeleteFunc([]*policy.Policy{p.Root, p.Project}, func(q *policy.Policy) bool { return q == nil })
+}
+
+// mayHave reports whether a tool may have a secret.
+func (p Policies) mayHave(secret string, ref model.Ref) bool {
+	return p.Root != nil && policy.MayHave(secret, ref.String(), p.Root, p.Project)
+}
+
+// Floor returns the minimum that both policies require of every call.
+func (p Policies) Floor() floor.Exec {
+	var e floor.Exec
+	if p.Root != nil {
+		e = p.Root.Sections().Exec
+	}
+	if p.Project != nil {
+		e = e.Narrow(p.Project.Sections().Exec)
+	}
+	return e
+}
+
 // allowed narrows what an item declares by both policies and by its caller. A stranger's item is allowed nothing unless the
 // root policy has an entry for it.
-func (k *Kernel) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
+func (p Policies) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Grants) (Grants, error) {
 	g, err := Declared(t)
 	if err != nil {
 		return None(), err
 	}
-	g.Secrets = slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool {
-		return k.Root == nil || !policy.MayHave(s, ref.String(), k.Root, k.ProjectPolicy)
-	})
-	for i, p := range []*policy.Policy{k.Root, k.ProjectPolicy} {
+	g.Secrets = slices.DeleteFunc(slices.Clone(g.Secrets), func(s string) bool { return !p.mayHave(s, ref) })
+	for i, q := range []*policy.Policy{p.Root, p.Project} {
 		var patterns []string
 		found := false
-		if p != nil {
-			patterns, found = p.Grants(ref.String())
+		if q != nil {
+			patterns, found = q.Grants(ref.String())
 		}
 		switch {
 		case !found && i == 0 && stranger:
@@ -170,18 +196,6 @@ func (k *Kernel) allowed(t *model.Tool, ref model.Ref, stranger bool, caller *Gr
 			return None(), err
 		}
 	}
-	g.Network = g.Network.Narrow(k.Floor().Network)
+	g.Network = g.Network.Narrow(p.Floor().Network)
 	return g, nil
-}
-
-// Floor returns the minimum that both policies require of every call.
-func (k *Kernel) Floor() floor.Exec {
-	var e floor.Exec
-	if k.Root != nil {
-		e = k.Root.Sections().Exec
-	}
-	if k.ProjectPolicy != nil {
-		e = e.Narrow(k.ProjectPolicy.Sections().Exec)
-	}
-	return e
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/policy"
 )
 
 // A Kernel runs calls. It isn't changed once it is used, and is safe for many goroutines.
@@ -27,8 +26,6 @@ type Kernel struct {
 	Host       env.Host
 	Now        func() time.Time
 
-	// Root is the deciding policy, nil if no key is trusted; ProjectPolicy is what the project adds.
-	Root, ProjectPolicy *policy.Policy
 	// Own reports whether the user of this machine holds the private half of a key.
 	Own func(key.Fingerprint) bool
 
@@ -37,7 +34,8 @@ type Kernel struct {
 	// Secret are files and directories that no call reads or writes whatever it was granted, and Forbidden those that
 	// no program is taken from.
 	Secret, Forbidden []string
-	DotEnv            []env.Variable
+	// DotEnv reads the project's variables for a call if the policies allow that; nil: there are none.
+	DotEnv func() ([]env.Variable, error)
 	// Secrets returns the value of a secret, as secret.Store does; nil: there are none.
 	Secrets func(ctx context.Context, name string) (string, error)
 
@@ -48,8 +46,9 @@ type Kernel struct {
 	pythons sync.Map // *packages.Python by digest and path
 }
 
-// A Base is where the items of calls come from: a set of pins, or spaces.
+// A Base is what a call runs from: a set of pins, or spaces, and the policies as they are now.
 type Base struct {
+	Policies
 	Resolver ai.Resolver
 	Admit    *ai.Admitter
 	// Unlisted returns the files of a tool that no signature covers, as bundle.Listing does; nil: none.

@@ -26,11 +26,13 @@ import (
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
 // A Decision is everything that was decided about a call, for answers and records. Nothing has been done yet.
 type Decision struct {
-	Chain    []Link // from the tool to the primitive
+	Chain    []Link     // from the tool to the primitive
+	Set      cas.Digest // of the lock; zero without one
 	Params   map[string]any
 	Grants   Grants
 	Stranger bool // another signer's, so the sandbox for strangers applies
@@ -53,11 +55,11 @@ type Plan struct {
 	Decision
 
 	kernel    *Kernel
+	policies  Policies
 	call      *Call
 	id        string
 	project   string
 	caller    *Caller
-	set       cas.Digest
 	tool      *model.Tool
 	primitive primitive.Primitive
 	copied    *materialise.Copy
@@ -86,8 +88,8 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{kernel: k, call: c, id: newID(k.Now()), caller: CallerOf(ctx), set: b.Set, tool: chain.Tool().Model.Tool,
-		project: cmp.Or(c.Project, k.Project), Decision: Decision{Dev: b.Dev == c.Ref, Stranger: c.Stranger}}
+	p := &Plan{kernel: k, policies: b.Policies, call: c, id: newID(k.Now()), caller: CallerOf(ctx), tool: chain.Tool().Model.Tool,
+		project: cmp.Or(c.Project, k.Project), Decision: Decision{Set: b.Set, Dev: b.Dev == c.Ref, Stranger: c.Stranger}}
 	defer func() {
 		if err != nil {
 			p.Close()
@@ -118,7 +120,7 @@ func (k *Kernel) Prepare(ctx context.Context, b *Base, c *Call) (_ *Plan, err er
 	if p.caller != nil {
 		parent = &p.caller.Grants
 	}
-	if p.Grants, err = k.allowed(p.tool, c.Ref, others, parent); err != nil {
+	if p.Grants, err = b.allowed(p.tool, c.Ref, others, parent); err != nil {
 		return nil, err
 	}
 	if c.Build {
@@ -271,9 +273,15 @@ func (p *Plan) fill(ctx context.Context, b *Base, chain *ai.Chain, schema *param
 	if err != nil {
 		return err
 	}
+	var own []env.Variable
+	if p.kernel.DotEnv != nil && b.Floor().DotEnv == floor.DotEnvProject {
+		if own, err = p.kernel.DotEnv(); err != nil {
+			return err
+		}
+	}
 	request := p.isolate(env.Request{
 		Host: p.kernel.Host, Links: links, Project: p.kernel.Project, Home: p.scratch.Home, Temp: p.scratch.Temp,
-		Forbidden: p.kernel.Forbidden, Names: names, DotEnv: p.kernel.DotEnv,
+		Forbidden: p.kernel.Forbidden, Names: names, DotEnv: own,
 	})
 	made, err := env.Resolve(ctx, request)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/rye-build/rye/exec/audit/redact"
 	"github.com/rye-build/rye/exec/packages"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/sink"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
-	"github.com/rye-build/rye/manifest/policy"
 )
 
 // A Result says what became of a call.
@@ -70,6 +70,9 @@ func (p *Plan) Run(ctx context.Context, to primitive.Sink) (*Result, error) {
 		return nil, err
 	}
 	action.Identity = p.identity(call, values)
+	if p.policies.Floor().Audit {
+		p.kernel.Log.Require()
+	}
 	entry, err := p.kernel.Log.Begin(ctx, call)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -121,9 +124,9 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 	if len(values) == 0 {
 		return p.do(ctx, a, to, hide)
 	}
-	var over *redactedSink
+	var over *sink.Redacted
 	if to != nil {
-		over = newRedactedSink(hide, to)
+		over = sink.NewRedacted(hide, to)
 		to = over
 	}
 	did, err := p.do(ctx, a, to, hide)
@@ -133,7 +136,7 @@ func (p *Plan) act(ctx context.Context, a *primitive.Action, to primitive.Sink, 
 	r := *did
 	r.Value, r.Failure = hide.Result(r.Value), hide.Text(r.Failure)
 	if over != nil {
-		if lost := over.flush(); lost != nil && r.Ended == "" {
+		if lost := over.Flush(); lost != nil && r.Ended == "" {
 			r.Failed, r.Ended, r.Failure = true, "cancelled", "what it writes can't be passed on: "+lost.Error()
 		}
 	}
@@ -209,16 +212,14 @@ func (p *Plan) record(hide *redact.Redactor) (record.Call, error) {
 	tool := p.Chain[0]
 	c := record.Call{
 		ID: p.id, Digest: tool.Item.Raw, Tree: tool.Tree, Ref: p.call.Ref.String(), Signers: tool.Signers, Risk: p.tool.Risk.String(),
-		Set: p.set, Lock: p.set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
+		Set: p.Set, Lock: p.Set, Principal: p.call.Principal, Tenant: p.call.Tenant, Sandbox: p.Action.Sandbox.Level.String(),
 		Toolchain: p.Programs, Limits: map[string]int64{}, Packages: packages.Digest(p.Artifacts),
 	}
 	for _, l := range p.Chain[1:] {
 		c.Chain = append(c.Chain, record.Link{Digest: l.Item.Raw, Ref: l.Item.Ref.String(), Signers: l.Signers, Tree: l.Tree})
 	}
-	for _, q := range []*policy.Policy{p.kernel.Root, p.kernel.ProjectPolicy} {
-		if q != nil {
-			c.Policy = append(c.Policy, q.ID())
-		}
+	for _, q := range p.policies.each() {
+		c.Policy = append(c.Policy, q.ID())
 	}
 	if p.caller != nil {
 		c.Parent = p.caller.ID

@@ -12,7 +12,6 @@ import (
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/secret"
-	"github.com/rye-build/rye/manifest/policy"
 )
 
 // Withheld returns the secrets that the tool declares and isn't granted.
@@ -91,7 +90,7 @@ func (p *Plan) withheld(name string) error {
 	switch {
 	case p.Dev:
 		return refuse(fault.Unsigned, "dev", "--dev runs it unsigned").Try(fault.Command("rye sign", ref))
-	case p.kernel.Root == nil || !policy.MayHave(name, ref, p.kernel.Root, p.kernel.ProjectPolicy):
+	case !p.policies.mayHave(name, p.call.Ref):
 		return refuse(fault.Policy, "policy", "no policy allows it").Try("rye docs secrets").
 			Because(fmt.Sprintf("to allow it: exec: {secrets: {%s: [%q]}} in your policy.yaml; a project's policy must allow it too if it lists secrets", name, ref))
 	case p.caller != nil && !slices.Contains(p.caller.Grants.Secrets, name):
@@ -155,32 +154,4 @@ func says(r *redact.Redactor, err error) bool {
 		return slices.ContainsFunc(e.Unwrap(), func(one error) bool { return says(r, one) })
 	}
 	return false
-}
-
-// A redactedSink passes on output with its secrets removed.
-type redactedSink struct{ out, err *redact.Stream }
-
-func newRedactedSink(r *redact.Redactor, to primitive.Sink) *redactedSink {
-	over := func(s primitive.Stream) *redact.Stream {
-		return r.Stream(func(b []byte) error { return to.Emit(s, b) })
-	}
-	return &redactedSink{over(primitive.Stdout), over(primitive.Stderr)}
-}
-
-// Emit implements primitive.Sink.
-func (v *redactedSink) Emit(s primitive.Stream, b []byte) error {
-	to := v.out
-	if s == primitive.Stderr {
-		to = v.err
-	}
-	_, err := to.Write(b)
-	return err
-}
-
-// flush tells what was kept back, of standard output first.
-func (v *redactedSink) flush() error {
-	if err := v.out.Flush(); err != nil {
-		return err
-	}
-	return v.err.Flush()
 }

@@ -206,16 +206,14 @@ func (w *world) openLog(o audit.Options) {
 	w.Cleanup(func() { log.Close(context.Background()) })
 }
 
-// trust reads the policies, and has the kernel go by them.
+// trust reads the policies.
 func (w *world) trust() *exam.Trust {
 	w.Helper()
 	text := fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n  \"two/**\": {keys: [alice, bob], threshold: 2}\n",
 		alice.Public(), bob.Public())
 	t := &exam.Trust{Root: policy.Side{Policy: w.parse(text + w.policy)}, Now: noon}
-	w.kernel.Root, w.kernel.ProjectPolicy = t.Root.Policy, nil
 	if w.mine != "" {
-		w.kernel.ProjectPolicy = w.parse(text + w.mine)
-		t.Project = &policy.Side{Policy: w.kernel.ProjectPolicy}
+		t.Project = &policy.Side{Policy: w.parse(text + w.mine)}
 	}
 	return t
 }
@@ -253,8 +251,12 @@ func (w *world) view() *ai.View {
 // base is what the spaces have.
 func (w *world) base() *exec.Base {
 	w.Helper()
-	v := w.view()
-	return &exec.Base{Resolver: v, Admit: ai.NewAdmitter(v, w.trust())}
+	v, t := w.view(), w.trust()
+	b := &exec.Base{Policies: exec.Policies{Root: t.Root.Policy}, Resolver: v, Admit: ai.NewAdmitter(v, t)}
+	if t.Project != nil {
+		b.Project = t.Project.Policy
+	}
+	return b
 }
 
 // put writes files of the project.

@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/machine"
@@ -26,10 +27,32 @@ import (
 // A calledOnce is a call for tests: "ID REF STATUS PARENT", where the status may be unfinished, and "-" is no parent.
 type calledOnce struct{ id, ref, status, parent string }
 
+// openAudit opens the log as a call does.
+func openAudit(a *cli.App) (*audit.Log, key.Private, []byte, error) {
+	p, err := audits.Dirs(a)
+	if err != nil {
+		return nil, key.Private{}, nil, err
+	}
+	return p.Open(places.Keys(a), "rye test", a.Now)
+}
+
+// keepReceipt keeps the receipt of a call that another call made.
+func keepReceipt(a *cli.App, b []byte) (cas.Digest, error) {
+	d := cas.Sum(b)
+	p, err := audits.Dirs(a)
+	if err != nil {
+		return d, err
+	}
+	if err := os.MkdirAll(p.Receipts, 0o700); err != nil {
+		return d, err
+	}
+	return d, os.WriteFile(audits.ReceiptPath(p.Receipts, d), b, 0o600)
+}
+
 // callsOf writes calls to the log of an app as one process does that begins them in their order and ends them in the
 // other, and returns their receipts. A process that dies never closes its log.
 func callsOf(ctx context.Context, a *cli.App, dies bool, calls ...calledOnce) (map[string][]byte, error) {
-	log, own, voucher, err := audits.OpenAudit(a, false)
+	log, own, voucher, err := openAudit(a)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +98,7 @@ func callsOf(ctx context.Context, a *cli.App, dies bool, calls ...calledOnce) (m
 		if err != nil {
 			return nil, err
 		}
-		if o.Receipt, err = audits.KeepReceipt(a, b); err != nil {
+		if o.Receipt, err = keepReceipt(a, b); err != nil {
 			return nil, err
 		}
 		receipts[c.id] = b
@@ -113,7 +136,7 @@ func calls(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	receipts, err := callsOf(context.Background(), a, dies, all...)
 	ts.Check(err)
-	p, err := audits.OpenAuditPlaces(a)
+	p, err := audits.Dirs(a)
 	ts.Check(err)
 	ts.Setenv("AUDIT", p.Log)
 	ts.Setenv("RECEIPTS", p.Receipts)
@@ -205,7 +228,7 @@ func TestVouchQuietly(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, own, voucher, err := audits.OpenAudit(a, false)
+		_, own, voucher, err := openAudit(a)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -224,7 +247,7 @@ func TestVouchQuietly(t *testing.T) {
 			t.Fatal(err)
 		}
 		a.Environ = a.Environ[len(test.env):]
-		if _, again, same, err := audits.OpenAudit(a, true); err != nil || again.Public() != own.Public() || string(same) != string(voucher) {
+		if _, again, same, err := openAudit(a); err != nil || again.Public() != own.Public() || string(same) != string(voucher) {
 			t.Errorf("%s: again: %v, %s", test.name, err, same)
 		}
 	}
@@ -251,7 +274,7 @@ func TestOpenAuditAtOnce(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	p, err := audits.OpenAuditPlaces(a)
+	p, err := audits.Dirs(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,36 +296,22 @@ func testPrivate(word string) key.Private {
 	return p
 }
 
-// TestVoucherOfAnother: what doesn't vouch for this machine isn't taken for a voucher, and one for it is made.
+// TestVoucherOfAnother: a voucher for another machine is replaced by one for this machine.
 func TestVoucherOfAnother(t *testing.T) {
-	user, own := testPrivate("user"), testPrivate("machine").Public()
+	user := testPrivate("user")
 	other, err := machine.Vouch(testPrivate("other").Public(), "x", user, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	good, err := machine.Vouch(own, "x", user, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for text, want := range map[string]bool{"": false, "{}": false, string(other): false, string(good): true, string(good) + "\n": true, string(good) + "x": false,
-		strings.Repeat(" ", audits.MaxVoucher) + string(good): false} {
-		p := audits.AuditPlaces{Machine: t.TempDir()}
-		if err := os.WriteFile(filepath.Join(p.Machine, audits.VoucherFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if got := p.Voucher(own); (got != nil) != want || want && string(got) != string(good) {
-			t.Errorf("%.60q: %s", text, got)
-		}
-	}
 	a, home := auditApp(t, cli.EnvKey+"="+string(user.PEM()))
-	p, err := audits.OpenAuditPlaces(a)
+	p, err := audits.Dirs(a)
 	if err != nil || !strings.HasPrefix(p.Machine, home) {
 		t.Fatal(p, err)
 	}
-	if err := errors.Join(os.MkdirAll(p.Machine, 0o700), os.WriteFile(filepath.Join(p.Machine, audits.VoucherFile), other, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(p.Machine, 0o700), os.WriteFile(filepath.Join(p.Machine, "voucher.json"), other, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	_, mine, voucher, err := audits.OpenAudit(a, false)
+	_, mine, voucher, err := openAudit(a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,41 +320,22 @@ func TestVoucherOfAnother(t *testing.T) {
 	}
 }
 
-// TestKeepReceipt: a receipt is found by its digest, or there is none.
-func TestKeepReceipt(t *testing.T) {
+// TestOpenAuditNowhere: the log can't be opened without a place for it.
+func TestOpenAuditNowhere(t *testing.T) {
 	a, _ := auditApp(t)
-	p, err := audits.OpenAuditPlaces(a)
+	p, err := audits.Dirs(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
-		d, err := audits.KeepReceipt(a, []byte("receipt"))
-		if err != nil || d != cas.Sum([]byte("receipt")) {
-			t.Fatal(d, err)
-		}
-		if b, err := os.ReadFile(audits.ReceiptPath(p.Receipts, d)); err != nil || string(b) != "receipt" {
-			t.Errorf("%q, %v", b, err)
-		}
-	}
-	if files, err := os.ReadDir(p.Receipts); err != nil || len(files) != 1 {
-		t.Errorf("%v, %v", files, err)
-	}
-	// A place that can't be used is said, and nothing is opened.
-	if err := errors.Join(os.RemoveAll(p.Receipts), os.WriteFile(p.Receipts, nil, 0o600), os.RemoveAll(p.Machine), os.WriteFile(p.Machine, nil, 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(p.Machine), 0o700), os.WriteFile(p.Machine, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := audits.KeepReceipt(a, []byte("receipt")); err == nil {
-		t.Error("kept in a file")
-	}
-	if log, _, _, err := audits.OpenAudit(a, false); err == nil {
+	if log, _, _, err := openAudit(a); err == nil {
 		t.Errorf("opened %v", log)
 	}
 	nowhere, _ := auditApp(t)
 	nowhere.Environ = nil
-	if _, err := audits.KeepReceipt(nowhere, nil); err == nil || fault.Of(err).Code != fault.Config {
-		t.Errorf("%v", err)
-	}
-	if _, _, _, err := audits.OpenAudit(nowhere, false); err == nil || fault.Of(err).Code != fault.Config {
+	if _, _, _, err := openAudit(nowhere); err == nil || fault.Of(err).Code != fault.Config {
 		t.Errorf("%v", err)
 	}
 }

@@ -18,7 +18,7 @@ type Record struct {
 	Position record.Position // of its first line
 	Begin    time.Time
 	Call     record.Call
-	End      time.Time // zero with Outcome nil: it runs, or its process died, and nobody knows what became of it
+	End      time.Time // zero with Outcome nil: it still runs, or its process died
 	Outcome  *record.Outcome
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -25,8 +26,8 @@ import (
 type Options struct {
 	Dir      string      // made when the first call begins
 	Key      key.Private // the machine's: see package machine
-	Voucher  []byte      // what machine.Vouch returned; nil while nobody vouches for the key
-	Required bool        // a call begins only once its line can't be lost
+	Voucher  []byte      // what machine.Vouch returned; nil if no user vouches for the key
+	Required bool        // see Require
 	Program  string      // who writes, as "rye 2.0.0"
 	Now      func() time.Time
 	Wait     time.Duration // for other processes; zero for 30 seconds
@@ -49,8 +50,9 @@ const (
 
 // A Log is one process's way into the journals. It may be used by any number of goroutines.
 type Log struct {
-	o    Options
-	head journal.Shared
+	o        Options
+	head     journal.Shared
+	required atomic.Bool
 
 	mu      sync.Mutex // of what follows, down to err
 	file    *os.File   // the segment; nil before the first call and after Close
@@ -80,6 +82,7 @@ func Open(o Options) (*Log, error) {
 		return nil, err
 	}
 	l := &Log{o: o, open: map[string]bool{}}
+	l.required.Store(o.Required)
 	l.head = journal.Shared{
 		Path:  headPath(o.Dir),
 		Wait:  cmp.Or(o.Wait, 30*time.Second),
@@ -88,6 +91,9 @@ func Open(o Options) (*Log, error) {
 	}
 	return l, nil
 }
+
+// Require has calls begin, from now on, only once their lines can't be lost.
+func (l *Log) Require() { l.required.Store(true) }
 
 // An Entry is a call that has begun.
 type Entry struct {
@@ -109,12 +115,12 @@ func (l *Log) Begin(ctx context.Context, c record.Call) (*Entry, error) {
 		return nil, err
 	}
 	e, err := l.begin(c)
-	if err != nil || !l.o.Required {
+	if err != nil || !l.required.Load() {
 		return e, err
 	}
 	if err := l.commit(ctx, e.pos.Line); err != nil {
 		// The line may stay, so say there that nothing came of it. If that can't be said the id remains taken: a call that
-		// begins twice would look as if somebody had changed the segment.
+		// begins twice would look as if the segment had been changed.
 		l.mu.Lock()
 		refused := record.Outcome{Code: "UNAVAILABLE", Status: record.Refused}
 		if _, werr := l.write(kindEnd, c.ID, refused.Append(nil)); werr == nil {
@@ -158,7 +164,7 @@ func (e *Entry) End(ctx context.Context, o record.Outcome) error {
 		delete(l.open, e.id)
 	}
 	l.mu.Unlock()
-	if err == nil && l.o.Required {
+	if err == nil && l.required.Load() {
 		err = l.commit(ctx, pos.Line)
 	}
 	if err != nil {

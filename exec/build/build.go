@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -26,6 +27,8 @@ type Options struct {
 	Store  Store
 	Stat   *statcache.Cache // remembers digests of files; nil: all are read
 	Cache  *Cache
+	// Tool says why a tool can't be run now. All tools are asked about before the first step runs. It may be nil.
+	Tool func(ctx context.Context, ref model.Ref) error
 	// Prepare plans the call of a step. The caller closes the plan.
 	Prepare func(ctx context.Context, s *recipe.Step) (*exec.Plan, error)
 	Runner  Runner
@@ -93,6 +96,9 @@ func NoStep(r *recipe.Recipe, name string) error {
 func Build(ctx context.Context, o Options) (*Result, error) {
 	b := &build{Options: o, result: &Result{}, done: map[string]*step{}, slots: make(chan struct{}, max(o.Jobs, 1))}
 	if err := b.choose(); err != nil {
+		return nil, err
+	}
+	if err := b.tools(ctx); err != nil {
 		return nil, err
 	}
 	defer b.release()
@@ -186,6 +192,21 @@ func (b *build) choose() error {
 		}
 		b.steps = append(b.steps, &step{Step: s, report: &Report{Step: s.Name}, over: make(chan struct{})})
 		b.done[s.Name] = b.steps[len(b.steps)-1]
+	}
+	return nil
+}
+
+// tools asks about the tool of each step.
+func (b *build) tools(ctx context.Context) error {
+	asked := map[model.Ref]bool{}
+	for _, s := range b.steps {
+		if b.Options.Tool == nil || asked[s.Step.Tool] {
+			continue
+		}
+		asked[s.Step.Tool] = true
+		if err := b.Options.Tool(ctx, s.Step.Tool); err != nil {
+			return err
+		}
 	}
 	return nil
 }

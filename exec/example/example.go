@@ -35,6 +35,7 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -42,8 +43,8 @@ import (
 
 // A Runner runs examples. It may be used by many goroutines.
 type Runner struct {
-	Kernel    *exec.Kernel
-	Principal string
+	Prepare func(context.Context, *exec.Call) (*exec.Plan, error)
+	Scratch func(context.Context) (*materialise.Scratch, error)
 	// Code returns the code of an error, as examples name it.
 	Code func(error) string
 }
@@ -72,17 +73,17 @@ type Difference struct {
 }
 
 // Run runs one. An error is one of the context.
-func (r *Runner) Run(ctx context.Context, b *exec.Base, ref model.Ref, tool *model.Tool, e *model.Example) (*Outcome, error) {
+func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *model.Example) (*Outcome, error) {
 	o := new(Outcome)
 	if e.Wrong != nil {
 		o.refused(e, "VALIDATION_FAILED", e.Wrong)
 		return o, nil
 	}
-	scratch, err := r.Kernel.Copies.Scratch(ctx)
+	scratch, err := r.Scratch(ctx)
 	if err == nil {
 		dir := filepath.Join(scratch.Dir, "project")
 		if err = makeProject(dir, tool, e); err == nil {
-			err = r.run(ctx, b, &exec.Call{Ref: ref, Principal: r.Principal, Project: dir, Params: given(e)}, e, o)
+			err = r.run(ctx, &exec.Call{Ref: ref, Project: dir, Params: given(e)}, e, o)
 		}
 		if err == nil && !o.Receipt.IsZero() && o.Passed() {
 			err = o.files(dir, e.After)
@@ -109,8 +110,8 @@ func given(e *model.Example) func(*params.Schema) (map[string]any, error) {
 }
 
 // run makes the call. An error is one that no example can mean.
-func (r *Runner) run(ctx context.Context, b *exec.Base, call *exec.Call, e *model.Example, o *Outcome) error {
-	p, err := r.Kernel.Prepare(ctx, b, call)
+func (r *Runner) run(ctx context.Context, call *exec.Call, e *model.Example, o *Outcome) error {
+	p, err := r.Prepare(ctx, call)
 	if err != nil {
 		o.Err, o.Code = err, r.Code(err)
 		o.compare("error", text(e.Error), text(o.Code))

@@ -74,20 +74,21 @@ func try(t *testing.T, ctx context.Context, more string, do doing) (map[string]*
 		t.Fatal(err)
 	}
 	defer log.Close(context.Background())
-	r := &Runner{Principal: "ann", Code: code, Kernel: &exec.Kernel{
+	k := &exec.Kernel{
 		Copies: copies, Primitives: map[string]primitive.Primitive{process: do}, Host: env.Host{Files: env.Disk{}}, Now: time.Now,
 		Machine: machine, Log: log,
-	}}
+	}
+	b := &exec.Base{Resolver: view, Admit: ai.NewAdmitter(view, nil)}
+	r := &Runner{Code: code, Scratch: copies.Scratch, Prepare: func(ctx context.Context, c *exec.Call) (*exec.Plan, error) { return k.Prepare(ctx, b, c) }}
 	ref := model.Ref{Kind: "tool", ID: "rye/x"}
 	it, err := view.Find(t.Context(), ref)
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := map[string]*Outcome{}
-	b := &exec.Base{Resolver: view, Admit: ai.NewAdmitter(view, nil)}
 	for i := range it.Model.Tool.Examples {
 		e := &it.Model.Tool.Examples[i]
-		o, err := r.Run(ctx, b, ref, it.Model.Tool, e)
+		o, err := r.Run(ctx, ref, it.Model.Tool, e)
 		if err != nil {
 			return nil, err
 		}

@@ -40,8 +40,8 @@ func (w *Workspace) Space() (*install.Space, error) {
 		return nil, w.State.Err
 	}
 	space := &install.Space{Dir: s.Path, Journal: w.journal(), Now: w.now}
-	if w.store != nil {
-		space.Store = w.store
+	if s := w.DiskStore(); s != nil {
+		space.Store = s
 	}
 	return space, nil
 }

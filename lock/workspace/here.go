@@ -125,7 +125,7 @@ func (l *Lock) absent(ctx context.Context, b *bundle.Bundle) (lacking []cas.ID, 
 	for i := range b.Files {
 		lacking = append(lacking, cas.ID{Kind: cas.Blob, Digest: b.Files[i].Digest})
 	}
-	if s := l.store; s != nil {
+	if s := l.DiskStore(); s != nil {
 		if lacking, err = s.Missing(ctx, lacking); err != nil {
 			return nil, err
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/cas"
-	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock"
@@ -110,6 +109,7 @@ func (l *Lock) NeedLock() error {
 	return f
 }
 
+// Close closes what the lock has opened, not its workspace.
 func (l *Lock) Close() {
 	if l.Vendor != nil {
 		l.Vendor.Close()
@@ -119,7 +119,14 @@ func (l *Lock) Close() {
 			l.detail("what was fetched of repositories", err)
 		}
 	}
-	l.Workspace.Close()
+}
+
+// Current is the lock as it was read, with the policies as they are now. The caller closes it; l stays open.
+func (l *Lock) Current() (*Lock, error) {
+	n := &Lock{Workspace: l.Workspace, Dir: l.Dir, DotAI: l.DotAI, Yaml: l.Yaml, Stands: l.Stands, Old: l.Old, File: l.File, User: l.User}
+	var err error
+	n.Trust, err = n.Policy()
+	return n, err
 }
 
 // Open reads the policy, opens the store, and gets ready to bring bundles.
@@ -161,9 +168,6 @@ func (l *Lock) Open() (err error) {
 }
 
 func (l *Lock) Exam() *exam.Trust { return l.Trust.Exam() }
-
-// DiskStore is the store, once Open has returned.
-func (l *Lock) DiskStore() *disk.Store { return l.store }
 
 // View puts the project, and the user's space where it may count, over system spaces. The caller calls done.
 func (l *Lock) View(ctx context.Context, system []*ai.Space) (_ *ai.View, _ *ai.Admitter, done func(), err error) {

@@ -226,12 +226,8 @@ func (s Search) own(p Project, marker fs.FileInfo) (Project, error) {
 	if !foreign(root) {
 		path = filepath.Join(p.Root, p.Marker)
 	}
-	return Project{}, &fault.Error{Code: fault.Denied,
-		Text:    fmt.Sprintf("%q belongs to another user", path),
-		Why:     []string{"the owner of a project decides what runs in it"},
-		Hint:    []string{"rye -C " + fault.Quote(p.Root) + " COMMAND"},
-		Details: map[string]any{"path": path},
-	}
+	return Project{}, fault.New(fault.Denied, "%q belongs to another user", path).On("path", path).
+		Because("the owner of a project decides what runs in it").Try("rye -C " + fault.Quote(p.Root) + " COMMAND")
 }
 
 // DotAI is the project's space.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/rye-build/rye/ai"
@@ -34,12 +35,13 @@ type Options struct {
 }
 
 // A Workspace is a project with what its user has, or what the user has outside of projects. What isn't asked for isn't
-// read: the store, the lock and the policies are opened by the methods that return them.
+// read: the store, the lock and the policies are opened by the methods that return them. It is safe for many goroutines.
 type Workspace struct {
 	Paths
 	Options
 	Root Project // zero outside of projects
 
+	mu     sync.Mutex  // of what follows
 	store  *disk.Store // nil until it is needed
 	opened []io.Closer
 }
@@ -60,6 +62,8 @@ func Unread(p Paths, o Options) *Workspace { return &Workspace{Paths: p, Options
 
 // Close closes what was opened. A workspace may be closed twice.
 func (w *Workspace) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for _, c := range w.opened {
 		c.Close()
 	}
@@ -71,10 +75,23 @@ func (w *Workspace) Close() {
 }
 
 // Keep closes c with the workspace.
-func (w *Workspace) Keep(c io.Closer) { w.opened = append(w.opened, c) }
+func (w *Workspace) Keep(c io.Closer) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opened = append(w.opened, c)
+}
+
+// DiskStore is the store if it is open, else nil.
+func (w *Workspace) DiskStore() *disk.Store {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.store
+}
 
 // OpenStore opens the store once, and makes it with write if it is missing.
 func (w *Workspace) OpenStore(write bool) (*disk.Store, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.store != nil {
 		return w.store, nil
 	}

@@ -48,7 +48,7 @@ func (c *auditExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, &fault.Error{Code: fault.Validation, Text: "what is written is JSON already, a line for each call: leave out --json, or say where it goes",
 			Hint: []string{"rye audit export", "rye --json audit export -o FILE"}}
 	}
-	p, err := OpenAuditPlaces(a)
+	p, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ type usageLine struct {
 }
 
 func (c *auditStatsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	p, err := OpenAuditPlaces(a)
+	p, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -36,7 +37,7 @@ type receiptLine struct {
 }
 
 // verifyReceipts verifies those that are given, whatever is wrong with others.
-func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p AuditPlaces, c *auditVerifyRun) error {
+func (v *auditVerified) verifyReceipts(ctx context.Context, a *cli.App, p session.AuditDirs, c *auditVerifyRun) error {
 	dir := c.Receipts
 	if dir == "" {
 		dir = p.Receipts

@@ -44,7 +44,7 @@ const mostChildren = 1000
 
 // Complete offers the last calls.
 func (c *auditShowRun) Complete(ctx context.Context, a *cli.App, _, prefix string) (out []cli.Candidate) {
-	p, err := OpenAuditPlaces(a)
+	p, err := Dirs(a)
 	if err != nil {
 		return nil
 	}
@@ -60,7 +60,7 @@ func (c *auditShowRun) Complete(ctx context.Context, a *cli.App, _, prefix strin
 }
 
 func (c *auditShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	p, err := OpenAuditPlaces(a)
+	p, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}

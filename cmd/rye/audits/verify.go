@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/receipt"
 	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/key"
 )
@@ -64,7 +65,7 @@ type auditReport struct {
 }
 
 // AuditKeys are the keys whose word counts: those that are given, else this user's and this machine's.
-func AuditKeys(ctx context.Context, a *cli.App, p AuditPlaces, given []string) (lines []AuditKeyLine, err error) {
+func AuditKeys(ctx context.Context, a *cli.App, p session.AuditDirs, given []string) (lines []AuditKeyLine, err error) {
 	add := func(k key.Public, name string) {
 		for _, l := range lines {
 			if l.Key == k {
@@ -102,7 +103,7 @@ func AuditKeys(ctx context.Context, a *cli.App, p AuditPlaces, given []string) (
 		}
 	}
 	if a.Env(cli.EnvKey) != "" {
-		if k, err := KeyAtHand(a); err == nil {
+		if k, err := places.Keys(a).Open(); err == nil {
 			add(k.Public(), cli.EnvKey)
 		}
 	}
@@ -125,7 +126,7 @@ func (c *auditVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, &fault.Error{Code: fault.Validation, Text: "--seen is about the log, and receipts are given, which are verified without it",
 			Hint: []string{"rye audit verify " + fault.Quote(c.Receipt[0]), "rye audit verify --seen " + fault.Quote(c.Receipt[0])}}
 	}
-	p, err := OpenAuditPlaces(a)
+	p, err := Dirs(a)
 	if err != nil && (len(c.Receipt) == 0 || len(c.Key) == 0) {
 		return nil, err // a receipt and a key need no place
 	}

@@ -46,7 +46,7 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 			return nil, err
 		}
 	}
-	p, err := OpenAuditPlaces(a)
+	p, err := Dirs(a)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (c *auditVouchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := vouch(a, p, own.Public(), user.Private, c.Name); err != nil {
+	if _, err := machine.Enroll(p.Machine, own.Public(), c.Name, user.Private, a.Now()); err != nil {
 		return nil, err
 	}
 	return auditVouchAnswer{own.Public().Fingerprint().String(), user.Public().Fingerprint().String(), user.Name}, nil

@@ -444,8 +444,7 @@ func (m *making) current(ctx context.Context) error {
 		return nil
 	}
 	w := &runs.Building{App: m.app, Dir: m.found.Root.Root, Recipe: m.recipe, Options: build.Options{DryRun: true}}
-	w.Base.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
-	defer w.Close()
+	w.Mode.Unlocked = m.app.Env("CI") == "" && m.found.ProjectLock() == nil
 	made, err := w.Build(ctx)
 	if err != nil {
 		f := fault.Of(err)

@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/ai/capability"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/exec/primitive/function/lint"
 )
@@ -19,7 +19,7 @@ func Functions(a *cli.App) function.Functions {
 		"bundler": function.Of(BundlerNeeds, func(ctx context.Context, c *function.Call, p BundlerParams) (any, error) {
 			return bundlerFunction(ctx, a, c, p)
 		}),
-		"lint": lint.Function(runs.Machine(a)),
+		"lint": lint.Function(places.Machine(a)),
 		"system": function.Of(SystemNeeds, func(ctx context.Context, c *function.Call, p SystemParams) (any, error) {
 			return systemFunction(ctx, a, c, p)
 		}),

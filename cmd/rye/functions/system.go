@@ -11,7 +11,6 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/primitive/function"
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
@@ -64,7 +63,7 @@ func systemFunction(ctx context.Context, a *cli.App, c *function.Call, p SystemP
 		case "runtime":
 			v := cli.ThisVersion()
 			data[item] = map[string]any{"rye": v.Version, "commit": v.Commit, "go": v.Go, "os": v.OS, "arch": v.Arch,
-				"sandbox": max(runs.Machine(b).Offers().Best, floor.None).String()}
+				"sandbox": max(places.Machine(b).Offers().Best, floor.None).String()}
 		}
 	}
 	switch {

@@ -95,7 +95,7 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 		return no(ctx, unknownItem(p.Item, telemetryItems))
 	}
 	b := inside(a, c)
-	places, err := audits.OpenAuditPlaces(b)
+	places, err := audits.Dirs(b)
 	if err != nil {
 		return no(ctx, err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/cas/worktree"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec/session"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/exam"
@@ -59,7 +59,7 @@ func Remembered(ctx context.Context, l *places.Lock) (ok bool) {
 		}
 	}
 	m, _ := memories(l)
-	if m == nil || runs.Enforces(l) { // what programs there are on the machine isn't part of the state
+	if m == nil || session.PoliciesOf(l.Trust).Floor().Enforce { // what programs there are on the machine isn't part of the state
 		return false
 	}
 	if l.State, ok = now(ctx, l); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/runs"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
@@ -63,8 +63,8 @@ func Request(ctx context.Context, l *places.Lock) lock.Request {
 		r.Sources, r.Files, r.Packages = workspace.Bringing{Sources: l.Sources, Listed: &l.Listed}, l.DiskStore(), l.Registry
 	}
 	r.User, r.Installed = l.User, l.Installed
-	if runs.Enforces(l) {
-		r.Toolchain = runs.Toolchain(l)
+	if session.PoliciesOf(l.Trust).Floor().Enforce {
+		r.Toolchain = session.Toolchain(l.Lock, places.MachineHost(l.App))
 	}
 	return r
 }

@@ -29,6 +29,12 @@ type Lock struct {
 	App *cli.App
 }
 
+// Close closes the lock and its workspace.
+func (l *Lock) Close() {
+	l.Lock.Close()
+	l.Workspace.Close()
+}
+
 // Options are those of a workspace that this command line asks for.
 func Options(a *cli.App) workspace.Options {
 	say := func(show func(string, ...any)) func(string, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -33,15 +32,7 @@ func Secrets(a *cli.App) (*secret.Store, error) {
 	if s.Err != nil {
 		return nil, s.Err
 	}
-	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
-}
-
-// keyring is that of the system; nil if there is none. Looking for an unnamed bus would start one.
-func keyring(a *cli.App) secret.Keyring {
-	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && a.Env("DBUS_SESSION_BUS_ADDRESS") == "" {
-		return nil
-	}
-	return secret.System{}
+	return &secret.Store{Dir: filepath.Join(s.Value, "auth"), Keyring: places.Keyring(a), Env: a.Env, Now: a.Now, Wait: osfile.LockWait}, nil
 }
 
 // A secretLine is what is known of a secret. The value is in none.

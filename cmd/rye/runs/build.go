@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/recipe"
-	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/build"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 )
 
@@ -117,8 +117,10 @@ func (c *buildRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, &fault.Error{Code: fault.Config, Text: fmt.Sprintf("no steps are in %q", filepath.Join(root.Root, recipe.File)), Hint: []string{"rye docs build"},
 			Details: map[string]any{"path": filepath.Join(root.Root, recipe.File)}}
 	}
-	w := &Building{App: a, Dir: root.Root, Recipe: r, Base: execBase{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked, Frozen: c.Frozen, noDev: true}}
-	defer w.Close()
+	if c.Frozen {
+		a.Globals.Offline = true
+	}
+	w := &Building{App: a, Dir: root.Root, Recipe: r, Mode: session.Mode{Pinned: c.Pinned, Unlocked: c.Unlocked, Locked: c.Locked || c.Frozen}}
 	said := &buildSaid{term: a.Term, why: c.Why, dry: c.DryRun}
 	w.Options = build.Options{Steps: stepsOf(r, c.Steps), Jobs: c.Jobs, Check: c.Check, KeepGoing: c.KeepGoing, DryRun: c.DryRun, Told: said.told,
 		Runner: &build.Local{Sink: said.sink}}
@@ -168,28 +170,18 @@ type Building struct {
 	App     *cli.App
 	Dir     string
 	Recipe  *recipe.Recipe
-	Base    execBase
+	Mode    session.Mode
 	Options build.Options
-
-	store  *disk.Store
-	kernel *exec.Kernel
-	opened map[model.Ref]*opened
-	done   []func()
-}
-
-func (w *Building) Close() {
-	for _, f := range slices.Backward(w.done) {
-		f()
-	}
 }
 
 // Build builds.
-func (w *Building) Build(ctx context.Context) (_ *build.Result, err error) {
+func (w *Building) Build(ctx context.Context) (*build.Result, error) {
 	a := w.App
-	if w.store, err = places.MakeStore(a); err != nil {
+	store, err := places.MakeStore(a)
+	if err != nil {
 		return nil, err
 	}
-	w.done = append(w.done, func() { w.store.Close() })
+	defer store.Close()
 	stat := places.OpenStatCache(a, false)
 	defer stat.Finish(ctx, a)
 	cache, err := buildCache(a)
@@ -197,79 +189,53 @@ func (w *Building) Build(ctx context.Context) (_ *build.Result, err error) {
 		return nil, err
 	}
 	defer func() { cache.Close(context.WithoutCancel(ctx)) }()
+	s, err := open(ctx, a, w.Mode)
+	if err != nil {
+		return nil, noDev(err)
+	}
+	defer s.Close()
 	o := w.Options
-	o.Dir, o.Recipe, o.Store, o.Stat, o.Cache, o.Prepare = w.Dir, w.Recipe, w.store, stat.Cache, cache, w.prepare
+	o.Dir, o.Recipe, o.Store, o.Stat, o.Cache = w.Dir, w.Recipe, store, stat.Cache, cache
+	o.Tool = func(ctx context.Context, ref model.Ref) error {
+		_, err := s.Tool(ctx, ref)
+		return noDev(reworded(a, err))
+	}
+	o.Prepare = func(ctx context.Context, step *recipe.Step) (*exec.Plan, error) {
+		return s.Prepare(ctx, stepCall(step))
+	}
 	if o.Jobs == 0 {
 		o.Jobs = runtime.NumCPU()
 	}
-	if err := w.open(ctx); err != nil {
-		return nil, err
-	}
 	made, err := build.Build(ctx, o)
-	if logged := w.kernel.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = exec.NotLogged(w.Recipe.Build[0].Tool, true, logged)
+	if logged := s.Close(); logged != nil && err == nil {
+		err = logged
 	}
 	if made != nil {
 		stat.Files.Add(made.Files)
 		stat.Read.Add(made.Read)
 	}
-	stores.CleanCopies(ctx, a, w.kernel.Copies)
 	return made, err
 }
 
-// open finds the tools of the steps that are to be made.
-func (w *Building) open(ctx context.Context) (err error) {
-	w.opened = map[model.Ref]*opened{}
-	var needed func(names []string) error
-	needed = func(names []string) error {
-		for _, name := range names {
-			s := w.Recipe.Step(name)
-			if s == nil || w.opened[s.Tool] != nil && len(s.Needs) == 0 {
-				continue // one that isn't there is refused by name
-			}
-			if w.opened[s.Tool] == nil {
-				b := w.Base
-				o, err := b.open(ctx, w.App, s.Tool)
-				if err != nil {
-					return err
-				}
-				w.opened[s.Tool] = o
-				w.done = append(w.done, o.close)
-				if w.kernel == nil {
-					if w.kernel, err = kernel(ctx, w.App, o); err != nil {
-						return err
-					}
-					w.done = append(w.done, func() { w.kernel.Close() })
-				}
-			}
-			if err := needed(s.Needs); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	names := w.Options.Steps
-	if len(names) == 0 {
-		for i := range w.Recipe.Build {
-			names = append(names, w.Recipe.Build[i].Name)
-		}
-	}
-	if err := needed(names); err != nil || w.kernel != nil {
+// noDev returns an error without hints that need --dev, which a build doesn't have.
+func noDev(err error) error {
+	f, ok := fault.Find(err)
+	if !ok {
 		return err
 	}
-	return build.NoStep(w.Recipe, names[0])
+	f.Hint = slices.DeleteFunc(f.Hint, func(hint string) bool { return strings.HasSuffix(hint, " --dev") })
+	return f
 }
 
-// prepare decides about the call of a step.
-func (w *Building) prepare(ctx context.Context, s *recipe.Step) (*exec.Plan, error) {
-	call := &exec.Call{Ref: s.Tool, Principal: principal(), Build: true, Params: func(schema *params.Schema) (map[string]any, error) {
+// stepCall is the call of a step.
+func stepCall(s *recipe.Step) *exec.Call {
+	return &exec.Call{Ref: s.Tool, Build: true, Params: func(schema *params.Schema) (map[string]any, error) {
 		var c params.Caller
 		for _, p := range s.Params {
 			c.Pairs = append(c.Pairs, p.Name+"="+p.Text)
 		}
 		return schema.Read(c)
 	}}
-	return w.kernel.Prepare(ctx, w.opened[s.Tool].base, call)
 }
 
 // buildCache opens the index of results.

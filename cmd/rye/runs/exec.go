@@ -23,7 +23,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/sink"
@@ -58,7 +57,7 @@ type execRun struct {
 	Timeout time.Duration `placeholder:"TIME" help:"Shorten the tool's time limit, such as 30s."`
 	Receipt string        `placeholder:"FILE" complete:"file" help:"Write the signed receipt to FILE."`
 	Sink    string        `placeholder:"WHERE" help:"Stream output to raw:PATH, jsonl:PATH, null, ws://… or wss://…."`
-	execBase
+	mode
 
 	to sink.Target
 }
@@ -142,32 +141,25 @@ func (c *execRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := c.check(a); err != nil {
 		return nil, err
 	}
-	b, err := c.open(ctx, a, ref)
+	s, err := c.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.close()
-	k, err := kernel(ctx, a, b)
+	defer s.Close()
+	p, err := s.Prepare(ctx, &exec.Call{Ref: ref, Timeout: c.Timeout, Params: c.given(a), Dry: c.DryRun})
 	if err != nil {
-		return nil, err
-	}
-	defer k.Close()
-	call := &exec.Call{Ref: ref, Timeout: c.Timeout, Principal: principal(), Params: c.given(a), Dry: c.DryRun}
-	p, err := k.Prepare(ctx, b.base, call)
-	if err != nil {
-		return nil, err
+		return nil, reworded(a, err)
 	}
 	defer p.Close()
 	if p.Damage != nil {
 		a.Term.Warn("a cached copy of the tool's files was damaged and made again: %s", p.Damage)
 	}
-	ans := c.answer(b, p)
+	ans := c.answer(p)
 	if c.DryRun {
 		ans.Status = "planned"
 		return ans, ans.plan(p)
 	}
-	defer stores.CleanCopies(ctx, a, k.Copies)
-	return c.call(ctx, a, k, p, ans)
+	return c.call(ctx, a, s, p, ans)
 }
 
 // check refuses what would fail when the tool has run already.
@@ -223,7 +215,7 @@ func (c *execRun) target(a *cli.App) (err error) {
 }
 
 // call runs what was prepared.
-func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
+func (c *execRun) call(ctx context.Context, a *cli.App, s *opened, p *exec.Plan, ans *execAnswer) (cli.Answer, error) {
 	// If the reader of the output goes away, the next write fails and ends the tool. It must not end rye before the end of
 	// the call is logged.
 	unread := make(chan os.Signal, 1)
@@ -242,8 +234,8 @@ func (c *execRun) call(ctx context.Context, a *cli.App, k *exec.Kernel, p *exec.
 	if other != nil {
 		lost = cmp.Or(other.Close(), lost)
 	}
-	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = exec.NotLogged(p.Chain[0].Item.Ref, true, logged)
+	if logged := s.Close(); logged != nil && err == nil {
+		err = logged
 	}
 	if r == nil {
 		return nil, err
@@ -337,7 +329,7 @@ func (c *execRun) given(a *cli.App) func(*params.Schema) (map[string]any, error)
 }
 
 // answer tells what was decided.
-func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
+func (c *execRun) answer(p *exec.Plan) *execAnswer {
 	tool := p.Chain[0]
 	ans := &execAnswer{
 		Call: p.ID(), Ref: tool.Item.Ref.String(), Digest: tool.Item.Raw.String(), Dev: p.Dev, Stranger: p.Stranger, Result: json.RawMessage("null"),
@@ -347,7 +339,7 @@ func (c *execRun) answer(b *opened, p *exec.Plan) *execAnswer {
 			Network: OrNone(p.Grants.Network.Hosts), Secrets: OrNone(p.Grants.Secrets), Withheld: p.Withheld(),
 		},
 		Sandbox: execSandbox{Need: max(p.Action.Sandbox.Level, floor.None).String(), Enforced: []string{}},
-		Lock:    places.DigestText(b.base.Set),
+		Lock:    places.DigestText(p.Set),
 	}
 	if !p.Grants.Network.Bound {
 		ans.Grants.Network = []string{"*"}

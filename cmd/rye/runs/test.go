@@ -16,7 +16,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
-	"github.com/rye-build/rye/cmd/rye/stores"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/example"
 	"github.com/rye-build/rye/manifest/policy/floor"
@@ -37,7 +36,7 @@ func TestCommand() cli.Command {
 type testRun struct {
 	Tools []string `arg:"" optional:"" name:"tool" complete:"ref" help:"Refs, globs, files or directories."`
 	Jobs  int      `short:"j" placeholder:"N" help:"Number of parallel runs; default: one per processor."`
-	execBase
+	mode
 }
 
 type testAnswer struct {
@@ -84,16 +83,16 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if len(found) == 0 {
 		return ans, nil
 	}
-	b, err := c.openAll(ctx, a)
+	s, err := c.open(ctx, a)
 	if err != nil {
 		return nil, err
 	}
-	defer b.close()
+	defer s.Close()
 	var all []*trial
 	for _, f := range found {
 		at := len(ans.Tools)
 		ans.Tools = append(ans.Tools, testTool{Ref: f.ref.String(), Examples: []testExample{}})
-		more, err := c.trials(ctx, b, f, &ans.Tools[at])
+		more, err := c.trials(ctx, s, f, &ans.Tools[at])
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -106,7 +105,7 @@ func (c *testRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			all = append(all, t)
 		}
 	}
-	if err := c.tryAll(ctx, a, b, all); err != nil {
+	if err := c.tryAll(ctx, a, s, all); err != nil {
 		return nil, err
 	}
 	ans.add(all)
@@ -182,55 +181,44 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 // A trial is one example, and what came of it.
 type trial struct {
 	tool    int // in the answer
-	base    *exec.Base
 	item    *ai.Item
 	example *model.Example
 	outcome *example.Outcome
 }
 
 // trials returns the examples of a tool as it would run. An error says why it wouldn't.
-func (c *testRun) trials(ctx context.Context, b *opened, f tried, x *testTool) ([]*trial, error) {
+func (c *testRun) trials(ctx context.Context, s *opened, f tried, x *testTool) ([]*trial, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
 	if f.empty && !c.Pinned { // what is pinned may be another one
 		return nil, nil
 	}
-	base, err := b.of(ctx, f.ref)
-	if err != nil {
-		return nil, err
-	}
-	it, err := base.Resolver.Resolve(ctx, f.ref, nil)
+	it, err := s.Tool(ctx, f.ref)
 	if err != nil {
 		return nil, err
 	}
 	x.Digest = it.Raw.String()
 	var all []*trial
 	for i := range it.Model.Tool.Examples {
-		all = append(all, &trial{base: base, item: it, example: &it.Model.Tool.Examples[i]})
+		all = append(all, &trial{item: it, example: &it.Model.Tool.Examples[i]})
 	}
 	return all, nil
 }
 
 // tryAll runs examples, some at a time.
-func (c *testRun) tryAll(ctx context.Context, a *cli.App, b *opened, all []*trial) error {
+func (c *testRun) tryAll(ctx context.Context, a *cli.App, s *opened, all []*trial) error {
 	if len(all) == 0 {
 		return nil
 	}
-	k, err := kernel(ctx, a, b)
-	if err != nil {
-		return err
-	}
-	defer k.Close()
-	defer stores.CleanCopies(ctx, a, k.Copies)
-	r := &example.Runner{Kernel: k, Principal: principal(), Code: func(err error) string { return string(fault.Of(err).Code) }}
-	err = cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
+	r := &example.Runner{Prepare: s.Prepare, Scratch: s.Scratch, Code: func(err error) string { return string(fault.Of(err).Code) }}
+	err := cas.Parallel(ctx, c.Jobs, len(all), func(ctx context.Context, i int) (err error) {
 		t := all[i]
-		t.outcome, err = r.Run(ctx, t.base, t.item.Ref, t.item.Model.Tool, t.example)
+		t.outcome, err = r.Run(ctx, t.item.Ref, t.item.Model.Tool, t.example)
 		return err
 	})
-	if logged := k.Log.Close(context.WithoutCancel(ctx)); logged != nil && err == nil {
-		err = exec.NotLogged(all[0].item.Ref, true, logged)
+	if logged := s.Close(); logged != nil && err == nil {
+		err = logged
 	}
 	for i, t := range all {
 		if t.outcome == nil {

@@ -120,7 +120,7 @@ func (d *demo) script() []demoLine {
 			return d.write(words, "hallo\n")
 		}},
 		{title: "the signature no longer holds", args: []string{"verify", tool}, exit: fault.ExitNo, say: "is not as it was signed"},
-		{title: "and the tool is not run", args: []string{"--offline", "exec", tool}, exit: fault.ExitRefused, say: "isn't what the lock pins", show: "error:"},
+		{title: "and the tool is not run", args: []string{"--offline", "exec", tool}, exit: fault.ExitRefused, say: "differs from the lock", show: "error:"},
 		{title: "the pinned version still runs", args: []string{"--offline", "exec", tool, "--pinned"}, say: "blake3:", show: "blake3:"},
 		{title: "restore the file from the store", args: []string{"--offline", "restore", tool}, say: "restored", show: "restored"},
 		{title: "every byte is as it was pinned", args: []string{"lock", "--check"}, say: "current"},

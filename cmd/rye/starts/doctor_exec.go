@@ -14,7 +14,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/runs"
 	"github.com/rye-build/rye/exec/audit/machine"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/sandbox"
@@ -24,7 +23,7 @@ import (
 
 // checkSandbox reports what this machine can enforce, against what the policies require.
 func checkSandbox(_ context.Context, a *cli.App) places.Finding {
-	return Offered(runs.Machine(a).Offers(), execFloor(a))
+	return Offered(places.Machine(a).Offers(), execFloor(a))
 }
 
 // Offered is what comes of what a machine has where a policy asks for something.
@@ -115,7 +114,7 @@ func checkInterpreters(ctx context.Context, a *cli.App) places.Finding {
 
 // checkAudit checks that a key of the user has signed this machine's, which signs the log and receipts.
 func checkAudit(ctx context.Context, a *cli.App) places.Finding {
-	p, err := audits.OpenAuditPlaces(a)
+	p, err := audits.Dirs(a)
 	if err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}
@@ -132,7 +131,7 @@ func checkAudit(ctx context.Context, a *cli.App) places.Finding {
 	}
 	unvouched := places.Finding{Status: places.StatusWarn, Hint: "rye audit vouch",
 		Detail: fmt.Sprintf("no key of yours has signed this machine's, %s, so others can't verify its calls with your public key", places.Short(own.Public.Fingerprint().String()))}
-	voucher := p.Voucher(own.Public)
+	voucher := machine.Voucher(p.Machine, own.Public)
 	if voucher == nil {
 		return unvouched
 	}

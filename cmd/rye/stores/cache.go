@@ -99,35 +99,6 @@ func clearCopies(ctx context.Context, dir string) error {
 	return err
 }
 
-// Limits of the cache of copies, and how often it is cleaned.
-const (
-	maxCopies  = 4 << 30
-	MaxCopyAge = 30 * 24 * time.Hour
-	CleanEvery = 24 * time.Hour
-)
-
-// CleanCopies removes copies that were not used for long, about once a day. Its failure is no error of the run.
-func CleanCopies(ctx context.Context, a *cli.App, c *materialise.Cache) {
-	dir, err := places.Copies(a)
-	if err != nil {
-		return
-	}
-	stamp := dir + ".cleaned"
-	if fi, err := os.Lstat(stamp); err == nil && a.Now().Sub(fi.ModTime()).Abs() < CleanEvery {
-		return
-	}
-	// Of many that end at once, the first cleans.
-	if os.WriteFile(stamp, nil, 0o600) != nil || os.Chtimes(stamp, a.Now(), a.Now()) != nil {
-		return
-	}
-	r, err := c.Clean(ctx, a.Now(), materialise.Limits{Bytes: maxCopies, Age: MaxCopyAge})
-	if err != nil {
-		a.Term.Detail("the copies that tools run from can't be cleaned: %v", err)
-	} else if r.Removed > 0 {
-		a.Term.Detail("removed %s that no tool has run from for long", fault.Count(int64(r.Removed), "copy"))
-	}
-}
-
 func memorySize(_ context.Context, dir string) (entries, bytes int64) {
 	all, _ := os.ReadDir(dir)
 	for _, e := range all {

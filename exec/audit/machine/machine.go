@@ -1,8 +1,8 @@
 // Package machine answers: which key is this machine's, and who vouches for it?
 //
-// Checkpoints of the audit log and receipts are made while nobody is there to give a passphrase. So each machine has,
+// Checkpoints of the audit log and receipts are made without a person to give a passphrase. So each machine has,
 // for each user, a key without one, in a directory of its own (package key) under the name "machine". It is named in
-// no policy, and what it signs counts as far as somebody vouches for it: a user's key signs a statement about it once,
+// no policy, and what it signs counts only if a user vouches for it: the user's key signs a statement about it once,
 //
 //	{
 //	  "_type": "https://in-toto.io/Statement/v1",
@@ -21,12 +21,15 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-
 	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/manifest/attest"
 	"github.com/rye-build/rye/manifest/jcs"
 	"github.com/rye-build/rye/manifest/key"
@@ -91,6 +94,50 @@ const timeForm = "2006-01-02T15:04:05Z"
 
 func digests(p key.Public) attest.Digests {
 	return attest.DigestsOf(cas.Digest(p.Fingerprint()))
+}
+
+const voucherFile = "voucher.json"
+
+// maxVoucher bounds the file that keeps a voucher.
+const maxVoucher = 16 << 10
+
+// Enroll has a user vouch for a machine and keeps the voucher in the directory of the machine's key. The name is the host's
+// if it is "".
+func Enroll(dir string, machine key.Public, name string, user key.Private, now time.Time) ([]byte, error) {
+	if name == "" {
+		host, err := os.Hostname()
+		if name = host; err != nil || record.CheckText("name", name) != nil {
+			name = keyName
+		}
+	}
+	b, err := Vouch(machine, name, user, now)
+	if err != nil {
+		return nil, err
+	}
+	return b, osfile.WriteFile(filepath.Join(dir, voucherFile), 0o600, false, osfile.BytesOf(b))
+}
+
+// Voucher returns the voucher for a machine that a directory keeps, nil if there is none. It checks no signature: readers of
+// the log and of receipts do.
+func Voucher(dir string, machine key.Public) []byte {
+	b, err := osfile.ReadSmall(filepath.Join(dir, voucherFile), maxVoucher)
+	if err != nil {
+		return nil
+	}
+	e, err := attest.ParseEnvelope(b)
+	if err != nil {
+		return nil
+	}
+	_, payload := e.Unverified()
+	s, err := attest.ParseStatement(payload)
+	if err != nil || s.PredicateType != PredicateType || s.About(digests(machine)) != nil {
+		return nil
+	}
+	// The log and receipts hold vouchers in their canonical form.
+	if b, err = e.Append(nil); err != nil {
+		return nil
+	}
+	return b
 }
 
 // Check returns which of the users' keys vouches for a machine. A voucher for another machine is a

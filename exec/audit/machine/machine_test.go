@@ -154,3 +154,35 @@ func TestPredicate(t *testing.T) {
 		}
 	}
 }
+
+// A kept voucher counts only for its machine, in a whole file.
+func TestEnroll(t *testing.T) {
+	user, own := keytest.Seeded(8), keytest.Seeded(9).Public()
+	dir := t.TempDir()
+	if b := Voucher(dir, own); b != nil {
+		t.Errorf("there is none, but %s", b)
+	}
+	good, err := Enroll(dir, own, "", user, time.Now())
+	if err != nil || string(Voucher(dir, own)) != string(good) {
+		t.Fatal(err)
+	}
+	if by, err := Check(good, own, []key.Public{user.Public()}); err != nil || by != user.Public() {
+		t.Error(by, err)
+	}
+	other, err := Vouch(keytest.Seeded(7).Public(), "x", user, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{"": false, "{}": false, string(other): false, string(good): true, string(good) + "\n": true,
+		string(good) + "x": false, strings.Repeat(" ", maxVoucher) + string(good): false} {
+		if err := os.WriteFile(filepath.Join(dir, voucherFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := Voucher(dir, own); (got != nil) != want || want && string(got) != string(good) {
+			t.Errorf("%.60q: %s", text, got)
+		}
+	}
+	if _, err := Enroll(filepath.Join(dir, "absent"), own, "x", user, time.Now()); err == nil {
+		t.Error("kept in a directory that doesn't exist")
+	}
+}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package session
 
 import (
 	"errors"
@@ -9,11 +9,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/rye-build/rye/cmd/rye/runs"
 )
 
-// TestDotEnv: a project's .env is a file of the project, and nobody is kept waiting for one.
+// TestDotEnv: a project's .env is a file of the project, and reading it never waits.
 func TestDotEnv(t *testing.T) {
 	dir := t.TempDir()
 	project, outside := filepath.Join(dir, "project"), filepath.Join(dir, "secret")
@@ -22,7 +20,7 @@ func TestDotEnv(t *testing.T) {
 		os.WriteFile(filepath.Join(project, "other"), []byte("NAME=inside\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if all, err := runs.DotEnv(project); len(all) != 0 || err != nil {
+	if all, err := dotEnv(project); len(all) != 0 || err != nil {
 		t.Errorf("without a file: %v, %v", all, err)
 	}
 	for name, c := range map[string]struct {
@@ -33,15 +31,15 @@ func TestDotEnv(t *testing.T) {
 		"a link inside":      {func() error { return os.Symlink("other", at) }, "inside", ""},
 		"a link outside":     {func() error { return os.Symlink(outside, at) }, "", "escapes"},
 		"a way outside":      {func() error { return os.Symlink("../secret", at) }, "", "escapes"},
-		"a fifo":             {func() error { return syscall.Mkfifo(at, 0o600) }, "", "no regular file"},
-		"a directory":        {func() error { return os.Mkdir(at, 0o700) }, "", "no regular file"},
+		"a fifo":             {func() error { return syscall.Mkfifo(at, 0o600) }, "", "not a regular file"},
+		"a directory":        {func() error { return os.Mkdir(at, 0o700) }, "", "not a regular file"},
 		"more than is read":  {func() error { return os.WriteFile(at, make([]byte, 1<<20), 0o600) }, "", "more than 65536 bytes"},
 		"no lines of a .env": {func() error { return os.WriteFile(at, []byte("no\n"), 0o600) }, "", "NAME=VALUE"},
 	} {
 		if err := c.make(); err != nil {
 			t.Fatal(err)
 		}
-		all, err := runs.DotEnv(project)
+		all, err := dotEnv(project)
 		switch {
 		case c.bad != "" && (err == nil || !strings.Contains(err.Error(), c.bad)):
 			t.Errorf("%s: %v, %v; want %q", name, all, err, c.bad)

@@ -1,4 +1,4 @@
-package runs
+package session
 
 import (
 	"cmp"
@@ -12,32 +12,26 @@ import (
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/value"
-	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/env"
 	"github.com/rye-build/rye/exec/primitive"
 	"github.com/rye-build/rye/exec/template"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
-
-// Enforces reports whether a policy wants programs to be pinned too.
-func Enforces(l *places.Lock) bool {
-	return l.Trust.Root.Side.Policy.Sections().Exec.Enforce || l.Trust.Project != nil && l.Trust.Project.Side.Policy.Sections().Exec.Enforce
-}
 
 // A toolchain finds the programs of this machine that chains would start.
 type toolchain struct {
-	app     *cli.App
-	project string
-	nowhere string // stands for directories that there are when something runs
-
-	known map[string]bool // by what the links say
+	lock    *workspace.Lock
+	host    env.Host
+	nowhere string          // stands for directories that exist only while something runs
+	known   map[string]bool // by what the links say
 }
 
-func Toolchain(l *places.Lock) lock.Toolchain {
-	return &toolchain{app: l.App, project: l.Dir, nowhere: filepath.Join(l.DotAI, "nowhere"), known: map[string]bool{}}
+// Toolchain returns what a lock asks for the programs of this machine, which it pins where the policy enforces that.
+func Toolchain(l *workspace.Lock, host env.Host) lock.Toolchain {
+	return &toolchain{lock: l, host: host, nowhere: filepath.Join(l.DotAI, "nowhere"), known: map[string]bool{}}
 }
 
 // Platform implements lock.Toolchain.
@@ -48,7 +42,7 @@ func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref)
 	for _, ref := range tools {
 		chain, err := ai.Walk(ctx, v, ref)
 		if _, none := errors.AsType[*ai.ChainError](err); none {
-			continue // as an extractor, which nothing runs; all others were looked at before
+			continue // an extractor, which nothing runs; all others were checked before
 		}
 		if err != nil {
 			return nil, nil, err
@@ -70,7 +64,7 @@ func (t *toolchain) Programs(ctx context.Context, v *ai.View, tools []model.Ref)
 	return found, missing, nil
 }
 
-// key is equal for chains that say the same about programs: most tools say nothing, and those who run them all.
+// key is equal for chains that say the same about programs: most tools say nothing, and leave it to their runtimes.
 func (t *toolchain) key(chain *ai.Chain) string {
 	var key strings.Builder
 	for _, it := range chain.Links {
@@ -84,18 +78,18 @@ func (t *toolchain) key(chain *ai.Chain) string {
 // starts returns the programs that a chain would start, in the order in which it names them, by the rules that hold when
 // it runs.
 func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Program, error) {
-	p, known := primitives(t.app)[chain.Primitive().ID]
-	starter, does := p.(primitive.Starter)
-	if !known || !does {
+	all := (&Session{w: t.lock.Workspace}).primitives()
+	starter, does := all[chain.Primitive().ID].(primitive.Starter)
+	if !does {
 		return nil, nil
 	}
-	q := env.Request{Host: places.MachineHost(t.app), Project: t.project, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
+	q := env.Request{Host: t.host, Project: t.lock.Dir, Home: t.nowhere, Temp: t.nowhere, Names: map[string]string{}}
 	for _, name := range []string{"tool_path", "tool_dir", "tool_parent", "anchor_path", "runtime_lib", "project_path", "user_space"} {
 		q.Names[name] = filepath.Join(t.nowhere, name)
 	}
-	q.Names["project_path"] = t.project
-	k := &exec.Kernel{Project: t.project}
-	protect(t.app, k)
+	q.Names["project_path"] = t.lock.Dir
+	k := &exec.Kernel{Project: t.lock.Dir}
+	protect(&t.lock.Paths, k)
 	q.Forbidden = k.Forbidden
 	for _, it := range chain.Links {
 		if !it.Model.Tool.Primitive {
@@ -106,19 +100,19 @@ func (t *toolchain) starts(ctx context.Context, chain *ai.Chain) ([]lockfile.Pro
 	if err != nil {
 		return nil, err
 	}
-	all := made.Programs
+	programs := made.Programs
 	for _, name := range starter.Starts(t.config(chain, made, q.Names)) {
 		if name == "" || strings.HasPrefix(name, t.nowhere) {
-			continue // a file of the chain, or what only parameters tell
+			continue // a file of the chain, or known only with parameters
 		}
 		more, err := env.Find(q, made, name)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, more...)
+		programs = append(programs, more...)
 	}
-	lines := make([]lockfile.Program, len(all))
-	for i, p := range all {
+	lines := make([]lockfile.Program, len(programs))
+	for i, p := range programs {
 		lines[i] = lockfile.Program{Name: lock.ProgramName(p.Path), Version: versionOf(p), Digest: p.Digest}
 	}
 	return lines, nil

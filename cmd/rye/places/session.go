@@ -1,0 +1,45 @@
+package places
+
+import (
+	"os"
+	"runtime"
+
+	"github.com/rye-build/rye/cmd/rye/cli"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/secret"
+	"github.com/rye-build/rye/exec/session"
+)
+
+// Session returns the options of a session that the environment decides about.
+func Session(a *cli.App) session.Options {
+	return session.Options{
+		CI: a.Env("CI") != "", Version: cli.ThisVersion().Version, Self: self(), Host: MachineHost(a), Keyring: Keyring(a),
+		Keys: Keys(a),
+	}
+}
+
+// Keys are the user's keys, as far as they can be used without asking.
+func Keys(a *cli.App) session.Keys {
+	dir := place(cli.UserSpace(a.UserBase())).Below("keys")
+	return session.Keys{Dir: dir.Path, PEM: a.Env(cli.EnvKey), Passphrase: a.Env(cli.EnvPassphrase), Check: func() error { return CheckKeyPlaces(a) }}
+}
+
+// Keyring is that of the system; nil if there is none. Looking for an unnamed bus would start one.
+func Keyring(a *cli.App) secret.Keyring {
+	if runtime.GOOS != "darwin" && runtime.GOOS != "windows" && a.Env("DBUS_SESSION_BUS_ADDRESS") == "" {
+		return nil
+	}
+	return secret.System{}
+}
+
+// Machine confines what runs.
+func Machine(a *cli.App) *sandbox.Machine { return session.Machine(self(), MachineHost(a).Vars) }
+
+// self is the path of this program; "" if it is unknown.
+func self() string {
+	path, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,204 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit"
+	"github.com/rye-build/rye/exec/audit/machine"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/env"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/httpclient"
+	"github.com/rye-build/rye/exec/primitive/resilient"
+	"github.com/rye-build/rye/exec/primitive/starlark"
+	"github.com/rye-build/rye/exec/primitive/subprocess"
+	"github.com/rye-build/rye/exec/primitive/wasm"
+	"github.com/rye-build/rye/exec/sandbox"
+	"github.com/rye-build/rye/exec/secret"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key"
+)
+
+// newKernel makes what runs the calls of the session.
+func (s *Session) newKernel() (*exec.Kernel, error) {
+	w := s.w
+	k := &exec.Kernel{Primitives: s.primitives(), Now: s.now, Own: s.o.Keys.owns(), Host: s.o.Host}
+	for id, p := range k.Primitives {
+		k.Primitives[id] = &resilient.Primitive{Inner: p, Rules: s.failures}
+	}
+	if err := cmp.Or(w.State.Err, w.Cache.Err); err != nil {
+		return nil, err
+	}
+	var err error
+	if k.Log, k.Machine, k.Voucher, err = AuditIn(w.State.Path).Open(s.o.Keys, "rye "+s.version(), s.now); err != nil {
+		return nil, err
+	}
+	// The sandbox knows files by the names that they have without links.
+	if k.Copies, err = materialise.Open(osfile.Unlinked(CopiesIn(w.Cache).Path)); err != nil {
+		return nil, err
+	}
+	secrets := &secret.Store{Dir: w.State.Below("auth").Path, Keyring: s.o.Keyring, Env: s.variable, Now: s.now, Wait: osfile.LockWait}
+	k.Secrets = secrets.Get
+	if w.Root.Root != "" {
+		k.Project = osfile.Unlinked(w.Root.Root)
+		k.DotEnv = func() ([]env.Variable, error) { return dotEnv(w.Root.Root) }
+	}
+	protect(&w.Paths, k)
+	return k, nil
+}
+
+func (s *Session) now() time.Time {
+	if s.w.Now != nil {
+		return s.w.Now()
+	}
+	return time.Now()
+}
+
+func (s *Session) variable(name string) string { return s.o.Host.Vars[name] }
+
+// primitives lists the last links of chains.
+func (s *Session) primitives() map[string]primitive.Primitive {
+	m := Machine(s.o.Self, s.o.Host.Vars)
+	modules := ""
+	if s.w.Cache.Err == nil {
+		modules = filepath.Join(osfile.Unlinked(s.w.Cache.Path), "wasm")
+	}
+	version := s.version()
+	return map[string]primitive.Primitive{
+		"rye/core/primitives/http_client": &httpclient.Client{Agent: "rye/" + version},
+		"rye/core/primitives/rye":         s.o.Functions,
+		"rye/core/primitives/starlark":    &starlark.Starlark{Machine: m, Self: guest(s.o.Self, "starlark")},
+		"rye/core/primitives/subprocess":  &subprocess.Subprocess{Machine: m},
+		"rye/core/primitives/wasm":        &wasm.Wasm{Machine: m, Self: guest(s.o.Self, "wasm"), Cache: modules},
+	}
+}
+
+func (s *Session) version() string {
+	if s.o.Version == "" {
+		return "devel"
+	}
+	return s.o.Version
+}
+
+// Machine returns what confines programs. Self is the path of a program whose main function calls Inside: it starts again as
+// the second stage of the sandbox. With "" nothing can be confined.
+func Machine(self string, vars map[string]string) *sandbox.Machine {
+	if self == "" {
+		return sandbox.New(sandbox.Options{})
+	}
+	o := sandbox.Options{Self: []string{self, stageWord}}
+	// A program that was built to measure its coverage complains without this.
+	if dir := vars["GOCOVERDIR"]; dir != "" {
+		o.Env = []string{"GOCOVERDIR=" + dir}
+	}
+	return sandbox.New(o)
+}
+
+// AuditDirs are the directories of what is kept of calls.
+type AuditDirs struct {
+	Log      string // the journals
+	Machine  string // the machine's key, and the voucher for it
+	Receipts string // of calls that other calls made, by digest
+}
+
+// AuditIn returns the directories in a user's state.
+func AuditIn(state string) AuditDirs {
+	at := func(name string) string { return filepath.Join(state, name) }
+	return AuditDirs{Log: at("audit"), Machine: at("machine"), Receipts: at("receipts")}
+}
+
+// Open opens the log for calls made by a program such as "rye 2.0.0". It also returns the machine's key, which is made when it
+// is first needed, and the voucher for it, nil if the user's key can't be used without asking.
+func (d AuditDirs) Open(user Keys, program string, now func() time.Time) (*audit.Log, key.Private, []byte, error) {
+	own, err := machine.Key(d.Machine)
+	if err != nil {
+		return nil, key.Private{}, nil, err
+	}
+	voucher := machine.Voucher(d.Machine, own.Public())
+	if voucher == nil { // what is in the way, "rye audit vouch" says: calls go on without
+		if u, err := user.Signing(); err == nil {
+			if b, err := machine.Enroll(d.Machine, own.Public(), "", u, now()); err == nil {
+				voucher = b
+			}
+		}
+	}
+	log, err := audit.Open(audit.Options{Dir: d.Log, Key: own, Voucher: voucher, Program: program, Now: now, Wait: osfile.LockWait})
+	return log, own, voucher, err
+}
+
+// failures reads, when it is first asked, how failures are classified.
+func (s *Session) failures(ctx context.Context) (*classification.Rules, error) {
+	s.mu.Lock()
+	rules := s.rules
+	s.mu.Unlock()
+	if rules != nil {
+		return rules, nil
+	}
+	merged, err := s.Config(ctx, classification.Name)
+	if err != nil {
+		return nil, err
+	}
+	if rules, err = classification.Read(merged.Value); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rules = rules
+	return rules, nil
+}
+
+// protect keeps calls from the files that decide what runs.
+func protect(p *workspace.Paths, k *exec.Kernel) {
+	if p.User.Err == nil {
+		k.User = p.User.Path
+	}
+	for _, place := range []workspace.Place{p.UserSpace(), p.State, p.Store, p.Cache} {
+		if place.Err == nil && place.Path != "" {
+			k.Secret = append(k.Secret, osfile.Unlinked(place.Path))
+		}
+	}
+	k.Forbidden = append(k.Forbidden, k.Secret...)
+	if k.Project != "" {
+		k.Forbidden = append(k.Forbidden, k.Project)
+	}
+}
+
+// CopiesIn is the cache of the files that tools run from.
+func CopiesIn(cache workspace.Place) workspace.Place { return cache.Below("exec") }
+
+// Limits of the copies that tools run from, and how often they are looked for.
+const (
+	maxCopies  = 4 << 30
+	maxCopyAge = 30 * 24 * time.Hour
+	cleanEvery = 24 * time.Hour
+)
+
+// clean removes copies that no tool has run from for long, about once a day. Its failure is no error of a call.
+func (s *Session) clean(c *materialise.Cache) {
+	now := s.now()
+	stamp := CopiesIn(s.w.Cache).Path + ".cleaned"
+	if fi, err := os.Lstat(stamp); err == nil && now.Sub(fi.ModTime()).Abs() < cleanEvery {
+		return
+	}
+	// Of many sessions that end at once, the first cleans.
+	if os.WriteFile(stamp, nil, 0o600) != nil || os.Chtimes(stamp, now, now) != nil {
+		return
+	}
+	r, err := c.Clean(context.Background(), now, materialise.Limits{Bytes: maxCopies, Age: maxCopyAge})
+	if s.w.Detail == nil {
+		return
+	}
+	if err != nil {
+		s.w.Detail("copies that tools have run from can't be removed", err)
+	} else if r.Removed > 0 {
+		s.w.Detail("removed "+fault.Count(int64(r.Removed), "unused copy"), nil)
+	}
+}

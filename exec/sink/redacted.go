@@ -1,0 +1,35 @@
+package sink
+
+import (
+	"github.com/rye-build/rye/exec/audit/redact"
+	"github.com/rye-build/rye/exec/primitive"
+)
+
+// Redacted passes output on with its secrets removed.
+type Redacted struct{ out, err *redact.Stream }
+
+// NewRedacted returns a sink that passes on to another what r makes of the output.
+func NewRedacted(r *redact.Redactor, to primitive.Sink) *Redacted {
+	over := func(s primitive.Stream) *redact.Stream {
+		return r.Stream(func(b []byte) error { return to.Emit(s, b) })
+	}
+	return &Redacted{over(primitive.Stdout), over(primitive.Stderr)}
+}
+
+// Emit implements primitive.Sink.
+func (v *Redacted) Emit(s primitive.Stream, b []byte) error {
+	to := v.out
+	if s == primitive.Stderr {
+		to = v.err
+	}
+	_, err := to.Write(b)
+	return err
+}
+
+// Flush passes on what was kept back because it could have been the beginning of a secret.
+func (v *Redacted) Flush() error {
+	if err := v.out.Flush(); err != nil {
+		return err
+	}
+	return v.err.Flush()
+}
