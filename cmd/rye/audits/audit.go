@@ -23,7 +23,10 @@ func AuditGroup() cli.Command {
 // Dirs are the directories of what is kept of this user's calls.
 func Dirs(a *cli.App) (session.AuditDirs, error) {
 	s := a.Dir(cli.StatePlace)
-	return session.AuditIn(s.Value), s.Err
+	if s.Err != nil {
+		return session.AuditDirs{}, s.Err
+	}
+	return session.AuditIn(s.Value), nil
 }
 
 // ReceiptPath is where a directory has the receipt of a digest.
