@@ -34,7 +34,7 @@ func Compare(ctx context.Context, from, to *Side) (*Comparison, error) {
 }
 
 // asBundle is a side as if all pins were files of one bundle: items stand where they stand in their spaces, and other
-// files of bundles below the space's name. An item of which nobody knows where it stood stands where the other side has
+// files of bundles below the space's name. An item whose place is unknown stands where the other side has
 // it.
 func (s *Side) asBundle(other *Side) diff.Side {
 	var files []manifest.File

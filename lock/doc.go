@@ -34,7 +34,7 @@
 //	View           refuses a kind of pinned items that is made by an extractor that isn't pinned, and a pinned extractor
 //	               that doesn't count, since then pinned items would mean something else
 //	Config         merges what all spaces have, and refuses what isn't what "definitions" says. CheckConfig does so for
-//	               all names, and refuses config of which the lock says nothing but where only the library has it
+//	               all names, and refuses config that the lock doesn't name, unless only the library has it
 //
 // # What is refused
 //
@@ -46,7 +46,7 @@
 //	a pin from a bundle that isn't in the lock, or that has no such item, or another one
 //	a pin from the project or the user whose path isn't its id in a directory that can be of a kind
 //	a tree that isn't there, reaches beyond the directory that can be its tool's, or lacks the tool's own file; one of
-//	more than 16,384 files besides, and trees with more than 524,288 files and directories together
+//	more than 16,384 other files, and trees with more than 524,288 files and directories together
 //	two files with one path, or with paths that are one where case doesn't count
 //	what is pinned from the library and is another in this binary: one *StdError for all of it
 //

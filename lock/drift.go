@@ -100,7 +100,7 @@ func (s *Set) Drift(ctx context.Context, o DriftOptions, refs ...model.Ref) ([]*
 	}); err != nil {
 		return nil, err
 	}
-	// A file that is a pinned item is told as that, and not once more as a file of every tool beside it.
+	// A file that is a pinned item is reported as that, and not again as a file of every tool beside it.
 	tools = d.leaders(tools)
 	if err := d.each(ctx, len(tools), func(i int) []*Difference { return d.tree(ctx, tools[i]) }); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ type drift struct {
 
 	found  []*Difference
 	seen   map[string]bool // paths that are told of
-	broken []*Difference   // tools whose chain is broken: what breaks it is told already, or nothing is
+	broken []*Difference   // tools whose chain is broken, reported only if nothing else is
 
 	mu      sync.Mutex
 	folders map[string]folder
@@ -227,7 +227,7 @@ func (d *drift) pin(ctx context.Context, pin *file.Pin) (found []*Difference, t 
 	}
 	k, ok := d.Working.Kind(pin.Ref.Kind)
 	if !ok {
-		return found, t // its extractor is gone, which is told of that
+		return found, t // its extractor is gone, which is reported
 	}
 	dir, name := path.Split(k.Dir + "/" + pin.Ref.ID)
 	beside := d.folder(path.Clean(dir))

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/lock/resolve"
 )
 
-// A holding is sources of which some bundles stay what they were locked as: those from repositories, whose branches and
-// tags go on while nobody asks for it, and from directories and archives where it is asked for what there is besides.
+// A holding is sources in which some bundles stay as they were locked: those from repositories, whose branches and
+// tags move on, and those from directories and archives when newer versions are listed.
 type holding struct {
 	Sources
 	r    *Request

@@ -15,7 +15,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// A branch is sources of which acme/base and acme/util are in repositories whose branches have gone on to other versions.
+// A branch is sources with acme/base and acme/util in repositories whose branches have moved to other versions.
 type branch struct {
 	Sources
 	tips  map[string]string // versions
@@ -61,7 +61,7 @@ func (b *branch) Requires(_ context.Context, want file.Bundle) ([]manifest.Requi
 	return nil, nil
 }
 
-// TestHeld chooses versions while branches go on: what is locked stays until somebody asks for more, or nothing else will do.
+// TestHeld chooses versions while branches go on: what is locked stays until an update is asked for, or nothing else will do.
 func TestHeld(t *testing.T) {
 	old := &file.Lock{}
 	for _, id := range []string{"acme/base", "acme/util"} {
@@ -81,7 +81,7 @@ func TestHeld(t *testing.T) {
 		asked  string
 		want   string
 	}{
-		"nobody asks":         {placeOf(t, "acme/base", "@main"), ">=1.0", nil, false, nil, "", "acme/base 1.0.0, acme/util 1.0.0"},
+		"nothing asked":       {placeOf(t, "acme/base", "@main"), ">=1.0", nil, false, nil, "", "acme/base 1.0.0, acme/util 1.0.0"},
 		"one is updated":      {placeOf(t, "acme/base", "@main"), ">=1.0", []string{"acme/base"}, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
 		"all are":             {placeOf(t, "acme/base", "@main"), ">=1.0", nil, true, nil, "acme/base acme/util", "acme/base 1.1.0, acme/util 1.1.0"},
 		"another branch":      {placeOf(t, "acme/base", "@next"), ">=1.0", nil, false, nil, "acme/base", "acme/base 1.1.0, acme/util 1.0.0"},
@@ -117,7 +117,7 @@ func TestHeld(t *testing.T) {
 		}
 	}
 
-	// Whoever asks what there is sees both.
+	// A list of what there is shows both.
 	b := &branch{tips: map[string]string{"acme/base": "1.1.0", "acme/util": "1.0.0"}}
 	r := Request{Project: &project.Project{Requires: old.Requires}, Old: old, Sources: b}
 	res, err := Choose(t.Context(), r)

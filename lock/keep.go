@@ -34,7 +34,7 @@ func keptRef(path string) string {
 	return KeptRefs + hex.EncodeToString(sum[:8])
 }
 
-// Keep makes a store keep the objects of the lock at a path, all of which it has, and no longer what the lock there
+// Keep makes a store, which has them, keep the objects of the lock at a path, and no longer what the lock there
 // named before: the new ones have their names before the old ones lose theirs.
 func Keep(ctx context.Context, s Keeper, path string, objects []Object) error {
 	return keep(ctx, s, path, objects, false)
@@ -105,7 +105,7 @@ type Holder interface {
 	Pin(ctx context.Context, ids ...cas.ID) (release func() error, err error)
 }
 
-// Hold keeps what a set names, all of which the store has, for as long as somebody works with the set: the lock may be
+// Hold keeps what a set names, which the store has, for as long as the set is in use: the lock may be
 // another one by then, or gone.
 func (s *Set) Hold(ctx context.Context, store Holder) (release func() error, err error) {
 	objects, err := s.Objects(ctx)
@@ -274,7 +274,7 @@ func setRef(ctx context.Context, s Keeper, name string, id cas.ID) error {
 		}
 		err = s.SetRef(ctx, name, old, id)
 		if now, again := s.Ref(name); err != nil && (again == nil && now != old || errors.Is(again, fs.ErrNotExist) && old != cas.ID{}) {
-			continue // somebody else was quicker
+			continue // another process was quicker
 		}
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/lock"
 )
 
-// TestKeep: gc leaves alone what the lock of a project names, and what a set names that somebody works with, until both
+// TestKeep: gc leaves alone what the lock of a project names, and what a set in use names, until both
 // are gone.
 func TestKeep(t *testing.T) {
 	w := shop(t).build()
@@ -120,12 +120,12 @@ func TestKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := lacking(); n > 0 {
-		t.Errorf("%d objects are gone while somebody works with the set", n)
+		t.Errorf("%d objects are gone while the set is in use", n)
 	}
 	if err := release(); err != nil {
 		t.Fatal(err)
 	}
 	if n := lacking(); n != len(ids) {
-		t.Errorf("%d of %d objects are gone, and nobody needs any", n, len(ids))
+		t.Errorf("%d of %d objects are gone, and nothing needs any", n, len(ids))
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // Files returns the files of pins from the project, or of such from the user's space, sorted by path, each with the ref
-// of a pin that it belongs to. They are refused where a set would refuse them: whoever writes them into a space writes
+// of a pin that it belongs to. They are refused where a set would refuse them: who writes them into a space writes
 // nothing but what can be files of these items. That their bytes are there is not looked at.
 func Files(ctx context.Context, objects cas.Getter, label string, pins []file.Pin) ([]manifest.File, error) {
 	p := &parts{lock: &file.Lock{Pins: pins}, places: map[model.Ref]place{}, trees: map[cas.Digest]*directory{}}

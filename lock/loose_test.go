@@ -9,7 +9,7 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// What Files returns is what somebody writes into a project: nothing that can't be a file of these items is among it.
+// What Files returns is written into a project: nothing that can't be a file of these items is among it.
 func TestFiles(t *testing.T) {
 	w := shop(t).build()
 	l, _ := w.made()

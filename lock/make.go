@@ -40,21 +40,21 @@ type Sources interface {
 type Request struct {
 	Project   *project.Project // what rye.yaml says
 	Old       *file.Lock       // the lock that there is; nil if there is none
-	Sides     []*file.Lock     // that a merge was to join, if Old was made of them; nil for one that nobody can read
+	Sides     []*file.Lock     // that a merge was to join, if Old was made of them; nil for an unreadable one
 	Update    []string         // bundles to bring to the newest version that is allowed; Library is one of them
 	UpdateAll bool
 	Resolve   bool // choose versions anew although the requirements are those of Old
-	// User says that it is the user's own lock. Its bundles are of those that are installed; nobody requires them, and
+	// User says that it is the user's own lock. Its bundles are of those that are installed; nothing requires them, and
 	// none is in the lock that no item reaches.
 	User      bool
 	Installed []file.Bundle // sorted by id; what each requires is among them
 	Sources   Sources
 	Files     cas.Getter // where Sources brings bundles to
-	Pinned    *Set       // Old with all that it names; may be nil. It is asked where a bundle can't be had but for its pinned items
+	Pinned    *Set       // Old with all that it names; may be nil. It is the fallback when only a bundle's pinned items are available
 	Library   *ai.Space
-	// Ready is told which bundles there will be, once they are here and before any item is looked at; nil: nobody is.
+	// Ready runs with the chosen bundles, once they are here and before any item is looked at. Optional.
 	Ready func(bundles []file.Bundle) error
-	// View puts what there is besides over the system spaces it is given; done is called when the view isn't needed any
+	// View puts the project's and the user's spaces over the system spaces that it is given; done is called when the view isn't needed any
 	// more.
 	View func(ctx context.Context, system []*ai.Space) (view *ai.View, admit *ai.Admitter, done func(), err error)
 	// Store is given the bytes of what is pinned in the project and the user's space; nil: nothing is kept.
@@ -75,7 +75,7 @@ type Made struct {
 	Closure *closure.Closure
 	Bundles []*bundle.Bundle // in the order of Lock.Bundles
 	Unfound []error          // programs that aren't on this machine
-	Unasked []string         // packages whose list is another one and allows files that nobody could be asked for
+	Unasked []string         // packages whose changed list allows files that no registry could be asked for
 }
 
 // Make chooses versions where the requirements changed, brings what isn't in the store, and pins all that the roots can
@@ -196,7 +196,7 @@ func (m *Made) reached(bundles []file.Bundle) (left []file.Bundle) {
 	return left
 }
 
-// choose returns the bundles of the lock, sorted by id. What has not changed asks nobody.
+// choose returns the bundles of the lock, sorted by id. Without a change no source is asked.
 func (r *Request) choose(ctx context.Context) ([]file.Bundle, error) {
 	if r.User {
 		return r.Installed, nil
@@ -263,7 +263,7 @@ func (r *Request) settled(ctx context.Context) (bool, error) {
 }
 
 // placed reports whether every bundle of the old lock comes from where its requirements let it come from: the source
-// that is named for it, or else one of the indexes. What somebody has written into the lock alone is asked for nowhere.
+// that is named for it, or else one of the indexes. A place that only the lock names is never asked.
 func (r *Request) placed() bool {
 	named, indexes := map[string]project.Source{}, map[project.Source]bool{}
 	for _, need := range r.Old.Requires {
@@ -331,7 +331,7 @@ func (r *Request) bring(ctx context.Context, m *Made, bundles []file.Bundle) ([]
 	return spaces, nil
 }
 
-// elsewhere reports whether a bundle is neither here nor to be had: offline, or from a source that isn't there, as a
+// elsewhere reports whether a bundle is neither here nor available: offline, or from a source that isn't there, as a
 // directory beside the project on another machine.
 func elsewhere(err error) bool {
 	_, offline := errors.AsType[*source.OfflineError](err)

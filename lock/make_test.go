@@ -22,7 +22,7 @@ import (
 // shelf is where a lock of the world says that its bundles come from.
 var shelf = project.Source{Index: true, Where: "../dist"}
 
-// A stock is the sources of a world whose bundles were packed. Nobody gets one that is away, with the error that says why.
+// A stock is the sources of a world whose bundles were packed. One that is away is an error that says why.
 type stock struct {
 	*world
 	away error
@@ -87,7 +87,7 @@ func (w *world) request(away error) lock.Request {
 // bundle that is there isn't that.
 func TestMakePinned(t *testing.T) {
 	w := shop(t)
-	w.requires[base] = w.requires[base][:1] // nobody makes a bundle any more that requires the library
+	w.requires[base] = w.requires[base][:1] // bundles no longer require the library
 	w.build()
 	old, _ := w.made()
 	for i := range old.Bundles {

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 )
 
-// TestOddManifests: what nobody who makes a bundle writes, and a manifest may say all the same.
+// TestOddManifests: what rye never writes into a manifest, but a manifest may say.
 func TestOddManifests(t *testing.T) {
 	w := shop(t).build()
 	l, _ := w.made()
@@ -93,13 +93,13 @@ func TestMoreLibrary(t *testing.T) {
 	}
 	delete(other, lib+"a|b")
 	delete(other, lib+"more.py")
-	// Another item with this id, which hides the pinned one from whoever asks for its tree.
+	// Another item with this id, which hides the pinned one from callers that ask for its tree.
 	other["tools/rye/core/runtimes/python_script_runtime.py"] = &fstest.MapFile{Data: []byte(pyTool(python))}
 	if got := refused(space); !strings.Contains(got, "is ambiguous") {
 		t.Errorf("got %s", got)
 	}
 	delete(other, "tools/rye/core/runtimes/python_script_runtime.py")
-	// Config that the library alone has is what the binary says: nothing pins it, and it is there for whoever asks.
+	// Config that the library alone has is what the binary says: nothing pins it, and it is always there.
 	other["config/own.yaml"] = &fstest.MapFile{Data: []byte("a: 1\n")}
 	// A file that was added to a tree after the set was made is found when it is used.
 	s, err := lock.NewSet(t.Context(), l, cas.Sum(b), lock.SetOptions{Objects: w, Std: space})
@@ -145,7 +145,7 @@ func TestSidesOfLess(t *testing.T) {
 	if err != nil || strings.Contains(summary(c.Report), "rye/core") {
 		t.Errorf("got %v, %v", c, err)
 	}
-	// Items of a kind that only an extractor of the project makes can't be read by those who trust nobody.
+	// Items of a kind that only an extractor of the project makes can't be read without trusted keys.
 	w = full(t)
 	l, b = w.made()
 	was = w.side(l, b, w.options())
@@ -167,7 +167,7 @@ func (u unopened) Open(name string) (fs.File, error) {
 	return u.FS.Open(name)
 }
 
-// TestUnreadableFolder: a directory that nobody can look into may hold what would stand in front of a pin.
+// TestUnreadableFolder: an unreadable directory may hold what would hide a pin.
 func TestUnreadableFolder(t *testing.T) {
 	w := shop(t).build()
 	s := w.set()

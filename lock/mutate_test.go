@@ -84,7 +84,7 @@ func (e entry) text(name string, fields []string) string {
 	return fmt.Sprintf("  %q: {%s}", name, strings.Join(fields, ", "))
 }
 
-// others are values that a field could have besides its own: near ones, worse ones, and those of other entries.
+// others are other values that a field could have: near ones, worse ones, and those of other entries.
 func others(value string, section []entry, name string, objects []string) (all []string) {
 	switch {
 	case strings.HasPrefix(value, `"blake3:`):
@@ -164,7 +164,7 @@ func mutants(lock string, objects []string, try func(what, text string)) {
 }
 
 // TestMutants: every edit of one thing in a lock is refused when it is read or made a set, or where what it speaks of is
-// used; or it is told by Drift or Weakening; or all that was pinned is what it was.
+// used; or Drift or Weakening reports it; or all that was pinned is what it was.
 func TestMutants(t *testing.T) {
 	w := full(t)
 	l, text := w.full()

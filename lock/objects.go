@@ -19,7 +19,7 @@ type Object struct {
 }
 
 // Objects returns every object that the set needs but what is in the binary, each once, sorted by kind and digest. That
-// they are there is not looked at. What a bundle has and the set doesn't is not among them: a whole bundle can be had
+// they are there is not looked at. What a bundle has and the set doesn't is not among them: a whole bundle is found
 // by its manifest.
 func (s *Set) Objects(ctx context.Context) ([]Object, error) {
 	var all []Object
@@ -111,5 +111,5 @@ func (p *parts) neededBy(id cas.ID) (who string) {
 			}
 		}
 	}
-	return cmp.Or(who, file.Name) // a tree, of which the pin is told, or signatures
+	return cmp.Or(who, file.Name) // a tree, whose pin is reported, or signatures
 }

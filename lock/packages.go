@@ -31,7 +31,7 @@ type wanted struct {
 	pkg  *packages.Package
 }
 
-// artifacts pins what the lists of the closure name. Files of the old lock stay, of which nobody is asked where the list hasn't
+// artifacts pins what the lists of the closure name. Files of the old lock stay, and no registry is asked where the list hasn't
 // changed; those that no list names any more go.
 func (r *Request) artifacts(ctx context.Context, m *Made) ([]file.Artifact, error) {
 	all := r.wanted(m.Closure.Lists)
@@ -95,10 +95,10 @@ func twoFiles(name, source, other string, tool, otherTool model.Ref) error {
 func sameSource(a, b packages.File) bool { return a.Source == b.Source }
 
 // find returns the files of a package, with the digests that the old lock has, and whether there may be more, for which
-// nobody could be asked.
+// no registry could be asked.
 func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Artifact, unasked bool, err error) {
 	old := allowed(nil, r.Old, w.pkg)
-	// A list allows files that nobody pins, as those that are no wheels. Whether there are others now is asked when the list
+	// A list allows files that are never pinned, such as source archives. Whether there are others now is asked when the list
 	// is another one.
 	var same []file.Artifact
 	for _, l := range append([]*file.Lock{r.Old}, r.Sides...) {
@@ -109,7 +109,7 @@ func (r *Request) find(ctx context.Context, m *Made, w *wanted) (found []file.Ar
 	if len(same) > 0 {
 		return same, false, nil
 	}
-	// Where nobody can be asked, what is pinned and still allowed stays.
+	// Without a registry, what is pinned and still allowed stays.
 	if len(old) == len(w.pkg.Files) || r.Packages == nil && len(old) > 0 {
 		return old, false, nil
 	}

@@ -131,11 +131,11 @@ func TestMakePackages(t *testing.T) {
 		{name: "first", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]",
 			asked: "[pypi:a@1 pypi:b-2@1 pypi:b@1] [pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]"},
 		{name: "again", want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
-		{name: "nobody to ask", change: func(r *lock.Request) { r.Packages = nil }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
-		// What a list allows that nobody has pinned is asked for again when everything is, and nothing else.
+		{name: "no registry", change: func(r *lock.Request) { r.Packages = nil }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
+		// What a list allows but isn't pinned is asked for again when everything is, and nothing else.
 		{name: "update", change: func(r *lock.Request) { r.UpdateAll = true }, want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[pypi:a@1] []"},
-		// Whoever changes the code alone keeps what is pinned, where nobody can be asked whether there is more.
-		{name: "code, and nobody to ask", code: "1", change: func(r *lock.Request) { r.Packages = nil },
+		// A change of the code alone keeps what is pinned, where no registry can be asked for more.
+		{name: "code, and no registry", code: "1", change: func(r *lock.Request) { r.Packages = nil },
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
 		{name: "code, offline", code: "2", change: func(r *lock.Request) { r.Packages = offline{c} }, unasked: "pypi:a@1",
 			want: "[pypi:a@1:py3-none-p0 pypi:b-2@1:py3-none-p2 pypi:b@1:py3-none-p1]", asked: "[] []"},
@@ -164,7 +164,7 @@ func TestMakePackages(t *testing.T) {
 			t.Errorf("%s: %q may have more files", step.name, unasked)
 		}
 	}
-	// What isn't pinned yet is an error where nobody may be asked.
+	// What isn't pinned yet is an error where no registry may be asked.
 	w.files["project"]["tools/acme/one/_requirements.txt"] = line("a==1", "a")
 	w.build()
 	_, err := again(func(r *lock.Request) { r.Packages = nil })
@@ -182,7 +182,7 @@ func TestMakePackages(t *testing.T) {
 }
 
 // TestMakePackagesSides: of a merge each side says what a list brought that is still as that side had it, all of it, though
-// the list allows files that nobody pins.
+// the list allows files that are never pinned.
 func TestMakePackagesSides(t *testing.T) {
 	w, c := listing(t)
 	lockOf := func(text string, all bool) *file.Lock {
@@ -247,7 +247,7 @@ func TestMakePackagesDown(t *testing.T) {
 	}
 }
 
-// Offline is a registry that asks nobody.
+// Offline is a registry that asks no server.
 type offline struct{ lock.Packages }
 
 func (offline) Find(_ context.Context, p *packages.Package) ([]file.Artifact, error) {

@@ -30,9 +30,9 @@ type parts struct {
 	refs Source
 	get  cas.Getter // the same; says who needs what is missing
 
-	bundles []*bundle.Bundle // as in the lock; nil for what can't be had
+	bundles []*bundle.Bundle // as in the lock; nil if unavailable
 	trees   map[cas.Digest]*directory
-	places  map[model.Ref]place // where pins stand; those that can't be had have none
+	places  map[model.Ref]place // where pins are; unavailable ones have none
 	files   map[string][]manifest.File
 	spaces  []*ai.Space
 }
@@ -114,7 +114,7 @@ func (p *parts) readBundles(ctx context.Context, wrong *findings) error {
 	return nil
 }
 
-// bundle returns a bundle, nil if it can't be had.
+// bundle returns a bundle, nil if it is unavailable.
 func (p *parts) bundle(id string) *bundle.Bundle {
 	i, ok := slices.BinarySearchFunc(p.lock.Bundles, id, func(b file.Bundle, id string) int { return strings.Compare(b.ID, id) })
 	if !ok {
@@ -227,7 +227,7 @@ func (p *parts) place(library *library, wrong *findings) {
 		case p.lock.Bundle(id) == nil:
 			err = fmt.Errorf("it comes from the bundle %q, which is not in the lock", id)
 		case listed[id] == nil:
-			continue // which is told of the bundle
+			continue // the bundle is reported
 		default:
 			at, err = listedAs(pin, listed[id][pin.Ref.String()])
 		}
@@ -305,7 +305,7 @@ func below(name, dir string) bool { return strings.HasPrefix(name, dir+"/") }
 
 // makeSpaces makes the spaces of what was placed.
 func (p *parts) makeSpaces(ctx context.Context, wrong *findings) {
-	// What is opened later is opened by whoever has a set, which may outlive the operation that made it.
+	// Files are opened later, by users of a set, which may outlive the operation that made it.
 	ctx = context.WithoutCancel(ctx)
 	kept := p.tops()
 	for _, level := range []ai.Level{ai.Project, ai.User} {

@@ -34,7 +34,7 @@ func NewSet(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*Se
 }
 
 // Get implements cas.Getter, for what the lock names by digest, such as its artifacts. What isn't there is a *MissingError.
-// The bytes are as the sources of the set have them: whoever reads them hashes them.
+// The bytes are as the sources of the set have them: readers hash them.
 func (s *Set) Get(ctx context.Context, id cas.ID) (cas.Object, error) { return s.get.Get(ctx, id) }
 
 // ID returns the digest of the lock's bytes.
@@ -46,11 +46,11 @@ func (s *Set) Lock() *file.Lock { return s.lock }
 // Pin returns the pin of an item, nil if there is none.
 func (s *Set) Pin(ref model.Ref) *file.Pin { return s.lock.Pin(ref) }
 
-// Bundle returns what the manifest of a bundle says, nil if the lock has no such bundle. Nobody has vouched for it here.
+// Bundle returns what the manifest of a bundle says, nil if the lock has no such bundle. Its signatures aren't checked here.
 func (s *Set) Bundle(id string) *bundle.Bundle { return s.bundle(id) }
 
 // Spaces returns the spaces, from the highest to the lowest. A view of them that isn't made by View takes up extractors
-// that nobody pinned.
+// without a pin.
 func (s *Set) Spaces() []*ai.Space { return slices.Clone(s.spaces) }
 
 // Side returns the set to be compared.

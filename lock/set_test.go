@@ -94,7 +94,7 @@ func (g gone) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	return g.world.Get(ctx, id)
 }
 
-// TestRefused: all that doesn't fit is told at once.
+// TestRefused: everything that doesn't fit is reported at once.
 func TestRefused(t *testing.T) {
 	w := shop(t).build()
 	l, _ := w.made()

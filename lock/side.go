@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// A Side is a lock to be compared, with as much of what it names as can be had. Nothing of it is to be run.
+// A Side is a lock to be compared, with as many of its bytes as are available. Nothing of it may run.
 type Side struct{ *parts }
 
 // NewSide makes a side of a lock as file.Parse returns it. What doesn't fit or is missing is left out: comparing says so
@@ -25,7 +25,7 @@ func NewSide(ctx context.Context, l *file.Lock, id cas.Digest, o SetOptions) (*S
 	return &Side{p}, nil
 }
 
-// view makes a view of the side. Nobody has vouched for it, so that no extractors count but the library's.
+// view makes a view of the side. No signature was checked, so only the library's extractors count.
 func (s *Side) view(ctx context.Context) (*ai.View, error) {
 	return ai.NewView(ctx, ai.Options{Spaces: s.spaces})
 }
@@ -88,6 +88,6 @@ func (s *Side) getter() cas.Getter {
 // Lock returns what the lock says, which isn't to be changed.
 func (s *Side) Lock() *file.Lock { return s.lock }
 
-// Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What isn't to be had
+// Space returns the space of a label with the files of what is pinned from there, nil if nothing is. What is unavailable
 // is an error when it is read.
 func (s *Side) Space(label string) *ai.Space { return s.space(label) }

@@ -12,13 +12,13 @@ import (
 	"github.com/rye-build/rye/lock/file"
 )
 
-// A Toolchain finds the programs of the machine that chains would start. What a program is, is for whoever starts it to
-// say: this package knows names and digests.
+// A Toolchain finds the programs of the machine that chains would start. What a program is, is
+// decided by the code that starts it: this package knows names and digests.
 type Toolchain interface {
 	// Platform is that of this machine, as in linux/amd64.
 	Platform() string
 	// Programs returns what the chains of tools would start here, in any order and as often as it is found: names by
-	// ProgramName. What isn't there is told apart; any other error ends it.
+	// ProgramName. What is missing is returned separately; any other error ends it.
 	Programs(ctx context.Context, view *ai.View, tools []model.Ref) (found []file.Program, missing []error, err error)
 }
 
@@ -63,7 +63,7 @@ func named(found []file.Program, platform string) []file.Program {
 		if of[p.Name] == nil {
 			of[p.Name] = map[cas.Digest]string{}
 		}
-		// The same bytes under two paths, of which one says a version: that is the version.
+		// The same bytes under two paths, one with a version: that is the version.
 		if v := of[p.Name][p.Digest]; v == "" || v == NoVersion {
 			of[p.Name][p.Digest] = p.Version
 		}

@@ -60,18 +60,18 @@ func TestToolchain(t *testing.T) {
 		old       []file.Program
 		want      string
 	}{
-		"record keeps":           {nil, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
-		"record makes none":      {nil, nil, ""},
-		"the first":              {&bench{found: []file.Program{program("bash", "5.2", "new"), program("bash", "5.2", "new")}}, nil, "bash linux/amd64 5.2 new"},
-		"replaced":               {&bench{found: []file.Program{program("bash", "5.3", "new")}}, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.3 new"},
-		"no longer used":         {&bench{}, []file.Program{awk, bash}, "awk plan9/mips 1 awk"},
-		"not on this machine":    {&bench{missing: []error{gone}}, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
-		"some not here":          {&bench{missing: []error{gone}, found: []file.Program{program("bash", "5.2", "new")}}, []file.Program{bash}, "bash linux/amd64 5.2 new"},
-		"one says a version":     {&bench{found: []file.Program{program("sh", lock.NoVersion, "new"), program("sh", "5.2", "new")}}, nil, "sh linux/amd64 5.2 new"},
-		"the other way round":    {&bench{found: []file.Program{program("sh", "5.2", "new"), program("sh", lock.NoVersion, "new")}}, nil, "sh linux/amd64 5.2 new"},
-		"two of one name":        {&bench{found: []file.Program{program("py", "3.12", "a"), program("py", "3.13", "b")}}, []file.Program{on("linux/amd64", program("py", "3.11", "c"))}, "py:" + digits("a") + " linux/amd64 3.12 a, py:" + digits("b") + " linux/amd64 3.13 b"},
-		"two, some not here":     {&bench{missing: []error{gone}, found: []file.Program{program("py", "3.12", "a")}}, []file.Program{on("linux/amd64", program("py:0123", "3.11", "c"))}, "py linux/amd64 3.12 a"},
-		"two of which one stays": {&bench{found: []file.Program{program("py", "3.13", "b")}}, []file.Program{on("linux/amd64", program("py:"+digits("a"), "3.12", "a"))}, "py linux/amd64 3.13 b"},
+		"record keeps":        {nil, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
+		"record makes none":   {nil, nil, ""},
+		"the first":           {&bench{found: []file.Program{program("bash", "5.2", "new"), program("bash", "5.2", "new")}}, nil, "bash linux/amd64 5.2 new"},
+		"replaced":            {&bench{found: []file.Program{program("bash", "5.3", "new")}}, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.3 new"},
+		"no longer used":      {&bench{}, []file.Program{awk, bash}, "awk plan9/mips 1 awk"},
+		"not on this machine": {&bench{missing: []error{gone}}, []file.Program{awk, bash}, "awk plan9/mips 1 awk, bash linux/amd64 5.2 old"},
+		"some not here":       {&bench{missing: []error{gone}, found: []file.Program{program("bash", "5.2", "new")}}, []file.Program{bash}, "bash linux/amd64 5.2 new"},
+		"one says a version":  {&bench{found: []file.Program{program("sh", lock.NoVersion, "new"), program("sh", "5.2", "new")}}, nil, "sh linux/amd64 5.2 new"},
+		"the other way round": {&bench{found: []file.Program{program("sh", "5.2", "new"), program("sh", lock.NoVersion, "new")}}, nil, "sh linux/amd64 5.2 new"},
+		"two of one name":     {&bench{found: []file.Program{program("py", "3.12", "a"), program("py", "3.13", "b")}}, []file.Program{on("linux/amd64", program("py", "3.11", "c"))}, "py:" + digits("a") + " linux/amd64 3.12 a, py:" + digits("b") + " linux/amd64 3.13 b"},
+		"two, some not here":  {&bench{missing: []error{gone}, found: []file.Program{program("py", "3.12", "a")}}, []file.Program{on("linux/amd64", program("py:0123", "3.11", "c"))}, "py linux/amd64 3.12 a"},
+		"one of two stays":    {&bench{found: []file.Program{program("py", "3.13", "b")}}, []file.Program{on("linux/amd64", program("py:"+digits("a"), "3.12", "a"))}, "py linux/amd64 3.13 b"},
 	} {
 		r := w.request(nil)
 		old := *settled

@@ -146,7 +146,7 @@ func TestUnpinnedExtractor(t *testing.T) {
 	}
 	u := w.use(s)
 	if _, ok := u.view.Kind("prompt"); ok {
-		t.Error("an extractor counts that nobody pinned")
+		t.Error("an extractor counts without a pin")
 	}
 	if _, err := u.state(t.Context(), ref("tool:top")); err != nil {
 		t.Error(err)
@@ -224,7 +224,7 @@ func TestConfig(t *testing.T) {
 	// A layer that policy doesn't let count any more.
 	u.admit = ai.NewAdmitter(u.resolver, nil)
 	if err := s.CheckConfig(t.Context(), u.view, u.admit); err == nil {
-		t.Error("config counts that nobody vouches for")
+		t.Error("config counts without a signature")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
@@ -305,7 +305,7 @@ func TestObjects(t *testing.T) {
 			}
 		}
 		if !told {
-			t.Errorf("nobody misses %s of %s", o.ID, o.NeededBy)
+			t.Errorf("nothing misses %s of %s", o.ID, o.NeededBy)
 		}
 	}
 }
@@ -428,10 +428,10 @@ func TestFirst(t *testing.T) {
 	if got := s.Bundle("acme/base").Signatures; len(got) != 2 {
 		t.Errorf("got %v", got)
 	}
-	if _, err := src.Get(t.Context(), cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nobody"))}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := src.Get(t.Context(), cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nothing"))}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := src.Ref("nobody"); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := src.Ref("nothing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if at, err := src.Ref(bundle.SignaturesRef(id)); err != nil || at != some.names[bundle.SignaturesRef(id)] {
@@ -451,9 +451,9 @@ func TestFirst(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// A ref to signatures that are gone, and signatures that are none.
-	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nobody"))}
+	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: cas.Sum([]byte("nothing"))}
 	_, err = lock.NewSet(t.Context(), l, s.ID(), w.options())
-	w.says(err, fmt.Sprintf("blob %s is missing, needed by %q", cas.Sum([]byte("nobody")), "rye.lock"))
+	w.says(err, fmt.Sprintf("blob %s is missing, needed by %q", cas.Sum([]byte("nothing")), "rye.lock"))
 	w.names[bundle.SignaturesRef(id)] = cas.ID{Kind: cas.Blob, Digest: w.put(cas.Blob, []byte("nonsense\n"))}
 	if _, err := lock.NewSet(t.Context(), l, s.ID(), w.options()); err == nil || !strings.HasPrefix(err.Error(), `"bundle:acme/base@2.1.4": `) {
 		t.Errorf("got %v", err)

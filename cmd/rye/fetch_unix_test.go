@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/lock/content"
 )
 
 // TestFetchProgress: whoever looks at a terminal is told of all bytes that come, from sources and from .ai/vendor.
@@ -36,10 +36,10 @@ func TestFetchProgress(t *testing.T) {
 		if err := l.Open(); err != nil {
 			t.Fatal(err)
 		}
-		var ans locks.FetchAnswer
 		var shown atomic.Int64
 		l.Progress = func(n int64) { shown.Add(n) }
-		if err := locks.Fetch(t.Context(), l, &ans); err != nil {
+		ans, err := content.Fetch(t.Context(), l.Lock)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if ans.Fetched == 0 || shown.Load() == 0 {

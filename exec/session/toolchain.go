@@ -29,8 +29,11 @@ type toolchain struct {
 	known   map[string]bool // by what the links say
 }
 
-// Toolchain returns what a lock asks for the programs of this machine, which it pins where the policy enforces that.
+// Toolchain returns what a lock asks for the programs of this machine, nil unless a policy wants them pinned.
 func Toolchain(l *workspace.Lock, host env.Host) lock.Toolchain {
+	if !PoliciesOf(l.Trust).Floor().Enforce {
+		return nil
+	}
 	return &toolchain{lock: l, host: host, nowhere: filepath.Join(l.DotAI, "nowhere"), known: map[string]bool{}}
 }
 

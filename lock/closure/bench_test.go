@@ -52,7 +52,7 @@ func many(n int) *world {
 	return one(f)
 }
 
-// beside is a project of so many tools in one directory, each of which belongs to the tree of all others.
+// beside is a project of so many tools in one directory; each belongs to the tree of all others.
 func beside(n int) *world {
 	f := files{"tools/acme/kit/__init__.py": ""}
 	for i := range n {

@@ -35,7 +35,7 @@ type Options struct {
 	Roots []project.Root
 	User  bool  // it is the user's own lock: without roots all items of the user are roots
 	Store Store // nil: nothing is put
-	// Progress is told how many items were looked at, from many goroutines. It may be nil.
+	// Progress counts the items that were looked at, from many goroutines. It may be nil.
 	Progress func(items int64)
 }
 
@@ -138,7 +138,7 @@ type closer struct {
 	trees map[treeKey]*madeTree
 }
 
-// A want is a ref as somebody means it.
+// A want is a ref and the space that it is looked for from.
 type want struct {
 	ref  model.Ref
 	from *ai.Space // nil for the project
@@ -184,7 +184,7 @@ type node struct {
 	edges      []edge
 	problems   []*Problem
 	warnings   []*Problem
-	echoes     []*Problem // what is told of another item too, where it is wrong
+	echoes     []*Problem // problems that another item reports too
 	reached    bool
 }
 
@@ -238,7 +238,7 @@ func (c *closer) follow(ctx context.Context, wants []want) error {
 	return nil
 }
 
-// fulfil finds an item and looks at it, if nobody has.
+// fulfil finds an item and looks at it, once.
 func (c *closer) fulfil(ctx context.Context, w want) result {
 	if w.ref.Kind == configKind {
 		return c.config(ctx, w.ref)
@@ -276,7 +276,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 	})
 	out := &Closure{}
 	var echoes []*Problem
-	twice := map[*node]*model.Ref{} // those of which there are two, and who uses them first
+	twice := map[*node]*model.Ref{} // refs with two items, and who uses them first
 	for _, e := range c.asked {
 		c.edge(out, nil, e)
 	}

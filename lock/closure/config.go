@@ -71,7 +71,7 @@ func (c *closer) layer(ctx context.Context, n *node, it *ai.Item) {
 	}
 }
 
-// define returns the digest of what layers make together, the highest of which is first.
+// define returns the digest of what layers make together, highest first.
 func define(layers []*ai.Item) (cas.Digest, error) {
 	var all *value.Value
 	for _, it := range slices.Backward(layers) {

@@ -66,7 +66,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 }
 
-// What config means here is what it means to whoever reads it: ai.View.Config.
+// Config means here what it means to ai.View.Config.
 func TestConfigAgrees(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var value func(depth int) string

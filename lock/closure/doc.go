@@ -11,8 +11,8 @@
 // A root that names one item needs that item. A glob covers the items in view whose refs it covers, those of bundles
 // and of the library too; of several with one ref it is the highest. Without roots all items of the project are roots,
 // or in the user's own lock all of the user.
-// Config isn't asked for: config:NAME counts for every NAME that a space besides the library has, because the kernel reads
-// it whoever else names it (below). What the library alone has comes with the binary, and is pinned where a root names it.
+// Config isn't asked for: config:NAME counts for every NAME in a space other than the library, because the kernel reads
+// it in any case (below). What the library alone has comes with the binary, and is pinned where a root names it.
 //
 // # What an item uses
 //
@@ -32,7 +32,7 @@
 // are left out. Of an address with "://" among references nothing is looked for.
 //
 // What is needed and isn't there is a problem of the item that needs it, with its line. What is only mentioned is a
-// warning if it isn't there, but for providers, of which nothing is said. What is there and can't be used is a problem
+// warning if it isn't there, except for providers, which may be missing. What is there and can't be used is a problem
 // however it came to be reached.
 //
 // An executor is what the chain of the tool has (package ai). Everything else that an item names has to be in its reach
@@ -77,7 +77,7 @@
 // # Packages
 //
 // A tool that names a list of packages (package packages) must have it among the files that come with it, and it must be
-// such a list: what is wrong with it is a problem at its line. What lists name is told; whether it can be had isn't
+// such a list: what is wrong with it is a problem at its line. The closure names the packages of lists; whether they can be downloaded isn't
 // asked.
 //
 // # What comes out

@@ -16,7 +16,7 @@ import (
 func (c *closer) uses(n *node, it *ai.Item, admitted bool) {
 	m := it.Model
 	if from := it.Kind.From; from != "" && (model.Ref{Kind: "tool", ID: from}) != it.Ref {
-		// Kinds are made by what stands highest, whoever's item it is.
+		// Kinds come from the highest extractor, whatever the item's space.
 		n.edges = append(n.edges, edge{why: AsExtractor, to: want{ref: model.Ref{Kind: "tool", ID: from}}})
 	}
 	switch {
@@ -133,7 +133,7 @@ func (c *closer) permissions(n *node, m *model.Model, admitted bool) {
 	for i, v := range list.Items {
 		p, err := capability.Parse(v.String())
 		if err != nil {
-			continue // of which the model told
+			continue // the model reported it
 		}
 		field := "permissions[" + strconv.Itoa(i) + "]"
 		_, kind, id := parts(p)

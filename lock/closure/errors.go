@@ -160,7 +160,7 @@ func noExecutor(tool, executor model.Ref, err error) error {
 	return &ai.ChainError{Code: code, Ref: tool, Path: []string{tool.String(), executor.String()}, Err: err}
 }
 
-// sorted sorts problems by place and leaves each once. What is told of one place for several items is told for the first.
+// sorted sorts problems by place and leaves each once. A problem that several items report at one place is reported for the first.
 func (c *closer) sorted(all []*Problem) []*Problem {
 	rank := func(p *Problem) int { return slices.Index(c.spaces, p.Space) }
 	slices.SortFunc(all, func(a, b *Problem) int {

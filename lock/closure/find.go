@@ -195,7 +195,7 @@ func (l *links) Resolve(ctx context.Context, ref model.Ref, from *ai.Space) (*ai
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r, ok := l.found[key]; ok {
-		return r.item, r.err // whoever was faster: all see the same bytes
+		return r.item, r.err // of the first to read it: all see the same bytes
 	}
 	if ctx.Err() == nil && len(l.found) < maxLinks {
 		l.found[key] = result{item: it, err: err}

@@ -40,7 +40,7 @@ func (c *closer) look(ctx context.Context, n *node, it *ai.Item) {
 	}
 }
 
-// chain notes what runs a tool, and what is wrong between the two. What is wrong further down is told there: the
+// chain notes what runs a tool, and what is wrong between the two. What is wrong further down is reported there: the
 // executor is an item of the closure as well. An extractor isn't run.
 func (c *closer) chain(ctx context.Context, n *node, it *ai.Item, own int) {
 	t := it.Model.Tool

@@ -63,7 +63,7 @@ func ListOf(ctx context.Context, admit *ai.Admitter, it *ai.Item, t *tree.Tree) 
 	list, err := read(bytes.NewReader(b))
 	if own, ok := errors.AsType[*packages.Error](err); ok {
 		told := *own
-		told.Line = 0 // which is told beside it
+		told.Line = 0 // the line is part of the path
 		return nil, &InListError{f.path, own.Line, &told}
 	}
 	return &List{Tool: it.Ref, Path: f.path, Packages: list}, err

@@ -111,7 +111,7 @@ func TestProblems(t *testing.T) {
 			switch tc.name {
 			case "an executor that can't be read":
 				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/link.sh"] = &fstest.MapFile{Data: []byte("x"), Mode: fs.ModeSymlink | 0o777}
-			case "an invalid executor": // is told of once
+			case "an invalid executor": // is reported once
 				tc.want = []string{`"project/tools/acme/b.yaml": line 8, column 7: Field 'risk' must be a string, got int`}
 			case "a link":
 				b.spaces["project"].FS.(fstest.MapFS)["tools/acme/link.sh"] = &fstest.MapFile{Data: []byte("x"), Mode: fs.ModeSymlink | 0o777}
@@ -138,7 +138,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// Chains end after a while. A circle that is reached by nobody doesn't matter.
+// Chains end after a while. A circle that nothing reaches doesn't matter.
 func TestDeepChain(t *testing.T) {
 	f := files{"tools/acme/far/a.yaml": tool("acme/far/a", "acme/far/a")}
 	for i := range 12 {
@@ -217,7 +217,7 @@ func TestConflict(t *testing.T) {
 	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by "tool:acme/own" and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
 	w.roots = []string{"tool:acme/rt", "tool:acme/base/x"}
 	w.build(t).problems(`"project/tools/acme/rt.yaml": "tool:acme/rt" is needed from "project" by the project and from "system:acme/base" by "tool:acme/base/x": a lock can pin only one item per ref`)
-	// What isn't run is taken from where it stands highest, if whoever names it can reach one at all.
+	// What isn't run is taken from where it stands highest, if the item that names it can reach one at all.
 	w.roots = []string{"knowledge:acme/k"}
 	c, _ := w.build(t).close()
 	same(t, "pins", pinned(c), []string{"knowledge:acme/k " + base, "tool:acme/rt project", "tool:" + start + inStd})
@@ -368,7 +368,7 @@ func TestByDigest(t *testing.T) {
 	}
 }
 
-// Who refers to whom may be as deep as it likes.
+// References may be as deep as they like.
 func TestDeepReferences(t *testing.T) {
 	const n = 300
 	f := files{}

@@ -70,7 +70,7 @@ func Diff(a, b *Lock) []Change {
 	return d.changes
 }
 
-// Weakens reports whether less is asked for after the change than before, or somebody else: other signers, an older
+// Weakens reports whether the change asks for less than before, or trusts others: other signers, an older
 // format, other grants, another place that it comes from, other bytes under an old version. Signers who join others
 // weaken nothing. Whether other grants are wider is in the items; their hash can't tell.
 func (c Change) Weakens() bool {
@@ -226,7 +226,7 @@ func (d *differ) pin(a, b *Pin) {
 	for _, s := range missing(b.Signers, a.Signers) {
 		d.add(SignerAdded, name, "", s.String())
 	}
-	// Without signers there is no format that could be lower: that they are gone is told.
+	// Without signers no format can be lower: their removal is reported.
 	if a.Format != b.Format && a.Format != sign.None && b.Format != sign.None {
 		kind := FormatRaised
 		if b.Format < a.Format {

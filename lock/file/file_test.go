@@ -228,7 +228,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// A byte that is another makes a file that is refused, or one that says something else and of which Diff tells.
+// A changed byte makes a file that is refused, or one that Diff reports.
 func TestFlips(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")
@@ -302,7 +302,7 @@ func TestAppendRefuses(t *testing.T) {
 		"from":                       func(l *Lock) { l.Bundles[0].Source.Where = "" },
 		"is not a version":           func(l *Lock) { l.Bundles[0].Version = "" },
 		"the digest is zero":         func(l *Lock) { l.Pins[0].Digest = cas.Digest{} },
-		"nobody signs what is part":  func(l *Lock) { l.Pins[0].Signers, l.Pins[0].Format = prints("x"), sign.V2 },
+		"items of the library have":  func(l *Lock) { l.Pins[0].Signers, l.Pins[0].Format = prints("x"), sign.V2 },
 		"signers have a format":      func(l *Lock) { l.Pins[1].Format = sign.None },
 		"none of them twice":         func(l *Lock) { l.Pins[1].Signers = prints("x", "x") },
 		"must stand before":          func(l *Lock) { l.Pins = append(l.Pins, l.Pins[0]) },

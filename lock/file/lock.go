@@ -33,7 +33,7 @@ const (
 )
 
 // A Lock is what the file says. The lists that Parse returns are sorted by what names their entries; Append takes
-// them in any order. A Lock is safe for use by many goroutines as long as nobody changes it.
+// them in any order. A Lock is safe for use by many goroutines as long as it isn't changed.
 type Lock struct {
 	Requires    []project.Requirement
 	Bundles     []Bundle
@@ -77,7 +77,7 @@ type Program struct {
 	Digest   cas.Digest
 }
 
-// An Artifact is a package of somebody else's registry.
+// An Artifact is a file of a package from a registry such as PyPI or npm.
 type Artifact struct {
 	Name    string // as in pypi:requests
 	Version string // with ":" and the rest of a wheel's name behind it
@@ -86,7 +86,7 @@ type Artifact struct {
 	Size    int64
 }
 
-// A Definition is what somebody else's tool says of itself.
+// A Definition is the digest of a tool definition or of merged config.
 type Definition struct {
 	Name   string
 	Digest cas.Digest

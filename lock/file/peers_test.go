@@ -50,7 +50,7 @@ func mergedPin(id, state string) Pin {
 		Size: int64(100 + len(state)), Mode: cas.File, Signers: prints("alice"), Format: sign.V2, Interface: sum("i"), Grants: sum("g")}
 }
 
-// A branch is what somebody does: a few items are changed, added and removed, and the lock is made anew.
+// A branch is a piece of work: a few items are changed, added and removed, and the lock is made anew.
 type branch struct{ changed, added, removed []string }
 
 // apply returns a lock as a branch leaves it.
@@ -84,7 +84,7 @@ func scattered(random *rand.Rand, many int) (b branch) {
 	return b
 }
 
-// together touches items of one area, as somebody does who works on one thing.
+// together touches items of one area, as a person does who works on one thing.
 func together(random *rand.Rand, many int) (b branch) {
 	area := random.IntN(areas)
 	order := random.Perm(perArea)

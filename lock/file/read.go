@@ -225,7 +225,7 @@ func (p *parser) pin() (err error) {
 		return p.errorf("signers have a format, and a format has signers")
 	}
 	if n.From == FromStd && len(n.Signers) > 0 {
-		return p.errorf("nobody signs what is part of rye")
+		return p.errorf("items of the library have no signers")
 	}
 	p.lock.Pins = append(p.lock.Pins, n)
 	return nil

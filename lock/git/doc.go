@@ -15,7 +15,7 @@
 // attribute, no hook, no line end and no LFS has a part in it, and .gitmodules is a file like others.
 //
 //	settings     none but those here: not the system's, not the user's, no HOME and so no .netrc. Hooks are in no
-//	             directory, credentials come from no helper, nobody is asked for a password, nothing is collected
+//	             directory, credentials come from no helper, git never asks for a password, nothing is collected
 //	             or maintained behind the fetch
 //	protocols    https alone (GIT_ALLOW_PROTOCOL): no ext, no file, no ssh, no http, wherever a name leads
 //	redirects    none, so that no server sends git to the inside of a network; with that go the alternates of the
@@ -24,7 +24,7 @@
 //	             name leads to a moment later doesn't matter
 //	arguments    an address begins with https:// and stands behind "--", as does a revision, which is a commit
 //	             or begins with refs/: neither is ever an option
-//	repositories made for one fetch, of one commit and without its parents, in a directory that nobody else can read,
+//	repositories made for one fetch, of one commit and without its parents, in a directory that no other user can read,
 //	             and removed when the commit is closed; what a process that died left there is removed a day later
 //
 // # What is believed

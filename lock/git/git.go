@@ -80,7 +80,7 @@ var settings = []string{
 	"protocol.version=2",
 }
 
-// environment is all that git is told by variables.
+// environment is the whole environment of git.
 func (c *Client) environment(dir string) []string {
 	vars := maps.Clone(c.o.Vars)
 	if vars == nil {
@@ -279,7 +279,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// private makes a directory for one repository, and removes those that nobody has removed.
+// private makes a directory for one repository, and removes those that were left behind.
 func (c *Client) private() (string, error) {
 	if err := os.MkdirAll(c.o.Dir, 0o700); err != nil {
 		return "", err

@@ -167,7 +167,7 @@ func TestLies(t *testing.T) {
 	}
 	evil := r.add("tree", []byte("100644 a\x00"+strings.Repeat("x", 20)))
 	lies := map[string]struct {
-		about string // of which object; "" is of the commit
+		about string // the object; "" is the commit
 		text  string
 		want  string
 	}{
@@ -244,7 +244,7 @@ func TestErrors(t *testing.T) {
 			if started != name {
 				return 0, false
 			}
-			if said != "" { // a pipe waits for whoever reads nothing
+			if said != "" { // a pipe waits for a reader
 				io.WriteString(c.Stdout, said)
 			}
 			io.WriteString(c.Stderr, strings.Repeat("x", 3000)+"\nhint: do this\n\nfatal: \x1b[31mno\n")
@@ -442,7 +442,7 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestVersion refuses a git that would not do what it is told.
+// TestVersion refuses a git that would ignore its options.
 func TestVersion(t *testing.T) {
 	r := newRepo(t)
 	r.refs = [][2]string{{"HEAD", r.commit(map[string]string{"100644 a": "x"})}}

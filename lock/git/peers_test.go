@@ -183,7 +183,7 @@ func TestHostile(t *testing.T) {
 	for _, hook := range []string{"post-checkout", "post-merge", "reference-transaction", "post-index-change"} {
 		s.write("open.git/.git/hooks/"+hook, evil, 0o755)
 	}
-	// What the user's own settings say, and the variables of whoever calls.
+	// What the user's own settings say, and the variables of the caller.
 	home := t.TempDir()
 	config := "[core]\n\thooksPath = " + filepath.Join(s.root, "open.git", ".git", "hooks") + "\n\tfsmonitor = " + filepath.Join(s.root, "open.git", "evil.sh") + "\n" +
 		"[credential]\n\thelper = !touch " + mark + "\n[url \"ext::sh -c touch% " + mark + ";exit% \"]\n\tinsteadOf = " + s.url + "\n[protocol]\n\tallow = always\n"
@@ -266,7 +266,7 @@ func TestRefused(t *testing.T) {
 	}
 	unknown := New(Options{Run: run, Dir: c.o.Dir, Vars: map[string]string{"PATH": os.Getenv("PATH")}, Reach: anywhere})
 	if _, err := unknown.Resolve(t.Context(), s.url+"/open.git/.git", ""); err == nil {
-		t.Error("a server whom nobody knows is believed")
+		t.Error("an unknown server is believed")
 	}
 	// A name that leads nowhere is found where the caller says that it is, and the other way round.
 	told := New(Options{Run: run, Dir: c.o.Dir, Vars: s.vars, Reach: func(context.Context, string) ([]netip.Addr, error) {

@@ -1,6 +1,6 @@
-// Package index answers: which versions of which bundles are there, and where?
+// Package index reads and writes lists of bundles: their versions, and where each is.
 //
-// An index is a list that somebody publishes beside archives of bundles, or far from them. The package reads and
+// An index is a published list, beside the archives of bundles or far from them. The package reads and
 // writes it; it opens no file, fetches nothing and asks no policy.
 //
 // # The document
@@ -32,8 +32,8 @@
 // # What it is worth
 //
 // Who may sign an index a policy says, as it does of all names: by a rule over index:acme/bundles, or by one without
-// a kind. That extends nobody's trust: a bundle that comes from an index is admitted by the rule for that bundle,
-// whoever listed it. What an index can do is to keep silent about versions. Its counter, and what was seen of it
+// a kind. That extends no trust: a bundle that comes from an index is admitted by the rule for that bundle,
+// whatever index lists it. An index can only hide versions. Its counter, and what was seen of it
 // before, keep that from being done with an old issue; expires bounds for how long the last one may be held back.
 //
 // # What is refused

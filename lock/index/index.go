@@ -105,7 +105,7 @@ func order(id, version, otherID, otherVersion string) int {
 	if id == otherID {
 		return strings.Compare(version, otherVersion)
 	}
-	// Ids of which one begins with the other differ where the "@" behind the shorter one stands.
+	// If one id begins with the other, they differ at the "@" after the shorter one.
 	n := min(len(id), len(otherID))
 	if c := strings.Compare(id[:n], otherID[:n]); c != 0 {
 		return c

@@ -138,7 +138,7 @@ func TestFind(t *testing.T) {
 		t.Errorf("it requires %v", got)
 	}
 	if full := x.Versions("acme/base"); cap(full) != len(full) {
-		t.Error("whoever appends to what Versions returned would change the index")
+		t.Error("appending to what Versions returned would change the index")
 	}
 }
 

@@ -1,4 +1,4 @@
-// Package packages answers: which packages of somebody else's registry does this list name, by which digests?
+// Package packages reads lists of packages: which packages of PyPI or npm do they name, by which digests?
 //
 // A tool says in "packages" which file beside it lists the wheels of Python or the tarballs of Node that it needs. Such a
 // file is made by the ecosystem's own program, which chooses the versions and writes down what each file's digest is:
@@ -16,16 +16,16 @@
 //
 //	requests[socks]==2.32.3 ; python_version >= "3.8" --hash=sha256:7075… --hash=sha256:5b36…
 //
-// The name is written as registries compare it: lower case, each run of "-", "_" and "." one "-". Extras are for whoever
-// made the list, and the packages they bring in are in it; they are checked and dropped. There is one version, by "==" and
+// The name is written as registries compare it: lower case, each run of "-", "_" and "." one "-". Extras matter only to the
+// list's author, and the packages they bring in are in it; they are checked and dropped. There is one version, by "==" and
 // without "*". Each hash is of one file of that version, by sha256. A name may stand twice with two versions where
 // both have a marker.
 //
-// A marker says where a package is wanted. It is kept, and asked by whoever runs the tool (Wanted). It compares
+// A marker says where a package is wanted. It is kept, and evaluated when the tool runs (Wanted). It compares
 // python_version and python_full_version with a release, as in "3.11" or "3.*", by < <= == != >= > ~=; os_name,
 // sys_platform, platform_system, platform_machine, platform_python_implementation and implementation_name with a text, by
 // == != in "not in"; with and, or and parentheses, at most 16 deep. What else a marker can ask about (extra, and the
-// release and version of the machine's system) nobody can answer the same way twice, so it is refused.
+// release and version of the machine's system) the answer changes between machines, so it is refused.
 //
 // Refused with their lines: what has no hash, other hashes, ranges and "===", addresses and repositories, paths,
 // "-r", "-c", "-e", and options that say where packages come from, since that is rye.yaml's to say.
@@ -38,7 +38,7 @@
 //	the key              where it lies: "node_modules/a/node_modules/@b/c", at most 32 packages deep
 //	version              semver
 //	name                 what it is called in the registry, where that isn't the end of the key
-//	resolved             the https address of its tarball, no query; may be missing, as where npm is told to leave it out
+//	resolved             the https address of its tarball, no query; may be missing, as npm can be configured to omit it
 //	integrity            one sha512 among its digests
 //	optional, os, cpu, libc   where it is wanted: those of others than Linux, macOS and Windows are left out if they are
 //	                     optional

@@ -41,7 +41,7 @@ func PackageLock(r io.Reader) ([]Package, error) {
 		return nil, &Error{Reason: fmt.Sprintf("has more than %d packages", maxPackages)}
 	}
 	list := make([]Package, 0, len(entries))
-	// In order, so that of several that are wrong it is always the same that is told.
+	// In order, so that the same one of several problems is always reported.
 	for _, key := range slices.Sorted(maps.Keys(entries)) {
 		if key == "" {
 			continue
@@ -218,7 +218,7 @@ func sha512Of(integrity string) (string, error) {
 			return "", fmt.Errorf("has a sha512 that is none: %q", clip(word))
 		}
 		if found != "" {
-			return "", errors.New("has two digests by sha512, and nobody can say which one counts")
+			return "", errors.New("has two digests by sha512, and it is unclear which one counts")
 		}
 		found = "sha512:" + hex.EncodeToString(sum)
 	}

@@ -36,7 +36,7 @@ type Package struct {
 	Files     []File
 
 	// Where it is wanted, see Wanted.
-	Optional      bool     // of npm: whoever needs it can do without
+	Optional      bool     // of npm: its dependents work without it
 	OS, CPU, Libc []string // of npm: as Node names them, "!" in front of those that won't do; empty: all
 	marker        *marker  // of requirements; nil: everywhere
 }
@@ -125,13 +125,13 @@ func sorted(list []Package) []Package {
 type Environment struct {
 	// Markers are the variables of Python's markers and their values.
 	Markers map[string]string
-	// OS, CPU are process.platform and process.arch of Node; Libc is "glibc", "musl", or "" where nobody knows: then both
+	// OS, CPU are process.platform and process.arch of Node; Libc is "glibc", "musl", or "" if unknown: then both
 	// will do.
 	OS, CPU, Libc string
 }
 
 // Wanted reports whether a package is wanted there. An error says that the environment doesn't tell what has to be known,
-// or that a package that nobody can do without isn't for this machine.
+// or that a required package isn't for this machine.
 func (p *Package) Wanted(e Environment) (bool, error) {
 	if p.Ecosystem == PyPI {
 		if p.marker == nil {

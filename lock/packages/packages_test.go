@@ -215,7 +215,7 @@ func TestChoose(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := packages.Choose(list, packages.Environment{}); err == nil {
-		t.Error("nobody said which Python")
+		t.Error("no Python version was given")
 	}
 }
 
@@ -315,7 +315,7 @@ func TestPackageLock(t *testing.T) {
 	}
 }
 
-// TestPackageLockNoAddress: npm leaves addresses out where it is told to.
+// TestPackageLockNoAddress: npm omits addresses if so configured.
 func TestPackageLockNoAddress(t *testing.T) {
 	text := strings.Replace(lockOf("node_modules/@a/b", entry("")), `"resolved": "https://registry.acme.example/a/-/a-1.2.3.tgz", `, "", 1)
 	list, err := packages.PackageLock(strings.NewReader(text))

@@ -249,7 +249,7 @@ func isPyName(s string) bool {
 	}) < 0
 }
 
-// isPyVersion allows what versions of Python are written with. Which one is newer is nobody's question here.
+// isPyVersion allows what versions of Python are written with. They aren't ordered here.
 func isPyVersion(s string) bool {
 	return s != "" && len(s) <= maxVersion && alnum(s[0]) && strings.IndexFunc(s, func(r rune) bool {
 		return r > '~' || !alnum(byte(r)) && !strings.ContainsRune(".+!-_", r)

@@ -54,7 +54,7 @@
 // (rye/std), two ids that differ in case alone, an empty list of roots, and a root of a kind that no item has are
 // refused. There are at most 1,000 requirements and as many roots.
 //
-// Whoever asks for a newer rye than the one that reads gets a *NewerError whatever else the file says, for the rest
+// A file that asks for a newer rye than the one that reads it is a *NewerError whatever else it says, for the rest
 // may be words that only the newer one knows.
 //
 // # Edits

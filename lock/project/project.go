@@ -61,7 +61,7 @@ type Requirement struct {
 	Use    []Root // the bundle's items that are roots of the project; all of them unless the file says otherwise
 }
 
-// NewRequirement returns a requirement of a bundle, all items of which are roots.
+// NewRequirement returns a requirement of a bundle whose items are all roots.
 func NewRequirement(id, versions string, source Source) (Requirement, error) {
 	r := Requirement{ID: id, Text: versions, Source: source, Use: []Root{{Text: id, From: bundleSpace + id, glob: everything}}}
 	if id == std {

@@ -100,7 +100,7 @@ func (r *Resolution) Version(id string) string {
 	return r.Bundles[i].Version
 }
 
-// A Newer is a bundle of which there is a newer version than the one that was chosen.
+// A Newer is a bundle with a newer version than the one that was chosen.
 type Newer struct {
 	ID, Version string
 	Allowed     string // the newest that all requirements in force contain; may be Version itself

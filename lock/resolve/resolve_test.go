@@ -178,7 +178,7 @@ func TestChase(t *testing.T) {
 	if err != nil || pairs(chosen(r)) != "a 2.0.0, b 2.0.0" {
 		t.Error(r, err)
 	}
-	// A version that came from the chase is asked for by nobody in the end.
+	// A version that came from the chase isn't needed in the end.
 	_, err = Resolve(t.Context(), w, Request{Requires: needs(t, "a <2, b *")})
 	var conflict *ConflictError
 	if !errors.As(err, &conflict) || err.Error() != `conflicting requirements for "a" 2.0.0: the project requires "a" <2.0.0` {
@@ -456,7 +456,7 @@ func TestOrder(t *testing.T) {
 			continue
 		}
 		answers++
-		// What was chosen is kept, and a version that nobody asks for changes nothing.
+		// What was chosen is kept, and a version that isn't required changes nothing.
 		for id := range w {
 			w[id] = append(w[id], Candidate{"9.0.0", nil})
 		}

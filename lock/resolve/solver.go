@@ -58,7 +58,7 @@ type edge struct {
 	to    int
 	rng   semver.Range
 	floor int // the least version in the range, or -1
-	asked int // of which version fits is the answer, or -1
+	asked int // whose fitting version is the answer, or -1
 	fits  bool
 }
 

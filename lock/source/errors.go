@@ -131,7 +131,7 @@ func quoted(list []string, between string) string {
 	return strings.Join(texts, between)
 }
 
-// ambiguous is about a bundle that several indexes list and rye.yaml doesn't name. Taking one of them would let whoever
+// ambiguous is about a bundle that several indexes list and rye.yaml doesn't name. Taking one of them would let anyone who
 // publishes there replace a bundle of the other.
 func ambiguous(id string, indexes []string) error {
 	f := fault.New(fault.Ambiguous, "%q is in several indexes, and rye.yaml doesn't name one: %s", id, quoted(indexes, ", ")).

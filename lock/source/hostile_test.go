@@ -29,7 +29,7 @@ func listOf(id, version string, digest cas.Digest) *manifest.FileList {
 	return &manifest.FileList{Document: manifest.Document{ID: digest}, BundleID: id, Version: version}
 }
 
-// Indexes that nobody has to believe.
+// Indexes that must not be believed.
 func TestHostileIndex(t *testing.T) {
 	p := newPack(t, "acme/base", "2.1.4", nil, alice)
 	good := index.Index{Label: "all", Counter: 1, Entries: []index.Entry{p.entry("base.rye")}}
@@ -89,11 +89,11 @@ func TestHostileIndex(t *testing.T) {
 	w.options.Verify = bundle.VerifyOptions{}
 	w.put("/index.yaml", fine)
 	if _, err := w.sources("acme/base", w.at("/index.yaml", true)).Versions(t.Context(), "acme/base"); !errors.Is(err, bundle.ErrNoTrust) {
-		t.Errorf("nobody is trusted: %v", err)
+		t.Errorf("no key is trusted: %v", err)
 	}
 }
 
-// Whoever may sign an index may not for that reason sign a bundle.
+// A key that may sign an index may not for that reason sign a bundle.
 func TestIndexTrustsNobody(t *testing.T) {
 	w := newWorld(t)
 	src := project.Source{Index: true, Where: "list"}
@@ -187,7 +187,7 @@ func TestHostileArchive(t *testing.T) {
 	}
 }
 
-// by is the archive of the same bundle, signed by somebody else.
+// by is the archive of the same bundle, signed by another key.
 func (p *pack) by(k key.Private) []byte {
 	p.t.Helper()
 	l := *p.list

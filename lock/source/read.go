@@ -282,7 +282,7 @@ func (s *Sources) open(ctx context.Context, src project.Source) (io.ReadCloser, 
 	return os.Open(path)
 }
 
-// isDir tells a directory from a file, and refuses all else: opening a FIFO waits for whoever writes to it.
+// isDir tells a directory from a file, and refuses all else: opening a FIFO waits for a writer.
 func isDir(path string) (bool, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -57,7 +57,7 @@ func manifestAt(ctx context.Context, c *git.Commit, place project.Git, id string
 	return b, text.Bytes(), inDocument(at, err)
 }
 
-// repository brings the bundle from a commit: what its manifest lists is written into a directory that nobody else can
+// repository brings the bundle from a commit: what its manifest lists is written into a directory that no other user can
 // read, and comes from there like from the project in which it was made. Nothing is written of a manifest that isn't the
 // one, or that the policy doesn't admit.
 func (c *carrier) repository(ctx context.Context, src project.Source, place project.Git) (err error) {

@@ -182,7 +182,7 @@ func TestRepository(t *testing.T) {
 	}
 }
 
-// TestHostileRepository wants nothing to be left of commits that aren't what somebody signed.
+// TestHostileRepository wants nothing to be left of commits that differ from what was signed.
 func TestHostileRepository(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(t *testing.T, dir string, p *pack)

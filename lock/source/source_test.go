@@ -102,7 +102,7 @@ func TestIndex(t *testing.T) {
 				t.Errorf("%d bytes were told of, of %d", read, all)
 			}
 			if _, err := w.store.Ref(install.Ref(web2.list.ID)); !errors.Is(err, fs.ErrNotExist) {
-				t.Error("a version that nobody asked for is there")
+				t.Error("a version that wasn't asked for is there")
 			}
 			if n := w.requests("/list/index.yaml"); where == "server" && n != 2 {
 				t.Errorf("two commands have read the index %d times", n)
@@ -230,7 +230,7 @@ func TestWhichSource(t *testing.T) {
 			t.Errorf("%v, want %s", err, c.want)
 		}
 	}
-	// Whoever is named decides.
+	// The named source decides.
 	s = w.sources("acme/one", one, "acme/two", two, "acme/shared", two)
 	same(t, "shared", versions(t, s, "acme/shared"), []string{"1.0.0"})
 	s = w.sources("acme/notes", project.Source{Where: "../notes"})
@@ -287,7 +287,7 @@ func TestFrom(t *testing.T) {
 	}
 }
 
-// What was never fetched can't be had offline, and what was is looked at as if it had come now.
+// What was never fetched is unavailable offline, and what was is verified as if it had come now.
 func TestOffline(t *testing.T) {
 	w := newWorld(t)
 	base := newPack(t, "acme/base", "2.1.4", nil, alice)
@@ -475,7 +475,7 @@ func isRollback(err error, reason string) bool {
 	return ok && back.Reason() == reason
 }
 
-// What a bundle needs is told by the store where that has it, else by its source, and only of the bundle that was meant.
+// What a bundle needs is read from the store if it is there, else from its source, and only for the right bundle.
 func TestRequires(t *testing.T) {
 	w := newWorld(t)
 	p, q := newPack(t, "acme/web", "1.0.0", []string{"acme/base ^2.1"}, alice), newPack(t, "acme/web", "1.0.0", nil, alice)

@@ -1,7 +1,7 @@
 // Package vendor answers: are all bytes of this lock in the project itself?
 //
 // A directory .ai/vendor holds every object that a lock names, so that a clone needs no store and no network. It is made
-// for git: few files, of which a change touches few, whose bytes depend on the objects alone, and which two branches can
+// for git: few files, few of them touched by a change, whose bytes depend on the objects alone, and which two branches can
 // change at once without a conflict.
 //
 // # Files
@@ -13,7 +13,7 @@
 //	HEX.blob          a large object, which is the file; also HEX.tree and HEX.document
 //
 // An object of at most 65,536 bytes is small. A pack is too large with more than 1 MiB, counting each object with 100
-// bytes besides its own. HEX are the 64 digits of a digest.
+// other bytes than its own. HEX are the 64 digits of a digest.
 //
 // # Packs
 //
@@ -30,7 +30,7 @@
 //	digest  = 64 lower-case hexadecimal digits
 //	kind    = "blob" / "document" / "tree"
 //	size    = of the object in bytes, decimal, without leading zeros
-//	data    = the bytes of the object, of which LF is written \n, CR \r, NUL \0 and the backslash \\, and no other
+//	data    = the bytes of the object, with LF written \n, CR \r, NUL \0 and the backslash \\, and no other
 //
 // A line with signatures says that a blob has signature lines of a document (package manifest).
 //

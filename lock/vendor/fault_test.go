@@ -70,7 +70,7 @@ func TestDying(t *testing.T) {
 			if c.old != nil {
 				start.write()
 			}
-			// Many changes are alike. Those in the middle, where what is new has come, are not.
+			// Many changes are alike. Those in the middle, after the new files, are not.
 			for n, step := 0, 1; ; n += step {
 				step = 1 + n/sparse
 				w := &world{t: t, dir: filepath.Join(t.TempDir(), "vendor"), store: base.store, objects: c.new}

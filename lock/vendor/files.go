@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// attributes is what .gitattributes says: no line end is changed, packs are merged by lines, and nobody is shown either.
+// attributes is what .gitattributes says: no line end is changed, packs are merged by lines, and diffs leave both out.
 const (
 	attributesName = ".gitattributes"
 	attributes     = "* -text -diff linguist-generated\n*.pack merge=union\n"
@@ -96,7 +96,7 @@ func (f *files) list() (*listing, error) {
 	return l, nil
 }
 
-// open opens a regular file, and no link to one. It doesn't wait for whoever writes to a FIFO.
+// open opens a regular file, and no link to one. It doesn't wait for the writer of a FIFO.
 func (f *files) open(name string) (*os.File, fs.FileInfo, error) {
 	for range tries {
 		r, info, err := f.openOnce(name)
@@ -110,7 +110,7 @@ func (f *files) open(name string) (*os.File, fs.FileInfo, error) {
 // tries is how often a file is opened that is another one each time.
 const tries = 20
 
-// openOnce returns no file and no error if somebody has replaced it meanwhile.
+// openOnce returns no file and no error if another process has replaced it meanwhile.
 func (f *files) openOnce(name string) (*os.File, fs.FileInfo, error) {
 	before, err := f.root.Lstat(name)
 	if err != nil {

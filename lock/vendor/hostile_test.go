@@ -44,7 +44,7 @@ func (w *world) spoil(name string, b []byte, look func()) {
 	}
 }
 
-// TestFlipped changes each byte, and takes away the end at each byte: it is noticed by whoever reads all objects, and by
+// TestFlipped changes each byte, and takes away the end at each byte: it is noticed by reading all objects, and by
 // Check, and Write puts it right from what it can get.
 func TestFlipped(t *testing.T) {
 	w := small(t)
@@ -66,7 +66,7 @@ func TestFlipped(t *testing.T) {
 				}
 				w.spoil(name, b, func() {
 					if r := w.check(); r.OK() {
-						t.Errorf("%s, byte %d %s, and nobody sees it", name, i, what)
+						t.Errorf("%s, byte %d %s, and nothing notices it", name, i, what)
 					}
 					if err := w.whole(w.objects); err == nil {
 						t.Errorf("%s, byte %d %s, and everything was read", name, i, what)
@@ -146,7 +146,7 @@ func TestErrors(t *testing.T) {
 }
 
 // TestDamagedAtOnce: that a small object is damaged is known before any of it is read, with file and line, so that it
-// can be had elsewhere. And Check counts what Write does.
+// is available elsewhere. And Check counts what Write does.
 func TestDamagedAtOnce(t *testing.T) {
 	w := small(t)
 	o := w.put(cas.Blob, []byte("to be damaged"))

@@ -24,7 +24,7 @@ type Object struct {
 const (
 	suffix     = ".pack"
 	maxWeight  = 1 << 20 // of a pack
-	lineWeight = 100     // of a line besides its object
+	lineWeight = 100     // of a line without its object
 )
 
 // An entry is an object or, of kind signed, what says which blob has a document's signatures.

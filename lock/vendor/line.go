@@ -44,7 +44,7 @@ type slot struct {
 
 func (l *line) slot() slot { return slot{l.id, l.blob} }
 
-// lines goes through the lines of a pack. A line that isn't one comes as an *Error, and whoever goes on sees the next.
+// lines goes through the lines of a pack. An invalid line is yielded as an *Error, and the next line follows.
 // Behind a *canon.VersionError and the like nothing comes.
 func lines(name string, b []byte) iter.Seq2[line, error] {
 	return func(yield func(line, error) bool) {

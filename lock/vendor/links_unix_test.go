@@ -93,7 +93,7 @@ func TestLinkedDirectory(t *testing.T) {
 	}
 }
 
-// TestFIFO doesn't wait for whoever would write into one.
+// TestFIFO doesn't wait for a writer.
 func TestFIFO(t *testing.T) {
 	w := small(t)
 	v, err := Open(w.dir)

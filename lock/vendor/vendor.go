@@ -83,7 +83,7 @@ func newVendor(f *files) (*Vendor, error) {
 // Close closes the directory. Objects that are open stay so.
 func (v *Vendor) Close() error { return v.files.root.Close() }
 
-// Get implements cas.Getter. Besides its errors there is *Error, about the file in which the object would be.
+// Get implements cas.Getter. It also returns *Error, about the file in which the object would be.
 func (v *Vendor) Get(ctx context.Context, id cas.ID) (cas.Object, error) {
 	if ctx.Err() != nil {
 		return cas.Object{}, context.Cause(ctx)
@@ -123,7 +123,7 @@ func (v *Vendor) small(id cas.ID) ([]byte, error) {
 			return false, nil
 		}
 		if b, err = read(name, r, at); err == nil {
-			// Whoever has the object elsewhere too is to know before half of this one is read.
+			// A caller with another source must know before half of this one is read.
 			if found := cas.Sum(b); found != id.Digest {
 				err = &Error{name, at.no, 0, &cas.DamagedError{ID: id, Found: found}}
 			}
@@ -207,7 +207,7 @@ func (v *Vendor) read(name string, r *os.File, info fs.FileInfo) (*index, error)
 		if x.signed == nil {
 			x.signed = make(map[cas.Digest][]cas.Digest)
 		}
-		// More than maxSets are an error for whoever asks for them, so that no more need be kept.
+		// More than maxSets are an error when they are asked for, so no more need be kept.
 		if blobs := x.signed[l.id.Digest]; len(blobs) <= maxSets && !slices.Contains(blobs, l.blob) {
 			x.signed[l.id.Digest] = append(blobs, l.blob)
 		}

@@ -119,7 +119,7 @@ func TestAgainAnywhere(t *testing.T) {
 	}
 }
 
-// TestAgainCancel: nobody waits for the next try who doesn't want it any more.
+// TestAgainCancel: a cancelled request doesn't wait for the next try.
 func TestAgainCancel(t *testing.T) {
 	for _, answer := range []http.HandlerFunc{status(503), part("wh", 5)} {
 		w := newWorld(t, limits{pauses: []time.Duration{time.Hour}}, answer)
@@ -140,7 +140,7 @@ func TestAgainCancel(t *testing.T) {
 func TestNeverAgain(t *testing.T) {
 	w := newWorld(t, limits{pauses: shortly()}, send("never"))
 	w.names["elsewhere.other"] = []string{"127.0.0.1"}
-	for _, host := range []string{"elsewhere.other", "nobody.example"} { // its certificate is for others; there is no such name
+	for _, host := range []string{"elsewhere.other", "missing.example"} { // its certificate is for others; there is no such name
 		w.options.Again = func(err error, _ time.Duration) { t.Errorf("%s: asked again after %v", host, err) }
 		if text, _, err := w.read(t.Context(), w.url(host, "/f"), 9); err == nil {
 			t.Errorf("%s: %q", host, text)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Depth says how far inside an address is, for those who dial what somebody else has named.
+// A Depth says how far inside an address is, for callers that dial addresses from untrusted files.
 type Depth int
 
 // The depths, from the outside in.

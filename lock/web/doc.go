@@ -25,7 +25,7 @@
 // answers otherwise the second time gains nothing:
 //
 //   - Addresses of this machine and its link (127.0.0.1, ::1, 169.254.169.254, fe80::1) are dialled only if the
-//     address given is that number, or localhost: then whoever wrote it meant it. A name that leads there is refused.
+//     address given is that number, or localhost: then its author meant it. A name that leads there is refused.
 //   - Private networks (10.0.0.1, fd00::1) may be where the address given leads: that is a company's own server. Its
 //     certificate has to be for the name, so a stranger's name can't borrow such a server's answers.
 //   - A redirect never leads further inside than the way was at any step before it: from a public server to public

@@ -50,7 +50,7 @@ func (d depths) of(ip netip.Addr) depth {
 	if ip.Is4() {
 		return find(d.v4, ip, public)
 	}
-	// What isn't given out yet is nobody's.
+	// Unassigned ranges count as private.
 	return find(d.v6, ip, nowhere)
 }
 

@@ -7,8 +7,8 @@ import (
 	"net/netip"
 )
 
-// Reach returns the numbers at which a program that somebody else wrote may dial the server of an address: those that Get
-// would dial. It returns none where a proxy is asked instead, which looks the name up. A server of which every number is
+// Reach returns the numbers at which a foreign program may dial the server of an address: those that Get
+// would dial. It returns none where a proxy is asked instead, which looks the name up. A server whose every number is
 // further inside than it may be is refused as Get refuses it.
 func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error) {
 	u, err := parse(address)
@@ -39,7 +39,7 @@ func (c *Client) Reach(ctx context.Context, address string) ([]netip.Addr, error
 	ctx, cancel := context.WithTimeoutCause(ctx, c.limits.connect, &SlowError{Connecting, c.limits.connect})
 	defer cancel()
 	all, err := resolver.LookupNetIP(ctx, "ip", u.Hostname())
-	// The resolver may know the answer before it sees that nobody waits for one.
+	// The resolver may know the answer before it sees that the caller has gone.
 	if ctx.Err() != nil {
 		return fail(context.Cause(ctx))
 	}

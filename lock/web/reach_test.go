@@ -50,7 +50,7 @@ func TestReach(t *testing.T) {
 			t.Errorf("%+v: %q, %v", c, text, err)
 		}
 		if c.reason == Inside && c.stranger && refused.Unnamed == "" {
-			t.Errorf("%+v: nobody says what would let it be", c)
+			t.Errorf("%+v: nothing says what would allow it", c)
 		}
 	}
 	w.options.Stranger, w.options.Inside = true, nil

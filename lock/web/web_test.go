@@ -105,10 +105,10 @@ func TestNames(t *testing.T) {
 	if n := len(w.requests()); n > 0 {
 		t.Errorf("%d requests", n)
 	}
-	_, _, err := w.Get(t.Context(), w.url("nobody.example", "/a"), 9)
+	_, _, err := w.Get(t.Context(), w.url("missing.example", "/a"), 9)
 	var dns *net.DNSError
 	var connect *ConnectError
-	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound || !strings.Contains(err.Error(), `/a": cannot connect: dial tcp: lookup nobody.example`) {
+	if !errors.As(err, &connect) || !errors.As(err, &dns) || !dns.IsNotFound || !strings.Contains(err.Error(), `/a": cannot connect: dial tcp: lookup missing.example`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -404,7 +404,7 @@ func TestStranger(t *testing.T) {
 	}
 }
 
-// TestStrangersAddress: what somebody else wrote never leads inside, whether it says so itself or a name leads there.
+// TestStrangersAddress: a foreign address never leads inside, whether it says so itself or a name leads there.
 func TestStrangersAddress(t *testing.T) {
 	w := newWorld(t, limits{depth: newDepths().of}, send("never"))
 	w.options = Options{Stranger: true, Inside: []string{"127.0.0.1:8443", "10.0.0.1", "intranet.example"}} // ours have another port
@@ -416,7 +416,7 @@ func TestStrangersAddress(t *testing.T) {
 			t.Errorf("%s: %v", host, err)
 			continue
 		}
-		// A name that leads to this machine is refused, whoever names it.
+		// A name that leads to this machine is refused, whatever names it.
 		if want := map[bool]string{true: strings.Trim(host, "[]") + ":" + w.port}[host != "machine.example" && host != "cloud.example"]; refused.Unnamed != want {
 			t.Errorf("%s: %q would have to be named, want %q", host, refused.Unnamed, want)
 		}

@@ -2,15 +2,14 @@ package bundles
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/find"
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/signs"
+	locked "github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 )
@@ -57,19 +56,5 @@ func (m *making) listedBytes(ctx context.Context, old *bundle.Bundle, it *ai.Ite
 	if !ok {
 		return nil
 	}
-	return SignedBytes(ctx, m.store, f.Digest)
-}
-
-// SignedBytes reads what was signed once; nil where it isn't to be had.
-func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
-	o, err := src.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
-	if err != nil {
-		return nil
-	}
-	defer o.Close()
-	b, err := io.ReadAll(io.LimitReader(o, signs.MaxSigned))
-	if err != nil {
-		return nil
-	}
-	return b
+	return locked.SignedBytes(ctx, m.store, f.Digest)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/content"
 	ryeyaml "github.com/rye-build/rye/lock/project"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
@@ -233,7 +234,7 @@ func compatible(ctx context.Context, l *places.Lock, id string, src ryeyaml.Sour
 	return "^" + version, nil
 }
 
-// editing opens the project to change its rye.yaml; nobody else changes it until unlock.
+// editing opens the project to change its rye.yaml; no other process changes it until unlock.
 func editing(ctx context.Context, a *cli.App) (*places.Lock, func(), error) {
 	unlock, err := places.Alone(ctx, a, false)
 	if err != nil {
@@ -264,7 +265,7 @@ func (c *changeFlags) change(ctx context.Context, l *places.Lock, ans *changeAns
 	}
 	ans.LockAnswer = newLockAnswer(run)
 	_, err = run.make(ctx, l, ans.LockAnswer)
-	ans.Edited = run.edited || err == nil && edited // of a dry run
+	ans.Edited = ans.LockAnswer.Edited || err == nil && edited // of a dry run
 	return err
 }
 
@@ -392,7 +393,7 @@ func (*outdatedRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := l.Open(); err != nil {
 		return nil, err
 	}
-	chosen, err := lock.Choose(ctx, Request(ctx, l))
+	chosen, err := lock.Choose(ctx, content.Request(ctx, l.Lock))
 	if err != nil {
 		return nil, err
 	}

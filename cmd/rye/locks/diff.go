@@ -16,8 +16,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
 )
@@ -159,8 +162,8 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	if err != nil {
 		return err
 	}
-	r := Request(ctx, l)
-	r.Update = []string{lock.Library}
+	r := content.Request(ctx, l.Lock)
+	r.Update, r.Toolchain = []string{lock.Library}, session.Toolchain(l.Lock, places.MachineHost(l.App))
 	made, err := lock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
@@ -173,39 +176,20 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 	if err != nil {
 		return err
 	}
-	to, err := side(ctx, l, made, objects)
+	to, err := change.Side(ctx, l.Lock, made, objects)
 	if err != nil {
 		return err
 	}
 	return ans.compare(ctx, from, to)
 }
 
-// drift tells which files of the working tree aren't as they are pinned.
+// drift adds the files of the working tree that differ from their pins.
 func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref) error {
-	set, err := l.Set(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range l.Old.Bundles {
-		l.Listed.AddAdmitted(l.Trust, set.Bundle(l.Old.Bundles[i].ID))
-	}
-	pinned, err := set.View(ctx, l.Asked(ctx, l.Dir), l.Trust.Root.Side.Policy.MayOverride)
-	if err != nil {
-		return err
-	}
-	working, admit, done, err := l.WorkingView(ctx, set)
-	if err != nil {
-		return err
-	}
-	defer done()
-	all, err := set.Drift(ctx, lock.DriftOptions{Pinned: pinned, Working: working, Admit: admit}, refs...)
-	if err != nil {
-		return err
-	}
+	all, err := content.Drift(ctx, l.Lock, refs...)
 	for _, d := range all {
 		ans.Drift = append(ans.Drift, spaces.DriftLineOf(d))
 	}
-	return nil
+	return err
 }
 
 // diffItem compares one item.

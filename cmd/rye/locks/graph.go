@@ -26,7 +26,7 @@ type lockGraph struct {
 	set   *lock.Set
 	roots []string
 	uses  map[string][]whyLine // what a node uses, and how
-	users map[string][]whyLine // by whom it is used; of what a permission covers, the permission isn't among them
+	users map[string][]whyLine // its users; the permissions that cover it aren't among them
 	cover map[string]closure.Use
 }
 

@@ -1,11 +1,9 @@
 package locks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,18 +15,17 @@ import (
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/bundles"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/legacy"
 	ryeyaml "github.com/rye-build/rye/lock/project"
-	sources "github.com/rye-build/rye/lock/source"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -38,7 +35,7 @@ func LockCommand() cli.Command {
 		Path: "lock", Quiet: true, Group: "lock", Help: "Pin every item that the project can reach.",
 		More: "rye.yaml says what is needed and where the roots are; rye.lock says which bytes that is: the version of each bundle, and for each item its " +
 			"digest, its signers, and the digests of its interface and of what it asks for. Only what must change is changed: versions stay unless " +
-			"--update names them. Every item must be valid, and signed by somebody whom the policy lets.\n\n" +
+			"--update names them. Every item must be valid, and signed as the policy requires.\n\n" +
 			"What weakens the lock is refused and shown: another signer, an older signature format, wider grants, a higher risk, another source. " +
 			"--accept NAME takes it for one item or bundle.\n\n" +
 			"--check changes nothing, asks no network, and exits with 1 where rye lock would change something: for pipelines. --resolve chooses versions " +
@@ -61,37 +58,19 @@ type lockRun struct {
 	User      bool     `help:"Lock the user space, for use outside projects."`
 	DryRun    bool     `name:"dry-run" help:"Show what would change; write nothing."`
 	trusts.KeyFlag
-	state  cas.Digest // for --check: what there was before the lock was made
-	yaml   []byte     // the new rye.yaml, which is written before the lock; nil if it stays
-	edited bool       // yaml is written
+	state cas.Digest // for --check: what there was before the lock was made
+	yaml  []byte     // the new rye.yaml, which is written before the lock; nil if it stays
 }
 
 type LockAnswer struct {
-	File       string                `json:"file"`
-	ID         string                `json:"id"` // the digest of rye.lock
-	Changed    bool                  `json:"changed"`
-	DryRun     bool                  `json:"dry_run"`
-	Checked    bool                  `json:"checked"`
-	Bundles    int                   `json:"bundles"`
-	Pins       int                   `json:"pins"`
-	Artifacts  int                   `json:"artifacts"` // files of packages
-	Changes    []lockfile.Change     `json:"changes"`
-	Weakenings []weakeningLine       `json:"weakenings"`
-	Problems   []spaces.CheckProblem `json:"problems"`
-	Signed     []signs.SignLine      `json:"signed"`
-	Warnings   []string              `json:"warnings"`
-	TakenOver  int                   `json:"taken_over"` // locks of the first format (v1) that this one stands for now
-	written    bool
+	change.Result
+	Problems []spaces.CheckProblem `json:"problems"`
+	Signed   []signs.SignLine      `json:"signed"`
+	Warnings []string              `json:"warnings"`
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
-	return &LockAnswer{DryRun: c.DryRun, Checked: c.Check, Changes: []lockfile.Change{}, Weakenings: []weakeningLine{}, Problems: []spaces.CheckProblem{},
-		Signed: []signs.SignLine{}, Warnings: []string{}}
-}
-
-type weakeningLine struct {
-	lock.Weakness
-	Accepted bool `json:"accepted"`
+	return &LockAnswer{Result: *change.NewResult(change.Options{DryRun: c.DryRun, Check: c.Check}), Problems: []spaces.CheckProblem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
 }
 
 func (c *LockAnswer) Text(t *cli.Terminal) {
@@ -106,7 +85,7 @@ func (c *LockAnswer) Text(t *cli.Terminal) {
 		verb = "not as it would be made"
 	case c.Checked:
 		verb = "current"
-	case c.Changed && !c.written:
+	case c.Changed && !c.Written:
 		verb = "would lock"
 	case c.Changed:
 		verb = "locked"
@@ -138,37 +117,13 @@ func printChanges(t *cli.Terminal, all []lockfile.Change) {
 			told = i + mostChanges - 2
 		}
 		for _, c := range all[i:told] {
-			t.Printf("%s\n", changeText(c))
+			t.Printf("%s\n", change.ChangeText(c))
 		}
 		if told < n {
 			t.Printf("%s  and %d more; -v tells all\n", strings.ReplaceAll(string(all[i].Kind), "_", " "), n-told)
 		}
 		i = n
 	}
-}
-
-// changeText says a change in one line.
-func changeText(c lockfile.Change) string {
-	short := func(s string) string {
-		words := strings.Fields(s)
-		for i, w := range words {
-			if digits, ok := strings.CutPrefix(w, "blake3:"); ok && len(digits) == 64 {
-				words[i] = "blake3:" + digits[:12]
-			}
-			if len(w) == 64 && strings.Trim(w, "0123456789abcdef") == "" {
-				words[i] = w[:12]
-			}
-		}
-		return strings.Join(words, " ")
-	}
-	line := strings.ReplaceAll(string(c.Kind), "_", " ") + "  " + c.Name
-	switch {
-	case c.From != "" && c.To != "":
-		line += "  " + short(c.From) + " -> " + short(c.To)
-	case c.From != "" || c.To != "":
-		line += "  " + short(c.From+c.To)
-	}
-	return line
 }
 
 // Relock brings the project's lock up to date, if it has one, and reports whether that changed it.
@@ -258,51 +213,29 @@ func (c *lockRun) sensible(a *cli.App) error {
 // make makes the lock, and writes it if it may.
 func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cli.Answer, error) {
 	a := l.App
-	r := Request(ctx, l)
-	r.Resolve = c.Resolve
+	o := change.Options{Check: c.Check, DryRun: c.DryRun, Resolve: c.Resolve, Accept: c.Accept, Yaml: c.yaml, Toolchain: session.Toolchain(l.Lock, places.MachineHost(a))}
 	if c.Update {
-		r.Update, r.UpdateAll = c.Names, len(c.Names) == 0
-	}
-	if l.Sides != nil {
-		var err error
-		if r.Old, err = l.Merged(); err != nil {
-			return nil, err
-		}
-		r.Sides = l.Sides
+		o.Update, o.UpdateAll = c.Names, len(c.Names) == 0
 	}
 	p := a.Progress("locking", 0)
 	defer p.Done()
 	l.Progress = p.Add
-	var batch cas.Batch
-	if !c.DryRun && !c.Check {
-		var err error
-		if batch, err = l.DiskStore().Batch(ctx); err != nil {
-			return nil, err
-		}
-		defer batch.Close()
-		r.Store = batch
-	}
 	if c.Sign {
-		// Not before the bundles are here: an item may be run by one of them that the old lock doesn't know.
-		r.Ready = func(bundles []lockfile.Bundle) error {
+		o.Sign = func(ctx context.Context, bundles []lockfile.Bundle) error {
 			p.Done()
 			return c.signItems(ctx, l, bundles, ans)
 		}
 	}
-	made, err := lock.Make(ctx, r)
+	result, err := change.Make(ctx, l.Lock, o)
 	p.Done()
 	if errors.Is(err, errUnsigned) {
-		a.Term.Note("the rest can be said when these are signed")
+		a.Term.Note("sign these first: the rest of the lock depends on them")
 		return ans, nil
 	}
-	if errors.Is(err, workspace.ErrElsewhere) {
-		return c.elsewhere(ctx, l, ans)
-	}
-	if problems := problems(ctx, l, err); len(problems) > 0 {
-		ans.Problems = append(ans.Problems, problems...)
+	if closed, ok := errors.AsType[*closure.Error](err); ok {
+		ans.Problems = append(ans.Problems, problems(ctx, l, closed)...)
 		f := fault.Of(err)
 		// rye lock alone knows neither the new rye.yaml nor the user space.
-		closed, _ := errors.AsType[*closure.Error](err)
 		if refs, ok := closed.Unsigned(); ok && c.yaml != nil {
 			f.Hint = []string{a.With("--sign", strings.Join(refs, ","))}
 		} else if ok && c.AllowUser {
@@ -313,72 +246,39 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 		}
 		return ans, f
 	}
-	if len(ans.Problems) > 0 {
-		return ans, err
-	}
-	if _, ofSource := errors.AsType[*sources.Error](err); ofSource {
-		return nil, ofBundle(l, c.no(err))
-	}
-	if err != nil {
-		return nil, c.no(err)
-	}
-	warn(l, made, ans)
-	describe(l, ans, made.Lock, made.Bytes)
-	ans.Changes = append(ans.Changes, made.Changes...)
-	ans.Changed = !bytes.Equal(made.Bytes, l.File)
-	if c.Check {
-		// Where the bytes that were pinned aren't here it can't be told what would be weaker.
-		var weaker []string
-		if no, ok := errors.AsType[*fault.Error](c.weaker(ctx, l, made, ans)); ok {
-			weaker, _ = no.Details["names"].([]string)
+	if result == nil {
+		if len(ans.Problems) > 0 {
+			return ans, err
 		}
-		return c.checked(ctx, l, ans, weaker)
-	}
-	if err := c.weaker(ctx, l, made, ans); err != nil {
-		return ans, err
-	}
-	if c.DryRun {
-		return ans, nil
-	}
-	if err := batch.Commit(ctx); err != nil {
 		return nil, err
 	}
-	objects, err := kept(ctx, l, made)
-	if err != nil {
-		return nil, err
+	ans.Result = *result
+	warn(l, result, ans)
+	if f, ok := err.(*fault.Error); ok && f.Details["reason"] == "weaker" {
+		f.Hint[len(f.Hint)-1] = a.With(workspace.Accepting(f.Details["names"].([]string))...)
 	}
-	err = lock.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() error {
-		if err := c.edit(l); err != nil {
-			return err
-		}
-		err := l.Write(made.Bytes)
-		ans.written = err == nil
-		return err
-	})
-	if !ans.written {
-		return nil, err
+	if c.Check && err == nil {
+		c.remember(ctx, l, ans)
 	}
 	return ans, err
 }
 
-// edit writes the new rye.yaml.
-func (c *lockRun) edit(l *places.Lock) error {
-	if c.yaml == nil {
-		return nil
+// warn prints what the user should know of the new lock.
+func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
+	for _, err := range result.UnreadV1 {
+		line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.LockMismatch, Message: err.Error()}
+		if e, ok := err.(*legacy.Error); ok {
+			line.File, line.Line, line.Column, line.Message = path.Join(workspace.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
+		}
+		ans.Problems = append(ans.Problems, line)
 	}
-	d, err := osfile.OpenDir(l.Dir, 0o777)
-	if err != nil {
-		return err
+	if n := result.V1; n > 0 {
+		l.App.Term.Note("compared with %s of the first format (v1); %d apply", fault.Count(int64(n), "lock"), result.TakenOver)
 	}
-	defer d.Close()
-	_, err = os.Lstat(filepath.Join(l.Dir, workspace.MarkerFile))
-	err = d.Write(workspace.MarkerFile, 0o644, errors.Is(err, fs.ErrNotExist), c.yaml)
-	c.edited = err == nil
-	return err
-}
-
-// warn prints warnings about the new lock, and how many more there are.
-func warn(l *places.Lock, made *lock.Made, ans *LockAnswer) {
+	made := result.Made
+	if made == nil {
+		return
+	}
 	all := made.Closure.Warnings
 	var texts []string
 	for _, err := range made.Unfound {
@@ -408,17 +308,6 @@ func warn(l *places.Lock, made *lock.Made, ans *LockAnswer) {
 	}
 }
 
-// checked answers --check. Its hint accepts by name what the new lock would weaken.
-func (c *lockRun) checked(ctx context.Context, l *places.Lock, ans *LockAnswer, weaker []string) (cli.Answer, error) {
-	if !ans.Changed {
-		c.remember(ctx, l, ans)
-		return ans, nil
-	}
-	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%q is not what rye lock would make: %s", l.LockPath(), fault.Count(int64(len(ans.Changes)), "change")),
-		Hint: []string{"rye diff", l.LockAgain(weaker)}, Details: map[string]any{"path": l.LockPath()}}
-	return ans, f.Asked()
-}
-
 // signItems signs items before the lock is made, which will have these bundles.
 func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockfile.Bundle, ans *LockAnswer) error {
 	if c.User {
@@ -428,7 +317,7 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 	if err != nil {
 		return err
 	}
-	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return pinnedBytes(ctx, l, it) }}
+	r := &signs.Resigner{App: l.App, Key: key, Flag: c.KeyFlag, DryRun: c.DryRun, Before: func(ctx context.Context, it *ai.Item) []byte { return change.PinnedBytes(ctx, l.Lock, it.Ref) }}
 	r.Open = func(ctx context.Context, a *cli.App) (*spaces.Items, error) {
 		w, err := places.OpenWorkspace(a)
 		if err != nil {
@@ -448,24 +337,6 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 
 // errUnsigned stops a dry run where items would be signed.
 var errUnsigned = errors.New("items aren't signed yet")
-
-// pinnedBytes are the bytes that the lock has of an item of the project, if they are here.
-func pinnedBytes(ctx context.Context, l *places.Lock, it *ai.Item) []byte {
-	if l.Old == nil {
-		return nil
-	}
-	pin := l.Old.Pin(it.Ref)
-	objects, err := l.Objects()
-	if pin == nil || err != nil {
-		return nil
-	}
-	return bundles.SignedBytes(ctx, objects, pin.Digest)
-}
-
-func describe(l *places.Lock, ans *LockAnswer, lf *lockfile.Lock, b []byte) {
-	ans.File, ans.ID = l.LockPath(), cas.Sum(b).String()
-	ans.Bundles, ans.Pins, ans.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
-}
 
 // problems returns everything that keeps the project from being locked, as rye check reports it.
 func problems(ctx context.Context, l *places.Lock, err error) (lines []spaces.CheckProblem) {
@@ -534,20 +405,4 @@ func problem(l *places.Lock, p *closure.Problem, severity string) spaces.CheckPr
 		}
 	}
 	return line
-}
-
-// kept is what the store is to keep for a lock, all of which it has.
-func kept(ctx context.Context, l *places.Lock, made *lock.Made) ([]lock.Object, error) {
-	set, err := lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
-	if l.Vendor != nil && isMissing(err) {
-		// Of a bundle whose source isn't there the pinned items were vendored, and that did for the new lock too.
-		if err := takeVendored(ctx, l, l.Vendor, new(FetchAnswer)); err != nil {
-			return nil, err
-		}
-		set, err = lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
-	}
-	if err != nil {
-		return nil, err
-	}
-	return set.Objects(ctx)
 }

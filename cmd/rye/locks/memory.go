@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/manifest/exam"
 )
 
-// What rye lock --check has found current it need not make again, as long as nothing has changed: that is told by the
+// What rye lock --check has found current it need not make again, as long as nothing has changed: it asks the
 // stat cache, which knows rye.yaml, rye.lock and what of .ai has a part in a lock, by the policy, and by this binary.
 // The lock isn't even read. Nothing that runs or verifies asks it.
 

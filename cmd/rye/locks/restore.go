@@ -2,23 +2,12 @@ package locks
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"path"
-	"slices"
 
-	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/edit"
-	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/content"
 	lockfile "github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy/glob"
 )
 
@@ -29,7 +18,7 @@ func RestoreCommand() cli.Command {
 			"told of. What was there before goes into the store, and its digest is said: rye store cat gives it back.\n\nExamples:\n\n" +
 			"    rye restore tool:acme/fetch\n    rye restore '**' --dry-run",
 		Aka: []string{"revert", "reset"},
-		New: func() cli.Runner { return new(restoreRun) }, Schema: "restore/1", Output: restoreAnswer{},
+		New: func() cli.Runner { return new(restoreRun) }, Schema: "restore/1", Output: restoreAnswer{RestoreResult: &content.RestoreResult{}},
 	}
 }
 
@@ -39,28 +28,12 @@ type restoreRun struct {
 }
 
 type restoreAnswer struct {
-	DryRun bool          `json:"dry_run"`
-	Items  int           `json:"items"`
-	Files  []restoreLine `json:"files"` // those that were not as they are pinned
-	Left   []restoreLeft `json:"left"`  // those that would be part of an item, and that the lock doesn't know
+	*content.RestoreResult
 	failed bool
-}
-
-type restoreLine struct {
-	File   string `json:"file"`
-	Ref    string `json:"ref"`
-	Digest string `json:"digest"`
-	Before string `json:"before"` // the digest of what was there; empty: nothing
-	Only   string `json:"only"`   // "mode" where the bytes are those of the lock
 }
 
 // mostRestored is how many files are told one by one, without --verbose.
 const mostRestored = 100
-
-type restoreLeft struct {
-	File string `json:"file"`
-	Ref  string `json:"ref"`
-}
 
 func (r restoreAnswer) Text(t *cli.Terminal) {
 	verb := cli.DryVerb(r.DryRun, "restored", "would restore")
@@ -106,55 +79,11 @@ func (c *restoreRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{l: l, now: a.Now(), writes: !c.DryRun}
-	if r.objects, err = l.Objects(); err != nil {
+	result, err := content.Restore(ctx, l.Lock, pins, c.DryRun)
+	if result == nil {
 		return nil, err
 	}
-	if r.dir, err = c.openDir(l.DotAI); err != nil {
-		return nil, err
-	}
-	if r.dir != nil {
-		defer r.dir.Close()
-	}
-	if err := r.add(ctx, pins); err != nil {
-		return nil, err
-	}
-	ans := restoreAnswer{DryRun: c.DryRun, Items: len(pins), Files: []restoreLine{}, Left: []restoreLeft{}}
-	if err := r.compare(ctx); err != nil {
-		return nil, err
-	}
-	if c.DryRun {
-		err = r.missing(ctx)
-	} else {
-		err = r.write(ctx)
-	}
-	for _, f := range r.files {
-		if f.done || c.DryRun && err == nil {
-			ans.Files = append(ans.Files, f.line())
-		}
-	}
-	if err != nil {
-		ans.failed = true
-		return ans, err
-	}
-	ans.Left = append(ans.Left, left(ctx, l, pins)...)
-	return ans, nil
-}
-
-// openDir opens .ai to write in it, and makes it where it is wiped; nil where there is none and nothing is to be
-// written.
-func (c *restoreRun) openDir(dir string) (*osfile.Dir, error) {
-	if !c.DryRun {
-		return edit.OpenDir(dir, ai.Project)
-	}
-	if err := ai.Inside(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	d, err := osfile.OpenDir(dir, 0o777)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return d, err
+	return restoreAnswer{result, err != nil}, err
 }
 
 // pins are those of the project that the arguments mean, each once.
@@ -185,68 +114,4 @@ func (c *restoreRun) pins(ctx context.Context, l *places.Lock) (pins []lockfile.
 		}
 	}
 	return pins, nil
-}
-
-// left are the files that would be part of restored tools, and that the lock doesn't know. Whoever has no policy isn't
-// told: it says what counts.
-func left(ctx context.Context, l *places.Lock, pins []lockfile.Pin) (left []restoreLeft) {
-	var refs []model.Ref
-	for i := range pins {
-		if p := &pins[i]; !p.Files.IsZero() {
-			refs = append(refs, p.Ref)
-		}
-	}
-	if len(refs) == 0 {
-		return nil
-	}
-	err := l.Look(ctx)
-	found := &lockDiff{}
-	if err == nil {
-		err = drift(ctx, l, found, refs...)
-	}
-	if err != nil {
-		l.App.Term.Detail("what else there is: %s", fault.Of(err).Text)
-		return nil
-	}
-	for _, d := range found.Drift {
-		if ref, err := model.ParseRef(d.Ref); err == nil && d.Kind == string(lock.Added) && slices.Contains(refs, ref) {
-			left = append(left, restoreLeft{d.File, d.Ref})
-		}
-	}
-	return left
-}
-
-// line says what was done with a file.
-func (f *restored) line() restoreLine {
-	line := restoreLine{File: path.Join(workspace.MarkerDir, f.path), Ref: f.ref.String(), Digest: f.want.Digest.String()}
-	if f.before != nil {
-		line.Before = f.found.String()
-		if f.found == f.want.Digest {
-			line.Only = "mode"
-		}
-	}
-	return line
-}
-
-// A restored file is one that isn't as it is pinned.
-type restored struct {
-	ref    model.Ref
-	path   string // below .ai
-	where  string // for people
-	want   cas.Info
-	mode   cas.Mode
-	before fs.FileInfo // nil: there was nothing
-	found  cas.Digest  // of what was there
-	staged *osfile.Staged
-	done   bool
-}
-
-func (f *restored) notRegular() error {
-	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", f.where), Details: map[string]any{"reason": "special", "path": f.where},
-		Hint: []string{"ls -l " + fault.Quote(f.where)}}
-}
-
-// sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.
-func (f *restored) sameMode(fi fs.FileInfo) bool {
-	return !modesAreKept || (fi.Mode().Perm()&0o100 != 0) == (f.mode == cas.Exec)
 }

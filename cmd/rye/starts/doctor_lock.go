@@ -9,8 +9,10 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/locks"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/content"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -37,7 +39,9 @@ func checkLock(ctx context.Context, a *cli.App) places.Finding {
 	if err := l.Look(ctx); err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}
-	made, err := lock.Make(ctx, locks.Request(ctx, l))
+	r := content.Request(ctx, l.Lock)
+	r.Toolchain = session.Toolchain(l.Lock, places.MachineHost(a))
+	made, err := lock.Make(ctx, r)
 	if closed, ok := errors.AsType[*closure.Error](err); ok {
 		return places.Finding{Status: places.StatusWarn, Detail: "the project differs from its lock: " + fault.Count(int64(len(closed.Problems)), "problem"), Hint: "rye diff"}
 	}
@@ -60,17 +64,12 @@ func checkVendor(ctx context.Context, a *cli.App) places.Finding {
 	if l.Old == nil {
 		return places.Good("nothing to vendor")
 	}
-	v, err := l.Vendored()
-	if err != nil {
-		return places.Bad(places.StatusWarn, err)
-	}
-	if v == nil {
+	if v, err := l.Vendored(); err == nil && v == nil {
 		return places.Good("nothing is vendored: a clone needs rye fetch")
 	}
-	ans, err := new(locks.VendorRun).CheckIn(ctx, l)
+	is, err := content.CheckVendor(ctx, l.Lock)
 	if err != nil {
 		return places.Bad(places.StatusWarn, err)
 	}
-	is := ans.(locks.VendorAnswer)
 	return places.Good("complete, %s in %s", fault.Count(int64(is.Objects), "object"), fault.Count(int64(is.Files), "file"))
 }

@@ -77,7 +77,7 @@ func (r *Registry) openFile(where, name string) (io.ReadCloser, error) {
 	return regular(root, name)
 }
 
-// regular opens a regular file, and nothing that would wait for somebody to write.
+// regular opens a regular file, and no FIFO, which would wait for a writer.
 func regular(root *os.Root, name string) (*os.File, error) {
 	info, err := root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {

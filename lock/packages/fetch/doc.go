@@ -10,7 +10,7 @@
 // # Where a file is
 //
 //	npm    an address    ADDRESS/NAME/-/LAST-VERSION.tgz, where LAST is NAME without a scope: as all registries have it. The
-//	                     addresses in a package-lock.json are those of whoever made it, and aren't asked
+//	                     addresses in a package-lock.json are those of its author, and aren't asked
 //	       a directory   the .tgz file with the sha512
 //	pypi   an address    the page ADDRESS/NAME/ of a "simple" index (PEP 503): the link whose fragment is the sha256, to a
 //	                     wheel of that name

@@ -165,7 +165,7 @@ func TestIndex(t *testing.T) {
 			t.Errorf("got %+v", a)
 		}
 	}
-	// Another time nobody is asked, not even for the page.
+	// The next time the registry isn't asked, not even for the page.
 	asked := w.asked.Load()
 	if again, err := w.registry("", "", true).Bring(t.Context(), all); err != nil || !slices.Equal(again, all) || w.asked.Load() != asked {
 		t.Errorf("got %v, %v, after %d questions", again, err, w.asked.Load()-asked)

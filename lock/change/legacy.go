@@ -1,4 +1,4 @@
-package locks
+package change
 
 import (
 	"context"
@@ -10,9 +10,6 @@ import (
 
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/bundles"
-	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/legacy"
@@ -25,31 +22,31 @@ const lockedV1 lock.WeaknessKind = "v1_lock_differs"
 // takeOver holds what would be pinned against the locks of the first format that the tree has. They are asked once, when
 // there is no rye.lock yet. What they say of tools in another version, of those that no root reaches, and of the library
 // of that time, in whose place the one of this binary stands, is of no use any more.
-func takeOver(ctx context.Context, l *places.Lock, made *lock.Made, ans *LockAnswer) ([]lock.Weakness, error) {
+func (r *Result) takeOver(ctx context.Context, l *workspace.Lock) ([]lock.Weakness, error) {
 	locks, errs := legacy.Read(os.DirFS(l.DotAI))
 	if len(errs) > 0 {
-		return nil, unreadableV1(ans, errs)
+		return nil, r.unreadableV1(errs)
 	}
 	if len(locks) == 0 {
 		return nil, nil
 	}
-	now := &v1Integrities{made: made, known: map[model.Ref]string{}}
+	now := &v1Integrities{made: r.Made, known: map[model.Ref]string{}}
 	var err error
 	if now.objects, err = l.Objects(); err != nil {
 		return nil, err
 	}
-	now.objects = with(l, made, now.objects)
+	now.objects = with(l, r.Made, now.objects)
 	var all []lock.Weakness
 	for i := range locks {
 		old := &locks[i]
-		pin := made.Lock.Pin(old.Tool)
+		pin := r.Made.Lock.Pin(old.Tool)
 		if pin == nil || pin.From == lockfile.FromStd || versionV1(pin.Version) != old.Version {
 			continue
 		}
-		ans.TakenOver++
+		r.TakenOver++
 		w := lock.Weakness{Name: old.Tool.String(), Kind: lockedV1}
 		for _, d := range old.Check(func(tool model.Ref, _ string) (string, error) { return now.integrity(ctx, tool) }) {
-			if found := made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd || slices.Contains(w.Details, d.String()) {
+			if found := r.Made.Lock.Pin(d.Tool); found != nil && found.From == lockfile.FromStd || slices.Contains(w.Details, d.String()) {
 				continue
 			}
 			if d.Space != "" && d.Tool == old.Tool {
@@ -64,12 +61,7 @@ func takeOver(ctx context.Context, l *places.Lock, made *lock.Made, ans *LockAns
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	what := fault.Count(int64(len(locks)), "lock") + " of the first format (v1)"
-	if left := len(locks) - ans.TakenOver; left > 0 {
-		l.App.Term.Note("held against %s; %d of other versions or of tools that aren't pinned say nothing", what, left)
-	} else {
-		l.App.Term.Note("held against %s", what)
-	}
+	r.V1 = len(locks)
 	return all, nil
 }
 
@@ -81,19 +73,13 @@ func versionV1(v string) string {
 	return v
 }
 
-// unreadableV1 refuses what can't be read: it may say that something is another one now.
-func unreadableV1(ans *LockAnswer, errs []error) error {
-	for _, err := range errs {
-		line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.LockMismatch, Message: err.Error()}
-		if e, ok := err.(*legacy.Error); ok {
-			line.File, line.Line, line.Column, line.Message = path.Join(workspace.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
-		}
-		ans.Problems = append(ans.Problems, line)
-	}
-	f := &fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("%s of the first format (v1) can't be read", fault.Count(int64(len(errs)), "lock")),
-		Why: []string{"what they say would be forgotten"}, Details: map[string]any{"reason": "v1-lock"}}
-	if ans.Problems[0].File != "" {
-		f.Hint = []string{"git rm " + fault.Quote(ans.Problems[0].File)}
+// unreadableV1 refuses locks that can't be read: one of them may say that an item has changed.
+func (r *Result) unreadableV1(errs []error) error {
+	r.UnreadV1 = errs
+	f := fault.New(fault.LockMismatch, "%s of the first format (v1) can't be read", fault.Count(int64(len(errs)), "lock")).
+		On("reason", "v1-lock").Because("what they say would be forgotten")
+	if e, ok := errs[0].(*legacy.Error); ok {
+		f.Try(fault.Command("git rm", path.Join(workspace.MarkerDir, e.Path)))
 	}
 	return f
 }
@@ -113,7 +99,7 @@ func (i *v1Integrities) integrity(ctx context.Context, tool model.Ref) (string, 
 	if pin == nil {
 		return "", fs.ErrNotExist
 	}
-	b := bundles.SignedBytes(ctx, i.objects, pin.Digest)
+	b := SignedBytes(ctx, i.objects, pin.Digest)
 	if b == nil {
 		return "", fmt.Errorf("its bytes aren't here")
 	}

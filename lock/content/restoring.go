@@ -1,4 +1,4 @@
-package locks
+package content
 
 import (
 	"cmp"
@@ -19,9 +19,9 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
 )
 
 // modesAreKept says that a file's mode tells whether it may be executed.
@@ -30,7 +30,7 @@ const modesAreKept = runtime.GOOS != "windows"
 // A restoring is one rye restore. New files are written beside the old ones first, all of them, so that nothing is
 // replaced as long as bytes are missing; each file is the old one or the new one whenever one looks.
 type restoring struct {
-	l       *places.Lock
+	l       *workspace.Lock
 	objects lock.Source
 	dir     *osfile.Dir // nil: there is nothing, and nothing is to be written
 	now     time.Time
@@ -246,7 +246,7 @@ func (r *restoring) stage(ctx context.Context, b *osfile.Batch, files []*restore
 	return nil
 }
 
-// missing says which bytes aren't to be had, all of them; nil if none is.
+// missing lists all bytes that are unavailable; nil if all are there.
 func (r *restoring) missing(ctx context.Context) error {
 	var f *fault.Error
 	var paths []string
@@ -263,7 +263,7 @@ func (r *restoring) missing(ctx context.Context) error {
 		case !errors.Is(err, fs.ErrNotExist):
 			return err
 		case f == nil:
-			f, paths = fault.Of(&lock.MissingError{ID: x.want.ID, NeededBy: x.ref.String()}), []string{x.path}
+			f, paths = lackingOf(x.want.ID, x.ref.String()), []string{x.path}
 		case len(f.Why) < fault.MaxLines:
 			f.Why, paths = append(f.Why, fmt.Sprintf("%s is needed by %s", x.want.ID, x.ref)), append(paths, x.path)
 		}

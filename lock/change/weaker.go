@@ -1,4 +1,4 @@
-package locks
+package change
 
 import (
 	"context"
@@ -10,8 +10,6 @@ import (
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	lockfile "github.com/rye-build/rye/lock/file"
 	"github.com/rye-build/rye/lock/workspace"
@@ -19,17 +17,17 @@ import (
 )
 
 // weaker refuses what weakens the lock and wasn't accepted.
-func (c *lockRun) weaker(ctx context.Context, l *places.Lock, made *lock.Made, ans *LockAnswer) error {
+func (r *Result) weaker(ctx context.Context, l *workspace.Lock, accept []string) error {
 	var all []lock.Weakness
 	var err error
 	switch {
-	case !ans.Changed:
+	case !r.Changed:
 	case l.File == nil:
-		all, err = takeOver(ctx, l, made, ans)
+		all, err = r.takeOver(ctx, l)
 	case l.Sides != nil:
-		all, err = weakerThanSides(ctx, l, made)
+		all, err = weakerThanSides(ctx, l, r.Made)
 	default:
-		all, err = weakenings(ctx, l, l.Old, made)
+		all, err = weakenings(ctx, l, l.Old, r.Made)
 	}
 	if err != nil {
 		return err
@@ -38,13 +36,13 @@ func (c *lockRun) weaker(ctx context.Context, l *places.Lock, made *lock.Made, a
 	names, refused := []string{}, int64(0)
 	for _, w := range all {
 		w.Details = append([]string{}, w.Details...)
-		line := weakeningLine{w, slices.Contains(c.Accept, w.Name)}
-		ans.Weakenings = append(ans.Weakenings, line)
+		line := Weakening{w, slices.Contains(accept, w.Name)}
+		r.Weakenings = append(r.Weakenings, line)
 		if line.Accepted {
 			continue
 		}
 		refused++
-		f.Why = append(f.Why, changeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From, To: line.To}))
+		f.Why = append(f.Why, ChangeText(lockfile.Change{Kind: line.Kind, Name: line.Name, From: line.From, To: line.To}))
 		for _, d := range line.Details {
 			f.Why = append(f.Why, "  "+d)
 		}
@@ -52,24 +50,24 @@ func (c *lockRun) weaker(ctx context.Context, l *places.Lock, made *lock.Made, a
 			names = append(names, w.Name)
 		}
 	}
-	if err := c.unused(all); err != nil {
+	if err := unused(accept, all); err != nil {
 		return err
 	}
 	if len(names) == 0 {
 		return nil
 	}
 	f.Text = fmt.Sprintf("the new lock would be weaker: %s", fault.Count(refused, "change"))
-	f.Hint = []string{"rye diff", l.App.With(workspace.Accepting(names)...)}
+	f.Hint = []string{"rye diff", l.LockAgain(names)}
 	if l.Sides != nil {
 		f.Hint = f.Hint[1:] // the lock that is there can't be read before it is resolved
 	}
-	f.Details["names"], f.Details["weakenings"] = names, ans.Weakenings
+	f.Details["names"], f.Details["weakenings"] = names, r.Weakenings
 	return f
 }
 
 // unused refuses to accept what isn't there: a name that is misspelt would be taken for a yes one day.
-func (c *lockRun) unused(all []lock.Weakness) error {
-	for _, name := range c.Accept {
+func unused(accept []string, all []lock.Weakness) error {
+	for _, name := range accept {
 		if !slices.ContainsFunc(all, func(w lock.Weakness) bool { return w.Name == name }) {
 			return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("nothing about %q weakens the lock", name), Hint: []string{"rye lock"}, Details: map[string]any{"name": name}}
 		}
@@ -78,7 +76,7 @@ func (c *lockRun) unused(all []lock.Weakness) error {
 }
 
 // weakenings says in what a new lock asks for less than the one that is there.
-func weakenings(ctx context.Context, l *places.Lock, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
+func weakenings(ctx context.Context, l *workspace.Lock, old *lockfile.Lock, made *lock.Made) ([]lock.Weakness, error) {
 	objects, err := l.Objects()
 	if err != nil {
 		return nil, err
@@ -87,20 +85,20 @@ func weakenings(ctx context.Context, l *places.Lock, old *lockfile.Lock, made *l
 	if err != nil {
 		return nil, err
 	}
-	to, err := side(ctx, l, made, objects)
+	to, err := Side(ctx, l, made, objects)
 	if err != nil {
 		return nil, err
 	}
 	return lock.Weakening(ctx, from, to)
 }
 
-// side is a lock that was made, to be compared.
-func side(ctx context.Context, l *places.Lock, made *lock.Made, objects lock.Source) (*lock.Side, error) {
+// Side returns a lock that was made, to be compared.
+func Side(ctx context.Context, l *workspace.Lock, made *lock.Made, objects lock.Source) (*lock.Side, error) {
 	return lock.NewSide(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(with(l, made, objects)))
 }
 
 // with adds the files of the project and the user for what the store doesn't have yet.
-func with(l *places.Lock, made *lock.Made, objects lock.Source) lock.Source {
+func with(l *workspace.Lock, made *lock.Made, objects lock.Source) lock.Source {
 	all := []lock.Source{objects}
 	add := func(dir, from string) {
 		files := &find.Blobs{FS: os.DirFS(dir), At: make(map[cas.Digest]manifest.File, len(made.Lock.Pins))}
@@ -114,8 +112,8 @@ func with(l *places.Lock, made *lock.Made, objects lock.Source) lock.Source {
 	if !l.User {
 		add(l.DotAI, lockfile.FromProject)
 	}
-	if s := cli.UserSpace(l.App.UserBase()); s.Err == nil && (l.User || l.AllowUser) {
-		add(s.Value, lockfile.FromUser)
+	if s := l.UserSpace(); s.Err == nil && (l.User || l.AllowUser) {
+		add(s.Path, lockfile.FromUser)
 	}
 	return lock.First(all...)
 }
@@ -124,3 +122,25 @@ func with(l *places.Lock, made *lock.Made, objects lock.Source) lock.Source {
 type nameless struct{ cas.Getter }
 
 func (nameless) Ref(string) (cas.ID, error) { return cas.ID{}, fs.ErrNotExist }
+
+// weakerThanSides says in what a new lock asks for less than one of the sides. A side that can't be read may have asked
+// for anything, and that is accepted by the name of the file.
+func weakerThanSides(ctx context.Context, l *workspace.Lock, made *lock.Made) (all []lock.Weakness, err error) {
+	unread := lock.Weakness{Name: lockfile.Name, Kind: workspace.SideUnreadable, Details: []string{"what a side of the merge asked for can't be read"}}
+	for _, side := range l.Sides {
+		more := []lock.Weakness{unread}
+		if side != nil {
+			if more, err = weakenings(ctx, l, side, made); err != nil {
+				return nil, err
+			}
+		}
+		for _, w := range more {
+			if !slices.ContainsFunc(all, func(o lock.Weakness) bool {
+				return o.Name == w.Name && o.Kind == w.Kind && o.From == w.From && o.To == w.To
+			}) {
+				all = append(all, w)
+			}
+		}
+	}
+	return all, nil
+}

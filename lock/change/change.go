@@ -1,0 +1,266 @@
+// Package change makes the lock of a project or of the user, checks it, and writes it together with a changed rye.yaml.
+package change
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/content"
+	lockfile "github.com/rye-build/rye/lock/file"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// Options say how a lock is made. The zero value changes only what must change.
+type Options struct {
+	Check     bool     // write nothing; a lock that would change is an error
+	DryRun    bool     // write nothing
+	Resolve   bool     // choose versions again
+	Update    []string // bundles to bring to the newest allowed version
+	UpdateAll bool
+	Accept    []string       // items and bundles that may weaken the lock
+	Yaml      []byte         // the new rye.yaml, written before the lock; nil: it stays
+	Toolchain lock.Toolchain // nil: programs stay as they are locked
+
+	// Sign runs when the bundles are in the store and no item was read yet. An error stops Make. May be nil.
+	Sign func(ctx context.Context, bundles []lockfile.Bundle) error
+}
+
+// A Result is the lock that was made and how it differs from the one before.
+type Result struct {
+	File       string            `json:"file"`
+	ID         string            `json:"id"` // the digest of rye.lock
+	Changed    bool              `json:"changed"`
+	DryRun     bool              `json:"dry_run"`
+	Checked    bool              `json:"checked"`
+	Bundles    int               `json:"bundles"`
+	Pins       int               `json:"pins"`
+	Artifacts  int               `json:"artifacts"` // files of packages
+	Changes    []lockfile.Change `json:"changes"`
+	TakenOver  int               `json:"taken_over"` // locks of the first format (v1) that this one replaces
+	Weakenings []Weakening       `json:"weakenings"`
+
+	Made     *lock.Made `json:"-"` // nil where Check found that other bundles are needed
+	V1       int        `json:"-"` // locks of the first format that were looked at
+	UnreadV1 []error    `json:"-"` // and those that can't be read
+	Written  bool       `json:"-"`
+	Edited   bool       `json:"-"` // rye.yaml is written
+}
+
+// A Weakening is a Weakness and whether the user accepted it.
+type Weakening struct {
+	lock.Weakness
+	Accepted bool `json:"accepted"`
+}
+
+// NewResult returns the result of a lock that isn't made yet.
+func NewResult(o Options) *Result {
+	return &Result{DryRun: o.DryRun, Checked: o.Check, Changes: []lockfile.Change{}, Weakenings: []Weakening{}}
+}
+
+// Make makes the lock of l, which is open, and writes it unless o forbids that. A crash at any moment leaves the old lock
+// or the new one, and the store keeps the objects of both until then. The result is nil if there is no new lock.
+func Make(ctx context.Context, l *workspace.Lock, o Options) (*Result, error) {
+	result, err := o.make(ctx, l)
+	if _, ok := errors.AsType[*sources.Error](err); ok && result == nil {
+		err = content.OfBundle(l, err)
+	}
+	if err != nil && o.Check {
+		if f := fault.Of(err); f.Code == fault.LockMismatch {
+			err = f.Asked()
+		}
+	}
+	return result, err
+}
+
+func (o *Options) make(ctx context.Context, l *workspace.Lock) (*Result, error) {
+	r := content.Request(ctx, l)
+	r.Resolve, r.Update, r.UpdateAll, r.Toolchain = o.Resolve, o.Update, o.UpdateAll, o.Toolchain
+	if l.Sides != nil {
+		var err error
+		if r.Old, err = l.Merged(); err != nil {
+			return nil, err
+		}
+		r.Sides = l.Sides
+	}
+	var batch cas.Batch
+	if !o.DryRun && !o.Check {
+		var err error
+		if batch, err = l.DiskStore().Batch(ctx); err != nil {
+			return nil, err
+		}
+		defer batch.Close()
+		r.Store = batch
+	}
+	if o.Sign != nil {
+		// Not before the bundles are here: an item may be run by a bundle that the old lock doesn't have.
+		r.Ready = func(bundles []lockfile.Bundle) error { return o.Sign(ctx, bundles) }
+	}
+	made, err := lock.Make(ctx, r)
+	result := NewResult(*o)
+	if errors.Is(err, workspace.ErrElsewhere) {
+		return result.elsewhere(l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	result.Made = made
+	result.describe(l, made.Lock, made.Bytes)
+	result.Changes = append(result.Changes, made.Changes...)
+	result.Changed = !bytes.Equal(made.Bytes, l.File)
+	err = result.weaker(ctx, l, o.Accept)
+	if o.Check {
+		// Without the pinned bytes a weakening can't be found; then the hint doesn't accept it.
+		var names []string
+		if no, ok := errors.AsType[*fault.Error](err); ok {
+			names, _ = no.Details["names"].([]string)
+		}
+		return result, result.checked(l, names)
+	}
+	if err != nil || o.DryRun {
+		return result, err
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return nil, err
+	}
+	objects, err := kept(ctx, l, made)
+	if err != nil {
+		return nil, err
+	}
+	err = lock.Commit(ctx, l.DiskStore(), l.LockPath(), objects, func() (err error) {
+		if o.Yaml != nil {
+			err = edit(l.Dir, o.Yaml)
+			result.Edited = err == nil
+		}
+		if err == nil {
+			err = l.Write(made.Bytes)
+			result.Written = err == nil
+		}
+		return err
+	})
+	return result, err
+}
+
+// edit writes the new rye.yaml.
+func edit(dir string, yaml []byte) error {
+	d, err := osfile.OpenDir(dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	_, err = os.Lstat(filepath.Join(dir, workspace.MarkerFile))
+	return d.Write(workspace.MarkerFile, 0o644, errors.Is(err, fs.ErrNotExist), yaml)
+}
+
+// checked is the answer of Check. Its hint accepts by name what the new lock would weaken.
+func (r *Result) checked(l *workspace.Lock, weaker []string) error {
+	if !r.Changed {
+		return nil
+	}
+	return fault.New(fault.LockMismatch, "%q is not what rye lock would make: %s", l.LockPath(), fault.Count(int64(len(r.Changes)), "change")).
+		On("path", l.LockPath()).Try("rye diff", l.LockAgain(weaker))
+}
+
+// elsewhere is the answer of Check where other bundles are needed than the lock has.
+func (r *Result) elsewhere(l *workspace.Lock) (*Result, error) {
+	r.describe(l, l.Old, l.File)
+	r.Changes, r.Changed = append(r.Changes, l.RequirementChanges()...), true
+	if len(r.Changes) > 0 {
+		return r, r.checked(l, nil)
+	}
+	f := fault.New(fault.LockMismatch, "%q: %s", l.LockPath(), workspace.ErrElsewhere)
+	if l.Here.Unfit != nil {
+		f = fault.Of(l.Here.Unfit)
+	}
+	f.Hint = []string{"rye lock"}
+	return r, f.Asked()
+}
+
+func (r *Result) describe(l *workspace.Lock, lf *lockfile.Lock, b []byte) {
+	r.File, r.ID = l.LockPath(), cas.Sum(b).String()
+	r.Bundles, r.Pins, r.Artifacts = len(lf.Bundles), len(lf.Pins), len(lf.Artifacts)
+}
+
+// kept returns the objects that the store keeps for a new lock; it has all of them.
+func kept(ctx context.Context, l *workspace.Lock, made *lock.Made) ([]lock.Object, error) {
+	open := func() (*lock.Set, error) {
+		return lock.NewSet(ctx, made.Lock, cas.Sum(made.Bytes), workspace.SetOptions(l.DiskStore()))
+	}
+	set, err := open()
+	if _, missing := errors.AsType[*lock.MissingError](err); missing && l.Vendor != nil {
+		// Of a bundle without a source only the pinned items are vendored, and the new lock needs no others.
+		if err := content.TakeVendored(ctx, l); err != nil {
+			return nil, err
+		}
+		set, err = open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set.Objects(ctx)
+}
+
+// PinnedBytes returns the locked content of an item, nil if it isn't available.
+func PinnedBytes(ctx context.Context, l *workspace.Lock, ref model.Ref) []byte {
+	if l.Old == nil {
+		return nil
+	}
+	pin := l.Old.Pin(ref)
+	objects, err := l.Objects()
+	if pin == nil || err != nil {
+		return nil
+	}
+	return SignedBytes(ctx, objects, pin.Digest)
+}
+
+// maxSigned bounds what is read into memory to be compared.
+const maxSigned = 32 << 20
+
+// SignedBytes returns the bytes of a file that may be signed, nil if they aren't available.
+func SignedBytes(ctx context.Context, src cas.Getter, d cas.Digest) []byte {
+	o, err := src.Get(ctx, cas.ID{Kind: cas.Blob, Digest: d})
+	if err != nil {
+		return nil
+	}
+	defer o.Close()
+	b, err := io.ReadAll(io.LimitReader(o, maxSigned))
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// ChangeText writes a change on one line.
+func ChangeText(c lockfile.Change) string {
+	short := func(s string) string {
+		words := strings.Fields(s)
+		for i, w := range words {
+			if digits, ok := strings.CutPrefix(w, "blake3:"); ok && len(digits) == 64 {
+				words[i] = "blake3:" + digits[:12]
+			}
+			if len(w) == 64 && strings.Trim(w, "0123456789abcdef") == "" {
+				words[i] = w[:12]
+			}
+		}
+		return strings.Join(words, " ")
+	}
+	line := strings.ReplaceAll(string(c.Kind), "_", " ") + "  " + c.Name
+	switch {
+	case c.From != "" && c.To != "":
+		line += "  " + short(c.From) + " -> " + short(c.To)
+	case c.From != "" || c.To != "":
+		line += "  " + short(c.From+c.To)
+	}
+	return line
+}

@@ -1,0 +1,327 @@
+package content
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/packages/fetch"
+	versions "github.com/rye-build/rye/lock/resolve"
+	sources "github.com/rye-build/rye/lock/source"
+	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// A FetchResult counts what Fetch found and brought.
+type FetchResult struct {
+	Bundles int   `json:"bundles"`
+	Objects int64 `json:"objects"`
+	Fetched int64 `json:"fetched"` // objects that weren't in the store
+	Bytes   int64 `json:"bytes"`   // of these
+}
+
+// Fetch brings into the store what the lock names: from .ai/vendor, then from where the bundles come from, and from the
+// project. What is damaged in .ai/vendor may be whole elsewhere, and is an error only if it isn't.
+func Fetch(ctx context.Context, l *workspace.Lock) (FetchResult, error) {
+	ans := FetchResult{Bundles: len(l.Old.Bundles)}
+	return ans, ans.fetch(ctx, l)
+}
+
+func (ans *FetchResult) fetch(ctx context.Context, l *workspace.Lock) error {
+	v, err := l.Vendored()
+	if err != nil {
+		return err
+	}
+	if l.Progress == nil {
+		l.Progress = func(int64) {}
+	}
+	var damaged error
+	if v != nil {
+		if damaged = takeVendored(ctx, l, v, ans); damaged != nil && !errors.Is(damaged, cas.ErrDamaged) {
+			return damaged
+		}
+	}
+	objects, missing, err := missing(ctx, l)
+	// Signatures aren't among the objects: those that .ai/vendor lost may still be at the bundle's source.
+	unsure := err == nil && len(l.Old.Bundles) > 0 && l.Pinned(ctx) == nil
+	if unsure || err == nil && len(missing) > 0 || isMissing(err) {
+		objects, err = bring(ctx, l, ans)
+	}
+	if err != nil {
+		return cmp.Or(damaged, needed(ctx, l, err))
+	}
+	ans.Objects = int64(len(objects))
+	return lock.Keep(ctx, l.DiskStore(), l.LockPath(), objects)
+}
+
+// needed says of bytes that can't be brought which items need them, and how to have them the next time.
+func needed(ctx context.Context, l *workspace.Lock, err error) error {
+	if gone, ok := errors.AsType[*lock.MissingError](err); ok {
+		return explainGone(l, gone)
+	}
+	_, offline := errors.AsType[*sources.OfflineError](err)
+	_, unfetched := errors.AsType[*fetch.OfflineError](err)
+	offline = offline || unfetched
+	_, known := errors.AsType[*sources.Error](err)
+	if !offline && !(known && errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	f := OfBundle(l, err)
+	f.Why = append(f.Why, lacking(ctx, l)...)
+	f.Why = append(f.Why, "where it is there, rye vendor puts it into the project, to be committed")
+	if offline { // else it ends as this did
+		f.Hint = append(f.Hint, "rye vendor")
+	}
+	return f
+}
+
+// OfBundle adds to the error of a source which bundle of the lock comes from there.
+func OfBundle(l *workspace.Lock, err error) *fault.Error {
+	f := fault.Of(err)
+	at, known := errors.AsType[*sources.Error](err)
+	if !known || at.ID != "" || l.Old == nil {
+		return f
+	}
+	if _, told := errors.AsType[*versions.NoVersionError](err); told {
+		return f
+	}
+	for i := range l.Old.Bundles {
+		b := &l.Old.Bundles[i]
+		if b.Source.Where != at.Where {
+			continue
+		}
+		f.Text = bundleRef(b) + ": " + f.Text
+		if len(f.Hint) == 0 && errors.Is(err, fs.ErrNotExist) {
+			f.Hint = []string{"rye add " + b.ID + " --from PLACE"}
+		}
+		break
+	}
+	return f
+}
+
+// lacking says what the store lacks of the lock, and who needs it. Of a missing manifest only the pinned
+// files are known.
+func lacking(ctx context.Context, l *workspace.Lock) (lines []string) {
+	add := func(id cas.ID, by string) {
+		if len(lines) < fault.MaxLines {
+			lines = append(lines, id.String()+" is needed by "+by)
+		}
+	}
+	_, missing, err := missing(ctx, l)
+	for _, m := range missing {
+		add(m.ID, m.NeededBy)
+	}
+	for _, e := range workspace.Each(err) {
+		gone, ok := errors.AsType[*lock.MissingError](e)
+		if !ok {
+			continue
+		}
+		add(gone.ID, gone.NeededBy)
+		for i := range l.Old.Bundles {
+			b := &l.Old.Bundles[i]
+			if b.Manifest != gone.ID.Digest {
+				continue
+			}
+			for j := range l.Old.Pins {
+				if p := &l.Old.Pins[j]; p.From == lockfile.System+b.ID {
+					add(cas.ID{Kind: cas.Blob, Digest: p.Digest}, p.Ref.String())
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// explainGone says how to go on without bytes that are lost.
+func explainGone(l *workspace.Lock, err *lock.MissingError) error {
+	f := fault.Of(err)
+	f.Hint = []string{"rye lock"}
+	ref, bad := model.ParseRef(err.NeededBy)
+	if p := l.Old.Pin(ref); bad == nil && p != nil && p.From == lockfile.FromProject {
+		file := path.Join(workspace.MarkerDir, p.Path)
+		f.Why = append(f.Why, fmt.Sprintf("%q isn't as it is locked", file))
+		f.Hint = fromGit(l, p.Path)
+	}
+	return f
+}
+
+// fromGit is how to go on without bytes of the project's own, which fetch can't bring: git may have them. Paths are
+// those in .ai.
+func fromGit(l *workspace.Lock, paths ...string) []string {
+	args := make([]string, len(paths))
+	for i, p := range paths {
+		args[i] = shown(l, filepath.Join(l.Dir, workspace.MarkerDir, filepath.FromSlash(p)))
+	}
+	return []string{fault.Command("git restore", args...), "rye lock"}
+}
+
+func bundleRef(b *lockfile.Bundle) string { return "bundle:" + b.ID + "@" + b.Version }
+
+// bring gets what is neither vendored nor in the store, and returns all objects of the lock.
+func bring(ctx context.Context, l *workspace.Lock, ans *FetchResult) ([]lock.Object, error) {
+	brought, err := lock.Bring(ctx, Request(ctx, l))
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range brought {
+		ans.Fetched += int64(len(b.Files)) + 1
+		ans.Bytes += b.FileList.Bytes
+	}
+	if err := takeProject(ctx, l); err != nil {
+		return nil, err
+	}
+	if err := bringPackages(ctx, l, ans); err != nil {
+		return nil, err
+	}
+	objects, missing, err := missing(ctx, l)
+	if err == nil && len(missing) > 0 {
+		err = missing[0]
+	}
+	return objects, err
+}
+
+// bringPackages gets the files of packages that are neither vendored nor in the store.
+func bringPackages(ctx context.Context, l *workspace.Lock, ans *FetchResult) error {
+	var lacking []lockfile.Artifact
+	for _, a := range l.Old.Artifacts {
+		missing, err := l.DiskStore().Missing(ctx, []cas.ID{{Kind: cas.Blob, Digest: a.Digest}})
+		if err != nil {
+			return err
+		}
+		if len(missing) > 0 {
+			lacking = append(lacking, a)
+			ans.Fetched++
+			ans.Bytes += a.Size
+		}
+	}
+	_, err := l.Registry.Bring(ctx, lacking)
+	return err
+}
+
+// isMissing reports whether something isn't there that the lock names.
+func isMissing(err error) bool {
+	_, missing := errors.AsType[*lock.MissingError](err)
+	return missing
+}
+
+// missing returns the objects of the lock, and which of them the store lacks.
+func missing(ctx context.Context, l *workspace.Lock) (objects []lock.Object, missing []*lock.MissingError, err error) {
+	set, err := Stored(ctx, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	if objects, err = set.Objects(ctx); err != nil {
+		return nil, nil, err
+	}
+	ids, by := make([]cas.ID, len(objects)), make(map[cas.ID]string, len(objects))
+	for i, o := range objects {
+		ids[i], by[o.ID] = o.ID, o.NeededBy
+	}
+	lacking, err := l.DiskStore().Missing(ctx, ids)
+	for _, id := range lacking {
+		missing = append(missing, &lock.MissingError{ID: id, NeededBy: by[id]})
+	}
+	return objects, missing, err
+}
+
+// takeVendored copies what is vendored into the store. What is damaged is left out, and the error.
+func takeVendored(ctx context.Context, l *workspace.Lock, v *vendor.Vendor, ans *FetchResult) error {
+	set, err := setOf(ctx, l, lock.First(v, l.DiskStore()))
+	if isMissing(err) {
+		return nil // not all of it is vendored: what is missing is an error if it can't be fetched either
+	}
+	if err != nil {
+		return err
+	}
+	objects, err := set.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	batch, err := l.DiskStore().Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	ids := make([]cas.ID, len(objects))
+	for i, o := range objects {
+		ids[i] = o.ID
+	}
+	lacking, err := batch.Missing(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var damaged error
+	for _, id := range lacking {
+		size, err := copyObject(ctx, v, batch, id)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil && errors.Is(err, cas.ErrDamaged):
+			damaged = cmp.Or(damaged, err)
+		case err != nil:
+			return err
+		default:
+			ans.Fetched++
+			ans.Bytes += size
+			l.Progress(size)
+		}
+	}
+	if err := batch.Commit(ctx); err != nil {
+		return err
+	}
+	for _, line := range l.Old.Bundles {
+		if b := set.Bundle(line.ID); b != nil {
+			if err := install.KeepSignatures(ctx, l.DiskStore(), b, bundle.VerifyOptions{Trust: l.Exam()}); err != nil {
+				return err
+			}
+		}
+	}
+	return damaged
+}
+
+// TakeVendored copies the vendored objects of a lock into the store.
+func TakeVendored(ctx context.Context, l *workspace.Lock) error {
+	if l.Progress == nil {
+		l.Progress = func(int64) {}
+	}
+	return takeVendored(ctx, l, l.Vendor, new(FetchResult))
+}
+
+func copyObject(ctx context.Context, from cas.Getter, to cas.Batch, id cas.ID) (int64, error) {
+	o, err := from.Get(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	defer o.Close()
+	_, err = to.Put(ctx, id.Kind, o)
+	return o.Size, err
+}
+
+// takeProject puts the project's items into the store that match their pins; the caller reports the others as missing.
+func takeProject(ctx context.Context, l *workspace.Lock) error {
+	r := Request(ctx, l)
+	r.Packages = nil
+	batch, err := l.DiskStore().Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer batch.Close()
+	r.Store = batch
+	if _, err := lock.Make(ctx, r); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		detail(l, "the project's items", err)
+	}
+	return batch.Commit(ctx)
+}

@@ -1,0 +1,164 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/edit"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/lock"
+	lockfile "github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// A RestoreResult lists what Restore did, or with DryRun would do.
+type RestoreResult struct {
+	DryRun bool           `json:"dry_run"`
+	Items  int            `json:"items"`
+	Files  []RestoredFile `json:"files"` // those that differed from their pins
+	Left   []LeftFile     `json:"left"`  // files that would be part of an item but aren't in the lock
+}
+
+// A RestoredFile has the content of the lock again.
+type RestoredFile struct {
+	File   string `json:"file"`
+	Ref    string `json:"ref"`
+	Digest string `json:"digest"`
+	Before string `json:"before"` // the digest of what was there; empty: nothing
+	Only   string `json:"only"`   // "mode" where the bytes are those of the lock
+}
+
+// A LeftFile is beside the files of an item and not in the lock.
+type LeftFile struct {
+	File string `json:"file"`
+	Ref  string `json:"ref"`
+}
+
+// Restore gives the files of pins from the project the content of the lock. All files of all pins are replaced or none,
+// and what was there is in the store before. The result is nil if nothing was tried.
+func Restore(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin, dryRun bool) (*RestoreResult, error) {
+	r := &restoring{l: l, writes: !dryRun}
+	if r.now = time.Now(); l.Now != nil {
+		r.now = l.Now()
+	}
+	var err error
+	if r.objects, err = l.Objects(); err != nil {
+		return nil, err
+	}
+	if r.dir, err = openDir(l.DotAI, !dryRun); err != nil {
+		return nil, err
+	}
+	if r.dir != nil {
+		defer r.dir.Close()
+	}
+	if err := r.add(ctx, pins); err != nil {
+		return nil, err
+	}
+	if err := r.compare(ctx); err != nil {
+		return nil, err
+	}
+	if dryRun {
+		err = r.missing(ctx)
+	} else {
+		err = r.write(ctx)
+	}
+	result := &RestoreResult{DryRun: dryRun, Items: len(pins), Files: []RestoredFile{}, Left: []LeftFile{}}
+	for _, f := range r.files {
+		if f.done || dryRun && err == nil {
+			result.Files = append(result.Files, f.line())
+		}
+	}
+	if err == nil {
+		result.Left = append(result.Left, left(ctx, l, pins)...)
+	}
+	return result, err
+}
+
+// openDir opens .ai to write in it, and makes it where it is wiped; nil where there is none and nothing is to be
+// written.
+func openDir(dir string, write bool) (*osfile.Dir, error) {
+	if write {
+		return edit.OpenDir(dir, ai.Project)
+	}
+	if err := ai.Inside(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	d, err := osfile.OpenDir(dir, 0o777)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return d, err
+}
+
+// left lists files that would be part of restored tools but aren't in the lock. Without a policy, which says what counts,
+// it is empty.
+func left(ctx context.Context, l *workspace.Lock, pins []lockfile.Pin) (left []LeftFile) {
+	var refs []model.Ref
+	for i := range pins {
+		if p := &pins[i]; !p.Files.IsZero() {
+			refs = append(refs, p.Ref)
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	err := l.Look(ctx)
+	var found []*lock.Difference
+	if err == nil {
+		found, err = Drift(ctx, l, refs...)
+	}
+	if err != nil {
+		detail(l, "files that aren't in the lock", err)
+		return nil
+	}
+	for _, d := range found {
+		if d.Kind == lock.Added && slices.Contains(refs, d.Ref) {
+			left = append(left, LeftFile{path.Join(workspace.MarkerDir, d.Path), d.Ref.String()})
+		}
+	}
+	return left
+}
+
+// line says what was done with a file.
+func (f *restored) line() RestoredFile {
+	line := RestoredFile{File: path.Join(workspace.MarkerDir, f.path), Ref: f.ref.String(), Digest: f.want.Digest.String()}
+	if f.before != nil {
+		line.Before = f.found.String()
+		if f.found == f.want.Digest {
+			line.Only = "mode"
+		}
+	}
+	return line
+}
+
+// A restored file is one that isn't as it is pinned.
+type restored struct {
+	ref    model.Ref
+	path   string // below .ai
+	where  string // for people
+	want   cas.Info
+	mode   cas.Mode
+	before fs.FileInfo // nil: there was nothing
+	found  cas.Digest  // of what was there
+	staged *osfile.Staged
+	done   bool
+}
+
+func (f *restored) notRegular() error {
+	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is no regular file", f.where), Details: map[string]any{"reason": "special", "path": f.where},
+		Hint: []string{"ls -l " + fault.Quote(f.where)}}
+}
+
+// sameMode reports whether a file may be executed if it should be; where a system can't say, it is as it should be.
+func (f *restored) sameMode(fi fs.FileInfo) bool {
+	return !modesAreKept || (fi.Mode().Perm()&0o100 != 0) == (f.mode == cas.Exec)
+}

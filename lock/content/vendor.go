@@ -1,0 +1,137 @@
+package content
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/lock"
+	"github.com/rye-build/rye/lock/vendor"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// A VendorResult is the state of .ai/vendor after Vendor, or as CheckVendor found it.
+type VendorResult struct {
+	Dir      string   `json:"dir"`
+	Files    int      `json:"files"`
+	Objects  int      `json:"objects"`
+	Bytes    int64    `json:"bytes"`
+	Written  int      `json:"written"` // files that are new
+	Removed  int      `json:"removed"` // files that nothing needs any more
+	Checked  bool     `json:"checked"`
+	Problems []string `json:"problems"`
+	Foreign  []string `json:"-"` // files that rye didn't write and leaves alone
+}
+
+// Vendor writes everything that a lock names into .ai/vendor, from the store, which must have it.
+func Vendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
+	objects, _, err := wanted(ctx, l, l.DiskStore())
+	if err != nil {
+		return nil, err
+	}
+	r, err := vendor.Write(ctx, l.VendorDir(), objects, l.DiskStore())
+	if in, ok := errors.AsType[*vendor.Error](err); ok {
+		path := filepath.Join(l.VendorDir(), in.File)
+		if isThere, _ := osfile.IsDir(path); isThere {
+			f, at := fault.Of(err), fault.Quote(shown(l, path))
+			f.Hint = []string{"mv " + at + " " + at + ".bad", "rye vendor"}
+			return nil, f
+		}
+	}
+	if at, ok := errors.AsType[*fs.PathError](err); ok && !filepath.IsAbs(at.Path) {
+		return nil, &fs.PathError{Op: osfile.PlainOp(at.Op), Path: filepath.Join(l.VendorDir(), at.Path), Err: at.Err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &VendorResult{Dir: l.VendorDir(), Files: r.Files, Objects: r.Objects, Bytes: r.Bytes, Written: r.Written, Removed: r.Removed, Problems: []string{}}, nil
+}
+
+// wanted returns all objects of a lock with the signatures of its manifests, and what needs each.
+func wanted(ctx context.Context, l *workspace.Lock, from lock.Source) ([]vendor.Object, map[cas.ID]string, error) {
+	set, err := setOf(ctx, l, from)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := set.Objects(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, by := make([]vendor.Object, len(all)), make(map[cas.ID]string, len(all))
+	for i, o := range all {
+		by[o.ID] = o.NeededBy
+		out[i] = vendor.Object{ID: o.ID, Size: o.Size, Signatures: o.Signatures}
+	}
+	return out, by, nil
+}
+
+// CheckVendor compares .ai/vendor with what Vendor would write. It needs nothing but the directory. If they differ there
+// are a result and an error.
+func CheckVendor(ctx context.Context, l *workspace.Lock) (*VendorResult, error) {
+	ans := &VendorResult{Dir: l.VendorDir(), Checked: true, Problems: []string{}}
+	fail := func(f *fault.Error) (*VendorResult, error) {
+		f.Hint = []string{"rye vendor"}
+		if f.Code == fault.Integrity {
+			f.Hint = append(f.Hint, "git restore "+fault.Quote(shown(l, l.VendorDir())))
+		}
+		return ans, f.Asked()
+	}
+	v, err := l.Vendored()
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		return fail(&fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("nothing is vendored in %q", l.VendorDir()), Err: fs.ErrNotExist})
+	}
+	objects, by, err := wanted(ctx, l, v)
+	if refused, ok := errors.AsType[*lock.RefusedError](err); ok {
+		for _, p := range refused.Problems {
+			ans.Problems = append(ans.Problems, p.Error())
+		}
+		f := fault.Of(err)
+		f.Why = nil // each problem is a line of the answer, and the store wasn't asked
+		if errors.Is(err, cas.ErrDamaged) {
+			f = &fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))}
+		}
+		return fail(f)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := vendor.Check(ctx, l.VendorDir(), objects)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range r.Damaged {
+		ans.Problems = append(ans.Problems, "damaged: "+d.Error())
+	}
+	for _, id := range r.Missing {
+		ans.Problems = append(ans.Problems, fmt.Sprintf("missing: %s, which %s needs", id, by[id]))
+	}
+	for _, id := range r.Superfluous {
+		ans.Problems = append(ans.Problems, "not needed: "+id.String())
+	}
+	for _, name := range r.Stale {
+		ans.Problems = append(ans.Problems, "would be written anew or removed: "+name)
+	}
+	for _, name := range r.Foreign {
+		if slices.Contains(r.Stale, name) { // as a link where a file should be, which is replaced
+			continue
+		}
+		ans.Foreign = append(ans.Foreign, filepath.Join(l.VendorDir(), name))
+	}
+	ans.Files, ans.Objects, ans.Bytes = r.Files, r.Objects, r.Bytes
+	if len(r.Damaged)+len(r.Missing) > 0 {
+		return fail(&fault.Error{Code: fault.Integrity, Text: fmt.Sprintf("what is vendored isn't what the lock names: %s", fault.Count(int64(len(ans.Problems)), "problem"))})
+	}
+	if len(ans.Problems) > 0 {
+		return fail(&fault.Error{Code: fault.LockMismatch, Text: fmt.Sprintf("rye vendor would change %s", fault.Count(int64(len(ans.Problems)), "thing"))})
+	}
+	return ans, nil
+}
