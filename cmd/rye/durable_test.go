@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -15,13 +14,6 @@ import (
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/osfile"
-	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/signs"
-	"github.com/rye-build/rye/cmd/rye/trusts"
-	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/key"
-	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -69,35 +61,6 @@ func TestSweep(t *testing.T) {
 	osfile.Sweep(filepath.Join(dir, "none"), now)
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
 		t.Errorf("%v, %v", left, err)
-	}
-}
-
-// What was read is what is signed: if somebody has put another file there meanwhile, theirs stays.
-func TestSignChanged(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "t.py")
-	if err := os.WriteFile(path, []byte("print(1)\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{1}, 32)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := places.Subject{Subject: exam.Subject{Name: "tool:t", Style: sign.Hash}, File: path}
-	file, err := osfile.OpenRegular(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if err := osfile.WriteFile(path, 0o600, false, osfile.BytesOf([]byte("print(2)\n"))); err != nil {
-		t.Fatal(err)
-	}
-	a := &cli.App{Host: cli.Host{Now: time.Now}, Clock: time.Now}
-	_, _, err = (&signs.SignRun{Format: "v2"}).Sign(a, s, file, trusts.Signer{Private: k, Name: "k"}, nil)
-	if f := fault.Of(err); !errors.Is(err, sign.ErrChanged) || f.Code != fault.Conflict {
-		t.Errorf("%v", err)
-	}
-	if b, err := os.ReadFile(path); err != nil || string(b) != "print(2)\n" {
-		t.Errorf("%q, %v", b, err)
 	}
 }
 

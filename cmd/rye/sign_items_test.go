@@ -205,29 +205,6 @@ func TestRewritingSweeps(t *testing.T) {
 	}
 }
 
-// The code of many refusals is the gravest.
-func TestVerifyReportFault(t *testing.T) {
-	for _, c := range []struct {
-		codes []fault.Code
-		want  fault.Code
-	}{
-		{[]fault.Code{fault.Unsigned, fault.UntrustedKey}, fault.Unsigned},
-		{[]fault.Code{fault.Unsigned, fault.Policy}, fault.Policy},
-		{[]fault.Code{fault.Policy, fault.Revoked, fault.SignatureInvalid}, fault.SignatureInvalid},
-		{[]fault.Code{fault.Revoked, fault.Integrity, fault.Unsigned}, fault.Integrity},
-	} {
-		files := []*signs.VerifyAnswer{{Allowed: true}}
-		for _, one := range c.codes {
-			files = append(files, &signs.VerifyAnswer{Code: one, Space: "project"})
-		}
-		_, err := signs.NewVerifyReport(files, nil)
-		f := fault.Of(err)
-		if want := fmt.Sprintf("%d of %d items refused", len(c.codes), len(files)); f.Code != c.want || f.Text != want || f.Line().Exit != fault.ExitNo {
-			t.Errorf("%q: %s, %q", c.codes, f.Code, f.Text)
-		}
-	}
-}
-
 // An answerer says yes, and does something before.
 type answerer struct {
 	before func()

@@ -28,7 +28,7 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 	}
 	path := filepath.Join(home, ".ai", trust.File)
 	const theirs = "rye: policy/2\n\noverride:\n  - \"tool:rye/a\"\n"
-	_, err = places.EditPolicy(context.Background(), a, places.Edit{Question: "sure?", Change: func(root *policy.Side) (*policy.Policy, error) {
+	_, err = places.EditPolicy(context.Background(), a, places.Edit{Question: "sure?", Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 			return nil, err
 		}
 		return policy.Parse([]byte("rye: policy/2\n\noverride:\n  - \"tool:rye/b\"\n"))
-	}})
+	}}})
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}

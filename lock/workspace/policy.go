@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"time"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/cas"
@@ -71,6 +73,29 @@ func (p *Paths) RootPolicy() (*trust.Authority, error) {
 	}
 	return nil, f.Because("expected  "+id.String(), "found     "+found.String()).
 		On("reason", "other-policy").On("expected", id.String()).On("found", found.String())
+}
+
+// Editable refuses to change a root policy that is named by its id: a change would give it another.
+func (p *Paths) Editable() error {
+	if p.PolicyID == "" {
+		return nil
+	}
+	return fault.New(fault.Config, "%s names a policy by its id, which a change would make another", PolicyVariable).Try("unset " + PolicyVariable)
+}
+
+// EditPolicy changes the root policy.
+func (p *Paths) EditPolicy(ctx context.Context, now time.Time, e trust.Edit) (trust.Change, error) {
+	if err := p.Editable(); err != nil {
+		return trust.Change{}, err
+	}
+	s := p.RootPolicyFile()
+	if s.Err == nil && s.Origin == "user" {
+		s.Err = trust.CheckOwn(s.Path)
+	}
+	if s.Err != nil {
+		return trust.Change{}, s.Err
+	}
+	return e.Apply(ctx, s.Path, s.Origin, now)
 }
 
 // ProjectPolicy reads the project's policy, nil if there is none. It refuses a .ai that links to another place.

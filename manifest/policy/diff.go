@@ -12,11 +12,11 @@ import (
 
 // A Change is one field in which two policies differ.
 type Change struct {
-	Section string // as in "names"
-	Entry   string // as in "acme/**"; "" in override and exec
-	Field   string // as in "threshold"; "" for an entry without fields
-	Old     string // "" when it was not there
-	New     string // "" when it is not there any more
+	Section string `json:"section"` // as in "names"
+	Entry   string `json:"entry"`   // as in "acme/**"; "" in override and exec
+	Field   string `json:"field"`   // as in "threshold"; "" for an entry without fields
+	Old     string `json:"old"`     // "" if it is new
+	New     string `json:"new"`     // "" if it was removed
 }
 
 func (c Change) String() string {

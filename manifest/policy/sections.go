@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rye-build/rye/cas"
@@ -139,6 +140,16 @@ func (p *Policy) KeyNamed(name string) (Key, bool) {
 		return Key{}, false
 	}
 	return p.sections.Keys[i], true
+}
+
+// RulesNaming returns the globs of the rules that name a key.
+func (p *Policy) RulesNaming(key string) (globs []string) {
+	for _, r := range p.sections.Rules {
+		if slices.Contains(r.Keys, key) {
+			globs = append(globs, r.Glob)
+		}
+	}
+	return globs
 }
 
 // MayOverride reports whether a project may replace the protected item of this name. It counts in the root

@@ -17,9 +17,11 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/attest"
+	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
 )
 
 func BundleVerifyCommand() cli.Command {
@@ -203,9 +205,9 @@ func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *Bundl
 				au = v.Trust.Project
 				ans.Policy, ans.PolicyID, ans.Origin = au.Path, au.Side.Policy.ID().String(), au.Origin
 			}
-			ans.Signers = append(ans.Signers, spaces.SignerLines(au, places.Examined{Exam: e}, d.Signers)...)
+			ans.Signers = append(ans.Signers, signing.SignerLines(au, e, d.Signers)...)
 		} else {
-			ans.Signers = append(ans.Signers, signerLines(v, places.Examined{Exam: e})...)
+			ans.Signers = append(ans.Signers, signerLines(v, e)...)
 		}
 	}
 	ans.vouched(v, r)
@@ -226,7 +228,7 @@ func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *Bundl
 }
 
 // signerLines are those of keys that were given, under the names that they were given by.
-func signerLines(v *spaces.Vouching, e places.Examined) (lines []spaces.SignerLine) {
+func signerLines(v *spaces.Vouching, e *exam.Exam) (lines []spaces.SignerLine) {
 	for _, d := range e.Decision.Signers {
 		l := spaces.SignerLine{Key: d.Key.String(), Name: v.Names[d.Key.String()], Format: d.Format.String(), Verdict: d.Code.String()}
 		for _, s := range e.Signers {

@@ -21,30 +21,31 @@ import (
 	"github.com/rye-build/rye/cmd/rye/trusts"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
 )
 
-// A signing is an item on its way to its signature.
-type signing struct {
+// A pending item is on its way to its signature.
+type pending struct {
 	*spaces.CheckedItem
 	before fs.FileInfo // nil: it is no item, or something is wrong with it
-	line   SignLine
-	no     *fault.Error // why policy doesn't let it be used all the same
+	line   *signing.Signed
 	staged *osfile.Staged
 }
 
 // An itemSigner signs many items at once. It holds what they have in common.
 type itemSigner struct {
-	run   *SignRun
-	v     *spaces.Items
-	check *spaces.ItemChecker
-	key   trusts.Signer
-	dirs  map[*ai.Space]*osfile.Dir
-	write *osfile.Batch
-	all   []signing
-	most  int64                       // bytes of files that stay in memory
-	kept  atomic.Int64                // those that did
-	v1    atomic.Int64                // items that are signed in the first format, and are not to be upgraded
-	deny  atomic.Pointer[fault.Error] // why such a one can't be upgraded
+	run    *SignRun
+	v      *spaces.Items
+	check  *spaces.ItemChecker
+	key    trusts.Signer
+	signer *signing.Signer
+	dirs   map[*ai.Space]*osfile.Dir
+	write  *osfile.Batch
+	all    []pending
+	most   int64                       // bytes of files that stay in memory
+	kept   atomic.Int64                // those that did
+	v1     atomic.Int64                // items that are signed in the first format, and are not to be upgraded
+	deny   atomic.Pointer[fault.Error] // why such a one can't be upgraded
 }
 
 // maxKept is how many bytes of files stay in memory between their check and their signature. What is beyond is read
@@ -71,7 +72,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 		a.Term.Note("there is no item to sign")
 		return &SignAnswer{Files: []SignLine{}, Problems: []spaces.CheckProblem{}, DryRun: c.DryRun}, nil
 	}
-	s := &itemSigner{run: c, v: v, check: spaces.NewItemChecker(v), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]signing, len(sel.Files))}
+	s := &itemSigner{run: c, v: v, check: spaces.NewItemChecker(v), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
 	defer s.check.Count(a)
 	if err := s.check.CheckAll(ctx, sel, func(i int, it *spaces.CheckedItem) { s.all[i] = s.take(it) }); err != nil {
 		return nil, err
@@ -82,6 +83,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 	if s.key, err = trusts.SigningKey(ctx, a, c.Key); err != nil {
 		return nil, err
 	}
+	s.signer = c.signer(a, s.key, v.Trust)
 	for _, f := range sel.Files {
 		if s.dirs[f.Space] != nil {
 			continue
@@ -114,7 +116,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*spaces.Select
 	for _, f := range sel.Files {
 		if f.Space.Level == ai.System {
 			ref := f.Ref.String()
-			return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is in the space %q, which nobody signs here", ref, f.Space.Label),
+			return nil, &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("%q is in the space %q, whose items are not signed here", ref, f.Space.Label),
 				Why:     []string{"the library is vouched for by the binary, and a bundle by its manifest"},
 				Hint:    []string{"rye show " + fault.Quote(ref), "rye verify " + fault.Quote(ref)},
 				Details: map[string]any{"reason": "immutable", "ref": ref, "space": f.Space.Label}}
@@ -138,7 +140,7 @@ func (c *SignRun) namesFile(err error) error {
 
 // itemAt returns the ref of the item that a file is by its place in a space; "" if it is none. marked reports whether the
 // file has the marker of its kind: a helper that is named like an item has none.
-func itemAt(ctx context.Context, a *cli.App, s places.Subject) (ref string, marked bool, err error) {
+func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, marked bool, err error) {
 	if s.IsDocument() {
 		return "", false, nil
 	}
@@ -164,7 +166,7 @@ func itemAt(ctx context.Context, a *cli.App, s places.Subject) (ref string, mark
 }
 
 // take keeps what signing an item needs, and lets go of the rest.
-func (s *itemSigner) take(c *spaces.CheckedItem) signing {
+func (s *itemSigner) take(c *spaces.CheckedItem) pending {
 	c.Model = nil
 	if s.kept.Add(int64(len(c.Bytes))) > s.most {
 		c.Bytes = nil
@@ -195,9 +197,9 @@ func (s *itemSigner) take(c *spaces.CheckedItem) signing {
 		c.Bad = true
 	}
 	if c.Bad {
-		return signing{CheckedItem: c}
+		return pending{CheckedItem: c}
 	}
-	return signing{CheckedItem: c, before: before}
+	return pending{CheckedItem: c, before: before}
 }
 
 func (s *itemSigner) problem(c *spaces.CheckedItem, err error) {
@@ -285,7 +287,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 }
 
 // one signs one item and writes it beside the old one.
-func (s *itemSigner) one(ctx context.Context, w *signing) error {
+func (s *itemSigner) one(ctx context.Context, w *pending) error {
 	raw := w.Bytes
 	if raw == nil {
 		again, err := s.v.Load(ctx, w.File)
@@ -297,13 +299,9 @@ func (s *itemSigner) one(ctx context.Context, w *signing) error {
 		}
 		raw = again.Bytes
 	}
-	a, t := s.v.App, s.v.Trust
-	sub := places.Subject{Subject: w.Subject, File: s.v.Place(w.Space, w.Path), Item: true}
-	out, _, err := s.run.signed(a, sub, bytes.NewReader(raw), s.key, t)
-	if err != nil {
-		return err
-	}
-	if w.line, w.no, err = s.run.line(a, sub, out, raw, s.key, t); err != nil {
+	sub := signing.Subject{Subject: w.Subject, File: s.v.Place(w.Space, w.Path), Item: true}
+	var err error
+	if w.line, err = s.signer.Sign(sub, bytes.NewReader(raw)); err != nil {
 		return err
 	}
 	if w.Tree != nil {
@@ -311,7 +309,8 @@ func (s *itemSigner) one(ctx context.Context, w *signing) error {
 	}
 	w.Bytes = nil
 	if w.line.Changed && !s.run.DryRun {
-		w.staged, err = s.write.Stage(s.dirs[w.Space], w.Path, w.before, w.before.Mode().Perm(), osfile.BytesOf(out))
+		w.staged, err = s.write.Stage(s.dirs[w.Space], w.Path, w.before, w.before.Mode().Perm(), osfile.BytesOf(w.line.Bytes))
+		w.line.Bytes = nil
 	}
 	return err
 }
@@ -324,11 +323,11 @@ func (s *itemSigner) warn(ans *SignAnswer) {
 	const most = 5
 	said := 0
 	for _, w := range s.all {
-		if w.no == nil {
+		if w.line == nil || w.line.Refusal == nil {
 			continue
 		}
 		if said++; said <= most {
-			s.v.App.Term.Warn("that is not enough: %s", w.no.Text)
+			s.v.App.Term.Warn("that is not enough: %s", w.line.Refusal.Text)
 		}
 	}
 	if said > most {

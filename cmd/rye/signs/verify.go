@@ -3,7 +3,6 @@ package signs
 import (
 	"context"
 	"fmt"
-	"io"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -11,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -33,40 +33,6 @@ type VerifyRun struct {
 	As    string   `placeholder:"NAME" help:"Name under which to use the one file."`
 }
 
-// VerifyAnswer is the evidence about one file, whatever the answer.
-type VerifyAnswer struct {
-	Name      string              `json:"name"`
-	File      string              `json:"file"`
-	Space     string              `json:"space,omitempty"` // of an item
-	Allowed   bool                `json:"allowed"`
-	Trust     string              `json:"trust"`          // "signed", "digest", "builtin", "unsigned", "refused"
-	Reason    string              `json:"reason"`         // one word for what was found: the policy's, or what is wrong with the file
-	Code      fault.Code          `json:"code,omitempty"` // of the refusal
-	Message   string              `json:"message,omitempty"`
-	Raw       string              `json:"raw"`
-	Stripped  string              `json:"stripped"`       // without signature lines; of a document its id
-	Tree      string              `json:"tree,omitempty"` // of the files beside it
-	TreeFiles int                 `json:"tree_files"`
-	Format    string              `json:"format"` // "none", "v1", "v2"
-	Rule      string              `json:"rule"`
-	Count     int                 `json:"count"`     // of keys that count
-	Threshold int                 `json:"threshold"` // that the rule asks for
-	Signers   []spaces.SignerLine `json:"signers"`
-	Policy    string              `json:"policy"` // the file that decided
-	PolicyID  string              `json:"policy_id"`
-	Origin    string              `json:"origin"`            // "user", "--trust", "RYE_TRUST", "project"
-	Beside    string              `json:"project,omitempty"` // the project's policy, which allows it too
-	Revoked   string              `json:"revoked,omitempty"` // what is revoked: a key or a digest
-	List      string              `json:"list,omitempty"`    // the revocation list that says so, or that is stale
-	Warnings  []string            `json:"warnings"`
-	Next      string              `json:"next,omitempty"` // the command by which what is allowed takes effect, of a rotation
-	Expected  string              `json:"expected,omitempty"`
-	Found     string              `json:"found,omitempty"`
-	LineEnds  bool                `json:"only_line_endings_differ,omitempty"`
-	reason    string
-	hint      []string // where it needs another one than those of items
-}
-
 func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if c.As == "" {
 		return c.verifyItems(ctx, a)
@@ -75,7 +41,7 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, &fault.Error{Code: fault.Validation, Text: "--as names one file, and " + fault.Count(int64(len(c.Items)), "file") + " are given",
 			Hint: []string{"rye verify " + fault.Quote(c.Items[0]) + " --as NAME"}}
 	}
-	s, err := places.NewSubject(c.Items[0], c.As)
+	s, err := signing.NewSubject(c.Items[0], c.As)
 	if err != nil {
 		return nil, err
 	}
@@ -92,19 +58,19 @@ func (c *VerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 		return c.verifyItems(ctx, a)
 	}
-	file, err := places.Open(a, s)
+	file, err := places.Open(a, s.File)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	ans, f := verify(a, t, s, file)
+	ans, f := signing.Verify(t, places.Lists(a), s, file)
 	for _, w := range ans.Warnings {
 		a.Term.Warn("%s", w)
 	}
-	return NewVerifyReport([]*VerifyAnswer{ans}, f)
+	return newReport([]*signing.Evidence{ans}, f)
 }
 
-// trustToAsk is the trust of a command that was asked: where nobody is trusted the answer is no.
+// trustToAsk opens the policies for a command that answers a question: without a policy the answer is no.
 func trustToAsk(a *cli.App) (*trust.Trust, error) {
 	t, err := places.OpenTrust(a)
 	if trust.IsMissing(err) {
@@ -113,80 +79,8 @@ func trustToAsk(a *cli.App) (*trust.Trust, error) {
 	return t, err
 }
 
-// verify examines a file; the fault is the refusal.
-func verify(a *cli.App, t *trust.Trust, s places.Subject, file io.ReadSeeker) (*VerifyAnswer, *fault.Error) {
-	e, err := places.Examine(t, s, file, policy.ToUse)
-	ans := newVerifyAnswer(t, e)
-	f := e.Refusal(t)
-	if err != nil {
-		f = s.Broken(err)
-		ans.refuse(f)
-	} else if f == nil && e.Decision.Rotation {
-		if err := places.Lists(a).CheckOnce(t.Root.RotationStep(e.Identity.Name, e.Identity.ID, t.Now)); err != nil {
-			f = fault.Of(err)
-			ans.refuse(f)
-		}
-	}
-	if f != nil {
-		ans.Code, ans.Message = f.Line().Code, f.Text
-	}
-	return ans, f
-}
-
-func newVerifyAnswer(t *trust.Trust, e places.Examined) *VerifyAnswer {
-	d := &e.Decision
-	ans := &VerifyAnswer{
-		Name: e.Name, File: e.About.File, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(), Stripped: e.Signed.Stripped.String(),
-		Format: e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
-		Signers: []spaces.SignerLine{}, Warnings: append([]string{}, d.Warnings...),
-	}
-	au := t.Root
-	if d.Project && t.Project != nil {
-		au = t.Project
-	}
-	ans.Policy, ans.PolicyID, ans.Origin = au.Path, au.Side.Policy.ID().String(), au.Origin
-	if d.Code != policy.Undecided {
-		ans.Reason, ans.reason = d.Code.String(), d.Reason()
-	}
-	if !e.Tree.IsZero() {
-		ans.Tree = e.Tree.String()
-	}
-	switch {
-	case d.Allowed && d.Voucher == policy.Builtin:
-		ans.Trust = "builtin"
-	case d.Allowed && d.ByDigest:
-		ans.Trust = "digest"
-	case d.Allowed:
-		ans.Trust = "signed"
-	case e.Signed.Format == sign.None:
-		ans.Trust = "unsigned"
-	}
-	if d.Revoked != nil {
-		ans.Revoked = d.Revoked.What()
-	}
-	ans.List = d.List
-	if d.Rotation && d.Allowed {
-		ans.Next = "rye trust add --rotation " + fault.Quote(e.About.File)
-	}
-	if d.Beside != nil {
-		ans.Beside = t.Project.Path
-		ans.Warnings = append(ans.Warnings, d.Beside.Warnings...)
-	}
-	ans.Signers = append(ans.Signers, spaces.SignerLines(au, e, d.Signers)...)
-	return ans
-}
-
-// refuse makes the answer that of a file that is wrong in itself, whatever policy has said.
-func (v *VerifyAnswer) refuse(f *fault.Error) {
-	v.Allowed, v.Trust = false, "refused"
-	v.Reason, _ = f.Details["reason"].(string)
-	v.Expected, _ = f.Details["expected"].(string)
-	v.Found, _ = f.Details["found"].(string)
-	v.LineEnds, _ = f.Details["only_line_endings_differ"].(bool)
-}
-
-// Text says what was checked, and by whose word. What is refused is told as the error.
-func (v *VerifyAnswer) Text(t *cli.Terminal) {
+// printEvidence shows what was checked and who signed it. A refusal is shown as the error.
+func printEvidence(t *cli.Terminal, v *signing.Evidence) {
 	if !v.Allowed {
 		return
 	}

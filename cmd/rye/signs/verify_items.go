@@ -21,39 +21,22 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// VerifyReport is the evidence about all that was asked for.
-type VerifyReport struct {
-	Files   []*VerifyAnswer `json:"files"`
-	Allowed int             `json:"allowed"`
-	Refused int             `json:"refused"`
-}
+// VerifyReport is what rye verify shows.
+type VerifyReport struct{ *signing.Report }
 
-// NewVerifyReport makes the report, and the refusal if anything is refused. Of one file that is its own.
-func NewVerifyReport(files []*VerifyAnswer, one *fault.Error) (cli.Answer, error) {
-	r := &VerifyReport{Files: files}
-	for _, v := range files {
-		if v.Allowed {
-			r.Allowed++
-		} else {
-			r.Refused++
-		}
-	}
-	switch {
-	case r.Refused == 0:
-		return r, nil
-	case one != nil:
-		return r, one.Asked()
-	}
-	return r, r.fault().Asked()
+func newReport(files []*signing.Evidence, one *fault.Error) (cli.Answer, error) {
+	r, err := signing.NewReport(files, one)
+	return &VerifyReport{r}, err
 }
 
 // Text is the evidence of one file, and of many a line for each.
 func (r *VerifyReport) Text(t *cli.Terminal) {
 	if len(r.Files) == 1 {
-		r.Files[0].Text(t)
+		printEvidence(t, r.Files[0])
 		return
 	}
 	name, space := 0, 0
@@ -65,18 +48,18 @@ func (r *VerifyReport) Text(t *cli.Terminal) {
 		if !v.Allowed {
 			word = t.Stdout.Paint(cli.RoleError, "refused ", t.Ascii)
 		}
-		t.Printf("%s  %s  %s  %s\n", word, t.Pad(v.Name, name), t.Pad(v.Space, space), v.words())
+		t.Printf("%s  %s  %s  %s\n", word, t.Pad(v.Name, name), t.Pad(v.Space, space), words(v))
 	}
 	if r.Refused == 0 {
 		t.Note("verified %s", fault.Count(int64(len(r.Files)), "item"))
 	}
 }
 
-// words says in a few words who vouches, or why nobody does.
-func (v *VerifyAnswer) words() string {
+// words says in a few words who signed a file, or why it is refused.
+func words(v *signing.Evidence) string {
 	if !v.Allowed {
-		if v.reason != "" {
-			return fmt.Sprintf("%s: %s", v.Code, v.reason)
+		if v.Sentence != "" {
+			return fmt.Sprintf("%s: %s", v.Code, v.Sentence)
 		}
 		return fmt.Sprintf("%s (%s): %s", v.Code, v.Reason, v.Message)
 	}
@@ -99,31 +82,6 @@ func (v *VerifyAnswer) words() string {
 	return fmt.Sprintf("signed by %s under %q%s", strings.Join(names, ", "), v.Rule, beside)
 }
 
-// fault says how many are refused. Its code is the gravest of theirs.
-func (r *VerifyReport) fault() *fault.Error {
-	f := &fault.Error{Text: fmt.Sprintf("%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))}
-	var codes []fault.Code
-	unsigned := false
-	for _, v := range r.Files {
-		if !v.Allowed {
-			codes = append(codes, v.Code)
-		}
-		unsigned = unsigned || v.Code == fault.Unsigned && v.Space != ""
-	}
-	f.Code = fault.Gravest(codes)
-	if unsigned {
-		f.Hint = []string{"rye sign ITEM"}
-	}
-	for _, v := range r.Files {
-		for _, hint := range v.hint {
-			if !slices.Contains(f.Hint, hint) {
-				f.Hint = append(f.Hint, hint)
-			}
-		}
-	}
-	return f
-}
-
 // verifyItems verifies items of spaces, each anew and by itself.
 func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	t, err := trustToAsk(a)
@@ -143,7 +101,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 		}
 		return nil, err
 	}
-	files, faults := make([]*VerifyAnswer, len(sel.Files)), make([]*fault.Error, len(sel.Files))
+	files, faults := make([]*signing.Evidence, len(sel.Files)), make([]*fault.Error, len(sel.Files))
 	v.Remember()
 	v.Admit.KeepTrees()
 	listed := make([]ai.File, len(sel.Files))
@@ -183,19 +141,19 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 		}
 	}
 	faults = slices.DeleteFunc(faults, func(f *fault.Error) bool { return f == nil })
-	files = slices.DeleteFunc(files, func(v *VerifyAnswer) bool { return v == nil })
+	files = slices.DeleteFunc(files, func(v *signing.Evidence) bool { return v == nil })
 	if len(files) == 0 {
 		return nil, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("%q covers no item", strings.Join(c.Items, " ")), Hint: []string{"rye ls"}}
 	}
-	slices.SortStableFunc(files, func(a, b *VerifyAnswer) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(files, func(a, b *signing.Evidence) int { return cmp.Compare(a.Name, b.Name) })
 	var one *fault.Error
 	if len(files) == 1 && len(faults) == 1 {
 		one = faults[0]
 	}
-	return NewVerifyReport(files, one)
+	return newReport(files, one)
 }
 
-// mayCover reports whether a glob among the arguments may stand for items of a bundle that nobody can see: what is
+// mayCover reports whether a glob among the arguments may stand for items of a bundle that can't be read: what is
 // pinned of it, and what would be below its id. A ref that was found means no other.
 func mayCover(v *spaces.Items, id string, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool {
@@ -230,27 +188,27 @@ func reaches(glob, id string) bool {
 	return len(globs) == len(segments)
 }
 
-// refusedBundle is the evidence about the items of a bundle that nobody can see.
-func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*VerifyAnswer, *fault.Error) {
+// refusedBundle is the evidence about the items of a bundle that can't be read.
+func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*signing.Evidence, *fault.Error) {
 	space := &ai.Space{Label: lockfile.System + b.ID, Level: ai.System}
 	ans, f := refusedFile(v, t, ai.File{Space: space}, b.Err)
-	ans.Name, ans.File, ans.hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), f.Hint
+	ans.Name, ans.File, ans.Hint = "bundle:"+b.ID+"@"+b.Version, v.Lock.LockPath(), f.Hint
 	return ans, f
 }
 
 // verifyItem verifies an item with its tree.
-func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Item) (*VerifyAnswer, *fault.Error) {
+func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Item) (*signing.Evidence, *fault.Error) {
 	if err := v.Shadow(ctx, it); err != nil {
 		return refusedFile(v, t, it.File, err)
 	}
-	s := places.Subject{File: v.Place(it.Space, it.Path), Item: true}
+	s := signing.Subject{File: v.Place(it.Space, it.Path), Item: true}
 	var beside *tree.Tree
 	var err error
 	if s.Subject, beside, err = v.Admit.Subject(ctx, it); err != nil {
 		return refusedFile(v, t, it.File, err)
 	}
 	s.Listed = lists(v, it, beside)
-	ans, f := verify(v.App, t, s, bytes.NewReader(it.Bytes))
+	ans, f := signing.Verify(t, places.Lists(v.App), s, bytes.NewReader(it.Bytes))
 	ans.Space = it.Space.Label
 	if f != nil && f.Details["reason"] == "tree" && len(f.Hint) > 0 && pins(v, it) {
 		f.Hint[0] = "rye diff " + fault.Quote(it.Ref.String())
@@ -266,8 +224,7 @@ func pins(v *spaces.Items, it *ai.Item) bool {
 	return it.Space == v.Project && v.Lock != nil && v.Lock.Old != nil && v.Lock.Old.Pin(it.Ref) != nil
 }
 
-// lists reports whether an admitted manifest lists an item that is signed in the first format, and all of its tree. Of
-// others nobody needs to know.
+// lists reports whether an admitted manifest lists an item that is signed in the first format, and all of its tree.
 func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 	if v.Asked == nil || it.Signed.Format != sign.V1 || !v.Asked.Listed(it.Raw) {
 		return false
@@ -275,16 +232,12 @@ func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 	return beside == nil || !slices.ContainsFunc(beside.Files, func(f tree.File) bool { return !v.Asked.Listed(f.Raw) })
 }
 
-// refusedFile is the evidence about what can't be looked at as an item.
-func refusedFile(v *spaces.Items, t *trust.Trust, file ai.File, err error) (*VerifyAnswer, *fault.Error) {
-	f := fault.Of(err)
-	place := v.Place(file.Space, file.Path)
-	ans := &VerifyAnswer{Name: place, File: place, Space: file.Space.Label, Trust: "refused", Format: "none", Signers: []spaces.SignerLine{}, Warnings: []string{},
-		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin}
+// refusedFile is the evidence about a file that can't be examined as an item.
+func refusedFile(v *spaces.Items, t *trust.Trust, file ai.File, err error) (*signing.Evidence, *fault.Error) {
+	name := v.Place(file.Space, file.Path)
+	place := name
 	if file.Ref.Kind != "" {
-		ans.Name = file.Ref.String()
+		name = file.Ref.String()
 	}
-	ans.refuse(f)
-	ans.Code, ans.Message = f.Line().Code, f.Text
-	return ans, f
+	return signing.Refused(t, name, place, file.Space.Label, err)
 }

@@ -13,20 +13,21 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
 )
 
 // A Worth is what an item is worth: who vouches for it, and what policy says to that.
 type Worth struct {
-	Trust   string       `json:"trust"`  // "builtin", "signed", "digest", "unsigned", "refused"
-	Reason  string       `json:"reason"` // one word, the policy's or for what is wrong with the file; "admitted"
-	Message string       `json:"message,omitempty"`
-	Rule    string       `json:"rule,omitempty"`
-	Signers []SignerLine `json:"signers"`
+	Trust   string               `json:"trust"`  // "builtin", "signed", "digest", "unsigned", "refused"
+	Reason  string               `json:"reason"` // one word, the policy's or for what is wrong with the file; "admitted"
+	Message string               `json:"message,omitempty"`
+	Rule    string               `json:"rule,omitempty"`
+	Signers []signing.SignerLine `json:"signers"`
 }
 
 // Worth finds out what an item is worth, to be used.
 func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
-	w := Worth{Trust: "refused", Signers: []SignerLine{}}
+	w := Worth{Trust: "refused", Signers: []signing.SignerLine{}}
 	found, err := v.Admit.Admit(ctx, it, policy.ToUse)
 	if found != nil && found.Exam != nil && v.Trust != nil {
 		d := &found.Decision
@@ -35,7 +36,7 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 			au = v.Trust.Project
 		}
 		w.Rule = d.Rule
-		w.Signers = append(w.Signers, SignerLines(au, places.Examined{Exam: found.Exam, About: places.Subject{Subject: found.Subject}}, d.Signers)...)
+		w.Signers = append(w.Signers, signing.SignerLines(au, found.Exam, d.Signers)...)
 	}
 	if err != nil {
 		f := fault.Of(err)

@@ -2,14 +2,12 @@ package spaces
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/policy"
-	"github.com/rye-build/rye/manifest/trust"
+	"github.com/rye-build/rye/manifest/signing"
 )
 
 type DriftLine struct {
@@ -56,28 +54,5 @@ type TreeFileLine struct {
 	Digest string `json:"digest"`
 }
 
-type SignerLine struct {
-	Key     string `json:"key"`  // its fingerprint
-	Name    string `json:"name"` // in the policy; empty if it has none
-	Owner   string `json:"owner"`
-	Format  string `json:"format"`
-	Time    string `json:"time"` // as the signature says: information
-	Verdict string `json:"verdict"`
-}
-
-// SignerLines joins what policy says of each signer with when they say to have signed.
-func SignerLines(au *trust.Authority, e places.Examined, verdicts []policy.Verdict) (lines []SignerLine) {
-	for _, v := range verdicts {
-		l := SignerLine{Key: v.Key.String(), Name: v.Name, Format: v.Format.String(), Verdict: v.Code.String()}
-		if k, ok := au.Side.Policy.Key(v.Key); ok {
-			l.Owner = k.Owner
-		}
-		for _, s := range e.Signers {
-			if s.Key.Fingerprint() == v.Key && !s.Time.IsZero() {
-				l.Time = s.Time.Format(time.RFC3339)
-			}
-		}
-		lines = append(lines, l)
-	}
-	return lines
-}
+// A SignerLine is what a policy says about one signer.
+type SignerLine = signing.SignerLine

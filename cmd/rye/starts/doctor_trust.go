@@ -92,7 +92,7 @@ func CheckPolicy(_ context.Context, a *cli.App) places.Finding {
 	p := root.Side.Policy
 	for _, k := range p.Sections().Keys {
 		switch left := k.Expires.Sub(a.Now()); {
-		case k.Expires.IsZero() || len(trusts.Vouches(p, k.Name)) == 0:
+		case k.Expires.IsZero() || len(p.RulesNaming(k.Name)) == 0:
 		case left <= 0:
 			return places.Finding{Status: places.StatusWarn, Detail: fmt.Sprintf("the key %q expired on %s", k.Name, yamltree.DateText(k.Expires)), Hint: "rye trust add " + k.Name + " --expires DATE"}
 		case left < soon:

@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
@@ -15,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 // KeyGroup is what "rye key" alone shows.
@@ -23,7 +22,7 @@ func KeyGroup() cli.Command {
 		Path: "key", Group: "trust", Help: "Manage signing keys.",
 		Aka: []string{"keys"},
 		More: "Keys are kept in keys/ of the user space, for this user alone. What signs is --key NAME, else " + cli.EnvKey +
-			" (PEM, with " + cli.EnvPassphrase + "), else the default key. Whom to trust is the policy's matter: see rye trust.",
+			" (PEM, with " + cli.EnvPassphrase + "), else the default key. The policy says which keys are trusted: see rye trust.",
 	}
 }
 
@@ -121,45 +120,7 @@ func KeySetting(a *cli.App) cli.Setting {
 	return cli.Setting{Value: name, Origin: "default"}
 }
 
-// keyLine is what is said of one kept key.
-type keyLine struct {
-	Name        string   `json:"name"`
-	Public      string   `json:"public"` // as in a policy; empty if it can't be read
-	Fingerprint string   `json:"fingerprint"`
-	V1          string   `json:"v1"` // what signature lines of the first format call it
-	Locked      bool     `json:"locked"`
-	Default     bool     `json:"default"`         // signs where no other is named
-	InPolicy    string   `json:"in_policy"`       // its name in the root policy; empty if it has none
-	Vouches     []string `json:"vouches"`         // globs of the rules that name it
-	Fault       string   `json:"fault,omitempty"` // why it doesn't count now, whatever rules name it
-	Error       string   `json:"error,omitempty"`
-	Hint        string   `json:"-"` // what to do about the error
-}
-
-func (l *keyLine) public(p key.Public) {
-	if p.IsZero() {
-		return
-	}
-	l.Public, l.Fingerprint, l.V1 = p.String(), p.Fingerprint().String(), p.V1ID()
-}
-
-// inPolicy adds what a policy says of the key.
-func (l *keyLine) inPolicy(s policy.Side, pub key.Public, now time.Time) {
-	l.Vouches = []string{}
-	if s.Policy == nil || pub.IsZero() {
-		return
-	}
-	known, ok := s.Policy.Key(pub.Fingerprint())
-	if !ok {
-		return
-	}
-	l.InPolicy, l.Vouches = known.Name, append(l.Vouches, Vouches(s.Policy, known.Name)...)
-	if fault := s.KeyFault(known, now); fault != policy.Admitted {
-		l.Fault = fault.String()
-	}
-}
-
-// rootSide is the root policy with its lists, for what is told of keys. One that can't be read says nothing about them.
+// rootSide is the root policy with its lists, to describe keys. A policy that can't be read says nothing about them.
 func rootSide(a *cli.App) policy.Side {
 	au, err := places.RootAuthority(a)
 	if err != nil {
@@ -169,45 +130,26 @@ func rootSide(a *cli.App) policy.Side {
 	return au.Side
 }
 
-// Vouches lists the rules that name a key.
-func Vouches(p *policy.Policy, name string) (globs []string) {
-	for _, r := range p.Sections().Rules {
-		if slices.Contains(r.Keys, name) {
-			globs = append(globs, r.Glob)
-		}
-	}
-	return globs
-}
-
-// KeyLines lists the kept keys.
-func KeyLines(a *cli.App) ([]keyLine, error) {
+// KeyLines lists the user's keys.
+func KeyLines(a *cli.App) ([]trust.KeyState, error) {
 	dir, err := places.KeysDir(a)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := dir.List()
+	return trust.KeyStates(dir, rootSide(a), a.Now())
+}
+
+// openKeyLine returns one of the user's keys.
+func openKeyLine(a *cli.App, name string) (trust.KeyState, error) {
+	dir, err := places.KeysDir(a)
 	if err != nil {
-		return nil, err
+		return trust.KeyState{}, err
 	}
-	first, err := dir.Default()
+	k, err := trust.KeyStateOf(dir, name, rootSide(a), a.Now())
 	if err != nil {
-		return nil, err
+		err = NoKey(a, name, err)
 	}
-	known := rootSide(a)
-	lines := make([]keyLine, len(entries))
-	for i, e := range entries {
-		l := keyLine{Name: e.Name, Locked: e.Locked, Default: e.Name == first}
-		l.public(e.Public)
-		l.inPolicy(known, e.Public, a.Now())
-		if e.Err != nil {
-			f := fault.Of(e.Err)
-			if l.Error = f.Text; len(f.Hint) > 0 {
-				l.Hint = f.Hint[0]
-			}
-		}
-		lines[i] = l
-	}
-	return lines, nil
+	return k, err
 }
 
 // CompleteKeys offers the kept keys.

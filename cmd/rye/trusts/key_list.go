@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func KeyListCommand() cli.Command {
@@ -20,7 +21,7 @@ func KeyListCommand() cli.Command {
 type keyListRun struct{}
 
 type KeyListAnswer struct {
-	Keys []keyLine `json:"keys"`
+	Keys []trust.KeyState `json:"keys"`
 }
 
 func (*keyListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
@@ -34,7 +35,7 @@ func (*keyListRun) Run(_ context.Context, a *cli.App) (cli.Answer, error) {
 	if len(lines) == 0 && err == nil {
 		a.Term.Note("there are no keys yet: rye key new makes one")
 	}
-	return KeyListAnswer{append([]keyLine{}, lines...)}, err
+	return KeyListAnswer{append([]trust.KeyState{}, lines...)}, err
 }
 
 func (k KeyListAnswer) Text(t *cli.Terminal) {
@@ -44,13 +45,13 @@ func (k KeyListAnswer) Text(t *cli.Terminal) {
 		if l.Default {
 			mark = "*"
 		}
-		rows = append(rows, []string{mark + " " + l.Name, OrDash(places.Short(l.Fingerprint)), l.state()})
+		rows = append(rows, []string{mark + " " + l.Name, OrDash(places.Short(l.Fingerprint)), keyText(l)})
 	}
 	t.Rows(rows)
 }
 
-// state says in a few words what is to be known of a key.
-func (l *keyLine) state() string {
+// keyText says in a few words whether a key can sign, and what.
+func keyText(l trust.KeyState) string {
 	var words []string
 	if l.Error != "" {
 		return "can't be used: " + l.Error

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func KeyNewCommand() cli.Command {
@@ -33,7 +34,7 @@ type KeyNewRun struct {
 }
 
 type KeyNewAnswer struct {
-	Key    keyLine            `json:"key"`
+	Key    trust.KeyState     `json:"key"`
 	Policy places.TrustChange `json:"policy"`
 }
 
@@ -43,7 +44,7 @@ func (k KeyNewAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *KeyNewRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	// Nobody is kept waiting while somebody types.
+	// No other process waits while the user types.
 	var passphrase string
 	if c.Passphrase {
 		was, err := c.look(a)
@@ -85,7 +86,7 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	was.none = err == nil && au.File == nil
 	if len(was.kept) == 0 || was.none {
 		if err == nil {
-			err = places.Editable(a)
+			err = editable(a)
 		}
 		if err != nil {
 			return was, err
@@ -98,7 +99,7 @@ func (c *KeyNewRun) look(a *cli.App) (was keysBefore, err error) {
 	return was, nil
 }
 
-// Make makes the key, and the policy if it is the first. Whoever calls it holds the user's space.
+// Make makes the key, and the policy if it is the first. The caller holds the lock of the user's space.
 func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cli.Answer, error) {
 	was, err := c.look(a)
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *KeyNewRun) Make(ctx context.Context, a *cli.App, passphrase string) (cl
 	if err := dir.Add(c.Name, p, passphrase); err != nil {
 		return nil, keyExists(c.Name, err, "rye key new OTHER-NAME")
 	}
-	ans := KeyNewAnswer{Policy: places.TrustChange{Changes: []places.ChangeLine{}}}
+	ans := KeyNewAnswer{Policy: places.TrustChange{Change: trust.Change{Changes: []policy.Change{}}}}
 	if ans.Key, err = openKeyLine(a, c.Name); err != nil {
 		return nil, err
 	}
@@ -157,10 +158,10 @@ func (c *KeyNewRun) policyAlone(ctx context.Context, a *cli.App, dir key.Dir) (c
 	return ans, nil
 }
 
-// TrustFirst gives a user's first key the names ** except rye/**, unless somebody has them already.
+// TrustFirst gives a user's first key the names ** except rye/**, unless other keys have them already.
 func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (places.TrustChange, error) {
 	given := true
-	ans, err := places.EditPolicy(ctx, a, places.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
+	ans, err := places.EditPolicy(ctx, a, places.Edit{Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 		after, err := root.Policy.AddKey(k, true)
 		if err != nil {
 			return nil, err
@@ -170,7 +171,7 @@ func TrustFirst(ctx context.Context, a *cli.App, k policy.Key) (places.TrustChan
 			after, err = after.SetRule(policy.Rule{Glob: "**", Keys: []string{k.Name}, Threshold: 1, Except: []string{"rye/**"}})
 		}
 		return after, err
-	}})
+	}}})
 	if err == nil && given {
 		a.Term.Note("the user's policy now trusts it for every name (**) except rye/**")
 	} else if err == nil {
@@ -188,15 +189,10 @@ func keyExists(name string, err error, hint ...string) error {
 		Hint: hint, Details: map[string]any{"key": name}}
 }
 
-// openKeyLine is what is said of one kept key.
-func openKeyLine(a *cli.App, name string) (keyLine, error) {
-	lines, err := KeyLines(a)
-	if err != nil {
-		return keyLine{}, err
+func editable(a *cli.App) error {
+	p, err := places.Paths(a)
+	if err == nil {
+		err = p.Editable()
 	}
-	i := slices.IndexFunc(lines, func(l keyLine) bool { return l.Name == name })
-	if i < 0 {
-		return keyLine{}, NoKey(a, name, fs.ErrNotExist)
-	}
-	return lines[i], nil
+	return err
 }

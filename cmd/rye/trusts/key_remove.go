@@ -3,19 +3,16 @@ package trusts
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/manifest/policy"
 )
 
 func KeyRemoveCommand() cli.Command {
 	return cli.Command{
 		Path: "key remove", Quiet: true, Group: "trust", Help: "Delete a key.",
-		More: "It asks first, or wants --yes: without a copy nobody can ever sign with it again. What it has signed stays signed, and the " +
+		More: "It asks first, or wants --yes: without a copy it can never sign again. What it has signed stays signed, and the " +
 			"policy keeps what it says of it.\n\nExamples:\n\n    rye key remove old\n    rye key remove old --yes",
 		Aka: []string{"key rm", "key delete"},
 		New: func() cli.Runner { return new(keyRemoveRun) }, Schema: "key-remove/1", Output: keyShowAnswer{},
@@ -50,17 +47,7 @@ func (c *keyRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 		a.Term.Note("no key signs now where none is named: --key NAME names one")
 	}
 	if len(l.Vouches) > 0 && l.Fault == "" {
-		a.Term.Note("the policy still lets it vouch for %s: %s", strings.Join(l.Vouches, " "), strings.Join(l.leave(rootSide(a).Policy), ", and then "))
+		a.Term.Note("the policy still lets it vouch for %s: %s", strings.Join(l.Vouches, " "), strings.Join(l.RemoveCommands(rootSide(a).Policy), ", and then "))
 	}
 	return keyShowAnswer{l}, nil
-}
-
-// leave are the commands that take a key out of a policy. A rule that asks for it goes first.
-func (l *keyLine) leave(p *policy.Policy) (commands []string) {
-	for _, r := range p.Sections().Rules {
-		if slices.Contains(r.Keys, l.InPolicy) && len(r.Keys) <= r.Threshold {
-			commands = append(commands, "rye trust remove --from names "+fault.Quote(r.Glob))
-		}
-	}
-	return append(commands, "rye trust remove "+fault.Quote(l.InPolicy))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func KeyShowCommand() cli.Command {
@@ -23,7 +24,7 @@ type keyShowRun struct {
 }
 
 type keyShowAnswer struct {
-	Key keyLine `json:"key"`
+	Key trust.KeyState `json:"key"`
 }
 
 func (*keyShowRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
@@ -37,12 +38,11 @@ func (c *keyShowRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		if err != nil {
 			return nil, err
 		}
-		l := keyLine{Name: s.Name, Default: true}
-		l.public(s.Public())
 		if _, err := places.RootAuthority(a); err != nil {
 			return nil, err
 		}
-		l.inPolicy(rootSide(a), s.Public(), a.Now())
+		l := trust.StateOf(s.Name, s.Public(), rootSide(a), a.Now())
+		l.Default = true
 		return keyShowAnswer{l}, nil
 	}
 	if name == "" {
@@ -69,6 +69,6 @@ func (k keyShowAnswer) Text(t *cli.Terminal) {
 	}
 	t.Rows([][]string{
 		{"name", l.Name}, {"public", OrDash(l.Public)}, {"fingerprint", OrDash(l.Fingerprint)}, {"v1", OrDash(l.V1)},
-		{"state", l.state()}, {"vouches for", OrDash(strings.Join(names, " "))},
+		{"state", keyText(l)}, {"vouches for", OrDash(strings.Join(names, " "))},
 	})
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
-	"github.com/rye-build/rye/manifest/rollback"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -82,27 +81,28 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			a.Term.Warn("%q covers nothing: %s", glob, fault.Of(err).Text)
 		}
 	}
-	var lost []loss
+	add := trust.Addition{Key: k, Named: c.Name != "", Names: c.Names, Threshold: c.Threshold, Accept: c.Accept}
+	var lost []trust.Loss
 	var second *policy.OwnerError
 	vouches := false
 	question := fmt.Sprintf("trust %s of %q?", k.Public.Fingerprint().Short(), cmp.Or(k.Owner, k.Name))
 	if c.Fingerprint != "" {
 		question = ""
 	}
+	own, _ := KeyLines(a) // without them no loss can be told
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
 		Question: question,
-		Change: func(root *policy.Side) (*policy.Policy, error) {
+		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			var after *policy.Policy
-			if after, second, err = c.add(root.Policy, k); second != nil && c.Fingerprint != "" {
+			if after, second, err = add.To(root.Policy); second != nil && c.Fingerprint != "" {
 				return nil, second // never without a question
 			} else if err == nil {
-				lost = losses(a, c.Names, root.Policy, after, k)
-				vouches = slices.ContainsFunc(after.Sections().Rules, func(r policy.Rule) bool {
-					return slices.ContainsFunc(r.Keys, func(name string) bool { named, _ := after.KeyNamed(name); return named.Public == k.Public })
-				})
+				lost = add.Losses(own, root.Policy, after)
+				named, _ := after.Key(k.Public.Fingerprint())
+				vouches = len(after.RulesNaming(named.Name)) > 0
 			}
 			return after, err
-		},
+		}},
 		Before: func() {
 			a.Term.Note("key          %s", k.Public)
 			a.Term.Note("fingerprint  %s", k.Public.Fingerprint())
@@ -111,17 +111,17 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 				a.Term.Warn("the key expired on %s: it vouches for nothing", yamltree.DateText(k.Expires))
 			}
 			for _, l := range lost {
-				a.Term.Warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.key, l.names, l.rule, l.key, fault.Quote(l.names))
+				a.Term.Warn("%q, your own key, may no longer vouch for %s, which %q lets it: rye trust add %s --names %s", l.Key, l.Names, l.Rule, l.Key, fault.Quote(l.Names))
 			}
 			if second != nil {
-				a.Term.Warn("%q has a key already: most often a second one means that somebody pretends to be them", k.Owner)
+				a.Term.Warn("%q has a key already: a second one is most often an impostor's", k.Owner)
 				a.Term.Warn("known  %s (%s)", second.Known.Public.Fingerprint(), second.Known.Name)
 				a.Term.Warn("new    %s", k.Public.Fingerprint())
 			}
 		},
 	})
 	if f, ok := fault.Find(err); ok && second != nil && f.Code == fault.Approval {
-		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and nobody said that this one is theirs too", k.Owner)
+		f.Code, f.Text = fault.Policy, fmt.Sprintf("%q has another key already, and this one was not confirmed", k.Owner)
 		f.Why = []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()}
 		f.Details = map[string]any{"reason": "second-key", "owner": k.Owner, "known": second.Known.Public.Fingerprint().String(), "new": k.Public.Fingerprint().String()}
 		return nil, f
@@ -133,31 +133,6 @@ func (c *trustAddRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		a.Term.Note("it vouches for nothing yet: --names says what it may")
 	}
 	return ans, nil
-}
-
-// A loss is what a more particular rule takes from a key of this user's own.
-type loss struct{ key, names, rule string }
-
-// losses finds what new rules take from this user's own keys. A rule is looked at by one name that it covers.
-func losses(a *cli.App, globs []string, before, after *policy.Policy, added policy.Key) (lost []loss) {
-	lines, err := KeyLines(a)
-	if err != nil {
-		return nil
-	}
-	for _, glob := range globs {
-		name := strings.ReplaceAll(strings.ReplaceAll(glob, "**", "x"), "*", "x")
-		if !strings.Contains(name, ":") {
-			name = "tool:" + name
-		}
-		had, _ := before.RuleOf(name)
-		has, _ := after.RuleOf(name)
-		for _, l := range lines {
-			if k := l.InPolicy; k != "" && k != added.Name && slices.Contains(had.Keys, k) && !slices.Contains(has.Keys, k) {
-				lost = append(lost, loss{k, glob, had.Glob})
-			}
-		}
-	}
-	return lost
 }
 
 // key reads the key and what is to be said of it.
@@ -181,7 +156,7 @@ func (c *trustAddRun) key(ctx context.Context, a *cli.App) (k policy.Key, err er
 		return k, &fault.Error{Code: fault.Validation, Text: "--owner is missing: whose key is it?",
 			Why: []string{"fingerprint  " + k.Public.Fingerprint().String()}, Hint: []string{a.With("--owner", "OWNER")}}
 	} else if k.Name = c.Name; k.Name == "" {
-		k.Name = c.suggest()
+		k.Name = c.name()
 	}
 	said := func(flag, text string, date *time.Time) (err error) {
 		if text != "" {
@@ -241,19 +216,14 @@ func ofKept(a *cli.App, name string, err error) error {
 	return f
 }
 
-// suggest makes a name for the key: that of its file, or of its owner, as far as names may be spelt so.
-func (c *trustAddRun) suggest() string {
-	if _, err := key.ParsePublic(c.Public); err != nil && c.Public != "-" {
-		name, _, _ := strings.Cut(filepath.Base(c.Public), ".")
-		if name = key.Slug(name); name != "" && name != "public_key" && name != "key" {
-			return name
-		}
+// name makes a name for the key: of its file, its owner, or the bundle that it comes with.
+func (c *trustAddRun) name() string {
+	file, _, _ := strings.Cut(filepath.Base(c.Public), ".")
+	if _, err := key.ParsePublic(c.Public); err == nil {
+		file = ""
 	}
 	owner, _, _ := strings.Cut(c.Owner, "<")
-	if name := key.Slug(owner); name != "" {
-		return name
-	}
-	return cmp.Or(key.Slug(c.space), "key")
+	return cmp.Or(key.Slug(file), key.Slug(owner), key.Slug(c.space), "key")
 }
 
 // ParseDate reads a day or a second, UTC.
@@ -264,60 +234,6 @@ func ParseDate(flag, text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is %q, not a date as in 2027-01-31 or 2027-01-31T18:00:00Z", flag, text)}
-}
-
-// add makes the policy that trusts a key. second is set when its owner has another one already.
-func (c *trustAddRun) add(p *policy.Policy, k policy.Key) (after *policy.Policy, second *policy.OwnerError, err error) {
-	after = p
-	if known, ok := p.Key(k.Public.Fingerprint()); ok && (c.Name == "" || c.Name == known.Name) && known.Owner == k.Owner {
-		k.Name = known.Name // it is there; only names and dates may come
-		if !known.NotBefore.Equal(k.NotBefore) || !known.Expires.Equal(k.Expires) {
-			if after, err = p.SetDates(k.Name, k.NotBefore, k.Expires); err != nil {
-				return nil, nil, err
-			}
-		}
-	} else {
-		after, err = p.AddKey(k, false)
-		if errors.As(err, &second) {
-			if second.Known.Name == k.Name && second.Known.Owner != k.Owner {
-				return nil, nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("the policy calls another key %q", k.Name),
-					Why:  []string{"known  " + second.Known.Public.Fingerprint().String(), "new    " + k.Public.Fingerprint().String()},
-					Hint: []string{"rye trust add " + fault.Quote(c.Public) + " --owner " + fault.Quote(c.Owner) + " --name OTHER"}}
-			}
-			for i := 2; c.Name == "" && taken(p, k.Name); i++ {
-				k.Name = fmt.Sprintf("%s-%d", strings.TrimSuffix(k.Name, fmt.Sprintf("-%d", i-1)), i)
-			}
-			after, err = p.AddKey(k, true)
-		}
-		if err != nil {
-			return nil, second, err
-		}
-	}
-	for _, glob := range c.Names {
-		rule := policy.Rule{Glob: glob, Threshold: 1}
-		rules := after.Sections().Rules
-		if i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == glob }); i >= 0 {
-			rule = rules[i]
-		}
-		if !slices.Contains(rule.Keys, k.Name) {
-			rule.Keys = append(slices.Clone(rule.Keys), k.Name)
-		}
-		if c.Threshold != nil {
-			rule.Threshold = *c.Threshold
-		}
-		if c.Accept != "" {
-			rule.V1 = c.Accept == "v1"
-		}
-		if after, err = after.SetRule(rule); err != nil {
-			return nil, second, err
-		}
-	}
-	return after, second, nil
-}
-
-func taken(p *policy.Policy, name string) bool {
-	_, ok := p.KeyNamed(name)
-	return ok
 }
 
 // rotate carries out a rotation.
@@ -331,33 +247,9 @@ func (c *trustAddRun) rotate(ctx context.Context, a *cli.App) (cli.Answer, error
 		return nil, fmt.Errorf("%q: %w", c.Rotation, err)
 	}
 	fresh := doc.Step.Key.Public
-	var taken rollback.Step
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
 		Question: fmt.Sprintf("under %q, let %s take the place of %s?", doc.Step.Rule, fresh.Fingerprint().Short(), doc.Step.Retire.Short()),
-		Change: func(root *policy.Side) (*policy.Policy, error) {
-			signers, err := exam.CheckRotation(doc, root.Policy)
-			if err != nil {
-				return nil, fmt.Errorf("%q: %w", c.Rotation, err)
-			}
-			au := &trust.Authority{Side: *root, Path: places.RootSetting(a).Value}
-			if root.Lists, err = places.Lists(a).Load(au); err != nil {
-				return nil, err
-			}
-			after, err := root.Rotate(doc.Step, signers, a.Now().UTC())
-			if short, ok := errors.AsType[*policy.RotationError](err); ok && short.Code == policy.BelowThreshold {
-				f := fault.Of(err)
-				f.Hint = []string{"rye sign " + fault.Quote(c.Rotation) + " --as " + fault.Quote(doc.Name) + " --key OTHER"}
-				return nil, f
-			}
-			if err != nil {
-				return nil, err
-			}
-			// A rule may come back to the keys that a step began from. The step doesn't.
-			taken = au.RotationStep(doc.Name, doc.ID, a.Now())
-			return after, places.Lists(a).CheckOnce(taken)
-		},
-		// Recorded before the policy is written: otherwise a crash would let the same rotation be applied twice.
-		Commit: func() error { return places.Lists(a).Once(ctx, taken) },
+		Edit:     places.Lists(a).Rotation(ctx, doc, places.RootSetting(a).Value, c.Rotation),
 		Before: func() {
 			a.Term.Note("comes  %s", fresh.Fingerprint())
 			a.Term.Note("goes   %s", doc.Step.Retire)
@@ -376,7 +268,7 @@ func followRotation(a *cli.App, old key.Fingerprint, fresh key.Public) error {
 		return err
 	}
 	is := func(f key.Fingerprint) int {
-		return slices.IndexFunc(lines, func(l keyLine) bool { return l.Fingerprint == f.String() })
+		return slices.IndexFunc(lines, func(l trust.KeyState) bool { return l.Fingerprint == f.String() })
 	}
 	from, to := is(old), is(fresh.Fingerprint())
 	if from < 0 || to < 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func TrustRemoveCommand() cli.Command {
@@ -70,7 +71,7 @@ func (c *trustRemoveRun) explained(p *policy.Policy, err error) error {
 func (c *trustRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
 		Question: fmt.Sprintf("remove %q from %q?", c.Entry, c.From),
-		Change: func(root *policy.Side) (*policy.Policy, error) {
+		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			if k, ok := root.Policy.KeyNamed(c.Entry); c.From == "keys" && !ok {
 				f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the policy has no key %q", c.Entry), Hint: []string{"rye trust list"}}
 				if meant := near.Names(c.Entry, keyNames(root.Policy)); len(meant) > 0 {
@@ -82,7 +83,7 @@ func (c *trustRemoveRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 			}
 			after, err := root.Policy.Remove(c.From, c.Entry)
 			return after, c.explained(root.Policy, err)
-		},
+		}},
 	})
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/trust"
 )
 
 func TrustRevokeCommand() cli.Command {
@@ -62,14 +63,14 @@ func (c *trustRevokeRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error
 	r.Reason, r.Date = c.Reason, a.Clock().UTC().Truncate(24*time.Hour)
 	ans, err := places.EditPolicy(ctx, a, places.Edit{
 		Question: fmt.Sprintf("revoke %s?", r.What()),
-		Change: func(root *policy.Side) (*policy.Policy, error) {
+		Edit: trust.Edit{Change: func(root *policy.Side) (*policy.Policy, error) {
 			for _, known := range root.Policy.Sections().Revoked {
 				if known.What() == r.What() {
 					return root.Policy, nil
 				}
 			}
 			return root.Policy.Revoke(r)
-		},
+		}},
 		Before: func() { a.Term.Note("revokes  %s", r.What()) },
 	})
 	if err != nil {

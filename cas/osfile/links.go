@@ -1,0 +1,41 @@
+package osfile
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// RefuseLinks refuses a file that is a symbolic link, or that is reached through one below the working directory wd or one
+// of the other roots: a stranger may have put it there. Links above them are the user's own choice.
+func RefuseLinks(file, wd string, roots ...string) error {
+	roots = append(roots, wd)
+	for _, dir := range slices.Clone(roots) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			roots = append(roots, real)
+		}
+	}
+	if !filepath.IsAbs(file) {
+		// The system reads ".." as the parent of the directory on disk.
+		if real, err := filepath.EvalSymlinks(wd); err == nil {
+			wd = real
+		}
+		file = filepath.Join(wd, file)
+	}
+	below := func(dir string) bool {
+		return slices.ContainsFunc(roots, func(root string) bool {
+			rel, err := filepath.Rel(root, dir)
+			return err == nil && rel != "." && filepath.IsLocal(rel)
+		})
+	}
+	for at := file; at == file || below(at); at = filepath.Dir(at) {
+		if fi, err := os.Lstat(at); err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+			return fault.New(fault.Denied, "%q is a symbolic link, and nothing is signed, verified or written through one", at).
+				Try("ls -l "+fault.Quote(at)).On("reason", "link").On("path", at)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package signing
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// Evidence is what was found out about one file, whatever the answer.
+type Evidence struct {
+	Name      string       `json:"name"`
+	File      string       `json:"file"`
+	Space     string       `json:"space,omitempty"` // of an item
+	Allowed   bool         `json:"allowed"`
+	Trust     string       `json:"trust"`          // "signed", "digest", "builtin", "unsigned", "refused"
+	Reason    string       `json:"reason"`         // one word for what was found: the policy's, or what is wrong with the file
+	Code      fault.Code   `json:"code,omitempty"` // of the refusal
+	Message   string       `json:"message,omitempty"`
+	Raw       string       `json:"raw"`
+	Stripped  string       `json:"stripped"`       // without signature lines; of a document its id
+	Tree      string       `json:"tree,omitempty"` // of the files beside it
+	TreeFiles int          `json:"tree_files"`
+	Format    string       `json:"format"` // "none", "v1", "v2"
+	Rule      string       `json:"rule"`
+	Count     int          `json:"count"`     // of keys that count
+	Threshold int          `json:"threshold"` // that the rule asks for
+	Signers   []SignerLine `json:"signers"`
+	Policy    string       `json:"policy"` // the file that decided
+	PolicyID  string       `json:"policy_id"`
+	Origin    string       `json:"origin"`            // "user", "--trust", "RYE_TRUST", "project"
+	Beside    string       `json:"project,omitempty"` // the project's policy, which allows it too
+	Revoked   string       `json:"revoked,omitempty"` // what is revoked: a key or a digest
+	List      string       `json:"list,omitempty"`    // the revocation list that says so, or that is stale
+	Warnings  []string     `json:"warnings"`
+	Next      string       `json:"next,omitempty"` // the command by which what is allowed takes effect, of a rotation
+	Expected  string       `json:"expected,omitempty"`
+	Found     string       `json:"found,omitempty"`
+	LineEnds  bool         `json:"only_line_endings_differ,omitempty"`
+	Sentence  string       `json:"-"` // the policy's reason in full
+	Hint      []string     `json:"-"` // for the report, where the hints about items don't fit
+}
+
+// Verify reads a file, checks its signatures and asks the policies. The fault is the refusal, nil if the file may be used.
+// lists is where rotations that were carried out are remembered.
+func Verify(t *trust.Trust, lists trust.Lists, s Subject, file io.ReadSeeker) (*Evidence, *fault.Error) {
+	e, err := examine(t, s, file, policy.ToUse)
+	ans := newEvidence(t, e)
+	f := e.refusal(t)
+	if err != nil {
+		f = s.Broken(err)
+	} else if f == nil && e.Decision.Rotation {
+		if err = lists.CheckOnce(t.Root.RotationStep(e.Identity.Name, e.Identity.ID, t.Now)); err != nil {
+			f = fault.Of(err)
+		}
+	}
+	if err != nil {
+		ans.refuse(f)
+	}
+	if f != nil {
+		ans.Code, ans.Message = f.Line().Code, f.Text
+	}
+	return ans, f
+}
+
+// Refused returns the evidence about a file that can't be examined.
+func Refused(t *trust.Trust, name, file, space string, err error) (*Evidence, *fault.Error) {
+	f := fault.Of(err)
+	v := &Evidence{Name: name, File: file, Space: space, Format: "none", Signers: []SignerLine{}, Warnings: []string{},
+		Policy: t.Root.Path, PolicyID: t.Root.Side.Policy.ID().String(), Origin: t.Root.Origin, Code: f.Line().Code, Message: f.Text}
+	v.refuse(f)
+	return v, f
+}
+
+func newEvidence(t *trust.Trust, e examined) *Evidence {
+	d := &e.Decision
+	ans := &Evidence{
+		Name: e.Name, File: e.About.File, Allowed: d.Allowed, Trust: "refused", Raw: e.Signed.Raw.String(), Stripped: e.Signed.Stripped.String(),
+		Format: e.Signed.Format.String(), Rule: d.Rule, Count: d.Count, Threshold: d.Threshold,
+		Signers: []SignerLine{}, Warnings: append([]string{}, d.Warnings...),
+	}
+	au := t.Root
+	if d.Project && t.Project != nil {
+		au = t.Project
+	}
+	ans.Policy, ans.PolicyID, ans.Origin = au.Path, au.Side.Policy.ID().String(), au.Origin
+	if d.Code != policy.Undecided {
+		ans.Reason, ans.Sentence = d.Code.String(), d.Reason()
+	}
+	if !e.Tree.IsZero() {
+		ans.Tree = e.Tree.String()
+	}
+	switch {
+	case d.Allowed && d.Voucher == policy.Builtin:
+		ans.Trust = "builtin"
+	case d.Allowed && d.ByDigest:
+		ans.Trust = "digest"
+	case d.Allowed:
+		ans.Trust = "signed"
+	case e.Signed.Format == sign.None:
+		ans.Trust = "unsigned"
+	}
+	if d.Revoked != nil {
+		ans.Revoked = d.Revoked.What()
+	}
+	ans.List = d.List
+	if d.Rotation && d.Allowed {
+		ans.Next = "rye trust add --rotation " + fault.Quote(e.About.File)
+	}
+	if d.Beside != nil {
+		ans.Beside = t.Project.Path
+		ans.Warnings = append(ans.Warnings, d.Beside.Warnings...)
+	}
+	ans.Signers = append(ans.Signers, SignerLines(au, e.Exam, d.Signers)...)
+	return ans
+}
+
+// refuse makes the answer that of a file that is wrong in itself, whatever policy has said.
+func (v *Evidence) refuse(f *fault.Error) {
+	v.Allowed, v.Trust = false, "refused"
+	v.Reason, _ = f.Details["reason"].(string)
+	v.Expected, _ = f.Details["expected"].(string)
+	v.Found, _ = f.Details["found"].(string)
+	v.LineEnds, _ = f.Details["only_line_endings_differ"].(bool)
+}
+
+// A SignerLine is what a policy says about one signer of a file.
+type SignerLine struct {
+	Key     string `json:"key"`  // its fingerprint
+	Name    string `json:"name"` // in the policy; empty if it has none
+	Owner   string `json:"owner"`
+	Format  string `json:"format"`
+	Time    string `json:"time"` // as the signature says: information
+	Verdict string `json:"verdict"`
+}
+
+// SignerLines joins a policy's verdict on each signer with the time that the signature claims.
+func SignerLines(au *trust.Authority, e *exam.Exam, verdicts []policy.Verdict) (lines []SignerLine) {
+	for _, v := range verdicts {
+		l := SignerLine{Key: v.Key.String(), Name: v.Name, Format: v.Format.String(), Verdict: v.Code.String()}
+		if k, ok := au.Side.Policy.Key(v.Key); ok {
+			l.Owner = k.Owner
+		}
+		for _, s := range e.Signers {
+			if s.Key.Fingerprint() == v.Key && !s.Time.IsZero() {
+				l.Time = s.Time.Format(time.RFC3339)
+			}
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// A Report is the evidence about all files that were asked for.
+type Report struct {
+	Files   []*Evidence `json:"files"`
+	Allowed int         `json:"allowed"`
+	Refused int         `json:"refused"`
+}
+
+// NewReport counts what was allowed and refused. The error is the refusal: one, if it is given, else a summary.
+func NewReport(files []*Evidence, one *fault.Error) (*Report, error) {
+	r := &Report{Files: files}
+	for _, v := range files {
+		if v.Allowed {
+			r.Allowed++
+		} else {
+			r.Refused++
+		}
+	}
+	switch {
+	case r.Refused == 0:
+		return r, nil
+	case one != nil:
+		return r, one.Asked()
+	}
+	return r, r.fault().Asked()
+}
+
+// fault counts the refused files. Its code is the gravest of theirs.
+func (r *Report) fault() *fault.Error {
+	f := &fault.Error{Text: fmt.Sprintf("%d of %s refused", r.Refused, fault.Count(int64(len(r.Files)), "item"))}
+	var codes []fault.Code
+	unsigned := false
+	for _, v := range r.Files {
+		if !v.Allowed {
+			codes = append(codes, v.Code)
+		}
+		unsigned = unsigned || v.Code == fault.Unsigned && v.Space != ""
+	}
+	f.Code = fault.Gravest(codes)
+	if unsigned {
+		f.Hint = []string{"rye sign ITEM"}
+	}
+	for _, v := range r.Files {
+		for _, hint := range v.Hint {
+			if !slices.Contains(f.Hint, hint) {
+				f.Hint = append(f.Hint, hint)
+			}
+		}
+	}
+	return f
+}

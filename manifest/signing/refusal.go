@@ -1,0 +1,166 @@
+package signing
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// examined is what was found out about a file.
+type examined struct {
+	*exam.Exam
+	About Subject
+}
+
+// examine reads a file, verifies its signatures and asks the policies.
+func examine(t *trust.Trust, s Subject, r io.ReadSeeker, purpose policy.Purpose) (examined, error) {
+	e, err := t.Exam().Examine(s.Subject, r, purpose)
+	return examined{e, s}, err
+}
+
+// refusal explains why a decision is no; it is nil for a yes.
+func (e examined) refusal(t *trust.Trust) *fault.Error {
+	d := &e.Decision
+	if d.Allowed {
+		return nil
+	}
+	name := fault.Quote(e.Name)
+	f := d.Details(fault.New(d.Code.Fault(), "%q, as %q, %s", e.About.File, e.Name, d.Reason())).
+		Because("policy    "+t.Describe(d.Project)).On("rule", d.Rule).On("file", e.About.File).On("name", e.Name)
+	for _, l := range e.Signed.Lines {
+		f.Why = append(f.Why, "signed    by "+l.Key.String())
+	}
+	switch d.Code {
+	case policy.NoRule:
+		f.Hint = []string{"rye trust check " + name}
+		if d.Rotation {
+			f.Hint = []string{"rye trust list"}
+		}
+	case policy.Unsigned:
+		f.Why = append(f.Why, "a signature vouches for the whole file: look at it first")
+		f.Hint = e.About.lookAndSign()
+	case policy.BelowThreshold:
+		f.Hint = []string{"rye trust check " + name}
+		if left := e.othersOf(t); len(left) > 0 {
+			f.Why = append(f.Why, "to sign   "+strings.Join(left, ", "))
+			f.Hint = append(f.Hint, "rye sign "+e.About.typed()+" --key OTHER")
+		}
+	case policy.UntrustedKey:
+		f.Hint = []string{"rye trust check " + name, "rye trust add KEYFILE --owner OWNER --names GLOB"}
+	case policy.EvidenceOnly:
+		f.Hint = []string{"rye sign --upgrade " + e.About.typed(), "rye sign --upgrade --all"}
+	case policy.FormatNotAccepted:
+		f.Why = append(f.Why, "to upgrade it the rule has to accept v1: say so, sign with --upgrade, and take it back")
+		f.Hint = e.acceptV1(t)
+	case policy.DigestRevoked:
+		f.Why = append(f.Why, "revoked bytes are refused, regardless of who signed them")
+		f.Hint = []string{"rye trust list"}
+	case policy.ListStale:
+		f.Hint = []string{"rye trust update"}
+	default:
+		f.Hint = []string{"rye trust list"}
+	}
+	return f
+}
+
+// lookAndSign are the commands to inspect the subject and sign it.
+func (s Subject) lookAndSign() []string {
+	if s.Item {
+		return []string{"rye show --source " + fault.Quote(s.Name), "rye sign " + s.typed()}
+	}
+	return []string{"less " + fault.Quote(s.File), "rye sign " + s.typed()}
+}
+
+// side is the policy that decided, with its lists.
+func (e examined) side(t *trust.Trust) *policy.Side {
+	if e.Decision.Project && t.Project != nil {
+		return &t.Project.Side
+	}
+	return &t.Root.Side
+}
+
+// ruleOf returns the rule that decided.
+func (e examined) ruleOf(t *trust.Trust) (policy.Rule, bool) {
+	rules := e.side(t).Policy.Sections().Rules
+	i := slices.IndexFunc(rules, func(r policy.Rule) bool { return r.Glob == e.Decision.Rule })
+	if i < 0 {
+		return policy.Rule{}, false
+	}
+	return rules[i], true
+}
+
+// othersOf returns the keys of the rule that don't count for the file yet, and would.
+func (e examined) othersOf(t *trust.Trust) (left []string) {
+	s := e.side(t)
+	r, _ := e.ruleOf(t)
+	for _, name := range r.Keys {
+		if k, _ := s.Policy.KeyNamed(name); s.KeyFault(k, t.Now) != policy.Admitted {
+			continue
+		}
+		if !slices.ContainsFunc(e.Decision.Signers, func(v policy.Verdict) bool { return v.Name == name && v.Code == policy.Admitted }) {
+			left = append(left, name)
+		}
+	}
+	return left
+}
+
+// acceptV1 are the commands by which a rule takes what is signed in the first format, for as long as it takes.
+func (e examined) acceptV1(t *trust.Trust) []string {
+	r, ok := e.ruleOf(t)
+	if !ok || len(r.Keys) == 0 || e.Decision.Project {
+		return []string{"rye trust list"}
+	}
+	add := "rye trust add " + fault.Quote(r.Keys[0]) + " --names " + fault.Quote(r.Glob) + " --accept "
+	return []string{add + "v1", "rye sign --upgrade " + e.About.typed(), "rye sign --upgrade --all", add + "v2"}
+}
+
+// Broken adds to an error about a file's own signatures what a person needs beside it.
+func (s Subject) Broken(err error) *fault.Error {
+	f := fault.Of(err)
+	var wrong *sign.IntegrityError
+	var invalid *sign.SignatureInvalidError
+	var name *exam.NameError
+	var ended *exam.ExpiredError
+	switch {
+	case errors.As(err, &name):
+		f.Text = fmt.Sprintf("%q is not %q", s.File, s.Name)
+	case errors.As(err, &ended):
+		f.Text = fmt.Sprintf("%q expired at %s", s.Name, ended.Expires.UTC().Format(time.RFC3339))
+	case errors.Is(err, exam.ErrChanged):
+		f.Text = fmt.Sprintf("%q was changed while it was read", s.File)
+	case errors.As(err, &wrong):
+		f.Text = fmt.Sprintf("%q is not as it was signed", s.File)
+		if wrong.What == "tree" {
+			f.Text = fmt.Sprintf("a file beside %q is not as it was signed", s.File)
+		}
+		if wrong.What != "lines" && len(f.Hint) == 0 {
+			f.Why = append(f.Why, "if the change is intended, sign it again")
+			f.Hint = s.lookAndSign()
+			if wrong.What == "tree" { // the file itself is as it was
+				f.Hint[0] = "git diff " + fault.Quote(filepath.Dir(s.File))
+			}
+		}
+	case errors.As(err, &invalid):
+		f.Text = fmt.Sprintf("%q: %s", s.File, invalid)
+		f.Why = append(f.Why, "it was damaged, forged, or made for another name")
+	case strings.Contains(f.Text, strconv.Quote(s.File)):
+		return f
+	default:
+		f.Text = fmt.Sprintf("%q: %s", s.File, f.Text)
+	}
+	if f.Err == nil {
+		f.Err = err
+	}
+	return f.On("file", s.File).On("name", s.Name)
+}

@@ -1,0 +1,249 @@
+package trust
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// A Listing is a policy, for people and programs.
+type Listing struct {
+	Policy   string        `json:"policy"`
+	ID       string        `json:"id"`
+	Origin   string        `json:"origin"`
+	Keys     []KeyLine     `json:"keys"`
+	Rules    []RuleLine    `json:"rules"`
+	Digests  []DigestLine  `json:"digests"`
+	Revoked  []RevokedLine `json:"revoked"`
+	Lists    []ListLine    `json:"lists"`
+	Override []string      `json:"override"` // globs over protected names that a project may replace
+	Inside   []string      `json:"inside"`   // hosts in the user's network that projects may name
+	Grants   []GrantLine   `json:"grants"`
+	Exec     []ExecLine    `json:"exec"` // what differs from the defaults
+}
+
+// A KeyLine is a key of a policy.
+type KeyLine struct {
+	Name        string `json:"name"`
+	Public      string `json:"public"`
+	Fingerprint string `json:"fingerprint"`
+	Owner       string `json:"owner"`
+	NotBefore   string `json:"not_before,omitempty"`
+	Expires     string `json:"expires,omitempty"`
+	Expired     bool   `json:"expired"`
+	Revoked     bool   `json:"revoked"`
+	Fault       string `json:"fault,omitempty"` // why a key that a rule names doesn't count
+}
+
+// A RuleLine is a rule for names.
+type RuleLine struct {
+	Names     string   `json:"names"`
+	Keys      []string `json:"keys"`
+	Threshold int      `json:"threshold"`
+	Accept    []string `json:"accept"`
+	Except    []string `json:"except"`
+}
+
+// A DigestLine is a digest that needs no signature.
+type DigestLine struct {
+	Digest string `json:"digest"`
+	As     string `json:"as,omitempty"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// A RevokedLine is a revoked key or digest.
+type RevokedLine struct {
+	What   string `json:"what"`
+	Reason string `json:"reason"`
+	Date   string `json:"date"`
+}
+
+// A GrantLine says what the items that a glob covers may be permitted.
+type GrantLine struct {
+	Names string   `json:"names"`
+	Allow []string `json:"allow"`
+}
+
+// An ExecLine is one setting of execution.
+type ExecLine struct {
+	Field  string `json:"field"`
+	Secret string `json:"secret,omitempty"`
+	Value  string `json:"value"`
+}
+
+// A ListLine is a revocation list that a policy names.
+type ListLine struct {
+	Name    string `json:"name"`
+	From    string `json:"from"`
+	Key     string `json:"key"`
+	Counter int64  `json:"counter"` // of the last good issue; 0 if there is none
+	Issued  string `json:"issued,omitempty"`
+	Expires string `json:"expires,omitempty"`
+	Changed bool   `json:"changed"` // by this update
+}
+
+// NewListing lists a policy with the last issues of its revocation lists.
+func NewListing(au *Authority, lists map[string]*policy.List, now time.Time) Listing {
+	s := au.Side.Policy.Sections()
+	l := Listing{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}, Rules: []RuleLine{}, Digests: []DigestLine{}, Revoked: []RevokedLine{},
+		Lists: []ListLine{}, Override: append([]string{}, s.Override...), Inside: append([]string{}, s.Inside...), Grants: []GrantLine{}, Exec: []ExecLine{}}
+	if au.File != nil {
+		l.ID = au.Side.Policy.ID().String()
+	}
+	for _, k := range s.Keys {
+		line := NewKeyLine(k, now)
+		line.Revoked = slices.ContainsFunc(s.Revoked, func(r policy.Revocation) bool { return r.Key == k.Public.Fingerprint() })
+		l.Keys = append(l.Keys, line)
+	}
+	for _, r := range s.Rules {
+		accept := []string{"v2"}
+		if r.V1 {
+			accept = []string{"v1", "v2"}
+		}
+		l.Rules = append(l.Rules, RuleLine{r.Glob, r.Keys, r.Threshold, accept, append([]string{}, r.Except...)})
+	}
+	for _, d := range s.Digests {
+		l.Digests = append(l.Digests, DigestLine{d.Digest.String(), d.As, d.Reason})
+	}
+	for _, r := range s.Revoked {
+		l.Revoked = append(l.Revoked, RevokedLine{r.What(), r.Reason, yamltree.DateText(r.Date)})
+	}
+	for _, g := range s.Grants {
+		l.Grants = append(l.Grants, GrantLine{g.Glob, append([]string{}, g.Allow...)})
+	}
+	silent, _ := policy.Parse(nil) // an empty policy is valid
+	for _, c := range policy.Diff(silent, au.Side.Policy) {
+		if c.Section == "exec" {
+			l.Exec = append(l.Exec, ExecLine{c.Field, c.Entry, c.New})
+		}
+	}
+	for _, src := range s.Lists {
+		l.Lists = append(l.Lists, newListLine(src, lists[src.Name]))
+	}
+	return l
+}
+
+// NewKeyLine describes a key of a policy.
+func NewKeyLine(k policy.Key, now time.Time) KeyLine {
+	return KeyLine{Name: k.Name, Public: k.Public.String(), Fingerprint: k.Public.Fingerprint().String(), Owner: k.Owner,
+		NotBefore: yamltree.DateText(k.NotBefore), Expires: yamltree.DateText(k.Expires), Expired: !k.Expires.IsZero() && !now.Before(k.Expires)}
+}
+
+func newListLine(src policy.Source, l *policy.List) ListLine {
+	line := ListLine{Name: src.Name, From: src.From, Key: src.Key}
+	if l != nil {
+		line.Counter, line.Issued, line.Expires = l.Counter, yamltree.DateText(l.Issued), yamltree.DateText(l.Expires)
+	}
+	return line
+}
+
+// A NameCheck is what one policy says about a name: who may sign it.
+type NameCheck struct {
+	Policy    string    `json:"policy"`
+	Origin    string    `json:"origin"`
+	Rule      string    `json:"rule"` // empty if none covers the name
+	Excepted  bool      `json:"excepted"`
+	Threshold int       `json:"threshold"`
+	Count     int       `json:"count"` // of keys that may sign now
+	Keys      []KeyLine `json:"keys"`
+}
+
+// CheckName asks a policy who may sign a name. It decides about bytes that every key has signed.
+func (au *Authority) CheckName(name string, now time.Time) (NameCheck, error) {
+	c := NameCheck{Policy: au.Path, Origin: au.Origin, Keys: []KeyLine{}}
+	r := policy.Request{Name: name, Raw: cas.Sum([]byte(name)), Now: now}
+	for _, k := range au.Side.Policy.Sections().Keys {
+		r.Signers = append(r.Signers, sign.Signer{Key: k.Public, Format: sign.V2})
+	}
+	d := policy.Decide(r, au.Side, nil)
+	switch d.Code {
+	case policy.Ambiguous, policy.BadRequest, policy.ListStale:
+		return c, fault.New(d.Code.Fault(), "%q %s", name, d.Reason())
+	}
+	c.Rule, c.Excepted, c.Threshold, c.Count = d.Rule, d.Excepted, d.Threshold, d.Count
+	for _, rule := range au.Side.Policy.Sections().Rules {
+		if rule.Glob != d.Rule || d.Excepted {
+			continue
+		}
+		for _, n := range rule.Keys {
+			k, _ := au.Side.Policy.KeyNamed(n)
+			l := NewKeyLine(k, now)
+			for _, v := range d.Signers {
+				if v.Key == k.Public.Fingerprint() && v.Code != policy.Admitted {
+					l.Revoked, l.Fault = v.Code == policy.KeyRevoked, v.Code.String()
+				}
+			}
+			c.Keys = append(c.Keys, l)
+		}
+	}
+	return c, nil
+}
+
+// Refusal says why no file of the checked name can pass; nil if one can.
+func (c *NameCheck) Refusal(name string) *fault.Error {
+	switch {
+	case c.Rule == "":
+		return fault.New(fault.Policy, "no rule of %q covers %q: no key may sign it", c.Policy, name).Try("rye trust add KEYFILE --owner OWNER --names GLOB")
+	case c.Excepted:
+		return fault.New(fault.Policy, "%q excepts %q: no key may sign it", c.Rule, name)
+	case c.Count < c.Threshold:
+		return fault.New(fault.BelowThreshold, "%q asks for %s, and %d of its keys may sign: nothing called %q can pass",
+			c.Rule, fault.Count(int64(c.Threshold), "key"), c.Count, name).
+			Try("rye trust add KEYFILE --owner OWNER --names "+fault.Quote(c.Rule), "rye trust list")
+	}
+	return nil
+}
+
+// A ListUpdate is the outcome of updating revocation lists.
+type ListUpdate struct {
+	Lists   []ListLine    `json:"lists"`
+	Refused []RefusedList `json:"refused"` // issues that were not taken
+}
+
+// A RefusedList is an issue of a revocation list that was not taken.
+type RefusedList struct {
+	Name    string     `json:"name"`
+	Code    fault.Code `json:"code"`
+	Reason  string     `json:"reason"` // one word for what is wrong with the issue; empty if it couldn't be read
+	Message string     `json:"message"`
+}
+
+// UpdateAll updates the lists that policies name, or the one called only, from a file if one is given. It returns a fault
+// for each issue that was not taken. Addresses that only a project names count as a stranger's.
+func (k Lists) UpdateAll(ctx context.Context, root, project *Authority, only, from string) (u ListUpdate, faults []*fault.Error) {
+	u = ListUpdate{Lists: []ListLine{}, Refused: []RefusedList{}}
+	for _, au := range []*Authority{root, project} {
+		if au == nil || au == project && au.Side.Policy.ID() == root.Side.Policy.ID() {
+			continue
+		}
+		for _, src := range au.Side.Policy.Sections().Lists {
+			if only != "" && only != src.Name {
+				continue
+			}
+			read := src
+			if from != "" {
+				read.From = from
+			}
+			known := slices.ContainsFunc(root.Side.Policy.Sections().Lists, func(own policy.Source) bool { return own.From == src.From })
+			list, changed, err := k.Update(ctx, au, read, !known)
+			if err != nil {
+				f := fault.Of(fmt.Errorf("revocation list %q: %w", src.Name, err)).Because("the last good issue stays in force")
+				reason, _ := f.Details["reason"].(string)
+				u.Refused = append(u.Refused, RefusedList{src.Name, f.Code, reason, f.Text})
+				faults = append(faults, f)
+				continue
+			}
+			line := newListLine(src, list)
+			line.Changed = changed
+			u.Lists = append(u.Lists, line)
+		}
+	}
+	return u, faults
+}
