@@ -50,8 +50,8 @@ func (d *Document) holds(l sign.Line, k key.Public) bool {
 
 // Merge sets the document's signatures to the union of these sets: what several places keep beside one document.
 // A set with a line for other bytes is refused. Lines of the keys that are known, which may be nil, are dropped if
-// they don't hold; of several by one key the latest is kept, so that the order of the sets doesn't matter. Nobody
-// can push out a signature of a known key by adding others: beyond 16, lines of unknown keys go first. More than 16
+// they don't hold; of several by one key the latest is kept, so that the order of the sets doesn't matter. Added
+// lines can't push out a signature of a known key: beyond 16, lines of unknown keys go first. More than 16
 // of known keys are sign.ErrTooMany.
 func (d *Document) Merge(known sign.Keys, sets ...Signatures) error {
 	var good, rest []sign.Line

@@ -13,7 +13,7 @@
 //	}
 //
 // Both must have passed before a byte counts, and the bytes that count are those with the digest e.Signed.Raw:
-// whoever reads the file again holds it against that.
+// a second reader of the file compares it with that.
 //
 // # Names and domains
 //
@@ -42,7 +42,7 @@
 // and segments of an audit are read in the rooms that have them.
 //
 // A line of the first format binds neither a name nor a purpose. What it stands in is used as a bundle only if
-// whoever asks can read manifests of that format (Subject.V1) and it says that it is this bundle; else it
+// the caller can read manifests of that format (Subject.V1) and it says that it is this bundle; else it
 // is ErrUnread, since it could be any file that its signer ever signed.
 //
 // A rotation is no exception to who may sign, but to who says it: no rule of names decides, but the rule that it

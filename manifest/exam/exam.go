@@ -99,7 +99,7 @@ func (t *Trust) Examine(s Subject, r io.ReadSeeker, purpose policy.Purpose) (*Ex
 	return e, err
 }
 
-// identifyV1 wants a manifest of the first format to be what it is asked for as. Whoever listed its very digest knows
+// identifyV1 wants a manifest of the first format to be what it is asked for as. A policy that lists its very digest knows
 // what it is.
 func (t *Trust) identifyV1(e *Exam, r io.ReadSeeker, purpose policy.Purpose) error {
 	switch {

@@ -15,7 +15,7 @@ import (
 )
 
 // A Memory remembers that something was found good, so that it need not be looked at again as long as everything is as
-// it was. It is one small file, in a cache; whoever verifies or runs something doesn't ask it.
+// it was. It is one small file, in a cache; verifying and running don't ask it.
 type Memory struct {
 	File string // is made when there is something to remember, and so is its directory
 }

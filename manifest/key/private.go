@@ -125,7 +125,7 @@ func (p Private) lock(passphrase string, work int) ([]byte, error) {
 // IsLocked reports whether b is what Lock writes, by its first line.
 func IsLocked(b []byte) bool { return strings.HasPrefix(trimPEM(b), armor.Header) }
 
-// Unlock reads what Lock writes. A key without passphrase is refused: whoever gives one believes that the file
+// Unlock reads what Lock writes. A key without passphrase is refused: its user believes that the file
 // is locked.
 func Unlock(b []byte, passphrase string) (Private, error) {
 	if !IsLocked(b) {

@@ -230,7 +230,7 @@ func (a Answer) end(c Code) Answer {
 }
 
 // acceptV1 says what a signature of the first format is worth. It leaves the name of an item and parts of its
-// content open, so the digest must be vouched for by somebody else; that of a manifest covers all of it, and
+// content open, so something else must vouch for the digest; that of a manifest covers all of it, and
 // its id stands inside.
 func acceptV1(accepted bool, r *Request, n glob.Name) Code {
 	switch {

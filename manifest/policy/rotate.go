@@ -46,7 +46,7 @@ func (e *RotationError) Fault() *fault.Error {
 // Rotate carries out one rotation. The document must be signed by as many of the rule's keys as the rule asks
 // for, the one that retires may be among them, and by the new key, all valid now. It must start from the very
 // keys that the rule has, so that steps can't be left out or made twice in a row; that none is made again later,
-// when the rule has come back to where it began, is for a memory of what was carried out (package rollback).
+// when the rule has its first keys again, is for a memory of what was carried out (package rollback).
 func (s *Side) Rotate(r Rotation, signers []sign.Signer, now time.Time) (*Policy, error) {
 	rule, err := s.mayRotate(r, now)
 	if err != nil {

@@ -34,7 +34,7 @@ func Short(fingerprint string) string { return fingerprint[:min(12, len(fingerpr
 func CheckKeyPlaces(a *cli.App) error {
 	if tree, dir := keysInTree(a); tree != "" {
 		return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("the keys are kept in %q, inside of the tree %q", dir, tree),
-			Why:     []string{"a link leads there from the user space; whoever gets the tree gets the keys"},
+			Why:     []string{"a link leads there from the user space; every copy of the tree has the keys"},
 			Hint:    []string{"USER_SPACE=DIR rye key import " + fault.Quote(filepath.Join(dir, "private_key.pem"))},
 			Details: map[string]any{"reason": "key-in-tree", "path": dir}}
 	}
@@ -52,7 +52,7 @@ func CheckKeyPlaces(a *cli.App) error {
 // strayKey says that a private key lies in a project, and how to move it.
 func strayKey(path string) *fault.Error {
 	return &fault.Error{Code: fault.Denied, Text: fmt.Sprintf("a private key lies in the project: %q", path),
-		Why:     []string{"whoever gets the project, or a bundle of it, could sign as its owner"},
+		Why:     []string{"anyone with a copy of the project, or a bundle of it, could sign as its owner"},
 		Hint:    []string{"rye key import " + fault.Quote(path) + " " + key.ImportName(path), "rm " + fault.Quote(path)},
 		Details: map[string]any{"reason": "key-in-tree", "path": path}}
 }
@@ -195,7 +195,7 @@ func ReadPublic(ctx context.Context, a *cli.App, arg string) (key.Public, error)
 	}
 	if key.IsLocked(pem) || isPrivate(pem) {
 		return key.Public{}, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is a private key: ask its owner for the public half", arg),
-			Hint: []string{"rye key export"}, Why: []string{"whoever has a private key signs as its owner"}}
+			Hint: []string{"rye key export"}, Why: []string{"anyone with a private key can sign as its owner"}}
 	}
 	return key.Public{}, fmt.Errorf("%q: %w", arg, err)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
-// ToWrite is the path of a file that is to be written, in a directory that is there. Where a link leads that lies in a
-// project, whoever wrote the project has chosen.
+// ToWrite is the path of a file that is to be written, in a directory that is there. Links in
+// a project are refused: its authors chose where they lead.
 func ToWrite(a *cli.App, name string) (string, error) {
 	s := a.Absolute(cli.Setting{Value: name})
 	if s.Err != nil {

@@ -13,8 +13,8 @@ import (
 const waitNoted = time.Second
 
 // Alone keeps other processes from changing what rye keeps in the project, or in the user's space, until unlock is
-// called: of two that make a lock at once the second begins with what the first has made. Where no project is found
-// there is nothing to hold, and whoever opens it says why.
+// called: of two that make a lock at once the second begins with what the first has made. Without a project
+// nothing is locked: opening it reports the error.
 func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error) {
 	dir := cli.UserSpace(a.UserBase())
 	if !user {
@@ -28,7 +28,7 @@ func Alone(ctx context.Context, a *cli.App, user bool) (unlock func(), err error
 }
 
 // AloneAtHome is alone in the user's space, which is made for it: where two make the first key or the first policy the
-// second finds the first one's. One that can't be made can't be held, and whoever writes there says why.
+// second finds the first one's. If it can't be made, writing there reports the error.
 func AloneAtHome(ctx context.Context, a *cli.App) (unlock func(), err error) {
 	if space := cli.UserSpace(a.UserBase()); space.Err == nil {
 		_ = os.MkdirAll(space.Value, 0o700)

@@ -21,7 +21,7 @@ import (
 )
 
 // A Resigner signs items before something is made of them: those that are named, or those of the project that its key
-// has signed before and that were changed since, each with what changed, once somebody has said yes.
+// has signed before and that were changed since, each with what changed, once the user has said yes.
 type Resigner struct {
 	App      *cli.App
 	Key      trusts.Signer
@@ -49,7 +49,7 @@ type resigning struct {
 	at   time.Time // when the signature says that it was made
 	tree bool      // it is the files beside it that were changed
 	diff []string
-	is   content // that somebody is asked about
+	is   content // that the user is asked about
 }
 
 // A content is what a signature of an item vouches for.
@@ -98,7 +98,7 @@ func (s *Resigner) agreed(ctx context.Context) (shown map[string]content, err er
 }
 
 // changed finds the items that this key has signed under their names, and that are not what it signed any more. An item
-// that somebody else has signed, or nobody, has to be named.
+// that another key has signed, or none, has to be named.
 func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 	v, err := s.Open.open(ctx, s.App)
 	if err != nil {
@@ -117,7 +117,7 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 	var all []resigning
 	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
 		if err != nil || it.Broken != nil {
-			return // whoever makes something of it tells what is wrong
+			return // what is made of it reports the error
 		}
 		e, err := v.Admit.Admit(ctx, it, policy.ToUse)
 		if err == nil && e.Decision.Allowed {
@@ -140,7 +140,7 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 }
 
 // resigning looks for a line with which this key has signed the item's name over other bytes. The line itself must
-// hold: that somebody has written our fingerprint down means nothing.
+// be valid: anyone can write our fingerprint down.
 func (s *Resigner) resigning(it *ai.Item) (resigning, bool) {
 	public := s.Key.Public()
 	for _, l := range it.Signed.Lines {

@@ -165,7 +165,7 @@ func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, mar
 	return ref, marked, nil
 }
 
-// take keeps what signing an item needs, and lets go of the rest.
+// take keeps what signing an item needs, and drops the rest.
 func (s *itemSigner) take(c *spaces.CheckedItem) pending {
 	c.Model = nil
 	if s.kept.Add(int64(len(c.Bytes))) > s.most {

@@ -59,7 +59,7 @@ func Meet(ctx context.Context, a *cli.App, path string, flags []string, run func
 	return run()
 }
 
-// A stranger is a signer of a bundle whom the policy doesn't know.
+// A stranger is a signer of a bundle that the policy doesn't know.
 type stranger struct {
 	print key.Fingerprint
 	key   manifest.SignerKey // zero if the archive doesn't have it

@@ -74,7 +74,7 @@ func (c *keyExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) 
 	if err != nil {
 		return nil, NoKey(a, name, err)
 	}
-	if err := a.Confirm(ctx, fmt.Sprintf("write the private half of %q into %q, where it signs for whoever reads it?", name, c.Private)); err != nil {
+	if err := a.Confirm(ctx, fmt.Sprintf("write the private half of %q into %q, where anyone who reads it can sign with it?", name, c.Private)); err != nil {
 		return nil, err
 	}
 	return c.private(a, name, p, passphrase)

@@ -15,7 +15,7 @@ func KeyImportCommand() cli.Command {
 	return cli.Command{
 		Path: "key import", Quiet: true, Group: "trust", Help: "Import a private key.",
 		More: "FILE is a private key (PEM, PKCS#8, Ed25519), locked with a passphrase or not; \"-\" is standard input. A locked one stays " +
-			"locked with the same passphrase, and --passphrase locks one that isn't. Somebody else's public key belongs into the policy: " +
+			"locked with the same passphrase, and --passphrase locks one that isn't. The public key of another person belongs in the policy: " +
 			"rye trust add.\n\nExamples:\n\n    rye key import backup.pem\n    rye key import backup.pem release --passphrase",
 		Aka: []string{"key add"},
 		New: func() cli.Runner { return new(keyImportRun) }, Schema: "key-import/1", Output: keyShowAnswer{},

@@ -9,7 +9,7 @@
 //
 // Of globs that cover a name the one with the longest literal text before the first star decides; the end of a
 // glob without stars counts as one letter more, and of two that are alike so far the one that names the kind
-// decides. Two that could still both decide about one name collide, and whoever reads globs from a file refuses
+// decides. Two that could still both decide about one name collide, and readers of globs refuse
 // the file.
 //
 // A glob has at most 200 bytes, and matching takes no longer than the product of its length and the name's.

@@ -53,7 +53,7 @@ func only(s, chars string) bool {
 	return true
 }
 
-// named reports whether a kind is covered only by globs that say it: whoever may vouch for all items may not
+// named reports whether a kind is covered only by globs that say it: a key for all items may not
 // for that reason vouch for revocation lists, build results or the audit log.
 func named(kind string) bool {
 	switch kind {
