@@ -13,7 +13,7 @@ import (
 
 const benchFiles = 100_000
 
-// benchList is a list of 100,000 files in 1,000 directories, of which one in ten is an item.
+// benchList is a list of 100,000 files in 1,000 directories; one in ten is an item.
 func benchList(b *testing.B) (*FileList, []File, []byte) {
 	files := make([]File, benchFiles)
 	for i := range files {

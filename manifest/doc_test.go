@@ -385,7 +385,7 @@ func TestMerge(t *testing.T) {
 		}
 		return d.Signatures
 	}
-	forged := func(of ...key.Private) Signatures { // later, and by nobody
+	forged := func(of ...key.Private) Signatures { // later, by no real key
 		f := made(noon.Add(time.Hour), of...)
 		for i := range f {
 			f[i].Sig[0] ^= 1

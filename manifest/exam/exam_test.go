@@ -287,7 +287,7 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// Without a policy there is nobody to trust, whatever is asked.
+// Without a policy no key is trusted, whatever is asked.
 func TestNobody(t *testing.T) {
 	x := &exam.Trust{Now: noon}
 	rotation := exam.Subject{Name: "rotation:rotated/**"}
@@ -525,7 +525,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// FuzzExamine wants bytes that nobody signed never to be allowed, under any name, and no panic.
+// FuzzExamine wants unsigned bytes never to be allowed, under any name, and no panic.
 func FuzzExamine(f *testing.F) {
 	bundle := exam.Subject{Name: "bundle:acme/x@1.0.0"}
 	for _, seed := range []struct {

@@ -63,7 +63,7 @@ func TestDir(t *testing.T) {
 	if name, err := d.Default(); name != "ci-2_x" || err != nil {
 		t.Errorf("default is %q, %v", name, err)
 	}
-	if err := d.SetDefault("nobody"); !errors.Is(err, fs.ErrNotExist) {
+	if err := d.SetDefault("missing"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if err := d.Remove("default"); err != nil {

@@ -140,11 +140,11 @@ func TestLock(t *testing.T) {
 		t.Errorf("%v, %v, asked %d times", got, err, asked)
 	}
 	if _, err := key.ParsePrivate(b, nil); err != key.ErrLocked {
-		t.Errorf("with nobody to ask: %v", err)
+		t.Errorf("without a way to ask: %v", err)
 	}
 	boom := errors.New("no terminal")
 	if _, err := key.ParsePrivate(b, func() (string, error) { return "", boom }); err != boom {
-		t.Errorf("with nobody answering: %v", err)
+		t.Errorf("without an answer: %v", err)
 	}
 }
 

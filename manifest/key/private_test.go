@@ -8,7 +8,7 @@ import (
 	"github.com/rye-build/rye/manifest/key"
 )
 
-// What is a private key is found, whoever made it, and what only mentions one is not.
+// A private key is found, whatever tool made it, and what only mentions one is not.
 func TestIsPrivate(t *testing.T) {
 	k, err := key.Generate(bytes.NewReader(bytes.Repeat([]byte{1}, 32)))
 	if err != nil {

@@ -138,7 +138,7 @@ func TestEditsRefused(t *testing.T) {
 		"revoking two":               func() (*Policy, error) { return p.Revoke(Revocation{Key: pub(1).Fingerprint(), Digest: digest("x")}) },
 		"removing what a rule needs": func() (*Policy, error) { return p.RemoveKey("a") },
 		"removing what a list needs": func() (*Policy, error) { return p.RemoveKey("c") },
-		"removing nothing":           func() (*Policy, error) { return p.Remove("names", "nobody/**") },
+		"removing nothing":           func() (*Policy, error) { return p.Remove("names", "none/**") },
 		"removing the format":        func() (*Policy, error) { return p.Remove("rye", "policy/2") },
 		"removing from nowhere":      func() (*Policy, error) { return p.Remove("name", "**") },
 		"removing an unknown key":    func() (*Policy, error) { return p.Remove("keys", "q") },

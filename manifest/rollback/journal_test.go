@@ -565,7 +565,7 @@ func TestJournalOnceConcurrent(t *testing.T) {
 	}
 }
 
-// What a journal is told of documents, and in one word why it refuses.
+// What a journal records of documents, and in one word why it refuses.
 func TestSteps(t *testing.T) {
 	_, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/deploy", Version: "1.4.0"}, []manifest.File{{Path: "a", Digest: cas.Sum(nil), Mode: cas.File}})
 	if err != nil {

@@ -111,7 +111,7 @@ func TestOnlyLineEndings(t *testing.T) {
 			}
 		}
 	}
-	// From a pipe, nobody can tell; it is refused all the same.
+	// From a pipe it can't be told; it is refused all the same.
 	file := string(mustSign(t, "x\n", sign.Hash, alice))
 	s, err := sign.Read(bytes.NewBufferString(strings.Replace(file, "x\n", "x\r\n", 1)), sign.Hash)
 	if err == nil {

@@ -242,7 +242,7 @@ func TestCheck(t *testing.T) {
 	if err := check("x\n", sign.Hash, claim, alice); err != sign.ErrUnsigned {
 		t.Error(err)
 	}
-	// Damage is told from strangers.
+	// Damage and strangers are told apart.
 	for _, k := range []key.Private{alice, carol} {
 		err := check(strings.Replace(file, "x\n", "y\n", 1), sign.Hash, claim, k)
 		if !errors.As(err, &integrity) || integrity.Expected != cas.Sum([]byte("x\n")).String() || integrity.Found != cas.Sum([]byte("y\n")).String() || integrity.OnlyLineEndings {

@@ -316,7 +316,7 @@ func TestV1Keys(t *testing.T) {
 	}
 	var unknown *sign.UnknownKeyError
 	if _, err := sign.CheckV1(s, one(keys[1].Public())); !errors.As(err, &unknown) || unknown.Keys[0] != keys[0].Public().V1ID() {
-		t.Errorf("of nobody: %v", err)
+		t.Errorf("of no known key: %v", err)
 	}
 	if _, err := sign.CheckV1(mustRead(t, []byte("x\n"), style), all()); err != sign.ErrUnsigned {
 		t.Error(err)

@@ -45,7 +45,7 @@ func (au *Authority) RotationStep(name string, id cas.Digest, at time.Time) roll
 	return rollback.Step{Source: "policy:" + strings.ToValidUTF8(path, "?"), Name: name, ID: id, At: at}
 }
 
-// rotationOffer is how long a rotation can be applied: afterwards nobody needs to remember it.
+// rotationOffer is how long a rotation can be applied: afterwards it need not be remembered.
 const rotationOffer = 90 * 24 * time.Hour
 
 // A Handover says which key a rotation replaces, and how.

@@ -62,7 +62,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// A quiet is a test that keeps what it is told, for whoever wants to see another test fail.
+// A quiet records failures, so that a test can check that another one fails.
 type quiet struct {
 	testing.TB
 	told []string
