@@ -9,9 +9,8 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/lock/closure"
 	"github.com/rye-build/rye/lock/file"
-	"github.com/rye-build/rye/manifest/jcs"
 )
 
 // Config returns config of one name, merged from all spaces of a view that View made, if it is what the lock says, or if the
@@ -35,7 +34,7 @@ func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name strin
 	if err := s.match(pin, m.Layers[len(m.Layers)-1]); err != nil {
 		return nil, err
 	}
-	found, err := digestOf(m)
+	found, err := closure.ConfigDigest(m.Value)
 	if err != nil {
 		return nil, inPin(ref, err)
 	}
@@ -43,19 +42,6 @@ func (s *Set) Config(ctx context.Context, v *ai.View, a *ai.Admitter, name strin
 		return nil, mismatch(ref, "definition", defined.Digest.String(), found.String())
 	}
 	return m, nil
-}
-
-// digestOf returns the digest of merged config: that of its canonical JSON.
-func digestOf(m *ai.Merged) (cas.Digest, error) {
-	v, err := m.Value.JSON()
-	if err != nil {
-		return cas.Digest{}, err
-	}
-	b, err := jcs.Append(nil, v)
-	if err != nil {
-		return cas.Digest{}, err
-	}
-	return cas.Sum(b), nil
 }
 
 func (s *Set) definition(name string) *file.Definition {

@@ -272,7 +272,7 @@ func (c *closer) claim(it *ai.Item) (n *node, mine bool) {
 func (c *closer) result(ctx context.Context) (*Closure, error) {
 	rank := func(s *ai.Space) int { return slices.Index(c.spaces, s) }
 	slices.SortFunc(c.order, func(a, b *node) int {
-		return cmp.Or(compareRefs(a.ref, b.ref), cmp.Compare(rank(a.space), rank(b.space)))
+		return cmp.Or(file.CompareRefs(a.ref, b.ref), cmp.Compare(rank(a.space), rank(b.space)))
 	})
 	out := &Closure{}
 	var echoes []*Problem
@@ -316,7 +316,7 @@ func (c *closer) result(ctx context.Context) (*Closure, error) {
 		return nil, &Error{c.problems}
 	}
 	slices.SortFunc(out.Uses, func(a, b Use) int {
-		return cmp.Or(compareRefs(a.From, b.From), compareRefs(a.To, b.To), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line))
+		return cmp.Or(file.CompareRefs(a.From, b.From), file.CompareRefs(a.To, b.To), cmp.Compare(a.Pattern, b.Pattern), cmp.Compare(a.Why, b.Why), cmp.Compare(a.Line, b.Line))
 	})
 	out.Uses = slices.CompactFunc(out.Uses, func(a, b Use) bool {
 		return a.From == b.From && a.To == b.To && a.Pattern == b.Pattern && a.Why == b.Why

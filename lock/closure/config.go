@@ -77,6 +77,11 @@ func define(layers []*ai.Item) (cas.Digest, error) {
 	for _, it := range slices.Backward(layers) {
 		all = merge(all, it.Model.Fields)
 	}
+	return ConfigDigest(all)
+}
+
+// ConfigDigest returns the digest of merged config: that of its canonical JSON.
+func ConfigDigest(all *value.Value) (cas.Digest, error) {
 	v, err := all.JSON()
 	if err != nil {
 		return cas.Digest{}, err

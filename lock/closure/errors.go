@@ -15,6 +15,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/file"
 )
 
 // A Problem keeps a project from being locked. As a warning it points to a possible mistake.
@@ -169,17 +170,9 @@ func (c *closer) sorted(all []*Problem) []*Problem {
 		if n != 0 {
 			return n // before texts are made of thousands of errors
 		}
-		return cmp.Or(cmp.Compare(a.Err.Error(), b.Err.Error()), compareRefs(a.Ref, b.Ref))
+		return cmp.Or(cmp.Compare(a.Err.Error(), b.Err.Error()), file.CompareRefs(a.Ref, b.Ref))
 	})
 	return slices.CompactFunc(all, func(a, b *Problem) bool {
 		return a.Space == b.Space && a.Path == b.Path && a.At == b.At && a.Field == b.Field && a.Err.Error() == b.Err.Error()
 	})
-}
-
-// compareRefs orders refs as their texts are ordered.
-func compareRefs(a, b model.Ref) int {
-	if a.Kind == b.Kind {
-		return strings.Compare(a.ID, b.ID)
-	}
-	return strings.Compare(a.Kind+":", b.Kind+":")
 }

@@ -84,13 +84,9 @@ func (r *restoring) folders(ctx context.Context, f func(dir string, files []*res
 	return cmp.Or(errs...)
 }
 
-// compare finds the files that aren't as they are pinned.
-func (r *restoring) compare(ctx context.Context) error {
-	if r.dir == nil {
-		return nil
-	}
-	same := sync.Map{}
-	err := r.folders(ctx, func(dir string, files []*restored) error {
+// existing is folders for the directories that exist, which it opens.
+func (r *restoring) existing(ctx context.Context, f func(folder *os.Root, dir string, files []*restored) error) error {
+	return r.folders(ctx, func(dir string, files []*restored) error {
 		folder, err := r.dir.Folder(dir, false)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -99,6 +95,17 @@ func (r *restoring) compare(ctx context.Context) error {
 			return err
 		}
 		defer folder.Close()
+		return f(folder, dir, files)
+	})
+}
+
+// compare finds the files that aren't as they are pinned.
+func (r *restoring) compare(ctx context.Context) error {
+	if r.dir == nil {
+		return nil
+	}
+	same := sync.Map{}
+	err := r.existing(ctx, func(folder *os.Root, dir string, files []*restored) (err error) {
 		if r.writes {
 			osfile.Sweep(r.dir.Where(dir), r.now) // here, for what was left may stand beside files that are all as they should be
 		}
@@ -188,15 +195,7 @@ func (r *restoring) keep(ctx context.Context) error {
 		return err
 	}
 	defer batch.Close()
-	err = r.folders(ctx, func(dir string, files []*restored) error {
-		folder, err := r.dir.Folder(dir, false)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		defer folder.Close()
+	err = r.existing(ctx, func(folder *os.Root, _ string, files []*restored) error {
 		for _, f := range files {
 			if f.before == nil || f.found == f.want.Digest {
 				continue

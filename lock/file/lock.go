@@ -107,7 +107,7 @@ func (a Artifact) Tags() (version, tags string) {
 
 // Pin returns the pin of an item, nil if there is none. The pins must be sorted.
 func (l *Lock) Pin(ref model.Ref) *Pin {
-	i, found := slices.BinarySearchFunc(l.Pins, ref, func(p Pin, ref model.Ref) int { return compareRefs(p.Ref, ref) })
+	i, found := slices.BinarySearchFunc(l.Pins, ref, func(p Pin, ref model.Ref) int { return CompareRefs(p.Ref, ref) })
 	if !found {
 		return nil
 	}
@@ -144,7 +144,7 @@ func compareRequirements(a, b project.Requirement) int { return strings.Compare(
 
 func compareBundles(a, b Bundle) int { return strings.Compare(a.ID, b.ID) }
 
-func comparePins(a, b Pin) int { return compareRefs(a.Ref, b.Ref) }
+func comparePins(a, b Pin) int { return CompareRefs(a.Ref, b.Ref) }
 
 func comparePrograms(a, b Program) int { return strings.Compare(a.name(), b.name()) }
 
@@ -152,9 +152,9 @@ func compareArtifacts(a, b Artifact) int { return strings.Compare(a.name(), b.na
 
 func compareDefinitions(a, b Definition) int { return strings.Compare(a.Name, b.Name) }
 
-// compareRefs orders refs as their texts are ordered: the colon stands behind everything that a kind may have but
+// CompareRefs orders refs as their texts are ordered: the colon stands behind everything that a kind may have but
 // letters.
-func compareRefs(a, b model.Ref) int {
+func CompareRefs(a, b model.Ref) int {
 	if a.Kind == b.Kind {
 		return strings.Compare(a.ID, b.ID)
 	}

@@ -188,13 +188,13 @@ func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 		e.HeaderStr(headExpires, x.Expires.UTC().Format(timeForm))
 	}
 	var digest [71]byte
-	for _, entry := range sorted(x.Entries, func(a, b Entry) int { return order(a.ID, a.Version, b.ID, b.Version) }) {
+	for _, entry := range slices.SortedFunc(slices.Values(x.Entries), func(a, b Entry) int { return order(a.ID, a.Version, b.ID, b.Version) }) {
 		e.Begin(0, entry.ID+"@"+entry.Version)
 		e.StrBytes(atManifest, entry.Manifest.Append(digest[:0]))
 		e.Str(atArchive, entry.Archive)
 		e.Int(atSize, entry.Size)
 		var texts []string
-		for _, r := range sorted(entry.Requires, func(a, b Require) int { return strings.Compare(a.ID, b.ID) }) {
+		for _, r := range slices.SortedFunc(slices.Values(entry.Requires), func(a, b Require) int { return strings.Compare(a.ID, b.ID) }) {
 			texts = append(texts, r.ID+" "+r.Text)
 		}
 		if len(texts) > 0 {
@@ -210,14 +210,4 @@ func Append(dst []byte, x *Index) ([]byte, *Index, error) {
 		return dst, nil, err
 	}
 	return e.Bytes(), read, nil
-}
-
-// sorted returns list in order, as a copy if it has to be.
-func sorted[T any](list []T, compare func(a, b T) int) []T {
-	if slices.IsSortedFunc(list, compare) {
-		return list
-	}
-	list = slices.Clone(list)
-	slices.SortFunc(list, compare)
-	return list
 }
