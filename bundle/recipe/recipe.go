@@ -88,6 +88,12 @@ func checkID(id string) error {
 	return portable.CheckID(id)
 }
 
+// A Line is a field of bundle.yaml.
+type Line struct {
+	Name  string
+	Value any
+}
+
 // Text returns the bytes of a directory's bundle.yaml; fs.ErrNotExist if there is none.
 func Text(dir string) ([]byte, error) { return osfile.ReadSmall(filepath.Join(dir, File), 1<<20) }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/amend"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/cas"
@@ -24,6 +25,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -248,18 +250,19 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Bundle = read
-	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); err != nil {
+	change := &amend.Change{Bundle: l, Verify: v.Options, Key: keytest.Eve, Store: b.OpenStore}
+	if err := change.WriteSignatures(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := bundles.CheckContent(t.Context(), b, l, v); err != nil {
+	if err := change.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.1\n")
 	h.rye(fault.ExitDone, "bundle", "create")
-	if err := bundles.CheckContent(t.Context(), b, l, v); fault.Of(err).Code != fault.Conflict {
+	if err := change.Check(t.Context()); fault.Of(err).Code != fault.Conflict {
 		t.Errorf("what was read isn't what was verified: %v", err)
 	}
-	if err := bundles.WriteSignatures(t.Context(), b, l, v, v.Options.Trust.Root.Policy.Sections().Keys[0].Public); fault.Of(err).Code != fault.Conflict {
+	if err := change.WriteSignatures(t.Context()); fault.Of(err).Code != fault.Conflict {
 		t.Errorf("%v", err)
 	}
 }
@@ -410,7 +413,7 @@ func TestBundleErrors(t *testing.T) {
 	if f.Code != fault.Integrity || !slices.Contains(f.Why, "and 2 more") || f.Text != `the bundle "a@1.0.0" is refused: 12 failures` {
 		t.Errorf("%s, %q, %q", f.Code, f.Text, f.Why)
 	}
-	if hints := (&bundles.BundleReport{Where: find.InProject, Bundle: "a"}).Hints(many.Failures); len(hints) != 2 {
+	if hints := (&find.Found{Where: find.InProject, ID: "a"}).Hints(many.Failures, true); len(hints) != 2 {
 		t.Errorf("%q", hints)
 	}
 }

@@ -68,8 +68,7 @@ func (c *bundleExportRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 	case find.InArchive:
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is an archive already", l.Place), Hint: []string{"rye bundle verify " + fault.Quote(c.Bundle)}}
 	case find.InBinary:
-		return nil, &fault.Error{Code: fault.Denied, Text: "\"rye/std\" is part of the binary, and nobody has signed it: it is no archive's to carry",
-			Details: map[string]any{"reason": "builtin"}}
+		return nil, fault.New(fault.Denied, "%q is part of the binary and unsigned: it can't be exported", find.LibraryID).On("reason", "builtin")
 	}
 	if err := l.Read(ctx); err != nil {
 		return nil, err
@@ -125,8 +124,8 @@ func (g progressGetter) Get(ctx context.Context, id cas.ID) (cas.Object, error) 
 func BundleImportCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle import", Quiet: true, Group: "bundles", Help: "Verify an archive and import it into the store.",
-		More: "Strangers are turned away at the manifest. Nobody finds the bundle before all of it was verified as rye bundle verify does it. " +
-			"rye bundle install puts it to use.\n\nA v1 bundle comes as the directory that holds its .ai, where the policy " +
+		More: "The manifest is verified before anything else is read. The bundle gets its name in the store only after all of it is verified, " +
+			"as rye bundle verify does. rye bundle install puts it to use.\n\nA v1 bundle comes as the directory that holds its .ai, where the policy " +
 			"accepts v1 for its name.\n\nExamples:\n\n    rye bundle import deploy.tar.zst\n    rye bundle import - --signer release.pem < deploy.tar.zst",
 		Aka: []string{"bundle load", "bundle unpack"},
 		New: func() cli.Runner { return new(bundleImportRun) }, Schema: "bundle-import/1", Output: bundleImport{},
@@ -200,7 +199,7 @@ func take(ctx context.Context, b *places.Workspace, l *find.Found, v *spaces.Vou
 	r, err := l.Import(ctx, s, v.Options, p.Counted)
 	if _, no := errors.AsType[*bundle.NotAdmittedError](err); no && v.Trust == nil {
 		f := fault.Of(err)
-		f.Hint = inspectHint(l.Where, l.Place, l.ID)
+		f.Hint = l.InspectHint()
 		return r, f
 	}
 	return r, err

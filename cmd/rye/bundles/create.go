@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/amend"
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/install"
@@ -34,7 +33,6 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/exam"
-	"github.com/rye-build/rye/manifest/key"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/trust"
 )
@@ -42,12 +40,12 @@ import (
 func BundleCreateCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle create", Quiet: true, Group: "bundles", Help: "Create a bundle from the project's items and sign it.",
-		More: "bundle.yaml in the project says what belongs to the bundle. Without it, ID is needed, and what has this id or one below it belongs to " +
-			"the bundle. All files are put into the store and checked; then the list of them is signed and written to .ai/bundles/ID/manifest.yaml. " +
-			"If anything is wrong, all of it is told and nothing is written: every item must be valid, and signed by somebody whom the policy lets; " +
-			"what looks like a secret is refused. Files that have not changed are not read again, except with --paranoid.\n\n" +
-			"--sign REF signs these items first, as rye sign does. --sign alone does so with items that this key has signed before and that were " +
-			"changed since: it shows what changed, and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
+		More: "bundle.yaml in the project says what belongs to the bundle. Without it, the bundle has the items whose id is ID or below it. All files " +
+			"are put into the store and checked; then their list is signed and written to .ai/bundles/ID/manifest.yaml. Every problem is reported " +
+			"and then nothing is written: each item must be valid and signed by a key that the policy accepts; a file that seems to contain a secret " +
+			"is refused. Unchanged files are not read again, except with --paranoid.\n\n" +
+			"--sign REF signs these items first, as rye sign does. --sign alone signs items that this key signed before and that have changed " +
+			"since: it shows the changes and asks.\n\nExamples:\n\n    rye bundle create\n    rye bundle create acme/deploy --dry-run\n" +
 			"    rye bundle create --sign\n    rye bundle create --sign tool:acme/fetch 'directive:acme/*'",
 		Aka: []string{"bundle make", "bundle build", "bundle new", "pack"},
 		New: func() cli.Runner { return new(BundleCreateRun) }, Schema: "bundle-create/1", Output: &BundleCreated{},
@@ -63,13 +61,7 @@ type BundleCreateRun struct {
 	DryRun   bool     `name:"dry-run" help:"Check everything; sign and write nothing."`
 	trusts.KeyFlag
 
-	Head []RecipeLine `kong:"-"` // what a tool says in place of a bundle.yaml that isn't there
-}
-
-// A RecipeLine is a line of bundle.yaml.
-type RecipeLine struct {
-	Name  string
-	Value any
+	Head []recipe.Line `kong:"-"` // stand for a bundle.yaml that is missing
 }
 
 type BundleCreated struct {
@@ -160,7 +152,7 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		return nil, err
 	}
 	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []spaces.CheckProblem{}}}
-	if m.recipe, err = c.recipe(b.Root.Root); err != nil {
+	if m.recipe, err = find.Recipe(b.Root.Root, c.ID, c.Head); err != nil {
 		return nil, err
 	}
 	m.answer.Bundle, m.answer.Version = m.recipe.ID, m.recipe.Version
@@ -180,126 +172,6 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		return nil, err
 	}
 	return m, nil
-}
-
-// initialVersion is the version of a bundle without bundle.yaml and without a manifest.
-const initialVersion = "0.1.0"
-
-// recipe reads bundle.yaml, or does without.
-func (c *BundleCreateRun) recipe(dir string) (*recipe.Recipe, error) {
-	r, err := recipe.Read(dir)
-	switch {
-	case err != nil:
-		return nil, err
-	case r != nil && c.ID != "" && c.ID != r.ID:
-		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q makes the bundle %q, and %q was asked for", recipe.File, r.ID, c.ID),
-			Hint: []string{"rye bundle create " + fault.Quote(r.ID)}, Details: map[string]any{"bundle": r.ID}}
-	case r != nil:
-		return r, c.agrees(r)
-	case c.ID == "":
-		if c.ID = obviousID(dir); c.ID != "" {
-			break
-		}
-		name := key.Slug(filepath.Base(dir))
-		if !find.ValidID(name) {
-			name = "bundle"
-		}
-		return nil, fault.New(fault.Config, "no bundle id given, and no %s in %q", recipe.File, dir).On("path", filepath.Join(dir, recipe.File)).
-			Because("a minimal "+recipe.File+":", "id: "+name, "version: "+initialVersion, "include: [\".ai/**\"]").Try("rye help bundle")
-	}
-	version := initialVersion
-	if old := new(find.Finder).LineOf(find.InProject, dir, c.ID); old.Version != "" {
-		version = old.Version
-	}
-	if len(c.Head) > 0 {
-		r, err = c.written(version)
-	} else {
-		r, err = recipe.New(c.ID, version)
-	}
-	if err != nil {
-		return nil, &fault.Error{Code: fault.Validation, Err: err, Text: err.Error(), Details: map[string]any{"bundle": c.ID}}
-	}
-	return r, nil
-}
-
-// obviousID returns the id of the project's only bundle, or else the common id prefix of its items; "" if there is neither.
-func obviousID(dir string) string {
-	if ids, err := find.InProjectIDs(dir); err == nil && len(ids) > 0 {
-		if len(ids) == 1 {
-			return ids[0]
-		}
-		return ""
-	}
-	return sharedID(dir)
-}
-
-// sharedID returns the common id prefix of a project's items, "" if there is none.
-func sharedID(dir string) string {
-	var shared []string
-	begun := false
-	root := filepath.Join(dir, workspace.MarkerDir)
-	filepath.WalkDir(root, func(file string, e fs.DirEntry, err error) error {
-		rel, relErr := filepath.Rel(root, file)
-		if err != nil || relErr != nil {
-			return nil
-		}
-		rel = filepath.ToSlash(rel)
-		if e.IsDir() {
-			if recipe.Never(rel) {
-				return fs.SkipDir
-			}
-			return nil
-		}
-		for _, k := range model.Builtin() {
-			ref, err := k.RefOf(rel)
-			if err != nil {
-				continue
-			}
-			segs := strings.Split(ref.ID, "/")
-			if !begun {
-				shared, begun = segs, true
-			}
-			n := 0
-			for n < min(len(shared), len(segs)) && shared[n] == segs[n] {
-				n++
-			}
-			shared = shared[:n]
-		}
-		return nil
-	})
-	if id := strings.Join(shared, "/"); find.ValidID(id) {
-		return id
-	}
-	return ""
-}
-
-// written is the bundle.yaml that the lines would be.
-func (c *BundleCreateRun) written(version string) (*recipe.Recipe, error) {
-	var text []byte
-	for _, l := range append([]RecipeLine{{"id", c.ID}, {"version", version}}, c.Head...) {
-		v, err := json.Marshal(l.Value) // which YAML reads, too
-		if err != nil {
-			return nil, err
-		}
-		if l.Name == "version" {
-			version = string(v)
-			continue
-		}
-		text = fmt.Appendf(text, "%s: %s\n", l.Name, v)
-	}
-	return recipe.Parse(fmt.Appendf(text, "version: %s\n", version))
-}
-
-// agrees refuses what bundle.yaml says otherwise.
-func (c *BundleCreateRun) agrees(r *recipe.Recipe) error {
-	has := map[string]any{"version": r.Version, "entrypoint": r.Entrypoint, "description": r.Description}
-	for _, l := range c.Head {
-		if old, ok := has[l.Name]; ok && old != l.Value {
-			return &fault.Error{Code: fault.Conflict, Final: true, Text: fmt.Sprintf("the %s of %q is %q in %q, and %q was asked for", l.Name, r.ID, old, recipe.File, l.Value),
-				Why: []string{"what is in " + recipe.File + " counts"}, Details: map[string]any{"bundle": r.ID}}
-		}
-	}
-	return nil
 }
 
 // make makes the bundle.
@@ -358,7 +230,7 @@ func (m *making) make(ctx context.Context) (cli.Answer, error) {
 
 // sign adds our signature to the manifest.
 func (m *making) sign(d *manifest.Document) error {
-	if err := signBeside(d, m.key.Private, m.trust.Exam().Find, m.app.Clock().UTC().Truncate(time.Second)); err != nil {
+	if err := amend.SignBeside(d, m.key.Private, m.trust.Exam().Find, m.app.Clock().UTC().Truncate(time.Second)); err != nil {
 		return err
 	}
 	m.doc = *d

@@ -7,12 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"time"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/find"
-	"github.com/rye-build/rye/bundle/install"
 	"github.com/rye-build/rye/bundle/provenance"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/bundle/sbom"
@@ -115,15 +113,11 @@ func (c *evidenceFlags) open(ctx context.Context, a *cli.App) (*places.Workspace
 	if c.Embed && c.Output != "" {
 		return nil, nil, &fault.Error{Code: fault.Validation, Text: "--embed has a place of its own: -o is for what isn't embedded"}
 	}
-	b, err := places.OpenWorkspace(a)
+	b, l, err := places.FindBundle(ctx, a, c.Bundle)
 	if err != nil {
 		return nil, nil, err
 	}
-	l, err := b.Find(ctx, c.Bundle)
-	if err == nil {
-		err = l.NeedV2()
-	}
-	if err == nil {
+	if err = l.NeedV2(); err == nil {
 		err = l.Read(ctx)
 	}
 	if err == nil && c.Embed && l.Where != find.InProject {
@@ -144,11 +138,20 @@ func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *find
 	ans := bundleEvidence{Bundle: l.Bundle.BundleID, Version: l.Bundle.Version, Manifest: l.Bundle.ID.String(), Type: kind, Digest: cas.Sum(doc).String(), File: c.Output, Embedded: c.Embed}
 	switch {
 	case c.Embed:
-		at, id, err := embed(ctx, b, l, k, name, kind, doc)
+		v, err := spaces.OpenVouching(b.App)
 		if err != nil {
 			return nil, err
 		}
-		ans.File, ans.Manifest = at, id.String()
+		p := b.App.Progress("verifying", 0)
+		defer p.Done()
+		at, lost, err := newChange(b, l, v, k, p).Embed(ctx, name, kind, doc)
+		if lost > 0 {
+			b.App.Term.Warn("%s of the old manifest: their owners must sign the new one, by rye bundle cosign", fault.Count(int64(lost), "signature"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		ans.File, ans.Manifest = at, l.Bundle.ID.String()
 	case c.Output != "":
 		file, err := places.ToWrite(b.App, c.Output)
 		if err != nil {
@@ -161,64 +164,6 @@ func (c *evidenceFlags) finish(ctx context.Context, b *places.Workspace, l *find
 		ans.Document = doc
 	}
 	return ans, nil
-}
-
-// embed names a document in the manifest of a project's bundle: first the document is there, then the manifest that
-// names it.
-func embed(ctx context.Context, b *places.Workspace, l *find.Found, k trusts.Signer, name, kind string, doc []byte) (string, cas.Digest, error) {
-	v, err := spaces.OpenVouching(b.App)
-	if err != nil {
-		return "", cas.Digest{}, err
-	}
-	if err := CheckContent(ctx, b, l, v); err != nil {
-		return "", cas.Digest{}, err
-	}
-	body, list, err := provenance.Embed(l.Bundle, provenance.Evidence(name, kind, doc))
-	if err != nil {
-		return "", cas.Digest{}, err
-	}
-	if list.ID == l.Bundle.ID {
-		list.Document = l.Bundle.Document // it is named already
-	}
-	others := len(l.Bundle.Signatures)
-	if err := list.Sign(k.Private, b.App.Clock().UTC().Truncate(time.Second)); err != nil {
-		return "", cas.Digest{}, err
-	}
-	if others > len(list.Signatures) {
-		b.App.Term.Warn("%s of the manifest before: whoever signed that has to sign this one, by rye bundle cosign", fault.Count(int64(others), "signature"))
-	}
-	home, err := bundle.ManifestPath(l.ID)
-	if err != nil {
-		return "", cas.Digest{}, err
-	}
-	at := path.Join(path.Dir(home), name)
-	was := l.Bundle.ID
-	l.Bundle.FileList = list
-	err = changeManifest(ctx, b, l, was, body, withKey(v.Options.Find, k.Public()), func(d *osfile.Dir) error {
-		if err := d.Write(at, 0o644, false, doc); err != nil {
-			return err
-		}
-		return keepEmbedded(ctx, b, l, was, body, doc, v)
-	})
-	return at, list.ID, err
-}
-
-// keepEmbedded keeps the changed manifest in the store, if that has the one before.
-func keepEmbedded(ctx context.Context, b *places.Workspace, l *find.Found, was cas.Digest, body, doc []byte, v *spaces.Vouching) error {
-	s, err := b.OpenStore(false)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if _, err := s.Ref(install.Ref(was)); err != nil {
-		return nil // rye bundle create brings it there
-	}
-	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
-		return err
-	}
-	return install.Keep(ctx, s, l.Bundle, body, v.Options)
 }
 
 func BundleAttestCommand() cli.Command {

@@ -18,8 +18,8 @@ import (
 func BundleInspectCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle inspect", Group: "bundles", Help: "Show a bundle's contents and the permissions it declares.",
-		More: "It reads all of it and believes none of it: nothing is run, written or remembered, and nobody is asked who may sign. It lists what can " +
-			"be executed, and every host, path, secret and capability that the items name. rye bundle verify says whose word that is.\n\n" +
+		More: "It reads the whole bundle and verifies nothing; nothing is run, written or remembered. It lists what can be executed, and every host, path, " +
+			"secret and capability that the items name. rye bundle verify tells who signed it.\n\n" +
 			"Examples:\n\n    rye bundle inspect deploy.tar.zst\n    rye bundle inspect acme/deploy --json",
 		Aka: []string{"bundle show", "bundle info", "bundle cat"},
 		New: func() cli.Runner { return new(BundleInspectRun) }, Schema: "bundle-inspect/1", Output: &BundleInspection{},
@@ -30,7 +30,7 @@ type BundleInspectRun struct {
 	Bundle string `arg:"" optional:"" complete:"bundle" help:"Bundle; default: the project's."`
 }
 
-// BundleInspection is what is in a bundle. Nobody has vouched for any of it.
+// BundleInspection is the unverified content of a bundle.
 type BundleInspection struct {
 	Bundle       string           `json:"bundle"`
 	Version      string           `json:"version"`
@@ -44,7 +44,7 @@ type BundleInspection struct {
 	Entrypoint   string           `json:"entrypoint"`
 	Expires      string           `json:"expires,omitempty"`
 	Requires     []requireLine    `json:"requires"`
-	SignedBy     []string         `json:"signed_by"` // fingerprints that signature lines name, which nobody has checked
+	SignedBy     []string         `json:"signed_by"` // unchecked fingerprints in signature lines
 	Files        []contentLine    `json:"files"`
 	Bytes        int64            `json:"bytes"`
 	Items        []contentItem    `json:"items"`

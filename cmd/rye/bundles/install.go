@@ -16,6 +16,7 @@ import (
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
+	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/manifest"
 )
@@ -59,6 +60,10 @@ func (i bundleInstalled) Text(t *cli.Terminal) {
 }
 
 func (c *bundleInstallRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
+	return signs.Meet(ctx, a, c.Bundle, c.Signer, func() (cli.Answer, error) { return c.install(ctx, a) })
+}
+
+func (c *bundleInstallRun) install(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	b, err := places.OpenWorkspace(a)
 	if err != nil {
 		return nil, err
@@ -145,8 +150,8 @@ func newBundleInstalled(r *bundle.Report, before *install.Installed) bundleInsta
 func BundleRemoveCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle remove", Quiet: true, Group: "bundles", Help: "Uninstall a bundle and forget its earlier versions.",
-		More: "It asks first. What is remembered against rollback stays. With a digest it is a bundle of the store that is no longer kept there; " +
-			"what is installed keeps its files. The files go with the next rye store gc that may take them.\n\nExamples:\n\n" +
+		More: "It asks first. The rollback protection stays. A digest removes a bundle from the store instead; installed bundles keep their files. " +
+			"The next rye store gc removes the files that nothing else uses.\n\nExamples:\n\n" +
 			"    rye bundle remove acme/deploy\n    rye bundle remove blake3:… --yes",
 		Aka: []string{"bundle rm", "bundle uninstall", "bundle delete"},
 		New: func() cli.Runner { return new(bundleRemoveRun) }, Schema: "bundle-remove/1", Output: bundleRemoved{},
@@ -233,7 +238,7 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.
 	if l.V1 != nil {
 		name = install.V1Ref(l.Bundle.ID)
 	}
-	if err := b.App.Confirm(ctx, fmt.Sprintf("let go of %s@%s in the store?", l.Bundle.BundleID, l.Bundle.Version)); err != nil {
+	if err := b.App.Confirm(ctx, fmt.Sprintf("remove %s@%s from the store?", l.Bundle.BundleID, l.Bundle.Version)); err != nil {
 		return nil, err
 	}
 	for _, ref := range []string{name, name + "/files", name + "/evidence"} {
@@ -254,8 +259,8 @@ func (c *bundleRemoveRun) forget(ctx context.Context, b *places.Workspace) (cli.
 func BundleRollbackCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle rollback", Quiet: true, Group: "bundles", Help: "Go back to an earlier installed version.",
-		More: "Without a version it is the latest that is older than the installed one. It asks first, since what was mended since then is broken again; " +
-			"all of the version is verified as it is for rye bundle install.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
+		More: "The default version is the latest one that is older than the installed one. It asks first, since later fixes are lost; " +
+			"the version is verified as rye bundle install does.\n\nExamples:\n\n    rye bundle rollback acme/deploy\n" +
 			"    rye bundle rollback acme/deploy 1.3.0 --yes",
 		Aka: []string{"rollback", "bundle downgrade", "bundle undo"},
 		New: func() cli.Runner { return new(bundleRollbackRun) }, Schema: "bundle-rollback/1", Output: bundleInstalled{},

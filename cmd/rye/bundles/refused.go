@@ -75,7 +75,7 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 	return m.answer, f
 }
 
-// unused adds a line for each pattern of bundle.yaml that covers nothing, which perhaps nobody meant.
+// unused adds a warning for each pattern of bundle.yaml that matches nothing.
 func (m *making) unused(all []*recipe.UnusedError) {
 	for _, e := range all {
 		m.answer.Problems = append(m.answer.Problems, spaces.CheckProblem{Severity: spaces.SeverityWarning, Code: fault.Validation, Space: find.InProject,

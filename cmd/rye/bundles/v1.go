@@ -25,7 +25,6 @@ func (c *BundleVerifyRun) verifyV1(ctx context.Context, b *places.Workspace, l *
 		return nil, err
 	}
 	ans := newBundleReport(l, v, same)
-	ans.Format = sign.V1.String()
 	ans.Extra = true // what else is there was never looked for
 	if r.Manifest != nil {
 		ans.Of = len(r.Files)

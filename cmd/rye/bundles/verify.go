@@ -27,13 +27,13 @@ import (
 func BundleVerifyCommand() cli.Command {
 	return cli.Command{
 		Path: "bundle verify", Group: "bundles", Help: "Verify a bundle's files and signatures.",
-		More: "It reads every byte, whatever is remembered from before: the signatures of the manifest and its end; of every file its digest, size, " +
-			"type and mode; every item's own signature; and that nothing is missing and nothing is there besides. All that is wrong is told, " +
-			"each with what was expected. If anything is, the exit status is 1.\n\n" +
-			"Whom to believe the policy says, or --trust FILE, or --signer: with that nothing in the home directory is asked. --require wants " +
-			"evidence that holds: sbom, provenance. --statement FILE is provenance that travels beside the bundle, as rye bundle attest writes it: " +
-			"it must be about this very manifest, and be signed by those who may vouch for the bundle.\n\nA v1 bundle " +
-			"verifies where the policy accepts v1 for its name and for its items: its files by their digests, and what else is there is not looked for.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
+		More: "It reads every byte, whatever is cached: the signatures and the expiry of the manifest; the digest, size, type and mode of every file; " +
+			"each item's own signature; and that no file is missing or extra. Every problem is reported with what was expected, and the exit status " +
+			"is 1 if there is one.\n\nThe policy decides which signatures count, or --trust FILE, or --signer, which reads nothing in the home directory. " +
+			"--require asks for valid evidence: sbom, provenance. --statement FILE is provenance beside the bundle, as rye bundle attest writes it: it " +
+			"must be about this manifest and signed by those who may sign the bundle.\n\nBundles that it requires may be missing: that is a warning, and " +
+			"with --closed a failure. A v1 bundle verifies if the policy accepts v1 for its name and its items; its files are checked by digest, and " +
+			"extra files are ignored.\n\nExamples:\n\n    rye bundle verify\n    rye bundle verify acme/deploy --allow-extra\n" +
 			"    rye bundle verify deploy.tar.zst --statement provenance.json --require provenance\n" +
 			"    rye bundle verify deploy.tar.zst --signer alice.pem --signer bob.pem --threshold 2\n    rye bundle verify rye/std",
 		Aka: []string{"bundle check", "bundle audit"},
@@ -64,7 +64,7 @@ type BundleReport struct {
 	Bytes     int64               `json:"bytes"`
 	Items     int                 `json:"items"` // that hold
 	Extra     bool                `json:"extra_allowed"`
-	Never     []string            `json:"never_bundled"` // what stands beside the files and is of no bundle; nobody looked into it
+	Never     []string            `json:"never_bundled"` // files beside the bundle that no bundle ever has; they were not read
 	Rule      string              `json:"rule"`
 	Count     int                 `json:"count"`
 	Threshold int                 `json:"threshold"`
@@ -79,6 +79,8 @@ type BundleReport struct {
 	Failures  []bundle.Finding    `json:"failures"`
 	Warnings  []string            `json:"warnings"`
 	Format    string              `json:"format"` // of the manifest: "v1", "v2"
+
+	found *find.Found
 }
 
 // vouchedLine is how many items one key has signed.
@@ -180,13 +182,14 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 }
 
 func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *BundleReport {
-	ans := &BundleReport{Bundle: l.ID, Format: sign.V2.String(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
+	ans := &BundleReport{found: l, Bundle: l.ID, Format: l.Format(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
 		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Requires: append([]bundle.Need{}, v.Options.Needs...), Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.Trust != nil {
 		root := v.Trust.Root
 		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
 	}
 	if r.Bundle != nil {
+		l.ID = r.BundleID
 		ans.Bundle, ans.Version, ans.Manifest, ans.Of = r.BundleID, r.Version, r.ID.String(), len(r.Bundle.Files)
 		ans.Expires = yamltree.DateText(r.Expires)
 		switch {
@@ -265,7 +268,7 @@ func (r *BundleReport) vouched(v *spaces.Vouching, found *bundle.Report) {
 	slices.SortFunc(r.Vouched, func(a, b vouchedLine) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-// fault says that the bundle is refused, and with the code of the gravest failure; nil if nothing is wrong.
+// fault returns the refusal, with the code of the gravest failure; nil if nothing is wrong.
 func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
 	if len(all) == 0 {
 		return nil
@@ -281,63 +284,8 @@ func (r *BundleReport) fault(all []*bundle.Failure) *fault.Error {
 		}
 	}
 	f.Code = fault.Gravest(codes)
-	f.Hint = r.Hints(all)
+	f.Hint = r.found.Hints(all, r.Origin != "--signer")
 	return f
-}
-
-// Hints are the commands that say more or help.
-func (r *BundleReport) Hints(all []*bundle.Failure) (hints []string) {
-	asked := r.Origin != "--signer" // the policy
-	for _, f := range all {
-		switch f.Check {
-		case bundle.CheckSignatures:
-			if !asked {
-				hints = append(hints, inspectHint(r.Where, r.Place, r.Bundle)...)
-				break
-			}
-			hints = append(hints, "rye trust check "+fault.Quote("bundle:"+r.Bundle))
-		case bundle.CheckExtra:
-			hints = append(hints, "rye bundle verify "+fault.Quote(r.Bundle)+" --allow-extra")
-		}
-		if r.Where == find.InProject && (asked || f.Check != bundle.CheckItem) {
-			hints = append(hints, r.mends(f)...)
-		}
-		if f.OnlyLineEndings {
-			hints = append(hints, "echo '.ai/** -text' >> .gitattributes")
-		}
-	}
-	slices.Sort(hints)
-	hints = slices.Compact(hints)
-	return hints[:min(len(hints), 4)]
-}
-
-// inspectHint is the command that says who signed a bundle, for whoever believes keys and not the policy.
-func inspectHint(where, place, id string) []string {
-	switch {
-	case place == find.StandardInput:
-		return nil // it is read
-	case where == find.InProject, where == find.InArchive:
-		return []string{"rye bundle inspect " + fault.Quote(place)}
-	}
-	return []string{"rye bundle inspect " + fault.Quote(id)}
-}
-
-// mends are the commands that make a bundle of the project what it should be.
-func (r *BundleReport) mends(f *bundle.Failure) []string {
-	switch f.Check {
-	case bundle.CheckItem:
-		return []string{"rye verify " + fault.Quote(cmp.Or(f.Ref, f.Path))}
-	case bundle.CheckDigest, bundle.CheckSize, bundle.CheckMode, bundle.CheckMissing, bundle.CheckVersion:
-		return []string{"rye bundle create " + fault.Quote(r.Bundle)}
-	case bundle.CheckEvidence:
-		switch f.Expected {
-		case bundle.SBOM:
-			return []string{"rye bundle sbom " + fault.Quote(r.Bundle) + " --embed"}
-		case bundle.Provenance:
-			return []string{"rye bundle attest " + fault.Quote(r.Bundle) + " --embed"}
-		}
-	}
-	return nil
 }
 
 func (r *BundleReport) name() string {
@@ -451,7 +399,7 @@ func BundleGroup() cli.Command {
 		Path: "bundle", Group: "bundles", Help: "Create, verify and exchange bundles.",
 		Aka: []string{"bundles", "package", "packages"},
 		More: "A bundle is a signed list of files. bundle.yaml says what belongs to it, rye bundle create signs the list and puts it in " +
-			".ai/bundles/ID/manifest.yaml, which is committed, and export makes one file of all of it. Whoever gets one verifies it by a " +
+			".ai/bundles/ID/manifest.yaml, which is committed, and export makes one file of all of it. Its users verify it by a " +
 			"policy, or by the keys of its makers.\n\n" +
 			"A BUNDLE is an id (acme/deploy: of the project, installed, or kept in the store), ID@VERSION or a digest (blake3:…) of one in " +
 			"the store, a directory or manifest.yaml of a project, or an archive; \"-\" is an archive on standard input, and rye/std is the " +

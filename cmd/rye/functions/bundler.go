@@ -71,8 +71,8 @@ func bundlerFunction(ctx context.Context, a *cli.App, c *function.Call, p Bundle
 }
 
 // lines are what bundle.yaml would say.
-func (p *BundlerParams) lines() (lines []bundles.RecipeLine) {
-	for _, l := range []bundles.RecipeLine{{Name: "version", Value: p.Version}, {Name: "entrypoint", Value: p.Entrypoint}, {Name: "description", Value: p.Description}} {
+func (p *BundlerParams) lines() (lines []recipe.Line) {
+	for _, l := range []recipe.Line{{Name: "version", Value: p.Version}, {Name: "entrypoint", Value: p.Entrypoint}, {Name: "description", Value: p.Description}} {
 		if l.Value != "" {
 			lines = append(lines, l)
 		}
@@ -112,7 +112,7 @@ func (p *BundlerParams) createPackage(ctx context.Context, a *cli.App) (map[stri
 	if info, err := os.Stat(filepath.Join(dir, workspace.MarkerDir)); err != nil || !info.IsDir() {
 		return nil, wrong("there is no .ai in it")
 	}
-	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), bundles.RecipeLine{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
+	run := &bundles.BundleCreateRun{ID: p.ID, Package: dir, Head: append(p.lines(), recipe.Line{Name: "include", Value: []string{workspace.MarkerDir + "/**"}})}
 	if r, err := recipe.Read(dir); err != nil {
 		return nil, err
 	} else if r == nil && p.ID == "" {

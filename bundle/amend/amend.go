@@ -1,0 +1,225 @@
+// Package amend changes the manifest of a bundle that exists: it adds signatures, and evidence.
+package amend
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/bundle/provenance"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// A Change is about to be made to a bundle of the project, or of the store.
+type Change struct {
+	Bundle  *find.Found
+	Verify  bundle.VerifyOptions // by a policy
+	Key     key.Private
+	Time    time.Time
+	Store   func(write bool) (*disk.Store, error) // fs.ErrNotExist if there is none, and it isn't made
+	Counted func(io.Reader) io.Reader             // archives are read through it
+}
+
+// Check verifies the bundle except for who has signed its manifest so far, and makes sure that the manifest that was read
+// is the one that was verified.
+func (c *Change) Check(ctx context.Context) error {
+	o := c.Verify
+	var err error
+	if o.Below, _, err = c.Bundle.Below(ctx); err != nil {
+		return err
+	}
+	o.AllowExtra = true
+	r, err := bundle.Verify(ctx, c.Bundle.Source(c.Counted), o)
+	if err != nil {
+		return err
+	}
+	r.Failures = slices.DeleteFunc(r.Failures, func(f *bundle.Failure) bool {
+		no, ok := errors.AsType[*bundle.NotAdmittedError](f.Err)
+		return f.Check == bundle.CheckSignatures && ok && no.Decision.Code != policy.DigestRevoked
+	})
+	if len(r.Failures) > 0 {
+		return &install.RefusedError{Report: r}
+	}
+	if err := c.Bundle.Read(ctx); err != nil {
+		return err
+	}
+	if c.Bundle.Bundle.ID != r.ID {
+		return c.conflict()
+	}
+	return nil
+}
+
+// Sign adds the key's signature to the manifest that was read, and reports whether that changes it.
+func (c *Change) Sign() (changed bool, err error) {
+	doc, had := c.Bundle.Bundle.Document, c.Bundle.Bundle.Signatures
+	if err := doc.Merge(c.Verify.Find, had); err != nil {
+		return false, err
+	}
+	if err := SignBeside(&doc, c.Key, c.Verify.Find, c.Time); err != nil {
+		return false, err
+	}
+	c.Bundle.Bundle.FileList.Document = doc
+	return !slices.Equal(doc.Signatures, had), nil
+}
+
+// SignBeside adds a key's signature to those of others. If there is no room for it, lines of unknown keys make room:
+// anyone can write as many as fit.
+func SignBeside(d *manifest.Document, k key.Private, known sign.Keys, at time.Time) error {
+	err := d.Sign(k, at)
+	if !errors.Is(err, sign.ErrTooMany) {
+		return err
+	}
+	alone := *d
+	alone.Signatures = nil
+	if err := alone.Sign(k, at); err != nil {
+		return err
+	}
+	return d.Merge(withKey(known, k.Public()), alone.Signatures, d.Signatures)
+}
+
+// withKey knows one more key.
+func withKey(known sign.Keys, own key.Public) sign.Keys {
+	return func(f key.Fingerprint) (key.Public, bool) {
+		if f == own.Fingerprint() {
+			return own, true
+		}
+		return known(f)
+	}
+}
+
+// WriteSignatures writes the manifest's signatures where it is, and into the store if that has it, beside those that
+// others have added meanwhile.
+func (c *Change) WriteSignatures(ctx context.Context) error {
+	body, err := c.Bundle.Bundle.Body()
+	if err != nil {
+		return err
+	}
+	inProject := c.Bundle.Where == find.InProject
+	if inProject {
+		if err := c.write(ctx, c.Bundle.Bundle.ID, body, nil); err != nil {
+			return err
+		}
+	}
+	s, err := c.Store(!inProject)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the manifest is what counts
+	}
+	if err != nil {
+		return err
+	}
+	if id, err := s.Ref(install.Ref(c.Bundle.Bundle.ID)); inProject && (err != nil || id.Digest != c.Bundle.Bundle.ID) {
+		return nil // the manifest has them
+	}
+	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
+}
+
+// Embed names a document in the manifest of a project's bundle, signs that, and returns the document's path. The document
+// is there before the manifest that names it. Others have to sign the new manifest again: lost is how many.
+func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) (at string, lost int, err error) {
+	if err := c.Check(ctx); err != nil {
+		return "", 0, err
+	}
+	old := *c.Bundle.Bundle.FileList
+	body, list, err := provenance.Embed(c.Bundle.Bundle, provenance.Evidence(name, mediaType, doc))
+	if err != nil {
+		return "", 0, err
+	}
+	if list.ID == old.ID {
+		list.Document = old.Document // it is named already
+	}
+	if err := list.Sign(c.Key, c.Time); err != nil {
+		return "", 0, err
+	}
+	home, err := bundle.ManifestPath(c.Bundle.ID)
+	if err != nil {
+		return "", 0, err
+	}
+	at = path.Join(path.Dir(home), name)
+	if len(old.Signatures) > len(list.Signatures) {
+		lost = len(old.Signatures)
+	}
+	c.Bundle.Bundle.FileList = list
+	return at, lost, c.write(ctx, old.ID, body, func(d *osfile.Dir) error {
+		if err := d.Write(at, 0o644, false, doc); err != nil {
+			return err
+		}
+		return c.keep(ctx, old.ID, body, doc)
+	})
+}
+
+// keep keeps the changed manifest in the store, if that has the one before.
+func (c *Change) keep(ctx context.Context, was cas.Digest, body, doc []byte) error {
+	s, err := c.Store(false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := s.Ref(install.Ref(was)); err != nil {
+		return nil // rye bundle create puts it there
+	}
+	if _, err := s.Put(ctx, cas.Blob, bytes.NewReader(doc)); err != nil {
+		return err
+	}
+	return install.Keep(ctx, s, c.Bundle.Bundle, body, c.Verify)
+}
+
+func (c *Change) conflict() error {
+	return fault.New(fault.Conflict, "another process changed the manifest of %q meanwhile: it was left as it is", c.Bundle.ID)
+}
+
+// write writes the manifest of a project's bundle in the place of the one that was read: a newer one stays, and so do
+// signatures that were added to the same one. first runs when all checks have passed.
+func (c *Change) write(ctx context.Context, was cas.Digest, body []byte, first func(*osfile.Dir) error) error {
+	at, err := bundle.ManifestPath(c.Bundle.ID)
+	if err != nil {
+		return err
+	}
+	unlock, err := trust.LockPolicy(ctx, filepath.Join(c.Bundle.Dir, filepath.FromSlash(at)))
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	now, err := find.ReadManifest(c.Bundle.Dir, c.Bundle.ID)
+	if err != nil {
+		return err
+	}
+	next := c.Bundle.Bundle
+	if now.ID != was {
+		return c.conflict()
+	}
+	if now.ID == next.ID {
+		if err := next.Merge(withKey(c.Verify.Find, c.Key.Public()), next.Signatures, now.Signatures); err != nil {
+			return err
+		}
+	}
+	d, err := osfile.OpenDir(c.Bundle.Dir, 0o777)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if first != nil {
+		if err := first(d); err != nil {
+			return err
+		}
+	}
+	return d.Write(at, 0o644, false, manifest.Join(nil, body, next.Signatures))
+}

@@ -1,0 +1,387 @@
+// Package publish makes and updates the signed index of a directory of archives.
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/osfile"
+	"github.com/rye-build/rye/cas/portable"
+	"github.com/rye-build/rye/lock/index"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/policy"
+	"github.com/rye-build/rye/manifest/policy/yamltree"
+	"github.com/rye-build/rye/manifest/rollback"
+	"github.com/rye-build/rye/manifest/trust"
+)
+
+// Options say what an index is made of.
+type Options struct {
+	Dir     string    // the directory of archives; an absolute path
+	Shown   string    // the directory as messages write it
+	Name    string    // of a new index
+	Expires time.Time // zero: as the index has it already
+	Key     key.Private
+
+	Finder  *find.Finder
+	Verify  bundle.VerifyOptions // by a policy
+	Journal *rollback.Journal    // remembers every index and bundle that was published
+	Clock   func() time.Time
+
+	Counted func(io.Reader) io.Reader // archives are read through it
+	Note    func(format string, args ...any)
+	Warn    func(format string, args ...any)
+}
+
+// A Result is the index as it is now.
+type Result struct {
+	File       string   `json:"file"`
+	Name       string   `json:"name"`
+	Counter    int64    `json:"counter"`
+	ID         string   `json:"id"` // of the document
+	Expires    string   `json:"expires,omitempty"`
+	Bundles    int      `json:"bundles"`
+	Versions   int      `json:"versions"`
+	Added      []string `json:"added"` // ID@VERSION
+	Removed    []string `json:"removed"`
+	Key        string   `json:"key"`
+	Signatures int      `json:"signatures"`
+	Changed    bool     `json:"changed"`
+	Allowed    bool     `json:"allowed"` // the policy believes it now
+}
+
+// A publisher is one Publish.
+type publisher struct {
+	Options
+	file string
+}
+
+// Publish verifies every archive in a directory and below it, and lists them in its signed index. If an archive is refused,
+// nothing is written; if nothing changed, neither.
+func Publish(ctx context.Context, o Options) (*Result, error) {
+	x := &publisher{o, filepath.Join(o.Dir, index.File)}
+	if !o.Expires.IsZero() && !o.Expires.After(o.Clock()) {
+		return nil, fault.New(fault.Validation, "--expires is in the past")
+	}
+	switch fi, err := os.Stat(o.Dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.Files, "no directory %q", o.Shown).Missing().From(err).On("path", o.Dir)
+	case err == nil && !fi.IsDir():
+		return nil, fault.New(fault.Validation, "%q is a file: expected a directory of archives", o.Shown)
+	}
+	entries, err := x.archives(ctx)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := trust.LockPolicy(ctx, x.file)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return x.issue(ctx, entries)
+}
+
+// archives verifies the archives of the directory, and returns their entries.
+func (x *publisher) archives(ctx context.Context) ([]index.Entry, error) {
+	files, err := x.find()
+	if err != nil {
+		return nil, err
+	}
+	type refusal struct {
+		File     string           `json:"file"`
+		Failures []bundle.Finding `json:"failures"`
+	}
+	var all []index.Entry
+	var refused []refusal
+	var codes []fault.Code
+	no := &fault.Error{}
+	at := map[string]index.Entry{}
+	for _, file := range files {
+		e, failures, err := x.archive(ctx, file)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", file, err)
+		}
+		if len(failures) > 0 {
+			r := refusal{File: file}
+			for _, f := range failures {
+				l := f.Finding()
+				r.Failures, codes = append(r.Failures, l), append(codes, l.Code)
+				if len(no.Why) < fault.MaxLines {
+					no.Why = append(no.Why, file+": "+l.Text())
+				}
+			}
+			refused = append(refused, r)
+			continue
+		}
+		name := e.ID + "@" + e.Version
+		switch twin, twice := at[name]; {
+		case twice && twin.Manifest == e.Manifest:
+			x.Note("%q is the same bundle as %q and is listed once", file, twin.Archive)
+		case twice:
+			return nil, fault.New(fault.Ambiguous, "two different bundles %q", name).
+				Because(twin.Manifest.String()+"  "+twin.Archive, e.Manifest.String()+"  "+e.Archive).
+				On("bundle", name).On("archives", []string{twin.Archive, e.Archive})
+		default:
+			at[name] = e
+			all = append(all, e)
+		}
+	}
+	if len(refused) > 0 {
+		no.Code, no.Details = fault.Gravest(codes), map[string]any{"refused": refused}
+		no.Text = fmt.Sprintf("%d of %s refused, and nothing was written", len(refused), fault.Count(int64(len(files)), "archive"))
+		no.Hint = []string{"rye bundle verify " + fault.Quote(filepath.Join(x.Shown, filepath.FromSlash(refused[0].File)))}
+		return nil, no
+	}
+	return all, nil
+}
+
+// find returns the archives of the directory, sorted, as an index writes them.
+func (x *publisher) find() (files []string, err error) {
+	err = filepath.WalkDir(x.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || path == x.Dir {
+			return err
+		}
+		switch {
+		case strings.HasPrefix(d.Name(), "."):
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case d.IsDir() || !strings.HasSuffix(d.Name(), ".tar.zst") && !strings.HasSuffix(d.Name(), ".rye"):
+			return nil
+		}
+		rel, err := filepath.Rel(x.Dir, path)
+		if err != nil {
+			return err
+		}
+		file := filepath.ToSlash(rel)
+		if !d.Type().IsRegular() {
+			x.Warn("%q is not a regular file and is not listed", file)
+			return nil
+		}
+		if err := portable.Check(file); err != nil {
+			return fault.New(fault.Validation, "%q can't be listed", file).Because(err.Error())
+		}
+		files = append(files, file)
+		return nil
+	})
+	slices.Sort(files)
+	return files, err
+}
+
+// archive verifies one archive.
+func (x *publisher) archive(ctx context.Context, file string) (e index.Entry, failures []*bundle.Failure, err error) {
+	path := filepath.Join(x.Dir, filepath.FromSlash(file))
+	l, err := x.Finder.At(path)
+	if err != nil {
+		return e, nil, err
+	}
+	o := x.Verify
+	if o.Below, o.Needs, err = l.Below(ctx); err != nil {
+		return e, nil, err
+	}
+	r, err := bundle.Verify(ctx, l.Source(x.Counted), o)
+	if err != nil || !r.OK() {
+		if err == nil {
+			failures = r.Failures
+		}
+		return e, failures, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return e, nil, err
+	}
+	e = index.Entry{ID: r.BundleID, Version: r.Version, Manifest: r.ID, Archive: file, Size: info.Size()}
+	for _, need := range r.Requires {
+		q, err := index.NewRequire(need.BundleID, need.Version)
+		if err != nil {
+			return e, []*bundle.Failure{{Check: bundle.CheckManifest, Err: err}}, nil
+		}
+		e.Requires = append(e.Requires, q)
+	}
+	return e, nil, nil
+}
+
+// issue writes the index if it says something else than the one that is there, or if this key hasn't signed it.
+func (x *publisher) issue(ctx context.Context, entries []index.Entry) (*Result, error) {
+	old, err := x.last()
+	if err != nil {
+		return nil, err
+	}
+	if old == nil && x.Name == "" {
+		return nil, fault.New(fault.Validation, "no index in %q yet: a new one needs a name", x.Shown).
+			Because("policies say by its name who may sign it").Try("rye bundle index " + fault.Quote(x.Shown) + " --name acme/bundles")
+	}
+	next := &index.Index{Label: x.Name, Counter: 1, Expires: x.Expires, Entries: entries}
+	if old != nil {
+		next.Label, next.Counter = old.Label, old.Counter
+		if x.Expires.IsZero() {
+			next.Expires = old.Expires
+		}
+		if next.Entries, err = kept(old, entries); err != nil {
+			return nil, err
+		}
+	}
+	seen, err := x.seen(next.Label)
+	if err != nil {
+		return nil, err
+	}
+	body, doc, err := index.Append(nil, next)
+	if err != nil {
+		return nil, err
+	}
+	same := old != nil && doc.ID == old.ID && seen <= old.Counter
+	if same {
+		err = doc.Merge(x.Verify.Trust.Find, old.Signatures)
+	} else if old != nil || seen > 0 {
+		next.Counter = max(next.Counter, seen) + 1
+		body, doc, err = index.Append(nil, next)
+	}
+	if err == nil {
+		err = doc.Sign(x.Key, x.Clock().UTC().Truncate(time.Second))
+	}
+	if err != nil {
+		return nil, err
+	}
+	ans := x.result(old, doc)
+	if ans.Changed = !same || !slices.Equal(doc.Signatures, old.Signatures); ans.Changed {
+		if err := x.write(ctx, old == nil, manifest.Join(nil, body, doc.Signatures), doc); err != nil {
+			return nil, err
+		}
+	}
+	e, err := x.Verify.Trust.ExamineDocument(&doc.Document, doc.Expires, policy.ToUse)
+	_, ended := errors.AsType[*exam.ExpiredError](err)
+	switch {
+	case ended:
+		x.Warn("%s", err)
+	case err != nil:
+		return nil, err
+	case !e.Decision.Allowed:
+		x.Warn("that is not enough: %q %s", doc.Name, e.Decision.Reason())
+	}
+	ans.Allowed = err == nil && e.Decision.Allowed
+	return ans, nil
+}
+
+// last reads the index that is there; nil if there is none. It is continued, so it must be signed by this key or accepted
+// by the policy, although it may have expired.
+func (x *publisher) last() (*index.Index, error) {
+	text, err := osfile.ReadSmall(x.file, index.MaxBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	old, err := index.Parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", x.file, err)
+	}
+	if x.Name != "" && x.Name != old.Label {
+		return nil, fault.New(fault.Validation, "the index in %q is named %q: an index keeps its name", x.Shown, old.Label).
+			Because("projects that have seen it would refuse another one in its place")
+	}
+	own := x.Key.Public()
+	if by, err := old.Check(func(f key.Fingerprint) (key.Public, bool) { return own, f == own.Fingerprint() }); err == nil && len(by) > 0 {
+		return old, nil
+	}
+	e, err := x.Verify.Trust.ExamineDocument(&old.Document, time.Time{}, policy.ToUse)
+	if err == nil && !e.Decision.Allowed {
+		err = &bundle.NotAdmittedError{Name: old.Name, Decision: e.Decision}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q, which would be continued: %w", x.file, err)
+	}
+	return old, nil
+}
+
+// kept adds the entries of the old index whose archives are elsewhere, and refuses a version that became another bundle.
+func kept(old *index.Index, entries []index.Entry) ([]index.Entry, error) {
+	has := map[string]bool{}
+	for i := range entries {
+		e := &entries[i]
+		has[e.ID+"@"+e.Version] = true
+		if was := old.Find(e.ID, e.Version); was != nil && was.Manifest != e.Manifest {
+			return nil, fault.New(fault.Rollback, "%q is already listed as another bundle", e.ID+"@"+e.Version).
+				Because("expected  "+was.Manifest.String(), "found     "+e.Manifest.String()+"  "+e.Archive, "its users would refuse it: a changed bundle needs another version").
+				On("reason", rollback.Other).On("bundle", e.ID+"@"+e.Version).On("expected", was.Manifest.String()).On("found", e.Manifest.String())
+		}
+	}
+	for i := range old.Entries {
+		if e := &old.Entries[i]; e.Remote() && !has[e.ID+"@"+e.Version] {
+			entries = append(entries, *e)
+		}
+	}
+	return entries, nil
+}
+
+// seen returns the counter of the last index of this name that was here; 0 if none is remembered. Counting continues even
+// if the file was lost or replaced by an older one, since its readers refuse to go back.
+func (x *publisher) seen(label string) (int64, error) {
+	all, err := x.Journal.Seen()
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range all {
+		if s.Source == x.Dir && s.Name == "index:"+label && s.ByName {
+			return strconv.ParseInt(s.Position, 10, 64)
+		}
+	}
+	return 0, nil
+}
+
+// write writes the index. If another process created the first one meanwhile, that one stays.
+func (x *publisher) write(ctx context.Context, first bool, text []byte, doc *index.Index) error {
+	now := x.Clock()
+	steps := []rollback.Step{{Source: x.Dir, Name: doc.Name, Position: strconv.FormatInt(doc.Counter, 10), ID: doc.ID, ByName: true, At: now}}
+	for i := range doc.Entries {
+		// A version that leaves the index may not return as another bundle.
+		e := &doc.Entries[i]
+		steps = append(steps, rollback.Step{Source: x.Dir, Name: "bundle:" + e.ID, Position: e.Version, ID: e.Manifest, At: now})
+	}
+	if err := x.Journal.Record(ctx, steps...); err != nil {
+		return err
+	}
+	err := osfile.WriteFile(x.file, 0o644, first, osfile.BytesOf(text))
+	if errors.Is(err, os.ErrExist) {
+		err = fault.New(fault.Conflict, "another process created %q meanwhile: it was left as it is", x.file)
+	}
+	return err
+}
+
+func (x *publisher) result(old, doc *index.Index) *Result {
+	ans := &Result{File: filepath.Join(x.Shown, index.File), Name: doc.Label, Counter: doc.Counter, ID: doc.ID.String(), Expires: yamltree.DateText(doc.Expires),
+		Versions: len(doc.Entries), Added: []string{}, Removed: []string{}, Key: x.Key.Public().Fingerprint().String(), Signatures: len(doc.Signatures)}
+	if old == nil {
+		old = &index.Index{}
+	}
+	for i := range doc.Entries {
+		e := &doc.Entries[i]
+		if i == 0 || doc.Entries[i-1].ID != e.ID {
+			ans.Bundles++
+		}
+		if old.Find(e.ID, e.Version) == nil {
+			ans.Added = append(ans.Added, e.ID+"@"+e.Version)
+		}
+	}
+	for i := range old.Entries {
+		if e := &old.Entries[i]; doc.Find(e.ID, e.Version) == nil {
+			ans.Removed = append(ans.Removed, e.ID+"@"+e.Version)
+		}
+	}
+	return ans
+}
