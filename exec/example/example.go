@@ -83,7 +83,7 @@ func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *mo
 	if err == nil {
 		dir := filepath.Join(scratch.Dir, "project")
 		if err = makeProject(dir, tool, e); err == nil {
-			err = r.run(ctx, &exec.Call{Ref: ref, Project: dir, Params: given(e)}, e, o)
+			err = r.run(ctx, &exec.Call{Ref: ref, Project: dir, Params: params.Values(e.Params)}, e, o)
 		}
 		if err == nil && !o.Receipt.IsZero() && o.Passed() {
 			err = o.files(dir, e.After)
@@ -97,16 +97,6 @@ func (r *Runner) Run(ctx context.Context, ref model.Ref, tool *model.Tool, e *mo
 		o.refused(e, r.Code(err), err)
 	}
 	return o, nil
-}
-
-func given(e *model.Example) func(*params.Schema) (map[string]any, error) {
-	return func(*params.Schema) (map[string]any, error) {
-		given := maps.Clone(e.Params)
-		if given == nil {
-			given = map[string]any{}
-		}
-		return given, nil
-	}
 }
 
 // run makes the call. An error is one that no example can mean.

@@ -16,8 +16,11 @@ import (
 	"github.com/rye-build/rye/lock/git"
 )
 
-// The test binary is a git that prints its arguments and exits with 3.
+// The test binary is what calls of its sessions start, and a git that prints its arguments and exits with 3.
 func TestMain(m *testing.M) {
+	if status, inside := Inside(os.Args[1:]); inside {
+		os.Exit(status)
+	}
 	if strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") == "git" {
 		_, _ = io.WriteString(os.NewFile(1, "stdout"), strings.Join(os.Args[1:], " "))
 		os.Exit(3)

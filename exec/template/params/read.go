@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"unicode/utf8"
 
@@ -22,6 +23,17 @@ const (
 // badText returns the error that what a caller wrote is invalid; source is as in "-p limit" or "--params".
 func badText(source, format string, args ...any) *fault.Error {
 	return fault.New(fault.Validation, "%s: %s", source, fmt.Sprintf(format, args...)).On("argument", source)
+}
+
+// Values gives parameters that are known already to whatever asks for them by a schema.
+func Values(v map[string]any) func(*Schema) (map[string]any, error) {
+	return func(*Schema) (map[string]any, error) {
+		given := maps.Clone(v)
+		if given == nil {
+			given = map[string]any{}
+		}
+		return given, nil
+	}
 }
 
 // A Caller is what a caller wrote.

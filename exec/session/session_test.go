@@ -1,0 +1,265 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/exec"
+	"github.com/rye-build/rye/exec/audit/record"
+	"github.com/rye-build/rye/exec/classification"
+	"github.com/rye-build/rye/exec/session"
+	"github.com/rye-build/rye/exec/template/params"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+// removeAll removes a directory with the copies that tools have run from, which are read-only.
+func removeAll(dir string) {
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.IsDir() {
+			os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	os.RemoveAll(dir)
+}
+
+func testProject(t *testing.T) *project {
+	t.Helper()
+	dir := t.TempDir()
+	t.Cleanup(func() { removeAll(dir) })
+	p, err := newProject(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens a session of a project.
+func (p *project) open(t *testing.T, o session.Options) (*session.Session, error) {
+	t.Helper()
+	self, err := os.Executable()
+	must(t, err)
+	w, err := workspace.Open(t.Context(), p.Paths, workspace.Options{})
+	must(t, err)
+	t.Cleanup(w.Close)
+	o.Self = self
+	s, err := session.Open(t.Context(), w, o)
+	if err == nil {
+		t.Cleanup(func() { s.Close() })
+	}
+	return s, err
+}
+
+// greeting calls the tool and returns what it answers.
+func greeting(ctx context.Context, s *session.Session, name string) (string, error) {
+	r, err := s.Call(ctx, &exec.Call{Ref: ref, Params: params.Values(map[string]any{"name": name})}, nil)
+	if err != nil {
+		return "", err
+	}
+	if r.Status != record.OK {
+		return "", errors.New(r.Failure)
+	}
+	v, _ := r.Value.(map[string]any)
+	return fmt.Sprint(v["greeting"]), nil
+}
+
+// in opens a session in a mode and calls the tool.
+func (p *project) in(t *testing.T, o session.Options) (string, error) {
+	t.Helper()
+	s, err := p.open(t, o)
+	if err != nil {
+		return "", err
+	}
+	return greeting(t.Context(), s, "Ann")
+}
+
+func mode(m session.Mode) session.Options { return session.Options{Mode: m} }
+
+// Without a lock a project with rye.yaml doesn't run, unless the caller says so; in CI nothing unlocked runs.
+func TestNoLock(t *testing.T) {
+	p := testProject(t)
+	for _, c := range []struct {
+		o    session.Options
+		want fault.Code // "" if it runs
+		hint string
+	}{
+		{session.Options{}, fault.NotLocked, "rye exec TOOL --unlocked"},
+		{session.Options{CI: true}, fault.NotLocked, "rye lock"},
+		{session.Options{CI: true, Mode: session.Mode{Unlocked: true}}, fault.NotLocked, "rye lock"},
+		{session.Options{CI: true, Mode: session.Mode{Dev: true}}, fault.NotLocked, "rye lock"},
+		{mode(session.Mode{Locked: true}), fault.NotLocked, "rye lock"},
+		{mode(session.Mode{Pinned: true}), fault.NotLocked, "rye lock"},
+		{mode(session.Mode{Unlocked: true}), "", ""},
+		{mode(session.Mode{Dev: true}), "", ""},
+		{mode(session.Mode{Dev: true, Pinned: true}), fault.Validation, ""},
+		{mode(session.Mode{Dev: true, Locked: true}), fault.Validation, ""},
+		{mode(session.Mode{Unlocked: true, Locked: true}), fault.Validation, ""},
+		{mode(session.Mode{Unlocked: true, Pinned: true}), fault.Validation, ""},
+	} {
+		got, err := p.in(t, c.o)
+		if c.want == "" && (err != nil || got != "hello, Ann") {
+			t.Errorf("%+v: %q, %v", c.o.Mode, got, err)
+		}
+		if c.want == "" {
+			continue
+		}
+		if err == nil || fault.CodeOf(err) != c.want || c.hint != "" && !slices.Contains(fault.Of(err).Hint, c.hint) {
+			t.Errorf("%+v, CI %v: %v, want %s and the hint %q", c.o.Mode, c.o.CI, err, c.want, c.hint)
+		}
+	}
+}
+
+// With a lock, what it pins runs; a working tree that differs is refused.
+func TestDrift(t *testing.T) {
+	p := testProject(t)
+	must(t, p.lock())
+	for _, o := range []session.Options{{}, {CI: true}, mode(session.Mode{Locked: true}), mode(session.Mode{Pinned: true})} {
+		if got, err := p.in(t, o); err != nil || got != "hello, Ann" {
+			t.Errorf("%+v: %q, %v", o.Mode, got, err)
+		}
+	}
+	if _, err := p.in(t, mode(session.Mode{Unlocked: true})); fault.CodeOf(err) != fault.Validation {
+		t.Errorf("--unlocked with a lock: %v", err)
+	}
+	must(t, p.edit(strings.Replace(greet, "hello", "good day", 1)))
+	_, err := p.in(t, session.Options{})
+	f := fault.Of(err)
+	want := []string{"rye exec tool:acme/greet --dev", "rye lock --sign tool:acme/greet", "rye exec tool:acme/greet --pinned", "rye diff tool:acme/greet"}
+	if f.Code != fault.LockMismatch || f.Details["reason"] != "drift" || !slices.Equal(f.Hint, want) {
+		t.Errorf("%v, %q", err, f.Hint)
+	}
+	if _, err := p.in(t, session.Options{CI: true}); slices.Contains(fault.Of(err).Hint, want[0]) {
+		t.Error("--dev is offered in CI")
+	}
+	for m, want := range map[session.Mode]string{{Pinned: true}: "hello, Ann", {Dev: true}: "good day, Ann"} {
+		if got, err := p.in(t, mode(m)); err != nil || got != want {
+			t.Errorf("%+v: %q, %v", m, got, err)
+		}
+	}
+	must(t, os.Remove(filepath.Join(p.Dir, ".ai", "tools", "acme", "greet.star")))
+	if _, err := p.in(t, session.Options{}); !slices.Contains(fault.Of(err).Hint, "rye restore tool:acme/greet") {
+		t.Errorf("a tool that is gone: %q", fault.Of(err).Hint)
+	}
+	must(t, p.write("rye.yaml", "requires:\n  acme/base: {version: \"^1\", from: ./base}\n"))
+	if _, err := p.in(t, mode(session.Mode{Locked: true})); fault.CodeOf(err) != fault.LockMismatch {
+		t.Errorf("--locked with another rye.yaml: %v", err)
+	}
+}
+
+// What isn't locked is refused with the command that locks it.
+func TestNotLocked(t *testing.T) {
+	p := testProject(t)
+	must(t, p.lock())
+	s, err := p.open(t, session.Options{})
+	must(t, err)
+	for id, c := range map[string]struct {
+		code fault.Code
+		hint string
+	}{
+		"rye/file-system/read": {fault.NotLocked, "rye add tool:rye/file-system/read"},
+		"acme/gret":            {fault.ToolNotFound, ""},
+	} {
+		_, err := s.Tool(t.Context(), model.Ref{Kind: "tool", ID: id})
+		if fault.CodeOf(err) != c.code || c.hint != "" && !slices.Equal(fault.Of(err).Hint, []string{c.hint}) {
+			t.Errorf("%s: %v, %q", id, err, fault.Of(err).Hint)
+		}
+	}
+	if it, err := s.Tool(t.Context(), ref); err != nil || it.Ref != ref {
+		t.Errorf("%v, %v", it, err)
+	}
+	if c, err := s.Config(t.Context(), classification.Name); err != nil || c == nil {
+		t.Errorf("%v, %v", c, err)
+	}
+	dev, err := p.open(t, mode(session.Mode{Dev: true}))
+	must(t, err)
+	if _, err := dev.Tool(t.Context(), model.Ref{Kind: "tool", ID: "rye/file-system/read"}); fault.CodeOf(err) != fault.Validation {
+		t.Errorf("a tool of the library with --dev: %v", err)
+	}
+}
+
+// A session serves many calls at once.
+func TestTogether(t *testing.T) {
+	p := testProject(t)
+	must(t, p.lock())
+	s, err := p.open(t, session.Options{})
+	must(t, err)
+	const calls = 8
+	var wait sync.WaitGroup
+	for i := range calls {
+		wait.Go(func() {
+			name := fmt.Sprint("caller ", i)
+			if got, err := greeting(t.Context(), s, name); err != nil || got != "hello, "+name {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+			if _, err := s.Config(t.Context(), classification.Name); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+}
+
+// A session keeps its set when the lock is written anew, and takes each policy as it is when a call is prepared.
+func TestChanges(t *testing.T) {
+	p := testProject(t)
+	must(t, p.lock())
+	s, err := p.open(t, mode(session.Mode{Pinned: true}))
+	must(t, err)
+	must(t, p.edit(strings.Replace(greet, "hello", "good day", 1)), p.lock())
+	if got, err := greeting(t.Context(), s, "Ann"); err != nil || got != "hello, Ann" {
+		t.Errorf("the open session: %q, %v", got, err)
+	}
+	if got, err := p.in(t, session.Options{}); err != nil || got != "good day, Ann" {
+		t.Errorf("a new session: %q, %v", got, err)
+	}
+	it, err := s.Tool(t.Context(), ref)
+	must(t, err)
+	runtime, err := s.Tool(t.Context(), model.Ref{Kind: "tool", ID: "rye/core/runtimes/starlark_runtime"})
+	must(t, err)
+	revoke := func(digest cas.Digest) {
+		must(t, p.policy(fmt.Sprintf("\nrevoked:\n  %q: {reason: unsafe, date: \"2026-11-20\"}\n", digest)))
+	}
+	revoke(it.Raw)
+	if got, err := greeting(t.Context(), s, "Ann"); err == nil || fault.CodeOf(err) != fault.Policy {
+		t.Errorf("the tool is revoked: %q, %v", got, err)
+	}
+	revoke(runtime.Raw)
+	if got, err := p.in(t, session.Options{}); err == nil || fault.CodeOf(err) != fault.Policy {
+		t.Errorf("the library's runtime is revoked: %q, %v", got, err)
+	}
+}
+
+// A closed session runs nothing, and may be closed twice.
+func TestClose(t *testing.T) {
+	p := testProject(t)
+	s, err := p.open(t, mode(session.Mode{Unlocked: true}))
+	must(t, err)
+	if _, err := greeting(t.Context(), s, "Ann"); err != nil {
+		t.Fatal(err)
+	}
+	must(t, s.Close(), s.Close())
+	if _, err := greeting(t.Context(), s, "Ann"); fault.CodeOf(err) != fault.Unavailable {
+		t.Errorf("after Close: %v", err)
+	}
+	if _, err := s.Scratch(t.Context()); err == nil {
+		t.Error("a scratch directory after Close")
+	}
+}
