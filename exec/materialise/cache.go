@@ -2,13 +2,10 @@ package materialise
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas/osfile"
@@ -30,9 +27,7 @@ type Cache struct {
 	dir  string
 	wait time.Duration // for a lock
 
-	mu     sync.Mutex
-	inHand map[string]*sync.Mutex // keys that this process works on: one makes what the others wait for
-	users  map[string]int
+	making Keys
 }
 
 // Open opens the cache in a directory, which it makes if it isn't there. It must be the user's own.
@@ -63,33 +58,11 @@ func Open(dir string) (*Cache, error) {
 			return nil, err
 		}
 	}
-	return &Cache{dir: real, wait: maxWait, inHand: map[string]*sync.Mutex{}, users: map[string]int{}}, nil
+	return &Cache{dir: real, wait: maxWait}, nil
 }
 
 func (c *Cache) at(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
-}
-
-// alone waits until no other goroutine works on a key.
-func (c *Cache) alone(key string) (done func()) {
-	c.mu.Lock()
-	m := c.inHand[key]
-	if m == nil {
-		m = &sync.Mutex{}
-		c.inHand[key] = m
-	}
-	c.users[key]++
-	c.mu.Unlock()
-	m.Lock()
-	return func() {
-		m.Unlock()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.users[key]--; c.users[key] == 0 {
-			delete(c.users, key)
-			delete(c.inHand, key)
-		}
-	}
 }
 
 // locked opens a file and locks it. Closing it is releasing the lock.
@@ -117,12 +90,6 @@ func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
 	return f, nil
 }
 
-func random() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
-
 // A Scratch is what one run may write to.
 type Scratch struct {
 	Dir        string // holds both
@@ -135,7 +102,7 @@ type Scratch struct {
 
 // Scratch makes two empty directories for one run.
 func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
-	key := random()
+	key := newKey()
 	lease, err := c.lease(ctx, key)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func (c *Cache) list() ([]*kept, error) {
 			k := get(key)
 			if sub != leases {
 				k.dirs = append(k.dirs, filepath.Join(sub, e.Name()))
-				k.bytes += bytesIn(c.at(sub, e.Name()))
+				k.bytes += BytesIn(c.at(sub, e.Name()))
 			}
 			k.alive = k.alive || sub == copies
 		}
@@ -114,8 +114,8 @@ func (c *Cache) list() ([]*kept, error) {
 	return all, nil
 }
 
-// bytesIn returns how many bytes the files in a directory have, as far as they can be seen.
-func bytesIn(dir string) (n int64) {
+// BytesIn returns the size of the files in a directory. What can't be read doesn't count.
+func BytesIn(dir string) (n int64) {
 	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil
@@ -145,7 +145,7 @@ func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 	}
 	moved := []string{}
 	for _, dir := range k.dirs {
-		to := c.at(making, k.key+"."+random())
+		to := c.at(making, k.key+"."+newKey())
 		switch err := os.Rename(c.at(dir), to); {
 		case err == nil:
 			moved = append(moved, to)

@@ -10,7 +10,6 @@ import (
 	"path"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/rye-build/rye/cas"
 )
@@ -114,9 +113,4 @@ func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) er
 // hasMode reports whether a file has these permissions and no other bits. Windows doesn't keep them.
 func hasMode(info fs.FileInfo, m fs.FileMode) bool {
 	return runtime.GOOS == "windows" || info.Mode()&^fs.ModeDir == m
-}
-
-// isKey reports whether a name is that of a lease.
-func isKey(name string) bool {
-	return (len(name) == 32 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
 }

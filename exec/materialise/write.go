@@ -77,7 +77,10 @@ func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check fu
 
 // bring makes a copy unless another goroutine did so meanwhile.
 func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) error {
-	done := c.alone(p.key)
+	done, err := c.making.Take(ctx, p.key)
+	if err != nil {
+		return err
+	}
 	defer done()
 	damage := p.verify(ctx, out.Root)
 	switch {
@@ -89,7 +92,7 @@ func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) e
 		out.Damage = damage
 	}
 	out.Reused = false
-	dir := c.at(making, p.key+"."+random())
+	dir := c.at(making, p.key+"."+newKey())
 	if err := p.write(ctx, src, dir); err != nil {
 		return errors.Join(err, removeAll(dir))
 	}
@@ -141,7 +144,7 @@ func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
 		return err
 	}
 	alone, err := osfile.TryLock(lease, osfile.Exclusive)
-	old := c.at(making, key+"."+random())
+	old := c.at(making, key+"."+newKey())
 	if alone {
 		err = os.Rename(out.Root, old)
 	}

@@ -1,7 +1,6 @@
 package proc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -183,38 +182,40 @@ func Run(ctx context.Context, c Command) (*Exit, error) {
 // maxAnswer is the most that an Asker reads.
 const maxAnswer = 1 << 20
 
-// An Asker runs helpers of the host for what they print.
+// An Asker runs programs of the host for what they print.
 type Asker struct{}
 
-// Run returns what a program prints, at most 1 MiB. A program that says no is an error with the first of what it
-// complains about.
+// Run returns what a program prints, at most 1 MiB. The error of a program that fails has the beginning of its standard error.
 func (Asker) Run(ctx context.Context, path string, args, env []string) ([]byte, error) {
-	var out, complaint head
-	out.room, complaint.room = maxAnswer, 500
-	exit, err := Run(ctx, Command{Path: path, Args: args, Env: env, Dir: filepath.Dir(path), Stdout: &out, Stderr: &complaint})
+	out, complaint := &Head{Room: maxAnswer}, &Head{Room: 500}
+	exit, err := Run(ctx, Command{Path: path, Args: args, Env: env, Dir: filepath.Dir(path), Stdout: out, Stderr: complaint})
 	switch {
 	case err != nil:
 		return nil, err
-	case out.more:
+	case out.More:
 		return nil, fmt.Errorf("%s prints more than %d bytes", path, maxAnswer)
 	case exit.Signal != "":
 		return nil, fmt.Errorf("%s was ended by %s", path, exit.Signal)
 	case exit.Code != 0:
-		return nil, fmt.Errorf("%s exits with status %d: %q", path, exit.Code, strings.TrimSpace(complaint.kept.String()))
+		return nil, fmt.Errorf("%s exits with status %d: %q", path, exit.Code, strings.TrimSpace(complaint.String()))
 	}
-	return out.kept.Bytes(), nil
+	return out.kept, nil
 }
 
-// A head keeps the beginning of what is written to it. It is no bytes.Buffer, which would read by itself.
-type head struct {
-	kept bytes.Buffer
-	room int
-	more bool
+// A Head keeps the beginning of what is written to it.
+type Head struct {
+	Room int  // how much it keeps
+	More bool // more was written
+	kept []byte
 }
 
-func (h *head) Write(p []byte) (int, error) {
-	keep := min(len(p), h.room-h.kept.Len())
-	h.kept.Write(p[:keep])
-	h.more = h.more || keep < len(p)
+// Write implements io.Writer.
+func (h *Head) Write(p []byte) (int, error) {
+	keep := min(len(p), h.Room-len(h.kept))
+	h.kept = append(h.kept, p[:keep]...)
+	h.More = h.More || keep < len(p)
 	return len(p), nil
 }
+
+// String returns what was kept.
+func (h *Head) String() string { return string(h.kept) }

@@ -28,7 +28,7 @@ func Inside(args []string) (status int, inside bool) {
 	case args[0] != guestWord:
 		return 0, false
 	case len(args) > 1 && args[1] == "starlark":
-		return starlark.Guest(os.Stdin, os.Stdout, os.Stderr), true
+		return starlark.Guest(os.Stdin, os.Stdout), true
 	case len(args) > 1 && args[1] == "wasm":
 		return wasm.Guest(os.Stdin, os.Stdout), true
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/materialise"
-	"github.com/rye-build/rye/exec/primitive/wasm"
 )
 
 // A rebuildable is a cache under the cache root.
@@ -84,7 +83,7 @@ func CopiesSize(_ context.Context, dir string) (entries, bytes int64) {
 // modulesSize counts the compiled modules.
 func modulesSize(_ context.Context, dir string) (entries, bytes int64) {
 	all, _ := os.ReadDir(dir)
-	return int64(len(all)), wasm.Kept(dir)
+	return int64(len(all)), materialise.BytesIn(dir)
 }
 
 // clearCopies removes all copies that no process runs from.

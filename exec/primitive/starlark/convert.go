@@ -1,6 +1,7 @@
 package starlark
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -13,14 +14,14 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// What a result may be: it stands in an envelope that package jcs reads.
+// The limits of a result, which package jcs reads inside an envelope.
 const (
 	maxDepth  = jcs.MaxDepth - 4
 	maxValues = 1<<18 - 100
 	maxWhole  = 1<<53 - 1
 )
 
-// given makes a value of one of JSON's.
+// given converts a value of JSON's.
 func given(v any) (star.Value, error) {
 	switch v := v.(type) {
 	case nil:
@@ -30,7 +31,7 @@ func given(v any) (star.Value, error) {
 	case int64:
 		return star.MakeInt64(v), nil
 	case float64:
-		// JSON has one kind of numbers: what is whole is to count and to index with.
+		// JSON has one kind of numbers. Whole ones are for counting and indexing.
 		if v == math.Trunc(v) && math.Abs(v) <= maxWhole {
 			return star.MakeInt64(int64(v)), nil
 		}
@@ -59,18 +60,18 @@ func given(v any) (star.Value, error) {
 		}
 		return dict, nil
 	}
-	return nil, fmt.Errorf("%T is none of JSON's values", v)
+	return nil, fmt.Errorf("%T is not a JSON value", v)
 }
 
-// A reckoning is how much of a result there is.
-type reckoning struct{ values int }
+// A converter counts the values of a result.
+type converter struct{ values int }
 
-// result makes one of JSON's values.
-func (r *reckoning) result(v star.Value, depth int) (any, error) {
+// result converts a value to one of JSON's.
+func (r *converter) result(v star.Value, depth int) (any, error) {
 	r.values++
 	switch {
 	case depth > maxDepth:
-		return nil, fmt.Errorf("the result is nested more than %d deep", maxDepth)
+		return nil, fmt.Errorf("the result is nested more than %d levels deep", maxDepth)
 	case r.values > maxValues:
 		return nil, fmt.Errorf("the result has more than %d values", maxValues)
 	}
@@ -83,15 +84,15 @@ func (r *reckoning) result(v star.Value, depth int) (any, error) {
 		if n, ok := v.Int64(); ok && n <= maxWhole && n >= -maxWhole {
 			return n, nil
 		}
-		return nil, fmt.Errorf("the result has a whole number beyond 2^53 in it, which JSON doesn't keep: make a text of it")
+		return nil, errors.New("the result contains an integer beyond 2^53, which JSON can't hold: convert it with str()")
 	case star.Float:
 		if f := float64(v); !math.IsInf(f, 0) && !math.IsNaN(f) {
 			return f, nil
 		}
-		return nil, fmt.Errorf("the result has %v in it, which is no number in JSON", v)
+		return nil, fmt.Errorf("the result contains %v, which is not a number in JSON", v)
 	case star.String:
 		if !utf8.ValidString(string(v)) {
-			return nil, fmt.Errorf("the result has a text in it that isn't UTF-8")
+			return nil, errors.New("the result contains a string that is not valid UTF-8")
 		}
 		return string(v), nil
 	case *star.Dict:
@@ -118,15 +119,15 @@ func (r *reckoning) result(v star.Value, depth int) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, fmt.Errorf("the result has a %s in it, which is none of JSON's values", v.Type())
+	return nil, fmt.Errorf("the result contains a %s, which is not a JSON value", v.Type())
 }
 
-func (r *reckoning) object(items []star.Tuple, depth int) (any, error) {
+func (r *converter) object(items []star.Tuple, depth int) (any, error) {
 	object := make(map[string]any, len(items))
 	for _, item := range items {
 		name, ok := item[0].(star.String)
 		if !ok || !utf8.ValidString(string(name)) {
-			return nil, fmt.Errorf("the result has the key %s in it, and keys are texts", item[0].Type())
+			return nil, fmt.Errorf("the result contains a key of type %s: keys must be strings", item[0].Type())
 		}
 		e, err := r.result(item[1], depth+1)
 		if err != nil {

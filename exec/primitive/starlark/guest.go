@@ -18,13 +18,14 @@ import (
 	star "go.starlark.net/starlark"
 	"go.starlark.net/syntax"
 
+	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// maxStack is what the stack of the interpreter may take.
+// maxStack limits the stack of the interpreter, in bytes.
 const maxStack = 64 << 20
 
-// A request is what the child reads from standard input.
+// A request is what the guest is asked to do.
 type request struct {
 	File     string          `json:"file"`
 	Function string          `json:"function"`
@@ -38,14 +39,14 @@ type request struct {
 	Deny    []string `json:"deny,omitempty"`
 }
 
-// An end is what it writes to standard output, once. What it prints goes to standard error.
+// An end is how a script ended.
 type end struct {
 	value  any
-	reason string // why there is none
-	ended  string // steps or memory; "" if neither has ended it
+	reason string // why there is no value
+	ended  string // steps or memory, if one of them ended it
 }
 
-// bytes returns the answer as it is written.
+// bytes returns the answer of the guest.
 func (a *end) bytes() []byte {
 	object := map[string]any{"value": a.value}
 	if a.reason != "" || a.ended != "" {
@@ -58,12 +59,12 @@ func (a *end) bytes() []byte {
 	return text
 }
 
-// Guest is the child: it reads a request, runs it, and writes the answer. It returns the status of the process, which has
-// nothing else to do: limits of its memory are set for all of it.
-func Guest(in io.Reader, out, errs io.Writer) int {
-	var r request
-	if err := json.NewDecoder(in).Decode(&r); err != nil {
-		fmt.Fprintln(errs, "the request can't be read:", err)
+// Guest is the main function of the guest: it reads a request from in, runs it, answers to out, and returns the exit status. It
+// limits the memory of the whole process.
+func Guest(in io.Reader, out io.Writer) int {
+	w, r := guest.NewWriter(out), new(request)
+	if err := guest.Read(in, r); err != nil {
+		w.Frame(guest.Refused, guest.Cut(err.Error()))
 		return 2
 	}
 	debug.SetMaxStack(maxStack)
@@ -71,19 +72,17 @@ func Guest(in io.Reader, out, errs io.Writer) int {
 	ended := make(chan struct{})
 	defer close(ended)
 	go watch(ended, r.Memory/8*7, func() {
-		// The interpreter isn't asked: it may be within one operation that takes all there is.
-		out.Write((&end{ended: "memory"}).bytes())
+		// The interpreter can't be asked: it may be inside one operation that takes all memory.
+		w.Frame(guest.Value, (&end{ended: "memory"}).bytes())
 		syscall.Exit(1)
 	})
-	a := r.run(errs)
-	if _, err := out.Write(a.bytes()); err != nil {
-		fmt.Fprintln(errs, err)
+	if w.Frame(guest.Value, r.run(w.Stream(guest.Err)).bytes()) != nil {
 		return 2
 	}
 	return 0
 }
 
-// watch looks at how much memory is in use, and calls over once that is more than most.
+// watch samples the memory in use, and calls over once it exceeds most.
 func watch(ended <-chan struct{}, most int64, over func()) {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	look := time.NewTicker(2 * time.Millisecond)
@@ -101,22 +100,22 @@ func watch(ended <-chan struct{}, most int64, over func()) {
 	}
 }
 
-// options is the language: as specified, with sets, and if and for outside of functions. There is no while, and no function
-// calls itself.
+// options is the language as specified, with sets, and with if and for outside of functions. There is no while and no
+// recursion.
 var options = &syntax.FileOptions{Set: true, TopLevelControl: true}
 
-// A program is a script that runs.
+// A program is a running script.
 type program struct {
 	root    *os.Root // the tool's own files
 	main    string
 	names   star.StringDict // predeclared
 	errs    io.Writer
 	most    uint64
-	over    bool // the steps are used up
+	over    bool // it took too many steps
 	modules map[string]*module
 }
 
-// A module is a file that was loaded; nil while it is being loaded.
+// A module is a loaded file; nil while it is being loaded.
 type module struct {
 	globals star.StringDict
 	err     error
@@ -124,12 +123,12 @@ type module struct {
 
 // run runs a request.
 func (r *request) run(errs io.Writer) (a *end) {
-	// What the interpreter can't survive is the script's failure, not this process's.
+	// A panic of the interpreter is a failure of the script.
 	defer func() {
 		if p := recover(); p != nil {
-			a = &end{reason: fmt.Sprintf("what reads Starlark broke: %v", p)}
+			a = &end{reason: fmt.Sprintf("the interpreter failed: %v", p)}
 			if strings.Contains(a.reason, "out of range") || strings.Contains(a.reason, "too large") {
-				a = &end{ended: "memory"} // a size that no memory has
+				a = &end{ended: "memory"} // a size beyond any memory
 			}
 		}
 	}()
@@ -156,7 +155,7 @@ func (r *request) run(errs io.Writer) (a *end) {
 	if err != nil {
 		return p.failed(err)
 	}
-	value, err := new(reckoning).result(v, 1)
+	value, err := new(converter).result(v, 1)
 	if err != nil {
 		return &end{reason: err.Error()}
 	}
@@ -195,23 +194,23 @@ func (p *program) thread(file string) *star.Thread {
 func (p *program) exec(t *star.Thread, file string) (star.StringDict, error) {
 	text, err := p.root.ReadFile(filepath.FromSlash(file))
 	if err != nil {
-		return nil, fmt.Errorf("%q isn't among the tool's own files: %w", file, errors.Unwrap(err))
+		return nil, fmt.Errorf("%q is not one of the tool's own files: %w", file, errors.Unwrap(err))
 	}
 	return star.ExecFileOptions(options, t, file, text, p.names)
 }
 
-// load loads a file for another. Names are relative to that one's directory.
+// load loads a file for another one, by a name relative to its directory.
 func (p *program) load(t *star.Thread, from, name string) (star.StringDict, error) {
 	file := path.Join(path.Dir(from), name)
 	switch {
 	case path.Ext(name) != ".star":
-		return nil, fmt.Errorf("%q: what is loaded is a .star file", name)
+		return nil, fmt.Errorf("%q: expected the name of a .star file", name)
 	case path.IsAbs(name) || !filepath.IsLocal(filepath.FromSlash(file)):
-		return nil, fmt.Errorf("%q is outside of the tool's own directory", name)
+		return nil, fmt.Errorf("%q is outside the tool's own directory", name)
 	}
 	m, known := p.modules[file]
 	if known && m == nil || file == p.main {
-		return nil, fmt.Errorf("%q is being loaded already: the files load each other", name)
+		return nil, fmt.Errorf("%q is already being loaded: the files load each other", name)
 	}
 	if !known {
 		p.modules[file] = nil
@@ -225,25 +224,25 @@ func (p *program) load(t *star.Thread, from, name string) (star.StringDict, erro
 	return m.globals, m.err
 }
 
-// A failure is what fail says.
+// A failure is the error of fail().
 type failure struct{ reason string }
 
 func (e *failure) Error() string { return e.reason }
 
-// repeated is what the interpreter says of a text or list that was to be longer than it makes one.
+// repeated matches the interpreter's errors about a string or list that would be too long.
 var repeated = regexp.MustCompile(`\b(excessive repeat \(\d+ \* \d+ elements\)|repeat count \d+ too large)$`)
 
-// failed says why there is no value.
+// failed returns the end of a script that failed.
 func (p *program) failed(err error) *end {
 	a := &end{reason: err.Error()}
-	said, chosen := errors.AsType[*failure](err)
+	own, chosen := errors.AsType[*failure](err)
 	file, ofFile := errors.AsType[*fileError](err)
 	e, evaluated := errors.AsType[*star.EvalError](err)
 	switch {
 	case p.over:
 		a.ended, a.reason = "steps", ""
 	case chosen:
-		a.reason = said.reason
+		a.reason = own.reason
 	case ofFile:
 		a.reason = file.Error() // the path is more often the caller's than the script's
 	case repeated.MatchString(a.reason):
@@ -255,12 +254,12 @@ func (p *program) failed(err error) *end {
 		}
 		a.reason = at + e.Msg
 	case strings.Contains(a.reason, "undefined: fs"):
-		a.reason += " (no file of the project was granted: files: in the tool says which it needs)"
+		a.reason += " (no file of the project was granted: the tool lists those it needs under files:)"
 	}
 	return a
 }
 
-// position is where in the tool's files an error came to be, and by how many calls in them.
+// position returns where in the tool's files an error arose, and how many of its calls are in them.
 func position(e *star.EvalError) (at string, depth int) {
 	for i := range e.CallStack {
 		if p := e.CallStack.At(i).Pos; p.Line > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The words by which this binary is started again: as the second stage of a sandbox, and as what reads Starlark.
+// The arguments that start this binary as the second stage of a sandbox, and as the guest.
 const (
 	stageWord = "__stage"
 	guestWord = "__guest"
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		case stageWord:
 			syscall.Exit(sandbox.Stage(os.Args[2:]))
 		case guestWord:
-			syscall.Exit(starlark.Guest(os.Stdin, os.Stdout, os.Stderr))
+			syscall.Exit(starlark.Guest(os.Stdin, os.Stdout))
 		}
 	}
 	os.Exit(m.Run())
@@ -123,10 +123,10 @@ func granted(a *primitive.Action, project string, read, write []string) *primiti
 	return a
 }
 
-// A sink keeps what it is told.
+// A sink keeps the output.
 type sink struct {
 	text [2]bytes.Buffer
-	full error // what it says from the first word on
+	full error // returned from the first call on
 }
 
 func (s *sink) Emit(from primitive.Stream, b []byte) error {

@@ -16,7 +16,7 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// predeclared are the names that every script has in addition to those of the language.
+// predeclared returns the names that every script has in addition to those of the language.
 func predeclared() star.StringDict {
 	return star.StringDict{
 		"fail":   star.NewBuiltin("fail", fail),
@@ -30,10 +30,10 @@ func predeclared() star.StringDict {
 	}
 }
 
-// A call is a function of ours, as the interpreter calls it.
+// A call is a Go function as the interpreter calls it.
 type call func(t *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error)
 
-// functions makes a module of functions.
+// functions returns a module of functions.
 func functions(name string, all map[string]call) *starlarkstruct.Module {
 	members := star.StringDict{}
 	for f, call := range all {
@@ -42,7 +42,7 @@ func functions(name string, all map[string]call) *starlarkstruct.Module {
 	return &starlarkstruct.Module{Name: name, Members: members}
 }
 
-// fail(reason) ends the tool with a failure.
+// fail implements fail(reason): it ends the tool with a failure.
 func fail(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var reason string
 	if err := star.UnpackArgs(b.Name(), args, named, "reason", &reason); err != nil {
@@ -51,7 +51,7 @@ func fail(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) 
 	return nil, &failure{reason}
 }
 
-// sum implements sha256(text): the digest of a text, in hexadecimal.
+// sum implements sha256(text): a digest in hexadecimal.
 func sum(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
@@ -64,7 +64,7 @@ func sum(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (
 // expressions caches compiled regular expressions: a script has few and uses them often.
 type expressions struct{ compiled map[string]*regexp.Regexp }
 
-// maxExpressions is how many of them are kept.
+// maxExpressions bounds the cache.
 const maxExpressions = 100
 
 func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
@@ -73,7 +73,7 @@ func (e *expressions) of(pattern string) (*regexp.Regexp, error) {
 	}
 	x, err := regexp.Compile(pattern)
 	if err != nil {
-		return nil, &failure{err.Error()} // most often the caller's mistake
+		return nil, &failure{err.Error()} // usually the caller's mistake
 	}
 	if e.compiled == nil || len(e.compiled) >= maxExpressions {
 		e.compiled = map[string]*regexp.Regexp{}
@@ -86,7 +86,7 @@ func (e *expressions) module() star.Value {
 	return functions("re", map[string]call{"search": e.search, "find_all": e.findAll, "sub": e.sub, "split": e.split})
 }
 
-// groups are the texts of a match, None where a group had no part in it.
+// groups returns the texts of a match; None for a group that took no part.
 func groups(text string, at []int) star.Value {
 	list := make(star.Tuple, len(at)/2)
 	for i := range list {
@@ -164,15 +164,15 @@ func (e *expressions) split(_ *star.Thread, b *star.Builtin, args star.Tuple, na
 	return all, nil
 }
 
-// module is what a script calls fs.
+// module returns the module fs.
 func (p *place) module() star.Value {
 	return functions("fs", map[string]call{
 		"read": p.readText, "write": p.writeText, "stat": p.statOf, "exists": p.exists, "list": p.listOf, "walk": p.walkOf, "glob": p.globOf,
 	})
 }
 
-// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte on, as many whole characters as fit into
-// limit bytes; where otherwise is given it is that, if the file is no text, or, without a limit, too much of it.
+// readText implements fs.read(path, offset=0, limit=None, otherwise=…): the text of a file from a byte on, as many whole
+// characters as fit into limit bytes. If the file isn't text or, without a limit, is too long, it is otherwise, or an error.
 func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var at string
 	offset, limit := int64(0), star.Value(star.None)
@@ -187,7 +187,7 @@ func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named
 		}
 	}
 	if offset < 0 || most < utf8.UTFMax || most > MaxRead {
-		return nil, fmt.Errorf("an offset is from 0 on, and a limit from %d to %d", utf8.UTFMax, MaxRead)
+		return nil, fmt.Errorf("offset must be at least 0, and limit between %d and %d", utf8.UTFMax, MaxRead)
 	}
 	text, err := p.read(at, offset, most+1)
 	if err != nil {
@@ -202,7 +202,7 @@ func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named
 			return nil, &fileError{at, fmt.Sprintf("has more than %d bytes: read it in parts", MaxRead)}
 		}
 		text = text[:most]
-		// What the end has cut is left for the next time.
+		// A character that the limit cuts is left for the next read.
 		for i := 1; i < utf8.UTFMax; i++ {
 			if c := text[len(text)-i]; utf8.RuneStart(c) {
 				if c >= utf8.RuneSelf && !utf8.FullRune(text[len(text)-i:]) {
@@ -217,12 +217,12 @@ func (p *place) readText(_ *star.Thread, b *star.Builtin, args star.Tuple, named
 	case otherwise != nil:
 		return otherwise, nil
 	default:
-		return nil, &fileError{at, "is no text: it isn't UTF-8"}
+		return nil, &fileError{at, "is not text in UTF-8"}
 	}
 	return star.String(text), nil
 }
 
-// writeText implements fs.write(path, text): it puts a text into a file, and says whether it made that.
+// writeText implements fs.write(path, text): it writes a file, and returns whether it created it.
 func (p *place) writeText(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var at, text string
 	if err := star.UnpackArgs(b.Name(), args, named, "path", &at, "text", &text); err != nil {
@@ -232,7 +232,7 @@ func (p *place) writeText(_ *star.Thread, b *star.Builtin, args star.Tuple, name
 	return star.Bool(made), err
 }
 
-// described returns the facts about a file for a script.
+// described returns the facts about a file as a struct.
 func described(at string, info fs.FileInfo) star.Value {
 	return starlarkstruct.FromStringDict(starlarkstruct.Default, star.StringDict{
 		"path": star.String(at), "name": star.String(path.Base(at)), "type": star.String(typeOf(info.Mode())), "size": star.MakeInt64(info.Size()),
@@ -251,7 +251,7 @@ func typeOf(m fs.FileMode) string {
 	return "other"
 }
 
-// one reads the argument of functions that have one path.
+// one reads the only argument of a function, a path.
 func one(b *star.Builtin, args star.Tuple, named []star.Tuple) (at string, err error) {
 	err = star.UnpackArgs(b.Name(), args, named, "path", &at)
 	return at, err
@@ -273,7 +273,7 @@ func (p *place) statOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return described(at, info), nil
 }
 
-// exists implements fs.exists(path): whether something is there.
+// exists implements fs.exists(path): whether the path exists.
 func (p *place) exists(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -283,7 +283,7 @@ func (p *place) exists(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return star.Bool(info != nil), err
 }
 
-// listOf implements fs.list(path): what is in a directory, sorted by name, as fs.stat has it.
+// listOf implements fs.list(path): the entries of a directory, sorted by name, in the form of fs.stat.
 func (p *place) listOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at, err := one(b, args, named)
 	if err != nil {
@@ -302,7 +302,7 @@ func (p *place) listOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return all, nil
 }
 
-// add adds what is known of an entry. One that is gone by now is none.
+// add appends the facts about an entry, unless it is gone by now.
 func add(all *star.List, at string, e fs.DirEntry) error {
 	info, err := e.Info()
 	if err != nil {
@@ -311,7 +311,7 @@ func add(all *star.List, at string, e fs.DirEntry) error {
 	return all.Append(described(at, info))
 }
 
-// texts reads a list of texts.
+// texts reads a list of strings.
 func texts(name string, v star.Iterable) (list []string, err error) {
 	if v == nil {
 		return nil, nil
@@ -322,14 +322,14 @@ func texts(name string, v star.Iterable) (list []string, err error) {
 	for i.Next(&e) {
 		text, ok := star.AsString(e)
 		if !ok {
-			return nil, fmt.Errorf("%s is a list of texts, and has a %s in it", name, e.Type())
+			return nil, fmt.Errorf("%s must be a list of strings, but contains a %s", name, e.Type())
 		}
 		list = append(list, text)
 	}
 	return list, nil
 }
 
-// walkOf implements fs.walk(path, skip=[]): all that is below a directory, as fs.list has it.
+// walkOf implements fs.walk(path, skip=[]): everything below a directory, in the form of fs.list.
 func (p *place) walkOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	at := "."
 	var skip star.Iterable
@@ -345,7 +345,7 @@ func (p *place) walkOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named [
 	return all, err
 }
 
-// globOf implements fs.glob(pattern, path=".", skip=[]): the paths of the files below a directory that a pattern means.
+// globOf implements fs.glob(pattern, path=".", skip=[]): the paths of files below a directory that match a pattern.
 func (p *place) globOf(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	at := "."

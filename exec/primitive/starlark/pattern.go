@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A pattern is which paths are meant, as in "**/*.go":
+// A pattern matches paths, as in "**/*.go":
 //
-//   - any characters of one segment, ? one of them, [a-z] one of these, [!a-z] one of the others
-//     **      as a whole segment any number of segments, also none
+//   - any characters of one segment, ? one character, [a-z] one of these, [!a-z] one of the others
+//     **      as a whole segment: any number of segments, including none
 //     {a,b}   either
 //
-// A pattern without "/" is about the last segment alone, wherever that is.
+// A pattern without "/" matches the last segment, at any depth.
 type pattern struct{ expression *regexp.Regexp }
 
 var (
-	errPattern  = &failure{"the pattern is no path inside of a directory"}
-	errBrackets = &failure{`the pattern has a "[" or "{" that nothing ends`}
+	errPattern  = &failure{"the pattern must be a relative path without .."}
+	errBrackets = &failure{`the pattern has an unclosed "[" or "{"`}
 )
 
 func newPattern(text string) (*pattern, error) {
@@ -37,7 +37,7 @@ func newPattern(text string) (*pattern, error) {
 		case strings.HasPrefix(text, "**/") && (out.Len() == 1 || strings.HasSuffix(out.String(), "/")):
 			out.WriteString("(?:[^/]+/)*")
 			text = text[3:]
-			// Two of them are one.
+			// Several in a row are one.
 			for strings.HasPrefix(text, "**/") {
 				text = text[3:]
 			}
@@ -65,7 +65,7 @@ func newPattern(text string) (*pattern, error) {
 		case c == ',' && braces > 0:
 			out.WriteString("|")
 		default:
-			// Up to the next character that means something.
+			// Up to the next special character.
 			n := 1
 			for n < len(text) && !strings.ContainsRune("*?[{},/", rune(text[n])) {
 				n++
@@ -81,15 +81,15 @@ func newPattern(text string) (*pattern, error) {
 	}
 	e, err := regexp.Compile(out.String() + "$")
 	if err != nil {
-		return nil, &failure{"the pattern has characters in brackets that are no set"}
+		return nil, &failure{"the pattern has an invalid set in brackets"}
 	}
 	return &pattern{e}, nil
 }
 
-// class writes a set of characters, and returns how much of the text it was.
+// class writes a set of characters, and returns its length in the text.
 func class(out *strings.Builder, text string) (int, bool) {
 	set, not := strings.CutPrefix(text[1:], "!")
-	// A bracket that stands first is one of them.
+	// A bracket in the first place is a character of the set.
 	end := strings.IndexByte(set[min(1, len(set)):], ']') + 1
 	if end == 0 {
 		return 0, false
@@ -107,15 +107,15 @@ func class(out *strings.Builder, text string) (int, bool) {
 
 func (p *pattern) matches(at string) bool { return p.expression.MatchString(at) }
 
-// A found is an entry that a walk came by.
+// A found is an entry of a walk.
 type found struct {
 	path  string // relative to the project
-	below string // relative to where the walk began
+	below string // relative to the start of the walk
 	entry fs.DirEntry
 }
 
-// walk returns what is in a directory and everything below it that may be read, sorted by path within each directory, without what
-// has one of the names to pass over: these are patterns of one segment. Links are told and not followed.
+// walk calls each for everything below a directory that is granted, sorted within each directory, except names that match skip,
+// whose patterns have one segment. It reports symbolic links without following them.
 func (p *place) walk(at string, skip []string, each func(found) error) error {
 	var over []*pattern
 	for _, s := range skip {
@@ -137,7 +137,7 @@ func (p *place) walk(at string, skip []string, each func(found) error) error {
 			return err
 		}
 		if total += len(entries); total > MaxEntries {
-			return &fileError{at, "and what is beside it has more than 100,000 entries: begin further down, or skip some"}
+			return &fileError{at, "has more than 100,000 entries below it: start deeper, or skip some"}
 		}
 		for _, e := range entries {
 			if slices.ContainsFunc(over, func(o *pattern) bool { return o.matches(e.Name()) }) {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// MaxRead is how much of a file is read at once.
+	// MaxRead is the most that is read of a file at once, in bytes.
 	MaxRead = 64 << 20
-	// MaxEntries is how many entries a directory, or a walk, may have.
+	// MaxEntries bounds the entries of a directory, or of a walk.
 	MaxEntries = 100_000
 
 	maxLinks = 40
@@ -38,18 +38,18 @@ type grant struct {
 	right right
 }
 
-// A place is the part of a project that was granted. Paths are relative to the project, with "/"; one that begins with the
-// project's own path is taken for that. The nearest grant above a file decides. Names are compared without regard to
-// case, so that .GIT is no way to .git where these are one.
+// A place is the part of a project that was granted. Paths are relative to the project, with "/"; an absolute path in the
+// project is accepted too. The nearest grant above a file decides. Case is ignored, so that .GIT doesn't lead to .git where the
+// file system ignores it.
 //
-// The operating system confines this process, too, as far as it can. That is another wall: this one holds alone.
+// The sandbox confines the process as well, as far as the machine can. This check holds without it.
 type place struct {
 	project string
 	grants  []grant
-	roots   map[string]*os.Root // of the grants, opened when they are first used; nil for a file
+	roots   map[string]*os.Root // of the grants, opened on first use; nil for a file
 }
 
-// newPlace returns the place of a project with these absolute paths; those outside of the project are passed over.
+// newPlace returns the place of a project with these absolute paths; those outside the project are ignored.
 func newPlace(project string, read, write, deny []string) *place {
 	p := &place{project: project, roots: map[string]*os.Root{}}
 	for r, list := range [][]string{nothing: deny, reading: read, writing: write} {
@@ -76,15 +76,15 @@ type fileError struct{ path, reason string }
 
 func (e *fileError) Error() string { return fmt.Sprintf("%q %s", e.path, e.reason) }
 
-// told makes errors of the system ones that speak of the project's paths alone.
-func told(at string, err error) error {
+// about turns an error of the system into one that names a path of the project.
+func about(at string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist):
-		return &fileError{at, "isn't there"}
+		return &fileError{at, "not found"}
 	case errors.Is(err, fs.ErrPermission):
-		return &fileError{at, "can't be opened: permission denied"}
+		return &fileError{at, "permission denied"}
 	}
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		err = e.Err
@@ -92,23 +92,23 @@ func told(at string, err error) error {
 	return &fileError{at, err.Error()}
 }
 
-// clean returns a path as grants have it.
+// clean returns a path in the form of the grants.
 func (p *place) clean(at string) (string, error) {
 	rel := filepath.FromSlash(at)
 	if filepath.IsAbs(rel) {
 		var err error
 		if rel, err = filepath.Rel(p.project, rel); err != nil {
-			return "", &fileError{at, "isn't in the project"}
+			return "", &fileError{at, "is not in the project"}
 		}
 	}
 	rel = filepath.Clean(rel)
 	if at == "" || strings.IndexByte(rel, 0) >= 0 || !filepath.IsLocal(rel) {
-		return "", &fileError{at, "isn't in the project"}
+		return "", &fileError{at, "is not in the project"}
 	}
 	return filepath.ToSlash(rel), nil
 }
 
-// above reports whether a path is another, or in it, and how many segments that one has.
+// above reports whether a path is dir or in it, and how many segments dir has.
 func above(dir, at string) (int, bool) {
 	if dir == "." {
 		return 0, true
@@ -125,7 +125,7 @@ func above(dir, at string) (int, bool) {
 	return len(a), true
 }
 
-// decide returns the grant that decides about a path.
+// decide returns the grant that applies to a path.
 func (p *place) decide(at string) (nearest grant) {
 	depth := -1
 	for _, g := range p.grants {
@@ -133,7 +133,7 @@ func (p *place) decide(at string) (nearest grant) {
 		if !ok {
 			continue
 		}
-		// Of two about one path the narrower counts, but what may be written may be read.
+		// Of two for one path a denial counts first, then writing.
 		if n > depth || n == depth && (g.right == nothing || nearest.right != nothing && g.right > nearest.right) {
 			nearest, depth = g, n
 		}
@@ -141,23 +141,23 @@ func (p *place) decide(at string) (nearest grant) {
 	return nearest
 }
 
-// may returns the grant of a path if it allows as much.
+// may returns the grant of a path if it allows what is needed.
 func (p *place) may(at string, need right) (grant, error) {
 	g := p.decide(at)
 	switch {
 	case g.right >= need:
 		return g, nil
 	case g.right == nothing:
-		return g, &fileError{at, "isn't granted: files: in the tool says which files of the project it needs"}
+		return g, &fileError{at, "is not granted: the tool lists the files that it needs under files:"}
 	case path.Dir(at) == "." && slices.ContainsFunc(p.grants, func(g grant) bool { return g.right == writing && path.Dir(g.path) == "." }):
-		// What isn't there yet can't be kept from being made while something beside it may be.
-		return g, &fileError{at, "can't be made in the project's own directory before .ai, .git, rye.lock and rye.yaml are there: " +
+		// A sandbox can't deny creating one missing file and allow creating another beside it.
+		return g, &fileError{at, "can't be created at the top of the project before .ai, .git, rye.lock and rye.yaml exist: " +
 			"put it into a directory"}
 	}
-	return g, &fileError{at, "may be read and not be written"}
+	return g, &fileError{at, "may be read but not written"}
 }
 
-// resolve follows the links in a path, which may lead to what is granted and nowhere else. Who wants to write follows none.
+// resolve follows the symbolic links in a path, as long as they stay in the project. Writing follows none.
 func (p *place) resolve(at string, follow bool) (string, error) {
 	rest, done, links := strings.Split(at, "/"), ".", 0
 	for len(rest) > 0 {
@@ -169,25 +169,25 @@ func (p *place) resolve(at string, follow bool) (string, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return path.Join(append([]string{next}, rest...)...), nil
 		case err != nil:
-			return "", told(next, err)
+			return "", about(next, err)
 		case info.Mode()&fs.ModeSymlink == 0:
 			done = next
 			continue
 		case !follow:
-			return "", &fileError{next, "is a symbolic link, and nothing is written through one"}
+			return "", &fileError{next, "is a symbolic link, which writing doesn't follow"}
 		}
 		if links++; links > maxLinks {
-			return "", &fileError{at, "leads through too many links"}
+			return "", &fileError{at, "has too many symbolic links in its path"}
 		}
 		to, err := os.Readlink(abs)
 		if err != nil {
-			return "", told(next, err)
+			return "", about(next, err)
 		}
 		if !filepath.IsAbs(to) {
 			to = filepath.Join(filepath.Dir(abs), to)
 		}
 		if to, err = p.clean(to); err != nil {
-			return "", &fileError{next, "is a link that leads out of the project"}
+			return "", &fileError{next, "is a symbolic link that leads out of the project"}
 		}
 		rest, done = append(strings.Split(to, "/"), rest...), "."
 	}
@@ -196,17 +196,17 @@ func (p *place) resolve(at string, follow bool) (string, error) {
 
 func (p *place) abs(at string) string { return filepath.Join(p.project, filepath.FromSlash(at)) }
 
-// below returns the directory of a grant, and where in it a path is. Where the grant is a file there is no root.
+// below returns the directory of a grant, and the path in it. The grant of a file has no root.
 func (p *place) below(g grant, at string) (*os.Root, string, error) {
 	r, known := p.roots[g.path]
 	if !known {
 		info, err := os.Lstat(p.abs(g.path))
 		if err != nil {
-			return nil, "", told(at, err)
+			return nil, "", about(at, err)
 		}
 		if info.IsDir() {
 			if r, err = os.OpenRoot(p.abs(g.path)); err != nil {
-				return nil, "", told(at, err)
+				return nil, "", about(at, err)
 			}
 		}
 		p.roots[g.path] = r
@@ -214,15 +214,15 @@ func (p *place) below(g grant, at string) (*os.Root, string, error) {
 	if g.path == "." {
 		return r, filepath.FromSlash(at), nil
 	}
-	// By length: it may be written otherwise.
+	// By segments: the case may differ.
 	rest := strings.Join(strings.Split(at, "/")[strings.Count(g.path, "/")+1:], "/")
 	if r == nil && rest != "" {
-		return nil, "", &fileError{at, "isn't there"}
+		return nil, "", &fileError{at, "not found"}
 	}
 	return r, filepath.FromSlash(path.Join(".", rest)), nil
 }
 
-// open opens a file or directory to read it, and returns where it really is.
+// open opens a file or directory for reading, and returns its real path.
 func (p *place) open(at string) (*os.File, fs.FileInfo, string, error) {
 	at, err := p.clean(at)
 	if err != nil {
@@ -241,10 +241,10 @@ func (p *place) open(at string) (*os.File, fs.FileInfo, string, error) {
 		return nil, nil, "", err
 	}
 	f, info, err := openRegular(root, rest, p.abs(real))
-	return f, info, real, told(at, err)
+	return f, info, real, about(at, err)
 }
 
-// openRegular opens a file or a directory and nothing else: to open a pipe may take forever.
+// openRegular opens a file or a directory, but nothing else: opening a pipe may never return.
 func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo, err error) {
 	if root == nil {
 		info, err = os.Lstat(abs)
@@ -267,7 +267,7 @@ func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo,
 	}
 	now, err := f.Stat()
 	if err == nil && !os.SameFile(info, now) {
-		err = errors.New("became another file while it was opened")
+		err = errors.New("was replaced while it was opened")
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, f.Close())
@@ -275,7 +275,7 @@ func openRegular(root *os.Root, rest, abs string) (f *os.File, info fs.FileInfo,
 	return f, now, nil
 }
 
-// read returns bytes of a file from an offset on, at most as many as most.
+// read returns at most most bytes of a file from an offset on.
 func (p *place) read(at string, offset, most int64) ([]byte, error) {
 	f, info, _, err := p.open(at)
 	if err != nil {
@@ -290,10 +290,10 @@ func (p *place) read(at string, offset, most int64) ([]byte, error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	return b[:n], told(at, err)
+	return b[:n], about(at, err)
 }
 
-// stat returns what there is under a path; nil if nothing is.
+// stat returns the facts about a path; nil if nothing is there.
 func (p *place) stat(at string) (fs.FileInfo, error) {
 	at, err := p.clean(at)
 	if err != nil {
@@ -310,10 +310,10 @@ func (p *place) stat(at string) (fs.FileInfo, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return info, told(at, err)
+	return info, about(at, err)
 }
 
-// list returns the entries of a directory that may be read, sorted, and where it really is.
+// list returns the sorted entries of a directory that are granted, and its real path.
 func (p *place) list(at string) ([]fs.DirEntry, string, error) {
 	f, info, real, err := p.open(at)
 	if err != nil {
@@ -321,7 +321,7 @@ func (p *place) list(at string) ([]fs.DirEntry, string, error) {
 	}
 	defer f.Close()
 	if !info.IsDir() {
-		return nil, "", &fileError{at, "is no directory"}
+		return nil, "", &fileError{at, "is not a directory"}
 	}
 	entries, err := f.ReadDir(MaxEntries + 1)
 	if errors.Is(err, io.EOF) {
@@ -331,15 +331,15 @@ func (p *place) list(at string) ([]fs.DirEntry, string, error) {
 		err = fmt.Errorf("has more than %d entries", MaxEntries)
 	}
 	if err != nil {
-		return nil, "", told(at, err)
+		return nil, "", about(at, err)
 	}
 	entries = slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return p.decide(path.Join(real, e.Name())).right == nothing })
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, real, nil
 }
 
-// write makes a file of text, with the directories that it is in, or replaces what is in one. Who reads it meanwhile sees the old text
-// or the new one, unless this one file was granted by itself: then there is no other place to put it together.
+// write creates or replaces a file, and creates its directories. Other readers see the old text or the new one, except if only
+// this one file was granted: then it is rewritten in place.
 func (p *place) write(at, text string) (made bool, err error) {
 	at, err = p.clean(at)
 	if err != nil {
@@ -350,7 +350,7 @@ func (p *place) write(at, text string) (made bool, err error) {
 		return false, err
 	}
 	if err := portable.Check(real); err != nil {
-		return false, fmt.Errorf("no file is written under such a name: %w", err)
+		return false, fmt.Errorf("invalid file name: %w", err)
 	}
 	g, err := p.may(real, writing)
 	if err != nil {
@@ -361,14 +361,14 @@ func (p *place) write(at, text string) (made bool, err error) {
 		return false, err
 	}
 	if root == nil {
-		return false, told(at, fill(p.abs(real), text))
+		return false, about(at, overwrite(p.abs(real), text))
 	}
 	made, err = replace(root, rest, text)
-	return made, told(at, err)
+	return made, about(at, err)
 }
 
-// fill writes into a file that is there.
-func fill(abs, text string) error {
+// overwrite replaces the text of an existing file in place.
+func overwrite(abs, text string) error {
 	f, err := os.OpenFile(abs, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return err
@@ -377,7 +377,7 @@ func fill(abs, text string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// replace puts a new file where one was or none.
+// replace creates or replaces a file.
 func replace(root *os.Root, rest, text string) (made bool, err error) {
 	mode := fs.FileMode(0o666)
 	info, err := root.Lstat(rest)
@@ -390,7 +390,7 @@ func replace(root *os.Root, rest, text string) (made bool, err error) {
 	case err != nil:
 		return false, err
 	case !info.Mode().IsRegular():
-		return false, errors.New("is no regular file")
+		return false, errors.New("is not a regular file")
 	default:
 		mode = info.Mode().Perm()
 	}
@@ -400,7 +400,7 @@ func replace(root *os.Root, rest, text string) (made bool, err error) {
 	}
 	_, err = io.WriteString(f, text)
 	if err == nil && !made {
-		err = f.Chmod(mode) // what the mask has taken away
+		err = f.Chmod(mode) // the umask may have removed bits
 	}
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = root.Rename(name, rest)
@@ -411,7 +411,7 @@ func replace(root *os.Root, rest, text string) (made bool, err error) {
 	return made, nil
 }
 
-// temporary makes a file under a new name.
+// temporary creates a file with a new name.
 func temporary(root *os.Root, dir string, mode fs.FileMode) (*os.File, string, error) {
 	for i := 0; ; i++ {
 		name := filepath.Join(dir, fmt.Sprintf(".rye-%d.tmp", i))

@@ -195,21 +195,21 @@ func TestFailures(t *testing.T) {
 		"def main(params)\n    pass\n":                                            "tool.star:2:1: got newline, want ':'",
 		"def other(params):\n    pass\n":                                          "tool.star has no function main",
 		"main = 1\n":                                                              "tool.star has no function main",
-		"def main(params):\n    return fs.read('a')\n":                            "tool.star:2:12: undefined: fs (no file of the project was granted: files: in the tool says which it needs)",
+		"def main(params):\n    return fs.read('a')\n":                            "tool.star:2:12: undefined: fs (no file of the project was granted: the tool lists those it needs under files:)",
 		"def main(params):\n    return time.now()\n":                              "tool.star:2:12: undefined: time",
-		"def main(params):\n    return len\n":                                     "the result has a builtin_function_or_method in it, which is none of JSON's values",
-		"def main(params):\n    return {1: 2}\n":                                  "the result has the key int in it, and keys are texts",
-		"def main(params):\n    return 1 << 60\n":                                 "the result has a whole number beyond 2^53 in it, which JSON doesn't keep: make a text of it",
-		"def main(params):\n    return float('nan')\n":                            "the result has nan in it, which is no number in JSON",
-		"def main(params):\n    return struct(a='\\u00ff'[:1])\n":                 "the result has a text in it that isn't UTF-8",
-		"def main(params):\n    x = []\n    x.append(x)\n    return x\n":          "the result is nested more than 60 deep",
+		"def main(params):\n    return len\n":                                     "the result contains a builtin_function_or_method, which is not a JSON value",
+		"def main(params):\n    return {1: 2}\n":                                  "the result contains a key of type int: keys must be strings",
+		"def main(params):\n    return 1 << 60\n":                                 "the result contains an integer beyond 2^53, which JSON can't hold: convert it with str()",
+		"def main(params):\n    return float('nan')\n":                            "the result contains nan, which is not a number in JSON",
+		"def main(params):\n    return struct(a='\\u00ff'[:1])\n":                 "the result contains a string that is not valid UTF-8",
+		"def main(params):\n    x = []\n    x.append(x)\n    return x\n":          "the result is nested more than 60 levels deep",
 		"def main(params):\n    return [0] * 300000\n":                            "the result has more than 262044 values",
-		"load('../tool.star', 'x')\n":                                             `tool.star:1:1: cannot load ../tool.star: "../tool.star" is outside of the tool's own directory`,
-		"load('/etc/a.star', 'x')\n":                                              `tool.star:1:1: cannot load /etc/a.star: "/etc/a.star" is outside of the tool's own directory`,
-		"load('_none.star', 'x')\n":                                               `tool.star:1:1: cannot load _none.star: "_none.star" isn't among the tool's own files: no such file or directory`,
-		"load('_link.star', 'x')\n":                                               `tool.star:1:1: cannot load _link.star: "_link.star" isn't among the tool's own files: path escapes from parent`,
-		"load('_data.json', 'x')\n":                                               `tool.star:1:1: cannot load _data.json: "_data.json": what is loaded is a .star file`,
-		"load('tool.star', 'x')\n":                                                `tool.star:1:1: cannot load tool.star: "tool.star" is being loaded already: the files load each other`,
+		"load('../tool.star', 'x')\n":                                             `tool.star:1:1: cannot load ../tool.star: "../tool.star" is outside the tool's own directory`,
+		"load('/etc/a.star', 'x')\n":                                              `tool.star:1:1: cannot load /etc/a.star: "/etc/a.star" is outside the tool's own directory`,
+		"load('_none.star', 'x')\n":                                               `tool.star:1:1: cannot load _none.star: "_none.star" is not one of the tool's own files: no such file or directory`,
+		"load('_link.star', 'x')\n":                                               `tool.star:1:1: cannot load _link.star: "_link.star" is not one of the tool's own files: path escapes from parent`,
+		"load('_data.json', 'x')\n":                                               `tool.star:1:1: cannot load _data.json: "_data.json": expected the name of a .star file`,
+		"load('tool.star', 'x')\n":                                                `tool.star:1:1: cannot load tool.star: "tool.star" is already being loaded: the files load each other`,
 		"load('_round.star', 'x')\n":                                              "the files load each other",
 		"def main(params):\n    return re.search('(', 'x')\n":                     "missing closing )",
 		"def main(params):\n    x = 1\n    for i in range(3):\n        x = x.y\n": "int has no .y field or method",
@@ -306,7 +306,7 @@ func TestNoSelf(t *testing.T) {
 	// What is started and isn't the child of this package has no answer.
 	s = subject(t)
 	s.Self = []string{self(t), "-test.run=^$"}
-	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err != nil || !r.Failed || !strings.Contains(r.Failure, "without an answer") {
+	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err != nil || !r.Failed || !strings.Contains(r.Failure, "invalid frame") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// MaxTokens is how many tokens a page may have, and maxAttributes how many attributes of one are told.
+	// MaxTokens bounds the tokens of a page, and maxAttributes the attributes of one tag.
 	MaxTokens     = 1 << 20
 	maxAttributes = 64
 )
 
-// pages is what a script calls html.
+// pages returns the module html.
 func pages() star.Value { return functions("html", map[string]call{"tokens": tokens}) }
 
-// tokens implements html.tokens(text): the tokens of a page, each a tuple of its kind, and what it has: ("text", what it says), ("start" or
-// "alone", name, dict of attributes), ("end", name). There is no page that has none: what is wrong in one is read as browsers do.
+// tokens implements html.tokens(text): the tokens of a page, each a tuple: ("text", text), ("start" or "alone", name, dict of
+// attributes), ("end", name). Invalid HTML is read as browsers read it.
 func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {
@@ -48,7 +48,7 @@ func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple
 		case html.EndTagToken:
 			name, _ := z.TagName()
 			token = star.Tuple{star.String("end"), utf8Text(name)}
-		default: // comments, and what kind of page it is
+		default: // comments and doctypes
 			continue
 		}
 		if err := all.Append(token); err != nil {
@@ -57,7 +57,7 @@ func tokens(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple
 	}
 }
 
-// attributes are those of the tag that was read. Of two with one name the first counts.
+// attributes returns the attributes of the current tag. Of two with one name the first counts.
 func attributes(z *html.Tokenizer, more bool) *star.Dict {
 	dict := new(star.Dict)
 	for n := 0; more && n < maxAttributes; n++ {
@@ -73,12 +73,12 @@ func attributes(z *html.Tokenizer, more bool) *star.Dict {
 
 func utf8Text(b []byte) star.String { return star.String(strings.ToValidUTF8(string(b), "\ufffd")) }
 
-// addresses is what a script calls url.
+// addresses returns the module url.
 func addresses() star.Value {
 	return functions("url", map[string]call{"join": join, "parse": parse})
 }
 
-// join implements url.join(base, ref): the address that a page at base means by ref; None where that is none.
+// join implements url.join(base, ref): the address of ref on a page at base; None if it is invalid.
 func join(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var base, ref string
 	if err := star.UnpackArgs(b.Name(), args, named, "base", &base, "ref", &ref); err != nil {
@@ -95,8 +95,8 @@ func join(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) 
 	return star.String(to.String()), nil
 }
 
-// parse implements url.parse(text): a struct of scheme, host, path and query, a dict of the first value of each name; None if it is no
-// address.
+// parse implements url.parse(text): a struct of scheme, host, path and query, a dict of the first value of each name; None if the
+// address is invalid.
 func parse(_ *star.Thread, b *star.Builtin, args star.Tuple, named []star.Tuple) (star.Value, error) {
 	var text string
 	if err := star.UnpackArgs(b.Name(), args, named, "text", &text); err != nil {

@@ -4,66 +4,32 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/exec/materialise"
+	"github.com/rye-build/rye/exec/primitive/answer"
+	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// MaxKept is how much is kept of what was compiled.
+// MaxKept bounds the cache of compiled modules, in bytes.
 const MaxKept = 1 << 30
 
-// engine is what compiles: what another has made isn't looked at.
+// engine names the compiler. Modules that another version compiled aren't used.
 const engine = "wazero/v1.12.0"
 
-// An alone has one goroutine work on a key while the others wait for it.
-type alone struct {
-	mu   sync.Mutex
-	keys map[string]chan struct{}
-}
-
-// take returns how to give a key back; an error if the context ends first.
-func (a *alone) take(ctx context.Context, key string) (func(), error) {
-	for {
-		a.mu.Lock()
-		busy := a.keys[key]
-		if busy == nil {
-			done := make(chan struct{})
-			if a.keys == nil {
-				a.keys = map[string]chan struct{}{}
-			}
-			a.keys[key] = done
-			a.mu.Unlock()
-			return func() {
-				a.mu.Lock()
-				delete(a.keys, key)
-				a.mu.Unlock()
-				close(done)
-			}, nil
-		}
-		a.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
-}
-
-// compiled sees to it that a module is kept compiled, and says so in the plan. It returns what that has cost; nil if
-// nothing. Where it can't be kept the child compiles for itself.
-func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan) (*end, error) {
+// compiled makes sure that the compiled module is in the cache, and adds that to the plan. It returns what compiling took; nil if
+// nothing. Without a cache, the guest compiles the module itself.
+func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan, stop func()) (*guest.End, error) {
 	h := cas.NewHasher()
 	fmt.Fprintf(h, "wasm/1 %s %s/%s\n", engine, runtime.GOOS, runtime.GOARCH)
 	if err := readModule(p.Module, h); err != nil {
@@ -73,7 +39,7 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan) (*end, err
 		return nil, nil
 	}
 	key := strings.TrimPrefix(h.Digest().String(), "blake3:")
-	done, err := w.making.take(ctx, key)
+	done, err := w.making.Take(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -85,18 +51,15 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan) (*end, err
 		p.Cache = entry
 		return nil, nil
 	}
-	making := filepath.Join(w.Cache, random()+".new")
+	making := w.unfinished()
 	if err := os.MkdirAll(making, 0o700); err != nil {
 		return nil, nil
 	}
 	defer os.RemoveAll(making)
-	inner, stop := context.WithCancel(ctx)
-	defer stop()
 	s.Read, s.Write = []string{p.Module}, []string{making}
-	s.Limits.Written = 0 // what the tool may write isn't what the compiler may
-	made := &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}
-	e, err := w.child(inner, s, made, "", io.Discard, io.Discard, stop)
-	if err != nil || e.ended() {
+	s.Limits.Written = 0 // the tool's limit doesn't apply to the compiler
+	e, err := w.guest(ctx, s, &plan{Module: p.Module, Cache: making, Make: true, Pages: p.Pages, Name: p.Name}, "", answer.New(nil, nil), stop)
+	if err != nil || e.Ended != "" || e.Kind != guest.Exit {
 		return e, err
 	}
 	w.forget(MaxKept)
@@ -106,13 +69,10 @@ func (w *Wasm) compiled(ctx context.Context, s sandbox.Spec, p *plan) (*end, err
 	return e, nil
 }
 
-func random() string {
-	var b [16]byte
-	rand.Read(b[:])
-	return hex.EncodeToString(b[:])
-}
+// unfinished returns a new name for a directory that is being made or removed.
+func (w *Wasm) unfinished() string { return filepath.Join(w.Cache, rand.Text()+".new") }
 
-// forget removes what was not used for longest, as long as there is too much, and what was left half made.
+// forget removes the least recently used modules until the rest fits, and what was left unfinished.
 func (w *Wasm) forget(most int64) {
 	type kept struct {
 		path  string
@@ -134,7 +94,7 @@ func (w *Wasm) forget(most int64) {
 			}
 			continue
 		}
-		k := kept{at, info.ModTime(), Kept(at)}
+		k := kept{at, info.ModTime(), materialise.BytesIn(at)}
 		sum += k.bytes
 		all = append(all, k)
 	}
@@ -143,24 +103,11 @@ func (w *Wasm) forget(most int64) {
 		if sum <= most {
 			return
 		}
-		// Out of its name first: who has it by then reads it to its end, or compiles.
-		gone := filepath.Join(w.Cache, random()+".new")
+		// Rename it first: a guest that reads it either finishes or compiles the module itself.
+		gone := w.unfinished()
 		if os.Rename(k.path, gone) == nil {
 			os.RemoveAll(gone)
 			sum -= k.bytes
 		}
 	}
-}
-
-// Kept returns how many bytes the files in a directory have.
-func Kept(dir string) (n int64) {
-	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if info, err := d.Info(); err == nil {
-				n += info.Size()
-			}
-		}
-		return nil // what vanishes meanwhile doesn't count
-	})
-	return n
 }

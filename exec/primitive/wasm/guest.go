@@ -20,20 +20,18 @@ import (
 	"github.com/tetratelabs/wazero/experimental/sysfs"
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 	"github.com/tetratelabs/wazero/sys"
+
+	"github.com/rye-build/rye/exec/primitive/guest"
 )
 
-// maxTrap is how much is said of a trap.
-const maxTrap = 4000
-
-// Guest is the child: it reads a plan, does it, and returns the status to exit with. What it is asked is the first of
-// in, what it answers goes to out.
+// Guest is the main function of the guest: it reads a plan from in, runs it, answers to out, and returns the exit status.
 func Guest(in io.Reader, out io.Writer) int {
-	f := &framer{to: out}
-	p, err := readPlan(in)
+	w, p := guest.NewWriter(out), new(plan)
+	err := guest.Read(in, p)
 	if err == nil {
-		err = p.run(context.Background(), in, f)
+		err = p.run(context.Background(), in, w)
 	}
-	kind, text := byte(kindExit), []byte{0, 0, 0, 0}
+	kind, text := byte(guest.Exit), []byte{0, 0, 0, 0}
 	exit, exited := errors.AsType[*sys.ExitError](err)
 	trapped, began := errors.AsType[*trap](err)
 	switch {
@@ -41,11 +39,11 @@ func Guest(in io.Reader, out io.Writer) int {
 	case exited:
 		text = binary.BigEndian.AppendUint32(nil, exit.ExitCode())
 	case began:
-		kind, text = kindTrap, []byte(cut(trapped.Error()))
+		kind, text = guest.Trap, guest.Cut(trapped.Error())
 	default:
-		kind, text = kindRefused, []byte(cut(err.Error()))
+		kind, text = guest.Refused, guest.Cut(err.Error())
 	}
-	if f.frame(kind, text) != nil {
+	if w.Frame(kind, text) != nil {
 		return 1
 	}
 	return 0
@@ -56,15 +54,8 @@ type trap struct{ error }
 
 func (t *trap) Unwrap() error { return t.error }
 
-func cut(text string) string {
-	if len(text) > maxTrap {
-		text = strings.ToValidUTF8(text[:maxTrap], "") + "…"
-	}
-	return text
-}
-
-// run does a plan.
-func (p *plan) run(ctx context.Context, in io.Reader, f *framer) error {
+// run runs a plan.
+func (p *plan) run(ctx context.Context, in io.Reader, w *guest.Writer) error {
 	module, err := os.ReadFile(p.Module)
 	if err != nil {
 		return err
@@ -75,7 +66,7 @@ func (p *plan) run(ctx context.Context, in io.Reader, f *framer) error {
 	}
 	r, compiled, err := p.compile(ctx, module, p.Cache)
 	if err != nil && p.Cache != "" {
-		// What is kept may be another processor's, or gone meanwhile.
+		// The cached code may be another processor's, or was removed meanwhile.
 		closed(ctx, r)
 		r, compiled, err = p.compile(ctx, module, "")
 	}
@@ -88,11 +79,11 @@ func (p *plan) run(ctx context.Context, in io.Reader, f *framer) error {
 	}
 	view := newView(p)
 	defer view.close()
-	config := p.config(view).WithStdin(in).WithStdout(framed{f, kindOut}).WithStderr(framed{f, kindErr})
+	config := p.config(view).WithStdin(in).WithStdout(w.Stream(guest.Out)).WithStderr(w.Stream(guest.Err))
 	if _, err := wasi_snapshot_preview1.Instantiate(ctx, r); err != nil {
 		return err
 	}
-	// A module may run code of its own from here on.
+	// From here on the module may run code.
 	m, err := r.InstantiateModule(reserving(ctx), compiled, config)
 	if err == nil {
 		_, err = m.ExportedFunction("_start").Call(ctx)
@@ -125,11 +116,11 @@ func (p *plan) compile(ctx context.Context, module []byte, cache string) (wazero
 	return r, compiled, err
 }
 
-// fits says what a module wants that isn't there, before anything of it runs.
+// fits returns an error if a module needs something that is missing, before any of it runs.
 func fits(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error {
 	start := m.ExportedFunctions()["_start"]
 	if start == nil || len(start.ParamTypes())+len(start.ResultTypes()) > 0 {
-		return errors.New("the module is no program: it has no function _start")
+		return errors.New("the module is not a program: it has no function _start")
 	}
 	if len(m.ImportedMemories()) > 0 {
 		return errors.New("the module imports its memory, which is not supported")
@@ -144,7 +135,7 @@ func fits(ctx context.Context, r wazero.Runtime, m wazero.CompiledModule) error 
 		from, name, _ := f.Import()
 		h := has[name]
 		if from != wasi_snapshot_preview1.ModuleName || h == nil || !same(f, h) {
-			return fmt.Errorf("the module imports %q of %q, which isn't there: it has WASI preview 1 and nothing else", name, from)
+			return fmt.Errorf("the module imports %q from %q: only WASI preview 1 is available", name, from)
 		}
 	}
 	return nil
@@ -154,7 +145,7 @@ func same(a, b api.FunctionDefinition) bool {
 	return slices.Equal(a.ParamTypes(), b.ParamTypes()) && slices.Equal(a.ResultTypes(), b.ResultTypes())
 }
 
-// config is what the module gets.
+// config returns what the module gets.
 func (p *plan) config(v *view) wazero.ModuleConfig {
 	c := wazero.NewModuleConfig().WithName("").WithArgs(append([]string{p.Name}, p.Args...)...).WithStartFunctions()
 	for _, e := range p.Env {

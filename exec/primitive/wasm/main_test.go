@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// The words by which this binary is started again: as the second stage of a sandbox, and as the child in it.
+// The arguments that start this binary as the second stage of a sandbox, and as the guest.
 const (
 	stageWord  = "__stage"
 	guestWord  = "__guest"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 			syscall.Exit(sandbox.Stage(os.Args[2:]))
 		case guestWord:
 			syscall.Exit(Guest(os.Stdin, os.Stdout))
-		case brokenWord: // a child of whom nothing is heard
+		case brokenWord: // a guest that sends no frame
 			os.Stdout.WriteString(os.Args[3])
 			os.Stderr.WriteString(os.Args[2] + "\n\nand a stack")
 			syscall.Exit(2)
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// scratch is a directory of all tests: what was built for one is there for the others.
+// scratch is a directory that all tests share.
 var scratch string
 
 // module builds the guest, once.
@@ -59,7 +59,7 @@ var module = sync.OnceValues(func() (string, error) {
 	return at, c.Run()
 })
 
-func guest(t testing.TB) string {
+func theGuest(t testing.TB) string {
 	t.Helper()
 	at, err := module()
 	if err != nil {
@@ -93,11 +93,11 @@ func action(t testing.TB, input string, args ...string) *primitive.Action {
 	for _, a := range args {
 		list = append(list, a)
 	}
-	config := map[string]any{"module": guest(t), "args": list, "timeout": int64(300)}
+	config := map[string]any{"module": theGuest(t), "args": list, "timeout": int64(300)}
 	if input != "" {
 		config["input_data"] = input
 	}
-	return &primitive.Action{Config: config, Dir: realDir(t), Own: filepath.Dir(guest(t)), Sandbox: sandbox.Spec{Level: floor.Limits}}
+	return &primitive.Action{Config: config, Dir: realDir(t), Own: filepath.Dir(theGuest(t)), Sandbox: sandbox.Spec{Level: floor.Limits}}
 }
 
 // realDir returns a new directory without links in its path.
@@ -144,7 +144,7 @@ func run(t testing.TB, a *primitive.Action, to primitive.Sink) *primitive.Result
 	return r
 }
 
-// said is what a text's result has on standard output and error, and its status.
+// said returns what a module wrote, and its status.
 func said(r *primitive.Result) (out, errs string, code int64) {
 	v, _ := r.Value.(map[string]any)
 	out, _ = v["stdout"].(string)

@@ -1,9 +1,8 @@
 package wasm
 
 import (
-	"bytes"
+	"encoding/binary"
 	"encoding/json"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -16,6 +15,7 @@ import (
 	experimentalsys "github.com/tetratelabs/wazero/experimental/sys"
 
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/guest"
 )
 
 // A ground is a project, and what lies around it.
@@ -38,36 +38,40 @@ func (g ground) at(names ...string) (list []string) {
 	return list
 }
 
-// grant gives an action what the tests of this file are about: src and one file of one to read; out to write, but in it
-// kept to read, of which keys is denied and open to write.
+// grant gives an action the files of these tests: src and one file of one to read; out to write, but in it kept only to read,
+// and in kept keys denied and open to write.
 func (g ground) grant(a *primitive.Action) *primitive.Action {
 	a.Config["root"] = g.project
 	a.Sandbox.Read, a.Sandbox.Write, a.Sandbox.Deny = g.at("src", "one/file.txt", "out/kept"), g.at("out", "out/kept/open"), g.at("out/kept/keys")
 	return a
 }
 
-// plan is what that makes of a child's plan.
+// plan returns the plan of a guest with these grants.
 func (g ground) plan() *plan {
 	return &plan{Root: g.project, Read: g.at("src", "one/file.txt", "out/kept"), Write: g.at("out", "out/kept/open"), Deny: g.at("out/kept/keys")}
 }
 
-// here runs an action in this process, where no sandbox of a system helps.
-func here(t testing.TB, a *primitive.Action) (string, *hearer) {
+// here runs an action in this process, without a sandbox.
+func here(t testing.TB, a *primitive.Action) (out string, status uint32) {
 	t.Helper()
 	p, input, err := planOf(a)
 	if err == nil {
-		_, err = subject(t).compiled(t.Context(), confine(a, p), p)
+		_, err = subject(t).compiled(t.Context(), confine(a, p), p, func() {})
 	}
-	head, errPlan := p.append(nil)
-	if err != nil || errPlan != nil {
-		t.Fatal(err, errPlan)
+	if err != nil {
+		t.Fatal(err)
 	}
-	out := new(bytes.Buffer)
-	h := &hearer{out: out, errs: new(bytes.Buffer), left: 1 << 30, stop: func() {}}
-	if status := Guest(io.MultiReader(bytes.NewReader(head), strings.NewReader(input)), h); status != 0 || h.err != nil {
-		t.Fatalf("status %d, %v", status, h.err)
+	code, frames := answers(t, p, input)
+	last := frames[len(frames)-1]
+	if code != 0 || last[0] != guest.Exit {
+		t.Fatalf("status %d, %q", code, last)
 	}
-	return out.String(), h
+	for _, f := range frames {
+		if f[0] == guest.Out {
+			out += f[1:]
+		}
+	}
+	return out, binary.BigEndian.Uint32([]byte(last[1:]))
 }
 
 // With the sandbox of a system around it a module sees what it sees without.
@@ -79,8 +83,8 @@ func TestBoth(t *testing.T) {
 	if out, errs, _ := said(r); out != want {
 		t.Errorf("%s%s", out, errs)
 	}
-	if out, h := here(t, g.grant(action(t, "", "walk", "."))); out != want {
-		t.Errorf("%s%s", out, h.errs)
+	if out, status := here(t, g.grant(action(t, "", "walk", "."))); out != want {
+		t.Errorf("%s, status %d", out, status)
 	}
 }
 
@@ -123,10 +127,10 @@ func TestFiles(t *testing.T) {
 	for _, c := range cases {
 		lines = append(lines, c.do)
 	}
-	said, h := here(t, g.grant(action(t, strings.Join(lines, "\n"), "each")))
+	said, status := here(t, g.grant(action(t, strings.Join(lines, "\n"), "each")))
 	var got []string // for each what it has written, and its error
 	if err := json.Unmarshal([]byte(said), &got); err != nil || len(got) != 2*len(cases) {
-		t.Fatalf("%d answers for %d questions: %v, %s", len(got), len(cases), err, h.errs)
+		t.Fatalf("%d answers for %d questions: %v, status %d", len(got), len(cases), err, status)
 	}
 	for i, c := range cases {
 		out, failed := got[2*i], got[2*i+1]

@@ -2,8 +2,10 @@ package wasm
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/exec/materialise"
 	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/primitive/guest"
 	"github.com/rye-build/rye/exec/primitive/primitivetest"
 	"github.com/rye-build/rye/exec/sandbox"
 	"github.com/rye-build/rye/manifest/jcs"
@@ -129,7 +133,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 		"nothing":                    of(nil),
 		"no module at all":           of([]byte("#!/bin/sh\necho x\n")),
 		"half of one": func(t testing.TB) *primitive.Action {
-			b, err := os.ReadFile(guest(t))
+			b, err := os.ReadFile(theGuest(t))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -152,7 +156,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 		"a root that is no whole path":  with("root", "somewhere"),
 		"a root that isn't a clean one": with("root", "/tmp/../tmp"),
 		"too many arguments": func(t testing.TB) *primitive.Action {
-			return with("args", []any{strings.Repeat("x", maxPlan)})(t)
+			return with("args", []any{strings.Repeat("x", guest.MaxRequest)})(t)
 		},
 	}
 }
@@ -316,7 +320,7 @@ func TestCache(t *testing.T) {
 		if r, err := w.Run(t.Context(), a, nil); err != nil || r.Failed {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if list := kept(); len(list) != 1 || len(list[0]) != 64 || Kept(w.Cache) == 0 {
+		if list := kept(); len(list) != 1 || len(list[0]) != 64 || materialise.BytesIn(w.Cache) == 0 {
 			t.Errorf("kept: %q", list)
 		}
 	}
@@ -359,21 +363,21 @@ func TestCache(t *testing.T) {
 	}
 }
 
-// A child says what it makes of a plan, also of one that is none.
+// TestGuest: a guest answers every plan, valid or not.
 func TestGuest(t *testing.T) {
 	for name, c := range map[string]struct {
 		a    *primitive.Action
 		kind byte
 		text string
 	}{
-		"status":   {action(t, "", "say", "", "", "7"), kindExit, ""},
-		"trap":     {of(build(nil, []byte{0x00, opEnd}))(t), kindTrap, "unreachable"},
-		"nothing":  {of(nil)(t), kindRefused, "magic"},
-		"ends":     {of(build(nil, []byte{opEnd}))(t), kindExit, ""},
-		"no start": {of(build(nil, nil))(t), kindRefused, "no function _start"},
-		"import":   {of(build([]string{"env"}, []byte{opEnd}))(t), kindRefused, `imports "f" of "env"`},
-		"pure":     {func() *primitive.Action { a := action(t, "", "time"); a.Pure = true; return a }(), kindExit, ""},
-		"panic":    {action(t, "", "panic"), kindExit, ""},
+		"status":   {action(t, "", "say", "", "", "7"), guest.Exit, "\x00\x00\x00\x07"},
+		"trap":     {of(build(nil, []byte{0x00, opEnd}))(t), guest.Trap, "unreachable"},
+		"nothing":  {of(nil)(t), guest.Refused, "magic"},
+		"ends":     {of(build(nil, []byte{opEnd}))(t), guest.Exit, "\x00\x00\x00\x00"},
+		"no start": {of(build(nil, nil))(t), guest.Refused, "no function _start"},
+		"import":   {of(build([]string{"env"}, []byte{opEnd}))(t), guest.Refused, `imports "f" from "env"`},
+		"pure":     {func() *primitive.Action { a := action(t, "", "time"); a.Pure = true; return a }(), guest.Exit, ""},
+		"panic":    {action(t, "", "panic"), guest.Exit, "\x00\x00\x00\x02"},
 	} {
 		c.a.Config["env"] = map[string]any{"A": "x"}
 		p, _, err := planOf(c.a)
@@ -381,98 +385,73 @@ func TestGuest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if name == "status" || name == "pure" || name == "panic" {
-			if _, err := subject(t).compiled(t.Context(), confine(c.a, p), p); err != nil {
+			if _, err := subject(t).compiled(t.Context(), confine(c.a, p), p, func() {}); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			p.Cache = filepath.Join(guest(t), "none") // that there is none is no reason not to run it
+			p.Cache = filepath.Join(theGuest(t), "none") // a missing cache is no reason not to run
 		}
-		head, err := p.append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := &hearer{out: new(bytes.Buffer), errs: new(bytes.Buffer), left: 1 << 20, stop: func() {}}
-		if status := Guest(bytes.NewReader(head), h); status != 0 || h.ended != c.kind || !strings.Contains(h.complain, c.text) {
-			t.Errorf("%s: status %d, %c %q", name, status, h.ended, h.complain)
+		if status, kind, text := answerTo(t, p); status != 0 || kind != c.kind || !strings.Contains(text, c.text) {
+			t.Errorf("%s: status %d, %c %q", name, status, kind, text)
 		}
 		if name == "nothing" {
 			p.Make, p.Cache = true, realDir(t)
-			head, _ = p.append(nil)
-			if again := new(bytes.Buffer); Guest(bytes.NewReader(head), again) != 0 || again.Bytes()[0] != kindRefused {
-				t.Errorf("%q", again)
+			if status, kind, text := answerTo(t, p); status != 0 || kind != guest.Refused {
+				t.Errorf("status %d, %c %q", status, kind, text)
 			}
 		}
 	}
 	for _, plan := range []string{"", "\x00\x00\x00\x02{", "\xff\xff\xff\xff{}", "\x00\x00\x00\x02[]", "\x00\x00\x00\x02{}"} {
 		out := new(bytes.Buffer)
-		if Guest(strings.NewReader(plan), out) != 0 || out.Len() == 0 || out.Bytes()[0] != kindRefused {
+		if Guest(strings.NewReader(plan), out) != 0 || out.Len() == 0 || out.Bytes()[0] != guest.Refused {
 			t.Errorf("plan %q: %q", plan, out)
 		}
 	}
 	if status := Guest(strings.NewReader(""), broken{}); status != 1 {
-		t.Errorf("nobody hears it: status %d", status)
+		t.Errorf("a closed pipe: status %d", status)
 	}
-	if _, err := (framed{&framer{to: broken{}}, kindOut}).Write([]byte("x")); err == nil {
-		t.Error("nobody hears it, and there is no error")
+}
+
+// answerTo runs a plan in this process and returns the last frame.
+func answerTo(t *testing.T, p *plan) (status int, kind byte, text string) {
+	status, frames := answers(t, p, "")
+	last := frames[len(frames)-1]
+	return status, last[0], last[1:]
+}
+
+// answers runs a plan in this process and returns the frames, each as its kind and text.
+func answers(t testing.TB, p *plan, input string) (status int, frames []string) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
 	}
+	var out bytes.Buffer
+	head := append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+	status = Guest(io.MultiReader(bytes.NewReader(head), strings.NewReader(input)), &out)
+	for rest := out.Bytes(); len(rest) > 0; {
+		n := 5 + binary.BigEndian.Uint32(rest[1:])
+		frames, rest = append(frames, string(rest[:1])+string(rest[5:n])), rest[n:]
+	}
+	return status, frames
 }
 
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, os.ErrClosed }
 
-// A child that breaks is a failure, with what it complained about; nobody knows what it did.
+// TestBroken: a guest that breaks is a failure with its last words.
 func TestBroken(t *testing.T) {
 	for complaint, ended := range map[string]string{"fatal error: out of memory": "memory", "fatal error: it is broken": ""} {
 		w := &Wasm{Machine: machine(t), Self: []string{self(t), brokenWord, complaint, ""}}
 		r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil)
-		if err != nil || !r.Failed || r.Ended != ended || ended == "" && r.Failure != "the child that ran it ended without a word: "+complaint {
+		if err != nil || !r.Failed || r.Ended != ended || ended == "" && r.Failure != "the guest ended without an answer: "+complaint {
 			t.Errorf("%s: %+v, %v", complaint, r, err)
 		}
 	}
 	w := &Wasm{Machine: machine(t), Self: []string{self(t), brokenWord, "", "no frame"}}
-	if r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil); err != nil || !r.Failed || r.Failure != errFrame.Error() {
+	if r, err := w.Run(t.Context(), of(build(nil, []byte{opEnd}))(t), nil); err != nil || !r.Failed || r.Failure != "the guest sent an invalid frame" {
 		t.Errorf("%+v, %v", r, err)
 	}
-}
-
-// What isn't said in frames ends a child.
-func TestFrames(t *testing.T) {
-	for _, text := range []string{"z\x00\x00\x00\x00", "o\xff\x00\x00\x00", "x\x00\x00\x00\x01x", "t\x00\x00\x00\x00o\x00\x00\x00\x01x"} {
-		stopped := 0
-		h := &hearer{out: new(bytes.Buffer), errs: new(bytes.Buffer), left: 10, stop: func() { stopped++ }}
-		for i := range len(text) {
-			h.Write([]byte(text[i : i+1]))
-		}
-		h.Write([]byte("more"))
-		if h.err != errFrame || stopped != 1 {
-			t.Errorf("%q: %v, stopped %d times", text, h.err, stopped)
-		}
-	}
-}
-
-// FuzzFrames takes anything apart, in any pieces, and passes on no more than it may.
-func FuzzFrames(f *testing.F) {
-	f.Add([]byte("o\x00\x00\x00\x02hix\x00\x00\x00\x04\x00\x00\x00\x01"), 3)
-	f.Add([]byte("e\x00\x00\x00\x01!t\x00\x00\x00\x04trap"), 1)
-	f.Add([]byte("n\x00\x01\x00\x01"), 100)
-	f.Fuzz(func(t *testing.T, b []byte, piece int) {
-		h := func(piece int) (*hearer, string) {
-			var out bytes.Buffer
-			h := &hearer{out: &out, errs: &out, left: 20, stop: func() {}}
-			for rest := b; len(rest) > 0; {
-				n := min(len(rest), piece)
-				h.Write(rest[:n])
-				rest = rest[n:]
-			}
-			return h, out.String()
-		}
-		one, said := h(len(b) + 1)
-		other, again := h(max(1, piece))
-		if len(said) > 20 || said != again || one.ended != other.ended || one.exit != other.exit || one.err != other.err {
-			t.Fatalf("%q and %q, %+v and %+v", said, again, one, other)
-		}
-	})
 }
 
 // The engine that keys name is the one that is built in.

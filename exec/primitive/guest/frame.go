@@ -1,0 +1,166 @@
+package guest
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+)
+
+const (
+	// MaxFrame is the longest frame, except that of a value: the output limit bounds that.
+	MaxFrame = 64 << 10
+	// MaxRequest is the longest request: it may hold all parameters of a call.
+	MaxRequest = 64 << 20
+)
+
+// The kinds of frames. All but the first two end the conversation.
+const (
+	Out     = 'o'
+	Err     = 'e'
+	Exit    = 'x' // the status of the program, in 4 bytes
+	Trap    = 't' // what ended the program
+	Refused = 'n' // why the program can't run: nothing happened
+	Value   = 'v' // what came out of it
+)
+
+// appendRequest writes a request down.
+func appendRequest(b []byte, request any) ([]byte, error) {
+	text, err := json.Marshal(request)
+	if err == nil && len(text) > MaxRequest {
+		err = fmt.Errorf("parameters, arguments and variables have %d bytes; at most %d are allowed", len(text), MaxRequest)
+	}
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(text))), text...), err
+}
+
+// Read reads the request, and nothing after it.
+func Read(in io.Reader, request any) error {
+	var size [4]byte
+	if _, err := io.ReadFull(in, size[:]); err != nil {
+		return err
+	}
+	n := binary.BigEndian.Uint32(size[:])
+	if n > MaxRequest {
+		return fmt.Errorf("a request of %d bytes", n)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(in, text); err != nil {
+		return err
+	}
+	return json.Unmarshal(text, request)
+}
+
+// A Writer writes frames. It may be used by many goroutines.
+type Writer struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// NewWriter returns a Writer to the standard output of a guest.
+func NewWriter(to io.Writer) *Writer { return &Writer{to: to} }
+
+// Frame writes a frame.
+func (w *Writer) Frame(kind byte, b []byte) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	_, err := w.to.Write(append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(b))), b...))
+	return err
+}
+
+// Stream returns a writer that writes frames of a kind.
+func (w *Writer) Stream(kind byte) io.Writer { return stream{w, kind} }
+
+type stream struct {
+	*Writer
+	kind byte
+}
+
+func (s stream) Write(b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		part := b[n:min(len(b), n+MaxFrame)]
+		if err = s.Frame(s.kind, part); err == nil {
+			n += len(part)
+		}
+	}
+	return n, err
+}
+
+var (
+	errFrame  = errors.New("the guest sent an invalid frame")
+	errOutput = errors.New("the guest wrote more than it may")
+)
+
+// A reader takes the frames of a guest apart. It is an io.Writer: frames may arrive in any pieces.
+type reader struct {
+	out, errs io.Writer
+	left      int64  // bytes that the guest may still write
+	stop      func() // ends a guest that writes too much, or no frames
+
+	counts [2]int64 // bytes written to the streams
+	rest   []byte   // an incomplete frame
+	err    error
+	kind   byte // of the last frame
+	text   []byte
+}
+
+func (r *reader) Write(b []byte) (int, error) {
+	if r.err != nil {
+		return len(b), nil // the guest is being stopped
+	}
+	r.rest = append(r.rest, b...)
+	rest := r.rest
+	for len(rest) >= 5 && r.err == nil {
+		n := int(binary.BigEndian.Uint32(rest[1:]))
+		if r.kind != 0 || n > MaxFrame && rest[0] != Value {
+			r.err = errFrame
+			break
+		}
+		if n > MaxFrame && int64(n) > r.left {
+			r.err = errOutput
+			break
+		}
+		if len(rest) < 5+n {
+			break
+		}
+		r.frame(rest[0], rest[5:5+n])
+		rest = rest[5+n:]
+	}
+	r.rest = append(r.rest[:0], rest...)
+	if r.err != nil {
+		r.stop()
+	}
+	return len(b), nil
+}
+
+func (r *reader) frame(kind byte, b []byte) {
+	to, count := r.out, &r.counts[0]
+	switch kind {
+	case Out:
+	case Err:
+		to, count = r.errs, &r.counts[1]
+	case Value:
+		to = io.Discard
+		fallthrough
+	case Exit, Trap, Refused:
+		if r.kind, r.text = kind, append([]byte(nil), b...); kind == Exit && len(b) != 4 {
+			r.err = errFrame
+		}
+		if kind != Value {
+			return
+		}
+	default:
+		r.err = errFrame
+		return
+	}
+	*count += int64(len(b))
+	pass := b[:min(int64(len(b)), r.left)]
+	r.left -= int64(len(pass))
+	if len(pass) > 0 {
+		to.Write(pass)
+	}
+	if len(pass) < len(b) {
+		r.err = errOutput
+	}
+}

@@ -1,0 +1,115 @@
+// Package guest runs an interpreter of a tool's code in a child of this process: this binary, started again in the sandbox of
+// the call. Code that breaks out of the interpreter is then confined as any other program is.
+//
+// # The conversation
+//
+// The child reads a request from the beginning of its standard input: a 4-byte big-endian length and JSON. What follows is the
+// input of the tool's code. It answers on its standard output in frames:
+//
+//	1 byte   kind: 'o' and 'e' what the code writes to its standard streams, 'x' its exit status (4 bytes), 'v' its value,
+//	         't' what ended it, 'n' why it can't run: nothing happened
+//	4 bytes  length, big-endian, at most MaxFrame, except that of a value
+//	…        that many bytes
+//
+// A frame of one of the last four kinds ends the conversation. What the child writes to its standard error is the interpreter's
+// own and explains why there was no such frame.
+package guest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+)
+
+// A Host starts guests.
+type Host struct {
+	Machine *sandbox.Machine
+	Self    []string // an absolute path and arguments that start this binary as the guest
+	Env     []string // all that the guest has in its environment
+}
+
+// A Call is what a guest is to do.
+type Call struct {
+	Sandbox   sandbox.Spec // its output limit counts what is in frames
+	Request   any          // a value of encoding/json
+	Input     string
+	Dir       string
+	Out, Errs io.Writer // what the code writes
+	Stop      func()    // ends the context of the call
+}
+
+// An End is how a call ended.
+type End struct {
+	sandbox.Outcome
+	Kind   byte   // of the last frame; 0 if there was none
+	Text   []byte // of the last frame
+	Broken string // why there was none, unless a limit ended the guest
+}
+
+// maxComplaint is how much of the guest's standard error is kept.
+const maxComplaint = 64 << 10
+
+// Run makes a call, and returns when the guest has ended. An error means that nothing happened.
+func (h *Host) Run(ctx context.Context, c Call) (*End, error) {
+	if len(h.Self) == 0 {
+		return nil, &sandbox.UnavailableError{Level: c.Sandbox.Level, Missing: []string{"a child process: missing in this program"}}
+	}
+	head, err := appendRequest(nil, c.Request)
+	if err != nil {
+		return nil, err
+	}
+	spec := c.Sandbox
+	spec.Most, spec.Network = true, sandbox.Network{}
+	spec.Limits = spec.Limits.OrDefaults()
+	r := &reader{out: c.Out, errs: c.Errs, left: spec.Limits.Output, stop: c.Stop}
+	// A frame of one byte has six.
+	spec.Limits.Output = 8*spec.Limits.Output + 1<<20
+	complaint := &proc.Head{Room: maxComplaint}
+	o, err := h.Machine.Run(ctx, spec, proc.Command{
+		Path: h.Self[0], Args: h.Self[1:], Env: h.Env, Dir: c.Dir,
+		Stdin: io.MultiReader(bytes.NewReader(head), strings.NewReader(c.Input)), Stdout: r, Stderr: complaint,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &End{Outcome: *o, Kind: r.kind, Text: r.text}
+	e.Usage["stdout_bytes"], e.Usage["stderr_bytes"] = r.counts[0], r.counts[1]
+	switch {
+	case errors.Is(r.err, errOutput):
+		e.Ended = "output"
+	case r.err != nil:
+		e.Ended, e.Kind, e.Text, e.Broken = "", 0, nil, r.err.Error()
+	case r.kind == Refused && o.Ended == "":
+		return nil, errors.New(string(r.text))
+	case r.kind != 0 && r.kind != Refused:
+		e.Ended = "" // the code had ended before the limit
+	case o.Ended == "":
+		text, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(complaint.String(), "\ufffd")), "\n\n") // stacks follow
+		e.Broken = "the guest ended without an answer: " + text
+		if outOfMemory(complaint.String()) {
+			e.Ended = "memory"
+		}
+	}
+	return e, nil
+}
+
+// outOfMemory reports whether a Go program ended because it was refused memory, or because its stack was too deep.
+func outOfMemory(complaint string) bool {
+	return slices.ContainsFunc([]string{"out of memory", "cannot allocate memory", "goroutine stack exceeds", "stack overflow"},
+		func(words string) bool { return strings.Contains(complaint, words) })
+}
+
+// Cut shortens the text of a frame.
+func Cut(text string) []byte {
+	const most = 4000
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return []byte(text)
+}

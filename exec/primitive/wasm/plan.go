@@ -1,0 +1,88 @@
+package wasm
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/exec/primitive"
+	"github.com/rye-build/rye/exec/proc"
+	"github.com/rye-build/rye/exec/sandbox"
+)
+
+// A plan is the request of a guest.
+type plan struct {
+	Module string   `json:"module"`
+	Cache  string   `json:"cache,omitempty"`
+	Make   bool     `json:"make,omitempty"` // only compile it into the cache
+	Name   string   `json:"name"`           // the first argument
+	Args   []string `json:"args,omitempty"`
+	Env    []string `json:"env,omitempty"` // NAME=VALUE
+	Pages  uint32   `json:"pages"`
+	Pure   bool     `json:"pure,omitempty"`
+	Root   string   `json:"root,omitempty"`
+	Read   []string `json:"read,omitempty"`
+	Write  []string `json:"write,omitempty"`
+	Deny   []string `json:"deny,omitempty"`
+}
+
+// planOf makes the plan of an action, and returns the input of the module.
+func planOf(a *primitive.Action) (p *plan, input string, err error) {
+	text := func(name string) string {
+		s, _ := a.Config[name].(string)
+		return s
+	}
+	p = &plan{Module: text("module"), Pure: a.Pure, Root: text("root"), Pages: maxPages}
+	if !filepath.IsAbs(p.Module) || !inside(p.Module, a.Own) {
+		return nil, "", fmt.Errorf("config.module must be one of the tool's own files, like {tool_dir}/_module.wasm, not %q", p.Module)
+	}
+	if p.Root != "" && (!filepath.IsAbs(p.Root) || filepath.Clean(p.Root) != p.Root) {
+		return nil, "", fmt.Errorf("config.root must be a clean absolute path, not %q", p.Root)
+	}
+	p.Name = filepath.Base(p.Module)
+	if p.Args, err = a.Args(); err != nil {
+		return nil, "", err
+	}
+	for i, arg := range p.Args {
+		if strings.Contains(arg, "\x00") {
+			return nil, "", proc.BadArgument(fmt.Sprintf("argument %d", i+1), "contains a NUL byte")
+		}
+	}
+	vars, _ := a.Config["env"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		v, ok := vars[name].(string)
+		if !ok || name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(v, "\x00") {
+			return nil, "", proc.BadArgument(fmt.Sprintf("variable %.100q", name), "can't be passed")
+		}
+		p.Env = append(p.Env, name+"="+v)
+	}
+	p.Pages = uint32(min(a.Sandbox.Limits.OrDefaults().Memory/page, maxPages))
+	if p.Root != "" {
+		near := func(list []string) []string {
+			return slices.DeleteFunc(slices.Clone(list), func(at string) bool { return !inside(at, p.Root) && !inside(p.Root, at) })
+		}
+		p.Read, p.Write, p.Deny = near(a.Sandbox.Read), near(a.Sandbox.Write), near(a.Sandbox.Deny)
+	}
+	return p, text("input_data"), nil
+}
+
+// inside reports whether a path is a directory or in it.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return dir != "" && err == nil && filepath.IsLocal(rel)
+}
+
+// confine returns the sandbox of a guest: it has what the module was granted, and nothing that other programs need.
+func confine(a *primitive.Action, p *plan) sandbox.Spec {
+	s := a.Sandbox
+	s.Read, s.Write = append(slices.Clone(p.Read), p.Module), p.Write
+	l := &s.Limits
+	l.Wall, l.Memory = a.Wall(), int64(p.Pages)*page+Overhead
+	l.Processes = sandbox.DefaultLimits().Processes // the guest's own threads
+	if l.Files > 0 {
+		l.Files += ownFiles
+	}
+	return s
+}
