@@ -6,34 +6,36 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/osfile"
 )
 
-// Files is what the package needs of a disk. Disk is the real one.
+// Files is the part of a file system that this package reads. Disk is the real one.
 type Files interface {
 	// Stat follows links.
 	Stat(name string) (fs.FileInfo, error)
 	// Open opens a file, or a directory as an fs.ReadDirFile.
 	Open(name string) (fs.File, error)
-	// Real returns where a path leads when all links are followed.
+	// Real returns a path with all symbolic links resolved.
 	Real(name string) (string, error)
 }
 
 const windows = runtime.GOOS == "windows"
 
-// inherited are the variables that are taken from the host as they are, if they are plain.
+// inherited lists the variables that are taken from the host, with the characters that their values may have.
 var inherited = map[string]string{
 	"LANG": plainName, "LANGUAGE": plainName, "TERM": plainName, "NO_COLOR": plainName, "TZ": plainName + "/,<>",
 }
 
-// needed are the variables that programs of Windows don't start without.
+// needed lists the variables that programs on Windows need to start.
 var needed = []string{"SYSTEMROOT", "WINDIR", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "NUMBER_OF_PROCESSORS", "PROCESSOR_ARCHITECTURE"}
 
 const plainName = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@+-:"
 
-// barePath is the PATH where the host has none.
+// barePath is the PATH if nothing of the host's can be used.
 var barePath = []string{"/usr/local/bin", "/usr/bin", "/bin"}
 
-// base returns what is taken from the host.
+// base returns the variables that are taken from the host.
 func (r *resolver) base() map[string]string {
 	vars := map[string]string{}
 	for name, v := range r.Host.Vars {
@@ -57,17 +59,17 @@ func (r *resolver) base() map[string]string {
 	return vars
 }
 
-// isPlain reports whether a value has no other characters, and no program could take it for a path. A time zone has
-// slashes, and is relative to a directory of the system.
+// isPlain reports whether a value has only these characters, and can't be read as a path. A time zone contains slashes, but is
+// relative to a directory of the system.
 func isPlain(v, chars string) bool {
 	other := func(r rune) bool { return !strings.ContainsRune(chars, r) }
 	return len(v) <= 200 && !strings.ContainsFunc(v, other) && !strings.HasPrefix(v, "/") && !strings.HasPrefix(v, ":") && !strings.Contains(v, "..")
 }
 
-// maxPath is how many entries of the host's PATH are looked at.
+// maxPath is how many entries of the host's PATH are considered.
 const maxPath = 256
 
-// hostPath returns the entries of the host's PATH that programs may be found in.
+// hostPath returns the entries of the host's PATH that may be used.
 func (r *resolver) hostPath() []string {
 	var path []string
 	host := r.Host.Vars["PATH"]
@@ -91,7 +93,7 @@ func (r *resolver) hostPath() []string {
 	return path
 }
 
-// mayHold says why a directory may not be in PATH; "" if it may.
+// mayHold returns why a directory may not be in PATH; "" if it may.
 func (r *resolver) mayHold(dir string) string {
 	if !filepath.IsAbs(dir) || filepath.Clean(dir) != dir {
 		return "it is not an absolute path without . and .."
@@ -108,14 +110,14 @@ func (r *resolver) mayHold(dir string) string {
 	info, err := r.Files.Stat(real)
 	switch {
 	case err != nil || !info.IsDir():
-		return "it is no directory"
-	case isForeign(info):
+		return "it is not a directory"
+	case osfile.OwnedByOther(info):
 		return "it belongs to another user"
 	}
 	for at := real; ; at = filepath.Dir(at) {
 		info, err := r.Files.Stat(at)
 		if err != nil || !windows && info.Mode().Perm()&0o002 != 0 && (at == real || info.Mode()&fs.ModeSticky == 0) {
-			return "everybody may write to it"
+			return "any user may write to it"
 		}
 		if at == filepath.Dir(at) {
 			return ""

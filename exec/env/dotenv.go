@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxDotEnv is how long a .env may be.
+// MaxDotEnv is the largest .env, in bytes.
 const MaxDotEnv = 64 << 10
 
 func syntaxError(line, column int, format string, args ...any) error {
@@ -33,7 +33,7 @@ func ParseDotEnv(b []byte) ([]Variable, error) {
 			return nil, syntaxError(number, utf8.RuneCountInString(line[:at])+1, format, args...)
 		}
 		if at := strings.IndexFunc(line, isControl); at >= 0 || !utf8.ValidString(line) {
-			return bad(max(at, 0), "a control character, or no UTF-8")
+			return bad(max(at, 0), "control character or invalid UTF-8")
 		}
 		text := strings.TrimSpace(line)
 		if text == "" || text[0] == '#' {
@@ -50,21 +50,21 @@ func ParseDotEnv(b []byte) ([]Variable, error) {
 			return bad(at, "%v", err)
 		}
 		if first := seen[name]; first != 0 {
-			return bad(at, "%q is set in line %d too", name, first)
+			return bad(at, "%q is already set in line %d", name, first)
 		}
 		seen[name] = number
 		if v, ok = unquoted(strings.TrimSpace(v)); !ok {
-			return bad(at+strings.IndexByte(text, '=')+1, "the value begins with a quote and doesn't end with it")
+			return bad(at+strings.IndexByte(text, '=')+1, "unclosed quote")
 		}
 		all = append(all, Variable{name, v, number})
 	}
 	return all, nil
 }
 
-// isControl reports whether a character is one that no line has but at its end.
+// isControl reports whether a character is a control character other than a tab or the end of a line.
 func isControl(r rune) bool { return r < ' ' && r != '\t' && r != '\r' && r != '\n' || r == 0x7f }
 
-// unquoted returns what stands between quotes.
+// unquoted removes the quotes around a value.
 func unquoted(v string) (string, bool) {
 	if v == "" || v[0] != '"' && v[0] != '\'' {
 		return v, true

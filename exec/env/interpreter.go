@@ -14,24 +14,24 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 )
 
-// A NotFoundError says that a program was not found. It is fs.ErrNotExist.
+// A NotFoundError says that a program is missing. It is fs.ErrNotExist.
 type NotFoundError struct {
-	What  string   // as in "venv_python", or the name that was looked for
-	Tried []string // where
-	Err   error    // why one that is there doesn't count; may be nil
+	What  string   // as in "venv_python", or the name of the program
+	Tried []string // paths
+	Err   error    // why a file at one of the paths can't be used; may be nil
 }
 
 func (e *NotFoundError) Error() string {
-	if len(e.Tried) > 0 && e.Err != nil {
-		return fmt.Sprintf("%q not found: %v (looked in %q)", e.What, e.Err, e.Tried)
-	}
-	if e.Err != nil {
+	switch {
+	case e.Err == nil:
+		return fmt.Sprintf("%q not found: looked in %q", e.What, e.Tried)
+	case len(e.Tried) == 0:
 		return fmt.Sprintf("%q not found: %v", e.What, e.Err)
 	}
-	return fmt.Sprintf("%q not found: looked in %q", e.What, e.Tried)
+	return fmt.Sprintf("%q not found: %v (looked in %q)", e.What, e.Err, e.Tried)
 }
 
-// Fault lists the places on lines of their own.
+// Fault lists the paths on separate lines.
 func (e *NotFoundError) Fault() *fault.Error {
 	f := fault.New(fault.Failed, "%q not found", e.What).Try("rye doctor").From(e)
 	if e.Err != nil {
@@ -44,7 +44,7 @@ func (e *NotFoundError) Fault() *fault.Error {
 	return f.List(places...)
 }
 
-// Unwrap returns fs.ErrNotExist, and why one that is there doesn't count.
+// Unwrap returns fs.ErrNotExist, and why an existing file can't be used.
 func (e *NotFoundError) Unwrap() []error {
 	if e.Err != nil {
 		return []error{fs.ErrNotExist, e.Err}
@@ -52,15 +52,15 @@ func (e *NotFoundError) Unwrap() []error {
 	return []error{fs.ErrNotExist}
 }
 
-// A wanted is an interpreter as a link describes it.
+// A wanted is the description of an interpreter in a link.
 type wanted struct {
 	kind, name, fallback string
 	binary               string   // of system_binary and version_manager
-	places               []string // of venv_python and node_modules, below the project
+	places               []string // of venv_python and node_modules, in the project
 	manager, version     string
 }
 
-// interpreter finds the interpreter of a link, unless a link nearer to the tool has one for the same variable.
+// interpreter finds the interpreter of a link, unless a link nearer to the tool has set the same variable.
 func (r *resolver) interpreter(ctx context.Context, l *Link) error {
 	v := l.EnvConfig.Get("interpreter")
 	if v.IsNull() {
@@ -83,21 +83,21 @@ func (r *resolver) interpreter(ctx context.Context, l *Link) error {
 	return nil
 }
 
-// fields are the fields of each type of interpreter, in addition to type, var and fallback.
+// fields lists the fields of each type of interpreter, in addition to type, var and fallback.
 var fields = map[string][]string{
 	"venv_python": {"venv_path"}, "node_modules": {"search_paths"}, "system_binary": {"binary"}, "version_manager": {"manager", "version", "binary"},
 }
 
-// readInterpreter reads the description of an interpreter. What isn't understood is refused.
+// readInterpreter reads the description of an interpreter. Unknown fields are errors.
 func readInterpreter(v *value.Value) (*wanted, error) {
 	if v.Kind != value.Map {
-		return nil, fmt.Errorf("expected an object, got a %s", v.Kind)
+		return nil, fmt.Errorf("expected an object, got %s", v.Kind)
 	}
 	w := &wanted{kind: v.Get("type").String(), name: v.Get("var").String(), fallback: v.Get("fallback").String(), binary: v.Get("binary").String(),
 		manager: v.Get("manager").String(), version: v.Get("version").String()}
 	known, ok := fields[w.kind]
 	if !ok {
-		return nil, fmt.Errorf("the type is %q: expected node_modules, system_binary, venv_python or version_manager", w.kind)
+		return nil, fmt.Errorf("invalid type %q: expected node_modules, system_binary, venv_python or version_manager", w.kind)
 	}
 	for i := range v.Map {
 		e := &v.Map[i]
@@ -105,10 +105,10 @@ func readInterpreter(v *value.Value) (*wanted, error) {
 			continue
 		}
 		if !slices.Contains(known, e.Key) && e.Key != "type" && e.Key != "var" && e.Key != "fallback" {
-			return nil, fmt.Errorf("%q means nothing for %s", e.Key, w.kind)
+			return nil, fmt.Errorf("%q has no effect for %s", e.Key, w.kind)
 		}
 		if e.Value.Kind != value.Text && !e.Value.IsNull() {
-			return nil, fmt.Errorf("%s is a %s, not a text", e.Key, e.Value.Kind)
+			return nil, fmt.Errorf("%s must be a string, not %s", e.Key, e.Value.Kind)
 		}
 	}
 	if err := reservedForInterpreters(w.name); err != nil {
@@ -126,18 +126,18 @@ func readInterpreter(v *value.Value) (*wanted, error) {
 			}
 		}
 		if len(w.places) == 0 || len(w.places) > 16 {
-			return nil, errors.New("search_paths is no list of 1 to 16 paths")
+			return nil, errors.New("search_paths must be a list of 1 to 16 paths")
 		}
 	}
 	for _, p := range w.places {
 		if !filepath.IsLocal(filepath.FromSlash(p)) {
-			return nil, fmt.Errorf("%q is no path inside of the project", p)
+			return nil, fmt.Errorf("%q is not a path inside the project", p)
 		}
 	}
 	return w, w.check()
 }
 
-// check checks what names programs.
+// check checks the names of programs.
 func (w *wanted) check() error {
 	if w.kind == "system_binary" || w.kind == "version_manager" && w.binary != "" {
 		if err := checkProgram(w.binary); err != nil {
@@ -154,23 +154,23 @@ func (w *wanted) check() error {
 	}
 	m, ok := managers[w.manager]
 	if !ok {
-		return fmt.Errorf("the manager is %q: expected asdf, nvm, pyenv or rbenv", w.manager)
+		return fmt.Errorf("invalid manager %q: expected asdf, nvm, pyenv or rbenv", w.manager)
 	}
 	if w.binary = cmp.Or(w.binary, m.binary); w.binary == "" {
-		return fmt.Errorf("binary: %s has many, and none is named", w.manager)
+		return fmt.Errorf("binary is required for %s", w.manager)
 	}
 	if w.version == "" || len(w.version) > 64 || w.version[0] == '-' || w.version[0] == '.' || strings.ContainsFunc(w.version, func(r rune) bool { return !strings.ContainsRune(versionChars, r) }) {
-		return fmt.Errorf("%q is no version", w.version)
+		return fmt.Errorf("%q is not a version", w.version)
 	}
 	return nil
 }
 
 const versionChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
-// checkProgram says what is wrong with the name of a program that is looked for in PATH.
+// checkProgram returns an error if a name can't be looked up in PATH.
 func checkProgram(name string) error {
 	if name == "" || len(name) > 255 || name == "." || name == ".." || name[0] == '-' || strings.ContainsAny(name, "/\\:\x00") {
-		return fmt.Errorf("%q is no name of a program: a name without a path was expected", name)
+		return fmt.Errorf("%q is not the name of a program: expected a name without a path", name)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func checkProgram(name string) error {
 // find finds a program and sets its variable.
 func (r *resolver) find(ctx context.Context, link string, w *wanted) error {
 	p, err := r.locate(ctx, w)
-	// What is there and doesn't count is no reason to take another one in silence.
+	// An unusable program is not silently replaced by the fallback.
 	if missing, ok := errors.AsType[*NotFoundError](err); ok && missing.Err == nil && w.fallback != "" {
 		p, err = r.binary(w.fallback)
 		p.Fallback = true
@@ -193,7 +193,7 @@ func (r *resolver) find(ctx context.Context, link string, w *wanted) error {
 	return r.put(w.name, p.Path)
 }
 
-// locate finds a program in the way of its type.
+// locate finds a program by the rules of its type.
 func (r *resolver) locate(ctx context.Context, w *wanted) (Program, error) {
 	switch w.kind {
 	case "venv_python":
@@ -210,7 +210,7 @@ func (r *resolver) locate(ctx context.Context, w *wanted) (Program, error) {
 	return r.binary(w.binary)
 }
 
-// inProject returns paths of the project: each name in each place.
+// inProject returns the path of each name in each place of the project.
 func (r *resolver) inProject(places []string, names ...string) []string {
 	if r.Project == "" {
 		return nil
@@ -226,7 +226,7 @@ func (r *resolver) inProject(places []string, names ...string) []string {
 	return all
 }
 
-// venvVersion returns what a virtual environment says about its interpreter; "" if it says nothing.
+// venvVersion returns the version that a virtual environment declares; "" if it declares none.
 func (r *resolver) venvVersion(file string) string {
 	b, err := r.readSome(file, 16<<10)
 	if err != nil {

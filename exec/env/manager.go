@@ -12,11 +12,11 @@ import (
 	"unicode"
 )
 
-// A manager is a program that keeps several versions of others.
+// A manager is a program that installs several versions of others.
 type manager struct {
-	binary  string   // that is meant if none is named
-	version string   // the variable that chooses a version; %s is the binary
-	homes   []string // its own variables, which it gets
+	binary  string   // the default
+	version string   // the variable that selects a version; %s is the binary
+	homes   []string // its own variables
 }
 
 var managers = map[string]manager{
@@ -31,10 +31,10 @@ const (
 	maxAnswer = 4096
 )
 
-// managed finds a program that a version manager keeps.
+// managed finds a program of a version manager.
 func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
 	if w.manager == "nvm" {
-		// It is a function of a shell, and can't be asked.
+		// It is a shell function, so it can't be started.
 		return r.nvm(w)
 	}
 	asked, err := r.byName(w.manager)
@@ -42,20 +42,20 @@ func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
 		return Program{}, err
 	}
 	if r.Host.Ask == nil {
-		return Program{}, fmt.Errorf("%s would have to be started and asked, which isn't allowed here", w.manager)
+		return Program{}, fmt.Errorf("can't ask %s: starting it is not allowed here", w.manager)
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	answer, err := r.Host.Ask.Run(ctx, asked.Path, []string{"which", w.binary}, r.managerEnv(w))
 	switch {
 	case ctx.Err() != nil:
-		return Program{}, fmt.Errorf("%s gives no answer: %w", w.manager, ctx.Err())
+		return Program{}, fmt.Errorf("no answer from %s: %w", w.manager, ctx.Err())
 	case err != nil:
 		return Program{}, &NotFoundError{What: w.binary + " " + w.version, Tried: []string{asked.Path + " which " + w.binary + ": " + err.Error()}}
 	}
 	path := strings.TrimSuffix(strings.TrimSuffix(string(answer), "\n"), "\r")
 	if len(path) > maxAnswer || !filepath.IsAbs(path) || strings.ContainsFunc(path, unicode.IsControl) {
-		return Program{}, fmt.Errorf("%s answers what is no absolute path", w.manager)
+		return Program{}, fmt.Errorf("%s did not answer with an absolute path", w.manager)
 	}
 	p, err := r.first(w.binary, []string{path})
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *resolver) managed(ctx context.Context, w *wanted) (Program, error) {
 	return p, nil
 }
 
-// managerEnv returns the environment of a version manager. It keeps its files in the user's own home.
+// managerEnv returns the environment of a version manager. Its files are in the user's real home.
 func (r *resolver) managerEnv(w *wanted) []string {
 	m := managers[w.manager]
 	vars := map[string]string{"PATH": r.given, "HOME": r.Host.Vars["HOME"]}
@@ -96,7 +96,7 @@ func (r *resolver) managerEnv(w *wanted) []string {
 	return (&Env{Vars: vars}).List()
 }
 
-// nvm finds a version of node in the directories of nvm: the newest that begins with the numbers of the one asked for.
+// nvm finds a version of node in the directories of nvm: the newest one that begins with the requested numbers.
 func (r *resolver) nvm(w *wanted) (Program, error) {
 	home := r.Host.Vars["NVM_DIR"]
 	if !filepath.IsAbs(home) {
@@ -123,7 +123,7 @@ func (r *resolver) nvm(w *wanted) (Program, error) {
 	}
 	want, ok := numbers(strings.TrimPrefix(w.version, "v"))
 	if !ok {
-		return Program{}, fmt.Errorf("%q is no version of node: 1 to 3 numbers", w.version)
+		return Program{}, fmt.Errorf("%q is not a version of node: expected 1 to 3 numbers", w.version)
 	}
 	var best []int
 	for _, e := range entries {
@@ -141,7 +141,7 @@ func (r *resolver) nvm(w *wanted) (Program, error) {
 	return p, err
 }
 
-// numbers reads 1 to 3 numbers with dots between.
+// numbers reads 1 to 3 numbers with dots between them.
 func numbers(s string) ([]int, bool) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 3 {

@@ -10,34 +10,33 @@ import (
 	"strings"
 
 	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/osfile"
 )
 
-// A Program is an unpinned program that was found on the machine.
+// A Program is an unpinned program of the machine.
 type Program struct {
-	Name     string // the variable that holds its path, or how it is called
-	Link     string // the link that needs it; "" if another program does
+	Name     string // the variable with its path, or its own name
+	Link     string // the link that needs it; "" if another program needs it
 	Type     string // as in env_config; "name", "manager", or "interpreter" of a script
-	Path     string // by which it is started
-	Real     string // the file that this leads to
-	Version  string // as its place has it; "" if that says nothing
+	Path     string // that it is started by
+	Real     string // the same without symbolic links
+	Version  string // if its location tells
 	Digest   cas.Digest
 	Size     int64
 	Fallback bool
-	For      string // of a manager or interpreter: the path of the program that it was found for
+	For      string // for a manager or an interpreter: the path of the program that needs it
 
-	next []Program // that it needs
+	next []Program // the programs that it needs
 }
 
-// maxProgram is how long a program is at most.
+// maxProgram is the largest program, in bytes.
 const maxProgram = 2 << 30
 
-// errNoProgram says why a file that is there doesn't count.
-type errNoProgram struct{ path, why string }
+// unusable returns the error that an existing file can't be used as a program.
+func unusable(path, why string) error { return fmt.Errorf("%q %s", path, why) }
 
-func (e *errNoProgram) Error() string { return fmt.Sprintf("%q %s", e.path, e.why) }
-
-// Find finds a program by its absolute path, or by its name in the PATH of an environment, together with what it needs:
-// it comes first. An error is a *NotFoundError or says what is wrong with the name.
+// Find finds a program by its absolute path, or by its name in the PATH of an environment, and returns it, followed by the
+// programs that it needs. A missing program is a *NotFoundError.
 func Find(q Request, e *Env, name string) ([]Program, error) {
 	r := &resolver{Request: q, Files: q.Host.Files, env: &Env{}, path: filepath.SplitList(e.Vars["PATH"])}
 	if !filepath.IsAbs(name) {
@@ -64,7 +63,7 @@ func (r *resolver) byName(name string) (Program, error) {
 	return r.first(name, r.inPath(name))
 }
 
-// inPath returns the paths that a name may stand for.
+// inPath returns the paths of a name in PATH.
 func (r *resolver) inPath(name string) []string {
 	var paths []string
 	for _, dir := range r.path {
@@ -79,8 +78,8 @@ func (r *resolver) inPath(name string) []string {
 	return paths
 }
 
-// binary finds an interpreter as byName does, but for scripts in PATH of its name, as managers of versions put them
-// there: which interpreter they choose depends on the directory and on files that aren't checked.
+// binary finds an interpreter as byName does, but ignores scripts in PATH. Version managers put such scripts there, and which
+// interpreter they choose depends on the directory and on files that aren't checked.
 func (r *resolver) binary(name string) (Program, error) {
 	if filepath.IsAbs(name) {
 		return r.first(name, []string{name})
@@ -96,13 +95,13 @@ func (r *resolver) binary(name string) (Program, error) {
 		case len(p.next) == 0:
 			return p, nil
 		case missing.Err == nil:
-			missing.Err = fmt.Errorf("%q is a script, and no interpreter", path)
+			missing.Err = fmt.Errorf("%q is a script, not an interpreter", path)
 		}
 	}
 	return Program{}, missing
 }
 
-// first returns the first of some paths that is a program.
+// first returns the first of some paths that leads to a program.
 func (r *resolver) first(what string, paths []string) (Program, error) {
 	missing := &NotFoundError{What: what, Tried: paths}
 	for _, path := range paths {
@@ -121,10 +120,10 @@ func (r *resolver) first(what string, paths []string) (Program, error) {
 	return Program{}, missing
 }
 
-// maxScripts is how many scripts may be run by each other.
+// maxScripts bounds the chain of scripts that interpret each other.
 const maxScripts = 4
 
-// at looks at the program of a path.
+// at examines the program at a path.
 func (r *resolver) at(path string, depth int) (Program, error) {
 	p := Program{Path: path}
 	real, err := r.Files.Real(path)
@@ -135,21 +134,21 @@ func (r *resolver) at(path string, depth int) (Program, error) {
 	if err != nil {
 		return p, err
 	}
-	bad := func(why string) (Program, error) { return p, &errNoProgram{path, why} }
+	bad := func(why string) (Program, error) { return p, unusable(path, why) }
 	switch {
 	case !info.Mode().IsRegular():
-		return bad("is no regular file")
+		return bad("is not a regular file")
 	case !windows && info.Mode().Perm()&0o111 == 0:
-		return bad("may not be executed")
+		return bad("is not executable")
 	case !windows && info.Mode().Perm()&0o002 != 0:
-		return bad("may be written by everybody")
-	case isForeign(info):
+		return bad("can be written by any user")
+	case osfile.OwnedByOther(info):
 		return bad("belongs to another user")
 	case info.Size() > maxProgram:
 		return bad("is too large")
 	}
 	if p.Real = real; !filepath.IsAbs(real) {
-		return bad("leads to no absolute path")
+		return bad("does not resolve to an absolute path")
 	}
 	head, err := r.hash(&p)
 	if err != nil {
@@ -160,12 +159,12 @@ func (r *resolver) at(path string, depth int) (Program, error) {
 		return p, nil
 	}
 	if depth == maxScripts {
-		return bad("is a script of a script of a script")
+		return bad("is a script run by too many scripts")
 	}
 	return p, r.shebang(&p, line, depth)
 }
 
-// hash reads a program, and returns its beginning.
+// hash hashes a program and returns its beginning.
 func (r *resolver) hash(p *Program) ([]byte, error) {
 	f, err := r.Files.Open(p.Real)
 	if err != nil {
@@ -185,21 +184,21 @@ func (r *resolver) hash(p *Program) ([]byte, error) {
 		return nil, err
 	}
 	if rest > maxProgram {
-		return nil, &errNoProgram{p.Path, "is too large"}
+		return nil, unusable(p.Path, "is too large")
 	}
 	p.Digest, p.Size = h.Digest(), int64(n)+rest
 	return head, nil
 }
 
-// headLen is how much of a first line counts: Linux reads no more.
+// headLen is how much of the first line Linux reads.
 const headLen = 256
 
-// shebang finds the interpreter of a script, and what env would start.
+// shebang finds the interpreter of a script, and the program that env would start.
 func (r *resolver) shebang(p *Program, line []byte, depth int) error {
 	line, _, _ = bytes.Cut(line, []byte("\n"))
 	words := strings.Fields(string(line))
 	if len(words) == 0 || !filepath.IsAbs(words[0]) {
-		return &errNoProgram{p.Path, "names no interpreter by an absolute path"}
+		return unusable(p.Path, "has no absolute path after #!")
 	}
 	in, err := r.needed(p, words[0], depth)
 	if err != nil {
@@ -213,9 +212,9 @@ func (r *resolver) shebang(p *Program, line []byte, depth int) error {
 	if len(words) > 0 && words[0] == "-S" {
 		words = words[1:]
 	}
-	// Without -S it would be one word. Options and variables of env could have anything started.
+	// Without -S the rest is one word. Options and variables of env could start anything.
 	if len(words) == 0 || checkProgram(words[0]) != nil || strings.ContainsAny(words[0], `="'\$`) {
-		return &errNoProgram{p.Path, "has env start what can't be told"}
+		return unusable(p.Path, "uses env in an unsupported way")
 	}
 	if in, err = r.byNameOf(p, words[0], depth); err != nil {
 		return err
@@ -224,7 +223,7 @@ func (r *resolver) shebang(p *Program, line []byte, depth int) error {
 	return nil
 }
 
-// needed looks at the interpreter of a script.
+// needed examines the interpreter of a script.
 func (r *resolver) needed(p *Program, path string, depth int) (Program, error) {
 	in, err := r.at(path, depth+1)
 	if err != nil {
@@ -234,7 +233,7 @@ func (r *resolver) needed(p *Program, path string, depth int) (Program, error) {
 	return in, nil
 }
 
-// byNameOf looks for what env starts for a script.
+// byNameOf finds the program that env starts for a script.
 func (r *resolver) byNameOf(p *Program, name string, depth int) (Program, error) {
 	missing := &NotFoundError{What: name}
 	for _, dir := range r.path {
@@ -248,7 +247,7 @@ func (r *resolver) byNameOf(p *Program, name string, depth int) (Program, error)
 	return Program{}, missing
 }
 
-// notAbsence returns an error unless it says that something isn't there.
+// notAbsence returns an error unless it is fs.ErrNotExist.
 func notAbsence(err error) error {
 	if _, ok := errors.AsType[*NotFoundError](err); !ok && errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -256,7 +255,7 @@ func notAbsence(err error) error {
 	return err
 }
 
-// report notes a program and what it needs.
+// report records a program and those that it needs.
 func (r *resolver) report(p Program) error {
 	next := p.next
 	p.next = nil
@@ -280,7 +279,7 @@ func (r *resolver) readSome(file string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &errNoProgram{file, "is no regular file"}
+		return nil, unusable(file, "is not a regular file")
 	}
 	f, err := r.Files.Open(file)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestInterpreters(t *testing.T) {
 	w = newWorld(t)
 	w.link("runtime", python)
 	file := w.program("project/.venv/bin/python", "x")
-	for mode, why := range map[fs.FileMode]string{0o777: "may be written by everybody", 0o644: "may not be executed"} {
+	for mode, why := range map[fs.FileMode]string{0o777: "can be written by any user", 0o644: "is not executable"} {
 		w.chmod("project/.venv/bin/python", mode)
 		want := `env_config.interpreter of "runtime", line 1: "venv_python" not found: "ROOT/project/.venv/bin/python" ` + why +
 			` (looked in ["ROOT/project/.venv/bin/python" "ROOT/project/.venv/bin/python3"])`
@@ -77,7 +77,7 @@ func TestInterpreters(t *testing.T) {
 	if err := os.Mkdir(file, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.err(); !strings.Contains(got, "is no regular file") {
+	if got := w.err(); !strings.Contains(got, "is not a regular file") {
 		t.Error(got)
 	}
 }
@@ -104,11 +104,11 @@ func TestScripts(t *testing.T) {
 		{"#!ROOT/bin/env -S python3 -I\n", []string{"t name t .", "env interpreter env t", "python3 interpreter python3 t"}, ""},
 		{"#!ROOT/bin/env none\n", nil, `"t" not found: "ROOT/bin2/t" is a script: "none" not found: looked in ["ROOT/bin/none" "ROOT/bin2/none"] (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
 		{"#!ROOT/none\n", nil, `"t" not found: "ROOT/bin2/t" is a script: "ROOT/none" not found: looked in ["ROOT/none"] (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/bin/env A=b python3\n", nil, `"t" not found: "ROOT/bin2/t" has env start what can't be told (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/bin/env -S -i python3\n", nil, `"t" not found: "ROOT/bin2/t" has env start what can't be told (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!ROOT/bin/env -S 'python3'\n", nil, `"t" not found: "ROOT/bin2/t" has env start what can't be told (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!sh\n", nil, `"t" not found: "ROOT/bin2/t" names no interpreter by an absolute path (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
-		{"#!\n", nil, `"t" not found: "ROOT/bin2/t" names no interpreter by an absolute path (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env A=b python3\n", nil, `"t" not found: "ROOT/bin2/t" uses env in an unsupported way (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env -S -i python3\n", nil, `"t" not found: "ROOT/bin2/t" uses env in an unsupported way (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!ROOT/bin/env -S 'python3'\n", nil, `"t" not found: "ROOT/bin2/t" uses env in an unsupported way (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!sh\n", nil, `"t" not found: "ROOT/bin2/t" has no absolute path after #! (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
+		{"#!\n", nil, `"t" not found: "ROOT/bin2/t" has no absolute path after #! (looked in ["ROOT/bin/t" "ROOT/bin2/t"])`},
 	} {
 		w.program("bin2/t", strings.ReplaceAll(c.script, "ROOT", w.root))
 		got, err := Find(w.Request, e, "t")
@@ -124,7 +124,7 @@ func TestScripts(t *testing.T) {
 	}
 	// A script of itself comes to an end.
 	w.program("bin2/t", "#!"+w.at("bin2/t"))
-	if _, err := Find(w.Request, e, "t"); err == nil || !strings.Contains(err.Error(), "is a script of a script of a script") {
+	if _, err := Find(w.Request, e, "t"); err == nil || !strings.Contains(err.Error(), "is a script run by too many scripts") {
 		t.Error(err)
 	}
 	if got, err := Find(w.Request, e, w.at("bin/sh")); err != nil || len(got) != 1 || got[0].Digest != cas.Sum([]byte("sh")) {
@@ -183,9 +183,9 @@ func TestVersionManagers(t *testing.T) {
 	}{
 		{&asked{err: errors.New("exit status 1")}, ""},
 		{&asked{answer: w.at("none")}, ""},
-		{&asked{answer: "python\n"}, `pyenv answers what is no absolute path`},
-		{&asked{answer: own + "\n" + own}, `pyenv answers what is no absolute path`},
-		{&asked{answer: "/" + strings.Repeat("x", 5000)}, `pyenv answers what is no absolute path`},
+		{&asked{answer: "python\n"}, `pyenv did not answer with an absolute path`},
+		{&asked{answer: own + "\n" + own}, `pyenv did not answer with an absolute path`},
+		{&asked{answer: "/" + strings.Repeat("x", 5000)}, `pyenv did not answer with an absolute path`},
 	} {
 		w.Host.Ask = c.ask
 		if c.want != "" {
@@ -197,12 +197,12 @@ func TestVersionManagers(t *testing.T) {
 		}
 	}
 	w.Host.Ask = nil
-	if got := w.err(); !strings.HasSuffix(got, "pyenv would have to be started and asked, which isn't allowed here") {
+	if got := w.err(); !strings.HasSuffix(got, "can't ask pyenv: starting it is not allowed here") {
 		t.Error(got)
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w.Host.Ask = &asked{wait: true}
-		if got := w.err(); !strings.HasSuffix(got, "pyenv gives no answer: context deadline exceeded") {
+		if got := w.err(); !strings.HasSuffix(got, "no answer from pyenv: context deadline exceeded") {
 			t.Error(got)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -247,7 +247,7 @@ func TestNVM(t *testing.T) {
 	}
 	w.Links = nil
 	w.link("tool", `env_config: {interpreter: {type: version_manager, manager: nvm, version: "lts", var: RYE_NODE, fallback: node}}`)
-	if got := w.err(); !strings.HasSuffix(got, `"lts" is no version of node: 1 to 3 numbers`) {
+	if got := w.err(); !strings.HasSuffix(got, `"lts" is not a version of node: expected 1 to 3 numbers`) {
 		t.Error(got)
 	}
 }
@@ -260,14 +260,14 @@ func TestDotEnv(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"A", ".env: line 1, column 1: expected NAME=VALUE"},
-		{"A=1\n  é=2", `.env: line 2, column 3: "é" is no name of a variable: letters, digits and _, no digit first`},
-		{"A=1\nA=2", `.env: line 2, column 1: "A" is set in line 1 too`},
-		{"A=\"x", ".env: line 1, column 3: the value begins with a quote and doesn't end with it"},
-		{"A='x' y", ".env: line 1, column 3: the value begins with a quote and doesn't end with it"},
-		{"A='x'y'", ".env: line 1, column 3: the value begins with a quote and doesn't end with it"},
-		{"A=\x00", ".env: line 1, column 3: a control character, or no UTF-8"},
-		{"A=\xff", ".env: line 1, column 1: a control character, or no UTF-8"},
-		{"export =x", `.env: line 1, column 8: the name of a variable has 1 to 200 characters, this one 0`},
+		{"A=1\n  é=2", `.env: line 2, column 3: "é" is not a valid variable name: use letters, digits and _, without a digit first`},
+		{"A=1\nA=2", `.env: line 2, column 1: "A" is already set in line 1`},
+		{"A=\"x", ".env: line 1, column 3: unclosed quote"},
+		{"A='x' y", ".env: line 1, column 3: unclosed quote"},
+		{"A='x'y'", ".env: line 1, column 3: unclosed quote"},
+		{"A=\x00", ".env: line 1, column 3: control character or invalid UTF-8"},
+		{"A=\xff", ".env: line 1, column 1: control character or invalid UTF-8"},
+		{"export =x", `.env: line 1, column 8: a variable name must have 1 to 200 characters, not 0`},
 		{strings.Repeat("x", MaxDotEnv+1), ".env: line 1, column 1: the file has more than 65536 bytes"},
 	} {
 		if got, err := ParseDotEnv([]byte(c.text)); err == nil || err.Error() != c.want {

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// ModulePath is the variable that tells the launchers of runtimes where modules come from.
+// ModulePath is the variable with the directories that the launchers of runtimes load modules from.
 const ModulePath = "RYE_MODULE_PATH"
 
-// PackagePath is the one that tells them where the tool's packages are: the directory that import looks in for Python, the
-// one that node_modules is in for Node. Only rye sets it.
+// PackagePath is the variable with the directory of the tool's packages: for Python the one that import searches, for Node the
+// one that contains node_modules. Only rye sets it.
 const PackagePath = "RYE_PACKAGE_PATH"
 
 func refused(name, why string) error {
 	return fmt.Errorf("the variable %q can't be set: %s", name, why)
 }
 
-// loading are the variables, and beginnings of variables, that have something load code before it begins.
+// loading lists the variables that make a program load code before it starts.
 var loading = map[string]bool{
 	"BASH_ENV": true, "ENV": true, "SHELLOPTS": true, "BASHOPTS": true, "PROMPT_COMMAND": true, "PS4": true, "IFS": true, "CDPATH": true,
 	"ZDOTDIR": true, "FPATH": true, "BASH_LOADABLES_PATH": true,
@@ -37,11 +37,10 @@ var loading = map[string]bool{
 var loadingPrefixes = [...]string{"LD_", "DYLD_", "PYTHON", "LUA_", "BASH_FUNC_", "DOTNET_", "CORECLR_", "COR_", "COMPLUS_", "GIT_CONFIG", "NPM_CONFIG_",
 	"MALLOC_", "ERL_", "TCL8_", "TCL9_", "__PYVENV_"}
 
-// private are the directories that a tool has for itself.
+// private lists the variables with private directories.
 var private = map[string]bool{"HOME": true, "TMPDIR": true, "TEMP": true, "TMP": true, "USERPROFILE": true}
 
-// reserved says why a chain may not set a variable to a value that isn't empty; nil if it may. Case doesn't count, as it
-// doesn't on Windows.
+// reserved returns an error if a chain may not set a variable to a value that isn't empty. Case is ignored, as on Windows.
 func reserved(name string) error {
 	upper := strings.ToUpper(name)
 	switch {
@@ -57,10 +56,10 @@ func reserved(name string) error {
 	return nil
 }
 
-// ours are the variables that rye itself reads, and the one that has a meaning for launchers.
+// ours lists the variables that rye and its launchers read.
 var ours = map[string]bool{"RYE_STORE": true, "RYE_OFFLINE": true, "RYE_TRUST": true, "RYE_KEY": true, "RYE_KEY_PASSPHRASE": true, ModulePath: true, PackagePath: true}
 
-// reservedForInterpreters says why the var of an interpreter can't have a name; nil if it can.
+// reservedForInterpreters returns an error if the var of an interpreter may not have this name.
 func reservedForInterpreters(name string) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -68,21 +67,20 @@ func reservedForInterpreters(name string) error {
 	upper := strings.ToUpper(name)
 	switch {
 	case ours[upper] || upper == "PATH":
-		return refused(name, "it has another meaning")
+		return refused(name, "it is used otherwise")
 	case strings.HasPrefix(upper, "RYE_"):
 		return nil
 	}
 	return reserved(name)
 }
 
-// Check says why a link of a chain, or what it makes of parameters, may not set a variable beside the environment; nil
-// if it may. PATH is made by env_config alone.
+// Check returns an error if a link's configuration or parameters may not set a variable. Only env_config sets PATH.
 func Check(name, v string) error {
 	switch {
 	case strings.EqualFold(name, "PATH"):
 		return refused(name, "env_config sets it")
 	case strings.IndexByte(v, 0) >= 0:
-		return fmt.Errorf("the value of %q has a NUL in it", name)
+		return fmt.Errorf("the value of %q contains a NUL byte", name)
 	case len(name)+len(v) > MaxVariable:
 		return fmt.Errorf("the variable %q has more than %d bytes", name, MaxVariable)
 	}
@@ -96,17 +94,17 @@ func hasPrefix(s string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// checkName says what is wrong with the name of a variable.
+// checkName checks the name of a variable.
 func checkName(name string) error {
 	for i := range len(name) {
 		c := name[i]
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || c == '_'
 		if !letter && (i == 0 || c < '0' || '9' < c) {
-			return fmt.Errorf("%q is no name of a variable: letters, digits and _, no digit first", name)
+			return fmt.Errorf("%q is not a valid variable name: use letters, digits and _, without a digit first", name)
 		}
 	}
 	if name == "" || len(name) > maxName {
-		return fmt.Errorf("the name of a variable has 1 to %d characters, this one %d", maxName, len(name))
+		return fmt.Errorf("a variable name must have 1 to %d characters, not %d", maxName, len(name))
 	}
 	return nil
 }

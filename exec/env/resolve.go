@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// MaxVariable is how long a variable is at most, name and value.
+	// MaxVariable is the longest variable, name and value, in bytes.
 	MaxVariable = 128<<10 - 2
-	// MaxTotal is how long all of them are together.
+	// MaxTotal bounds all variables together.
 	MaxTotal = 1 << 20
-	// maxPrograms limits how many programs are looked for, so that no chain can have the whole disk read.
+	// maxPrograms bounds the programs of a chain, so that no chain makes rye hash the whole disk.
 	maxPrograms = 64
 )
 
-// A Host is what a machine has for those who run on it.
+// A Host is the machine that a chain runs on.
 type Host struct {
-	Vars  map[string]string // the variables of our own process
+	Vars  map[string]string // the variables of this process
 	Files Files
-	Ask   Runner // asks version managers; nil: they can't be asked
+	Ask   Runner // runs version managers; nil: they can't be run
 }
 
 // A Runner starts an unpinned program and returns its standard output, which it limits.
@@ -34,32 +34,32 @@ type Runner interface {
 	Run(ctx context.Context, path string, args, env []string) ([]byte, error)
 }
 
-// A Request describes the chain that an environment is for.
+// A Request describes the chain of an environment.
 type Request struct {
 	Host       Host
 	Links      []Link            // of the chain, the tool first
-	Project    string            // its directory; "" where there is none
+	Project    string            // its directory; "" for none
 	Home, Temp string            // private directories
-	Forbidden  []string          // directories that PATH has no entry in: spaces, store, state
-	Names      map[string]string // {name} in templates, as the kernel has it: anchor_path …
+	Forbidden  []string          // directories that PATH may not lead into: spaces, store, state
+	Names      map[string]string // the kernel's names in templates: anchor_path …
 	DotEnv     []Variable
 }
 
-// A Link is what a link of a chain says about its environment. Either value may be nil.
+// A Link is the part of a chain's link about its environment. Either value may be nil.
 type Link struct {
 	Name      string
 	EnvConfig *value.Value
-	EnvPaths  *value.Value // of its anchor, if that is active
+	EnvPaths  *value.Value // of its anchor, if the anchor is active
 }
 
 // An Env is an environment.
 type Env struct {
 	Vars     map[string]string
-	Keys     []string // the names that .env and the chain have set, sorted
+	Keys     []string // the names set by .env and the chain, sorted
 	Programs []Program
 }
 
-// List returns the variables as they are handed to a process, sorted.
+// List returns the variables as NAME=VALUE, sorted.
 func (e *Env) List() []string {
 	list := make([]string, 0, len(e.Vars))
 	for name, v := range e.Vars {
@@ -69,8 +69,7 @@ func (e *Env) List() []string {
 	return list
 }
 
-// Invalid returns the error that a field of a link is invalid, as in env_config.env.LEVEL. A program that wasn't found keeps
-// its own code.
+// Invalid returns the error that a field of a link is invalid, as in env_config.env.LEVEL. A missing program keeps its code.
 func Invalid(link, field string, at value.Pos, err error) error {
 	e, ok := fault.Find(err)
 	if !ok {
@@ -90,7 +89,7 @@ func Invalid(link, field string, at value.Pos, err error) error {
 // Resolve makes the environment of a chain.
 func Resolve(ctx context.Context, q Request) (*Env, error) {
 	if !filepath.IsAbs(q.Home) || !filepath.IsAbs(q.Temp) || q.Project != "" && !filepath.IsAbs(q.Project) {
-		return nil, fmt.Errorf("the directories %q, %q and %q have to be absolute", q.Home, q.Temp, q.Project)
+		return nil, fmt.Errorf("the directories %q, %q and %q must be absolute", q.Home, q.Temp, q.Project)
 	}
 	r := &resolver{Request: q, Files: q.Host.Files, interpreters: map[string]string{}}
 	r.env = &Env{Vars: r.base()}
@@ -101,7 +100,7 @@ func Resolve(ctx context.Context, q Request) (*Env, error) {
 			return nil, Invalid(".env", v.Name, value.Pos{Line: v.Line}, err)
 		}
 	}
-	// Interpreters come first: what is said about the same variable farther from the tool isn't looked for.
+	// Interpreters first, the tool's before those of farther links: the others for the same variable are ignored.
 	for i := range q.Links {
 		if err := r.interpreter(ctx, &q.Links[i]); err != nil {
 			return nil, err
@@ -125,12 +124,12 @@ type resolver struct {
 	Request
 	Files        Files
 	env          *Env
-	path         []string          // PATH, by which programs are found
-	given        string            // the same as text
-	interpreters map[string]string // variables of interpreters, and whose they are
+	path         []string          // PATH
+	given        string            // the same as one string
+	interpreters map[string]string // variables of interpreters, and their links
 }
 
-// link does what a link says.
+// link sets the variables of a link.
 func (r *resolver) link(l *Link) error {
 	if vars := l.EnvConfig.Get("env"); !vars.IsNull() {
 		for i := range vars.Map {
@@ -152,13 +151,13 @@ func (r *resolver) link(l *Link) error {
 	return nil
 }
 
-// variable does one entry of env.
+// variable sets one entry of env.
 func (r *resolver) variable(e *value.Entry) error {
 	switch e.Value.Kind {
 	case value.Null:
 		return nil
 	case value.List, value.Map:
-		return fmt.Errorf("expected a text, got a %s", e.Value.Kind)
+		return fmt.Errorf("expected a string, got %s", e.Value.Kind)
 	case value.Text:
 		v, err := r.expand(e.Value.Text)
 		if err != nil {
@@ -183,7 +182,7 @@ func (r *resolver) set(name, v string) error {
 	if _, taken := r.interpreters[name]; taken {
 		return refused(name, fmt.Sprintf("it is the interpreter of %q", r.interpreters[name]))
 	}
-	// What is private may be said again.
+	// Repeating the present value is allowed.
 	if was, ok := r.env.Vars[name]; v != "" && (!ok || was != v) {
 		if err := reserved(name); err != nil {
 			return err
@@ -203,7 +202,7 @@ func (r *resolver) set(name, v string) error {
 // put sets a variable.
 func (r *resolver) put(name, v string) error {
 	if strings.IndexByte(v, 0) >= 0 {
-		return fmt.Errorf("the value of %q has a NUL in it", name)
+		return fmt.Errorf("the value of %q contains a NUL byte", name)
 	}
 	if len(name)+len(v) > MaxVariable {
 		return fmt.Errorf("the variable %q has more than %d bytes", name, MaxVariable)
@@ -213,7 +212,7 @@ func (r *resolver) put(name, v string) error {
 	return nil
 }
 
-// checkPath checks a PATH that another program made.
+// checkPath checks a PATH that a link sets.
 func (r *resolver) checkPath(name, v string) error {
 	if name != "PATH" {
 		return refused(name, "its name must be PATH")
@@ -229,10 +228,10 @@ func (r *resolver) checkPath(name, v string) error {
 	return nil
 }
 
-// paths does one entry of env_paths.
+// paths sets one entry of env_paths.
 func (r *resolver) paths(e *value.Entry) error {
 	if e.Value.Kind != value.Map {
-		return fmt.Errorf("expected an object with prepend and append, got a %s", e.Value.Kind)
+		return fmt.Errorf("expected an object with prepend and append, got %s", e.Value.Kind)
 	}
 	var list []string
 	add := func(dirs []string) {
@@ -262,29 +261,29 @@ func (r *resolver) directories(v *value.Value) ([]string, error) {
 		return nil, nil
 	}
 	if v.Kind != value.List {
-		return nil, fmt.Errorf("expected a list, got a %s", v.Kind)
+		return nil, fmt.Errorf("expected a list, got %s", v.Kind)
 	}
 	dirs := make([]string, 0, len(v.Items))
 	for _, item := range v.Items {
 		if item.Kind != value.Text {
-			return nil, fmt.Errorf("expected a text, got a %s", item.Kind)
+			return nil, fmt.Errorf("expected a string, got %s", item.Kind)
 		}
 		dir, err := r.expand(item.Text)
 		switch {
 		case err != nil:
 			return nil, err
 		case !filepath.IsAbs(dir):
-			return nil, fmt.Errorf("%q is no absolute path", dir)
+			return nil, fmt.Errorf("%q is not an absolute path", dir)
 		case strings.ContainsRune(dir, filepath.ListSeparator):
-			// It would be read as two.
-			return nil, fmt.Errorf("%q has a %q in it and can't stand in a list of paths", dir, filepath.ListSeparator)
+			// It would be read as two directories.
+			return nil, fmt.Errorf("%q contains a %q, so it can't be in a list of paths", dir, filepath.ListSeparator)
 		}
 		dirs = append(dirs, dir)
 	}
 	return dirs, nil
 }
 
-// fits checks that a process can be handed it all.
+// fits checks the size of the whole environment.
 func (r *resolver) fits() error {
 	total := 0
 	for _, name := range slices.Sorted(maps.Keys(r.env.Vars)) {

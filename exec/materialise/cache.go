@@ -19,10 +19,10 @@ const (
 	scratch = "scratch"
 )
 
-// maxWait is how long a lock is waited for.
+// maxWait bounds the wait for a lock.
 const maxWait = 30 * time.Second
 
-// A Cache is a directory of copies. It may be used by many goroutines, and its directory by many processes.
+// A Cache is a directory of copies. Many goroutines may use it, and many processes its directory.
 type Cache struct {
 	dir  string
 	wait time.Duration // for a lock
@@ -30,12 +30,12 @@ type Cache struct {
 	making Keys
 }
 
-// Open opens the cache in a directory, which it makes if it isn't there. It must be the user's own.
+// Open opens the cache in a directory of this user's, which it creates if necessary.
 func Open(dir string) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	// Interpreters call files by their real paths.
+	// Interpreters use the real paths of files.
 	real, err := filepath.EvalSymlinks(dir)
 	if err == nil {
 		real, err = filepath.Abs(real)
@@ -47,8 +47,8 @@ func Open(dir string) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() || isForeign(info) {
-		return nil, &fs.PathError{Op: "open", Path: real, Err: errors.New("is no directory of the user's own")}
+	if !info.IsDir() || osfile.OwnedByOther(info) {
+		return nil, &fs.PathError{Op: "open", Path: real, Err: errors.New("is not a directory of this user")}
 	}
 	if err := os.Chmod(real, 0o700); err != nil {
 		return nil, err
@@ -65,14 +65,14 @@ func (c *Cache) at(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
 }
 
-// locked opens a file and locks it. Closing it is releasing the lock.
+// locked opens and locks a file. Closing the file releases the lock.
 func (c *Cache) locked(ctx context.Context, path string, how osfile.Mode) (*os.File, error) {
 	return osfile.OpenLocked(ctx, path, how, c.wait)
 }
 
-// lease takes a shared lock on a key. While it is held nothing that the key names is removed.
+// lease takes a shared lock on a key. While it is held, nothing of the key is removed.
 func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
-	// A lease is removed only under the lock: else the one that was opened might be no lease any more.
+	// Leases are removed only under this lock; otherwise the opened file might no longer be the lease.
 	root, err := c.locked(ctx, c.at("lock"), osfile.Shared)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (c *Cache) lease(ctx context.Context, key string) (*os.File, error) {
 	return f, nil
 }
 
-// A Scratch is what one run may write to.
+// A Scratch is the directory that one run may write to.
 type Scratch struct {
 	Dir        string // holds both
 	Home, Temp string
@@ -100,7 +100,7 @@ type Scratch struct {
 	lease *os.File
 }
 
-// Scratch makes two empty directories for one run.
+// Scratch creates two empty directories for one run.
 func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
 	key := newKey()
 	lease, err := c.lease(ctx, key)
@@ -117,7 +117,7 @@ func (c *Cache) Scratch(ctx context.Context) (*Scratch, error) {
 	return s, nil
 }
 
-// Close removes the directories with all that is in them, once nothing of the run is alive.
+// Close removes the directories. Nothing of the run may be alive.
 func (s *Scratch) Close() error {
 	err := removeAll(s.Dir)
 	if err == nil {
@@ -126,13 +126,13 @@ func (s *Scratch) Close() error {
 	return errors.Join(err, s.lease.Close())
 }
 
-// removeAll removes a directory, whatever modes those in it have.
+// removeAll removes a directory, whatever the modes of the directories in it.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
-	// Only what can't be entered or written to is in the way; links are not followed.
+	// Directories that can't be entered or written to are in the way. Links are not followed.
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
 			os.Chmod(path, 0o700)

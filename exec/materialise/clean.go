@@ -14,29 +14,29 @@ import (
 	"github.com/rye-build/rye/cas/osfile"
 )
 
-// Limits say how much is kept.
+// Limits bound a cache.
 type Limits struct {
 	Bytes int64         // of all copies
-	Age   time.Duration // since a copy was used
+	Age   time.Duration // since the last use of a copy
 }
 
-// A Report says what Clean did.
+// A Report is the result of Clean.
 type Report struct {
 	Removed, Kept, InUse int   // copies and scratch directories
 	Freed, Left          int64 // bytes of files
 }
 
-// A kept is what a key names.
+// A kept is everything of one key.
 type kept struct {
 	key   string
 	dirs  []string // relative to the cache
 	used  time.Time
 	bytes int64
-	alive bool // it has a copy that may be used again
+	alive bool // it includes a copy that may be reused
 }
 
-// Clean removes what is not in use: what dead processes left, copies that weren't used for long, and, above the size limit,
-// the longest unused ones.
+// Clean removes what is not in use: what dead processes left, copies above the age limit, and, above the size limit, the least
+// recently used ones.
 func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, error) {
 	all, err := c.list()
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *Cache) Clean(ctx context.Context, now time.Time, l Limits) (*Report, er
 	return r, err
 }
 
-// list returns what there is, the longest unused first; what is dead has no time.
+// list returns what the cache holds, the least recently used first. What dead processes left has no time.
 func (c *Cache) list() ([]*kept, error) {
 	known := map[string]*kept{}
 	get := func(key string) *kept {
@@ -128,7 +128,7 @@ func BytesIn(dir string) (n int64) {
 	return n
 }
 
-// claim moves the copy of a key out of reach and returns its new path; nil if a process uses it.
+// claim moves the directories of a key out of reach and returns their new paths; nil if a process uses them.
 func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *Cache) claim(ctx context.Context, k *kept) ([]string, error) {
 			return moved, err
 		}
 	}
-	if err := os.Remove(lease.Name()); !errors.Is(err, fs.ErrNotExist) { // a run that ends takes its own away
+	if err := os.Remove(lease.Name()); !errors.Is(err, fs.ErrNotExist) { // a run that ends removes its own
 		return moved, err
 	}
 	return moved, nil

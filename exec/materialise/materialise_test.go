@@ -48,7 +48,7 @@ func hold(dir string) {
 	fmt.Println(cp.Dir)
 	fmt.Println(s.Dir)
 	io.Copy(io.Discard, os.Stdin)
-	runtime.KeepAlive(cp) // what nobody has any more the collector of garbage closes, with its lock
+	runtime.KeepAlive(cp) // otherwise the garbage collector closes it, with its lock
 	runtime.KeepAlive(s)
 }
 
@@ -276,23 +276,23 @@ func TestDamage(t *testing.T) {
 		do   func(dir string) error
 		want string
 	}{
-		"bytes":      {swap("tree/project/run.sh", "#!/bin/zz\n"), `"tree/project/run.sh" has other content: `},
+		"bytes":      {swap("tree/project/run.sh", "#!/bin/zz\n"), `"tree/project/run.sh" has different content: `},
 		"length":     {swap("tree/project/run.sh", "#!/bin/sh\n\n"), `"tree/project/run.sh" is now -r-x------ with 11 bytes`},
 		"empty":      {swap("tree/project/lib/__init__.py", "x"), `"tree/project/lib/__init__.py" is now -r-------- with 1 bytes`},
-		"scope":      {swap("package.json", "{1}"), `"package.json" has other content: `},
+		"scope":      {swap("package.json", "{1}"), `"package.json" has different content: `},
 		"mode":       {func(d string) error { return os.Chmod(d+"/tree/std/launch.py", 0o600) }, `"tree/std/launch.py" is now -rw------- with 6 bytes`},
 		"setuid":     {func(d string) error { return os.Chmod(d+"/tree/std/long.bin", 0o500|fs.ModeSetuid) }, `"tree/std/long.bin" is now ur-x------ with 262160 bytes`},
 		"directory":  {func(d string) error { return os.Chmod(d+"/tree/std", 0o700) }, `"tree/std" is now drwx------`},
 		"root":       {func(d string) error { return os.Chmod(d, 0o755) }, `"." is now drwxr-xr-x`},
-		"added":      {in("tree/std/__pycache__", func(p string) error { return os.Mkdir(p, 0o500) }), `"tree/std" has other entries`},
-		"added last": {in("tree/std/zz.py", func(p string) error { return os.WriteFile(p, nil, 0o400) }), `"tree/std" has other entries`},
-		"top":        {in("node_modules", func(p string) error { return os.Mkdir(p, 0o500) }), `"." has other entries`},
-		"removed":    {in("tree/std/launch.py", os.Remove), `"tree/std" has other entries`},
+		"added":      {in("tree/std/__pycache__", func(p string) error { return os.Mkdir(p, 0o500) }), `"tree/std" has missing or additional entries`},
+		"added last": {in("tree/std/zz.py", func(p string) error { return os.WriteFile(p, nil, 0o400) }), `"tree/std" has missing or additional entries`},
+		"top":        {in("node_modules", func(p string) error { return os.Mkdir(p, 0o500) }), `"." has missing or additional entries`},
+		"removed":    {in("tree/std/launch.py", os.Remove), `"tree/std" has missing or additional entries`},
 		"link":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return os.Symlink("/etc/passwd", p) }), `"tree/std/launch.py" is now Lrwxrwxrwx with 11 bytes`},
 		"linked dir": {in("tree/project/lib", func(p string) error { os.Rename(p, p+"2"); return os.Symlink("lib2", p) }), `has `},
 		"fifo":       {in("tree/std/launch.py", func(p string) error { os.Remove(p); return syscall.Mkfifo(p, 0o400) }), `"tree/std/launch.py" is now pr-------- with 0 bytes`},
 		"file":       {in("tree", func(p string) error { removeAll(p); return os.WriteFile(p, nil, 0o400) }), `"tree" is now -r--------`},
-		"nothing":    {in("tree", removeAll), `"." has other entries`},
+		"nothing":    {in("tree", removeAll), `"." has missing or additional entries`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache, src := open(t), &store{}
@@ -426,12 +426,12 @@ func TestRefused(t *testing.T) {
 		parts []Part
 		want  string
 	}{
-		"nothing":  {nil, "there is nothing to be put on disk"},
+		"nothing":  {nil, "no files to copy"},
 		"empty":    {[]Part{{ID: cas.ID{Kind: cas.TreeKind, Digest: cas.EmptyTree}}}, ""},
-		"no path":  {change(func(p *Part) { p.Path = "" }), `"": is no file with a path, a mode and a size`},
-		"no mode":  {change(func(p *Part) { p.Mode = 0 }), `"a": is no file with a path, a mode and a size`},
-		"a dir":    {change(func(p *Part) { p.Mode = cas.Dir }), `"a": is no file with a path, a mode and a size`},
-		"negative": {change(func(p *Part) { p.Size = -1 }), `"a": is no file with a path, a mode and a size`},
+		"no path":  {change(func(p *Part) { p.Path = "" }), `"": is not a file with a path, a mode and a size`},
+		"no mode":  {change(func(p *Part) { p.Mode = 0 }), `"a": is not a file with a path, a mode and a size`},
+		"a dir":    {change(func(p *Part) { p.Mode = cas.Dir }), `"a": is not a file with a path, a mode and a size`},
+		"negative": {change(func(p *Part) { p.Size = -1 }), `"a": is not a file with a path, a mode and a size`},
 		"document": {change(func(p *Part) { p.ID.Kind = cas.Document }), `"a": document`},
 		"up":       {change(func(p *Part) { p.Path = "../a" }), `"../a": `},
 		"absolute": {change(func(p *Part) { p.Path = "/a" }), `"/a": `},

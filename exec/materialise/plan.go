@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// MaxFiles is how many files a copy has at most.
+	// MaxFiles is the most files of a copy.
 	MaxFiles = 1 << 18
-	// MaxBytes is how many bytes they have together.
+	// MaxBytes is the largest copy.
 	MaxBytes = 8 << 30
 )
 
-// A Part is a file, or a directory with all that is in it.
+// A Part is a file, or a directory with everything in it.
 type Part struct {
-	Path string   // in the copy; "" for a tree that is all of it
+	Path string   // in the copy; "" for a tree that is the whole copy
 	ID   cas.ID   // of a blob or a tree
 	Mode cas.Mode // of a blob
 	Size int64    // of a blob
 }
 
-// A PartError says why a part can't be put on disk.
+// A PartError says why a part can't be copied.
 type PartError struct {
 	Path string
 	Err  error
@@ -37,15 +37,15 @@ type PartError struct {
 
 func (e *PartError) Error() string { return fmt.Sprintf("%+q: %v", e.Path, e.Err) }
 
-// Unwrap returns what is wrong.
+// Unwrap returns the cause.
 func (e *PartError) Unwrap() error { return e.Err }
 
-// TooMany returns the error that a copy would have too many "files" or "bytes".
+// TooMany returns the error that a copy would have too many files or bytes.
 func TooMany(what string, limit int64) error {
 	return fault.New(fault.Limit, "the files to copy exceed %d %s", limit, what)
 }
 
-// A plan is what a copy is to be.
+// A plan is the content of a copy.
 type plan struct {
 	key   string
 	files map[string]cas.Entry // by path; its Name is empty
@@ -56,7 +56,7 @@ type plan struct {
 	check func(paths []string) error
 }
 
-// newPlan reads the trees of parts. check says whether files, sorted, can have these paths.
+// newPlan reads the trees of parts. check checks the sorted paths of all files.
 func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths []string) error) (*plan, error) {
 	p := &plan{files: map[string]cas.Entry{}, dirs: map[string][]string{}, check: check}
 	for i := range parts {
@@ -65,7 +65,7 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths
 		}
 	}
 	if len(p.files) == 0 {
-		return nil, errors.New("there is nothing to be put on disk")
+		return nil, errors.New("no files to copy")
 	}
 	p.paths = slices.Sorted(maps.Keys(p.files))
 	if err := check(p.paths); err != nil {
@@ -87,16 +87,15 @@ func newPlan(ctx context.Context, src cas.Getter, parts []Part, check func(paths
 	return p, nil
 }
 
-// checkSet asks for portable paths.
+// checkSet requires portable paths.
 func checkSet(paths []string) error { return portable.CheckSet(slices.Values(paths)) }
 
-// Modules is the directory in which Node looks for packages. It is never part of a tree, and always of packages.
+// Modules is the directory in which Node looks for packages. Trees never contain it; packages may.
 const Modules = "node_modules"
 
-// CheckPackages says whether files can have these paths in a copy of packages: portable ones, as a set, but for Modules. They
-// may be in any order.
+// CheckPackages checks the paths of files of packages, in any order: they must be portable as a set, apart from Modules.
 func CheckPackages(paths []string) error {
-	// Another name in place of that one is all it takes to ask the rules for trees.
+	// With another name in its place the rules for trees apply.
 	const stand = "node_modules!"
 	shown := make([]string, len(paths))
 	for i, path := range paths {
@@ -112,7 +111,7 @@ func CheckPackages(paths []string) error {
 	return checkSet(shown)
 }
 
-// enter notes the name of a file in its directory, and that of the directory in the one above, and so on.
+// enter adds the name of a file to its directory, that directory to the one above, and so on.
 func (p *plan) enter(file string) {
 	for at := file; at != ""; {
 		dir, name := path.Split(at)
@@ -138,7 +137,7 @@ func (p *plan) part(ctx context.Context, src cas.Getter, part *Part) error {
 	switch part.ID.Kind {
 	case cas.Blob:
 		if part.Mode != cas.File && part.Mode != cas.Exec || part.Size < 0 || part.Path == "" {
-			return bad(errors.New("is no file with a path, a mode and a size"))
+			return bad(errors.New("is not a file with a path, a mode and a size"))
 		}
 		return p.add(part.Path, cas.Entry{Mode: part.Mode, Digest: part.ID.Digest, Size: part.Size})
 	case cas.TreeKind:
@@ -160,7 +159,7 @@ func (p *plan) part(ctx context.Context, src cas.Getter, part *Part) error {
 	return bad(fmt.Errorf("%s is neither a file nor a directory", part.ID))
 }
 
-// add adds a file. The same one may come again.
+// add adds a file. The same file may be added again.
 func (p *plan) add(file string, e cas.Entry) error {
 	if was, twice := p.files[file]; twice && was != e {
 		return &PartError{file, errors.New("two different files have this path")}

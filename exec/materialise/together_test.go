@@ -94,7 +94,7 @@ func TestClean(t *testing.T) {
 	if want := (Report{Kept: 4, Left: all}); err != nil || *r != want {
 		t.Errorf("%+v %v", r, err)
 	}
-	// One too much: the longest unused that nobody holds.
+	// One too many: the least recently used copy that is not in use.
 	r, err = c.Clean(ctx, now, Limits{Bytes: all - 1, Age: 5 * time.Hour})
 	if want := (Report{Removed: 1, Kept: 2, InUse: 1, Freed: 1003, Left: all - 1003}); err != nil || *r != want || !isAbsent(older.Root) {
 		t.Errorf("%+v %v", r, err)
@@ -103,7 +103,7 @@ func TestClean(t *testing.T) {
 	if want := (Report{Removed: 1, Kept: 1, InUse: 1, Freed: 1003, Left: 2006}); err != nil || *r != want || !isAbsent(old.Root) {
 		t.Errorf("%+v %v", r, err)
 	}
-	// What the dead left, and what is nobody's.
+	// What dead processes left, and files without an owner.
 	for _, dir := range []string{making + "/" + strings.Repeat("a", 64) + ".x/tree", scratch + "/" + strings.Repeat("b", 32) + "/home", copies + "/other"} {
 		if err := os.MkdirAll(c.at(dir), 0o700); err != nil {
 			t.Fatal(err)
@@ -130,7 +130,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// Many use, clean and damage one cache at once, and nobody ever sees anything but the pinned bytes.
+// Many use, clean and damage one cache at once, and every run sees the pinned bytes.
 func TestMany(t *testing.T) {
 	c, src := open(t), &store{}
 	parts := sample(src)

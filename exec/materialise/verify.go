@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A damageError says how a copy differs from what was written.
+// A damageError says how a copy differs from its plan.
 type damageError struct {
 	Path string // in the copy
 	Msg  string
@@ -28,10 +28,10 @@ func (e *damageError) Error() string {
 	return fmt.Sprintf("the copy of the pinned files: %+q %s", e.Path, e.Msg)
 }
 
-// Unwrap returns what went wrong, if that is known.
+// Unwrap returns the cause, if there is one.
 func (e *damageError) Unwrap() error { return e.Err }
 
-// verify compares all that is in a copy with the plan.
+// verify compares everything in a copy with the plan.
 func (p *plan) verify(ctx context.Context, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func (p *plan) compareAll(ctx context.Context, root *os.Root) error {
 	})
 }
 
-// same compares a directory with the names that it has to have, which are sorted.
+// same compares the entries of a directory with sorted names.
 func same(root *os.Root, dir string, names []string, m fs.FileMode) error {
 	info, err := root.Lstat(dir)
 	if err != nil {
@@ -80,12 +80,12 @@ func same(root *os.Root, dir string, names []string, m fs.FileMode) error {
 	}
 	slices.Sort(found)
 	if !slices.Equal(found, names) {
-		return &damageError{dir, "has other entries", nil}
+		return &damageError{dir, "has missing or additional entries", nil}
 	}
 	return nil
 }
 
-// compare compares a file with what it has to be.
+// compare compares a file with its entry.
 func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) error {
 	info, err := root.Lstat(file)
 	if err != nil {
@@ -99,18 +99,18 @@ func compare(ctx context.Context, root *os.Root, file string, want cas.Entry) er
 		return &damageError{file, "can't be read", err}
 	}
 	defer f.Close()
-	// What was looked at has to be what is read.
+	// The file that is read must be the one that was examined.
 	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
 		return &damageError{file, "changed while it was read", err}
 	}
 	err = verified(ctx, io.Discard, f, cas.ID{Kind: cas.Blob, Digest: want.Digest}, want.Size)
 	if _, damaged := errors.AsType[*cas.DamagedError](err); damaged {
-		return &damageError{file, "has other content", err}
+		return &damageError{file, "has different content", err}
 	}
 	return err
 }
 
-// hasMode reports whether a file has these permissions and no other bits. Windows doesn't keep them.
+// hasMode reports whether a file has exactly these permissions. Windows has none.
 func hasMode(info fs.FileInfo, m fs.FileMode) bool {
 	return runtime.GOOS == "windows" || info.Mode()&^fs.ModeDir == m
 }

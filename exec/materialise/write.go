@@ -20,21 +20,21 @@ const (
 	scopeText = "{}\n"
 )
 
-// A Copy is a directory of pinned files. It stays as it is until it is closed.
+// A Copy is a directory of pinned files. It doesn't change until it is closed.
 type Copy struct {
 	Dir    string // of the files
-	Root   string // what a run has to be able to read: Dir, and what stands in for the directories above
+	Root   string // what a run must be able to read: Dir and the package.json beside it
 	Key    string
 	Files  int
 	Bytes  int64
 	Reused bool
-	Damage error // what was wrong with the copy that was there; nil if nothing was
+	Damage error // what was wrong with the previous copy; nil if nothing was
 
 	lease *os.File
-	own   bool // no other process uses it
+	own   bool // only this run uses it
 }
 
-// Close ends the use of a copy.
+// Close ends the use of the copy.
 func (c *Copy) Close() error {
 	var err error
 	if c.own {
@@ -46,12 +46,12 @@ func (c *Copy) Close() error {
 	return err
 }
 
-// Copy returns a copy of parts, whose bytes come from src. The caller closes it.
+// Copy returns a copy of parts, with bytes from src. The caller closes it.
 func (c *Cache) Copy(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
 	return c.copy(ctx, src, parts, checkSet)
 }
 
-// Packages is Copy for packages of other people's registries, whose files may be in Modules.
+// Packages is Copy for packages of registries, whose files may be in Modules.
 func (c *Cache) Packages(ctx context.Context, src cas.Getter, parts []Part) (*Copy, error) {
 	return c.copy(ctx, src, parts, CheckPackages)
 }
@@ -75,7 +75,7 @@ func (c *Cache) copy(ctx context.Context, src cas.Getter, parts []Part, check fu
 	return out, nil
 }
 
-// bring makes a copy unless another goroutine did so meanwhile.
+// bring makes a copy unless another goroutine has made it meanwhile.
 func (c *Cache) bring(ctx context.Context, src cas.Getter, p *plan, out *Copy) error {
 	done, err := c.making.Take(ctx, p.key)
 	if err != nil {
@@ -107,7 +107,7 @@ func isAbsent(path string) bool {
 	return errors.Is(err, os.ErrNotExist)
 }
 
-// publish gives a copy its name, or lets this run alone have it.
+// publish gives a copy its name; if that fails, only this run uses the copy.
 func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) error {
 	if out.Damage != nil {
 		if err := c.discard(ctx, p.key, out); err != nil {
@@ -129,9 +129,9 @@ func (c *Cache) publish(ctx context.Context, p *plan, out *Copy, dir string) err
 	return nil
 }
 
-// discard removes a damaged copy, unless others run from it.
+// discard removes a damaged copy, unless other runs use it.
 func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
-	// Making a lock exclusive releases it for a moment. Meanwhile no other process may take one.
+	// Making a lock exclusive releases it for a moment, in which no other process may take it.
 	root, err := c.locked(ctx, c.at("lock"), osfile.Exclusive)
 	if err != nil {
 		return err
@@ -155,19 +155,19 @@ func (c *Cache) discard(ctx context.Context, key string, out *Copy) error {
 	return removeAll(old)
 }
 
-// again takes a lease once more, and keeps the error that there is.
+// again takes a lease once more, and joins its error to err.
 func (c *Cache) again(ctx context.Context, name string, err error) (*os.File, error) {
 	f, err2 := c.locked(ctx, name, osfile.Shared)
 	return f, errors.Join(err, err2)
 }
 
-// write makes the files of a plan in a new directory.
+// write writes the files of a plan to a new directory.
 func (p *plan) write(ctx context.Context, src cas.Getter, dir string) error {
 	w := &writer{ctx: ctx, src: src, plan: p, tree: filepath.Join(dir, treeName), same: map[cas.Digest][]string{}}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	// Whatever the umask and the directory above add or take.
+	// Whatever the umask and the parent directory change.
 	if err := os.Chmod(dir, 0o700); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ type writer struct {
 
 func (w *writer) at(p string) string { return filepath.Join(w.tree, filepath.FromSlash(p)) }
 
-// all writes all blobs, in the order of the source if it has one.
+// all writes all blobs, in the source's order if it has one.
 func (w *writer) all(ids []cas.ID) error {
 	if v, ok := w.src.(cas.Visitor); ok {
 		return v.Visit(w.ctx, ids, func(i int, o cas.Object) error { return w.blob(ids[i], o) })
@@ -234,16 +234,16 @@ func (w *writer) get(id cas.ID, do func(cas.Object) error) error {
 	return do(o)
 }
 
-// inMemory is up to which size blobs are read before they are written.
+// inMemory is the largest blob that is read to memory before it is written.
 const inMemory = 256 << 10
 
-// blob writes the files that have the bytes of an object.
+// blob writes the files with the content of an object.
 func (w *writer) blob(id cas.ID, o cas.Object) error {
 	paths := w.same[id.Digest]
 	for _, file := range paths {
-		// Two sizes for one digest can't both be right.
+		// One digest can't have two sizes.
 		if e := w.plan.files[file]; e.Size != w.plan.files[paths[0]].Size {
-			return &PartError{file, &cas.DamagedError{ID: id, Err: errors.New("has another size elsewhere")}}
+			return &PartError{file, &cas.DamagedError{ID: id, Err: errors.New("has another size in another place")}}
 		}
 	}
 	size := w.plan.files[paths[0]].Size
@@ -270,7 +270,7 @@ func (w *writer) blob(id cas.ID, o cas.Object) error {
 	return nil
 }
 
-// long writes one file as it is read.
+// long writes one file while reading it.
 func (w *writer) long(file string, id cas.ID, size int64, r io.Reader) error {
 	f, err := os.OpenFile(w.at(file), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -285,7 +285,7 @@ func (w *writer) long(file string, id cas.ID, size int64, r io.Reader) error {
 	return errors.Join(err, f.Close())
 }
 
-// again writes one file as another one was written: a store may have to look long for what it has.
+// again copies a file that was just written: reading it from a store may be slow.
 func (w *writer) again(from, to string, id cas.ID, size int64) error {
 	f, err := os.Open(w.at(from))
 	if err != nil {
@@ -302,7 +302,7 @@ func mode(m cas.Mode) os.FileMode {
 	return 0o400
 }
 
-// writeFile makes a small file.
+// writeFile writes a small file.
 func writeFile(name string, m os.FileMode, b []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -315,7 +315,7 @@ func writeFile(name string, m os.FileMode, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// A hasher is what hashing needs, to be used again: most files are small.
+// A hasher is reused for many files, because most are small.
 type hasher struct {
 	cas.Hasher
 	buf [32 << 10]byte
@@ -323,7 +323,7 @@ type hasher struct {
 
 var hashers = sync.Pool{New: func() any { return &hasher{Hasher: cas.NewHasher()} }}
 
-// verified copies a blob. Without an error all bytes were its own, and there were no others.
+// verified copies a blob. It returns nil only if the bytes were exactly those of the blob.
 func verified(ctx context.Context, to io.Writer, r io.Reader, id cas.ID, size int64) error {
 	h := hashers.Get().(*hasher)
 	defer hashers.Put(h)

@@ -30,21 +30,21 @@ func noPackage(ref model.Ref, name string, err error) error {
 
 // unpinned returns the error that no lock pins a package; "" where there is no lock.
 func unpinned(ref model.Ref, name string) error {
-	e := fault.New(fault.NotLocked, "%q needs packages, and there is no lock that pins them", ref)
+	e := fault.New(fault.NotLocked, "%q needs packages, but no lock pins them", ref)
 	if name != "" {
-		e.Text = fmt.Sprintf("%q needs the package %q, which the lock doesn't pin", ref, name)
+		e.Text = fmt.Sprintf("%q needs the package %q, which is not locked", ref, name)
 	}
 	return e.On("ref", ref.String()).On("package", name).Try("rye lock")
 }
 
 // noWheel returns the error that none of the pinned wheels of a package fits the Python that would run.
 func noWheel(ref model.Ref, name, python string, all []file.Artifact) error {
-	e := fault.New(fault.VersionMismatch, "%q needs the package %q, and none of its wheels fits %s", ref, name, python).
+	e := fault.New(fault.VersionMismatch, "%q needs the package %q, but none of its wheels fits %s", ref, name, python).
 		On("ref", ref.String()).On("package", name).On("python", python).Try("rye docs packages")
 	var wheels, lines []string
 	for _, a := range all {
 		_, tags := a.Tags()
-		wheels, lines = append(wheels, tags), append(lines, "there is one for "+tags)
+		wheels, lines = append(wheels, tags), append(lines, "available: "+tags)
 	}
 	return e.On("wheels", wheels).List(lines...)
 }

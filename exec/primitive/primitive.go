@@ -79,7 +79,7 @@ func (a *Action) Args() ([]string, error) {
 	for i, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("an argument is a text, and %v is none", v)
+			return nil, fmt.Errorf("an argument must be a string, not %v", v)
 		}
 		args[i] = text
 	}

@@ -39,7 +39,7 @@ func TestChildren(t *testing.T) {
 		if exit == nil || how == "stay" && !errors.Is(err, context.Canceled) || how == "leave" && (err != nil || exit.Code != 0) {
 			t.Errorf("%s: %+v, %v", how, exit, err)
 		}
-		// What was killed is gone when the kernel has come to it.
+		// The kernel takes a while to remove killed processes.
 		for range 12000 {
 			if len(inGroup(t, group)) == 0 {
 				break

@@ -52,8 +52,8 @@ func machine(t testing.TB) *sandbox.Machine {
 	return sandbox.New(sandbox.Options{Self: []string{self(t), stageWord, coverDir()}})
 }
 
-// coverDir is where whoever measures wants to be told what a child has covered; empty: nobody does. A test reads again all that
-// lies in its own directory when it ends, so theirs is another.
+// coverDir returns the directory for the coverage of children; "" if it isn't measured. A test reads everything in its own directory
+// when it ends, so theirs is another one.
 func coverDir() string {
 	f := flag.Lookup("test.gocoverdir")
 	if f == nil || f.Value.String() == "" {
@@ -64,7 +64,7 @@ func coverDir() string {
 	return dir
 }
 
-// exit ends a second stage. A binary that measures tells at its end what it has covered, where the environment then says.
+// exit ends a second stage. A binary that measures coverage writes it to the directory in the environment.
 func exit(status int, dir string) {
 	if dir == "" {
 		syscall.Exit(status)
@@ -87,10 +87,10 @@ func attempt(t testing.TB, m *sandbox.Machine, s sandbox.Spec, args ...string) (
 	return o, out.String()
 }
 
-// mark marks the processes of a test.
+// mark returns a variable that marks the processes of a test.
 func mark(t testing.TB) string { return "RYE_TEST=" + strconv.Itoa(os.Getpid()) + t.Name() }
 
-// alive lists the processes that a test has left.
+// alive lists the processes that a test left running.
 func alive(t testing.TB) (list []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, p := range paths {
@@ -138,7 +138,7 @@ func accept(t *testing.T, network, address string) string {
 	return l.Addr().String()
 }
 
-// A ground is a directory with things to get at.
+// A ground is a directory with files to attack.
 type ground struct{ base string }
 
 func newGround(t testing.TB) ground {
@@ -166,7 +166,7 @@ func (g ground) spec(l floor.Level) sandbox.Spec {
 	}
 }
 
-// snapshot lists all that is there but what may be written.
+// snapshot lists everything that must not change.
 func (g ground) snapshot(t testing.TB) (list []string) {
 	err := filepath.WalkDir(g.base, func(path string, d os.DirEntry, err error) error {
 		if err != nil || path == g.base+"/given" || d.Type() == os.ModeSymlink {
@@ -189,20 +189,20 @@ func (g ground) snapshot(t testing.TB) (list []string) {
 	return list
 }
 
-// When an attempt succeeds without a sandbox.
+// Whether an attempt succeeds without a sandbox.
 const (
 	always = iota
-	asRoot // for root alone
-	alike  // never, or not on each machine, or it would do harm: it fails in another way
+	asRoot // only for root
+	alike  // never, or not on every machine, or it would do harm
 )
 
-// denials are how an attempt ends that was denied, and not for any other reason.
+// denials lists how an attempt that was denied ends.
 var denials = []string{
 	"operation not permitted", "permission denied", "function not implemented", "no such file or directory", "no such process",
 	"read-only file system", "device or resource busy", "invalid cross-device link", "no core dumps", "no new privileges",
 }
 
-// Each is a try; words in braces are filled in.
+// escapes lists the attempts; words in braces are filled in.
 var escapes = []struct {
 	show int
 	try  string
@@ -287,7 +287,7 @@ var escapes = []struct {
 	{alike, "core"},
 }
 
-// Whatever is tried in a sandbox for strangers is denied, and isn't without one.
+// TestEscapes: every attempt is denied in a sandbox for strangers, and succeeds without one.
 func TestEscapes(t *testing.T) {
 	m := machine(t)
 	root := os.Geteuid() == 0
@@ -338,7 +338,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-// What a program was given works.
+// TestGiven: everything that a program was given works.
 func TestGiven(t *testing.T) {
 	m := machine(t)
 	base := realDir(t)
@@ -365,7 +365,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// Arguments, environment and directory are as they were given.
+// TestAsGiven: arguments, environment and directory arrive unchanged.
 func TestAsGiven(t *testing.T) {
 	m := machine(t)
 	dir := realDir(t)

@@ -19,19 +19,19 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// expectNothing fails if a test has left processes.
+// expectNothing fails if a test left processes.
 func expectNothing(t *testing.T) {
 	t.Helper()
 	for range 12000 {
 		if len(alive(t)) == 0 {
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // the killed are gone when the kernel has come to it
+		time.Sleep(10 * time.Millisecond) // the kernel takes a while to remove killed processes
 	}
 	t.Errorf("left: %q", alive(t))
 }
 
-// Each limit ends the program and everything that it started, and the outcome names it.
+// TestLimits: each limit ends the program and everything that it started, and the outcome names it.
 func TestLimits(t *testing.T) {
 	m := machine(t)
 	dir := realDir(t)
@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Memory is refused to a process before it takes it.
+// TestAllocate: a process is refused memory before it uses it.
 func TestAllocate(t *testing.T) {
 	m := machine(t)
 	for l := floor.Limits; l <= floor.Namespace; l++ {
@@ -78,7 +78,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// What is written is bounded for a file and for all of them.
+// TestWritten: writing is limited for one file and for all together.
 func TestWritten(t *testing.T) {
 	m := machine(t)
 	for l := floor.Limits; l <= floor.Namespace; l++ {
@@ -107,7 +107,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// What has left its parent, its group and its session is ended too.
+// TestDaemon: a process that left its parent, group and session is ended too.
 func TestDaemon(t *testing.T) {
 	m := machine(t)
 	for l := floor.None; l <= floor.Namespace; l++ {
@@ -131,7 +131,7 @@ func TestDaemon(t *testing.T) {
 	}
 }
 
-// A context that ends ends the run; it is an outcome. One that had ended before starts nothing.
+// TestCancel: the end of the context ends the run, with an outcome. A context that had ended before starts nothing.
 func TestCancel(t *testing.T) {
 	m := machine(t)
 	for l := floor.None; l <= floor.Namespace; l++ {
@@ -159,7 +159,7 @@ func (n *notice) Write(p []byte) (int, error) {
 	return n.Buffer.Write(p)
 }
 
-// A stage that is killed takes its program with it.
+// TestStageKilled: a program ends with its stage.
 func TestStageKilled(t *testing.T) {
 	m := machine(t)
 	for l := floor.None; l <= floor.Namespace; l++ {
@@ -179,7 +179,7 @@ func TestStageKilled(t *testing.T) {
 	}
 }
 
-// A file that was open, and standard input, and nothing else, gets to the program; its mask is ours.
+// TestFilesOfOurs: a program inherits no open files, and has the usual umask.
 func TestFilesOfOurs(t *testing.T) {
 	m := machine(t)
 	f, err := os.Open("/dev/null")
@@ -187,7 +187,7 @@ func TestFilesOfOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	// As if it were inherited from whoever started us.
+	// As if it were inherited from the process that started this one.
 	if err := unix.Dup3(int(f.Fd()), 9, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestFilesOfOurs(t *testing.T) {
 	}
 }
 
-// Nobody types into the terminal that is standard input.
+// TestTerminal: no program types into the terminal that is its standard input.
 func TestTerminal(t *testing.T) {
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -238,7 +238,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// What is executed is the open file, whatever stands at its path by now.
+// TestProgram: the open file is executed, whatever is at its path by now.
 func TestProgram(t *testing.T) {
 	m := machine(t)
 	dir := realDir(t)
@@ -273,7 +273,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// Many at once are as one.
+// TestMany: many runs at once don't affect each other.
 func TestMany(t *testing.T) { many(t, 100) }
 
 func many(t *testing.T, runs int) {

@@ -22,8 +22,8 @@ import (
 
 const lameWord = "__lame"
 
-// lameStage is a second stage on a machine that makes namespaces and lets nobody mount in them, as some do. It adds a
-// byte to a file, which tells how many there were.
+// lameStage is the second stage of a machine on which namespaces can be made, but mounting in them is denied. It adds a byte to a
+// file, which counts the stages.
 func lameStage(count string) int {
 	f, err := os.OpenFile(count, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -41,7 +41,7 @@ func lameStage(count string) int {
 	return sandbox.Stage(nil)
 }
 
-// bytesIn counts what is in a file; one that isn't there is empty.
+// bytesIn returns the size of a file; 0 for a missing one.
 func bytesIn(t *testing.T, path string) int {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -50,7 +50,7 @@ func bytesIn(t *testing.T, path string) int {
 	return len(data)
 }
 
-// The most that a machine has is enforced, and what it hasn't is tried once. The program starts once, with all its input.
+// TestMost: the highest level that works is enforced, a missing one is tried once, and the program starts once, with all its input.
 func TestMost(t *testing.T) {
 	var lameStages string
 	lame := func() *sandbox.Machine {
@@ -111,7 +111,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// nested runs a program in a sandbox in this one, where there are no namespaces to be had, and no control groups.
+// nested runs a program in a sandbox inside this one, where namespaces and control groups are denied.
 func nested(a []string) error {
 	path, err := os.Executable()
 	if err != nil {
@@ -130,7 +130,7 @@ func nested(a []string) error {
 	return nil
 }
 
-// A sandbox in a sandbox has Landlock twice.
+// TestNested: a sandbox inside a sandbox has Landlock twice.
 func TestNested(t *testing.T) {
 	m := machine(t)
 	for l := floor.Landlock; l <= floor.Namespace; l++ {
@@ -154,7 +154,7 @@ func TestNested(t *testing.T) {
 	}
 }
 
-// A file that is denied where its directory is given shows nothing, and the others are there.
+// TestDeniedFile: a denied file can't be read, the others in its directory can.
 func TestDeniedFile(t *testing.T) {
 	m := machine(t)
 	dir := realDir(t)

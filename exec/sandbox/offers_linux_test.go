@@ -16,7 +16,7 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-// What is offered is kept, and named.
+// TestOffers: every offered level works and names its means.
 func TestOffers(t *testing.T) {
 	m := machine(t)
 	o := m.Offers()
@@ -48,7 +48,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// Without a second stage nothing runs, and one that isn't one is found out.
+// TestNoStage: without a working second stage nothing runs.
 func TestNoStage(t *testing.T) {
 	c := proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}}
 	for name, words := range map[string][]string{
@@ -63,7 +63,7 @@ func TestNoStage(t *testing.T) {
 				t.Errorf("%s, %s: %+v", name, l, o)
 			}
 		}
-		// More than a socket takes that nobody reads.
+		// More than a socket buffers while its other end doesn't read.
 		long := c
 		for range 20 {
 			long.Env = append(long.Env, "X="+strings.Repeat("x", 100<<10))
@@ -72,14 +72,14 @@ func TestNoStage(t *testing.T) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
-	// And a stage without somebody over it does nothing.
+	// A stage without a caller does nothing.
 	alone := exec.Command(self(t), stageWord, coverDir())
 	if err := alone.Run(); alone.ProcessState.ExitCode() != 2 {
 		t.Error(err)
 	}
 }
 
-// However this binary is called, and wherever it went.
+// TestSelf: the stage starts whatever the name of this binary.
 func TestSelf(t *testing.T) {
 	m := sandbox.New(sandbox.Options{Self: []string{"/proc/self/exe", stageWord, ""}})
 	for l := floor.None; l <= floor.Namespace; l++ {
@@ -89,7 +89,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// What can't be passed on, or done, is said and nothing is started.
+// TestRefusals: a command that can't be passed on or started is an error, and nothing runs.
 func TestRefusals(t *testing.T) {
 	m := machine(t)
 	good := proc.Command{Path: self(t), Args: []string{tryWord, "nothing"}}
@@ -106,7 +106,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %v", l, err)
 		}
 	}
-	// Nor does naming a directory as the program show what is in it.
+	// A directory as the program doesn't give access to its content.
 	for path, want := range map[string]error{t.TempDir(): unix.EACCES, "/no/such/program": unix.ENOENT} {
 		if _, err := m.Run(t.Context(), sandbox.Spec{Level: floor.Landlock}, proc.Command{Path: path}); !errors.Is(err, want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)

@@ -15,9 +15,9 @@ import (
 	"github.com/rye-build/rye/manifest/policy/floor"
 )
 
-const nobody = 65534
+const otherUser = 65534
 
-// private returns a directory of nobody's, with this binary in it.
+// private returns a directory of another user's, with this binary in it.
 func private(t *testing.T) (dir, program string) {
 	dir, err := os.MkdirTemp("/var/tmp", "rye-sandbox-")
 	if err != nil {
@@ -32,13 +32,13 @@ func private(t *testing.T) (dir, program string) {
 	if err := os.WriteFile(program, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chown(dir, nobody, nobody); err != nil {
+	if err := os.Chown(dir, otherUser, otherUser); err != nil {
 		t.Fatal("this test is root's: ", err)
 	}
 	return dir, program
 }
 
-// All tests pass as an ordinary user too.
+// TestAsUser: all tests pass as an ordinary user too.
 func TestAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // they do that now
@@ -47,7 +47,7 @@ func TestAsUser(t *testing.T) {
 	c := exec.Command(program, "-test.v", "-test.run", "^Test(Escapes|Given|AsGiven|Exit|Limits|Allocate|Written|Files|Daemon|Cancel|StageKilled|FilesOfOurs|Program|Many|Hosts|View|Offers|Refusals|NoStage|Terminal|AllNetwork|Most|Nested|DeniedFile)$")
 	c.Dir = dir
 	c.Env = []string{"TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	out, err := c.CombinedOutput()
 	ran := strings.Count(string(out), "\n--- PASS: Test") + strings.Count(string(out), "\n--- FAIL: Test")
 	if err != nil || ran < 12 {
@@ -60,10 +60,10 @@ func TestAsUser(t *testing.T) {
 
 func TestThousand(t *testing.T) { many(t, 1000) }
 
-// A program that is somebody else's when it is executed isn't, in a sandbox.
+// TestSetuid: setuid has no effect in a sandbox.
 func TestSetuid(t *testing.T) {
 	_, program := private(t)
-	if err := os.Chown(program, nobody, nobody); err != nil {
+	if err := os.Chown(program, otherUser, otherUser); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(filepath.Dir(program), 0o755); err != nil {

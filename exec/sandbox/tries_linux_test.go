@@ -216,7 +216,7 @@ var tries = map[string]func(a []string) error{
 
 const tryWord = "__try"
 
-// try runs one of them, and tells how it went: 0 it got it, 1 it didn't and said why.
+// try runs an attempt. The status is 0 if it succeeded, and 1 if it failed and printed why.
 func try(args []string) int {
 	f, ok := tries[args[0]]
 	if !ok {
@@ -361,7 +361,7 @@ func bomb() error {
 	}
 }
 
-// daemon leaves a process behind that nobody is the parent of, with a session of its own.
+// daemon leaves an orphaned process with a session of its own.
 func daemon() error {
 	c := exec.Command("/proc/self/exe", tryWord, "daemon-again")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -92,10 +92,10 @@ func parse(b []byte) (*document, error) {
 		Secrets []line `json:"secrets"`
 	}
 	if err := json.Unmarshal(b, &read); err != nil {
-		return nil, errors.New("it is no JSON of secrets") // the error could repeat a value
+		return nil, errors.New("it is not JSON of secrets") // the error could repeat a value
 	}
 	if read.Format != format {
-		return nil, fmt.Errorf("its format is %.40q, and this rye reads %s", read.Format, format)
+		return nil, fmt.Errorf("unsupported format %.40q: expected %s", read.Format, format)
 	}
 	d := new(document)
 	for _, l := range read.Secrets {
@@ -114,7 +114,7 @@ func parse(b []byte) (*document, error) {
 			err = Check(l.Name, l.Value)
 		}
 		if n := len(d.secrets); err == nil && n > 0 && d.secrets[n-1].Name >= l.Name {
-			err = errors.New("the names aren't sorted")
+			err = errors.New("the names are not sorted")
 		}
 		if err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func parse(b []byte) (*document, error) {
 		d.secrets = append(d.secrets, e)
 	}
 	if again, err := d.append(); err != nil || !bytes.Equal(again, b) || len(d.secrets) > MaxSecrets {
-		return nil, errors.New("it isn't written as it has to be")
+		return nil, errors.New("it is not in canonical form")
 	}
 	return d, nil
 }

@@ -23,9 +23,9 @@ type Keyring interface {
 
 var (
 	// ErrNotFound says that a keyring has no value of a name.
-	ErrNotFound = errors.New("the keyring doesn't have it")
+	ErrNotFound = errors.New("not in the keyring")
 	// ErrNoKeyring says that there is no keyring, or none that takes a value like this.
-	ErrNoKeyring = errors.New("there is no keyring for it")
+	ErrNoKeyring = errors.New("no keyring available")
 )
 
 func keyringError(name string, err error) error {
@@ -83,7 +83,7 @@ func inWords(err error) error {
 	switch {
 	case errors.Is(err, keyring.ErrNotFound):
 		return ErrNotFound
-	case errors.Is(err, keyring.ErrUnsupportedPlatform), errors.Is(err, keyring.ErrSetDataTooBig), nobodyThere(err):
+	case errors.Is(err, keyring.ErrUnsupportedPlatform), errors.Is(err, keyring.ErrSetDataTooBig), noService(err):
 		return fmt.Errorf("%w: %w", ErrNoKeyring, err)
 	}
 	return err

@@ -2,5 +2,5 @@
 
 package secret
 
-// nobodyThere says no: the system has a keyring.
-func nobodyThere(error) bool { return false }
+// noService returns false: the system always has a keyring.
+func noService(error) bool { return false }

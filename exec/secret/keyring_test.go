@@ -26,13 +26,13 @@ func TestKeyring(t *testing.T) {
 	if err != nil || !d.secrets[0].Keyring || d.secrets[0].value != "" {
 		t.Errorf("%+v, %v", d, err)
 	}
-	// Where it is gone from there, it isn't set; without a keyring nobody knows.
+	// A value that is gone from the keyring isn't set; without a keyring that can't be known.
 	if err := keyring.Delete("rye", "name"); err != nil {
 		t.Fatal(err)
 	}
 	s.want(t, "name", "", `the secret "name" is not set`)
 	s.Keyring = nil
-	s.want(t, "name", "", `the keyring failed for the secret "name": there is no keyring`)
+	s.want(t, "name", "", `the keyring failed for the secret "name": no keyring available`)
 	s.Keyring = System{}
 	if err := s.Remove(t.Context(), "name"); err != nil {
 		t.Error(err)
@@ -84,12 +84,12 @@ func TestNoKeyring(t *testing.T) {
 	}
 }
 
-// A sleeper is a keyring that somebody would have to open.
+// A sleeper is a keyring that waits to be unlocked.
 type sleeper struct{ System }
 
 func (sleeper) Get(string) (string, error) { select {} }
 
-// TestAsleep: nobody waits longer than they may, or want to.
+// TestAsleep: waiting for a keyring is bounded.
 func TestAsleep(t *testing.T) {
 	keyring.MockInit()
 	s := newStore(t)

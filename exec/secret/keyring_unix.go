@@ -8,8 +8,8 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
-// nobodyThere reports whether there is a bus, and no Secret Service on it.
-func nobodyThere(err error) bool {
+// noService reports whether the bus has no Secret Service.
+func noService(err error) bool {
 	e, ok := errors.AsType[dbus.Error](err)
 	return ok && e.Name == "org.freedesktop.DBus.Error.ServiceUnknown"
 }

@@ -48,7 +48,7 @@ func TestVariable(t *testing.T) {
 	for name, want := range map[string]string{
 		"acme-token": "ACME_TOKEN", "OPENAI_API_KEY": "OPENAI_API_KEY", "a.b-c_D1": "A_B_C_D1",
 		"": "1 to 64 characters", strings.Repeat("a", 65): "1 to 64 characters", "a b": "letters, digits", "-a": "letters, digits", "é": "letters, digits",
-		"2fa": "no digit first", "path": "env_config sets it", "ld-preload": "other code", "rye.key": "reserved for rye", "HOME": "private directory",
+		"2fa": "without a digit first", "path": "env_config sets it", "ld-preload": "other code", "rye.key": "reserved for rye", "HOME": "private directory",
 	} {
 		got, err := Variable(name)
 		if err != nil && (fault.CodeOf(err) != fault.Validation || fault.Of(err).Details["secret"] != name || got != "") {
@@ -144,7 +144,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestTogether: of many processes at once nobody's secret is lost.
+// TestTogether: many processes at once lose no secret.
 func TestTogether(t *testing.T) {
 	s := newStore(t)
 	var group sync.WaitGroup
@@ -160,7 +160,7 @@ func TestTogether(t *testing.T) {
 	for i := range 12 {
 		s.want(t, fmt.Sprintf("name%d", i), fmt.Sprintf("value %d", i), "")
 	}
-	// Whoever comes while another holds them waits no longer than they may, or want to.
+	// Waiting for another process is bounded.
 	held, err := osfile.OpenLocked(t.Context(), filepath.Join(s.Dir, lockName), osfile.Exclusive, s.Wait)
 	if err != nil {
 		t.Fatal(err)
@@ -188,8 +188,8 @@ func TestDamage(t *testing.T) {
 		"no key":       {func(s *Store) error { return os.Remove(filepath.Join(s.Dir, identityName)) }, "is missing"},
 		"another key":  {func(s *Store) error { return newKey(s) }, "can't read"},
 		"no real key":  {func(s *Store) error { return os.WriteFile(filepath.Join(s.Dir, identityName), []byte("AGE"), 0o600) }, "not an age identity"},
-		"other bytes":  {func(s *Store) error { return encrypted(s, "{}") }, "its format"},
-		"a newer rye":  {func(s *Store) error { return encrypted(s, `{"format":"rye-secrets/2","secrets":[]}`) }, "this rye reads"},
+		"other bytes":  {func(s *Store) error { return encrypted(s, "{}") }, "unsupported format"},
+		"a newer rye":  {func(s *Store) error { return encrypted(s, `{"format":"rye-secrets/2","secrets":[]}`) }, "expected rye-secrets/1"},
 		"too large":    {func(s *Store) error { return os.Truncate(filepath.Join(s.Dir, fileName), maxFile+1) }, "more than 16 MiB"},
 		"no directory": {func(s *Store) error { return errors.Join(os.RemoveAll(s.Dir), os.WriteFile(s.Dir, nil, 0o600)) }, ""},
 	} {

@@ -14,20 +14,19 @@ import (
 )
 
 const (
-	// MaxFilled is how many bytes of text Fill makes at most.
+	// MaxFilled bounds the output of Fill, in bytes.
 	MaxFilled = 64 << 20
-	maxNested = 32 // names that lead to names
-	maxDepth  = 64 // maps and lists in each other
+	maxNested = 32 // names that refer to names
+	maxDepth  = 64 // nested maps and lists
 )
 
-// A Link is a link of a chain and the configuration that it has; nil for none.
+// A Link is a link of a chain with its configuration, if it has one.
 type Link struct {
 	Name   string
 	Config *value.Value
 }
 
-// A Config is the configuration of a chain, not filled in yet. It is not changed any more, and safe for use by many
-// goroutines.
+// A Config is the configuration of a chain before it is filled in. It never changes, and is safe for many goroutines.
 type Config struct{ entries map[string]entry }
 
 type entry struct {
@@ -43,7 +42,7 @@ func Merge(links ...Link) (*Config, error) {
 			continue
 		}
 		if l.Config.Kind != value.Map {
-			return nil, &Error{Link: l.Name, At: l.Config.At, Err: fmt.Errorf("the configuration is not an object but %s", l.Config.Kind)}
+			return nil, &Error{Link: l.Name, At: l.Config.At, Err: fmt.Errorf("the configuration must be an object, not %s", l.Config.Kind)}
 		}
 		for i := range l.Config.Map {
 			e := &l.Config.Map[i]
@@ -55,26 +54,25 @@ func Merge(links ...Link) (*Config, error) {
 	return c, nil
 }
 
-// Names is what templates can refer to. Values are those of JSON: nil, bool, float64, int64, string, []any and
-// map[string]any. They are shared with what is filled and not changed.
+// Names is what templates can refer to. Values are JSON's: nil, bool, float64, int64, string, []any and map[string]any. The result
+// shares them, and Fill doesn't change them.
 type Names struct {
-	Variables map[string]string // the environment that the chain makes
+	Variables map[string]string // the environment of the chain
 	Kernel    map[string]string
-	Params    map[string]any    // that were given, and defaults
-	Declares  func(string) bool // by the tool; nil: no parameter is
+	Params    map[string]any    // given by the caller, and defaults
+	Declares  func(string) bool // whether the tool declares a parameter; nil: it declares none
 }
 
-// A Filled is a configuration that has been filled in.
+// A Filled is a filled-in configuration.
 type Filled struct {
 	Config map[string]any
-	// Used are the entries that others refer to, sorted. Those that the primitive doesn't know are variables of the
-	// chain, and no mistake.
+	// Used lists the entries that others refer to, sorted. Those unknown to the primitive are variables of the chain.
 	Used []string
 }
 
-// An Error names the text of a link that can't be filled in.
+// An Error says which text of a link can't be filled in.
 type Error struct {
-	Link string // "" where no link is to blame
+	Link string // "" if it is no link's
 	Path string // as in args[2]
 	At   value.Pos
 	Err  error
@@ -120,8 +118,7 @@ func (c *Config) Fill(n Names) (*Filled, error) {
 	return out, nil
 }
 
-// Unknown returns what Fill refuses in the texts of a link whatever it is given: names that are none of the kernel's, of
-// an entry or of what the tool declares.
+// Unknown returns the errors that Fill finds in the texts of a link whatever its Names are: unknown names and invalid templates.
 func (c *Config) Unknown(link string, kernel []string, declares func(string) bool) (all []*Error) {
 	var walk func(key, path string, v *value.Value, depth int)
 	walk = func(key, path string, v *value.Value, depth int) {
@@ -174,18 +171,18 @@ type filler struct {
 	inURL bool
 }
 
-// A memo names a filled entry: for an address it is another one.
+// A memo names a filled entry; in a URL it is filled differently.
 type memo struct {
 	key   string
 	inURL bool
 }
 
-// A result is what a template stands for.
+// A result is a filled-in template.
 type result struct {
 	v      any
-	size   int    // of v, all that is in it counted as often as it is there
-	param  bool   // it is as the caller sent it, or the kernel's: no link has written it
-	absent string // the declared parameter that it consists of and that wasn't given
+	size   int    // of v, with everything in it
+	param  bool   // it comes from the caller or the kernel, not from a link
+	absent string // the declared parameter that it consists of, if that wasn't given
 }
 
 // entry fills an entry of the configuration, once.
@@ -212,7 +209,7 @@ func (f *filler) entry(key string, inURL bool) (result, error) {
 	return r, nil
 }
 
-// wrap says where an error is, unless that has been said.
+// wrap adds the place to an error that has none.
 func (f *filler) wrap(path string, at value.Pos, err error) error {
 	if _, ok := err.(*Error); ok {
 		return err
@@ -220,7 +217,7 @@ func (f *filler) wrap(path string, at value.Pos, err error) error {
 	return &Error{Link: f.in.link, Path: path, At: at, Err: err}
 }
 
-// value fills a value of the entry that f is in.
+// value fills a value of the current entry.
 func (f *filler) value(path string, v *value.Value, depth int) (r result, err error) {
 	if depth == maxDepth {
 		return result{}, f.wrap(path, v.At, fmt.Errorf("nested more than %d deep", maxDepth))
@@ -270,9 +267,9 @@ func (f *filler) value(path string, v *value.Value, depth int) (r result, err er
 	return r, nil
 }
 
-var errTooMuch = fmt.Errorf("there are more than %d bytes when all is filled in", MaxFilled)
+var errTooMuch = fmt.Errorf("the filled-in configuration exceeds %d bytes", MaxFilled)
 
-// spend counts the output. What is used twice counts twice, as it would be written twice.
+// spend counts the output. A value that is used twice counts twice.
 func (f *filler) spend(n int) error {
 	if f.left -= n; f.left < 0 {
 		return errTooMuch
@@ -319,11 +316,11 @@ func (f *filler) variable(name string) (string, bool) {
 	return v, ok
 }
 
-// name returns what a name stands for.
+// name returns the value of a name.
 func (f *filler) name(text string, p *piece) (result, error) {
 	param, of := strings.CutPrefix(p.text, ofParams)
 	if v, ok := f.Kernel[p.text]; ok {
-		return result{v: v, size: len(v) + 1, param: true}, nil // all parameters may be in it
+		return result{v: v, size: len(v) + 1, param: true}, nil // it may contain all parameters
 	}
 	if _, ok := f.entries[p.text]; ok && !of && f.busy[len(f.busy)-1] != p.text {
 		f.used[p.text] = true
@@ -339,7 +336,7 @@ func (f *filler) name(text string, p *piece) (result, error) {
 	return result{v: v, size: sizeOf(v), param: true}, nil
 }
 
-// sizeOf returns how much of the limit a value takes.
+// sizeOf returns the size of a value.
 func sizeOf(v any) int {
 	n := 1
 	switch v := v.(type) {
@@ -357,7 +354,7 @@ func sizeOf(v any) int {
 	return n
 }
 
-// among returns what a name among text stands for, as text.
+// among returns the value of a name in a longer text.
 func (f *filler) among(text string, p *piece) (string, error) {
 	r, err := f.name(text, p)
 	if err != nil {
@@ -374,13 +371,13 @@ func (f *filler) among(text string, p *piece) (string, error) {
 		return s, nil
 	}
 	if s == "." || s == ".." {
-		return "", fmt.Errorf("the parameter %q is %q, which leads elsewhere in an address", p.text, s)
+		return "", fmt.Errorf("the parameter %q is %q, which would change the path of the URL", p.text, s)
 	}
-	// A space as %20, which means a space everywhere; QueryEscape makes it a plus, which is one in a query alone.
+	// A space is %20 everywhere; QueryEscape writes a plus, which is a space only in a query.
 	return strings.ReplaceAll(url.QueryEscape(s), "+", "%20"), nil
 }
 
-// scalar returns a text, a number or a truth value as text; numbers as JSON writes them.
+// scalar returns a string, number or boolean as text; numbers as JSON writes them.
 func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:

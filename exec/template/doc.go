@@ -1,43 +1,41 @@
-// Package template fills the configuration of a chain: it puts variables, names and a caller's parameters into the
-// texts that the pinned files of the chain hold, in one pass.
+// Package template fills in the configuration of a chain: it replaces variables, names and the caller's parameters in the texts
+// of the chain's pinned files, in one pass.
 //
 // # Templates
 //
-//	command: "${RYE_PYTHON}"                          a variable of the environment that the chain makes
+//	command: "${RYE_PYTHON}"                          a variable of the chain's environment
 //	args: ["--level", "${LEVEL:-info}", "{tool_path}"]
 //	timeout: "{timeout}"                              a name, alone: it keeps its type
-//	url: "https://api.example.com/things/{thing}"     a name among text: it is put as text
+//	url: "https://api.example.com/things/{thing}"     a name in a longer text: it becomes text
 //
-// ${NAME} is the variable NAME, of A-Z 0-9 _ and no digit first; without one it is an error. ${NAME:-text} is the text
-// where the variable is unset or empty; the text is text, and has no brace in it. {word} is a name, of letters, digits,
-// _ and -, that begins with a letter or _. Everything else is what stands there: {}, { x }, {"a": 1}, {1..3}, and
-// ${x}, ${state.x}, ${{x}}, whose words aren't variables and which a later reader may expand. What would be
-// read and is meant to stand there is doubled: $${NAME} is ${NAME}, {{word}} is {word}. A ${NAME that goes on in another
-// way, such as ${NAME%.*}, is an error: half of what a shell knows would be a trap.
+// ${NAME} is the variable NAME, of A-Z, 0-9 and _ without a digit first; a missing variable is an error. ${NAME:-text} is the text
+// if the variable is unset or empty; it contains no braces. {word} is a name of letters, digits, _ and -, beginning with a letter
+// or _. Everything else is literal: {}, { x }, {"a": 1}, {1..3}, and ${x}, ${state.x}, ${{x}}, which a later reader may expand.
+// Doubling makes the rest literal: $${NAME} is ${NAME}, {{word}} is {word}. A ${NAME that continues in another way, such as
+// ${NAME%.*}, is an error: half of a shell's syntax would be a trap.
 //
-// Every text is read once. What was filled in is never read again, whatever it holds, and never split: an argument
-// stays one argument.
+// Every text is read once. A filled-in value is never read again and never split: an argument remains one argument.
 //
 // # Names
 //
-// A name is looked for in this order, and what is found first is meant:
+// A name is looked up in this order:
 //
 //	the kernel's   tool_path, project_path, params_json …: given by the caller of the package
 //	entries        of the configuration itself, filled in the same way: {server} is the entry "server" of some link.
-//	               Circles are errors. Within an entry of the same name it isn't the entry that is meant.
-//	parameters     that the tool declares. Undeclared ones reach no text
+//	               Circular references are errors. Inside an entry, its own name isn't the entry.
+//	parameters     that the tool declares. Undeclared ones are never used
 //
-// {params.word} is the parameter, whatever else has the name.
+// {params.word} is always the parameter.
 //
-// So a caller changes nothing that a link has set; a link that wants a parameter in its configuration says where. What
-// none of them knows is an error. A declared parameter that wasn't given leaves out the entry of a map that consists of
-// it ({"note": "{note}"}), and is an error elsewhere.
+// So a caller can't change what a link has set; a link that wants a parameter in its configuration says where. An unknown name is
+// an error. A declared parameter that wasn't given removes a map entry that consists of it ({"note": "{note}"}), and is an error
+// elsewhere.
 //
-// A name among text is a text, a number or a truth value. In the entry "url" parameters and the kernel's names among text
-// are percent-encoded, and may not be "." or "..": they can fill a segment or a value, and never add one or change the host.
+// A name in a longer text is a string, number or boolean. In the entry "url", parameters and the kernel's names in a longer text are
+// percent-encoded, and may not be "." or "..": they can fill a segment or a value, but never add one or change the host.
 //
 // # Links
 //
-// Merge lays the configurations of the links over each other, entry by entry: what is nearer to the tool wins, and null
-// says nothing. What comes of Fill is at most MaxFilled bytes of text, and names lead to names at most 32 deep.
+// Merge merges the configurations of the links, entry by entry: a link nearer to the tool overrides the others, and null counts as
+// missing. Fill makes at most MaxFilled bytes, and names refer to names at most 32 levels deep.
 package template

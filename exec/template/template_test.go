@@ -12,7 +12,7 @@ import (
 	"github.com/rye-build/rye/ai/value"
 )
 
-// hostile is what a caller sends who hopes that somebody reads it as more than data.
+// hostile is what an attacker sends in the hope that it is read as more than data.
 var hostile = []string{
 	"$(rm -rf /)", "`whoami`", "; ls", "&& id", "| tee x", "a\nb", "a b\tc", "'quoted'", `"quoted"`, `\`, "*", "~", "%s%n",
 	"{param}", "{tool_path}", "{params_json}", "{{x}}", "${HOME}", "${HOME:-$(x)}", "${VAR:-{x}}", "$${X}", "$HOME", "-rf", "--config=/etc", "--",
@@ -172,7 +172,7 @@ func TestFillErrors(t *testing.T) {
 		{`command: "${NONE"`, `config "command" of "link0", line 1: column 1 of the template: invalid ${NONE: expected ${NONE} or ${NONE:-default}, or $${NONE for the literal text`},
 		{`x: "a{list}"`, `config "x" of "link0", line 1: {list} is not a string, number or boolean, so it can't be part of a longer text`},
 		{`x: "a{null}"`, `config "x" of "link0", line 1: {null} is not a string, number or boolean, so it can't be part of a longer text`},
-		{`url: "http://h/{dots}/x"`, `config "url" of "link0", line 1: the parameter "dots" is "..", which leads elsewhere in an address`},
+		{`url: "http://h/{dots}/x"`, `config "url" of "link0", line 1: the parameter "dots" is "..", which would change the path of the URL`},
 		{"a: \"{b}\"\nb: [\"{c}\"]\nc: \"x{a}\"", `config "c" of "link0", line 3: circular reference: a → b → c → a`},
 		{"x: 9007199254740993", `config "x" of "link0", line 1: line 1, column 4: the integer 9007199254740993 is beyond what JSON's readers agree about`},
 	} {
@@ -191,7 +191,7 @@ func TestFillErrors(t *testing.T) {
 		t.Error("an undeclared parameter was filled in")
 	}
 	_, err := Merge(Link{"l", &value.Value{Kind: value.List}})
-	if err == nil || err.Error() != `config of "l": the configuration is not an object but array` {
+	if err == nil || err.Error() != `config of "l": the configuration must be an object, not array` {
 		t.Error(err)
 	}
 }
@@ -248,7 +248,7 @@ func TestLimits(t *testing.T) {
 	}
 	chain.WriteString("a40: x\n")
 	for name, c := range map[string]*Config{"text": config(t, text.String()), "lists": config(t, lists.String())} {
-		if _, err := c.Fill(names()); err == nil || !strings.HasSuffix(err.Error(), "there are more than 67108864 bytes when all is filled in") {
+		if _, err := c.Fill(names()); err == nil || !strings.HasSuffix(err.Error(), "the filled-in configuration exceeds 67108864 bytes") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -369,7 +369,7 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// TestUnknown: what is told of beforehand is what Fill refuses, whatever it is given.
+// TestUnknown: Unknown reports exactly what Fill refuses whatever its names are.
 func TestUnknown(t *testing.T) {
 	text := func(s string) *value.Value { return &value.Value{Kind: value.Text, Text: s} }
 	for s, want := range map[string]string{
@@ -398,7 +398,7 @@ func TestUnknown(t *testing.T) {
 			t.Errorf("%q: filled it is %v", s, err)
 		}
 		if len(c.Unknown("tool:b", nil, declares)) > 0 {
-			t.Errorf("%q: an entry of another link is told", s)
+			t.Errorf("%q: an entry of another link is reported", s)
 		}
 	}
 }

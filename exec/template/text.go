@@ -14,16 +14,16 @@ func unknownName(name string, column int) error {
 	return fmt.Errorf("column %d of the template: unknown name %q; write {{%s}} for the literal text", column, name, name)
 }
 
-// notGiven returns the error that a parameter which the tool declares has no value.
+// notGiven returns the error that a declared parameter has no value.
 func notGiven(name string, column int) error {
 	return fmt.Errorf("column %d of the template: the parameter %q was not given", column, name)
 }
 
-// A piece of a template is text, a variable or a name.
+// A piece of a template is literal text, a variable or a name.
 type piece struct {
 	kind       pieceKind
-	text       string // what stands there, or what is named
-	other      string // what a variable is where it is unset or empty
+	text       string // the literal text, or the name
+	other      string // the default of a variable
 	hasDefault bool
 	at         int // in bytes
 }
@@ -36,7 +36,7 @@ const (
 	name
 )
 
-// split cuts a text into its pieces. A text without braces is one piece and costs nothing.
+// split splits a template into its pieces.
 func split(text string) ([]piece, error) {
 	s := scanner{text: text}
 	for {
@@ -58,14 +58,14 @@ func split(text string) ([]piece, error) {
 	}
 }
 
-// A scanner is in the midst of a text: what stands before from is in pieces, what stands before pos was looked at.
+// A scanner has scanned a text up to pos, and added it to pieces up to from.
 type scanner struct {
 	text      string
 	from, pos int
 	pieces    []piece
 }
 
-// literal ends the text that stands for itself at a place.
+// literal adds the text up to end as a piece.
 func (s *scanner) literal(end int) {
 	if end > s.from {
 		s.pieces = append(s.pieces, piece{text: s.text[s.from:end], at: s.from})
@@ -73,7 +73,7 @@ func (s *scanner) literal(end int) {
 	s.from, s.pos = end, end
 }
 
-// brace reads what begins with a brace.
+// brace scans what begins with a brace.
 func (s *scanner) brace(at int) {
 	rest := s.text[at+1:]
 	doubled := strings.HasPrefix(rest, "{")
@@ -98,7 +98,7 @@ func (s *scanner) brace(at int) {
 	}
 }
 
-// dollar reads what begins with a dollar and a brace.
+// dollar scans what begins with a dollar sign and a brace.
 func (s *scanner) dollar(at int) error {
 	rest := s.text[at+1:]
 	n := variableLen(rest)
@@ -107,7 +107,7 @@ func (s *scanner) dollar(at int) error {
 		for s.pos < len(s.text) && s.text[s.pos] == '{' {
 			s.pos++
 		}
-		// The word in them is no name of ours either.
+		// The word inside is not a name either.
 		s.pos += wordLen(s.text[s.pos:])
 		return nil
 	}
@@ -141,10 +141,10 @@ func (s *scanner) errorf(at int, format string, args ...any) error {
 
 func column(text string, at int) int { return utf8.RuneCountInString(text[:at]) + 1 }
 
-// ofParams begins a name that is a parameter's whatever else has it.
+// ofParams is the prefix that makes a name a parameter's.
 const ofParams = "params."
 
-// nameLen returns how many bytes of a name, or of one of a parameter, a text begins with.
+// nameLen returns the length of the name at the beginning of a text, with its prefix.
 func nameLen(s string) int {
 	if rest, ok := strings.CutPrefix(s, ofParams); ok {
 		if n := wordLen(rest); n > 0 {
@@ -154,7 +154,7 @@ func nameLen(s string) int {
 	return wordLen(s)
 }
 
-// wordLen returns how many bytes of a name a text begins with.
+// wordLen returns the length of the word at the beginning of a text.
 func wordLen(s string) int {
 	for i := range len(s) {
 		c := s[i]
@@ -166,7 +166,7 @@ func wordLen(s string) int {
 	return len(s)
 }
 
-// variableLen returns how many bytes of a variable's name a text begins with. A word with small letters is none.
+// variableLen returns the length of the variable's name at the beginning of a text; 0 for a word with lower-case letters.
 func variableLen(s string) int {
 	n := 0
 	for n < len(s) {
@@ -183,8 +183,7 @@ func variableLen(s string) int {
 	return n
 }
 
-// Expand fills the template text with what the two functions know: the values of variables and of names. Either may be
-// nil.
+// Expand fills a template with the values of variables and names. Either function may be nil.
 func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string, error) {
 	pieces, err := split(text)
 	if err != nil {
@@ -216,7 +215,7 @@ func Expand(text string, variableOf, nameOf func(string) (string, bool)) (string
 	return out.String(), nil
 }
 
-// variable returns what a variable stands for.
+// variable returns the value of a variable.
 func (p *piece) variable(text string, of func(string) (string, bool)) (string, error) {
 	v, ok := "", false
 	if of != nil {

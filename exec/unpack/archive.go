@@ -20,13 +20,13 @@ import (
 const (
 	MaxFiles     = 1 << 16
 	MaxBytes     = 4 << 30
-	MaxDirectory = 8 << 20  // of a zip archive
-	MinBytes     = 16 << 20 // so many may be in the smallest of archives
+	MaxDirectory = 8 << 20  // bytes of a zip archive's directory
+	MinBytes     = 16 << 20 // allowed in even the smallest archive
 	Ratio        = 200
-	maxText      = 16 << 20 // of a file that is read as a whole
+	maxText      = 16 << 20 // bytes of a file that is read to memory
 )
 
-// invalid returns the error that an archive is not a valid package; path is in it, "" for the archive itself.
+// invalid returns the error that an archive is not a valid package; path is a file in it, or "".
 func invalid(archive, path string, err error) error {
 	e := fault.New(fault.Validation, "the package %q: %v", archive, err)
 	if path != "" {
@@ -45,32 +45,32 @@ func badRecord(archive, path, msg string) error {
 	return fault.New(fault.Integrity, "the wheel %q: %+q %s", archive, path, msg).On("path", path)
 }
 
-// A File is one of an archive, as it stands on disk in the end.
+// A File is a file of an archive, as it will be on disk.
 type File struct {
 	Path   string
 	Mode   cas.Mode
 	Size   int64
 	Digest cas.Digest
 
-	entry string // what the archive calls it
+	entry string // its name in the archive
 }
 
-// An Archive is one that was read to its end, and whose files are known.
+// An Archive is a completely read archive.
 type Archive struct {
 	Files []File // sorted by path
 
 	from reader
 }
 
-// A reader goes through an archive in the order that it has. It is asked for the same twice, and gives the same.
+// A reader reads an archive in its own order. Reading twice gives the same files.
 type reader interface {
-	// each visits the files that stand on disk in the end. What visit doesn't read is passed over.
+	// each visits the files that will be on disk. What visit doesn't read is skipped.
 	each(visit func(f *File, open func() (io.Reader, error)) error) error
 	// open opens one of them.
 	open(path string) (io.ReadCloser, error)
 }
 
-// read reads all of an archive. check looks at each file while it is read; nil where nothing does.
+// read reads a whole archive. check, if not nil, sees each file while it is read.
 func read(ctx context.Context, name string, from reader, budget int64, check func(f *File) (io.Writer, func() error)) (*Archive, error) {
 	a := &Archive{from: from}
 	var total int64
@@ -98,7 +98,7 @@ func read(ctx context.Context, name string, from reader, budget int64, check fun
 			return tooMuch(name, "bytes", budget)
 		}
 		if n != f.Size {
-			return invalid(name, f.entry, fmt.Errorf("has %d bytes, and the archive says %d", n, f.Size))
+			return invalid(name, f.entry, fmt.Errorf("has %d bytes, but the archive declares %d", n, f.Size))
 		}
 		if err := done(); err != nil {
 			return err
@@ -123,7 +123,7 @@ func read(ctx context.Context, name string, from reader, budget int64, check fun
 	return a, nil
 }
 
-// budget is how many bytes may be in an archive of a size.
+// budget returns how many bytes an archive of a size may contain.
 func budget(size int64) int64 {
 	if size > MaxBytes/Ratio {
 		return MaxBytes
@@ -131,7 +131,7 @@ func budget(size int64) int64 {
 	return max(MinBytes, size*Ratio)
 }
 
-// kept reports whether a file of this path is part of what is unpacked. A path that can't be on disk is an error.
+// kept reports whether a file with this path is unpacked. A path that can't be on disk is an error.
 func kept(path string) (bool, error) {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment != materialise.Modules && portable.Droppings(segment) {
@@ -141,7 +141,7 @@ func kept(path string) (bool, error) {
 	return true, materialise.CheckPackages([]string{path})
 }
 
-// A Shelf has the files of several archives.
+// A Shelf reads the files of several archives.
 type Shelf []*Archive
 
 // Get implements cas.Getter.
@@ -197,4 +197,4 @@ func missing(id cas.ID) error {
 	return &fs.PathError{Op: "open", Path: id.String(), Err: fs.ErrNotExist}
 }
 
-var errNotRegular = errors.New("is no regular file, and nothing else is taken from a package")
+var errNotRegular = errors.New("is not a regular file, which is all that a package may contain")

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// A Machine is what an interpreter says of where it runs.
+// A Machine is the platform of an interpreter, as it describes it.
 type Machine struct {
-	Platform string // as Python has it: linux-x86_64, macosx-11.0-arm64, win-amd64
-	Libc     string // of Linux: "glibc 2.36" or "musl", else ""
-	Release  string // of macOS: "14.5"
+	Platform string // by Python's name: linux-x86_64, macosx-11.0-arm64, win-amd64
+	Libc     string // on Linux: "glibc 2.36" or "musl"
+	Release  string // on macOS: "14.5"
 	Bits     int    // of the interpreter
 }
 
-// Platforms are the platforms whose wheels run there, the best first. Of musl no version is known: any of the three that
-// wheels are built for will do.
+// Platforms returns the platform tags whose wheels run there, the best first. The version of musl is unknown, so all three tags
+// are accepted.
 func (m *Machine) Platforms() []string {
 	kind, arch := m.Platform, ""
 	if i := strings.LastIndexByte(m.Platform, '-'); i >= 0 {
@@ -32,7 +32,7 @@ func (m *Machine) Platforms() []string {
 	return []string{strings.NewReplacer("-", "_", ".", "_").Replace(m.Platform)}
 }
 
-// legacy has the older names of three glibc versions.
+// legacy maps glibc versions to their older tags.
 var legacy = map[int]string{17: "manylinux2014", 12: "manylinux2010", 5: "manylinux1"}
 
 func (m *Machine) linux(arch string) (list []string) {
@@ -44,7 +44,7 @@ func (m *Machine) linux(arch string) (list []string) {
 			arch = "armv7l"
 		}
 	}
-	// Nothing older than this was ever built for other than the first two.
+	// Wheels for older versions exist only for the first two.
 	oldest := 17
 	if arch == "x86_64" || arch == "i686" {
 		oldest = 5
@@ -86,7 +86,7 @@ func (m *Machine) mac(arch string) (list []string) {
 		return nil
 	}
 	if arch != "x86_64" {
-		kinds = []string{"universal2"} // that has what runs here in it; the rest is older than the machine
+		kinds = []string{"universal2"} // other wheels are older than the processor
 	}
 	for n := min(minor, 16); n >= 4; n-- {
 		add(10, n, kinds)
@@ -94,7 +94,7 @@ func (m *Machine) mac(arch string) (list []string) {
 	return list
 }
 
-// numbers are the first two of a version; 0 for what isn't there.
+// numbers returns the first two numbers of a version; 0 for missing ones.
 func numbers(s string) (major, minor int) {
 	first, rest, _ := strings.Cut(s, ".")
 	second, _, _ := strings.Cut(rest, ".")

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A WheelName is what the file name of a wheel says: which project, which version, and what it is for.
+// A WheelName is a parsed file name of a wheel.
 type WheelName struct {
 	Project, Version, Build string
-	Pythons, ABIs, Machines []string // any of each, together: "py2.py3-none-any"
+	Pythons, ABIs, Machines []string // any combination: "py2.py3-none-any"
 }
 
-var errNoWheel = errors.New("is not the name of a wheel: PROJECT-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl")
+var errNoWheel = errors.New("is not the name of a wheel: expected PROJECT-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl")
 
-// ParseWheel reads the file name of a wheel.
+// ParseWheel parses the file name of a wheel.
 func ParseWheel(name string) (*WheelName, error) {
 	stem, ok := strings.CutSuffix(name, ".whl")
 	parts := strings.Split(stem, "-")
@@ -38,25 +38,25 @@ func ParseWheel(name string) (*WheelName, error) {
 	return n, nil
 }
 
-// Pure reports whether every Python 3 takes the wheel.
+// Pure reports whether every Python 3 accepts the wheel.
 func (n *WheelName) Pure() bool {
 	return slices.Contains(n.Pythons, "py3") && slices.Contains(n.ABIs, "none") && slices.Contains(n.Machines, "any")
 }
 
-// folded is the name of a project as registries compare it.
+// folded returns the name of a project as registries compare it.
 func folded(name string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '.' }), "-")
 }
 
-// An Interpreter is a Python that wheels are for, as it says itself.
+// An Interpreter is a Python, as it describes itself.
 type Interpreter struct {
 	Name         string // of the implementation: cpython
 	Major, Minor int
-	Threads      bool     // it has no lock of the interpreter, and an ABI of its own
-	Platforms    []string // of the machine, the best first: manylinux_2_17_x86_64, linux_x86_64
+	Threads      bool     // free-threaded, with its own ABI
+	Platforms    []string // platform tags, the best first: manylinux_2_17_x86_64, linux_x86_64
 }
 
-// String names the interpreter and what it takes best: "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64".
+// String returns the interpreter and its best tag: "cpython 3.11, cp311-cp311-manylinux_2_36_x86_64".
 func (i *Interpreter) String() string {
 	s := fmt.Sprintf("%s %d.%d", i.Name, i.Major, i.Minor)
 	if i.Name != "cpython" || len(i.Platforms) == 0 {
@@ -70,11 +70,11 @@ func (i *Interpreter) String() string {
 	return s + ", " + own + "-" + abi + "-" + i.Platforms[0]
 }
 
-// worst is the fit of a wheel that doesn't fit.
+// worst is the rank of a wheel that doesn't fit.
 const worst = 1 << 30
 
-// fit says how well a wheel fits an interpreter: the less the better. What was built for exactly this Python comes before what
-// was built for the stable ABI, and that before what was built for none.
+// fit returns how well a wheel fits an interpreter: lower is better. Wheels for exactly this Python precede those for the stable
+// ABI, and those precede wheels without an ABI.
 func (n *WheelName) fit(i *Interpreter) int {
 	best := worst
 	for _, p := range n.Pythons {
@@ -87,7 +87,7 @@ func (n *WheelName) fit(i *Interpreter) int {
 	return best
 }
 
-// The ranks are as in PEP 425, and pip: each row before the next, in each the newer Python first, and the better platform.
+// rowABI and the others are the ranks of PEP 425 and pip. In each row newer Pythons come first, then better platforms.
 const (
 	rowABI    = iota // cp313-cp313-PLATFORM
 	rowStable        // cp3x-abi3-PLATFORM, of this Python or an older one
@@ -98,7 +98,7 @@ const (
 )
 
 func (i *Interpreter) fit(python, abi, machine string) int {
-	// The platform counts least, then the age of the Python.
+	// The platform counts least, then the age of the Python tag.
 	at := slices.Index(i.Platforms, machine)
 	if machine == "any" {
 		at = 0
@@ -135,8 +135,8 @@ func (i *Interpreter) fit(python, abi, machine string) int {
 	return worst
 }
 
-// age says how many minor versions a tag, py3, py38 or cp38, is older than the interpreter; -1 where it is for another. One
-// without a minor version is older than those with one, and before what is older than the interpreter itself.
+// age returns how many minor versions a tag, py3, py38 or cp38, is older than the interpreter; -1 if it doesn't fit. A tag without
+// a minor version comes after the interpreter's own and before older ones.
 func (i *Interpreter) age(tag string) (age int, generic bool) {
 	digits, generic := strings.CutPrefix(tag, "py")
 	if !generic {
@@ -163,13 +163,13 @@ func (i *Interpreter) age(tag string) (age int, generic bool) {
 		return -1, generic
 	}
 	if age = i.Minor - n; age > 0 {
-		age++ // behind the one without a minor version
+		age++ // after the tag without a minor version
 	}
 	return age, generic
 }
 
-// Best returns the wheel of those that fits an interpreter best, by the index into names, the last build of it; -1 if none
-// does. What isn't the name of a wheel doesn't fit.
+// Best returns the index of the name of the best wheel for an interpreter, the latest build of it; -1 if none fits. Other names
+// don't fit.
 func Best(names []string, i *Interpreter) int {
 	best, rank := -1, worst
 	var build string
@@ -186,7 +186,7 @@ func Best(names []string, i *Interpreter) int {
 	return best
 }
 
-// compareBuilds compares by the number that a build begins with, and then what follows.
+// compareBuilds compares builds by their leading number, then by the rest.
 func compareBuilds(a, b string) int {
 	number := func(s string) (int, string) {
 		rest := strings.TrimLeft(s, "0123456789")

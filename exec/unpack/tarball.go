@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// Tarball reads a tarball of npm of a file of this name.
+// Tarball reads an npm tarball with this file name.
 func Tarball(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archive, error) {
 	t := &tarball{name: name, file: r, size: size}
 	a, err := read(ctx, name, t, budget(size), nil)
@@ -26,7 +26,7 @@ func Tarball(ctx context.Context, name string, r io.ReaderAt, size int64) (*Arch
 			return a, nil
 		}
 	}
-	return nil, invalid(name, "", errors.New("it has no package.json, so it is not an npm package"))
+	return nil, invalid(name, "", errors.New("package.json is missing"))
 }
 
 type tarball struct {
@@ -35,12 +35,12 @@ type tarball struct {
 	size int64
 }
 
-// An unzipped is the tar archive in a tarball.
+// An unzipped is the tar archive inside a tarball.
 type unzipped struct {
 	*tar.Reader
 	packed *bufio.Reader
 	zip    *gzip.Reader
-	plain  *io.LimitedReader // one byte more than may be there
+	plain  *io.LimitedReader // allows one byte too many
 	files  int
 	top    string
 }
@@ -52,7 +52,7 @@ func (t *tarball) start() (*unzipped, error) {
 		return nil, t.bad("", err)
 	}
 	u.zip.Multistream(false)
-	// Headers and what fills the blocks aren't files.
+	// Headers and padding don't count as files.
 	u.plain = &io.LimitedReader{R: u.zip, N: budget(t.size) + MaxFiles*512 + 1}
 	u.Reader = tar.NewReader(u.plain)
 	return u, nil
@@ -60,7 +60,7 @@ func (t *tarball) start() (*unzipped, error) {
 
 func (t *tarball) bad(path string, err error) error { return invalid(t.name, path, err) }
 
-// next returns the next file that stands on disk in the end, io.EOF behind the last.
+// next returns the next file that will be on disk; io.EOF after the last.
 func (t *tarball) next(u *unzipped) (*File, error) {
 	for {
 		h, err := u.Next()
@@ -86,11 +86,11 @@ func (t *tarball) next(u *unzipped) (*File, error) {
 	}
 }
 
-// fileOf is the file that a header is about; nil if it is about none, or one that is left out.
+// fileOf returns the file of a header; nil if there is none or it is left out.
 func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
 	switch h.Typeflag {
 	case tar.TypeXGlobalHeader:
-		return nil, nil // what is said of all files, as the commit that they are from
+		return nil, nil // metadata of the archive, such as its commit
 	case tar.TypeReg, tar.TypeDir:
 	default:
 		return nil, errNotRegular
@@ -103,17 +103,17 @@ func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
 	top, rest, below := strings.Cut(strings.TrimSuffix(h.Name, "/"), "/")
 	switch {
 	case top == "" || top == "." || top == "..":
-		return nil, errors.New("is in no directory of the archive's own")
+		return nil, errors.New("is not in a directory of the archive")
 	case u.top == "":
 		u.top = top
 	case u.top != top:
-		return nil, fmt.Errorf("is not in %+q, where all before it are", u.top)
+		return nil, fmt.Errorf("is not in the top directory %+q", u.top)
 	}
 	if h.Typeflag == tar.TypeDir {
 		return nil, nil
 	}
 	if !below || strings.HasSuffix(h.Name, "/") {
-		return nil, errors.New("is no file in a directory, which packages of npm have")
+		return nil, errors.New("is not in the package's directory")
 	}
 	keep, err := kept(rest)
 	if !keep || err != nil {
@@ -126,7 +126,7 @@ func (t *tarball) fileOf(u *unzipped, h *tar.Header) (*File, error) {
 	return f, nil
 }
 
-// end returns io.EOF where nothing follows the archive.
+// end returns io.EOF if nothing follows the archive.
 func (t *tarball) end(u *unzipped) error {
 	var block [4096]byte
 	for {
@@ -136,7 +136,7 @@ func (t *tarball) end(u *unzipped) error {
 		}
 		for _, b := range block[:n] {
 			if b != 0 {
-				return t.bad("", errors.New("there is something behind the end of the archive"))
+				return t.bad("", errors.New("trailing bytes after the end of the archive"))
 			}
 		}
 		if err == io.EOF {
@@ -147,7 +147,7 @@ func (t *tarball) end(u *unzipped) error {
 		}
 	}
 	if _, err := u.packed.ReadByte(); err != io.EOF {
-		return t.bad("", errors.New("there is something behind the end of the archive"))
+		return t.bad("", errors.New("trailing bytes after the end of the archive"))
 	}
 	return io.EOF
 }
@@ -172,7 +172,7 @@ func (t *tarball) each(visit func(*File, func() (io.Reader, error)) error) error
 	}
 }
 
-// contents reads one file; its errors name the file.
+// contents reads one file, with errors that name it.
 type contents struct {
 	t    *tarball
 	path string

@@ -58,27 +58,27 @@ func TestTarballRefused(t *testing.T) {
 		"no gzip":         {[]byte("package"), "EOF"},
 		"not gzip":        {bytes.Repeat([]byte("package"), 10), "gzip: invalid header"},
 		"no tar":          {zipped(t, bytes.Repeat([]byte("package"), 200)), "archive/tar: invalid tar header"},
-		"nothing":         {packed(t), "has no package.json"},
-		"no package.json": {packed(t, member{name: "package/x/package.json", text: "{}"}), "has no package.json"},
+		"nothing":         {packed(t), "package.json is missing"},
+		"no package.json": {packed(t, member{name: "package/x/package.json", text: "{}"}), "package.json is missing"},
 		"up":              {packed(t, described, member{name: "package/../../evil", text: "1"}), `".." is not a name`},
-		"absolute":        {packed(t, member{name: "/package/evil", text: "1"}), "is in no directory"},
+		"absolute":        {packed(t, member{name: "/package/evil", text: "1"}), "is not in a directory"},
 		"absolute below":  {packed(t, described, member{name: "package//evil", text: "1"}), "is absolute"},
-		"dot":             {packed(t, member{name: "./package/x", text: "1"}), "is in no directory"},
+		"dot":             {packed(t, member{name: "./package/x", text: "1"}), "is not in a directory"},
 		"backslash":       {packed(t, described, member{name: `package/a\b`, text: "1"}), `has '\\' in it`},
 		"device name":     {packed(t, described, member{name: "package/aux.js", text: "1"}), "is a device on Windows"},
-		"top file":        {packed(t, member{name: "package.json", text: "{}"}), "is no file in a directory"},
-		"other top":       {packed(t, described, member{name: "other/x", text: "1"}), `is not in "package", where all before it are`},
-		"symbolic link":   {packed(t, described, member{name: "package/l", kind: tar.TypeSymlink, link: "/etc/passwd"}), "is no regular file"},
-		"hard link":       {packed(t, described, member{name: "package/l", kind: tar.TypeLink, link: "package/package.json"}), "is no regular file"},
-		"device":          {packed(t, described, member{name: "package/d", kind: tar.TypeBlock}), "is no regular file"},
-		"pipe":            {packed(t, described, member{name: "package/p", kind: tar.TypeFifo}), "is no regular file"},
+		"top file":        {packed(t, member{name: "package.json", text: "{}"}), "is not in the package's directory"},
+		"other top":       {packed(t, described, member{name: "other/x", text: "1"}), `is not in the top directory "package"`},
+		"symbolic link":   {packed(t, described, member{name: "package/l", kind: tar.TypeSymlink, link: "/etc/passwd"}), "is not a regular file"},
+		"hard link":       {packed(t, described, member{name: "package/l", kind: tar.TypeLink, link: "package/package.json"}), "is not a regular file"},
+		"device":          {packed(t, described, member{name: "package/d", kind: tar.TypeBlock}), "is not a regular file"},
+		"pipe":            {packed(t, described, member{name: "package/p", kind: tar.TypeFifo}), "is not a regular file"},
 		"twice":           {packed(t, described, described), "is there twice"},
 		"case":            {packed(t, described, member{name: "package/Package.JSON", text: "{}"}), "where upper and lower case are the same"},
 		"case of a dir":   {packed(t, described, member{name: "package/a/x", text: "1"}, member{name: "package/A/y", text: "1"}), "where upper and lower case are the same"},
 		"file and dir":    {packed(t, described, member{name: "package/package.json/x", text: "1"}), "is a file, and a directory"},
-		"behind the tar":  {zipped(t, append(bytes.Clone(plain), bytes.Repeat([]byte("x"), 512)...)), "behind the end"},
-		"behind the gzip": {append(packed(t, described), 'x'), "behind the end"},
-		"second member":   {append(packed(t, described), packed(t, described)...), "behind the end"},
+		"behind the tar":  {zipped(t, append(bytes.Clone(plain), bytes.Repeat([]byte("x"), 512)...)), "after the end"},
+		"behind the gzip": {append(packed(t, described), 'x'), "after the end"},
+		"second member":   {append(packed(t, described), packed(t, described)...), "after the end"},
 		"cut":             {packed(t, described)[:60], "unexpected EOF"},
 		"cut in the tar":  {zipped(t, plain[:530]), "EOF"},
 		"checksum":        {func() []byte { b := packed(t, described); b[len(b)-8] ^= 1; return b }(), "gzip: invalid checksum"},
@@ -166,7 +166,7 @@ func TestTarballSparse(t *testing.T) {
 		sum += int(c)
 	}
 	copy(old[148:], fmt.Sprintf("%06o\x00 ", sum))
-	if _, err := readTarball(t, zipped(t, old)); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := readTarball(t, zipped(t, old)); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("GNU: %v", err)
 	}
 }

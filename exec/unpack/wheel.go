@@ -21,7 +21,7 @@ import (
 	"github.com/rye-build/rye/lock/packages"
 )
 
-// Wheel reads a wheel of a file of this name.
+// Wheel reads a wheel with this file name.
 func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archive, error) {
 	n, err := ParseWheel(name)
 	if err != nil {
@@ -47,13 +47,13 @@ func Wheel(ctx context.Context, name string, r io.ReaderAt, size int64) (*Archiv
 			return nil, badRecord(name, path, "is listed in RECORD but missing")
 		}
 	}
-	// From here on only what stands on disk counts.
+	// From here on only the files that will be on disk count.
 	w.unpacked = true
 	return a, nil
 }
 
-// whole says no to a zip archive that isn't all of the file, or whose directory is larger than one needs: that is read
-// into memory, whatever it says of its length.
+// whole refuses a zip archive that isn't the whole file, or whose directory is too large: that is read to memory, whatever length
+// it declares.
 func whole(name string, r io.ReaderAt, size int64) error {
 	bad := func(why string) error { return invalid(name, "", errors.New(why)) }
 	const endSize = 22
@@ -63,7 +63,7 @@ func whole(name string, r io.ReaderAt, size int64) error {
 	}
 	at := bytes.LastIndex(tail, []byte("PK\x05\x06"))
 	if at < 0 || len(tail)-at < endSize {
-		return bad("is no zip archive")
+		return bad("is not a zip archive")
 	}
 	end := tail[at:]
 	length, offset := int64(binary.LittleEndian.Uint32(end[12:])), int64(binary.LittleEndian.Uint32(end[16:]))
@@ -76,15 +76,15 @@ func whole(name string, r io.ReaderAt, size int64) error {
 	}
 	switch {
 	case string(before[:4]) == "PK\x06\x07" || binary.LittleEndian.Uint16(end[10:]) == 0xffff || length == 0xffffffff || offset == 0xffffffff:
-		return bad("is a zip archive of the 64-bit form, which no wheel here is")
+		return bad("is a zip64 archive, which is not supported")
 	case int(binary.LittleEndian.Uint16(end[20:])) != len(end)-endSize || offset+length != here:
-		return bad("has something in it that isn't part of the zip archive")
+		return bad("has bytes that are not part of the zip archive")
 	case length > MaxDirectory:
 		return tooMuch(name, "bytes of directory", MaxDirectory)
 	}
 	var first [4]byte
 	if _, err := r.ReadAt(first[:], 0); err != nil || string(first[:]) != "PK\x03\x04" {
-		return bad("doesn't begin as a zip archive does")
+		return bad("does not begin as a zip archive")
 	}
 	return nil
 }
@@ -102,12 +102,12 @@ type wheel struct {
 // A recorded file is a line of RECORD.
 type recorded struct {
 	sum  string // sha256=…
-	size string // "" where it doesn't say
+	size string // "" if missing
 }
 
 func (w *wheel) bad(path string, err error) error { return invalid(w.name, path, err) }
 
-// look reads what the wheel says of itself.
+// look reads the wheel's metadata.
 func (w *wheel) look(n *WheelName) error {
 	if len(w.zip.File) > MaxFiles {
 		return tooMuch(w.name, "files", MaxFiles)
@@ -118,14 +118,14 @@ func (w *wheel) look(n *WheelName) error {
 			continue
 		}
 		if w.info != "" {
-			return w.bad(dir, fmt.Errorf("is there beside %+q, and a wheel has one such directory", w.info))
+			return w.bad(dir, fmt.Errorf("is a second .dist-info directory, beside %+q", w.info))
 		}
 		w.info = dir + "/"
 	}
 	stem := strings.TrimSuffix(w.info, ".dist-info/")
 	project, version, _ := strings.Cut(stem, "-")
 	if w.info == "" || folded(project) != folded(n.Project) || !packages.SameVersion(version, n.Version) {
-		return w.bad("", fmt.Errorf("has no directory %s-%s.dist-info", n.Project, n.Version))
+		return w.bad("", fmt.Errorf("the directory %s-%s.dist-info is missing", n.Project, n.Version))
 	}
 	w.data = stem + ".data/"
 	about, err := w.text(w.info + "WHEEL")
@@ -174,12 +174,12 @@ func (w *wheel) readRecord() error {
 	}
 }
 
-// unsigned reports whether a path is of a file that RECORD can't have a digest of.
+// unsigned reports whether a path is one of the files that RECORD has no digest for.
 func (w *wheel) unsigned(path string) bool {
 	return path == w.info+"RECORD" || path == w.info+"RECORD.jws" || path == w.info+"RECORD.p7s"
 }
 
-// recorded compares a file with what RECORD says of it.
+// recorded compares a file with its line in RECORD.
 func (w *wheel) recorded(f *File) (io.Writer, func() error) {
 	path := f.entry
 	if w.unsigned(path) {
@@ -191,7 +191,7 @@ func (w *wheel) recorded(f *File) (io.Writer, func() error) {
 	}
 	line, listed := w.record[path]
 	if !listed {
-		return nil, no("isn't listed in RECORD")
+		return nil, no("is not listed in RECORD")
 	}
 	name, sum, _ := strings.Cut(line.sum, "=")
 	var h hash.Hash
@@ -203,21 +203,21 @@ func (w *wheel) recorded(f *File) (io.Writer, func() error) {
 	case "sha512":
 		h = sha512.New()
 	default:
-		return nil, no("has no sha256 in RECORD")
+		return nil, no("has no supported digest in RECORD")
 	}
 	return h, func() error {
 		found := base64.RawURLEncoding.EncodeToString(h.Sum(nil))
 		switch {
 		case found != strings.TrimRight(sum, "="):
-			return no(fmt.Sprintf("isn't what RECORD says: expected %s=%s, found %s", name, sum, found))()
+			return no(fmt.Sprintf("does not match RECORD: expected %s=%s, found %s", name, sum, found))()
 		case line.size != "" && line.size != strconv.FormatInt(f.Size, 10):
-			return no(fmt.Sprintf("isn't what RECORD says: expected %s bytes, found %d", line.size, f.Size))()
+			return no(fmt.Sprintf("does not match RECORD: expected %s bytes, found %d", line.size, f.Size))()
 		}
 		return nil
 	}
 }
 
-// text reads a file as a whole.
+// text reads a file to memory.
 func (w *wheel) text(path string) (string, error) {
 	for _, f := range w.zip.File {
 		if f.Name != path {
@@ -243,20 +243,20 @@ func (w *wheel) text(path string) (string, error) {
 	return "", w.bad(path, fs.ErrNotExist)
 }
 
-// fit says no to an entry that is no plain file.
+// fit refuses an entry that isn't a plain file.
 func (w *wheel) fit(f *zip.File) error {
 	switch {
 	case f.Flags&1 != 0:
 		return w.bad(f.Name, errors.New("is encrypted"))
 	case f.Method != zip.Store && f.Method != zip.Deflate:
-		return w.bad(f.Name, fmt.Errorf("is compressed by the method %d, and wheels have 0 and 8", f.Method))
+		return w.bad(f.Name, fmt.Errorf("uses compression method %d: only 0 and 8 are supported", f.Method))
 	case !f.Mode().IsRegular():
 		return w.bad(f.Name, errNotRegular)
 	}
 	return nil
 }
 
-// placed is the file that an entry becomes; with an empty path if it is left out, which it is read for all the same.
+// placed returns the file of an entry, without a path if it is only read and left out.
 func (w *wheel) placed(e *zip.File) (*File, error) {
 	if err := w.fit(e); err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ func (w *wheel) placed(e *zip.File) (*File, error) {
 			f.Path = ""
 			return f, nil
 		default:
-			return nil, w.bad(e.Name, fmt.Errorf("a wheel has no part %q", part))
+			return nil, w.bad(e.Name, fmt.Errorf("unknown part %q of a wheel", part))
 		}
 	}
 	keep, err := kept(f.Path)
@@ -287,12 +287,12 @@ func (w *wheel) placed(e *zip.File) (*File, error) {
 	return f, nil
 }
 
-// each implements reader. What is left out is visited too until the wheel is known to be what it says.
+// each implements reader. Until the wheel is verified, it also visits files that are left out.
 func (w *wheel) each(visit func(*File, func() (io.Reader, error)) error) error {
 	names := make(map[string]bool, len(w.zip.File))
 	for _, e := range w.zip.File {
 		if names[e.Name] {
-			return w.bad(e.Name, errors.New("is there twice"))
+			return w.bad(e.Name, errors.New("appears twice"))
 		}
 		names[e.Name] = true
 		if strings.HasSuffix(e.Name, "/") && e.UncompressedSize64 == 0 && e.Mode().IsDir() {
@@ -323,7 +323,7 @@ func (w *wheel) each(visit func(*File, func() (io.Reader, error)) error) error {
 	return nil
 }
 
-// An entry is the contents of a file, with errors that say whose.
+// An entry reads a file, with errors that name it.
 type entry struct {
 	w    *wheel
 	path string

@@ -18,7 +18,7 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// A wheelOf says what is in a wheel besides what every one has.
+// A wheelOf describes a wheel, apart from what every wheel has.
 type wheelOf struct {
 	files  map[string]string
 	record func(record string) string // what becomes of RECORD; nil: nothing

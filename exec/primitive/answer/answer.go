@@ -71,7 +71,7 @@ func (a *Answer) Result(ended *sandbox.Outcome) *primitive.Result {
 	read(r, a.Plain, a.out, a.errs)
 	if a.err != nil {
 		// Also where the program was faster: not everything was passed on.
-		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"), "what it writes can't be passed on: "+a.err.Error()
+		r.Failed, r.Ended, r.Failure = true, cmp.Or(r.Ended, "cancelled"), "its output can't be passed on: "+a.err.Error()
 	}
 	return r
 }

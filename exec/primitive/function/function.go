@@ -91,7 +91,7 @@ func Of[P any](needs func(P) Need, do func(context.Context, *Call, P) (any, erro
 	return Function{read: func(given map[string]any, text []byte) (need Need, _ deed, err error) {
 		for name := range given { // as they are written: encoding/json takes other cases, too
 			if !names[name] {
-				return need, nil, fmt.Errorf("it takes no %q", name)
+				return need, nil, fmt.Errorf("unknown parameter %q", name)
 			}
 		}
 		var p P
@@ -262,7 +262,7 @@ func (t *teller) tell(s primitive.Stream, b []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended == "" && int64(len(b)) > t.left {
-		t.ended, t.why = "output", "it said more than it may"
+		t.ended, t.why = "output", "it wrote too much"
 		t.stop()
 	}
 	if t.ended != "" {
@@ -274,7 +274,7 @@ func (t *teller) tell(s primitive.Stream, b []byte) error {
 	}
 	err := t.to.Emit(s, b)
 	if err != nil {
-		t.ended, t.why = "cancelled", "what it says can't be passed on: "+err.Error()
+		t.ended, t.why = "cancelled", "its output can't be passed on: "+err.Error()
 		t.stop()
 	}
 	return err
@@ -300,7 +300,7 @@ func (t *teller) answer(r *primitive.Result, value any) {
 		text, err = jcs.Append(nil, value)
 	}
 	if err != nil {
-		r.Failed, r.Failure = true, "what it gave is no JSON: "+strings.ToValidUTF8(err.Error(), "\ufffd")
+		r.Failed, r.Failure = true, "its result is not valid JSON: "+strings.ToValidUTF8(err.Error(), "\ufffd")
 		return
 	}
 	if t.tell(primitive.Stdout, append(text, '\n')) != nil {

@@ -87,7 +87,7 @@ func action(t testing.TB, name string, params any) *primitive.Action {
 	}
 }
 
-// with returns an action of which one entry of the configuration is another.
+// with returns an action with another value in its configuration.
 func with(name string, v any) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
 		a := action(t, "echo", map[string]any{"value": "x"})
@@ -167,7 +167,7 @@ func TestPrimitive(t *testing.T) {
 func TestRefused(t *testing.T) {
 	for want, change := range map[string]func(*primitive.Action){
 		`unknown function "none"`: func(a *primitive.Action) { a.Config["function"] = "none" },
-		`invalid call of rye's function "write": it takes no "more"`: func(a *primitive.Action) {
+		`invalid call of rye's function "write": unknown parameter "more"`: func(a *primitive.Action) {
 			a.Config["params"] = `{"more": 1}`
 		},
 		`rye's function "write" needs "sign:file:acme/a", which the call wasn't granted`: func(*primitive.Action) {},
@@ -252,7 +252,7 @@ func TestSaid(t *testing.T) {
 		t.Errorf("%+v, %v, %d bytes", r, err, to.told)
 	}
 	r, err = functions(t).Run(t.Context(), action(t, "nan", map[string]any{}), nil)
-	if err != nil || !r.Failed || r.Ended != "" || !strings.Contains(r.Failure, "no JSON") || r.Value != nil {
+	if err != nil || !r.Failed || r.Ended != "" || !strings.Contains(r.Failure, "not valid JSON") || r.Value != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	a = action(t, "forever", map[string]any{"file": filepath.Join(t.TempDir(), "begun")})

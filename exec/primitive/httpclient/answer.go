@@ -18,8 +18,8 @@ import (
 )
 
 var (
-	errEncoded = errors.New("it is encoded, which wasn't asked for")
-	errSwitch  = errors.New("it wants to speak something else than HTTP")
+	errEncoded = errors.New("the body has an unrequested encoding")
+	errSwitch  = errors.New("the server switches to another protocol")
 )
 
 // read takes the body of an answer.

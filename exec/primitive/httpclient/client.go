@@ -116,7 +116,7 @@ func (x *exchange) judge(ctx, inner context.Context, r *primitive.Result, err er
 	case ctx.Err() != nil:
 		r.Ended, r.Failure = "cancelled", "cancelled"
 	case inner.Err() != nil:
-		r.Ended, r.Failure = "timeout", fmt.Sprintf("no whole answer within %s", x.time)
+		r.Ended, r.Failure = "timeout", fmt.Sprintf("no complete response within %s", x.time)
 	default:
 		r.Failure = err.Error()
 	}
@@ -291,7 +291,7 @@ func (w *way) follow(resp *http.Response) (*way, error) {
 		next.url, err = address(u.String())
 	}
 	if err != nil {
-		return nil, redirectError("to what is no address to follow: " + err.Error())
+		return nil, redirectError("to an invalid address: " + err.Error())
 	}
 	if w.url.Scheme == "https" && next.url.Scheme == "http" {
 		return nil, redirectError(fmt.Sprintf("from https to http, to %q", next.url.Host))

@@ -189,7 +189,7 @@ func TestMisbehaving(t *testing.T) {
 		switch r.URL.Path {
 		case "/nothing", "/stream/nothing":
 			<-r.Context().Done()
-			panic(http.ErrAbortHandler) // else there would be an answer, to whom it may reach
+			panic(http.ErrAbortHandler) // so that there is no response
 		case "/slow-headers":
 			raw(t, rw, "HTTP/1.1 200 OK\r\nX: ", false)
 		case "/slow-body":
@@ -247,7 +247,7 @@ func TestMisbehaving(t *testing.T) {
 				}
 			}
 		case "/stream/grows":
-			// What is told of it is six times as long.
+			// Its output is six times as long.
 			io.WriteString(rw, "data: "+strings.Repeat("\x01", 50_000)+"\n\n")
 		}
 	})
@@ -258,11 +258,11 @@ func TestMisbehaving(t *testing.T) {
 		ended  string
 		why    string
 	}{
-		{"/nothing", none, "timeout", "no whole answer within 60ms"},
-		{"/slow-headers", none, "timeout", "no whole answer within 60ms"},
-		{"/slow-body", 200, "timeout", "no whole answer within 60ms"},
-		{"/drip", 200, "timeout", "no whole answer within 60ms"},
-		{"/stream/nothing", none, "timeout", "no whole answer within 60ms"},
+		{"/nothing", none, "timeout", "no complete response within 60ms"},
+		{"/slow-headers", none, "timeout", "no complete response within 60ms"},
+		{"/slow-body", 200, "timeout", "no complete response within 60ms"},
+		{"/drip", 200, "timeout", "no complete response within 60ms"},
+		{"/stream/nothing", none, "timeout", "no complete response within 60ms"},
 		{"/endless", 200, "output", "the answer has more than 100000 bytes"},
 		{"/announced", 200, "output", "the answer has more than 100000 bytes"},
 		{"/short", 200, "", "unexpected EOF"},
@@ -274,9 +274,9 @@ func TestMisbehaving(t *testing.T) {
 		{"/many-headers", none, "", "exceeded"},
 		{"/hints", none, "", "no usable answer from"},
 		{"/garbage", none, "", "malformed HTTP"},
-		{"/switch", 101, "", "something else than HTTP"},
-		{"/bomb", 200, "", "it is encoded, which wasn't asked for"},
-		{"/stream/bomb", 200, "", "it is encoded, which wasn't asked for"},
+		{"/switch", 101, "", "another protocol"},
+		{"/bomb", 200, "", "the body has an unrequested encoding"},
+		{"/stream/bomb", 200, "", "the body has an unrequested encoding"},
 		{"/stream/half", 200, "", "unexpected EOF"},
 		{"/stream/endless", 200, "output", "what comes out of the stream has more than 100000 bytes"},
 		{"/stream/comments", 200, "output", "the stream has more than 100000 bytes"},
@@ -360,12 +360,12 @@ func TestStream(t *testing.T) {
 	if r = do("/", s); r.Failed || body(r).(map[string]any)["error"] != "wrong" || !slices.Equal(s.lines, []string{text}) {
 		t.Errorf("%+v, %q", r, s.lines)
 	}
-	if r = do("/", &sink{enough: 1}); r.Ended != "cancelled" || r.Failure != "what comes can't be passed on: enough" {
+	if r = do("/", &sink{enough: 1}); r.Ended != "cancelled" || r.Failure != "the output can't be passed on: enough" {
 		t.Errorf("%+v", r)
 	}
 	kind, text = "text/event-stream", "data: 1\n\ndata: 2\n\ndata: 3\n\n"
 	s = &sink{enough: 2}
-	if r = do("/", s); r.Ended != "cancelled" || r.Failure != "what comes can't be passed on: enough" || len(s.lines) != 2 {
+	if r = do("/", s); r.Ended != "cancelled" || r.Failure != "the output can't be passed on: enough" || len(s.lines) != 2 {
 		t.Errorf("%+v, %q", r, s.lines)
 	}
 }
@@ -529,7 +529,7 @@ func TestTime(t *testing.T) {
 		a := w.action(config("url", w.url("http", "public.example", "/"), "timeout", c.config))
 		a.Sandbox.Limits.Wall = c.wall
 		r, err := w.Run(t.Context(), a, nil)
-		if err != nil || r.Ended != "timeout" || r.Failure != "no whole answer within "+c.want {
+		if err != nil || r.Ended != "timeout" || r.Failure != "no complete response within "+c.want {
 			t.Errorf("%v: %+v, %v", c, r, err)
 		}
 	}

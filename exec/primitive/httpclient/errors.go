@@ -83,7 +83,7 @@ func (e *sizeError) Error() string { return fmt.Sprintf("%s has more than %d byt
 // A sinkError is what the sink said.
 type sinkError struct{ err error }
 
-func (e *sinkError) Error() string { return "what comes can't be passed on: " + e.err.Error() }
+func (e *sinkError) Error() string { return "the output can't be passed on: " + e.err.Error() }
 
 // clip bounds what a server can have said in an error.
 func clip(s string) string {

@@ -62,11 +62,11 @@ func TestRedirects(t *testing.T) {
 		{"GET", 302, "https://third.example/there", `the server redirects elsewhere: the host "third.example:443" was not granted`},
 		{"GET", 302, "https://public.example/there", `the server redirects elsewhere: the host "public.example:443" was not`},
 		{"GET", 302, w.url("http", "public.example", "/there"), "the server redirects from https to http"},
-		{"GET", 302, "file:///etc/passwd", "the server redirects to what is no address"},
-		{"GET", 302, "https://me:secret@public.example/", "the server redirects to what is no address to follow: the url has a name or password"},
-		{"GET", 302, "https://[::1", "the server redirects to what is no address"},
+		{"GET", 302, "file:///etc/passwd", "the server redirects to an invalid address"},
+		{"GET", 302, "https://me:secret@public.example/", "the server redirects to an invalid address: the url contains a user name or password"},
+		{"GET", 302, "https://[::1", "the server redirects to an invalid address"},
 		{"GET", 302, "//169.254.169.254/latest", `the server redirects elsewhere: the host "169.254.169.254:443" was not`},
-		{"GET", 302, "/" + strings.Repeat("x", 9000), "the server redirects to what is no address"},
+		{"GET", 302, "/" + strings.Repeat("x", 9000), "the server redirects to an invalid address"},
 		{"GET", 302, "/loop", "the server redirects more than 5 times"},
 	} {
 		target, code, last = c.to, c.code, nil
@@ -126,10 +126,10 @@ func TestRedirectedTries(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, port, _ := net.SplitHostPort(free.Addr().String())
-	nobody := "public.example:" + port
+	closedPort := "public.example:" + port
 	free.Close()
 	w.names["other.test"] = []string{"127.0.0.1"}
-	w.hosts = append(w.hosts, nobody, "none.example", "other.test:"+w.https)
+	w.hosts = append(w.hosts, closedPort, "none.example", "other.test:"+w.https)
 	limited := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusTooManyRequests) }
 	busy := func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Retry-After", "1")
@@ -145,7 +145,7 @@ func TestRedirectedTries(t *testing.T) {
 		each    int // requests of a try
 		failure string
 	}{
-		"refused":                 {"POST", 303, "https://" + nobody + "/there", nil, 1, 1, "no connection to"},
+		"refused":                 {"POST", 303, "https://" + closedPort + "/there", nil, 1, 1, "no connection to"},
 		"no such name":            {"POST", 303, "https://none.example/there", nil, 1, 1, "no connection to"},
 		"not who it says":         {"POST", 303, "https://other.test:" + w.https + "/there", nil, 1, 1, "certificate"},
 		"too many":                {"POST", 303, "/there", limited, 1, 2, "HTTP 429"},
@@ -154,7 +154,7 @@ func TestRedirectedTries(t *testing.T) {
 		"too many for PATCH":      {"PATCH", 308, "/there", limited, 1, 2, "HTTP 429"},
 		"busy":                    {"POST", 303, "/there", busy, 1, 2, "HTTP 503"},
 		"reset":                   {"POST", 303, "/there", reset, 1, 2, "no usable answer from"},
-		"GET, refused":            {"GET", 302, "https://" + nobody + "/there", nil, 3, 1, "no connection to"},
+		"GET, refused":            {"GET", 302, "https://" + closedPort + "/there", nil, 3, 1, "no connection to"},
 		"GET, too many":           {"GET", 302, "/there", limited, 3, 2, "HTTP 429"},
 		"PUT, too many":           {"PUT", 303, "/there", limited, 3, 2, "HTTP 429"},
 	} {

@@ -53,21 +53,21 @@ func newRequest(a *primitive.Action, agent string) (*request, error) {
 	}
 	q := &request{way: way{url: u, method: text(c["method"], "GET"), header: http.Header{}}, network: a.Sandbox.Network}
 	if !slices.Contains(methods, q.method) {
-		return nil, wrong("the method %q is none of %s", q.method, strings.Join(methods, ", "))
+		return nil, wrong("invalid method %q: expected one of %s", q.method, strings.Join(methods, ", "))
 	}
 	switch mode := text(c["mode"], "sync"); mode {
 	case "sync":
 	case "stream":
 		q.stream = true
 	default:
-		return nil, wrong("the mode %q is neither sync nor stream", mode)
+		return nil, wrong("invalid mode %q: expected sync or stream", mode)
 	}
 	switch output := text(c["output"], "json"); output {
 	case "json":
 	case "text":
 		q.plain, q.cut = true, int64(min(max(number(c["cut_after"], 0), 0), MaxBody))
 	default:
-		return nil, wrong("the output %q is neither json nor text", output)
+		return nil, wrong("invalid output %q: expected json or text", output)
 	}
 	if err := q.lines(c, agent); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func (q *request) lines(c map[string]any, agent string) error {
 	for name, v := range headers {
 		value, ok := v.(string)
 		if !ok {
-			return wrong("the header line %q is a text, and %T is none", name, v)
+			return wrong("the header %q must be a string, not %T", name, v)
 		}
 		if err := q.set(name, value); err != nil {
 			return err
@@ -99,7 +99,7 @@ func (q *request) lines(c map[string]any, agent string) error {
 		case "api_key":
 			err = q.credential(text(auth["header"], "X-API-Key"), "", auth["key"])
 		default:
-			err = wrong("auth of the type %q is neither bearer nor api_key", kind)
+			err = wrong("invalid auth type %q: expected bearer or api_key", kind)
 		}
 		if err != nil {
 			return err
@@ -140,13 +140,13 @@ func (q *request) set(name, value string) error {
 	case name == "" || len(name) > 100 || strings.ContainsFunc(name, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	}):
-		return wrong("%q is no name of a header line", clip(name))
+		return wrong("invalid header name %q", clip(name))
 	case slices.Contains(carried, key) || strings.HasPrefix(key, "Proxy-"):
-		return wrong("the header line %q says how a message is carried, which isn't said here", name)
+		return wrong("the header %q can't be set: it controls how messages are transferred", name)
 	case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-		return wrong("the header line %q has a control character", name)
+		return wrong("the header %q contains a control character", name)
 	case q.header[key] != nil:
-		return wrong("the header line %q is there twice", name)
+		return wrong("the header %q is set twice", name)
 	}
 	q.header[key] = []string{value}
 	return nil
@@ -210,13 +210,13 @@ const maxAddress = 8192
 func address(raw string) (*url.URL, error) {
 	u, err := url.Parse(escaped(raw))
 	if err != nil || len(raw) > maxAddress || u.Opaque != "" {
-		return nil, wrong("the url is no address")
+		return nil, wrong("the url is invalid")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" {
-		return nil, wrong("the url isn't one of http or https")
+		return nil, wrong("the url must begin with http:// or https://")
 	}
 	if u.User != nil {
-		return nil, wrong("the url has a name or password in it: that is what auth is for")
+		return nil, wrong("the url contains a user name or password: use auth instead")
 	}
 	host, port := strings.TrimSuffix(strings.ToLower(u.Hostname()), "."), u.Port()
 	if port == "" && !strings.HasSuffix(u.Host, ":") {
@@ -226,7 +226,7 @@ func address(raw string) (*url.URL, error) {
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || port[0] == '0' || !isHost(host) {
-		return nil, wrong("the url has no host and port")
+		return nil, wrong("the url has no valid host and port")
 	}
 	u.Host, u.Fragment, u.RawFragment = net.JoinHostPort(host, port), "", ""
 	return u, nil

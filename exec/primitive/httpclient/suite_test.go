@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/exec/sandbox"
 )
 
-// events is a stream of at least n bytes, and what the sink is told of it.
+// events returns a stream of at least n bytes, and the output for it.
 func events(n int) (stream, told []byte) {
 	for i := 0; len(told) < n; i++ {
 		stream = fmt.Appendf(stream, "data: {\"n\": %d,\ndata: \"text\": \"%0900d\"}\n\n", i, i)
@@ -172,10 +172,10 @@ func impossible(action func(string, ...any) *primitive.Action) map[string]func(t
 	return all
 }
 
-// tries are deeds of which the server tells.
+// tries are requests that the server records.
 func tries(w *world, host string) map[string]primitivetest.Try {
 	n := 0
-	// try asks for an address with a path of its own, of which {} is the path to look for.
+	// try requests an address with its own path, which replaces {}.
 	try := func(format string, without, with sandbox.Network) primitivetest.Try {
 		return func(_ testing.TB, granted bool) (*primitive.Action, func() bool) {
 			n++

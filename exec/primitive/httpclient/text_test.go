@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestText: a body as text, with what is told of it; one that is cut isn't too much.
+// TestText: a body as text, with its facts; a body that is cut doesn't exceed the limit.
 func TestText(t *testing.T) {
 	var agent string
 	w := newWorld(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func TestText(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := w.Run(t.Context(), w.action(config("url", w.url("https", "public.example", "/"), "output", "xml")), nil); err == nil ||
-		err.Error() != `the output "xml" is neither json nor text` {
+		err.Error() != `invalid output "xml": expected json or text` {
 		t.Error(err)
 	}
 	if w.get(t, "/json"); agent != "rye" {

@@ -169,7 +169,7 @@ func body(r *primitive.Result) any { return r.Value.(map[string]any)["body"] }
 
 func status(r *primitive.Result) int64 { return r.Value.(map[string]any)["status_code"].(int64) }
 
-// A sink keeps what it is told, and has enough after a number of calls, if that isn't 0.
+// A sink keeps what it gets, and fails from a number of calls on, if that isn't 0.
 type sink struct {
 	lines  []string
 	enough int

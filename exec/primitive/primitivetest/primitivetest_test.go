@@ -42,7 +42,7 @@ func (p *player) Check(context.Context) error {
 }
 
 func (p *player) Starts(config map[string]any) []string {
-	if p.has("starts what nobody looked for") {
+	if p.has("starts an unknown program") {
 		return []string{"something"}
 	}
 	if p.has("changes the configuration when asked") && config != nil {
@@ -340,7 +340,7 @@ func TestFlaws(t *testing.T) {
 		"does what it may not":                       "tries",
 		"doesn't do what it may":                     "tries",
 		"says that it can't work":                    "optional",
-		"starts what nobody looked for":              "optional",
+		"starts an unknown program":                  "optional",
 		"changes the configuration when asked":       "optional",
 	} {
 		t.Run(strings.ReplaceAll(flaw, " ", "_"), func(t *testing.T) {
@@ -376,11 +376,11 @@ func TestEverywhere(t *testing.T) {
 	s := newSuite(t, subject("sends although it never does"))
 	s.Stream = nil
 	if s.stream() == nil {
-		t.Error("nobody noticed that it sends something")
+		t.Error("its output was not noticed")
 	}
 }
 
-// What comes after the end of a run is noticed by whoever looks then.
+// TestLate: output after the end of a run is noticed.
 func TestLate(t *testing.T) {
 	s := newSuite(t, subject("sends after its end"))
 	to := new(sink)
@@ -389,7 +389,7 @@ func TestLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !s.until(func() bool { return to.wrong.Load() != nil }) {
-		t.Error("nobody noticed")
+		t.Error("it was not noticed")
 	}
 }
 
@@ -403,7 +403,7 @@ func TestLeaks(t *testing.T) {
 		}
 		err := s.leaks(before)
 		if err == nil {
-			t.Errorf("nobody noticed that it %s", flaw)
+			t.Errorf("it was not noticed that it %s", flaw)
 		}
 		for _, giveBack := range s.Primitive.(fixed).kept {
 			giveBack()

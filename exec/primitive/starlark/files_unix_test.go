@@ -173,7 +173,7 @@ func TestRefused(t *testing.T) {
 
 // A file that is replaced keeps its mode, nothing else is left beside it, and of two grants about one path the narrower counts.
 func TestReplaced(t *testing.T) {
-	dir := put(t, realDir(t), map[string]string{"d/run.sh": "x", "d/.rye-0.tmp": "somebody's"})
+	dir := put(t, realDir(t), map[string]string{"d/run.sh": "x", "d/.rye-0.tmp": "another's"})
 	if err := os.Chmod(filepath.Join(dir, "d", "run.sh"), 0o770); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func TestReplaced(t *testing.T) {
 		}
 	}
 	a = granted(action(t, "def main(params):\n    fs.write('d/run.sh', 'y')\n", nil), dir, []string{"d"}, []string{"d"})
-	// A directory that nobody may write is the system's refusal, where that is made.
+	// The system refuses a directory that is not writable.
 	a.Sandbox.Deny = nil
 	a.Files.Write = []string{filepath.Join(dir, "gone")}
 	if r := here(t, a); !r.Failed {

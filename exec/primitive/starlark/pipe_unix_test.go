@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// pipe makes a file that waits for whoever opens it.
+// pipe makes a file that blocks when it is opened.
 func pipe(at string) error {
 	if err := syscall.Mkfifo(at, 0o600); !errors.Is(err, fs.ErrExist) {
 		return err

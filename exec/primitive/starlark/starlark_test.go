@@ -47,7 +47,7 @@ func TestPrimitive(t *testing.T) {
 	})
 }
 
-// with returns an action of which one entry of the configuration is another.
+// with returns an action with another value in its configuration.
 func with(name string, v any) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
 		a := action(t, echo, nil)
@@ -76,7 +76,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 	}
 }
 
-// tries are what a script could do if nobody kept it from that. They hold whether or not the system helps.
+// tries are attempts that must be denied, with the help of the system or without.
 func tries() map[string]primitivetest.Try {
 	list := map[string]primitivetest.Try{}
 	for _, level := range []floor.Level{floor.Limits, floor.Landlock} {
@@ -108,7 +108,7 @@ func tries() map[string]primitivetest.Try {
 	return list
 }
 
-// The limits are kept by who counts, and the memory of the child by what the system was asked.
+// TestLimits: each limit ends the script, and its memory stays within bounds.
 func TestLimits(t *testing.T) {
 	const each = "def main(params):\n"
 	for name, test := range map[string]struct{ text, ended string }{
@@ -165,7 +165,7 @@ func TestRecursion(t *testing.T) {
 	}
 }
 
-// What it prints is passed on, and its value is one line.
+// TestSink: prints are passed on, and the value is one line.
 func TestSink(t *testing.T) {
 	a := action(t, "def main(params):\n    print('one', 2)\n    return {'b': 1, 'a': (2.5, None)}\n", nil)
 	to := new(sink)
@@ -181,7 +181,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// An answer that is no is one, in whatever way the script says so.
+// TestFailures: every way in which a script can fail.
 func TestFailures(t *testing.T) {
 	for text, want := range map[string]string{
 		"def main(params):\n    return {'success': False, 'error': 'because'}\n":  "because",
@@ -235,7 +235,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// A script gives the same for the same, and there is nothing in it to tell one run from another by.
+// TestSame: equal calls give equal results, and nothing tells one run from another.
 func TestSame(t *testing.T) {
 	text := `load("lib/_a.star", "a")
 def main(params):
@@ -283,7 +283,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// No file is had without a grant.
+// TestNoFiles: without a grant there are no files.
 func TestNoFiles(t *testing.T) {
 	dir := put(t, realDir(t), map[string]string{"a": "a"})
 	a := granted(action(t, "def main(params):\n    return fs.read('a')\n", nil), dir, []string{"a"}, nil)
@@ -296,14 +296,14 @@ func TestNoFiles(t *testing.T) {
 	}
 }
 
-// Without the way to itself there is nothing to run.
+// TestNoSelf: without a guest program nothing runs.
 func TestNoSelf(t *testing.T) {
 	s := subject(t)
 	s.Self = nil
 	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err == nil {
 		t.Errorf("%+v", r)
 	}
-	// What is started and isn't the child of this package has no answer.
+	// Another program doesn't answer as a guest.
 	s = subject(t)
 	s.Self = []string{self(t), "-test.run=^$"}
 	if r, err := s.Run(t.Context(), action(t, echo, nil), nil); err != nil || !r.Failed || !strings.Contains(r.Failure, "invalid frame") {

@@ -131,7 +131,7 @@ func say() error {
 	return nil
 }
 
-// pattern is n bytes of text, no piece of which is like the one before.
+// pattern returns n bytes of text without repetition.
 func pattern(n int) []byte {
 	var b bytes.Buffer
 	for i := 0; b.Len() < n; i++ {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// server listens on this machine, and reports whether somebody came.
+// server listens on this machine, and reports whether there was a connection.
 func server(t testing.TB) (address string, reached func() bool) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -27,7 +27,7 @@ func server(t testing.TB) (address string, reached func() bool) {
 	}()
 	own := int64(0)
 	return l.Addr().String(), func() bool {
-		// Whoever has connected before is accepted before this one, and this one is when it hears of its end.
+		// Earlier connections are accepted first, and this one when its end is seen.
 		c, err := net.DialTimeout("tcp", l.Addr().String(), 5*time.Second)
 		if err != nil {
 			t.Fatal(err)

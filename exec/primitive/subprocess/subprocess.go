@@ -107,7 +107,7 @@ func command(a *primitive.Action) (*proc.Command, error) {
 		for _, name := range slices.Sorted(maps.Keys(more)) {
 			text, ok := more[name].(string)
 			if !ok {
-				return nil, fmt.Errorf("the variable %q is a text, and %v is none", name, more[name])
+				return nil, fmt.Errorf("the variable %q must be a string, not %v", name, more[name])
 			}
 			if err := env.Check(name, text); err != nil {
 				return nil, fmt.Errorf("config.env: %w", err)
@@ -160,9 +160,9 @@ func variables(config map[string]any) (map[string]any, error) {
 // noDirectory returns the error that a program can't start in a directory; outside is the one that it should be in, if any.
 func noDirectory(dir, outside string) error {
 	if outside != "" {
-		return fault.New(fault.Denied, "the directory %q isn't in %q", dir, outside).On("path", dir)
+		return fault.New(fault.Denied, "the directory %q is not in %q", dir, outside).On("path", dir)
 	}
-	return fault.New(fault.Files, "there is no directory %q", dir).On("path", dir)
+	return fault.New(fault.Files, "directory %q not found", dir).On("path", dir)
 }
 
 // directory is where the program starts.

@@ -66,7 +66,7 @@ func there(path string) bool {
 	return err == nil
 }
 
-// with returns an action of which one entry of the configuration is another.
+// with returns an action with another value in its configuration.
 func with(name string, v any) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
 		a := action(t, "", "args")
@@ -236,7 +236,7 @@ func plain(v any) any {
 	return v
 }
 
-// A counter counts what it is told.
+// A counter counts output.
 type counter struct {
 	bytes [2]int64
 }
@@ -362,7 +362,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// Whoever says less time gets less.
+// A shorter timeout counts.
 func TestTimeout(t *testing.T) {
 	dir := realDir(t)
 	for name, c := range map[string]struct {
@@ -378,7 +378,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// The errors say what is wrong so that somebody can act.
+// Errors say what is wrong, and with what.
 func TestErrors(t *testing.T) {
 	p := &subprocess.Subprocess{Machine: machine(t)}
 	_, err := p.Run(t.Context(), with("env", map[string]any{"LD_PRELOAD": "/x.so"})(t), nil)
@@ -457,7 +457,7 @@ func TestWithin(t *testing.T) {
 			t.Errorf("%v: %+v, %v; want %s", cwd, r, err, want)
 		}
 	}
-	// What is outside is told alike whether or not it is there; what is missing inside is said.
+	// Paths outside give one error whether they exist or not; missing ones inside are reported.
 	outside := []string{"..", "../none", "in/../..", "in/../../none"}
 	missing := []string{"none", "in/none", "file", "file/none"}
 	if runtime.GOOS != "windows" {
@@ -478,9 +478,9 @@ func TestWithin(t *testing.T) {
 	check := func(within, cwd, want string) {
 		t.Helper()
 		_, err := run(cwd, within)
-		code, text := fault.Files, fmt.Sprintf("there is no directory %q", cwd)
+		code, text := fault.Files, fmt.Sprintf("directory %q not found", cwd)
 		if want != "" {
-			code, text = fault.Denied, fmt.Sprintf("the directory %q isn't in %q", cwd, want)
+			code, text = fault.Denied, fmt.Sprintf("the directory %q is not in %q", cwd, want)
 		}
 		if e := fault.Of(err); e.Code != code || e.Text != text || e.Details["path"] != cwd {
 			t.Errorf("%q in %q: %v", cwd, within, err)

@@ -74,7 +74,7 @@ func children(t testing.TB) (list []string) {
 	return list
 }
 
-// with returns an action of which one entry of the configuration is another.
+// with returns an action with another value in its configuration.
 func with(name string, v any) func(testing.TB) *primitive.Action {
 	return func(t testing.TB) *primitive.Action {
 		a := of(idle)(t)
@@ -161,7 +161,7 @@ func wrong() map[string]func(testing.TB) *primitive.Action {
 	}
 }
 
-// What a module tries is kept from it by its view, and, where the machine has it, by the sandbox.
+// tries are attempts that the view denies, and the sandbox too, if the machine has one.
 func tries() map[string]primitivetest.Try {
 	return map[string]primitivetest.Try{
 		"write a file": func(t testing.TB, granted bool) (*primitive.Action, func() bool) {
@@ -190,7 +190,7 @@ func tries() map[string]primitivetest.Try {
 	}
 }
 
-// What a module is given it has, and nothing else.
+// TestGiven: a module gets its arguments, variables and input, and nothing else.
 func TestGiven(t *testing.T) {
 	a := action(t, "", "args", "", "-", "a b\n", "$(id)", "{x}", "ünï", strings.Repeat("x", 1<<20))
 	if r := run(t, a, nil); r.Failed || !reflect.DeepEqual(r.Value, a.Config["args"].([]any)[1:]) {
@@ -199,7 +199,7 @@ func TestGiven(t *testing.T) {
 	a = action(t, "", "env")
 	a.Env = []string{"HOME=/root", "PATH=/bin", "SECRET=x"}
 	if r := run(t, a, nil); !reflect.DeepEqual(r.Value, []any{}) {
-		t.Errorf("without a word about them it has the variables %v", r.Value)
+		t.Errorf("it has the variables %v by default", r.Value)
 	}
 	a.Config["env"] = map[string]any{"B": "2=3", "A": ""}
 	if r := run(t, a, nil); !reflect.DeepEqual(r.Value, []any{"A=", "B=2=3"}) {
@@ -214,7 +214,7 @@ func TestGiven(t *testing.T) {
 	}
 }
 
-// Statuses are the module's, and a trap is a failure that says which.
+// TestEnds: the status is the module's, and a trap is a failure that names it.
 func TestEnds(t *testing.T) {
 	for status, failed := range map[string]bool{"0": false, "1": true, "255": true, "70000": true} {
 		r := run(t, action(t, "", "say", "out", "because\n", status), nil)
@@ -236,7 +236,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// For a pure tool there is no clock and no chance.
+// TestPure: a pure tool has neither clock nor randomness.
 func TestPure(t *testing.T) {
 	do := func(pure bool, what string) any {
 		a := action(t, "", what)
@@ -269,7 +269,7 @@ func number(v any) float64 {
 	return n
 }
 
-// What doesn't end by itself is ended, and what wants more than it may have doesn't get it.
+// TestLimits: each limit ends the module or refuses what it asks for.
 func TestLimits(t *testing.T) {
 	a := action(t, "", "spin")
 	a.Sandbox.Limits.Wall = 2 * time.Second
@@ -304,7 +304,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A module is compiled once, by a child of its own; where it can't be kept by the child that runs it.
+// TestCache: a module is compiled once, by a guest of its own; without a cache by the guest that runs it.
 func TestCache(t *testing.T) {
 	w := subject(t)
 	w.Cache = filepath.Join(realDir(t), "cache")
@@ -454,7 +454,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// The engine that keys name is the one that is built in.
+// TestEngine: keys name the engine that is built in.
 func TestEngine(t *testing.T) {
 	b, err := os.ReadFile("../../../go.mod")
 	if name, version, _ := strings.Cut(engine, "/"); err != nil || !strings.Contains(string(b), "/"+name+" "+version+"\n") {
@@ -462,7 +462,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// Without a sandbox that is asked for nothing is run, and without a child nothing at all.
+// TestUnavailable: without the sandbox or a guest nothing runs.
 func TestUnavailable(t *testing.T) {
 	a := action(t, "", "args")
 	for _, w := range []*Wasm{{Machine: sandbox.New(sandbox.Options{}), Self: []string{"/x"}}, {Machine: machine(t)}} {

@@ -13,15 +13,15 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// MaxProblems is how many problems are told.
+// MaxProblems bounds the problems of an error.
 const MaxProblems = 50
 
 const (
 	maxSteps = 1 << 20
-	maxCheck = 200 // schemas in each other
+	maxCheck = 200 // nested schemas
 )
 
-// A Problem is something that is wrong with a value.
+// A Problem is something wrong with a value.
 type Problem struct {
 	Path string `json:"path"` // as in a.b[0]; "" for the whole value
 	Msg  string `json:"message"`
@@ -34,7 +34,7 @@ func (p Problem) String() string {
 	return p.Path + ": " + p.Msg
 }
 
-// An InvalidError says what is wrong with a value, in the order in which it was found.
+// An InvalidError lists what is wrong with a value.
 type InvalidError struct{ Problems []Problem }
 
 func (e *InvalidError) Error() string {
@@ -45,7 +45,7 @@ func (e *InvalidError) Error() string {
 	return strings.Join(list, "; ")
 }
 
-// Fault lists the problems, one a line.
+// Fault lists the problems on separate lines.
 func (e *InvalidError) Fault() *fault.Error {
 	f := fault.New(fault.Validation, "%s", e.Error()).On("problems", e.Problems)
 	if len(e.Problems) > 1 {
@@ -59,7 +59,7 @@ func (e *InvalidError) Fault() *fault.Error {
 	return f
 }
 
-// Check reports what is wrong with a value, as an *InvalidError.
+// Check returns an *InvalidError unless a value is valid.
 func (s *Schema) Check(v any) error {
 	c := &checker{steps: maxSteps}
 	c.check(s.root, v, "", 0)
@@ -72,10 +72,10 @@ func (s *Schema) Check(v any) error {
 // A checker is one Check.
 type checker struct {
 	problems []Problem
-	quiet    int // inside of schemas that need not hold; problems are counted alone
+	quiet    int // greater than 0 inside schemas that need not match: problems are only counted
 	found    int
 	steps    int
-	spent    bool // no answer is yes any more
+	spent    bool // out of steps: nothing is valid any more
 }
 
 func (c *checker) bad(path, format string, args ...any) {
@@ -84,14 +84,14 @@ func (c *checker) bad(path, format string, args ...any) {
 	}
 }
 
-// step counts the work, and reports whether there may be more.
+// step counts a step, and reports whether there may be more.
 func (c *checker) step(path string, depth int) bool {
 	if c.steps--; c.steps >= 0 && depth <= maxCheck && !c.spent {
 		return true
 	}
 	if !c.spent {
 		c.spent = true
-		c.problems = append(c.problems, Problem{path, "the schema takes too long to check, or goes in circles"})
+		c.problems = append(c.problems, Problem{path, "the schema takes too long to check, or is circular"})
 	}
 	c.found++
 	return false
@@ -115,7 +115,7 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 		return
 	}
 	if n.never {
-		c.bad(path, "nothing is allowed here")
+		c.bad(path, "no value is allowed here")
 		return
 	}
 	t := typeOf(v)
@@ -145,7 +145,7 @@ func (c *checker) check(n *node, v any, path string, depth int) {
 	c.combined(n, v, path, depth)
 }
 
-// clip joins values for a message.
+// clip joins values for a message, shortened.
 func clip(values []string) string {
 	values = slices.Clone(values)
 	for i, v := range values {
@@ -197,15 +197,11 @@ func (c *checker) equal(a, b any, path string) bool {
 	case []any, map[string]any:
 		return false
 	}
-	return float(a) == float(b)
-}
-
-// float returns a number as JSON has them, and what is none as it is.
-func float(v any) any {
-	if n, ok := v.(int64); ok {
-		return float64(n)
+	if x, ok := jcs.Number(a); ok {
+		y, ok := jcs.Number(b)
+		return ok && x == y
 	}
-	return v
+	return a == b
 }
 
 func (c *checker) text(n *node, s, path string) {
@@ -218,13 +214,13 @@ func (c *checker) text(n *node, s, path string) {
 	}
 }
 
-// matches reports whether a pattern matches. A text that is too long for that matches none.
+// matches reports whether a pattern matches. A text that is too long doesn't.
 func (c *checker) matches(p *pattern, s, path string) bool {
 	c.steps -= len(s) * p.size >> 8
 	return len(s) <= maxMatched && c.step(path, 0) && p.MatchString(s)
 }
 
-// count checks bounds of how many there are of something.
+// count checks the bounds of a number of things.
 func (c *checker) count(have, least, most int, path, what string) {
 	if least >= 0 && have < least {
 		c.bad(path, "must have at least %d %s, has %d", least, what, have)
@@ -254,7 +250,7 @@ func (c *checker) number(n *node, f float64, path string) {
 
 func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
 
-// isMultiple divides as decimals are meant: 0.3 is a multiple of 0.1, though no double is.
+// isMultiple divides decimals: 0.3 is a multiple of 0.1, though the doubles aren't.
 func isMultiple(f, of float64) bool {
 	a, ok := new(big.Rat).SetString(number(f))
 	b, ok2 := new(big.Rat).SetString(number(of))
@@ -290,7 +286,7 @@ func (c *checker) array(n *node, list []any, path string, depth int) {
 		if least < 0 {
 			least = 1
 		}
-		c.count(matches, least, n.maxMatch, path, "items of the kind that it must contain")
+		c.count(matches, least, n.maxMatch, path, "items that match contains")
 	}
 }
 
@@ -301,7 +297,7 @@ func (c *checker) distinct(list []any, path string) {
 	for i, v := range list {
 		b, err := jcs.Append(buf[:0], v)
 		if err != nil {
-			c.bad(path, "the values can't be compared: %v", err)
+			c.bad(path, "can't compare the values: %v", err)
 			return
 		}
 		if first, twice := seen[string(b)]; twice {
@@ -335,11 +331,11 @@ func (c *checker) object(n *node, m map[string]any, path string, depth int) {
 func (c *checker) member(n *node, m map[string]any, name, at string, depth int) {
 	for _, other := range n.dependent[name] {
 		if _, ok := m[other]; !ok {
-			c.bad(at, "is allowed only together with %q", other)
+			c.bad(at, "requires %q", other)
 		}
 	}
 	if n.names != nil && !c.holds(n.names, name, at, depth+1) {
-		c.bad(at, "is a name that is not allowed")
+		c.bad(at, "name not allowed")
 	}
 	declared := false
 	if p := n.properties[name]; p != nil {
@@ -361,7 +357,7 @@ func (c *checker) member(n *node, m map[string]any, name, at string, depth int) 
 	}
 }
 
-// expected lists the declared properties, for a value with another one.
+// expected lists the declared properties, for the error about another one.
 func expected(n *node) string {
 	if len(n.properties) == 0 {
 		return ""
@@ -381,7 +377,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// printable returns a name as it is, or quoted.
+// printable returns a name, quoted if necessary.
 func printable(name string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 	switch {
@@ -393,7 +389,7 @@ func printable(name string) string {
 	return name
 }
 
-// combined checks what is said by schemas about the same value.
+// combined checks the schemas that apply to the same value.
 func (c *checker) combined(n *node, v any, path string, depth int) {
 	if n.ref != nil {
 		c.check(n.ref, v, path, depth+1)
@@ -420,7 +416,7 @@ func (c *checker) combined(n *node, v any, path string, depth int) {
 		}
 	}
 	if n.not != nil && c.holds(n.not, v, path, depth+1) {
-		c.bad(path, "is what is not allowed here")
+		c.bad(path, "value not allowed here")
 	}
 	if n.when == nil {
 		return
@@ -434,7 +430,7 @@ func (c *checker) combined(n *node, v any, path string, depth int) {
 	}
 }
 
-// alternatives says that a value matches none of several schemas, and how it fails each.
+// alternatives reports that a value matches none of several schemas, and why.
 func (c *checker) alternatives(list []*node, v any, path string, depth int) {
 	if c.quiet > 0 || c.spent {
 		c.bad(path, "")

@@ -8,13 +8,13 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// Complete returns the values with the defaults of what is absent, checked. It changes nothing of what it is given, and
-// may share it. An error is an *InvalidError.
+// Complete returns values with the defaults of missing ones, checked. It doesn't change its argument, but may share parts of it. An
+// error is an *InvalidError.
 func (s *Schema) Complete(values map[string]any) (map[string]any, error) {
 	c := &completer{steps: maxSteps}
 	all, _ := c.complete(s.root, values, 0).(map[string]any)
 	if c.steps < 0 {
-		return nil, &InvalidError{[]Problem{{"", "the schema takes too long to complete, or goes in circles"}}}
+		return nil, &InvalidError{[]Problem{{"", "the schema takes too long to complete, or is circular"}}}
 	}
 	if all == nil {
 		all = map[string]any{}
@@ -37,7 +37,7 @@ func (c *completer) complete(n *node, v any, depth int) any {
 	case map[string]any:
 		return c.object(n, v, depth)
 	case []any:
-		var list []any // as soon as anything is different
+		var list []any // a copy, once an item may differ
 		for i, item := range v {
 			sub := n.element(i)
 			if sub == nil {
@@ -90,7 +90,7 @@ func (n *node) defaultValue() (any, bool) {
 	return nil, false
 }
 
-// element returns the schema of a list's element; nil if nothing is said.
+// element returns the schema of a list's element; nil if there is none.
 func (n *node) element(i int) *node {
 	for _, n := range n.same() {
 		switch {
@@ -111,8 +111,8 @@ func isContainer(v any) bool {
 	return false
 }
 
-// Fit returns a value with the texts and numbers in it as the types that the schema asks for, where that is without
-// doubt. It checks nothing.
+// Fit returns a value with its strings and numbers converted to the types that the schema requires, where that is unambiguous. It
+// doesn't check the value.
 func (s *Schema) Fit(v any) any {
 	c := &completer{steps: maxSteps}
 	return c.fit(s.root, v, 0)
@@ -163,7 +163,7 @@ func (c *completer) fit(n *node, v any, depth int) any {
 	return v
 }
 
-// scalarOf reads a text as a number, a truth value or null, if these are allowed.
+// scalarOf reads a text as a number, boolean or null, if the types allow it.
 func scalarOf(t types, text string) (any, bool) {
 	switch {
 	case text == "null" && t&tNull != 0:
@@ -180,10 +180,10 @@ func scalarOf(t types, text string) (any, bool) {
 	return nil, false
 }
 
-// maxNumber is how long a number is at most that is read out of a text.
+// maxNumber is the longest text that is read as a number.
 const maxNumber = 400
 
-// quoted returns a text for a message, cut.
+// quoted returns a text for a message, shortened.
 func quoted(s string) string {
 	if len(s) > 100 {
 		return strconv.QuoteToASCII(s[:100]) + "…"

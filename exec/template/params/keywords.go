@@ -18,14 +18,14 @@ type keywords struct {
 	at    string
 	depth int
 
-	exclusiveMin, exclusiveMax, nullable bool // of early drafts
+	exclusiveMin, exclusiveMax, nullable bool // as in early drafts
 }
 
 func (k *keywords) errorf(key, format string, args ...any) error {
 	return badSchema(pointer(k.at, key), format, args...)
 }
 
-// annotations are the keywords that demand nothing.
+// annotations lists the keywords that don't constrain values.
 var annotations = map[string]bool{
 	"title": true, "examples": true, "example": true, "format": true, "deprecated": true, "readOnly": true, "writeOnly": true,
 	"$comment": true, "$schema": true, "$id": true, "contentEncoding": true, "contentMediaType": true,
@@ -45,7 +45,7 @@ func (k *keywords) keyword(key string, v any) (err error) {
 			n.enum = list
 		}
 	case "const":
-		// Where there is an enum too, checking finds that both must hold: the enum is put into allOf.
+		// If there is an enum too, both apply: the enum goes into allOf.
 		if list, ok := k.m["enum"].([]any); ok {
 			both := newNode()
 			both.enum = list
@@ -92,7 +92,7 @@ func (k *keywords) keyword(key string, v any) (err error) {
 	return err
 }
 
-// typed reads the keywords that are about values of one type.
+// typed reads the keywords for values of one type.
 func (k *keywords) typed(key string, v any) (err error) {
 	n := k.n
 	switch key {
@@ -106,7 +106,7 @@ func (k *keywords) typed(key string, v any) (err error) {
 		n.names, err = k.sub(key, v)
 	case "required":
 		if _, early := v.(bool); early {
-			return nil // of a property, as in an early draft: it means nothing
+			return nil // on a property, as in an early draft: ignored
 		}
 		n.required, err = k.strings(key, v)
 	case "dependentRequired":
@@ -139,14 +139,14 @@ func (k *keywords) typed(key string, v any) (err error) {
 	return err
 }
 
-// bound reads the keywords that are numbers.
+// bound reads the keywords with numbers.
 func (k *keywords) bound(key string, v any) error {
 	n := k.n
 	if into := map[string]*int{"minProperties": &n.minProps, "maxProperties": &n.maxProps, "minItems": &n.minItems, "maxItems": &n.maxItems,
 		"minLength": &n.minLen, "maxLength": &n.maxLen, "minContains": &n.minMatch, "maxContains": &n.maxMatch}[key]; into != nil {
 		f, ok := v.(float64)
 		if !ok || typeOf(f) != tInteger || f < 0 || f > 1<<53 {
-			return k.errorf(key, "expected an integer from 0 on")
+			return k.errorf(key, "expected an integer of at least 0")
 		}
 		*into = int(min(f, 1<<31-1))
 		return nil
@@ -170,10 +170,10 @@ func (k *keywords) bound(key string, v any) error {
 	if annotations[key] || strings.HasPrefix(key, "x-") {
 		return nil
 	}
-	return k.errorf(key, "the keyword %q is unknown, and what it forbids would be let through", key)
+	return k.errorf(key, "unsupported keyword %q", key)
 }
 
-// finish puts together what several keywords say.
+// finish combines keywords that depend on each other.
 func (k *keywords) finish() {
 	n := k.n
 	if k.exclusiveMin {
@@ -270,11 +270,11 @@ func (k *keywords) patterns(key string, v any) error {
 
 func (k *keywords) compile(key, text string) (*pattern, error) {
 	if len(text) > maxPattern {
-		return nil, k.errorf(key, "a pattern of more than %d bytes", maxPattern)
+		return nil, k.errorf(key, "the pattern exceeds %d bytes", maxPattern)
 	}
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, k.errorf(key, "a pattern that can't be kept: %v", err)
+		return nil, k.errorf(key, "invalid or unsupported pattern: %v", err)
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxProgram {
@@ -282,7 +282,7 @@ func (k *keywords) compile(key, text string) (*pattern, error) {
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {
-		return nil, k.errorf(key, "a pattern that can't be kept: %v", err)
+		return nil, k.errorf(key, "invalid or unsupported pattern: %v", err)
 	}
 	return &pattern{re, len(program.Inst)}, nil
 }

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// MaxBytes is how long the parameters of a caller are at most.
+	// MaxBytes bounds the parameters of a call.
 	MaxBytes = 16 << 20
-	// MaxPairs is how many pairs there are at most.
+	// MaxPairs bounds the number of pairs.
 	MaxPairs = 10_000
 )
 
-// badText returns the error that what a caller wrote is invalid; source is as in "-p limit" or "--params".
+// badText returns the error that an argument is invalid; source is as in "-p limit" or "--params".
 func badText(source, format string, args ...any) *fault.Error {
 	return fault.New(fault.Validation, "%s: %s", source, fmt.Sprintf(format, args...)).On("argument", source)
 }
@@ -36,15 +36,15 @@ func Values(v map[string]any) func(*Schema) (map[string]any, error) {
 	}
 }
 
-// A Caller is what a caller wrote.
+// A Caller is what a caller passes.
 type Caller struct {
 	Pairs []string // of -p
-	Text  string   // of --params: JSON, @ and the name of a file, or -; "" for none
-	// Open opens a file, or standard input, whose name is "-".
+	Text  string   // of --params: JSON, @FILE, or -; "" for none
+	// Open opens a file, or standard input for "-".
 	Open func(name string) (io.ReadCloser, error)
 }
 
-// Read returns the parameters that a caller gives. They are not checked yet.
+// Read returns the parameters of a caller, unchecked.
 func (s *Schema) Read(from Caller) (map[string]any, error) {
 	values, err := s.pairs(from.Pairs)
 	if err != nil || from.Text == "" {
@@ -60,14 +60,14 @@ func (s *Schema) Read(from Caller) (map[string]any, error) {
 	}
 	for name, v := range values {
 		if _, twice := m[name]; twice {
-			return nil, badText("-p "+printable(name), "--params gives it too")
+			return nil, badText("-p "+printable(name), "also in --params")
 		}
 		m[name] = v
 	}
 	return m, nil
 }
 
-// text returns the bytes of JSON, and where they are from.
+// text returns the JSON of --params, and its source for errors.
 func (c *Caller) text() ([]byte, string, error) {
 	const flag = "--params"
 	name, isFile := strings.CutPrefix(c.Text, "@")
@@ -97,7 +97,7 @@ func (c *Caller) text() ([]byte, string, error) {
 	return b, source, nil
 }
 
-var tooLong = fmt.Sprintf("the parameters have more than %d bytes", MaxBytes)
+var tooLong = fmt.Sprintf("the parameters exceed %d bytes", MaxBytes)
 
 func parseObject(b []byte, source string) (map[string]any, error) {
 	v, err := jcs.Parse(b)
@@ -145,12 +145,12 @@ func (s *Schema) pairs(pairs []string) (map[string]any, error) {
 	return values, nil
 }
 
-// pair reads one value, and returns what is wrong with it.
+// pair adds one value, and returns what is wrong with it.
 func (s *Schema) pair(values map[string]any, name, text string) string {
 	n := s.root.property(name)
 	if n == nil {
 		n = newNode()
-		// Where there may be none of that name, the check says so.
+		// Check refuses undeclared names.
 		if s.root.additional != nil && !s.root.additional.never {
 			n = s.root.additional
 		}
@@ -162,7 +162,7 @@ func (s *Schema) pair(values map[string]any, name, text string) string {
 		return ""
 	}
 	if n.may&tArray != 0 && n.may != tAll {
-		// One element of a list.
+		// It is one element of a list.
 		element := n.element(0)
 		if element == nil {
 			element = newNode()
@@ -174,12 +174,12 @@ func (s *Schema) pair(values map[string]any, name, text string) string {
 		}
 	}
 	if twice {
-		return "is given twice"
+		return "given twice"
 	}
 	return fmt.Sprintf("expected %s", n.may)
 }
 
-// typed reads a text as a value of a type that is allowed. Where nothing is said about types it is a text.
+// typed reads a text as a value of an allowed type. Without types it is a string.
 func (n *node) typed(text string) (any, bool) {
 	if n.may == tAll {
 		return text, true

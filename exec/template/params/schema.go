@@ -14,7 +14,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// A Schema says which values are valid. It is not changed any more, and safe for use by many goroutines.
+// A Schema says which values are valid. It never changes, and is safe for many goroutines.
 type Schema struct{ root *node }
 
 // badSchema returns the error that a schema is invalid or unsupported at a JSON pointer.
@@ -26,21 +26,21 @@ func badSchema(at, format string, args ...any) error {
 	return e
 }
 
-// types is a set of JSON's types. The zero set says nothing.
+// types is a set of JSON's types. The empty set allows all.
 type types uint8
 
 const (
 	tNull types = 1 << iota
 	tBool
 	tInteger
-	tNumber // and no integer, unless tInteger is there too
+	tNumber // not an integer, unless tInteger is set too
 	tString
 	tArray
 	tObject
 	tAll = 1<<iota - 1
 )
 
-// typeNames are in the order of the bits.
+// typeNames has the names in the order of the bits.
 var typeNames = [...]string{"null", "boolean", "integer", "number", "string", "array", "object"}
 
 func (t types) String() string {
@@ -53,7 +53,7 @@ func (t types) String() string {
 	return strings.Join(names, " or ")
 }
 
-// typeOf returns the type of a value; an integer has that type alone.
+// typeOf returns the type of a value; that of an integer is only tInteger.
 func typeOf(v any) types {
 	switch v := v.(type) {
 	case nil:
@@ -75,12 +75,12 @@ func typeOf(v any) types {
 	return tObject
 }
 
-// A node is one schema. Numbers that aren't said are nil, counts -1.
+// A node is one schema. Missing numbers are nil, missing counts -1.
 type node struct {
 	never bool // no value is valid
 	types types
 	enum  []any
-	isOne bool // enum is one value by const
+	isOne bool // enum is the value of const
 
 	properties           map[string]*node
 	patterns             []patternNode
@@ -105,10 +105,10 @@ type node struct {
 	hasDefault           bool
 	description          string
 
-	may types // of values that are valid; it may say too many
+	may types // at least the types of all valid values
 }
 
-// newNode returns the schema that takes everything.
+// newNode returns the schema that accepts everything.
 func newNode() *node {
 	return &node{minProps: -1, maxProps: -1, minItems: -1, maxItems: -1, minLen: -1, maxLen: -1, minMatch: -1, maxMatch: -1, may: tAll}
 }
@@ -118,7 +118,7 @@ type patternNode struct {
 	n *node
 }
 
-// A pattern is a regular expression and how long its program is: matching takes so many steps for each byte at most.
+// A pattern is a regular expression and the size of its program: the most steps that matching takes for each byte.
 type pattern struct {
 	*regexp.Regexp
 	size int
@@ -132,7 +132,7 @@ const (
 	maxMatched     = 64 << 10
 )
 
-// Compile makes a schema of a value, as jcs.Parse or value.Value.JSON return it; nil takes everything.
+// Compile makes a schema of a value, as jcs.Parse or value.Value.JSON return it; nil accepts everything.
 func Compile(v any) (*Schema, error) {
 	if v == nil {
 		return &Schema{newNode()}, nil
@@ -153,7 +153,7 @@ func Compile(v any) (*Schema, error) {
 	return &Schema{n}, nil
 }
 
-// normal returns a value with all numbers as jcs.Parse has them.
+// normal returns a value with all numbers as float64.
 func normal(v any, depth int) (any, error) {
 	if depth > maxSchemaDepth {
 		return nil, badSchema("", "nested more than %d levels deep", maxSchemaDepth)
@@ -185,7 +185,7 @@ func normal(v any, depth int) (any, error) {
 	return nil, badSchema("", "a %T is not a JSON value", v)
 }
 
-// A compiler makes nodes of one document. A node is made once for each place, so that references may go in circles.
+// A compiler makes the nodes of one document, one for each place, so that references may be circular.
 type compiler struct {
 	root any
 	done map[string]*node // by pointer
@@ -224,12 +224,12 @@ func pointer(at, segment string) string {
 	return at + "/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(segment)
 }
 
-// resolve returns the schema that a reference leads to.
+// resolve returns the schema that a reference names.
 func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 	p, ok := strings.CutPrefix(ref, "#")
 	p, err := url.PathUnescape(p)
 	if !ok || err != nil || p != "" && p[0] != '/' {
-		return nil, badSchema(at, "the reference %q leaves the document or is not a JSON pointer", ref)
+		return nil, badSchema(at, "the reference %q must be a JSON pointer into the same document", ref)
 	}
 	v, found := c.root, true
 	for _, segment := range strings.Split(p, "/")[1:] {
@@ -252,16 +252,16 @@ func (c *compiler) resolve(at, ref string, depth int) (*node, error) {
 	return c.schema(p, v, depth)
 }
 
-// A Field is a property that a tool takes, to be shown.
+// A Field describes a property of a tool's parameters.
 type Field struct {
-	Name, Type, Description string // Type as in "integer", "string or null"; "" if anything goes
+	Name, Type, Description string // Type as in "integer", "string or null"; "" for any
 	Required                bool
 	Default                 any // in JSON's values
 	HasDefault              bool
-	Values                  []string // that are allowed, as JSON, where they are listed
+	Values                  []string // the allowed ones, as JSON, if they are listed
 }
 
-// Fields returns the properties that are declared: the required ones first, else by name.
+// Fields returns the declared properties: the required ones first, then by name.
 func (s *Schema) Fields() []Field {
 	all := map[string]*Field{}
 	for _, n := range s.root.same() {
@@ -294,7 +294,7 @@ func (s *Schema) Fields() []Field {
 	return fields
 }
 
-// field says what there is to say about a property.
+// field describes a property.
 func (n *node) field(name string) *Field {
 	f := &Field{Name: name}
 	if n.may != tAll {
@@ -314,13 +314,13 @@ func (n *node) field(name string) *Field {
 	return f
 }
 
-// Declares reports whether the schema has a property of that name. It is what templates may refer to.
+// Declares reports whether the schema declares a property. Templates may refer to those.
 func (s *Schema) Declares(name string) bool { return s.root.property(name) != nil }
 
-// maxSame is how many schemas same returns at most.
+// maxSame bounds the result of same.
 const maxSame = 256
 
-// same returns the node and those that hold wherever it does.
+// same returns the node and those that apply wherever it does.
 func (n *node) same() []*node {
 	list := []*node{n}
 	if n.ref == nil && n.all == nil {
@@ -342,7 +342,7 @@ func (n *node) same() []*node {
 	return list
 }
 
-// property returns the schema of a property that is declared; nil if it isn't.
+// property returns the schema of a declared property; nil for others.
 func (n *node) property(name string) *node {
 	for _, n := range n.same() {
 		if p := n.properties[name]; p != nil {
@@ -352,7 +352,7 @@ func (n *node) property(name string) *node {
 	return nil
 }
 
-// infer finds out which types of values may be valid. While it isn't known of a node that refers to itself, all are.
+// infer computes the types that valid values may have. For a node that refers to itself it assumes all.
 func (n *node) infer(known map[*node]bool) types {
 	if known[n] {
 		return n.may

@@ -35,7 +35,7 @@ func TestDiagnostics(t *testing.T) {
 	}
 }
 
-// Whatever a linter writes, what is told of it is about the file, on a line.
+// Whatever a linter prints, each diagnostic is about the file and a line.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{"a.txt:1:2: x", "b.txt:1:2: x", "a.txt:99999999999999999999:-1: x", "a.txt:1:2: \xff", "./a.txt:3:0: y\r\nz", "/a.txt:1:1: x", "a.txt\n"} {
 		f.Add(s)

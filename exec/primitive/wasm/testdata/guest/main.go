@@ -78,7 +78,7 @@ func do(what string, args []string) error {
 			os.Exit(n)
 		}
 		return err
-	case "print": // BYTES of text, no piece of which is like the one before
+	case "print": // BYTES of text without repetition
 		n, err := strconv.Atoi(args[0])
 		var b []byte
 		for i := 0; len(b) < n; i++ {
