@@ -433,11 +433,11 @@ func TestPackagesRefused(t *testing.T) {
 		as   func(error) bool
 	}{
 		"no lock": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, _ *registry) { b.Artifacts, b.Objects = nil, nil }, want: "needs packages, and there is no lock that pins them"},
+			base: func(b *exec.Base, _ *registry) { b.Artifacts, b.Objects = nil, nil }, want: "needs packages, but no lock pins them"},
 		"not pinned": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, r *registry) { r.lock.Artifacts = nil }, want: `needs the package "npm:a@1.0.0", which the lock doesn't pin`},
+			base: func(b *exec.Base, r *registry) { r.lock.Artifacts = nil }, want: `needs the package "npm:a@1.0.0", which is not locked`},
 		"another is pinned": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
-			base: func(b *exec.Base, r *registry) { r.lock.Artifacts[0].Source = "sha512:00" }, want: `which the lock doesn't pin`},
+			base: func(b *exec.Base, r *registry) { r.lock.Artifacts[0].Source = "sha512:00" }, want: `which is not locked`},
 		"gone": {text: func(r *registry) string { return packageLock(r.npm("node_modules/a", "a", "1.0.0", plain)) },
 			base: func(b *exec.Base, r *registry) { b.Objects = new(cas.Memory) }, want: " is missing",
 			as: func(err error) bool { return errors.Is(err, fs.ErrNotExist) }},
@@ -451,7 +451,7 @@ func TestPackagesRefused(t *testing.T) {
 			source := fmt.Sprintf("sha256:%x", sha256.Sum256([]byte("no zip")))
 			r.add("pypi:a", "1.0:py3-none-any", source, []byte("no zip"))
 			return "a==1.0 --hash=" + source
-		}, want: "is no zip archive"},
+		}, want: "is not a zip archive"},
 		// Nobody signs a lock: one that names other bytes for what the list names isn't believed.
 		"another's tarball": {text: func(r *registry) string {
 			list := packageLock(r.npm("node_modules/a", "a", "1.0.0", plain))
