@@ -1,16 +1,19 @@
-// Package check finds what is wrong with items before they are signed or run.
 package check
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas/portable"
 )
 
@@ -89,4 +92,125 @@ func hasSignatureLine(file []byte) bool {
 		}
 		rest = rest[i+len(word):]
 	}
+}
+
+// Known are the files that are items or have a problem, and the directories that are trees of tools. The zero value is
+// empty. It may be used by many goroutines.
+type Known struct {
+	mu    sync.Mutex
+	paths map[place]bool // of a directory: everything in it is known
+}
+
+type place struct {
+	space string // its label
+	path  string
+}
+
+// Add takes up a file.
+func (k *Known) Add(s *ai.Space, p string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.paths == nil {
+		k.paths = map[place]bool{}
+	}
+	k.paths[place{s.Label, p}] = true
+}
+
+// AddTree takes up the tree of an item, if it has one.
+func (k *Known) AddTree(ctx context.Context, admit *ai.Admitter, it *ai.Item) {
+	if it.Model.Tool == nil {
+		return
+	}
+	if a, err := admit.Anchor(ctx, it); err == nil && a != nil {
+		k.Add(it.Space, path.Join(a.Dir, a.Below))
+	}
+}
+
+// In returns what reports whether a file of a space is known.
+func (k *Known) In(s *ai.Space) func(p string) bool {
+	return func(p string) bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		for ; p != "."; p = path.Dir(p) {
+			if k.paths[place{s.Label, p}] {
+				return true
+			}
+		}
+		return false
+	}
+}
+
+// StraysBelow returns the strays below a directory of a space. If there are any, all tools of the space are asked whether
+// these belong to their trees, which may reach further than the directory.
+func StraysBelow(ctx context.Context, v *ai.View, admit *ai.Admitter, s *ai.Space, dir string, known *Known) ([]Stray, error) {
+	in := known.In(s)
+	all, err := Strays(ctx, v, s, func(p string) bool { return dir != "." && !strings.HasPrefix(p, dir+"/") || in(p) })
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	l, err := v.Files(ctx, "tool")
+	if err != nil {
+		return nil, err
+	}
+	files := slices.DeleteFunc(l.Files, func(f ai.File) bool { return f.Space != s || in(f.Path) })
+	err = v.Each(ctx, files, func(_ int, it *ai.Item, err error) {
+		if err == nil {
+			known.AddTree(ctx, admit, it)
+		}
+	})
+	return slices.DeleteFunc(all, func(f Stray) bool { return in(f.Path) }), err
+}
+
+// A StrayGroup is the strays that have the same reason, named by the first one: a tree that was made for another tool may
+// have thousands.
+type StrayGroup struct {
+	Stray
+	count int
+}
+
+// Group puts strays with the same reason together.
+func Group(all []Stray) (groups []StrayGroup) {
+	for _, f := range all {
+		i := slices.IndexFunc(groups, func(g StrayGroup) bool {
+			return g.Kind == f.Kind && g.Signed == f.Signed && path.Ext(g.Path) == path.Ext(f.Path)
+		})
+		if i < 0 {
+			groups = append(groups, StrayGroup{Stray: f})
+			i = len(groups) - 1
+		}
+		groups[i].count++
+	}
+	return groups
+}
+
+// Why says why they are no items.
+func (g *StrayGroup) Why() string {
+	s := "is not an item, so no signature covers it: "
+	if g.Signed {
+		s = "has a signature line, but is not an item: "
+	}
+	ext := path.Ext(g.Path)
+	if g.Never {
+		s += ext + " files never are"
+	} else {
+		s += model.MissingMarker(g.Kind.Name, g.Path)
+	}
+	if g.count > 1 {
+		s += fmt.Sprintf("; and %d more %s files below %s/", g.count-1, ext, g.Kind.Dir)
+	}
+	if g.Signed || g.Never {
+		s += ": rye docs " + model.FormatTopic(g.Kind.Name)
+	}
+	return s
+}
+
+// Strays warns of the strays below a directory of a space. It is called after All, for only what All has seen is known.
+func (c *Checker) Strays(ctx context.Context, s *ai.Space, dir string) ([]Stray, error) {
+	all, err := StraysBelow(ctx, c.View, c.Admit, s, dir, &c.known)
+	for _, g := range Group(all) {
+		l := c.About(ai.File{Space: s, Path: g.Path}, value.Pos{}, nil)
+		l.Severity, l.Message = Warning, g.Why()
+		c.Add(l)
+	}
+	return all, err
 }

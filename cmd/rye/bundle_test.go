@@ -27,6 +27,7 @@ import (
 	"github.com/rye-build/rye/manifest"
 	"github.com/rye-build/rye/manifest/key/keytest"
 	"github.com/rye-build/rye/manifest/sign"
+	"github.com/rye-build/rye/manifest/signing"
 	"github.com/rye-build/rye/manifest/trust"
 )
 
@@ -423,7 +424,7 @@ func TestBundleText(t *testing.T) {
 	h, stdout, _ := testHost()
 	term := h.Terminal(true)
 	(&bundles.BundleReport{Bundle: "a", Version: "1.0.0", Allowed: true, Expires: "2090-01-01", Extra: true, Items: 1,
-		Signers:  []spaces.SignerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
+		Signers:  []signing.SignerLine{{Key: strings.Repeat("a", 64), Owner: "O", Verdict: "expired"}, {Key: strings.Repeat("b", 64), Name: "n", Verdict: "admitted"}},
 		Evidence: []bundles.EvidenceLine{{Name: "e", Type: "t", Signers: []string{strings.Repeat("c", 64)}}}}).Text(term)
 	bundles.PrintMentions(term, "hosts", []bundles.MentionLine{{What: "x", Paths: []string{"1", "2", "3", "4"}}})
 	term.Data.Flush()

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/items"
@@ -33,9 +34,9 @@ func TestQueryFault(t *testing.T) {
 
 // Nothing that is found can repaint the terminal, and the marks stand where they belong.
 func TestSnippetPaint(t *testing.T) {
-	s := items.Snippet{Text: "a \x1b[2J word\nb", Marks: []items.Mark{{Start: 7, End: 11}}, Before: true, After: true}
+	s := find.Snippet{Text: "a \x1b[2J word\nb", Marks: []find.Mark{{Start: 7, End: 11}}, Before: true, After: true}
 	term := cli.NewTerminal(cli.Stream{Color: true}, cli.Stream{})
-	if got, want := string(s.Paint(term)), "...a \\x1b[2J \x1b[33mword\x1b[0m\\nb..."; got != want {
+	if got, want := string(items.Paint(term, &s)), "...a \\x1b[2J \x1b[33mword\x1b[0m\\nb..."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -52,7 +53,7 @@ func TestIndexAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := a.Now()
-	for name, age := range map[string]time.Duration{"old.db": 2 * items.IndexAge, "new.db": items.IndexAge / 2, "old.txt": 2 * items.IndexAge} {
+	for name, age := range map[string]time.Duration{"old.db": 2 * find.MaxAge, "new.db": find.MaxAge / 2, "old.txt": 2 * find.MaxAge} {
 		path, at := filepath.Join(dir, name), now.Add(-age)
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -69,7 +70,7 @@ func TestIndexAge(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n := len(items.IndexFiles(dir)); n != 2 {
+	if n := len(find.Indexes(dir)); n != 2 {
 		t.Errorf("%d indexes", n)
 	}
 }

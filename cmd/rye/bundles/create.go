@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/amend"
@@ -65,21 +66,21 @@ type BundleCreateRun struct {
 }
 
 type BundleCreated struct {
-	Bundle     string                `json:"bundle"`
-	Version    string                `json:"version"`
-	Manifest   string                `json:"manifest"` // its id; empty if it was refused
-	File       string                `json:"file"`
-	Files      int                   `json:"files"`
-	Items      int                   `json:"items"`
-	Bytes      int64                 `json:"bytes"`
-	Read       int64                 `json:"read"`    // files whose bytes were read
-	Written    bool                  `json:"written"` // false: it was there with these bytes
-	DryRun     bool                  `json:"dry_run"`
-	Key        string                `json:"key"`
-	Signatures int                   `json:"signatures"` // of the manifest
-	Allowed    bool                  `json:"allowed"`    // the policy lets it be used now
-	Signed     []signs.SignLine      `json:"signed"`     // items that --sign has signed
-	Problems   []spaces.CheckProblem `json:"problems"`   // with an error nothing was made
+	Bundle     string           `json:"bundle"`
+	Version    string           `json:"version"`
+	Manifest   string           `json:"manifest"` // its id; empty if it was refused
+	File       string           `json:"file"`
+	Files      int              `json:"files"`
+	Items      int              `json:"items"`
+	Bytes      int64            `json:"bytes"`
+	Read       int64            `json:"read"`    // files whose bytes were read
+	Written    bool             `json:"written"` // false: it was there with these bytes
+	DryRun     bool             `json:"dry_run"`
+	Key        string           `json:"key"`
+	Signatures int              `json:"signatures"` // of the manifest
+	Allowed    bool             `json:"allowed"`    // the policy lets it be used now
+	Signed     []signs.SignLine `json:"signed"`     // items that --sign has signed
+	Problems   []check.Problem  `json:"problems"`   // with an error nothing was made
 }
 
 func (c *BundleCreated) Text(t *cli.Terminal) {
@@ -151,7 +152,7 @@ func (c *BundleCreateRun) begin(ctx context.Context, a *cli.App) (*making, error
 		_, err := places.OpenProject(a)
 		return nil, err
 	}
-	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []spaces.CheckProblem{}}}
+	m := &making{run: c, app: a, found: b, answer: &BundleCreated{DryRun: c.DryRun, Signed: []signs.SignLine{}, Problems: []check.Problem{}}}
 	if m.recipe, err = find.Recipe(b.Root.Root, c.ID, c.Head); err != nil {
 		return nil, err
 	}

@@ -6,12 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/bundle/create"
 	"github.com/rye-build/rye/bundle/find"
 	"github.com/rye-build/rye/bundle/recipe"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 )
 
 // refused tells all that keeps files from being a bundle, each with its place, and what helps.
@@ -36,7 +36,7 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 	}
 	n, same := 0, fault.Code("")
 	for _, p := range m.answer.Problems {
-		if p.Severity != spaces.SeverityError {
+		if p.Severity != check.Error {
 			continue
 		}
 		if n++; n == 1 {
@@ -78,14 +78,14 @@ func (m *making) refused(e *create.RefusedError) (cli.Answer, error) {
 // unused adds a warning for each pattern of bundle.yaml that matches nothing.
 func (m *making) unused(all []*recipe.UnusedError) {
 	for _, e := range all {
-		m.answer.Problems = append(m.answer.Problems, spaces.CheckProblem{Severity: spaces.SeverityWarning, Code: fault.Validation, Space: find.InProject,
+		m.answer.Problems = append(m.answer.Problems, check.Problem{Severity: check.Warning, Code: fault.Validation, Space: find.InProject,
 			File: recipe.File, Line: e.Line, Column: e.Column, Field: e.Field, Message: e.Error()})
 	}
 }
 
 // problem adds a line for each thing that is wrong.
 func (m *making) problem(p *create.Problem) {
-	at := spaces.CheckProblem{Severity: spaces.SeverityError, Ref: p.Ref, Space: find.InProject, File: p.Path}
+	at := check.Problem{Severity: check.Error, Ref: p.Ref, Space: find.InProject, File: p.Path}
 	if at.File == "" {
 		at.File = recipe.File
 	}
@@ -93,7 +93,7 @@ func (m *making) problem(p *create.Problem) {
 		for _, v := range invalid.Problems {
 			l := at
 			if v.Warning {
-				l.Severity = spaces.SeverityWarning
+				l.Severity = check.Warning
 			}
 			l.Code, l.Line, l.Column, l.Field, l.Message = fault.Validation, v.At.Line, v.At.Column, v.Field, v.Message
 			m.answer.Problems = append(m.answer.Problems, l)

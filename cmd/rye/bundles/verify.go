@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/rye-build/rye/bundle"
 	"github.com/rye-build/rye/bundle/find"
@@ -16,8 +15,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/signs"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/attest"
-	"github.com/rye-build/rye/manifest/exam"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/policy/yamltree"
 	"github.com/rye-build/rye/manifest/sign"
@@ -52,33 +51,33 @@ type BundleVerifyRun struct {
 
 // BundleReport is what was looked at, who vouches, and all that is wrong.
 type BundleReport struct {
-	Bundle    string              `json:"bundle"`
-	Version   string              `json:"version"`
-	Manifest  string              `json:"manifest"` // its id
-	Where     string              `json:"where"`    // "project", "installed", "store", "archive", "binary"
-	Place     string              `json:"place"`
-	Allowed   bool                `json:"allowed"`
-	Trust     string              `json:"trust"` // "signed", "builtin", "unsigned", "refused"
-	Files     int64               `json:"files"` // as the manifest says
-	Of        int                 `json:"of_files"`
-	Bytes     int64               `json:"bytes"`
-	Items     int                 `json:"items"` // that hold
-	Extra     bool                `json:"extra_allowed"`
-	Never     []string            `json:"never_bundled"` // files beside the bundle that no bundle ever has; they were not read
-	Rule      string              `json:"rule"`
-	Count     int                 `json:"count"`
-	Threshold int                 `json:"threshold"`
-	Signers   []spaces.SignerLine `json:"signers"` // of the manifest
-	Vouched   []vouchedLine       `json:"vouched"` // who signed the items
-	Policy    string              `json:"policy"`  // the file that decided; empty with --signer
-	PolicyID  string              `json:"policy_id"`
-	Origin    string              `json:"origin"` // as in verify; "--signer"
-	Expires   string              `json:"expires,omitempty"`
-	Requires  []bundle.Need       `json:"requires"` // and what is here of it; a v1 bundle requires nothing
-	Evidence  []EvidenceLine      `json:"evidence"`
-	Failures  []bundle.Finding    `json:"failures"`
-	Warnings  []string            `json:"warnings"`
-	Format    string              `json:"format"` // of the manifest: "v1", "v2"
+	Bundle    string               `json:"bundle"`
+	Version   string               `json:"version"`
+	Manifest  string               `json:"manifest"` // its id
+	Where     string               `json:"where"`    // "project", "installed", "store", "archive", "binary"
+	Place     string               `json:"place"`
+	Allowed   bool                 `json:"allowed"`
+	Trust     string               `json:"trust"` // "signed", "builtin", "unsigned", "refused"
+	Files     int64                `json:"files"` // as the manifest says
+	Of        int                  `json:"of_files"`
+	Bytes     int64                `json:"bytes"`
+	Items     int                  `json:"items"` // that hold
+	Extra     bool                 `json:"extra_allowed"`
+	Never     []string             `json:"never_bundled"` // files beside the bundle that no bundle ever has; they were not read
+	Rule      string               `json:"rule"`
+	Count     int                  `json:"count"`
+	Threshold int                  `json:"threshold"`
+	Signers   []signing.SignerLine `json:"signers"` // of the manifest
+	Vouched   []vouchedLine        `json:"vouched"` // who signed the items
+	Policy    string               `json:"policy"`  // the file that decided; empty with --signer
+	PolicyID  string               `json:"policy_id"`
+	Origin    string               `json:"origin"` // as in verify; "--signer"
+	Expires   string               `json:"expires,omitempty"`
+	Requires  []bundle.Need        `json:"requires"` // and what is here of it; a v1 bundle requires nothing
+	Evidence  []EvidenceLine       `json:"evidence"`
+	Failures  []bundle.Finding     `json:"failures"`
+	Warnings  []string             `json:"warnings"`
+	Format    string               `json:"format"` // of the manifest: "v1", "v2"
 
 	found *find.Found
 }
@@ -106,7 +105,7 @@ func (c *BundleVerifyRun) Run(ctx context.Context, a *cli.App) (cli.Answer, erro
 func (c *BundleVerifyRun) verify(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	for _, want := range c.Require {
 		if want != bundle.SBOM && want != bundle.Provenance {
-			return nil, spaces.UnknownName("evidence", want, []string{bundle.SBOM, bundle.Provenance})
+			return nil, items.Unknown("evidence", want, []string{bundle.SBOM, bundle.Provenance})
 		}
 	}
 	b, err := places.OpenWorkspace(a)
@@ -183,7 +182,7 @@ func (c *BundleVerifyRun) answer(a *cli.App, ans *BundleReport, failures []*bund
 
 func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *BundleReport {
 	ans := &BundleReport{found: l, Bundle: l.ID, Format: l.Format(), Where: l.Where, Place: l.Place, Trust: "refused", Files: r.Good, Bytes: r.Read, Items: len(r.Vouched), Allowed: r.OK(),
-		Signers: []spaces.SignerLine{}, Vouched: []vouchedLine{}, Requires: append([]bundle.Need{}, v.Options.Needs...), Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
+		Signers: []signing.SignerLine{}, Vouched: []vouchedLine{}, Requires: append([]bundle.Need{}, v.Options.Needs...), Evidence: []EvidenceLine{}, Failures: []bundle.Finding{}, Warnings: []string{}, Origin: "--signer", Never: append([]string{}, r.Never...)}
 	if v.Trust != nil {
 		root := v.Trust.Root
 		ans.Policy, ans.PolicyID, ans.Origin = root.Path, root.Side.Policy.ID().String(), root.Origin
@@ -210,7 +209,10 @@ func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *Bundl
 			}
 			ans.Signers = append(ans.Signers, signing.SignerLines(au, e, d.Signers)...)
 		} else {
-			ans.Signers = append(ans.Signers, signerLines(v, e)...)
+			ans.Signers = append(ans.Signers, signing.SignerLines(nil, e, d.Signers)...)
+			for i := range ans.Signers {
+				ans.Signers[i].Name = v.Names[ans.Signers[i].Key]
+			}
 		}
 	}
 	ans.vouched(v, r)
@@ -228,20 +230,6 @@ func newBundleReport(l *find.Found, v *spaces.Vouching, r *bundle.Report) *Bundl
 		ans.Failures = append(ans.Failures, f.Finding())
 	}
 	return ans
-}
-
-// signerLines are those of keys that were given, under the names that they were given by.
-func signerLines(v *spaces.Vouching, e *exam.Exam) (lines []spaces.SignerLine) {
-	for _, d := range e.Decision.Signers {
-		l := spaces.SignerLine{Key: d.Key.String(), Name: v.Names[d.Key.String()], Format: d.Format.String(), Verdict: d.Code.String()}
-		for _, s := range e.Signers {
-			if s.Key.Fingerprint() == d.Key {
-				l.Time = s.Time.Format(time.RFC3339)
-			}
-		}
-		lines = append(lines, l)
-	}
-	return lines
 }
 
 // vouched counts the items of each key.
@@ -379,7 +367,7 @@ func (r *BundleReport) itemWords() string {
 }
 
 // who is a signer for people.
-func who(s spaces.SignerLine) string {
+func who(s signing.SignerLine) string {
 	who := places.Short(s.Key)
 	if s.Name != "" {
 		who = fmt.Sprintf("%q %s", s.Name, who)

@@ -11,12 +11,12 @@ import (
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/audits"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/exec"
 	"github.com/rye-build/rye/exec/audit"
 	"github.com/rye-build/rye/exec/audit/journal"
 	"github.com/rye-build/rye/exec/audit/record"
 	"github.com/rye-build/rye/exec/primitive/function"
+	"github.com/rye-build/rye/lock/items"
 )
 
 // TelemetryParams are those of tool:rye/core/telemetry/telemetry.
@@ -90,7 +90,7 @@ func telemetryFunction(ctx context.Context, a *cli.App, c *function.Call, p Tele
 		return no(ctx, &fault.Error{Code: fault.Validation, Hint: []string{"rye docs audit"},
 			Text: "log_dir isn't accepted: rye keeps one log, the audit log, and reads it where that is"})
 	case !level:
-		return no(ctx, spaces.UnknownName("level", p.Level, slices.Sorted(maps.Keys(levels))))
+		return no(ctx, items.Unknown("level", p.Level, slices.Sorted(maps.Keys(levels))))
 	case len(asked(p.Item, telemetryItems)) == 0:
 		return no(ctx, unknownItem(p.Item, telemetryItems))
 	}

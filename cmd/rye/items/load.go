@@ -78,7 +78,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	defer done()
 	if it.Space.Label == to.Label {
 		return nil, &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is in the space %q already", it.Ref, to.Label),
-			Why: []string{v.Place(it.Space, it.Path)}, Details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
+			Why: []string{v.Name(it.Space, it.Path)}, Details: map[string]any{"ref": it.Ref.String(), "space": to.Label}}
 	}
 	// Who vouches for it is asked before it gets where more is trusted.
 	found, err := v.Admit.Admit(ctx, it, policy.ToShow)
@@ -90,7 +90,7 @@ func (c *loadRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 			_, err := places.OpenTrust(a)
 			return nil, err
 		}
-		return nil, ai.NotAdmitted(it.Ref, v.Place(it.Space, it.Path), found.Decision)
+		return nil, ai.NotAdmitted(it.Ref, v.Name(it.Space, it.Path), found.Decision)
 	}
 	if err := v.CheckProtected(it.Ref); err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func notToLoad(v *spaces.Items, it *ai.Item, err error) error {
 	if f.Code != fault.Integrity && f.Code != fault.SignatureInvalid {
 		return err
 	}
-	f.Text = fmt.Sprintf("%q: %s", v.Place(it.Space, it.Path), f.Text)
+	f.Text = fmt.Sprintf("%q: %s", v.Name(it.Space, it.Path), f.Text)
 	ref := fault.Quote(it.Ref.String())
 	f.Hint = append(f.Hint, "rye verify "+ref, "rye show --source "+ref)
 	if it.Space.Dir != "" {
@@ -143,7 +143,7 @@ func stillGood(ctx context.Context, v *spaces.Items, it *ai.Item, to string) err
 	case err != nil:
 		v.App.Term.Warn("the copy may not be used: %s", fault.Of(err).Text)
 	case !e.Decision.Allowed:
-		v.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(), fault.Quote(v.Place(s, it.Path)))
+		v.App.Term.Warn("the copy may not be used as it is: %q %s: rye sign %s", it.Ref, e.Decision.Reason(), fault.Quote(v.Name(s, it.Path)))
 	}
 	return nil
 }
@@ -189,14 +189,14 @@ func (noFiles) Open(name string) (fs.File, error) {
 
 // copy writes an item and its tree into a space.
 func (c *loadRun) copy(ctx context.Context, v *spaces.Items, it *ai.Item, t *tree.Tree, to *ai.Space) (loadAnswer, error) {
-	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: v.Place(to, it.Path), Files: []string{},
+	ans := loadAnswer{Ref: it.Ref.String(), From: it.Space.Label, To: to.Label, File: v.Name(to, it.Path), Files: []string{},
 		Raw: it.Raw.String(), DryRun: c.DryRun}
 	plan, err := v.PlanCopy(ctx, it, t, to, func(p string) string { return rmIn(v, to, p) })
 	if err != nil {
 		return ans, err
 	}
 	for _, p := range plan.Files() {
-		ans.Files = append(ans.Files, v.Place(to, p))
+		ans.Files = append(ans.Files, v.Name(to, p))
 	}
 	slices.Sort(ans.Files)
 	if c.DryRun || len(ans.Files) == 0 {
@@ -214,5 +214,5 @@ func rmIn(v *spaces.Items, s *ai.Space, p string) string {
 	if s.Level == ai.User && v.User == nil && v.Root.Root != "" {
 		return "rye -C / rm " + fault.Quote(filepath.Join(s.Dir, filepath.FromSlash(p)))
 	}
-	return "rye rm " + fault.Quote(v.Place(s, p))
+	return "rye rm " + fault.Quote(v.Name(s, p))
 }

@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/workspace"
 )
 
@@ -36,25 +39,25 @@ type lsRun struct {
 }
 
 type lsAnswer struct {
-	Items    []itemLine            `json:"items"`
-	Problems []spaces.CheckProblem `json:"problems"` // files that are no items although they look like some
+	Items    []itemLine      `json:"items"`
+	Problems []check.Problem `json:"problems"` // files that are no items although they look like some
 }
 
 // itemLine is one item in a list.
 type itemLine struct {
-	Ref          string `json:"ref"`
-	Version      string `json:"version"`
-	Title        string `json:"title"`
-	Space        string `json:"space"`
-	Path         string `json:"path"` // in the space
-	File         string `json:"file"`
-	Raw          string `json:"raw"`
-	spaces.Worth        // inline
-	HiddenBy     string `json:"hidden_by,omitempty"` // the space whose item of this id counts instead
-	Denied       bool   `json:"denied"`              // stands in front of a protected item, which the root policy doesn't allow
-	Invalid      bool   `json:"invalid"`
-	Errors       int    `json:"errors"`
-	Warnings     int    `json:"warnings"`
+	Ref         string `json:"ref"`
+	Version     string `json:"version"`
+	Title       string `json:"title"`
+	Space       string `json:"space"`
+	Path        string `json:"path"` // in the space
+	File        string `json:"file"`
+	Raw         string `json:"raw"`
+	items.Worth        // inline
+	HiddenBy    string `json:"hidden_by,omitempty"` // the space whose item of this id counts instead
+	Denied      bool   `json:"denied"`              // stands in front of a protected item, which the root policy doesn't allow
+	Invalid     bool   `json:"invalid"`
+	Errors      int    `json:"errors"`
+	Warnings    int    `json:"warnings"`
 }
 
 func (l *lsAnswer) Text(t *cli.Terminal) {
@@ -64,7 +67,7 @@ func (l *lsAnswer) Text(t *cli.Terminal) {
 		it := &l.Items[i]
 		row := []string{it.Ref, trusts.OrDash(it.Version), it.Space, it.Words()}
 		switch {
-		case it.HiddenBy != "" && spaces.IsMerged(it.Ref):
+		case it.HiddenBy != "" && items.IsMerged(it.Ref):
 			row = append(row, "merged under "+it.HiddenBy)
 		case it.HiddenBy != "":
 			row = append(row, "hidden by "+it.HiddenBy)
@@ -123,14 +126,14 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	for _, text := range c.Items {
-		if arg, err := v.Arg(text); err == nil && onlyAssets(ctx, v, &arg, l) {
+		if arg, err := v.Parse(text); err == nil && onlyAssets(ctx, v, &arg, l) {
 			return nil, v.NothingAt(ctx, &arg)
 		}
 	}
 	wanted := func(kind string, s *ai.Space) bool {
 		return (c.Kind == "" || kind == c.Kind) && (only == nil || slices.Contains(only, s))
 	}
-	ans := &lsAnswer{Problems: []spaces.CheckProblem{}}
+	ans := &lsAnswer{Problems: []check.Problem{}}
 	for _, p := range l.Problems {
 		kind := p.Ref.Kind
 		if kind == "" {
@@ -149,12 +152,12 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		}
 	}
 	files := slices.DeleteFunc(slices.Clone(l.Files), func(f ai.File) bool { return !wanted(f.Ref.Kind, f.Space) })
-	known := spaces.NewKnownFiles()
+	known := new(check.Known)
 	if ans.Items, err = lines(ctx, v, files, ans, known); err != nil {
 		return nil, err
 	}
 	if own := v.Own(); own != nil && len(c.Items) == 0 && c.Kind == "" && wanted("", own) {
-		if err := v.TellStrays(ctx, own, known); err != nil {
+		if err := warnStrays(ctx, v, own, known); err != nil {
 			return nil, err
 		}
 	}
@@ -164,8 +167,27 @@ func (c *lsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		a.Term.Warn("nothing but the library is trusted: %s: %s", f.Text, strings.Join(f.Hint, ", or "))
 	}
 	hide(ctx, v, ans.Items, all)
-	v.Count(a)
+	v.Count()
 	return ans, nil
+}
+
+// warnStrays counts the files of a space that have a signature line and are no items.
+func warnStrays(ctx context.Context, v *spaces.Items, s *ai.Space, known *check.Known) error {
+	all, err := check.Strays(ctx, v.View, s, known.In(s))
+	byKind := map[string]int{}
+	for _, f := range all {
+		if f.Signed {
+			byKind[f.Kind.Dir]++
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(byKind)) {
+		verb := "have a signature line and are no items"
+		if byKind[dir] == 1 {
+			verb = "has a signature line and is no item"
+		}
+		v.App.Term.Warn("%s below %q %s: rye check says why", fault.Count(int64(byKind[dir]), "file"), v.Name(s, dir), verb)
+	}
+	return err
 }
 
 // checkUserSpace refuses to look into the user space where it doesn't count.
@@ -179,7 +201,7 @@ func checkUserSpace(v *spaces.Items, label string) error {
 }
 
 // onlyAssets reports whether what a ref or a path stands for carries no mark of an item.
-func onlyAssets(ctx context.Context, v *spaces.Items, arg *spaces.ItemArg, l *ai.Listing) bool {
+func onlyAssets(ctx context.Context, v *spaces.Items, arg *items.Arg, l *ai.Listing) bool {
 	if arg.Glob != nil || arg.Dir {
 		return false
 	}
@@ -210,13 +232,13 @@ func kindAt(v *spaces.Items, p string) *model.Kind {
 }
 
 // broken is what is said of a file that is no item.
-func broken(v *spaces.Items, e *ai.ItemError) spaces.CheckProblem {
+func broken(v *spaces.Items, e *ai.ItemError) check.Problem {
 	f := fault.Of(e)
 	message := f.Text
 	if p, ok := strings.CutPrefix(message, fmt.Sprintf("%q: ", e.Place())); ok {
 		message = p
 	}
-	line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: f.Code, Space: e.Space.Label, File: v.Place(e.Space, e.Path), Message: message}
+	line := check.Problem{Severity: check.Error, Code: f.Code, Space: e.Space.Label, File: v.Name(e.Space, e.Path), Message: message}
 	if e.Ref.Kind != "" {
 		line.Ref = e.Ref.String()
 	}
@@ -224,7 +246,7 @@ func broken(v *spaces.Items, e *ai.ItemError) spaces.CheckProblem {
 }
 
 // lines loads files and says of each what it is worth. Assets are left out, and what can't be read becomes a problem.
-func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer, known *spaces.KnownFiles) ([]itemLine, error) {
+func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer, known *check.Known) ([]itemLine, error) {
 	lines := make([]itemLine, len(files))
 	failed := make([]error, len(files))
 	err := v.Each(ctx, files, func(i int, it *ai.Item, err error) {
@@ -233,7 +255,7 @@ func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer,
 			return
 		}
 		known.Add(it.Space, it.Path)
-		known.AddTree(ctx, v, it)
+		known.AddTree(ctx, v.Admit, it)
 		w, _ := v.Worth(ctx, it)
 		lines[i] = line(v, it, w)
 	})
@@ -245,15 +267,15 @@ func lines(ctx context.Context, v *spaces.Items, files []ai.File, ans *lsAnswer,
 			ans.Problems = append(ans.Problems, broken(v, e))
 		}
 	}
-	slices.SortStableFunc(ans.Problems, func(a, b spaces.CheckProblem) int { return cmp.Compare(a.File, b.File) })
+	slices.SortStableFunc(ans.Problems, func(a, b check.Problem) int { return cmp.Compare(a.File, b.File) })
 	lines = slices.DeleteFunc(lines, func(l itemLine) bool { return l.Ref == "" })
 	return lines, nil
 }
 
 // line is what a list says of an item.
-func line(v *spaces.Items, it *ai.Item, w spaces.Worth) itemLine {
+func line(v *spaces.Items, it *ai.Item, w items.Worth) itemLine {
 	l := itemLine{Worth: w, Ref: it.Ref.String(), Version: it.Model.Version, Space: it.Space.Label,
-		Path: it.Path, File: v.Place(it.Space, it.Path), Raw: it.Raw.String(), Invalid: it.Model.Invalid()}
+		Path: it.Path, File: v.Name(it.Space, it.Path), Raw: it.Raw.String(), Invalid: it.Model.Invalid()}
 	for _, p := range it.Model.Problems {
 		if p.Warning {
 			l.Warnings++
@@ -291,6 +313,6 @@ func hide(ctx context.Context, v *spaces.Items, lines []itemLine, all *ai.Listin
 			l.HiddenBy = front
 			continue
 		}
-		_, l.Denied = errors.AsType[*ai.ShadowError](v.Shadow(ctx, same[0]))
+		_, l.Denied = errors.AsType[*ai.ShadowError](check.Shadow(ctx, v.View, same[0]))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -90,10 +91,10 @@ func (c *mvRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	ans := mvAnswer{Ref: m.New.Ref.String(), Old: it.Ref.String(), File: v.Place(it.Space, m.New.Path), OldFile: v.Place(it.Space, it.Path),
+	ans := mvAnswer{Ref: m.New.Ref.String(), Old: it.Ref.String(), File: v.Name(it.Space, m.New.Path), OldFile: v.Name(it.Space, it.Path),
 		Files: []string{}, Edited: append([]edit.Field{}, m.Edited...), Lost: []string{}, DryRun: c.DryRun}
 	for _, p := range m.Files() {
-		ans.Files = append(ans.Files, v.Place(it.Space, p))
+		ans.Files = append(ans.Files, v.Name(it.Space, p))
 	}
 	k, err := c.signer(ctx, v, m, &ans)
 	if err != nil {
@@ -134,7 +135,7 @@ func (c *mvRun) plan(ctx context.Context, v *spaces.Items, it *ai.Item) (*edit.M
 	}
 	ref, err := model.ParseRef(it.Ref.Kind + ":" + strings.TrimPrefix(c.NewID, it.Ref.Kind+":"))
 	if err != nil {
-		return nil, spaces.BadRef(c.NewID, err)
+		return nil, items.BadRef(c.NewID, err)
 	}
 	return v.PlanMove(ctx, it, ref)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/lock/workspace"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
@@ -179,7 +180,7 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 	id := strings.TrimPrefix(c.ID, c.Kind+":")
 	ref, err := model.ParseRef(c.Kind + ":" + id)
 	if err != nil {
-		return none(spaces.BadRef(c.Kind+":"+id, err))
+		return none(items.BadRef(c.Kind+":"+id, err))
 	}
 	if ext := path.Ext(id); ext != "" && slices.Contains(k.Extensions, strings.ToLower(ext)) {
 		return none(c.extended(strings.TrimSuffix(id, ext), ext))
@@ -213,7 +214,7 @@ func (c *newRun) draft(ctx context.Context, v *spaces.Items) (*ai.Item, newAnswe
 		}
 		return none(f)
 	}
-	return it, newAnswer{Ref: ref.String(), File: v.Place(space, file), From: from, DryRun: c.DryRun}, text.Mode, nil
+	return it, newAnswer{Ref: ref.String(), File: v.Name(space, file), From: from, DryRun: c.DryRun}, text.Mode, nil
 }
 
 // extended refuses an id that ends in a file extension, which the file would then have twice.
@@ -252,7 +253,7 @@ func (c *newRun) content(k *model.Kind, ref model.Ref) (edit.Text, error) {
 	case c.Ext == "":
 		ext = have[0]
 	case !slices.Contains(have, ext):
-		return edit.Text{}, spaces.UnknownName("template for the kind "+k.Name+" with the extension", ext, have)
+		return edit.Text{}, items.Unknown("template for the kind "+k.Name+" with the extension", ext, have)
 	}
 	return edit.Template(k, ref, ext, c.Description)
 }
@@ -274,7 +275,7 @@ func afterwards(ctx context.Context, v *spaces.Items, it *ai.Item) {
 	}
 	if all, err := v.All(ctx, it.Ref); err == nil && len(all) > 1 && all[0].Space == it.Space {
 		does := "hides"
-		if spaces.IsMerged(it.Ref.String()) {
+		if items.IsMerged(it.Ref.String()) {
 			does = "is merged over"
 		}
 		v.App.Term.Note("it %s %q of the space %q", does, it.Ref, all[1].Space.Label)

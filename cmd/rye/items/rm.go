@@ -80,9 +80,9 @@ func (c *rmRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	var refs []model.Ref
 	for _, r := range what {
 		refs = append(refs, r.it.Ref)
-		l := removedLine{Ref: r.it.Ref.String(), File: v.Place(r.it.Space, r.it.Path), Files: []string{}}
+		l := removedLine{Ref: r.it.Ref.String(), File: v.Name(r.it.Space, r.it.Path), Files: []string{}}
 		for _, p := range r.with.Paths() {
-			l.Files = append(l.Files, v.Place(r.it.Space, p))
+			l.Files = append(l.Files, v.Name(r.it.Space, p))
 		}
 		if all, err := v.All(ctx, r.it.Ref); err == nil && len(all) > 1 && all[0].Space == r.it.Space {
 			l.Next = all[1].Space.Label
@@ -129,7 +129,7 @@ func (c *rmRun) chosen(ctx context.Context, v *spaces.Items) ([]removal, error) 
 		if err := edit.CheckWritable(it); err != nil {
 			return err
 		}
-		if place := v.Place(it.Space, it.Path); has[place] {
+		if place := v.Name(it.Space, it.Path); has[place] {
 			return nil
 		} else {
 			has[place] = true

@@ -5,16 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/ai/search"
 	"github.com/rye-build/rye/ai/search/query"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/items"
 )
 
 func SearchCommand() cli.Command {
@@ -36,7 +39,7 @@ func SearchCommand() cli.Command {
 			"says what was read for it.\n\nExamples:\n\n    rye search fetch page\n    rye search '\"signed bundle\" OR lock*' --kind knowledge\n" +
 			"    rye search --scope tool:acme --limit 50 --json -- name:web -legacy",
 		Aka: []string{"find", "grep"},
-		New: func() cli.Runner { return new(SearchRun) }, Schema: "search/1", Output: &searchAnswer{},
+		New: func() cli.Runner { return new(SearchRun) }, Schema: "search/1", Output: searchAnswer{},
 	}
 }
 
@@ -49,49 +52,14 @@ type SearchRun struct {
 	Offset int      `help:"Skip this many of the best results."`
 }
 
-type searchAnswer struct {
-	Query   string       `json:"query"` // as it was understood
-	Scope   string       `json:"scope"`
-	Total   int          `json:"total"`
-	Offset  int          `json:"offset"`
-	Results []searchLine `json:"results"`
-	Unknown []string     `json:"unknown_fields"` // fields that the query names and no item has
-	Unread  int          `json:"unread"`         // files that could not be read, and so not be found
-}
+type searchAnswer struct{ *find.Found }
 
-type searchLine struct {
-	Ref         string   `json:"ref"`
-	Space       string   `json:"space"`
-	File        string   `json:"file"`
-	Score       float64  `json:"score"`
-	Title       string   `json:"title"`
-	Description string   `json:"description"`
-	Shadowed    bool     `json:"shadowed"` // an item with this id stands in front of it
-	Snippet     Snippet  `json:"snippet"`
-	Fields      []string `json:"fields"` // in which the words were found
-	headline    Snippet
-}
-
-// A Snippet is a piece of a field's text. Marks are in bytes of the text.
-type Snippet struct {
-	Field  string `json:"field"`
-	Text   string `json:"text"`
-	Marks  []Mark `json:"marks"`
-	Before bool   `json:"before"` // the text goes on before it
-	After  bool   `json:"after"`
-}
-
-type Mark struct {
-	Start int `json:"start"`
-	End   int `json:"end"`
-}
-
-func (s *searchAnswer) Text(t *cli.Terminal) {
+func (s searchAnswer) Text(t *cli.Terminal) {
 	for i := range s.Results {
 		l := &s.Results[i]
 		note := ""
 		switch {
-		case l.Shadowed && spaces.IsMerged(l.Ref):
+		case l.Shadowed && items.IsMerged(l.Ref):
 			note = "  (another one is merged over it)"
 		case l.Shadowed:
 			note = "  (another one stands in front of it)"
@@ -101,11 +69,11 @@ func (s *searchAnswer) Text(t *cli.Terminal) {
 			score = "  " + strconv.FormatFloat(l.Score, 'f', 2, 64)
 		}
 		t.Printf("%s  %s%s%s\n", t.Stdout.Paint(cli.RoleHint, l.Ref, t.Ascii), l.Space, score, note)
-		if l.headline.Text != "" {
-			t.Printf("  %s\n", l.headline.Paint(t))
+		if l.Headline.Text != "" {
+			t.Printf("  %s\n", Paint(t, &l.Headline))
 		}
-		if l.Snippet.Field != l.headline.Field && l.Snippet.Text != "" {
-			t.Printf("  %s\n", l.Snippet.Paint(t))
+		if l.Snippet.Field != l.Headline.Field && l.Snippet.Text != "" {
+			t.Printf("  %s\n", Paint(t, &l.Snippet))
 		}
 	}
 	if s.Total == 0 {
@@ -125,7 +93,7 @@ func (s *searchAnswer) Text(t *cli.Terminal) {
 }
 
 // Paint shows a snippet with what was found in colour.
-func (s *Snippet) Paint(t *cli.Terminal) cli.Styled {
+func Paint(t *cli.Terminal, s *find.Snippet) cli.Styled {
 	var b strings.Builder
 	dots := func(there bool) {
 		if there {
@@ -169,18 +137,23 @@ func (c *SearchRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if err := c.narrow(v, &r); err != nil {
 		return nil, err
 	}
-	cat := newCatalog(v)
-	found, err := openIndex(a, v).Search(ctx, cat, r)
+	dir, err := Indexes(a)
+	if err != nil {
+		a.Term.Warn("%v", err)
+	}
+	search := find.Searcher{View: v.View, Name: v.Name, Dir: dir, Version: cli.ThisVersion().Version, Now: a.Now()}
+	found, err := search.Search(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	c.tell(a, v, found)
-	ans := &searchAnswer{Query: q.String(), Scope: r.Scope.String(), Total: found.Total, Offset: c.Offset, Results: []searchLine{},
-		Unknown: append([]string{}, found.Unknown...), Unread: len(found.Stats.Unread)}
-	for i := range found.Results {
-		ans.Results = append(ans.Results, newSearchLine(v, cat, &found.Results[i]))
-	}
-	return ans, nil
+	c.tell(v, found)
+	return searchAnswer{found}, nil
+}
+
+// Indexes is the directory of the search indexes.
+func Indexes(a *cli.App) (string, error) {
+	s := a.Dir(cli.CachePlace)
+	return filepath.Join(s.Value, "search"), s.Err
 }
 
 // narrow puts --kind and --space into a request.
@@ -211,17 +184,18 @@ func (c *SearchRun) narrow(v *spaces.Items, r *search.Request) error {
 		return nil
 	}
 	slices.Sort(labels)
-	return spaces.UnknownName("space", c.Space, slices.Compact(labels))
+	return items.Unknown("space", c.Space, slices.Compact(labels))
 }
 
 // tell says what --verbose asks for, and what is missing in the answer.
-func (c *SearchRun) tell(a *cli.App, v *spaces.Items, found *search.Response) {
+func (c *SearchRun) tell(v *spaces.Items, found *find.Found) {
+	a := v.App
 	st := &found.Stats
 	a.Count("index hits").Store(int64(st.Kept))
 	a.Count("index misses").Store(int64(st.Read))
 	a.Count("index gone").Store(int64(st.Gone))
 	a.Count("items").Store(int64(st.Records))
-	v.Count(a)
+	v.Count()
 	switch {
 	case st.Note != "":
 		a.Term.Warn("no search index, every file is read: %s", st.Note)
@@ -263,44 +237,4 @@ func QueryFault(text string, err error, ascii bool) *fault.Error {
 	}
 	f.Hint = []string{"rye help search"}
 	return f
-}
-
-// snippetSize is how much of a text is shown.
-const snippetSize = 160
-
-func newSearchLine(v *spaces.Items, cat *catalog, r *search.Result) searchLine {
-	l := searchLine{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: cat.shadowed(r.Kind, r.ID, r.Space), Fields: []string{}}
-	if spaces, err := v.Named(r.Space); err == nil {
-		l.File = v.Place(spaces[0], r.Path)
-	}
-	texts := map[string]string{}
-	for _, f := range r.Fields {
-		texts[f.Name] = f.Text
-	}
-	l.Title, l.Description = texts["title"], texts["description"]
-	marks := map[string][]query.Range{}
-	for _, h := range r.Highlights {
-		l.Fields = append(l.Fields, h.Field)
-		marks[h.Field] = h.Ranges
-	}
-	cut := func(field string) Snippet {
-		s := query.Cut(texts[field], marks[field], snippetSize)
-		out := Snippet{Field: field, Text: s.Text, Marks: []Mark{}, Before: s.Before, After: s.After}
-		for _, m := range s.Ranges {
-			out.Marks = append(out.Marks, Mark(m))
-		}
-		return out
-	}
-	l.headline = cut("title")
-	if l.Description != "" {
-		l.headline = cut("description")
-	}
-	l.Snippet = l.headline
-	for _, field := range []string{"content", "description", "title", "docstring"} {
-		if len(marks[field]) > 0 {
-			l.Snippet = cut(field)
-			break
-		}
-	}
-	return l
 }

@@ -11,12 +11,15 @@ import (
 
 	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/capability"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
 )
 
@@ -39,33 +42,33 @@ type showRun struct {
 
 type ShowAnswer struct {
 	itemLine
-	Kind        string                `json:"kind"`
-	ID          string                `json:"id"`
-	Description string                `json:"description"`
-	Category    string                `json:"category"`
-	Tags        []string              `json:"tags"`
-	Size        int64                 `json:"size"`
-	Stripped    string                `json:"stripped"`
-	Format      string                `json:"format"`
-	Count       int                   `json:"count"`     // of keys that count
-	Threshold   int                   `json:"threshold"` // that the rule asks for
-	Policy      string                `json:"policy"`
-	Fields      json.RawMessage       `json:"fields"` // as the file has them
-	Permissions []string              `json:"permissions"`
-	Risk        string                `json:"risk,omitempty"`
-	Network     string                `json:"network,omitempty"`
-	Secrets     []string              `json:"secrets"`
-	Files       *filesLine            `json:"files,omitempty"` // of a tool
-	Interface   string                `json:"interface"`       // hash of what it takes and gives; empty if it isn't run
-	Grants      string                `json:"grants"`          // hash of what it wants to be allowed
-	Chain       []chainLine           `json:"chain"`
-	ChainError  string                `json:"chain_error,omitempty"`
-	Tree        *spaces.TreeLine      `json:"tree,omitempty"`
-	Hides       []string              `json:"hides"` // spaces with an item of this id
-	Lock        string                `json:"lock"`  // "locked", "differs" or "not locked"; empty where there is no lock
-	Wrong       []spaces.CheckProblem `json:"problems"`
-	Part        string                `json:"part,omitempty"` // with --source and --body
-	Only        bool                  `json:"-"`
+	Kind        string          `json:"kind"`
+	ID          string          `json:"id"`
+	Description string          `json:"description"`
+	Category    string          `json:"category"`
+	Tags        []string        `json:"tags"`
+	Size        int64           `json:"size"`
+	Stripped    string          `json:"stripped"`
+	Format      string          `json:"format"`
+	Count       int             `json:"count"`     // of keys that count
+	Threshold   int             `json:"threshold"` // that the rule asks for
+	Policy      string          `json:"policy"`
+	Fields      json.RawMessage `json:"fields"` // as the file has them
+	Permissions []string        `json:"permissions"`
+	Risk        string          `json:"risk,omitempty"`
+	Network     string          `json:"network,omitempty"`
+	Secrets     []string        `json:"secrets"`
+	Files       *filesLine      `json:"files,omitempty"` // of a tool
+	Interface   string          `json:"interface"`       // hash of what it takes and gives; empty if it isn't run
+	Grants      string          `json:"grants"`          // hash of what it wants to be allowed
+	Chain       []chainLine     `json:"chain"`
+	ChainError  string          `json:"chain_error,omitempty"`
+	Tree        *treeLine       `json:"tree,omitempty"`
+	Hides       []string        `json:"hides"` // spaces with an item of this id
+	Lock        string          `json:"lock"`  // "locked", "differs" or "not locked"; empty where there is no lock
+	Wrong       []check.Problem `json:"problems"`
+	Part        string          `json:"part,omitempty"` // with --source and --body
+	Only        bool            `json:"-"`
 }
 
 // chainLine is a link of a chain, from the tool to the primitive.
@@ -78,6 +81,20 @@ type chainLine struct {
 	Reason  string `json:"reason"`
 	words   string
 	short   string
+}
+
+// treeLine is the other files of a tool.
+type treeLine struct {
+	Digest string         `json:"digest"`
+	Dir    string         `json:"dir"` // in the space
+	Files  []treeFileLine `json:"files"`
+}
+
+type treeFileLine struct {
+	Path   string `json:"path"`
+	Mode   string `json:"mode"`
+	Size   int64  `json:"size"`
+	Digest string `json:"digest"`
 }
 
 // filesLine is the paths of the project that a tool touches.
@@ -112,7 +129,7 @@ func (c *showRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 	if ans.Message != "" {
 		a.Term.Warn("%s, and not to be used: %s", strings.ToUpper(ans.Trust), ans.Message)
 	}
-	v.Count(a)
+	v.Count()
 	return ans, nil
 }
 
@@ -153,7 +170,7 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 	ans.itemLine = line(v, it, w)
 	ans.Kind, ans.ID, ans.Description, ans.Category, ans.Size = it.Ref.Kind, it.ID, m.Description, m.Category, int64(len(it.Bytes))
 	ans.Tags, ans.Secrets, ans.Permissions = append([]string{}, m.Tags...), []string{}, []string{}
-	ans.Format, ans.Wrong, ans.Chain, ans.Hides = it.Signed.Format.String(), v.Problems(it.File, m.Problems), []chainLine{}, []string{}
+	ans.Format, ans.Wrong, ans.Chain, ans.Hides = it.Signed.Format.String(), (&check.Checker{Name: v.Name}).Fields(it.File, m.Problems), []chainLine{}, []string{}
 	if it.Broken == nil {
 		ans.Stripped = it.Stripped.String()
 	}
@@ -165,16 +182,17 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 	}
 	ans.fields(m)
 	if err := ans.hashes(m); err != nil {
-		ans.Wrong = append(ans.Wrong, spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.Validation, Ref: ans.Ref, Space: ans.Space,
+		ans.Wrong = append(ans.Wrong, check.Problem{Severity: check.Error, Code: fault.Validation, Ref: ans.Ref, Space: ans.Space,
 			File: ans.File, Message: err.Error()})
 	}
-	if err := writeTree(ctx, v, it, ans); err != nil {
+	treeDigest, err := writeTree(ctx, v, it, ans)
+	if err != nil {
 		return err
 	}
 	if err := chain(ctx, v, it, ans); err != nil {
 		return err
 	}
-	ans.Lock = v.Locked(it, ans.Tree)
+	ans.Lock = v.Locked(it, treeDigest)
 	all, err := v.All(ctx, it.Ref)
 	for i, o := range all {
 		switch {
@@ -184,7 +202,7 @@ func describe(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer
 			ans.Hides = append(ans.Hides, o.Space.Label)
 		}
 	}
-	if e, ok := errors.AsType[*ai.ShadowError](v.Shadow(ctx, it)); ok && err == nil {
+	if e, ok := errors.AsType[*ai.ShadowError](check.Shadow(ctx, v.View, it)); ok && err == nil {
 		ans.Denied, ans.Trust, ans.Reason, ans.Message = true, "refused", "protected", fault.Of(e).Text
 	}
 	return ctx.Err()
@@ -230,21 +248,21 @@ func (s *ShowAnswer) hashes(m *model.Model) error {
 	return nil
 }
 
-// writeTree adds the other files of a tool.
-func writeTree(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) error {
+// writeTree adds the other files of a tool, and returns the digest of their listing.
+func writeTree(ctx context.Context, v *spaces.Items, it *ai.Item, ans *ShowAnswer) (cas.Digest, error) {
 	anchor, err := v.Admit.Anchor(ctx, it)
 	if err != nil || anchor == nil {
-		return ctx.Err() // the reason stands where its worth does
+		return cas.Digest{}, ctx.Err() // the item's worth says why
 	}
 	t, err := v.Admit.Tree(ctx, it)
 	if err != nil || t == nil {
-		return ctx.Err()
+		return cas.Digest{}, ctx.Err()
 	}
-	ans.Tree = &spaces.TreeLine{Digest: t.Digest.String(), Dir: anchor.Dir, Files: []spaces.TreeFileLine{}}
+	ans.Tree = &treeLine{Digest: t.Digest.String(), Dir: anchor.Dir, Files: []treeFileLine{}}
 	for _, f := range t.Files {
-		ans.Tree.Files = append(ans.Tree.Files, spaces.TreeFileLine{Path: f.Path, Mode: f.Mode.String(), Size: f.Size, Digest: f.Raw.String()})
+		ans.Tree.Files = append(ans.Tree.Files, treeFileLine{Path: f.Path, Mode: f.Mode.String(), Size: f.Size, Digest: f.Raw.String()})
 	}
-	return nil
+	return t.Digest, nil
 }
 
 // chain adds the links between a tool and its primitive, as far as there are any.
@@ -320,7 +338,7 @@ func (s *ShowAnswer) what(rows *showRows) {
 	rows.add("file", s.File)
 	rows.add("space", s.Space)
 	over, under := "hides", "hidden by"
-	if spaces.IsMerged(s.Ref) {
+	if items.IsMerged(s.Ref) {
 		over, under = "merged over", "merged under"
 	}
 	rows.add(under, s.HiddenBy)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/bundle/diff"
 	"github.com/rye-build/rye/cas"
@@ -43,13 +44,13 @@ type diffRun struct {
 
 // lockDiff is what is different: between two locks, or between one and the working tree.
 type lockDiff struct {
-	From     string                `json:"from"`
-	To       string                `json:"to"`
-	Changes  []lockfile.Change     `json:"changes"`
-	Drift    []spaces.DriftLine    `json:"drift"`    // files of the working tree that aren't as they are pinned
-	Problems []spaces.CheckProblem `json:"problems"` // what keeps the working tree from being locked
-	Report   *diff.Report          `json:"report,omitempty"`
-	whole    bool                  // nothing kept from looking at all of it
+	From     string              `json:"from"`
+	To       string              `json:"to"`
+	Changes  []lockfile.Change   `json:"changes"`
+	Drift    []session.DriftLine `json:"drift"`    // files of the working tree that aren't as they are pinned
+	Problems []check.Problem     `json:"problems"` // what keeps the working tree from being locked
+	Report   *diff.Report        `json:"report,omitempty"`
+	whole    bool                // nothing kept from looking at all of it
 }
 
 func (d *lockDiff) Text(t *cli.Terminal) {
@@ -76,7 +77,7 @@ func (c *diffRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
 		return nil, err
 	}
 	defer l.Close()
-	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []spaces.DriftLine{}, Problems: []spaces.CheckProblem{}}
+	ans := &lockDiff{From: l.LockPath(), To: "working tree", Changes: []lockfile.Change{}, Drift: []session.DriftLine{}, Problems: []check.Problem{}}
 	ref, refErr := model.ParseRef(c.From)
 	switch {
 	case c.From != "" && (refErr != nil || c.To != ""):
@@ -187,7 +188,7 @@ func diffAll(ctx context.Context, l *places.Lock, ans *lockDiff) error {
 func drift(ctx context.Context, l *places.Lock, ans *lockDiff, refs ...model.Ref) error {
 	all, err := content.Drift(ctx, l.Lock, refs...)
 	for _, d := range all {
-		ans.Drift = append(ans.Drift, spaces.DriftLineOf(d))
+		ans.Drift = append(ans.Drift, session.DriftLineOf(d))
 	}
 	return err
 }

@@ -6,11 +6,11 @@ import (
 	"slices"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/places"
-	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/closure"
 	lockfile "github.com/rye-build/rye/lock/file"
@@ -119,7 +119,7 @@ func lockedRoots(l *places.Lock) (roots []ryeyaml.Root) {
 
 // unfollowed says why it can't be found out how pinned items use each other: the policy doesn't let something count any
 // more.
-func unfollowed(err error, problems []spaces.CheckProblem) *fault.Error {
+func unfollowed(err error, problems []check.Problem) *fault.Error {
 	f := fault.Of(err)
 	f.Text = "what uses what in the lock can't be told: " + fault.Count(int64(len(problems)), "problem")
 	if !errors.Is(err, cas.ErrDamaged) {

@@ -64,13 +64,13 @@ type lockRun struct {
 
 type LockAnswer struct {
 	change.Result
-	Problems []spaces.CheckProblem `json:"problems"`
-	Signed   []signs.SignLine      `json:"signed"`
-	Warnings []string              `json:"warnings"`
+	Problems []check.Problem  `json:"problems"`
+	Signed   []signs.SignLine `json:"signed"`
+	Warnings []string         `json:"warnings"`
 }
 
 func newLockAnswer(c *lockRun) *LockAnswer {
-	return &LockAnswer{Result: *change.NewResult(change.Options{DryRun: c.DryRun, Check: c.Check}), Problems: []spaces.CheckProblem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
+	return &LockAnswer{Result: *change.NewResult(change.Options{DryRun: c.DryRun, Check: c.Check}), Problems: []check.Problem{}, Signed: []signs.SignLine{}, Warnings: []string{}}
 }
 
 func (c *LockAnswer) Text(t *cli.Terminal) {
@@ -266,7 +266,7 @@ func (c *lockRun) make(ctx context.Context, l *places.Lock, ans *LockAnswer) (cl
 // warn prints what the user should know of the new lock.
 func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
 	for _, err := range result.UnreadV1 {
-		line := spaces.CheckProblem{Severity: spaces.SeverityError, Code: fault.LockMismatch, Message: err.Error()}
+		line := check.Problem{Severity: check.Error, Code: fault.LockMismatch, Message: err.Error()}
 		if e, ok := err.(*legacy.Error); ok {
 			line.File, line.Line, line.Column, line.Message = path.Join(workspace.MarkerDir, e.Path), e.Line, e.Column, e.Err.Error()
 		}
@@ -296,7 +296,7 @@ func warn(l *places.Lock, result *change.Result, ans *LockAnswer) {
 		told = mostChanges - 2
 	}
 	for i, w := range all {
-		p := problem(l, w, spaces.SeverityWarning)
+		p := problem(l, w, check.Warning)
 		text := p.At() + ": " + p.Message
 		ans.Warnings = append(ans.Warnings, text)
 		if i < told {
@@ -339,17 +339,15 @@ func (c *lockRun) signItems(ctx context.Context, l *places.Lock, bundles []lockf
 var errUnsigned = errors.New("items aren't signed yet")
 
 // problems returns everything that keeps the project from being locked, as rye check reports it.
-func problems(ctx context.Context, l *places.Lock, err error) (lines []spaces.CheckProblem) {
-	closed, ok := errors.AsType[*closure.Error](err)
-	if !ok {
-		return nil
-	}
-	for _, p := range closed.Problems {
-		line := problem(l, p, spaces.SeverityError)
-		if wrong, ok := errors.AsType[*sign.IntegrityError](p.Err); ok && wrong.What == "tree" {
-			line.Message += beside(ctx, l, p.Ref)
+func problems(ctx context.Context, l *places.Lock, err error) (lines []check.Problem) {
+	if closed, ok := errors.AsType[*closure.Error](err); ok {
+		for _, p := range closed.Problems {
+			line := problem(l, p, check.Error)
+			if wrong, ok := errors.AsType[*sign.IntegrityError](p.Err); ok && wrong.What == "tree" {
+				line.Message += beside(ctx, l, p.Ref)
+			}
+			lines = append(lines, line)
 		}
-		lines = append(lines, line)
 	}
 	return lines
 }
@@ -375,8 +373,8 @@ func beside(ctx context.Context, l *places.Lock, ref model.Ref) string {
 	return ": " + strings.Join(files, ", ")
 }
 
-func problem(l *places.Lock, p *closure.Problem, severity string) spaces.CheckProblem {
-	line := spaces.CheckProblem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
+func problem(l *places.Lock, p *closure.Problem, severity string) check.Problem {
+	line := check.Problem{Severity: severity, Line: p.At.Line, Column: p.At.Column, Field: p.Field}
 	line.Code, line.Message = check.Words(p.Err)
 	if gone, ok := errors.AsType[*ai.NotFoundError](p.Err); ok && len(gone.Near) > 0 {
 		near := "; did you mean " + strings.Join(gone.Near, ", ") + "?"
@@ -392,7 +390,7 @@ func problem(l *places.Lock, p *closure.Problem, severity string) spaces.CheckPr
 			root = nothing.Root
 		}
 		roots := l.Yaml.Roots
-		if severity == spaces.SeverityError && l.Stands != nil {
+		if severity == check.Error && l.Stands != nil {
 			roots = l.Stands.Roots // an edit that ends so isn't written
 		}
 		if i := slices.IndexFunc(roots, func(r ryeyaml.Root) bool { return r.Text == root }); i >= 0 {

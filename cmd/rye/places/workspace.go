@@ -170,3 +170,9 @@ func WarnExtractors(a *cli.App, all []*ai.ItemError) {
 		more[reasons[i]] = 0
 	}
 }
+
+// Abs makes the path of an argument absolute.
+func (w *Workspace) Abs(path string) (string, error) {
+	s := w.App.Absolute(cli.Setting{Value: path})
+	return s.Value, s.Err
+}

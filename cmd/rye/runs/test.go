@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/model"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -158,7 +159,7 @@ func (c *testRun) found(ctx context.Context, a *cli.App) ([]tried, error) {
 	}
 	var mu sync.Mutex
 	err = v.Each(ctx, files, func(i int, it *ai.Item, err error) {
-		named := slices.ContainsFunc(sel.Files, func(f spaces.Chosen) bool { return f.Ref == files[i].Ref && f.Named })
+		named := slices.ContainsFunc(sel.Files, func(f check.Chosen) bool { return f.Ref == files[i].Ref && f.Named })
 		t := tried{ref: files[i].Ref, err: err}
 		switch {
 		case err != nil && errors.Is(err, ai.ErrAsset) && !named:

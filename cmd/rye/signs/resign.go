@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -56,7 +57,7 @@ type resigning struct {
 type content struct{ stripped, tree cas.Digest }
 
 // Sign signs the items, and returns those that were signed, and all that is wrong with any.
-func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, problems []spaces.CheckProblem, err error) {
+func (s *Resigner) Sign(ctx context.Context, refs []string) (signed []SignLine, problems []check.Problem, err error) {
 	var shown map[string]content
 	if len(refs) == 0 {
 		if shown, err = s.agreed(ctx); err != nil || len(shown) == 0 {
@@ -127,7 +128,7 @@ func (s *Resigner) changed(ctx context.Context) ([]resigning, error) {
 		if !ok {
 			return
 		}
-		r.file = v.Place(it.Space, it.Path)
+		r.file = v.Name(it.Space, it.Path)
 		r.diff = diffSigned(s.Before(ctx, it), it)
 		subject, _, _ := v.Admit.Subject(ctx, it) // where there is none nothing is signed
 		r.is = content{it.Stripped, subject.Tree}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
@@ -44,11 +45,11 @@ type SignRun struct {
 }
 
 type SignAnswer struct {
-	Files     []SignLine            `json:"files"`
-	Problems  []spaces.CheckProblem `json:"problems"` // with an error among them nothing was signed
-	Signed    int                   `json:"signed"`
-	Unchanged int                   `json:"unchanged"` // signed by this key already
-	DryRun    bool                  `json:"dry_run"`
+	Files     []SignLine      `json:"files"`
+	Problems  []check.Problem `json:"problems"` // with an error among them nothing was signed
+	Signed    int             `json:"signed"`
+	Unchanged int             `json:"unchanged"` // signed by this key already
+	DryRun    bool            `json:"dry_run"`
 }
 
 // A SignLine is a signed file in an answer.
@@ -153,7 +154,7 @@ func (c *SignRun) signFile(ctx context.Context, a *cli.App, s signing.Subject) (
 	if l.Refusal != nil {
 		a.Term.Warn("that is not enough: %s", l.Refusal.Text)
 	}
-	ans := &SignAnswer{Problems: []spaces.CheckProblem{}, DryRun: c.DryRun}
+	ans := &SignAnswer{Problems: []check.Problem{}, DryRun: c.DryRun}
 	ans.add(l)
 	return ans, nil
 }

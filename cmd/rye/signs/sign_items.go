@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/value"
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
@@ -19,6 +20,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
 	"github.com/rye-build/rye/cmd/rye/trusts"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 	"github.com/rye-build/rye/manifest/signing"
@@ -26,7 +28,7 @@ import (
 
 // A pending item is on its way to its signature.
 type pending struct {
-	*spaces.CheckedItem
+	*check.Checked
 	before fs.FileInfo // nil: it is no item, or something is wrong with it
 	line   *signing.Signed
 	staged *osfile.Staged
@@ -36,7 +38,7 @@ type pending struct {
 type itemSigner struct {
 	run    *SignRun
 	v      *spaces.Items
-	check  *spaces.ItemChecker
+	check  *check.Checker
 	key    trusts.Signer
 	signer *signing.Signer
 	dirs   map[*ai.Space]*osfile.Dir
@@ -70,11 +72,12 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 	}
 	if len(sel.Files)+len(sel.Problems) == 0 {
 		a.Term.Note("there is no item to sign")
-		return &SignAnswer{Files: []SignLine{}, Problems: []spaces.CheckProblem{}, DryRun: c.DryRun}, nil
+		return &SignAnswer{Files: []SignLine{}, Problems: []check.Problem{}, DryRun: c.DryRun}, nil
 	}
-	s := &itemSigner{run: c, v: v, check: spaces.NewItemChecker(v), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
-	defer s.check.Count(a)
-	if err := s.check.CheckAll(ctx, sel, func(i int, it *spaces.CheckedItem) { s.all[i] = s.take(it) }); err != nil {
+	s := &itemSigner{run: c, v: v, check: v.Checker(), most: most, dirs: map[*ai.Space]*osfile.Dir{}, write: osfile.NewBatch(len(sel.Files), a.Now()), all: make([]pending, len(sel.Files))}
+	defer v.CountChecked(s.check)
+	s.check.Listed(sel.Problems)
+	if err := s.check.All(ctx, sel.Files, func(i int, it *check.Checked) { s.all[i] = s.take(it) }); err != nil {
 		return nil, err
 	}
 	if ans, err := s.refused(); err != nil {
@@ -99,7 +102,7 @@ func (c *SignRun) SignWithin(ctx context.Context, a *cli.App, most int64) (cli.A
 }
 
 // selected returns what is to be signed. Items that are on no disk of this user can't be.
-func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*spaces.Selection, error) {
+func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*items.Selection, error) {
 	only := v.Own()
 	if c.All && only == nil {
 		if v.Root.Root == "" {
@@ -107,7 +110,7 @@ func (c *SignRun) selected(ctx context.Context, v *spaces.Items) (*spaces.Select
 				return nil, err
 			}
 		}
-		return &spaces.Selection{}, nil
+		return &items.Selection{}, nil
 	}
 	sel, err := v.Selected(ctx, only, c.Items...)
 	if err != nil {
@@ -149,7 +152,7 @@ func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, mar
 		return "", false, err
 	}
 	defer v.Close()
-	arg := spaces.ItemArg{Text: s.File}
+	arg := items.Arg{Text: s.File}
 	if ok, err := v.PathArg(&arg); !ok || err != nil || arg.Space == nil {
 		return "", false, nil
 	}
@@ -166,7 +169,7 @@ func itemAt(ctx context.Context, a *cli.App, s signing.Subject) (ref string, mar
 }
 
 // take keeps what signing an item needs, and drops the rest.
-func (s *itemSigner) take(c *spaces.CheckedItem) pending {
+func (s *itemSigner) take(c *check.Checked) pending {
 	c.Model = nil
 	if s.kept.Add(int64(len(c.Bytes))) > s.most {
 		c.Bytes = nil
@@ -197,21 +200,21 @@ func (s *itemSigner) take(c *spaces.CheckedItem) pending {
 		c.Bad = true
 	}
 	if c.Bad {
-		return pending{CheckedItem: c}
+		return pending{Checked: c}
 	}
-	return pending{CheckedItem: c, before: before}
+	return pending{Checked: c, before: before}
 }
 
-func (s *itemSigner) problem(c *spaces.CheckedItem, err error) {
+func (s *itemSigner) problem(c *check.Checked, err error) {
 	if f, ok := errors.AsType[*fault.Error](err); ok && f.Details["reason"] == policy.FormatNotAccepted.String() {
 		s.deny.CompareAndSwap(nil, f)
 	}
-	s.check.Add(s.check.Line(c.File, value.Pos{}, err))
+	s.check.Add(s.check.About(c.File, value.Pos{}, err))
 }
 
 // refused is the answer if anything is wrong with an item: every problem of all of them.
 func (s *itemSigner) refused() (*SignAnswer, error) {
-	found := s.check.Answer()
+	found := s.check.Report()
 	if found.Errors == 0 {
 		return nil, nil
 	}
@@ -237,9 +240,9 @@ func (c *SignRun) meant() []string {
 }
 
 // oneCode is the code of the one error among problems.
-func oneCode(problems []spaces.CheckProblem) fault.Code {
+func oneCode(problems []check.Problem) fault.Code {
 	for _, p := range problems {
-		if p.Severity == spaces.SeverityError {
+		if p.Severity == check.Error {
 			return p.Code
 		}
 	}
@@ -253,7 +256,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 			return nil
 		}
 		if err := s.one(ctx, &s.all[i]); err != nil && ctx.Err() == nil {
-			s.problem(s.all[i].CheckedItem, err)
+			s.problem(s.all[i].Checked, err)
 		}
 		return nil
 	})
@@ -270,7 +273,7 @@ func (s *itemSigner) finish(ctx context.Context) (cli.Answer, error) {
 		return ans, err
 	}
 	done, err := s.write.Commit(ctx, files)
-	ans := &SignAnswer{Files: []SignLine{}, Problems: s.check.Answer().Problems, DryRun: s.run.DryRun}
+	ans := &SignAnswer{Files: []SignLine{}, Problems: s.check.Report().Problems, DryRun: s.run.DryRun}
 	for _, w := range s.all[:done] {
 		if w.before != nil {
 			ans.add(w.line)
@@ -299,7 +302,7 @@ func (s *itemSigner) one(ctx context.Context, w *pending) error {
 		}
 		raw = again.Bytes
 	}
-	sub := signing.Subject{Subject: w.Subject, File: s.v.Place(w.Space, w.Path), Item: true}
+	sub := signing.Subject{Subject: w.Subject, File: s.v.Name(w.Space, w.Path), Item: true}
 	var err error
 	if w.line, err = s.signer.Sign(sub, bytes.NewReader(raw)); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/tree"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
@@ -93,7 +94,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 		return nil, err
 	}
 	defer v.Close()
-	defer v.Count(a)
+	defer v.Count()
 	sel, err := v.Selected(ctx, nil, c.Items...)
 	if err != nil {
 		if f, ok := errors.AsType[*fault.Error](err); ok && len(c.Items) == 1 && f.Details["path"] != nil {
@@ -157,7 +158,7 @@ func (c *VerifyRun) verifyItems(ctx context.Context, a *cli.App) (cli.Answer, er
 // pinned of it, and what would be below its id. A ref that was found means no other.
 func mayCover(v *spaces.Items, id string, texts []string) bool {
 	return slices.ContainsFunc(texts, func(text string) bool {
-		arg, err := v.Arg(text)
+		arg, err := v.Parse(text)
 		if err != nil || arg.Glob == nil {
 			return false
 		}
@@ -198,10 +199,10 @@ func refusedBundle(v *spaces.Items, t *trust.Trust, b workspace.UnreadBundle) (*
 
 // verifyItem verifies an item with its tree.
 func verifyItem(ctx context.Context, v *spaces.Items, t *trust.Trust, it *ai.Item) (*signing.Evidence, *fault.Error) {
-	if err := v.Shadow(ctx, it); err != nil {
+	if err := check.Shadow(ctx, v.View, it); err != nil {
 		return refusedFile(v, t, it.File, err)
 	}
-	s := signing.Subject{File: v.Place(it.Space, it.Path), Item: true}
+	s := signing.Subject{File: v.Name(it.Space, it.Path), Item: true}
 	var beside *tree.Tree
 	var err error
 	if s.Subject, beside, err = v.Admit.Subject(ctx, it); err != nil {
@@ -234,7 +235,7 @@ func lists(v *spaces.Items, it *ai.Item, beside *tree.Tree) bool {
 
 // refusedFile is the evidence about a file that can't be examined as an item.
 func refusedFile(v *spaces.Items, t *trust.Trust, file ai.File, err error) (*signing.Evidence, *fault.Error) {
-	name := v.Place(file.Space, file.Path)
+	name := v.Name(file.Space, file.Path)
 	place := name
 	if file.Ref.Kind != "" {
 		name = file.Ref.String()

@@ -12,8 +12,8 @@ import (
 	"github.com/rye-build/rye/cmd/rye/places"
 )
 
-// Whoever presses Tab waits: what takes longer than completeTime is not offered, nor more than maxOffered refs. A few
-// files are read, to leave out what is no item.
+// The user waits after pressing Tab, so completion ends after CompleteTime and offers at most maxOffered refs. It reads up
+// to maxRead files to leave out assets.
 const (
 	CompleteTime = 400 * time.Millisecond
 	maxOffered   = 2000

@@ -14,13 +14,13 @@ import (
 	"github.com/rye-build/rye/manifest/trust"
 )
 
-// SignerFlags say whom to believe instead of a policy.
+// SignerFlags name keys to trust instead of a policy.
 type SignerFlags struct {
 	Signer    []string `placeholder:"PUBKEY" sep:"none" help:"Trust this key, not the policy (key, file or name; repeatable)."`
 	Threshold *int     `placeholder:"N" help:"Number of these keys that must have signed."`
 }
 
-// A Vouching is whom a command believes about bundles: a policy, or keys.
+// A Vouching is what a command trusts about bundles: a policy, or keys.
 type Vouching struct {
 	Options bundle.VerifyOptions
 	Trust   *trust.Trust      // nil where there are keys
@@ -36,7 +36,7 @@ func OpenVouching(a *cli.App) (*Vouching, error) {
 	return &Vouching{Options: bundle.VerifyOptions{Trust: t.Exam()}, Trust: t, Names: map[string]string{}}, nil
 }
 
-// Vouching finds out whom to believe.
+// Vouching returns the policy, or the keys of the flags.
 func (c *SignerFlags) Vouching(ctx context.Context, a *cli.App) (*Vouching, error) {
 	if len(c.Signer) == 0 {
 		if c.Threshold != nil {

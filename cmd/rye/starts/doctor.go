@@ -27,15 +27,15 @@ func DoctorCommand() cli.Command {
 
 type doctorRun struct{}
 
-// A check looks at one thing. It changes nothing, but may create rye's own directories.
-type check struct {
+// A doctorCheck looks at one thing. It changes nothing, but may create rye's own directories.
+type doctorCheck struct {
 	name string
 	run  func(context.Context, *cli.App) places.Finding
 }
 
 // checks lists the checks in their order.
-func checks() []check {
-	return []check{
+func checks() []doctorCheck {
+	return []doctorCheck{
 		{"version", checkVersion},
 		{"variables", checkVariables},
 		{"project", checkProject},

@@ -8,11 +8,13 @@ import (
 	"sync"
 
 	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
 	"github.com/rye-build/rye/ai/std"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cmd/rye/cli"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/cmd/rye/spaces"
+	"github.com/rye-build/rye/lock/items"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
 )
@@ -103,7 +105,7 @@ func (n *itemCount) hint() string {
 }
 
 // countItems looks at all that was selected.
-func countItems(ctx context.Context, v *spaces.Items, sel *spaces.Selection) (n itemCount, err error) {
+func countItems(ctx context.Context, v *spaces.Items, sel *items.Selection) (n itemCount, err error) {
 	for _, p := range sel.Problems {
 		if _, ok := errors.AsType[*ai.AmbiguousError](p); ok {
 			n.ambiguous++
@@ -112,10 +114,10 @@ func countItems(ctx context.Context, v *spaces.Items, sel *spaces.Selection) (n 
 		}
 	}
 	var mu sync.Mutex
-	ck := spaces.NewItemChecker(v)
+	ck := v.Checker()
 	v.Admit.KeepTrees()
-	err = ck.CheckAll(ctx, &spaces.Selection{Files: sel.Files}, func(_ int, c *spaces.CheckedItem) {
-		shadow := v.Shadow(ctx, c.Item)
+	err = ck.All(ctx, sel.Files, func(_ int, c *check.Checked) {
+		shadow := check.Shadow(ctx, v.View, c.Item)
 		found, err := v.Admit.Admit(ctx, c.Item, policy.ToUse)
 		mu.Lock()
 		defer mu.Unlock()
@@ -134,9 +136,9 @@ func countItems(ctx context.Context, v *spaces.Items, sel *spaces.Selection) (n 
 		}
 	})
 	// Files that couldn't be loaded.
-	n.unclear += max(0, ck.Answer().Wrong-n.invalid-n.shadowing)
+	n.unclear += max(0, ck.Report().Wrong-n.invalid-n.shadowing)
 	if own := v.Own(); err == nil && own != nil {
-		all, wrong := ck.Strays(ctx, own)
+		all, wrong := ck.Strays(ctx, own, ".")
 		for _, f := range all {
 			if f.Signed {
 				n.strays++

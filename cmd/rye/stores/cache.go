@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/cas/fault"
 	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/statcache"
@@ -35,7 +36,7 @@ func rebuildables() []rebuildable {
 		}},
 		{"search", "which words are in which items; an entry for each place that was searched from", func(a *cli.App) (string, error) { return items.Indexes(a) },
 			func(_ context.Context, dir string) (entries, bytes int64) {
-				for _, path := range items.IndexFiles(dir) {
+				for _, path := range find.Indexes(dir) {
 					if fi, err := os.Stat(path); err == nil {
 						entries, bytes = entries+1, bytes+fi.Size()
 					}

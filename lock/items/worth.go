@@ -1,19 +1,18 @@
-package spaces
+package items
 
 import (
+	"github.com/rye-build/rye/manifest/signing"
+
 	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
 	"github.com/rye-build/rye/ai"
-	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/manifest/policy"
 	"github.com/rye-build/rye/manifest/sign"
-	"github.com/rye-build/rye/manifest/signing"
 )
 
 // A Worth is what an item is worth: who vouches for it, and what policy says to that.
@@ -59,14 +58,14 @@ func (v *Items) Worth(ctx context.Context, it *ai.Item) (Worth, *ai.Admission) {
 		w.Trust = "signed"
 	case it.Signed.Format == sign.None && it.Broken == nil:
 		w.Trust, w.Reason = "unsigned", policy.Unsigned.String()
-		w.Message = "is signed by nobody"
+		w.Message = "is not signed"
 	default:
 		w.Message = d.Reason()
 	}
 	return w, found
 }
 
-// unlisted says of which other files of a tool nobody speaks.
+// unlisted names a file of a tool that no signature and no manifest covers.
 func unlisted(files []string) string {
 	return fmt.Sprintf("has only a v1 signature, which doesn't cover %q beside it, and no admitted manifest lists that", files[0])
 }
@@ -78,7 +77,7 @@ func (w *Worth) Words() string {
 		var names []string
 		for _, s := range w.Signers {
 			if s.Verdict == policy.Admitted.String() {
-				names = append(names, cmp.Or(s.Name, places.Short(s.Key)))
+				names = append(names, cmp.Or(s.Name, short(s.Key)))
 			}
 		}
 		return "signed by " + strings.Join(names, ", ")
@@ -96,29 +95,20 @@ func (w *Worth) Words() string {
 	return w.Trust
 }
 
-// Problems is what is wrong with an item, as its file says it.
-func (v *Items) Problems(f ai.File, problems []*value.Problem) []CheckProblem {
-	lines := []CheckProblem{}
-	for _, p := range problems {
-		l := CheckProblem{Severity: SeverityError, Code: fault.Validation, Ref: f.Ref.String(), Space: f.Space.Label, File: v.Place(f.Space, f.Path),
-			Line: p.At.Line, Column: p.At.Column, Field: p.Field, Message: p.Message}
-		if p.Warning {
-			l.Severity = SeverityWarning
-		}
-		lines = append(lines, l)
+// Locked says whether an item is as the project's lock has it.
+func (v *Items) Locked(it *ai.Item, tree cas.Digest) string {
+	if v.Lock == nil || v.Lock.Old == nil {
+		return ""
 	}
-	return lines
+	p := v.Lock.Old.Pin(it.Ref)
+	switch {
+	case p == nil:
+		return "not locked"
+	case p.From != it.Space.Label, p.Digest != it.Raw, p.Tree != tree:
+		return "differs"
+	}
+	return "locked"
 }
 
-// Invalid says what is wrong with an item that is to be written; file is where its text is now.
-func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
-	lines := v.Problems(it.File, it.Model.Problems)
-	f := &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%q is no valid %s", file, it.Ref.Kind),
-		Hint: []string{"rye docs " + model.FormatTopic(it.Ref.Kind)}, Details: map[string]any{"ref": it.Ref.String(), "problems": lines}}
-	for i := range lines {
-		l := &lines[i]
-		l.File = file
-		f.Why = append(f.Why, fmt.Sprintf("%s: %s: %s", l.At(), l.Severity, l.Message))
-	}
-	return f
-}
+// short is the first digits of a fingerprint.
+func short(s string) string { return s[:min(len(s), 12)] }

@@ -1,0 +1,275 @@
+// Package check finds what is wrong with items before they are signed or run.
+package check
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/tree"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest/exam"
+)
+
+// A Checker checks items and collects their problems. It is for one operation, and may be used by many goroutines.
+type Checker struct {
+	View  *ai.View
+	Admit *ai.Admitter
+	Links *Links
+	Name  func(s *ai.Space, path string) string // names a file for people
+	Rules []Rule
+
+	known Known
+
+	mu       sync.Mutex
+	items    int
+	problems []Problem
+}
+
+// A Rule is a check that needs more than the spaces. It returns the problems of an item.
+type Rule func(ctx context.Context, c *Checker, it *Checked) []Problem
+
+// Checked is an item that was checked, and what signatures of it are about. It has no subject if its tree can't be read.
+type Checked struct {
+	*ai.Item
+	Subject exam.Subject
+	Tree    *tree.Tree
+	Chain   *ai.Chain // of a tool, while rules run; nil if it has none
+	Bad     bool      // has an error
+}
+
+// A Chosen file was named by itself, or is covered by a pattern. Only what is named must be an item.
+type Chosen struct {
+	ai.File
+	Named bool
+}
+
+// All checks files, and calls f for each item with its place among them, from many goroutines.
+func (c *Checker) All(ctx context.Context, chosen []Chosen, f func(i int, it *Checked)) error {
+	files := make([]ai.File, len(chosen))
+	for i := range files {
+		files[i] = chosen[i].File
+	}
+	var stop error
+	err := c.View.Each(ctx, files, func(i int, it *ai.Item, err error) {
+		if err != nil {
+			if !errors.Is(err, ai.ErrAsset) || chosen[i].Named {
+				c.known.Add(files[i].Space, files[i].Path)
+				c.count()
+				c.Add(c.About(files[i], value.Pos{}, err))
+			}
+			return
+		}
+		checked, err := c.check(ctx, it)
+		if err != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			stop = err
+			return
+		}
+		f(i, checked)
+	})
+	return cmp.Or(err, stop)
+}
+
+// check checks one item. An error is one of the context.
+func (c *Checker) check(ctx context.Context, it *ai.Item) (*Checked, error) {
+	out := &Checked{Item: it}
+	c.count()
+	c.known.Add(it.Space, it.Path)
+	c.known.AddTree(ctx, c.Admit, it)
+	lines := c.Fields(it.File, slices.Concat(it.Model.Problems, ofExtractor(it)))
+	if at := unmerged(it.Bytes); at > 0 {
+		// Only a warning: a prompt may show them to explain git.
+		l := c.About(it.File, value.Pos{Line: at}, nil)
+		l.Severity, l.Message = Warning, "git has left both sides of a merge here"
+		lines = append(lines, l)
+	}
+	if it.Broken != nil {
+		// Only a warning: signing the item again repairs its signature lines.
+		l := c.About(it.File, value.Pos{}, it.Broken)
+		l.Severity = Warning
+		lines = append(lines, l)
+	}
+	if err := Shadow(ctx, c.View, it); err != nil {
+		lines = append(lines, c.About(it.File, value.Pos{}, err))
+	}
+	walked, wrong := c.chain(ctx, out)
+	lines = append(lines, wrong...)
+	var err error
+	out.Subject, out.Tree, err = c.Admit.Subject(ctx, it)
+	if err != nil && ctx.Err() == nil {
+		_, chain := errors.AsType[*ai.ChainError](err)
+		if !chain || walked {
+			lines = append(lines, c.ofTree(it, err)...)
+		}
+		out.Bad = true
+	}
+	if err == nil {
+		for _, rule := range c.Rules {
+			lines = append(lines, rule(ctx, c, out)...)
+		}
+	}
+	out.Chain = nil
+	out.Bad = out.Bad || slices.ContainsFunc(lines, func(l Problem) bool { return l.Severity == Error })
+	c.Add(lines...)
+	return out, ctx.Err()
+}
+
+// unmerged returns the line at which git has left both sides of a merge, 0 if it has not.
+func unmerged(b []byte) int {
+	rest, line := b, 1
+	for i, mark := range []string{"<<<<<<< ", "=======", ">>>>>>> "} {
+		at := 0
+		if !bytes.HasPrefix(rest, []byte(mark)) {
+			if at = bytes.Index(rest, []byte("\n"+mark)) + 1; at == 0 {
+				return 0
+			}
+		}
+		if i == 0 {
+			line += bytes.Count(rest[:at], []byte("\n"))
+		}
+		rest = rest[at:]
+	}
+	return line
+}
+
+// ofExtractor returns what is wrong with an extractor as such, even if it doesn't count yet.
+func ofExtractor(it *ai.Item) []*value.Problem {
+	if !it.Model.IsExtractor() || path.Ext(it.Path) != ".yaml" {
+		return nil
+	}
+	_, problems := it.Model.Extractor()
+	return problems
+}
+
+// chain follows a tool to its primitive, and reports whether there is one. An extractor isn't run and has none.
+func (c *Checker) chain(ctx context.Context, it *Checked) (ok bool, lines []Problem) {
+	t := it.Model.Tool
+	if t == nil || t.Type == "extractor" {
+		return true, nil
+	}
+	chain, err := ai.WalkFrom(ctx, c.Links, it.Item)
+	if err == nil || ctx.Err() != nil {
+		it.Chain = chain
+		return true, nil
+	}
+	at := value.Pos{}
+	if v := it.Model.Fields.Get("executor_id"); v != nil {
+		at = v.At
+	}
+	l := c.About(it.File, at, err)
+	l.Field = "executor_id"
+	broken, isChain := errors.AsType[*ai.ChainError](err)
+	if !isChain || len(broken.Issues) == 0 {
+		if missing, ok := errors.AsType[*ai.NotFoundError](err); ok {
+			_, err := c.View.Find(ctx, missing.Ref)
+			if found, ok := errors.AsType[*ai.NotFoundError](err); ok && len(found.Near) > 0 {
+				l.Message += "; did you mean " + strings.Join(found.Near, ", ") + "?"
+			}
+		}
+		return false, []Problem{l}
+	}
+	own := 0 // the issues begin with the tool's own problems, which are reported already
+	for _, p := range it.Model.Problems {
+		if !p.Warning {
+			own++
+		}
+	}
+	for _, i := range broken.Issues[min(own, len(broken.Issues)):] {
+		l.Code, l.Message = i.Code, i.Message
+		lines = append(lines, l)
+	}
+	return true, lines
+}
+
+// ofTree names the files that keep a tool's directory from being its tree.
+func (c *Checker) ofTree(it *ai.Item, err error) (lines []Problem) {
+	refused, ok := errors.AsType[*tree.RefusedError](err)
+	at, item := errors.AsType[*ai.ItemError](err)
+	if !ok || !item {
+		return []Problem{c.About(it.File, value.Pos{}, err)}
+	}
+	for _, f := range refused.Files {
+		l := c.About(it.File, value.Pos{}, f.Err)
+		l.File = c.Name(it.Space, path.Join(at.Path, f.Path))
+		l.Message = fmt.Sprintf("%s: it can't be part of the tree of %s", l.Message, it.Ref)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// About makes a problem of an error about a file.
+func (c *Checker) About(f ai.File, at value.Pos, err error) Problem {
+	l := Problem{Severity: Error, Code: fault.Validation, Space: f.Space.Label, File: c.Name(f.Space, f.Path), Line: at.Line, Column: at.Column}
+	if f.Ref.Kind != "" {
+		l.Ref = f.Ref.String()
+	}
+	if err != nil {
+		l.Code, l.Message = Words(err)
+	}
+	if errors.Is(err, ai.ErrAsset) && !errors.Is(err, ai.ErrGone) {
+		l.Message += ": " + model.MissingMarker(f.Ref.Kind, f.Path)
+	}
+	return l
+}
+
+// Fields makes problems of what the model of an item found.
+func (c *Checker) Fields(f ai.File, problems []*value.Problem) []Problem {
+	lines := []Problem{}
+	for _, p := range problems {
+		l := c.About(f, p.At, nil)
+		l.Field, l.Message = p.Field, p.Message
+		if p.Warning {
+			l.Severity = Warning
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// Listed adds what a listing says about files.
+func (c *Checker) Listed(problems []*ai.ItemError) {
+	for _, e := range problems {
+		c.count()
+		c.known.Add(e.Space, e.Path)
+		c.Add(c.About(ai.File{Ref: e.Ref, Space: e.Space, Path: e.Path}, value.Pos{}, e))
+	}
+}
+
+// Extractor warns of an extractor that doesn't count.
+func (c *Checker) Extractor(w *ai.ItemError) {
+	l := c.About(ai.File{Ref: w.Ref, Space: w.Space, Path: w.Path}, value.Pos{}, w)
+	l.Severity, l.Message = Warning, "the extractor doesn't count: "+l.Message
+	c.Add(l)
+}
+
+// count counts an item, or what looks like one.
+func (c *Checker) count() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.items++
+}
+
+// Add adds problems.
+func (c *Checker) Add(lines ...Problem) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.problems = append(c.problems, lines...)
+}
+
+// Report returns what was found so far.
+func (c *Checker) Report() *Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return newReport(c.items, c.problems)
+}

@@ -1,0 +1,96 @@
+package check
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rye-build/rye/cas/fault"
+)
+
+// A Problem is one thing wrong with an item.
+type Problem struct {
+	Severity string     `json:"severity"` // Error or Warning
+	Code     fault.Code `json:"code"`
+	Ref      string     `json:"ref"` // empty if the file's name is no item's
+	Space    string     `json:"space"`
+	File     string     `json:"file"`
+	Line     int        `json:"line"` // 0 if it is about the whole file
+	Column   int        `json:"column"`
+	Field    string     `json:"field"`
+	Message  string     `json:"message"`
+}
+
+// Severities of problems.
+const (
+	Error   = "error"
+	Warning = "warning"
+)
+
+// At is the place of a problem, with line and column as far as they are known.
+func (p *Problem) At() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.Column == 0:
+		return fmt.Sprintf("%s:%d", p.File, p.Line)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+}
+
+// A Report lists the problems of the items that were checked.
+type Report struct {
+	Items    int       `json:"items"` // that were looked at
+	Errors   int       `json:"errors"`
+	Warnings int       `json:"warnings"`
+	Wrong    int       `json:"wrong"` // files with errors
+	Problems []Problem `json:"problems"`
+}
+
+// newReport sorts problems and counts them.
+func newReport(items int, problems []Problem) *Report {
+	r := &Report{Items: items, Problems: append([]Problem{}, problems...)}
+	slices.SortStableFunc(r.Problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.Space, b.Space), cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+			cmp.Compare(a.Severity, b.Severity), cmp.Compare(a.Message, b.Message))
+	})
+	r.Problems = slices.Compact(r.Problems)
+	wrong := map[string]bool{}
+	for _, p := range r.Problems {
+		if p.Severity == Warning {
+			r.Warnings++
+			continue
+		}
+		r.Errors++
+		wrong[p.File] = true
+	}
+	r.Wrong = len(wrong)
+	return r
+}
+
+// AlsoWarnings counts the warnings at the end of a sentence; "" if there are none.
+func (r *Report) AlsoWarnings() string {
+	if r.Warnings == 0 {
+		return ""
+	}
+	return ", " + fault.Count(int64(r.Warnings), "warning")
+}
+
+// Fault counts the errors. It is the answer to a question, unless also names what was not done because of them.
+func (r *Report) Fault(also string) *fault.Error {
+	f := fault.New(fault.Validation, "%s in %d of %s%s", fault.Count(int64(r.Errors), "error"), r.Wrong,
+		fault.Count(int64(max(r.Items, r.Wrong)), "item"), r.AlsoWarnings())
+	for _, kind := range []string{"directive", "knowledge", "tool"} {
+		if slices.ContainsFunc(r.Problems, func(p Problem) bool {
+			return p.Severity == Error && p.Field != "" && strings.HasPrefix(p.Ref, kind+":")
+		}) {
+			f.Try("rye docs " + kind + "-format")
+		}
+	}
+	if also == "" {
+		return f.Asked()
+	}
+	f.Text = also + ": " + f.Text
+	return f
+}

@@ -1,0 +1,156 @@
+// Package find searches the items of a view, by an index that each search brings up to date.
+package find
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/search"
+	"github.com/rye-build/rye/ai/search/query"
+	"github.com/rye-build/rye/cas"
+)
+
+// A Searcher searches what a view sees.
+type Searcher struct {
+	View    *ai.View
+	Name    func(s *ai.Space, path string) string // names a file for people
+	Dir     string                                // of the indexes: one for each set of spaces
+	Version string                                // of rye: another one reads files anew
+	Now     time.Time
+}
+
+// Found is the answer to a search.
+type Found struct {
+	Query   string   `json:"query"` // as it was understood
+	Scope   string   `json:"scope"`
+	Total   int      `json:"total"`
+	Offset  int      `json:"offset"`
+	Results []Hit    `json:"results"`
+	Unknown []string `json:"unknown_fields"` // fields that the query names and no item has
+	Unread  int      `json:"unread"`         // files that could not be read, and so not be found
+
+	Stats search.Stats `json:"-"`
+}
+
+// Search finds what a request asks for. The index is made if it is missing or damaged.
+func (s *Searcher) Search(ctx context.Context, r search.Request) (*Found, error) {
+	c := newCatalog(s.View, s.Version)
+	found, err := s.open().Search(ctx, c, r)
+	if err != nil {
+		return nil, err
+	}
+	out := &Found{Query: r.Query.String(), Scope: r.Scope.String(), Total: found.Total, Offset: r.Offset, Results: []Hit{},
+		Unknown: append([]string{}, found.Unknown...), Unread: len(found.Stats.Unread), Stats: found.Stats}
+	for i := range found.Results {
+		out.Results = append(out.Results, c.hit(&found.Results[i], s.Name))
+	}
+	return out, nil
+}
+
+// MaxAge is how long an unused index is kept. It can be built again from the files.
+const MaxAge = 30 * 24 * time.Hour
+
+const indexSuffix = ".db"
+
+// Indexes are the indexes in a directory.
+func Indexes(dir string) (paths []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Type().IsRegular() && strings.HasSuffix(e.Name(), indexSuffix) {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}
+
+// open opens the index of the view's spaces, and removes those that are too old. Without a directory nothing is
+// remembered, which the answer tells.
+func (s *Searcher) open() *search.Index {
+	_ = os.MkdirAll(s.Dir, 0o700) // opening the index reports it
+	var spaces []string
+	for _, space := range s.View.Spaces() {
+		spaces = append(spaces, space.Label+"\x00"+space.Dir)
+	}
+	path := filepath.Join(s.Dir, cas.Sum([]byte(strings.Join(spaces, "\x00"))).Short()+indexSuffix)
+	_ = os.Chtimes(path, s.Now, s.Now) // it was used; it may not exist yet
+	for _, old := range Indexes(s.Dir) {
+		if fi, err := os.Stat(old); err == nil && old != path && s.Now.Sub(fi.ModTime()) > MaxAge {
+			os.Remove(old)
+		}
+	}
+	return search.Open(path, search.Options{})
+}
+
+// A Hit is an item that was found.
+type Hit struct {
+	Ref         string   `json:"ref"`
+	Space       string   `json:"space"`
+	File        string   `json:"file"`
+	Score       float64  `json:"score"`
+	Title       string   `json:"title"`
+	Description string   `json:"description"`
+	Shadowed    bool     `json:"shadowed"` // an item with this id stands in front of it
+	Snippet     Snippet  `json:"snippet"`
+	Fields      []string `json:"fields"` // in which the words were found
+	Headline    Snippet  `json:"-"`      // of the description, else of the title
+}
+
+// A Snippet is a piece of a field's text. Marks are in bytes of the text.
+type Snippet struct {
+	Field  string `json:"field"`
+	Text   string `json:"text"`
+	Marks  []Mark `json:"marks"`
+	Before bool   `json:"before"` // the text goes on before it
+	After  bool   `json:"after"`
+}
+
+type Mark struct {
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
+// snippetSize is how much of a text is shown.
+const snippetSize = 160
+
+// hit describes a result.
+func (c *catalog) hit(r *search.Result, name func(*ai.Space, string) string) Hit {
+	l := Hit{Ref: r.Kind + ":" + r.ID, Space: r.Space, Score: r.Score, Shadowed: c.shadowed(r.Kind, r.ID, r.Space), Fields: []string{}}
+	if i := slices.IndexFunc(c.v.Spaces(), func(s *ai.Space) bool { return s.Label == r.Space }); i >= 0 {
+		l.File = name(c.v.Spaces()[i], r.Path)
+	}
+	texts := map[string]string{}
+	for _, f := range r.Fields {
+		texts[f.Name] = f.Text
+	}
+	l.Title, l.Description = texts["title"], texts["description"]
+	marks := map[string][]query.Range{}
+	for _, h := range r.Highlights {
+		l.Fields = append(l.Fields, h.Field)
+		marks[h.Field] = h.Ranges
+	}
+	cut := func(field string) Snippet {
+		s := query.Cut(texts[field], marks[field], snippetSize)
+		out := Snippet{Field: field, Text: s.Text, Marks: []Mark{}, Before: s.Before, After: s.After}
+		for _, m := range s.Ranges {
+			out.Marks = append(out.Marks, Mark(m))
+		}
+		return out
+	}
+	l.Headline = cut("title")
+	if l.Description != "" {
+		l.Headline = cut("description")
+	}
+	l.Snippet = l.Headline
+	for _, field := range []string{"content", "description", "title", "docstring"} {
+		if len(marks[field]) > 0 {
+			l.Snippet = cut(field)
+			break
+		}
+	}
+	return l
+}

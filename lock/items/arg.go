@@ -1,0 +1,205 @@
+package items
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/cas/near"
+	"github.com/rye-build/rye/manifest/policy/glob"
+)
+
+// Named returns the spaces of a label or of its first part, as system is the bundles and the library.
+func (v *Items) Named(label string) (spaces []*ai.Space, err error) {
+	var labels []string
+	for _, s := range v.Spaces() {
+		if s.Label == label || strings.HasPrefix(s.Label, label+":") {
+			spaces = append(spaces, s)
+		}
+		labels = append(labels, s.Label)
+	}
+	if spaces == nil {
+		return nil, Unknown("space", label, labels)
+	}
+	return spaces, nil
+}
+
+// IsMerged reports whether an item and those of its name in lower spaces count together, as config does: of all others
+// the highest one hides the rest.
+func IsMerged(ref string) bool { return strings.HasPrefix(ref, "config:") }
+
+// CheckKind returns the kind of a name.
+func (v *Items) CheckKind(name string) (*model.Kind, error) {
+	if k, ok := v.Kind(name); ok {
+		return k, nil
+	}
+	var names []string
+	for _, k := range v.Kinds() {
+		names = append(names, k.Name)
+	}
+	return nil, Unknown("kind", name, names)
+}
+
+// Unknown is the refusal of a word that is none of a few.
+func Unknown(what, word string, names []string) *fault.Error {
+	f := fault.New(fault.Validation, "there is no %s %q", what, word).Because("expected one of "+strings.Join(names, ", ")).On(what, word)
+	return meant(f, near.Names(word, names))
+}
+
+// An Arg is what an argument of a command stands for: the item of a ref, those that a glob covers, or what is at
+// a path in a space.
+type Arg struct {
+	Text  string
+	ref   model.Ref  // zero with glob and space
+	Glob  *glob.Glob // nil unless there are stars
+	Space *ai.Space  // of a path
+	Path  string     // in the space; of a file or directory
+	Dir   bool
+}
+
+// Parse reads an argument. What has a star is a glob over refs, what has a known kind and a colon a ref, and all else a
+// path.
+func (v *Items) Parse(text string) (Arg, error) {
+	arg := Arg{Text: text}
+	kind, id, colon := strings.Cut(text, ":")
+	_, known := v.Kind(kind)
+	switch {
+	case strings.Contains(text, "*"):
+		g, err := glob.Parse(text)
+		if err != nil {
+			return arg, fault.New(fault.Validation, "%q is no glob over refs: %s", text, err).From(err).
+				Try("rye ls '**'", "rye ls 'tool:acme/**'").On("ref", text)
+		}
+		arg.Glob = &g
+		if colon {
+			_, err := v.CheckKind(kind)
+			return arg, err
+		}
+		return arg, nil
+	case known:
+		ref, err := model.ParseRef(text)
+		if err != nil {
+			return arg, BadRef(text, err)
+		}
+		arg.ref = ref
+		return arg, nil
+	}
+	if ok, err := v.PathArg(&arg); ok || err != nil {
+		return arg, err
+	}
+	if colon && id != "" && model.CheckKind(kind) == nil {
+		_, err := v.CheckKind(kind)
+		return arg, err
+	}
+	return arg, v.notAnItem(text)
+}
+
+// BadRef is the error of a text that is no ref.
+func BadRef(text string, err error) *fault.Error {
+	return fault.New(fault.Validation, "%q is no ref: %s", text, cmp.Or(errors.Unwrap(err), err)).From(err).Because(refForm).On("ref", text)
+}
+
+const refForm = "a ref is kind:id, as in tool:acme/fetch"
+
+// notAnItem says that a text is neither a ref nor the path of a file, and which refs end like it.
+func (v *Items) notAnItem(text string) error {
+	f := fault.New(fault.NotFound, "%q is neither a ref nor a file", text).Because(refForm).Try("rye ls").On("ref", text)
+	var refs []string
+	for _, k := range v.Kinds() {
+		ref := model.Ref{Kind: k.Name, ID: text}
+		if all, err := v.All(context.Background(), ref); err == nil && len(all) > 0 {
+			refs = append(refs, ref.String())
+		}
+	}
+	return meant(f, refs)
+}
+
+// meant adds what may have been meant.
+func meant(f *fault.Error, names []string) *fault.Error {
+	if len(names) > 0 {
+		f.Because("did you mean "+strings.Join(names, ", ")+"?").On("did_you_mean", names)
+	}
+	return f
+}
+
+// PathArg reads an argument as a path in a space. It is false where there is nothing at the path.
+func (v *Items) PathArg(arg *Arg) (bool, error) {
+	if v.Abs == nil {
+		return false, nil
+	}
+	at, err := v.Abs(arg.Text)
+	if err != nil {
+		return false, err
+	}
+	fi, err := os.Lstat(at)
+	if err != nil {
+		return false, nil // the caller reports it as no item
+	}
+	paths := []string{at}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(at)); err == nil {
+		paths = append(paths, filepath.Join(dir, filepath.Base(at)))
+	}
+	for _, space := range v.Spaces() {
+		if space.Dir == "" {
+			continue
+		}
+		dirs := []string{space.Dir}
+		if dir, err := filepath.EvalSymlinks(space.Dir); err == nil {
+			dirs = append(dirs, dir)
+		}
+		for _, p := range paths {
+			for _, dir := range dirs {
+				rel, err := filepath.Rel(dir, p)
+				if err != nil || !filepath.IsLocal(rel) {
+					continue
+				}
+				arg.Space, arg.Path, arg.Dir = space, filepath.ToSlash(rel), fi.IsDir()
+				return true, nil
+			}
+		}
+	}
+	f := fault.New(fault.Validation, "%q is in no space", arg.Text).On("path", arg.Text).
+		Because("items are below .ai of the project, or of the user outside of projects")
+	for _, space := range v.Spaces() {
+		if space.Dir != "" {
+			f.Because(fmt.Sprintf("%-9s %s", space.Label, space.Dir))
+		}
+	}
+	return true, f
+}
+
+// FindNamed returns the item that an argument names: that of the highest space, or the one at a path.
+func (v *Items) FindNamed(ctx context.Context, text string) (*ai.Item, error) {
+	arg, err := v.Parse(text)
+	switch {
+	case err != nil:
+		return nil, err
+	case arg.Glob != nil || arg.Dir:
+		return nil, fault.New(fault.Validation, "%q may be many items, and one is needed", text).Try("rye ls "+fault.Quote(text)).On("ref", text)
+	case arg.Space != nil:
+		f, err := v.At(arg.Space, arg.Path)
+		if err != nil {
+			return nil, err
+		}
+		return v.Load(ctx, f)
+	}
+	return v.Find(ctx, arg.ref)
+}
+
+// Covers reports whether an argument stands for a file; a ref and a glob for those of all spaces.
+func (arg *Arg) Covers(ref model.Ref, s *ai.Space, path string) bool {
+	switch {
+	case arg.Glob != nil:
+		return ref.Kind != "" && arg.Glob.Match(glob.Name{Kind: ref.Kind, ID: ref.ID})
+	case arg.Space != nil:
+		return arg.Space == s && (arg.Path == path || arg.Dir && (arg.Path == "." || strings.HasPrefix(path, arg.Path+"/")))
+	}
+	return arg.ref == ref
+}

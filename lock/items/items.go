@@ -1,0 +1,142 @@
+// Package items answers what commands and servers ask about the items that can be seen from a workspace: which ones an
+// argument names, who vouches for one, how it stands to the lock, and what is wrong with it.
+package items
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"path/filepath"
+	"slices"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/ai/value"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/closure"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/exam"
+)
+
+// Items are the items that can be seen from a workspace.
+type Items struct {
+	*workspace.Items
+	Abs func(path string) (string, error) // makes paths absolute; nil: arguments are refs and globs alone
+}
+
+// Open opens what can be seen from a workspace.
+func Open(ctx context.Context, w *workspace.Workspace, abs func(string) (string, error)) (*Items, error) {
+	v, err := w.Items(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// A file on no disk is named by its space.
+	v.Name = func(s *ai.Space, p string) string {
+		if s.Dir == "" {
+			return s.Label + "/" + p
+		}
+		full := filepath.Join(s.Dir, filepath.FromSlash(p))
+		if w.Show == nil {
+			return full
+		}
+		return w.Show(full)
+	}
+	return &Items{v, abs}, nil
+}
+
+// Subject returns what an item's signatures are about. An item whose directory doesn't exist yet has no tree.
+func (v *Items) Subject(ctx context.Context, it *ai.Item) (exam.Subject, error) {
+	if _, err := fs.Stat(it.Space.FS, path.Dir(it.Path)); errors.Is(err, fs.ErrNotExist) {
+		return exam.Subject{Name: it.Ref.String(), Style: it.Kind.Style(it.Path)}, nil
+	}
+	s, _, err := v.Admit.Subject(ctx, it)
+	return s, err
+}
+
+// Invalid says what is wrong with an item that is to be written; file is where its text is now.
+func (v *Items) Invalid(it *ai.Item, file string) *fault.Error {
+	lines := (&check.Checker{Name: v.Name}).Fields(it.File, it.Model.Problems)
+	f := fault.New(fault.Validation, "%q is no valid %s", file, it.Ref.Kind).
+		Try("rye docs "+model.FormatTopic(it.Ref.Kind)).On("ref", it.Ref.String()).On("problems", lines)
+	for i := range lines {
+		l := &lines[i]
+		l.File = file
+		f.Because(fmt.Sprintf("%s: %s: %s", l.At(), l.Severity, l.Message))
+	}
+	return f
+}
+
+// Remember makes later questions resolve each executor once, and returns what resolves them.
+func (v *Items) Remember() *check.Links {
+	links := check.NewLinks(v.View)
+	var x ai.Examiner
+	if v.Asked != nil {
+		x = v.Asked
+	}
+	v.Admit = ai.NewAdmitter(links, x)
+	return links
+}
+
+// Checker returns a checker of items, with rules beside its own. It remembers executors.
+func (v *Items) Checker(rules ...check.Rule) *check.Checker {
+	links := v.Remember()
+	return &check.Checker{View: v.View, Admit: v.Admit, Links: links, Name: v.Name, Rules: append(rules, packages)}
+}
+
+// packages reports what is wrong with the list of packages that a tool names.
+func packages(ctx context.Context, c *check.Checker, it *check.Checked) []check.Problem {
+	_, err := closure.ListOf(ctx, c.Admit, it.Item, it.Tree)
+	if err == nil {
+		return nil
+	}
+	at := value.Pos{}
+	if v := it.Model.Fields.Get("packages"); v != nil {
+		at = v.At
+	}
+	l := c.About(it.File, at, err)
+	l.Field = "packages"
+	if in, ok := errors.AsType[*closure.InListError](err); ok {
+		l = c.About(it.File, value.Pos{Line: in.Line}, in.Err)
+		l.File = c.Name(it.Space, in.Path)
+	}
+	return []check.Problem{l}
+}
+
+// Check checks the items that arguments name; without any, all that this user changes here, with files that look like
+// items and aren't.
+func (v *Items) Check(ctx context.Context, rules []check.Rule, texts ...string) (*check.Checker, error) {
+	only := (*ai.Space)(nil)
+	if len(texts) == 0 {
+		only = v.Own()
+	}
+	sel, err := v.Selected(ctx, only, texts...)
+	if err != nil {
+		return nil, err
+	}
+	c := v.Checker(rules...)
+	v.Admit.KeepTrees()
+	c.Listed(sel.Problems)
+	if err := c.All(ctx, sel.Files, func(int, *check.Checked) {}); err != nil {
+		return nil, err
+	}
+	for _, w := range v.Warnings() {
+		covered := w.Space == only || slices.ContainsFunc(sel.Files, func(f check.Chosen) bool { return f.Space == w.Space && f.Path == w.Path })
+		known := slices.ContainsFunc(sel.Problems, func(p *ai.ItemError) bool { return p.Space == w.Space && p.Path == w.Path })
+		if covered && !known {
+			c.Extractor(w)
+		}
+	}
+	if only != nil {
+		sel.Dirs = append(sel.Dirs, Arg{Space: only, Path: "."})
+	}
+	for _, dir := range sel.Dirs {
+		if _, err := c.Strays(ctx, dir.Space, dir.Path); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,117 @@
+package items_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/rye-build/rye/ai/check"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock/items"
+	"github.com/rye-build/rye/lock/workspace"
+)
+
+const tool = "executor_id: rye/core/primitives/subprocess\ntool_type: program\nversion: 1.0.0\nconfig: {command: x}\n"
+
+// open opens a new project with some files, whose user has nothing.
+func open(t *testing.T, files map[string]string) *items.Items {
+	t.Helper()
+	dir, home := t.TempDir(), t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(home, name)} }
+	w, err := workspace.Open(context.Background(), workspace.Paths{Dir: dir, Version: "devel", User: workspace.Place{Path: home},
+		Store: at("store"), State: at("state"), Cache: at("cache")}, workspace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	v, err := items.Open(context.Background(), w, func(p string) (string, error) { return filepath.Join(dir, p), nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(v.Close)
+	return v
+}
+
+func TestFindNamed(t *testing.T) {
+	ctx := context.Background()
+	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool, ".ai/tools/acme/note.yaml": "x: 1\n", "other.yaml": ""})
+	for text, want := range map[string]fault.Code{
+		"tool:acme/a": "", ".ai/tools/acme/a.yaml": "", "tool:acme/b": fault.ToolNotFound, "tool:acme/*": fault.Validation,
+		"tools:acme/a": fault.Validation, "acme/a": fault.NotFound, "other.yaml": fault.Validation, ".ai/tools": fault.Validation,
+		".ai/tools/acme/note.yaml": fault.Validation, "tool:-": fault.Validation, "tool:[*": fault.Validation, "no:*": fault.Validation,
+	} {
+		it, err := v.FindNamed(ctx, text)
+		switch {
+		case want == "" && (err != nil || it.Ref.String() != "tool:acme/a"):
+			t.Errorf("%q: %v", text, err)
+		case want != "" && (err == nil || fault.CodeOf(err) != want):
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	v.Abs = nil // as for a caller that may not name files
+	if _, err := v.FindNamed(ctx, ".ai/tools/acme/a.yaml"); fault.CodeOf(err) != fault.NotFound {
+		t.Errorf("a path was taken: %v", err)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	ctx := context.Background()
+	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool + "packages: missing.txt\n", ".ai/tools/acme/b.yaml": "executor_id: acme/none\n", ".ai/tools/acme/note.yaml": "x: 1\n"})
+	var ruled []string
+	c, err := v.Check(ctx, []check.Rule{func(_ context.Context, _ *check.Checker, it *check.Checked) []check.Problem {
+		ruled = append(ruled, it.Ref.String())
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Report()
+	if r.Items != 2 || r.Wrong != 2 || r.Warnings == 0 || !slices.Contains(ruled, "tool:acme/a") {
+		t.Errorf("%+v, rules asked for %v", r, ruled)
+	}
+	f := r.Fault("nothing was done")
+	if f.Code != fault.Validation || f.Exit != 0 || r.Fault("").Exit != fault.ExitNo {
+		t.Errorf("%+v", f)
+	}
+	fields := map[string]bool{}
+	for _, p := range r.Problems {
+		fields[p.Field] = true
+		if p.File == "" || p.Message == "" {
+			t.Errorf("%+v", p)
+		}
+	}
+	if !fields["packages"] || !fields["executor_id"] {
+		t.Errorf("%+v", r.Problems)
+	}
+}
+
+func TestWorth(t *testing.T) {
+	ctx := context.Background()
+	v := open(t, map[string]string{"rye.yaml": "", ".ai/tools/acme/a.yaml": tool})
+	it, err := v.FindNamed(ctx, "tool:acme/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, _ := v.Worth(ctx, it); w.Trust != "unsigned" || w.Words() != "unsigned" || v.Locked(it, cas.Digest{}) != "" {
+		t.Errorf("%+v", w)
+	}
+	library, err := v.FindNamed(ctx, "tool:rye/core/primitives/subprocess")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w, found := v.Worth(ctx, library); w.Trust != "builtin" || found == nil {
+		t.Errorf("%+v", w)
+	}
+}
