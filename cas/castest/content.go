@@ -57,7 +57,7 @@ func random(seed uint64, n int) []byte {
 }
 
 func text(seed uint64, n int) []byte {
-	words := [...]string{"bytes", "get", "a", "name", "somebody", "vouches", "for", "the", "name", "and", "nothing", "else", "runs"}
+	words := [...]string{"bytes", "get", "a", "name", "everyone", "vouches", "for", "the", "name", "and", "nothing", "else", "runs"}
 	r := rand.New(rand.NewPCG(seed, 1))
 	b := make([]byte, 0, n+64)
 	for len(b) < n {

@@ -194,7 +194,7 @@ func auditApp(t *testing.T, env ...string) (*cli.App, string) {
 	return a, home
 }
 
-// TestVouchQuietly: a user's key vouches for the machine's where nobody need be asked, and only there.
+// TestVouchQuietly: a user's key vouches for the machine's key without a question only where none is needed.
 func TestVouchQuietly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one thing at a time, many times over")

@@ -11,7 +11,7 @@ import (
 	"github.com/rye-build/rye/cmd/rye/runs"
 )
 
-// TestAuthPrompt: on a terminal the value is asked for, and not shown; where nobody sees the question there is none.
+// TestAuthPrompt: on a terminal rye asks for the value and doesn't show it; without a terminal it doesn't ask.
 func TestAuthPrompt(t *testing.T) {
 	home := t.TempDir()
 	set := func(typed string, failure error, seen bool) (status int, said string) {

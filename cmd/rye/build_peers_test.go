@@ -18,7 +18,7 @@ import (
 // TestBuildTwoUsers: what two users build, on two paths and two days, is one bundle.
 func TestBuildTwoUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Fatal("this test needs root, to become somebody else")
+		t.Fatal("this test needs root, to become another user")
 	}
 	dir, err := os.MkdirTemp("", "rye-two")
 	if err == nil {

@@ -31,7 +31,7 @@ func ran(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// buildWords are those of build: a step of a tool that nobody has signed, which is said of it.
+// buildWords are the words of build: a step of an unsigned tool, which the message names.
 func buildWords(t *testing.T, home string) []string {
 	t.Helper()
 	project := execWords(t)[1]

@@ -57,7 +57,7 @@ func TestBundleKilled(t *testing.T) {
 		}
 		// Whole, whichever it is: what isn't is an error here, not a difference.
 		if out := h.must("bundle", "inspect", "-C", project, "acme"); !strings.Contains(out, `"signed_by":["`) {
-			t.Fatalf("round %d: nobody has signed: %s", round, out)
+			t.Fatalf("round %d: no signature: %s", round, out)
 		}
 		h.must("bundle", "create", "-C", project)
 		h.must("bundle", "verify", "-C", project, "acme")
@@ -125,6 +125,6 @@ func TestBundleTwice(t *testing.T) {
 		}
 	}
 	if out := h.must("bundle", "verify", "acme"); !strings.Contains(out, `"version":"1.3.0"`) {
-		t.Errorf("the newest was taken, whoever was first: %s", out)
+		t.Errorf("the newest was not installed: %s", out)
 	}
 }

@@ -221,8 +221,8 @@ func TestBundleElsewhere(t *testing.T) {
 	h.rye(fault.ExitDone, "cache", "clear", "bundles")
 }
 
-// TestBundleChangedMeanwhile: nobody's signature is lost when the manifest changes between reading and writing, and
-// nobody signs another one than was verified.
+// TestBundleChangedMeanwhile: when the manifest changes between reading and writing, no signature is lost, and only the
+// manifest that was verified gets signed.
 func TestBundleChangedMeanwhile(t *testing.T) {
 	h := newBundleHome(t)
 	h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
@@ -268,8 +268,8 @@ func TestBundleChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestBundleCosignInstalled: what is installed isn't said to be signed while only the one in the store could be. The commands
-// of the hint do it, though the store has let go of the bundle's name.
+// TestBundleCosignInstalled: cosign doesn't claim to have signed an installed bundle when only its copy in the store could be
+// signed. The commands of the hint sign it, although the store has dropped the bundle's name.
 func TestBundleCosignInstalled(t *testing.T) {
 	h := newBundleHome(t)
 	h.rye(fault.ExitDone, "key", "new", "second")
@@ -297,7 +297,7 @@ func TestBundleCosignInstalled(t *testing.T) {
 	}
 }
 
-// TestBundleTwoSigners: of two who sign one bundle at once neither loses the signature, whoever is first.
+// TestBundleTwoSigners: of two users who sign one bundle at once, neither loses the signature.
 func TestBundleTwoSigners(t *testing.T) {
 	h := newBundleHome(t)
 	h.rye(fault.ExitDone, "key", "new", "second")
@@ -312,7 +312,7 @@ func TestBundleTwoSigners(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := range 12 {
-		// Neither has made one yet; somebody has; both sign what is there.
+		// No manifest yet; then one made by another; then both cosign it.
 		verb := []string{"create", "create", "cosign"}[round%3]
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)

@@ -139,7 +139,7 @@ func TestBundleV1(t *testing.T) {
 	h.says(fault.ExitDone, `"trust":"signed"`, "show", "tool:acme/many/many", "--json")
 }
 
-// TestBundleV1Refused: each thing that is wrong with one is told, and nothing of it is kept.
+// TestBundleV1Refused: every fault is reported, and nothing of a refused bundle is kept.
 func TestBundleV1Refused(t *testing.T) {
 	h := newV1Home(t)
 	h.accept()
@@ -197,7 +197,7 @@ func TestBundleV1Refused(t *testing.T) {
 	}
 }
 
-// TestBundleV1OfUser: one that stands in the user's own directory is no installed bundle, and in nobody's way.
+// TestBundleV1OfUser: a bundle in the user's own directory is not an installed bundle, and does no harm there.
 func TestBundleV1OfUser(t *testing.T) {
 	h := newV1Home(t)
 	h.accept()

@@ -17,7 +17,7 @@ import (
 	"github.com/rye-build/rye/manifest/jcs"
 )
 
-// peerScripts names the directory of scripts for whoever runs the tests once more as another user.
+// peerScripts names the directory of scripts when the tests run again as another user.
 const peerScripts = "RYE_PEER_SCRIPTS"
 
 // TestExecPeers runs the scripts that need interpreters.
@@ -52,11 +52,11 @@ var npmRegistry = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(out))
 })
 
-// TestExecPeersAsUser runs those of exec as somebody who isn't root, and whom the machine has no entry for: without one there
-// is no keyring. Those that need nothing run with all the rest, see .ci/run.
+// TestExecPeersAsUser runs the exec scripts as a user who isn't root and has no entry on this machine, and so no keyring.
+// Scripts that need no other program run with the rest, see .ci/run.
 func TestExecPeersAsUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Fatal("this test needs root, to become somebody else")
+		t.Fatal("this test needs root, to become another user")
 	}
 	dir, err := os.MkdirTemp("", "rye-user")
 	if err != nil {

@@ -44,7 +44,7 @@ func flooding(t *testing.T) (home string, rye func(args ...string) *exec.Cmd) {
 	return home, rye
 }
 
-// removable has a directory removed with the copies in it that tools run from, which nobody can write.
+// removable makes a directory removable although the copies in it, which tools run from, are read-only.
 func removable(t *testing.T, dir string) {
 	t.Cleanup(func() {
 		filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -56,7 +56,7 @@ func removable(t *testing.T, dir string) {
 	})
 }
 
-// What can't be written, although somebody reads it, is no interruption.
+// A write that fails although the reader is still there is no interruption.
 func TestUnwritten(t *testing.T) {
 	_, rye := flooding(t)
 	closed, err := os.Open(os.DevNull)
@@ -72,7 +72,7 @@ func TestUnwritten(t *testing.T) {
 	}
 }
 
-// Whoever reads what a tool writes may go, as head does: the tool is ended, and the log says how.
+// The reader of a tool's output may leave early, as head does: the tool ends, and the log says how.
 func TestUnread(t *testing.T) {
 	home, rye := flooding(t)
 	receipt := filepath.Join(home, "receipt.json")
@@ -96,7 +96,7 @@ func TestUnread(t *testing.T) {
 	if want := "error: \"tool:acme/flood\" was stopped: its output is no longer read\n"; said.String() != want {
 		t.Errorf("got %q, want %q", said, want)
 	}
-	if fi, err := os.Stat(receipt); err != nil || fi.Mode() != 0o644 { // others read it, and nobody else writes it
+	if fi, err := os.Stat(receipt); err != nil || fi.Mode() != 0o644 { // others may read it, and only its owner writes it
 		t.Errorf("%v, %v, want a receipt of mode 0644", fi, err)
 	}
 	list, err := rye("audit", "list").Output()

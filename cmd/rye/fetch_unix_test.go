@@ -13,7 +13,7 @@ import (
 	"github.com/rye-build/rye/lock/content"
 )
 
-// TestFetchProgress: whoever looks at a terminal is told of all bytes that come, from sources and from .ai/vendor.
+// TestFetchProgress: the progress line counts all bytes, those from sources and those from .ai/vendor.
 func TestFetchProgress(t *testing.T) {
 	p := newLockedProject(t, 2)
 	p.in("add", "base", "--from", p.archive("base", "1.0.0"))

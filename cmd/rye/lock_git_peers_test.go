@@ -80,7 +80,7 @@ func TestLockGit(t *testing.T) {
 	pinned("1.0.0", first)
 	p.in("lock", "--check")
 
-	// The branch goes on: nobody asked for it.
+	// The branch moves on without an update.
 	second := release("1.1.0")
 	before := locked()
 	p.in("lock")

@@ -261,7 +261,7 @@ func (k *killer) restore(round int) {
 		want[name] = k.get(name)
 		switch n % 3 {
 		case 0:
-			k.put(name, "# somebody's own\n")
+			k.put(name, "# another's own\n")
 		case 1:
 			if err := os.Remove(k.path(name)); err != nil {
 				k.t.Fatal(err)
@@ -271,7 +271,7 @@ func (k *killer) restore(round int) {
 	done := k.kill("restore", "**")
 	for n, name := range k.items {
 		now := k.get(name)
-		old := now == "# somebody's own\n" && n%3 == 0 || now == "" && n%3 == 1
+		old := now == "# another's own\n" && n%3 == 0 || now == "" && n%3 == 1
 		if now != want[name] && (done || !old) {
 			k.t.Fatalf("round %d, acknowledged: %v: %s is %q", round, done, name, now)
 		}
@@ -286,7 +286,7 @@ func (k *killer) restore(round int) {
 
 func (k *killer) fetch(round int) {
 	k.t.Helper()
-	// The store begins anew: all that the lock names can be had from what is vendored, and from where it came from.
+	// With an empty store, fetch gets everything in the lock from .ai/vendor and the sources.
 	store := filepath.Join(k.dir, fmt.Sprintf("store-%d", round))
 	done := k.killed(time.Duration(k.random.Int64N(int64(k.longest["fetch"]))), "--store", store, "fetch", "-C", k.project)
 	k.runs++
@@ -311,7 +311,7 @@ func (k *killer) fetch(round int) {
 // swept checks that nothing stays of processes that died long ago.
 func (k *killer) swept() {
 	k.t.Helper()
-	// One in every place, besides those that there may be.
+	// One in every directory, in addition to those already there.
 	for _, dir := range []string{".", ".ai/vendor", ".ai/tools/mine"} {
 		k.put(dir+"/.rye-tmp-write-DIED", "half")
 	}
@@ -356,7 +356,7 @@ func TestLockProject(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("%v, %v", entries, err)
 	}
-	// What isn't there yet is held by nobody.
+	// A directory that doesn't exist yet isn't locked.
 	if unlock, err = places.LockProject(t.Context(), filepath.Join(dir, "none")); err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ func toolIn(category, description string) string {
 	return strings.Replace(itemText(description), `"acme"`, strconv.Quote(category), 1)
 }
 
-// mutatedHome is a project with everything that rye lock writes of itself: items of its own, one of several files, and
-// two bundles, of which one comes from an index with several versions and needs the other.
+// mutatedHome is a project with everything that rye lock writes: its own items, one of them with several files, and two
+// bundles. One of the bundles comes from an index with several versions and requires the other.
 func mutatedHome(t *testing.T) *bundleHome {
 	h := newBundleHome(t)
 	h.write("dist/README", "archives of bundles\n")

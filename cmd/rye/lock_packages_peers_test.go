@@ -18,7 +18,7 @@ import (
 	lockfile "github.com/rye-build/rye/lock/file"
 )
 
-// npm runs npm with the configuration of whoever runs the tests.
+// npm runs npm with the configuration of the user who runs the tests.
 func npm(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("npm", args...)
@@ -63,7 +63,7 @@ func TestLockNPM(t *testing.T) {
 	}))
 	t.Cleanup(mirror.Close)
 	roots := filepath.Join(h.dir, "roots.pem")
-	system, _ := os.ReadFile(os.Getenv("SSL_CERT_FILE")) // the mirror believes whom npm believes
+	system, _ := os.ReadFile(os.Getenv("SSL_CERT_FILE")) // the mirror trusts the same certificates as npm
 	own := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: mirror.Certificate().Raw})
 	if err := os.WriteFile(roots, append(append(system, '\n'), own...), 0o600); err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func TestLockFullDisk(t *testing.T) {
 		"restore": func() {
 			for n, name := range p.items {
 				if n%2 == 0 {
-					p.put(name, "# somebody's own\n")
+					p.put(name, "# another's own\n")
 				} else if err := os.Remove(p.path(name)); err != nil {
 					t.Fatal(err)
 				}
@@ -286,8 +286,8 @@ func TestLockMerges(t *testing.T) {
 	}
 }
 
-// TestLockMergedBundles merges two branches that each let the project use a bundle: whoever has settled rye.yaml by hand
-// gets the lock from rye lock --resolve.
+// TestLockMergedBundles merges two branches that each add a bundle: after the conflict in rye.yaml is settled by hand,
+// rye lock --resolve makes the lock.
 func TestLockMergedBundles(t *testing.T) {
 	p := newRepository(t, 3)
 	for _, id := range []string{"one", "two"} {

@@ -266,7 +266,7 @@ func TestOtherOwner(t *testing.T) {
 // TestUnprivileged: as a user without rights to its home, everything that can't be made or written is said.
 func TestUnprivileged(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Fatal("this test needs root, to become somebody else")
+		t.Fatal("this test needs root, to become another user")
 	}
 	rye, err := exec.LookPath("rye")
 	if err != nil {

@@ -135,11 +135,11 @@ func BenchmarkProgressAdd(b *testing.B) {
 	}
 }
 
-// TestProgressReached: what is told by many, and in no order, never goes back.
+// TestProgressReached: totals reported by many goroutines in any order never go back.
 func TestProgressReached(t *testing.T) {
 	var none *cli.Progress
 	if none.Reached() != nil {
-		t.Error("somebody is told what nobody sees")
+		t.Error("progress is reported although no line is shown")
 	}
 	p := new(cli.Progress)
 	reached := p.Reached()

@@ -19,7 +19,7 @@ import (
 	"github.com/rye-build/rye/lock/workspace"
 )
 
-// TestAlone waits for somebody else's work on a project, and says so once, until that is done or nobody wants to wait.
+// TestAlone waits for another process's work on a project, says so once, and ends with that work or with its context.
 func TestAlone(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, workspace.MarkerFile), []byte("name: a\n"), 0o644); err != nil {
@@ -76,7 +76,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestAskedAlone: nobody has to wait for the user's space until somebody has typed a passphrase.
+// TestAskedAlone: a question for a passphrase doesn't block other processes from the user's space.
 func TestAskedAlone(t *testing.T) {
 	h, home, stderr := askingHost(t, "")
 	asked := 0

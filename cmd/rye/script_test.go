@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 // TestScript runs testdata/script, each in a directory of its own that holds .git, with a home below it.
 func TestScript(t *testing.T) { testscript.Run(t, scriptParams()) }
 
-// coverDir is where a rye that measures coverage writes what it has reached, as whoever runs the tests wants it; empty: nobody
-// does. A test reads again all that lies in its own directory when it ends, so rye's is another.
+// coverDir is where rye writes its coverage, or empty if it isn't measured. It isn't the test's own directory: a test reads
+// everything in that when it ends.
 func coverDir() string {
 	dir := flag.Lookup("test.gocoverdir").Value.String()
 	if dir == "" {

@@ -41,7 +41,7 @@ func TestSnippetPaint(t *testing.T) {
 	}
 }
 
-// An index that nobody asks any more goes; others, and other files, stay.
+// An index that is no longer used is removed; others, and other files, stay.
 func TestIndexAge(t *testing.T) {
 	a, _, _ := itemApp(t, "a")
 	a.Environ = append(a.Environ, "XDG_CACHE_HOME="+t.TempDir())

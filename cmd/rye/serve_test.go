@@ -18,8 +18,8 @@ import (
 	"github.com/rye-build/rye/cas"
 )
 
-// serve is "serve DIR": an https server of DIR on this machine whose address is in WEB and WEBHOST, and whom SSL_CERT_FILE
-// makes known. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there. Of three requests for
+// serve is "serve DIR": an https server of DIR on this machine. WEB and WEBHOST have its address, SSL_CERT_FILE its
+// certificate. /listen/FILE is a websocket that writes each message on a line of FILE. /to?URL redirects there. Of three requests for
 // /flaky/FILE one is refused, one is broken off in the middle, and one is answered; the other paths below are servers that fail:
 // /trouble/STATUS-TIMES-NAME so many times, or says nothing at all if STATUS is 0, and then how often it was asked.
 func serve(ts *testscript.TestScript, neg bool, args []string) {

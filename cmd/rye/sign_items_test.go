@@ -142,7 +142,7 @@ func stageOne(t *testing.T, w *osfile.Batch, space *ai.Space, name string) *osfi
 	return st
 }
 
-// Whoever changed, replaced or removed a file meanwhile keeps what they did; files before it are done, none after it.
+// A file that was changed, replaced or removed meanwhile stays so; files before it are signed, and none after it.
 func TestRewritingChanged(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"written":  func(path string) error { return os.WriteFile(path, []byte("theirs"), 0o644) },
@@ -223,7 +223,7 @@ func (a *answerer) Read(b []byte) (int, error) {
 func TestSignWhatWasShown(t *testing.T) {
 	const item, beside = ".ai/tools/acme/web/web.py", ".ai/tools/acme/web/help.py"
 	text := strings.Replace(itemText("web"), "\"acme\"", "\"acme/web\"", 1)
-	for changed, by := range map[string]string{"": "", item: text + "# nobody has seen this\n", beside: "# nor this\n"} {
+	for changed, by := range map[string]string{"": "", item: text + "# not seen before\n", beside: "# nor this\n"} {
 		h := newBundleHome(t)
 		h.write("bundle.yaml", "id: acme\nversion: 1.0.0\n")
 		h.write(".ai/tools/acme/web/__init__.py", "")

@@ -45,7 +45,7 @@ func TestPolicyChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestExpiringKey: whose key ends soon is told how to rotate that one, and nobody to rotate another.
+// TestExpiringKey: a warning about a key that expires soon names the rotation of that key and of no other.
 func TestExpiringKey(t *testing.T) {
 	h, home, _ := askingHost(t, "")
 	h.Now = func() time.Time { return time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) }

@@ -218,8 +218,8 @@ func TestRotationKilled(t *testing.T) {
 	}
 }
 
-// TestTrustConcurrent edits one policy from several processes at once: what was acknowledged is there, and whoever
-// was second is told.
+// TestTrustConcurrent edits one policy from several processes at once: what was acknowledged is there, and the
+// second writer gets an error.
 func TestTrustConcurrent(t *testing.T) {
 	h := newTrustHome(t)
 	const processes, edits = 3, 12

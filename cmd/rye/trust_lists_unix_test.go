@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestListTakenMeanwhile reads a kept list, of which another process takes a newer issue before the journal is asked: what
-// was read is old, and nobody went back.
+// TestListTakenMeanwhile reads a kept list while another process takes a newer issue, before the journal is read: the list is
+// old, which is no rollback.
 func TestListTakenMeanwhile(t *testing.T) {
 	h := newTrustHome(t)
 	write := func(name, text string) {
@@ -38,7 +38,7 @@ func TestListTakenMeanwhile(t *testing.T) {
 	if err != nil || len(kept) != 1 {
 		t.Fatal(kept, err)
 	}
-	// Whoever reads a pipe goes on when the test wants it.
+	// A reader of the pipe continues when the test wants it.
 	first := filepath.Join(h.dir, "first")
 	if err := errors.Join(os.Rename(kept[0], first), syscall.Mkfifo(kept[0], 0o600)); err != nil {
 		t.Fatal(err)

@@ -91,7 +91,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("%q leads to %q and %q", word, seen[word], c.Path)
 			}
 			seen[word] = c.Path
-			// What is no group takes other words as its own arguments, so nobody is asked what they stand for.
+			// A command that is no group takes other words as arguments, so an alias below it would never be found.
 			if i := strings.LastIndexByte(word, ' '); i >= 0 && !strings.HasPrefix(c.Path, word[:i+1]) {
 				t.Errorf("%q is not below the group of %q", word, c.Path)
 			}
@@ -432,7 +432,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// execWords are those of exec: a tool that nobody has signed, of a program that is surely here.
+// execWords are the words of exec: an unsigned tool whose program is surely installed.
 func execWords(t *testing.T) []string {
 	t.Helper()
 	project := t.TempDir()

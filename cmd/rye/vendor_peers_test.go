@@ -221,7 +221,7 @@ func TestClonesAreIdentical(t *testing.T) {
 			}
 			cmd = exec.Command("rye", "--trust", policy, "restore", "**")
 			cmd.Dir = clone
-			cmd.Env = []string{"HOME=" + filepath.Join(t.TempDir(), "nobody")}
+			cmd.Env = []string{"HOME=" + filepath.Join(t.TempDir(), "no-home")}
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)
 			}

@@ -54,7 +54,7 @@ func TestWebFaults(t *testing.T) {
 	}
 }
 
-// TestGoneFromTheWeb: an answer of the network names its address, which is told once.
+// TestGoneFromTheWeb: an error of the network names its address, and names it once.
 func TestGoneFromTheWeb(t *testing.T) {
 	const at = "https://acme.example/a.rye"
 	err := &versions.NoVersionError{Path: versions.Path{{ID: "acme/a", Range: "^1"}},
