@@ -18,21 +18,21 @@ import (
 
 // A Problem is one thing that is wrong with a store.
 type Problem struct {
-	File string   // the pack, or empty
-	Ref  string   // the ref, or empty
-	ID   cas.ID   // the object, or zero
-	Text string   // what is wrong
-	From []string // who refers to the object: refs, with the path below them
-	Lost bool     // no intact copy of the object is left
+	File string   `json:"file,omitempty"` // the pack, or empty
+	Ref  string   `json:"ref,omitempty"`  // the ref, or empty
+	ID   cas.ID   `json:"-"`              // the object, or zero
+	Text string   `json:"text"`           // what is wrong
+	From []string `json:"from,omitempty"` // refs that need the object, with the path below them
+	Lost bool     `json:"lost"`           // no intact copy of the object is left
 }
 
 // A Report is what Fsck found. Without problems everything that the store holds was read and hashed.
 type Report struct {
-	Packs    int
-	Objects  int64
-	Bytes    int64 // uncompressed
-	Refs     int
-	Problems []Problem
+	Packs    int       `json:"packs"`
+	Objects  int64     `json:"objects"`
+	Bytes    int64     `json:"bytes"` // uncompressed
+	Refs     int       `json:"refs"`
+	Problems []Problem `json:"-"`
 }
 
 // Fsck reads and hashes everything in the store, follows every ref, and reports every problem. It uses no cache and changes

@@ -338,7 +338,7 @@ func (m *marks) long(ctx context.Context, p *pack, e *entry) error {
 		}
 		return m.snap.record(m.k, rec, d)
 	})
-	return lists.items(ctx, level, items, func(i listItem) error {
+	return lists.items(ctx, level, items, func(i *listItem) error {
 		_, _, err := m.mark(chunkOf(e.kind&^large), &i.digest)
 		return err
 	})

@@ -269,8 +269,6 @@ type scratch struct {
 	stored []byte
 }
 
-func newScratch() *scratch { return &scratch{} }
-
 func (s *scratch) close() {
 	if s.dec != nil {
 		s.dec.Close()

@@ -105,7 +105,7 @@ func (n *snapshot) parts(k *blockCache) reader {
 
 // chunks calls f with each chunk of a long object in order.
 func (r reader) chunks(ctx context.Context, kind cas.Kind, level int, items []listItem, f func(b []byte) error) error {
-	return r.items(ctx, level, items, func(i listItem) error {
+	return r.items(ctx, level, items, func(i *listItem) error {
 		b, err := r(chunkOf(kind), &i.digest)
 		if err == nil && int64(len(b)) != i.size {
 			err = badPack("a chunk list gives a wrong length")
@@ -119,11 +119,12 @@ func (r reader) chunks(ctx context.Context, kind cas.Kind, level int, items []li
 
 // items calls f with each item for a chunk below a list in order. A list must be as long as the one above says, so that
 // the length in the root bounds everything.
-func (r reader) items(ctx context.Context, level int, items []listItem, f func(i listItem) error) error {
+func (r reader) items(ctx context.Context, level int, items []listItem, f func(i *listItem) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	for _, i := range items {
+	for n := range items {
+		i := &items[n]
 		if level == 0 {
 			if err := f(i); err != nil {
 				return err

@@ -266,7 +266,7 @@ func (s *Store) takeCache() *blockCache {
 		s.spare = s.spare[:n-1]
 		return k
 	}
-	return &blockCache{c: newScratch()}
+	return &blockCache{c: new(scratch)}
 }
 
 func (s *Store) giveCache(k *blockCache) {

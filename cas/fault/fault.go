@@ -26,6 +26,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/rye-build/rye/cas/near"
 )
 
 // A Code names a kind of error for programs.
@@ -76,6 +78,14 @@ func (e *Error) On(name string, value any) *Error {
 // Because adds lines that explain the text.
 func (e *Error) Because(lines ...string) *Error {
 	e.Why = append(e.Why, lines...)
+	return e
+}
+
+// Near adds the name that word may have meant, if one of names is near.
+func (e *Error) Near(word string, names []string) *Error {
+	if meant := near.Names(word, names); len(meant) > 0 {
+		e.Because("did you mean " + meant[0] + "?")
+	}
 	return e
 }
 

@@ -44,7 +44,7 @@ func TestWriteFile(t *testing.T) {
 	}
 }
 
-// What a process that died left goes once it is old; what is young may be somebody's who is writing.
+// Files of dead processes are removed once they are old; young ones may belong to a process that is still writing.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	now := time.Now()
@@ -64,7 +64,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Waiting for a lock ends when nobody wants it any more.
+// Waiting for a lock ends with its context.
 func TestLockWaits(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy.yaml")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

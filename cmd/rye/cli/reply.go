@@ -3,9 +3,11 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/rye-build/rye/cas/fault"
@@ -121,7 +123,9 @@ func encodeReply(v any) ([]byte, error) {
 	for len(line) > 0 {
 		r, n := utf8.DecodeRune(line)
 		if r == 0x7f || r >= utf8.RuneSelf && !unicode.IsPrint(r) {
-			out = appendUTF16(out, r)
+			for _, unit := range utf16.AppendRune(nil, r) {
+				out = fmt.Appendf(out, `\u%04x`, unit)
+			}
 		} else {
 			out = append(out, line[:n]...)
 		}

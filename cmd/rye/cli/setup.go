@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/osfile"
 	"github.com/rye-build/rye/lock/workspace"
 	"golang.org/x/term"
@@ -167,12 +166,8 @@ func (a *App) RefuseUnknown() error {
 		if value == "" || !strings.HasPrefix(name, "RYE_") || slices.Contains(ownVariables(), name) {
 			continue
 		}
-		f := &fault.Error{Code: fault.Config, Text: fmt.Sprintf("unknown variable %q in the environment", name),
-			Hint: []string{"unset " + fault.Quote(name)}, Details: map[string]any{"variable": name}}
-		if meant := near.Names(name, ownVariables()); len(meant) > 0 {
-			f.Why = []string{"did you mean " + meant[0] + "?"}
-		}
-		return f
+		return fault.New(fault.Config, "unknown variable %q in the environment", name).On("variable", name).
+			Near(name, ownVariables()).Try(fault.Command("unset", name))
 	}
 	return nil
 }

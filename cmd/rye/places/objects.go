@@ -12,7 +12,6 @@ import (
 	"github.com/rye-build/rye/cas"
 	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cmd/rye/cli"
 )
 
@@ -94,11 +93,7 @@ func descend(ctx context.Context, s *disk.Store, o object, name string) (object,
 		}
 		names = append(names, e.Name)
 	}
-	f := &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the tree %s has no %q", o.Id.Digest.Short(), name)}
-	if meant := near.Names(name, names); len(meant) > 0 {
-		f.Why = []string{"did you mean " + meant[0] + "?"}
-	}
-	return object{}, f
+	return object{}, fault.New(fault.NotFound, "the tree %s has no %q", o.Id.Digest.Short(), name).Near(name, names)
 }
 
 // ReadTree returns the entries of a tree.
@@ -117,9 +112,7 @@ func ReadTree(ctx context.Context, s cas.Getter, id cas.ID) ([]cas.Entry, error)
 	return entries, nil
 }
 
-func NotATree(id cas.ID) *fault.Error {
-	return &fault.Error{Code: fault.Validation, Text: fmt.Sprintf("%s is not a tree", id)}
-}
+func NotATree(id cas.ID) *fault.Error { return fault.New(fault.Validation, "%s is not a tree", id) }
 
 // resolveName finds what a name stands for, and whether that was the beginning of a digest.
 func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Kind) (id cas.ID, part bool, err error) {
@@ -167,22 +160,17 @@ func resolveName(ctx context.Context, s *disk.Store, name string, kinds []cas.Ki
 }
 
 func noObject(s *disk.Store, name string) error {
-	return SuggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no object and no ref %q", name),
-		Details: map[string]any{"object": name, "store": s.Dir()}})
+	return SuggestRef(s, name, fault.New(fault.NotFound, "the store has no object and no ref %q", name).On("object", name).On("store", s.Dir()))
 }
 
 // SuggestRef adds the ref that may have been meant.
 func SuggestRef(s *disk.Store, name string, f *fault.Error) *fault.Error {
-	f.Hint = []string{"rye store refs"}
 	refs, _ := s.Refs()
 	var names []string
 	for _, r := range refs {
 		names = append(names, r.Name)
 	}
-	if meant := near.Names(name, names); len(meant) > 0 {
-		f.Why = []string{"did you mean " + meant[0] + "?"}
-	}
-	return f
+	return f.Near(name, names).Try("rye store refs")
 }
 
 // CompleteObjects offers the refs of the store.

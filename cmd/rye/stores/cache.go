@@ -11,10 +11,8 @@ import (
 
 	"github.com/rye-build/rye/ai/find"
 	"github.com/rye-build/rye/cas/fault"
-	"github.com/rye-build/rye/cas/near"
 	"github.com/rye-build/rye/cas/statcache"
 	"github.com/rye-build/rye/cmd/rye/cli"
-	"github.com/rye-build/rye/cmd/rye/items"
 	"github.com/rye-build/rye/cmd/rye/places"
 	"github.com/rye-build/rye/exec/build"
 	"github.com/rye-build/rye/exec/materialise"
@@ -23,36 +21,29 @@ import (
 // A rebuildable is a cache under the cache root.
 type rebuildable struct {
 	name, help string
-	path       func(*cli.App) (string, error)
+	file       string // below the cache root
 	size       func(ctx context.Context, path string) (entries, bytes int64)
 	clear      func(ctx context.Context, path string) error
+}
+
+func (r rebuildable) path(a *cli.App) (string, error) {
+	s := a.Dir(cli.CachePlace)
+	return filepath.Join(s.Value, r.file), s.Err
 }
 
 // rebuildables lists the caches of "rye cache": all data that rye can rebuild.
 func rebuildables() []rebuildable {
 	return []rebuildable{
-		{"stat", "which files have not changed since they were hashed", func(a *cli.App) (string, error) { return places.StatCachePath(a) }, statCacheSize, func(_ context.Context, path string) error {
+		{"stat", "which files have not changed since they were hashed", "stat.db", statCacheSize, func(_ context.Context, path string) error {
 			return statcache.Open(path, statcache.Options{}).Clear()
 		}},
-		{"search", "which words are in which items; an entry for each place that was searched from", func(a *cli.App) (string, error) { return items.Indexes(a) },
-			func(_ context.Context, dir string) (entries, bytes int64) {
-				for _, path := range find.Indexes(dir) {
-					if fi, err := os.Stat(path); err == nil {
-						entries, bytes = entries+1, bytes+fi.Size()
-					}
-				}
-				return entries, bytes
-			},
-			RemoveAll},
-		{"bundles", "which bundles were checked when they were made, and what of", func(a *cli.App) (string, error) { return places.BundleMemories(a) }, memorySize, RemoveAll},
-		{"build", "what steps of builds have made of what", func(a *cli.App) (string, error) { return places.BuildCachePath(a) }, places.BuildCacheSize, func(_ context.Context, path string) error {
+		{"search", "the words of items, one index for each place that was searched from", "search", indexesSize, RemoveAll},
+		{"bundles", "which bundles were verified when they were created", "bundles", filesSize, RemoveAll},
+		{"build", "the results of build steps", "build.db", places.BuildCacheSize, func(_ context.Context, path string) error {
 			return build.OpenCache(path, nil).Clear()
 		}},
-		{"exec", "the files that tools run from, verified before each run", func(a *cli.App) (string, error) { return places.Copies(a) }, CopiesSize, clearCopies},
-		{"wasm", "what modules were compiled to", func(a *cli.App) (string, error) {
-			s := a.Dir(cli.CachePlace)
-			return filepath.Join(s.Value, "wasm"), s.Err
-		}, modulesSize, RemoveAll},
+		{"exec", "the files that tools run from, verified before each run", "exec", CopiesSize, clearCopies},
+		{"wasm", "compiled modules", "wasm", filesSize, RemoveAll},
 	}
 }
 
@@ -66,25 +57,20 @@ func RemoveAll(_ context.Context, path string) (err error) {
 	return err
 }
 
-// CopiesSize counts the copies that tools run from.
-func CopiesSize(_ context.Context, dir string) (entries, bytes int64) {
-	dir = filepath.Join(dir, "copies")
-	all, _ := os.ReadDir(dir)
-	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() {
-			if fi, err := d.Info(); err == nil {
-				bytes += fi.Size()
-			}
-		}
-		return nil // what vanishes while it is counted doesn't count
-	})
-	return int64(len(all)), bytes
-}
-
-// modulesSize counts the compiled modules.
-func modulesSize(_ context.Context, dir string) (entries, bytes int64) {
+// filesSize counts what is in a directory, and the bytes of all files below it.
+func filesSize(_ context.Context, dir string) (entries, bytes int64) {
 	all, _ := os.ReadDir(dir)
 	return int64(len(all)), materialise.BytesIn(dir)
+}
+
+// CopiesSize counts the copies that tools run from.
+func CopiesSize(ctx context.Context, dir string) (entries, bytes int64) {
+	return filesSize(ctx, filepath.Join(dir, "copies"))
+}
+
+func indexesSize(ctx context.Context, dir string) (entries, bytes int64) {
+	_, bytes = filesSize(ctx, dir)
+	return int64(len(find.Indexes(dir))), bytes
 }
 
 // clearCopies removes all copies that no process runs from.
@@ -97,16 +83,6 @@ func clearCopies(ctx context.Context, dir string) error {
 		_, err = c.Clean(ctx, time.Now(), materialise.Limits{Bytes: -1})
 	}
 	return err
-}
-
-func memorySize(_ context.Context, dir string) (entries, bytes int64) {
-	all, _ := os.ReadDir(dir)
-	for _, e := range all {
-		if fi, err := e.Info(); err == nil {
-			entries, bytes = entries+1, bytes+fi.Size()
-		}
-	}
-	return entries, bytes
 }
 
 func statCacheSize(ctx context.Context, path string) (entries, bytes int64) {
@@ -211,16 +187,12 @@ func (c *cacheClearRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error)
 		ans.Bytes += bytes
 		ans.Cleared = append(ans.Cleared, r.name)
 	}
-	if c.Name != "" && len(ans.Cleared) == 0 {
+	if len(ans.Cleared) == 0 {
 		var names []string
 		for _, r := range rebuildables() {
 			names = append(names, r.name)
 		}
-		f := &fault.Error{Code: fault.NotFound, Text: "there is no cache \"" + c.Name + "\"", Hint: []string{"rye cache list"}}
-		if meant := near.Names(c.Name, names); len(meant) > 0 {
-			f.Why = []string{"did you mean " + meant[0] + "?"}
-		}
-		return nil, f
+		return nil, fault.New(fault.NotFound, "no cache %q", c.Name).Near(c.Name, names).Try("rye cache list")
 	}
 	return ans, nil
 }

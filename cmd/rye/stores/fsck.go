@@ -30,20 +30,13 @@ type storeFsckRun struct {
 }
 
 type problemLine struct {
-	File   string      `json:"file,omitempty"`
-	Ref    string      `json:"ref,omitempty"`
+	disk.Problem
 	Kind   string      `json:"kind,omitempty"`
 	Digest *cas.Digest `json:"digest,omitempty"`
-	Text   string      `json:"text"`
-	From   []string    `json:"from,omitempty"` // refs and paths that need the object
-	Lost   bool        `json:"lost"`           // no intact copy is left
 }
 
 type storeFsckAnswer struct {
-	Packs    int           `json:"packs"`
-	Objects  int64         `json:"objects"`
-	Bytes    int64         `json:"bytes"`
-	Refs     int           `json:"refs"`
+	disk.Report
 	Problems []problemLine `json:"problems"`
 	Healed   []cas.Digest  `json:"healed,omitempty"`
 	Lost     []cas.Digest  `json:"lost,omitempty"` // not in the other store either
@@ -82,11 +75,11 @@ func (s storeFsckAnswer) Text(t *cli.Terminal) {
 }
 
 func (c *storeFsckRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	open := func() (*disk.Store, error) { return places.ReadStore(a) }
+	open := places.ReadStore
 	if c.Repair || c.RepairFrom != "" {
-		open = func() (*disk.Store, error) { return places.HaveStore(a) }
+		open = places.HaveStore
 	}
-	s, err := open()
+	s, err := open(a)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +151,9 @@ func (c *storeFsckRun) check(ctx context.Context, a *cli.App, s *disk.Store) (di
 }
 
 func answerOf(r disk.Report) storeFsckAnswer {
-	ans := storeFsckAnswer{Packs: r.Packs, Objects: r.Objects, Bytes: r.Bytes, Refs: r.Refs, Problems: []problemLine{}}
+	ans := storeFsckAnswer{Report: r, Problems: []problemLine{}}
 	for _, p := range r.Problems {
-		l := problemLine{File: p.File, Ref: p.Ref, Text: p.Text, From: p.From, Lost: p.Lost}
+		l := problemLine{Problem: p}
 		if p.ID != (cas.ID{}) {
 			l.Kind, l.Digest = p.ID.Kind.String(), &p.ID.Digest
 		}

@@ -57,11 +57,11 @@ func (c *storeRefsRun) Complete(_ context.Context, a *cli.App, _, _ string) []cl
 }
 
 func (c *storeRefsRun) Run(ctx context.Context, a *cli.App) (cli.Answer, error) {
-	open := func() (*disk.Store, error) { return places.ReadStore(a) }
+	open := places.ReadStore
 	if c.Set != "" || c.Delete {
-		open = func() (*disk.Store, error) { return places.HaveStore(a) }
+		open = places.HaveStore
 	}
-	s, err := open()
+	s, err := open(a)
 	if err != nil {
 		return nil, err
 	}
@@ -143,6 +143,5 @@ func (c *storeRefsRun) whole(ctx context.Context, s *disk.Store, arg, flag strin
 }
 
 func noRef(s *disk.Store, name string) error {
-	return places.SuggestRef(s, name, &fault.Error{Code: fault.NotFound, Text: fmt.Sprintf("the store has no ref %q", name),
-		Details: map[string]any{"ref": name, "store": s.Dir()}})
+	return places.SuggestRef(s, name, fault.New(fault.NotFound, "the store has no ref %q", name).On("ref", name).On("store", s.Dir()))
 }
