@@ -4,139 +4,70 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"path"
+	"slices"
 	"strings"
 	"testing"
-	"time"
+	"testing/iotest"
 
-	"github.com/rye-build/rye/ai"
 	"github.com/rye-build/rye/ai/model"
-	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
 	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/lock"
 	"github.com/rye-build/rye/lock/change"
 	"github.com/rye-build/rye/lock/closure"
-	"github.com/rye-build/rye/lock/content"
 	"github.com/rye-build/rye/lock/file"
+	"github.com/rye-build/rye/lock/legacy"
 	"github.com/rye-build/rye/lock/workspace"
-	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/lock/workspace/projecttest"
 	"github.com/rye-build/rye/manifest/key/keytest"
-	"github.com/rye-build/rye/manifest/sign"
 )
 
-var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-
-// A project is a directory with a user who trusts alice and bob.
-type project struct {
-	t         *testing.T
-	dir, home string
-}
-
-func newProject(t *testing.T) *project {
-	p := &project{t, t.TempDir(), t.TempDir()}
-	p.write(p.home, ".ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n",
-		keytest.Alice.Public(), keytest.Bob.Public()))
-	p.write(p.dir, workspace.MarkerFile, "roots:\n  - \"knowledge:acme/**\"\n")
-	p.write(p.dir, ".ai/knowledge/acme/note.md", "---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n")
-	return p
-}
-
-func (p *project) write(dir, name, text string) {
-	p.t.Helper()
-	at := filepath.Join(dir, filepath.FromSlash(name))
-	if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
-		p.t.Fatal(err)
+func makeLock(t *testing.T, p *projecttest.Project, o change.Options) (*change.Result, error) {
+	t.Helper()
+	l := p.Lock
+	if o.Check {
+		l = p.Looked
 	}
-}
-
-func (p *project) read(name string) string {
-	p.t.Helper()
-	b, err := os.ReadFile(filepath.Join(p.dir, filepath.FromSlash(name)))
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return string(b)
-}
-
-// lock opens the lock, ready to be made.
-func (p *project) lock(check bool) *workspace.Lock {
-	p.t.Helper()
-	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(p.home, name)} }
-	w, err := workspace.Open(p.t.Context(), workspace.Paths{Dir: p.dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"), Cache: below("cache")},
-		workspace.Options{Offline: true, Now: func() time.Time { return noon }})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	l, err := w.OpenLock(false)
-	if err == nil && check {
-		err = l.Look(p.t.Context())
-	} else if err == nil {
-		err = l.Open()
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(l.Close)
-	return l
-}
-
-// sign signs the note.
-func (p *project) sign(by key.Private) {
-	p.t.Helper()
-	l := p.lock(false)
-	v, admit, done, err := l.View(p.t.Context(), []*ai.Space{find.LibrarySpace()})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	defer done()
-	it, err := v.Find(p.t.Context(), model.Ref{Kind: "knowledge", ID: "acme/note"})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	subject, _, err := admit.Subject(p.t.Context(), it)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), by, noon, nil)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.write(p.dir, ".ai/knowledge/acme/note.md", string(signed))
-}
-
-func (p *project) make(o change.Options) (*change.Result, error) {
-	p.t.Helper()
-	return change.Make(p.t.Context(), p.lock(o.Check), o)
+	return change.Make(t.Context(), l(), o)
 }
 
 // A lock is refused, made, checked, weakened and accepted, each by one call.
 func TestMake(t *testing.T) {
-	p := newProject(t)
-	_, err := p.make(change.Options{})
+	p := projecttest.New(t)
+	_, err := makeLock(t, p, change.Options{})
 	if closed, ok := errors.AsType[*closure.Error](err); !ok || fault.CodeOf(err) != fault.Unsigned {
 		t.Fatalf("%v: %v", closed, err)
 	}
-	p.sign(keytest.Alice)
-	if r, err := p.make(change.Options{DryRun: true}); err != nil || r.Written || !r.Changed || r.Pins == 0 {
+	p.Sign(projecttest.Note, keytest.Alice)
+	p.Sign(projecttest.Cart, keytest.Alice)
+	if b := change.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); b != nil {
+		t.Errorf("without a lock: %q", b)
+	}
+	if r, err := makeLock(t, p, change.Options{DryRun: true}); err != nil || r.Written || !r.Changed || r.Pins == 0 || p.Read(file.Name) != "" {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	stop := errors.New("not signed")
-	if r, err := p.make(change.Options{Sign: func(context.Context, []file.Bundle) error { return stop }}); r != nil || !errors.Is(err, stop) {
+	if r, err := makeLock(t, p, change.Options{Sign: func(context.Context, []file.Bundle) error { return stop }}); r != nil || !errors.Is(err, stop) {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	made, err := p.make(change.Options{})
+	made, err := makeLock(t, p, change.Options{})
 	if err != nil || !made.Written || made.Edited || len(made.Weakenings) > 0 {
 		t.Fatalf("%+v, %v", made, err)
 	}
-	if r, err := p.make(change.Options{Check: true}); err != nil || r.Changed || r.ID != made.ID {
+	if r, err := makeLock(t, p, change.Options{Check: true}); err != nil || r.Changed || r.ID != made.ID {
 		t.Fatalf("%+v, %v", r, err)
 	}
 
 	// Signed by another key the lock is weaker.
-	p.write(p.dir, ".ai/knowledge/acme/note.md", "---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n\nMore.\n")
-	p.sign(keytest.Bob)
+	p.WriteNote("\nMore.\n")
+	p.Sign(projecttest.Note, keytest.Bob)
 	for _, check := range []bool{false, true} {
-		r, err := p.make(change.Options{Check: check})
+		r, err := makeLock(t, p, change.Options{Check: check})
 		f := fault.Of(err)
 		want, exit := "rye lock --accept knowledge:acme/note", fault.ExitRefused
 		if check {
@@ -146,71 +77,210 @@ func TestMake(t *testing.T) {
 			t.Errorf("check %v: %+v, exit %d, %q", check, r, f.Line().Exit, f.Hint)
 		}
 	}
-	if _, err := p.make(change.Options{Accept: []string{"tool:acme/none"}}); fault.CodeOf(err) != fault.Validation {
+	if _, err := makeLock(t, p, change.Options{Accept: []string{"tool:acme/none"}}); fault.CodeOf(err) != fault.Validation {
 		t.Error(err)
 	}
 	yaml := "roots:\n  - \"**\"\n"
-	r, err := p.make(change.Options{Accept: []string{"knowledge:acme/note"}, Yaml: []byte(yaml)})
-	if err != nil || !r.Written || !r.Edited || !r.Weakenings[0].Accepted || p.read(workspace.MarkerFile) != yaml {
+	r, err := makeLock(t, p, change.Options{Accept: []string{"knowledge:acme/note"}, Yaml: []byte(yaml)})
+	if err != nil || !r.Written || !r.Edited || !r.Weakenings[0].Accepted || p.Read(workspace.MarkerFile) != yaml {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if b := change.PinnedBytes(t.Context(), p.lock(false), model.Ref{Kind: "knowledge", ID: "acme/note"}); !strings.Contains(string(b), "More.") {
+	if b := change.PinnedBytes(t.Context(), p.Lock(), projecttest.Note); !strings.Contains(string(b), "More.") {
+		t.Errorf("%q", b)
+	}
+	if b := change.PinnedBytes(t.Context(), p.Lock(), model.Ref{Kind: "knowledge", ID: "acme/none"}); b != nil {
 		t.Errorf("%q", b)
 	}
 }
 
-// What the store has is vendored, found damaged, and restored into the working tree.
-func TestContent(t *testing.T) {
-	ctx := t.Context()
-	p := newProject(t)
-	p.sign(keytest.Alice)
-	if _, err := p.make(change.Options{}); err != nil {
+// rye.yaml is written before the lock, and what can't be written stops what comes after it. Until then the old lock stays,
+// and the store has its objects.
+func TestWriteOrder(t *testing.T) {
+	p := projecttest.Signed(t)
+	if _, err := makeLock(t, p, change.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	l := p.lock(false)
-	if r, err := content.Fetch(ctx, l); err != nil || r.Fetched != 0 || r.Objects == 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if r, err := content.CheckVendor(ctx, l); r == nil || fault.CodeOf(err) != fault.NotFound {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if r, err := content.Vendor(ctx, l); err != nil || r.Written == 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	if r, err := content.CheckVendor(ctx, p.lock(false)); err != nil || len(r.Problems) > 0 || !r.Checked {
-		t.Errorf("%+v, %v", r, err)
-	}
+	old := p.Read(file.Name)
+	p.WriteNote("\nMore.\n")
+	p.Sign(projecttest.Note, keytest.Alice)
+	const yaml = "roots:\n  - \"**\"\n"
 
-	const note = ".ai/knowledge/acme/note.md"
-	signed := p.read(note)
-	p.write(p.dir, note, "# Other\n")
-	l = p.lock(true)
-	if found, err := content.Drift(ctx, l); err != nil || len(found) != 1 || found[0].Path != "knowledge/acme/note.md" {
-		t.Errorf("%v, %v", found, err)
+	// A directory isn't replaced by rye.yaml.
+	l := p.Lock()
+	p.Remove(workspace.MarkerFile)
+	p.Write(workspace.MarkerFile+"/mine.txt", "mine")
+	r, err := change.Make(t.Context(), l, change.Options{Yaml: []byte(yaml)})
+	if err == nil || r == nil || r.Edited || r.Written || p.Read(file.Name) != old || p.Read(workspace.MarkerFile+"/mine.txt") != "mine" {
+		t.Errorf("%+v, %v", r, err)
 	}
-	for _, dry := range []bool{true, false} {
-		r, err := content.Restore(ctx, p.lock(false), l.Old.Pins[:1], dry)
-		if err != nil || len(r.Files) != 1 || r.Files[0].File != note || (p.read(note) == signed) == dry {
-			t.Errorf("dry %v: %+v, %v", dry, r, err)
+	for range 2 {
+		if _, err := l.DiskStore().GC(t.Context(), disk.GCOptions{}); err != nil {
+			t.Fatal(err)
 		}
 	}
-
-	// .ai/vendor alone fills an empty store again.
-	if err := errors.Join(os.RemoveAll(filepath.Join(p.home, "store")), os.Remove(filepath.Join(p.dir, filepath.FromSlash(note)))); err != nil {
-		t.Fatal(err)
+	if b := change.PinnedBytes(t.Context(), l, projecttest.Note); len(b) == 0 {
+		t.Error("the store has lost what the old lock pins")
 	}
-	if r, err := content.Fetch(ctx, p.lock(false)); err != nil || r.Fetched == 0 {
+
+	// Another process's lock isn't overwritten.
+	p.Remove(workspace.MarkerFile)
+	p.Write(workspace.MarkerFile, "")
+	l = p.Lock()
+	p.Write(file.Name, old+"\n")
+	r, err = change.Make(t.Context(), l, change.Options{Yaml: []byte(yaml)})
+	if fault.CodeOf(err) != fault.Conflict || r == nil || !r.Edited || r.Written || p.Read(workspace.MarkerFile) != yaml || p.Read(file.Name) != old+"\n" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	// Without it the bytes are gone, and only git may have them.
-	if err := errors.Join(os.RemoveAll(filepath.Join(p.home, "store")), os.RemoveAll(filepath.Join(p.dir, ".ai", "vendor"))); err != nil {
+}
+
+// What the old lock asked for must be readable: else a weaker one would pass.
+func TestUnreadableVendor(t *testing.T) {
+	for _, before := range []string{"v1", "lock", "merge"} {
+		p := projecttest.Signed(t)
+		if before == "v1" {
+			writeV1(t, p, projecttest.Cart.ID, "")
+		} else if _, err := makeLock(t, p, change.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if before == "merge" {
+			conflict(p, p.Read(file.Name), p.Read(file.Name))
+		}
+		old := p.Read(file.Name)
+		p.WriteNote("\nMore.\n")
+		p.Sign(projecttest.Note, keytest.Bob)
+		l := p.Lock()
+		if err := os.Symlink(t.TempDir(), p.At(".ai/vendor")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := change.Make(t.Context(), l, change.Options{}); err == nil || !strings.Contains(err.Error(), "symbolic link") || p.Read(file.Name) != old {
+			t.Errorf("%s: %v", before, err)
+		}
+	}
+}
+
+// writeV1 writes a lock of the first format, of the cart with what it runs, and links to another tool.
+func writeV1(t *testing.T, p *projecttest.Project, other, more string) {
+	t.Helper()
+	integrity, err := legacy.Integrity(path.Base(projecttest.CartFile), []byte(p.Read(projecttest.CartFile)+more))
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, err := content.Fetch(ctx, p.lock(false))
-	if f := fault.Of(err); f.Code != fault.NotFound || len(f.Hint) != 2 || !strings.HasPrefix(f.Hint[0], "git restore ") {
-		t.Errorf("%v: %q", err, f.Hint)
+	link := func(id string) string {
+		return fmt.Sprintf(`{"item_id": %q, "space": "project", "tool_type": "python", "executor_id": null, "integrity": %q}`, id, integrity)
 	}
-	if _, err := content.Restore(ctx, p.lock(false), l.Old.Pins[:1], false); fault.CodeOf(err) != fault.NotFound {
+	id := projecttest.Cart.ID
+	p.Write(".ai/lockfiles/"+id+"@1.0.0.lock.json", fmt.Sprintf(`{"lockfile_version": 1, "generated_at": "2026-02-18T08:25:21.344139+00:00",
+"root": {"tool_id": %q, "version": "1.0.0", "integrity": %q}, "resolved_chain": [%s, %s], "registry": null, "verified_deps": null}`,
+		id, integrity, link(id), link(other)))
+}
+
+// A lock of the first format is held against the first rye.lock: what it names and is gone, or another, is weaker.
+func TestTakeOver(t *testing.T) {
+	const name = "tool:acme/shop/cart"
+	for _, c := range []struct {
+		other, more string
+		details     []string
+	}{
+		{projecttest.Cart.ID, "", nil},
+		{"acme/gone", "", []string{"tool:acme/gone from project: "}},
+		{projecttest.Cart.ID, "MORE = 1\n", []string{name + ": "}},
+	} {
+		p := projecttest.Signed(t)
+		writeV1(t, p, c.other, c.more)
+		r, err := makeLock(t, p, change.Options{})
+		if r == nil || r.TakenOver != 1 || r.V1 != 1 {
+			t.Fatalf("%v: %+v, %v", c, r, err)
+		}
+		if c.details == nil {
+			if err != nil || !r.Written || len(r.Weakenings) > 0 {
+				t.Errorf("%v: %+v, %v", c, r, err)
+			}
+			continue
+		}
+		if fault.CodeOf(err) != fault.LockMismatch || r.Written || len(r.Weakenings) != 1 || r.Weakenings[0].Name != name ||
+			!slices.EqualFunc(r.Weakenings[0].Details, c.details, strings.HasPrefix) {
+			t.Errorf("%v: %+v, %v", c, r, err)
+		}
+		if r, err := makeLock(t, p, change.Options{Accept: []string{name}}); err != nil || !r.Written || !r.Weakenings[0].Accepted {
+			t.Errorf("%v: %+v, %v", c, r, err)
+		}
+	}
+	p := projecttest.Signed(t)
+	p.Write(".ai/lockfiles/acme/shop/cart@1.0.0.lock.json", "{")
+	r, err := makeLock(t, p, change.Options{})
+	if f := fault.Of(err); r == nil || len(r.UnreadV1) != 1 || f.Code != fault.LockMismatch || f.Hint[0] != "git rm .ai/lockfiles/acme/shop/cart@1.0.0.lock.json" {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// conflict writes the lock that git leaves where it can't merge two.
+func conflict(p *projecttest.Project, ours, theirs string) {
+	p.Write(file.Name, "<<<<<<< ours\n"+ours+"=======\n"+theirs+">>>>>>> theirs\n")
+}
+
+// A merge that git left unfinished is resolved; a side that can't be read may have asked for anything.
+func TestSides(t *testing.T) {
+	p := projecttest.Signed(t)
+	if _, err := makeLock(t, p, change.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	ours := p.Read(file.Name)
+	p.WriteNote("\nMore.\n")
+	p.Sign(projecttest.Note, keytest.Bob)
+	names := func(r *change.Result) (all []string) {
+		for _, w := range r.Weakenings {
+			all = append(all, w.Name)
+		}
+		return all
+	}
+	conflict(p, ours, ours)
+	r, err := makeLock(t, p, change.Options{})
+	if f := fault.Of(err); r == nil || !slices.Equal(names(r), []string{"knowledge:acme/note"}) || slices.Contains(f.Hint, "rye diff") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	conflict(p, ours, "no lock\n")
+	r, err = makeLock(t, p, change.Options{Accept: []string{"knowledge:acme/note"}})
+	if fault.CodeOf(err) != fault.LockMismatch || r == nil || r.Written || !slices.Contains(names(r), file.Name) {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = makeLock(t, p, change.Options{Accept: []string{"knowledge:acme/note", file.Name}}); err != nil || !r.Written {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := file.Parse([]byte(p.Read(file.Name))); err != nil {
 		t.Error(err)
+	}
+}
+
+// torn has an object whose bytes can't be read to the end.
+type torn struct{}
+
+func (torn) Get(_ context.Context, id cas.ID) (cas.Object, error) {
+	r := io.MultiReader(strings.NewReader("# No"), iotest.ErrReader(fs.ErrClosed))
+	return cas.Object{Info: cas.Info{ID: id, Size: 7}, ReadCloser: io.NopCloser(r)}, nil
+}
+
+// What can't be read to the end isn't compared.
+func TestSignedBytes(t *testing.T) {
+	if b := change.SignedBytes(t.Context(), torn{}, cas.Sum(nil)); b != nil {
+		t.Errorf("%q", b)
+	}
+	if b := change.SignedBytes(t.Context(), lock.First(), cas.Sum(nil)); b != nil {
+		t.Errorf("%q", b)
+	}
+}
+
+func TestChangeText(t *testing.T) {
+	digest := cas.Sum(nil).String()
+	for _, c := range []struct {
+		change file.Change
+		want   string
+	}{
+		{file.Change{Kind: "pin_changed", Name: "tool:acme/run", From: digest, To: digest[len("blake3:"):]}, "pin changed  tool:acme/run  " + digest[:19] + " -> " + digest[7:19]},
+		{file.Change{Kind: "pin_added", Name: "tool:acme/run", To: "1.0.0"}, "pin added  tool:acme/run  1.0.0"},
+		{file.Change{Kind: "pin_gone", Name: "tool:acme/run"}, "pin gone  tool:acme/run"},
+	} {
+		if got := change.ChangeText(c.change); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

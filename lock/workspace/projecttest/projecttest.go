@@ -1,0 +1,165 @@
+// Package projecttest has the project that tests of its lock are about: a note and a tool, and a user who trusts alice
+// and bob.
+package projecttest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/ai/model"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+// Noon is the time of all that is done.
+var Noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+// The items of a project, their files, and a file beside Cart that belongs to it.
+var (
+	Note = model.Ref{Kind: "knowledge", ID: "acme/note"}
+	Cart = model.Ref{Kind: "tool", ID: "acme/shop/cart"}
+)
+
+const (
+	NoteFile   = ".ai/knowledge/acme/note.md"
+	CartFile   = ".ai/tools/acme/shop/cart.py"
+	TablesFile = ".ai/tools/acme/shop/tables.py"
+)
+
+// A Project is a directory with rye.yaml, which is about all its items, and a user's home.
+type Project struct {
+	t         testing.TB
+	Dir, Home string
+}
+
+// New makes a project whose items aren't signed yet.
+func New(t testing.TB) *Project {
+	p := &Project{t, t.TempDir(), t.TempDir()}
+	p.write(p.Home, ".ai/policy.yaml", fmt.Sprintf("rye: policy/2\n\nkeys:\n  alice: {key: %q}\n  bob: {key: %q}\n\nnames:\n  \"**\": {keys: [alice, bob]}\n",
+		keytest.Alice.Public(), keytest.Bob.Public()))
+	p.Write(workspace.MarkerFile, "")
+	p.WriteNote("")
+	p.Write(CartFile, `__version__ = "1.0.0"
+__tool_type__ = "python"
+__executor_id__ = "rye/core/runtimes/python_function_runtime"
+__category__ = "acme/shop"
+__tool_description__ = "Fill the cart"
+`)
+	p.Write(TablesFile, "ROWS = [1]\n")
+	p.Write(".ai/tools/acme/shop/__init__.py", "") // with which all files of the directory are the tool's
+	return p
+}
+
+// Signed makes a project whose items alice has signed.
+func Signed(t testing.TB) *Project {
+	p := New(t)
+	p.Sign(Note, keytest.Alice)
+	p.Sign(Cart, keytest.Alice)
+	return p
+}
+
+// WriteNote writes the note with some more text, unsigned.
+func (p *Project) WriteNote(more string) {
+	p.t.Helper()
+	p.Write(NoteFile, "---\nid: note\ntitle: Note\nentry_type: reference\nversion: 1.0.0\ncategory: acme\n---\n# Note\n"+more)
+}
+
+// Write writes a file of the project.
+func (p *Project) Write(name, text string) {
+	p.t.Helper()
+	p.write(p.Dir, name, text)
+}
+
+func (p *Project) write(dir, name, text string) {
+	p.t.Helper()
+	at := filepath.Join(dir, filepath.FromSlash(name))
+	p.must(errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)))
+}
+
+// At is where a file of the project is.
+func (p *Project) At(name string) string { return filepath.Join(p.Dir, filepath.FromSlash(name)) }
+
+// Read reads a file of the project; "" where there is none.
+func (p *Project) Read(name string) string {
+	p.t.Helper()
+	b, err := os.ReadFile(p.At(name))
+	if !errors.Is(err, os.ErrNotExist) {
+		p.must(err)
+	}
+	return string(b)
+}
+
+// Remove removes a file or directory of the project.
+func (p *Project) Remove(name string) {
+	p.t.Helper()
+	p.must(os.RemoveAll(p.At(name)))
+}
+
+// Store is where the user's store is, which is made when it is needed.
+func (p *Project) Store() string { return filepath.Join(p.Home, "store") }
+
+// ForgetStore removes the store.
+func (p *Project) ForgetStore() {
+	p.t.Helper()
+	p.must(os.RemoveAll(p.Store()))
+}
+
+// Unopened is the lock as it is read, without policy and store.
+func (p *Project) Unopened() *workspace.Lock {
+	p.t.Helper()
+	below := func(name string) workspace.Place { return workspace.Place{Path: filepath.Join(p.Home, name)} }
+	w, err := workspace.Open(p.t.Context(), workspace.Paths{Dir: p.Dir, Version: "devel", User: below(""), Store: below("store"), State: below("state"), Cache: below("cache")},
+		workspace.Options{Offline: true, Now: func() time.Time { return Noon }})
+	p.must(err)
+	p.t.Cleanup(w.Close)
+	l, err := w.OpenLock(true)
+	p.must(err)
+	p.t.Cleanup(l.Close)
+	return l
+}
+
+// Lock opens the lock, ready to be made.
+func (p *Project) Lock() *workspace.Lock {
+	p.t.Helper()
+	l := p.Unopened()
+	p.must(l.Open())
+	return l
+}
+
+// Looked opens the lock, ready to be checked.
+func (p *Project) Looked() *workspace.Lock {
+	p.t.Helper()
+	l := p.Unopened()
+	p.must(l.Look(p.t.Context()))
+	return l
+}
+
+// Sign signs an item.
+func (p *Project) Sign(ref model.Ref, by key.Private) {
+	p.t.Helper()
+	v, admit, done, err := p.Lock().View(p.t.Context(), []*ai.Space{find.LibrarySpace()})
+	p.must(err)
+	defer done()
+	it, err := v.Find(p.t.Context(), ref)
+	p.must(err)
+	subject, _, err := admit.Subject(p.t.Context(), it)
+	p.must(err)
+	signed, err := sign.Sign(it.Bytes, subject.Signing(), subject.Claim(), by, Noon, nil)
+	p.must(err)
+	p.Write(".ai/"+it.Path, string(signed))
+}
+
+func (p *Project) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
