@@ -1,0 +1,265 @@
+package amend_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rye-build/rye/ai"
+	"github.com/rye-build/rye/bundle"
+	"github.com/rye-build/rye/bundle/amend"
+	"github.com/rye-build/rye/bundle/find"
+	"github.com/rye-build/rye/bundle/install"
+	"github.com/rye-build/rye/cas"
+	"github.com/rye-build/rye/cas/disk"
+	"github.com/rye-build/rye/cas/fault"
+	"github.com/rye-build/rye/manifest"
+	"github.com/rye-build/rye/manifest/exam/examtest"
+	"github.com/rye-build/rye/manifest/key"
+	"github.com/rye-build/rye/manifest/key/keytest"
+	"github.com/rye-build/rye/manifest/sign"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const (
+	home = ".ai/bundles/acme/a/"
+	at   = home + "manifest.yaml"
+)
+
+var readme = []manifest.File{{Path: "README.md", Digest: cas.Sum([]byte("hello")), Size: 5, Mode: cas.File}}
+
+// write writes a file below a directory.
+func write(t *testing.T, dir, name string, text []byte) {
+	t.Helper()
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// project makes a project whose only bundle has a description and is signed by some keys.
+func project(t *testing.T, dir, description string, keys ...key.Private) (body []byte, l *manifest.FileList) {
+	t.Helper()
+	body, l, err := manifest.AppendFileList(nil, &manifest.FileList{BundleID: "acme/a", Version: "1.0.0", Description: description}, readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if err := l.Sign(k, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(t, dir, "README.md", []byte("hello"))
+	write(t, dir, at, manifest.Join(nil, body, l.Signatures))
+	return body, l
+}
+
+func noStore(bool) (*disk.Store, error) { return nil, fs.ErrNotExist }
+
+// change finds the bundle of a project, which Bob is about to change where Alice is trusted.
+func change(t *testing.T, dir string) *amend.Change {
+	t.Helper()
+	f := &find.Finder{Dir: dir, Project: dir, Now: now, Keep: func(c io.Closer) { t.Cleanup(func() { c.Close() }) },
+		Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
+			return []*ai.Space{find.LibrarySpace()}, nil, nil
+		}}
+	found, err := f.Find(t.Context(), "acme/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &amend.Change{Bundle: found, Key: keytest.Bob, Time: now, Store: noStore, Counted: func(r io.Reader) io.Reader { return r },
+		Verify: bundle.VerifyOptions{Trust: examtest.Trust(t, now, examtest.ByAlice), TempDir: t.TempDir()}}
+}
+
+func check(t *testing.T, c *amend.Change) {
+	t.Helper()
+	if err := c.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// signers wants the keys that have signed the manifest in a project.
+func signers(t *testing.T, dir string, keys ...key.Private) *bundle.Bundle {
+	t.Helper()
+	b, err := find.ReadManifest(dir, "acme/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, k := range keys {
+		want = append(want, k.Public().Fingerprint().String())
+	}
+	got := b.SignedBy()
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("signed by %q, want %q", got, want)
+	}
+	return b
+}
+
+func TestSign(t *testing.T) {
+	dir := t.TempDir()
+	_, l := project(t, dir, "", keytest.Alice)
+	for _, want := range []bool{true, false} {
+		c := change(t, dir)
+		check(t, c)
+		if changed, err := c.Sign(); err != nil || changed != want {
+			t.Fatalf("%t, %v; want %t", changed, err, want)
+		}
+		if err := c.WriteSignatures(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if b := signers(t, dir, keytest.Alice, keytest.Bob); b.ID != l.ID {
+			t.Error("the manifest is another one")
+		}
+	}
+}
+
+// Who has signed so far doesn't matter to those who add their signature; everything else does.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	project(t, dir, "", keytest.Eve)
+	check(t, change(t, dir))
+	write(t, dir, "README.md", []byte("jello"))
+	before, _ := os.ReadFile(filepath.Join(dir, at))
+	err := change(t, dir).Check(t.Context())
+	if _, refused := errors.AsType[*install.RefusedError](err); !refused {
+		t.Error(err)
+	}
+	if _, _, err := change(t, dir).Embed(t.Context(), "note.txt", "text/plain", []byte("x")); err == nil {
+		t.Error("a document was embedded in a changed bundle")
+	}
+	if after, err := os.ReadFile(filepath.Join(dir, at)); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the manifest is another one, %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, home+"note.txt")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// What others write between the check and the change stays.
+func TestMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	project(t, dir, "")
+	c := change(t, dir)
+	check(t, c)
+	if _, err := c.Sign(); err != nil {
+		t.Fatal(err)
+	}
+	project(t, dir, "", keytest.Alice)
+	if err := c.WriteSignatures(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	signers(t, dir, keytest.Alice, keytest.Bob)
+
+	_, other := project(t, dir, "another one", keytest.Alice)
+	if err := c.WriteSignatures(t.Context()); fault.CodeOf(err) != fault.Conflict {
+		t.Error(err)
+	}
+	if b := signers(t, dir, keytest.Alice); b.ID != other.ID {
+		t.Error("the newer manifest is gone")
+	}
+	if err := c.Check(t.Context()); fault.CodeOf(err) != fault.Conflict {
+		t.Error(err) // what was read isn't what was verified
+	}
+}
+
+// A document makes another manifest, which only its signer has signed.
+func TestEmbed(t *testing.T) {
+	dir := t.TempDir()
+	_, l := project(t, dir, "", keytest.Alice, keytest.Eve)
+	for _, want := range []int{2, 0} {
+		name, lost, err := change(t, dir).Embed(t.Context(), "note.txt", "text/plain", []byte("x"))
+		if err != nil || name != home+"note.txt" || lost != want {
+			t.Fatalf("%q, %d, %v; want %d", name, lost, err, want)
+		}
+		b := signers(t, dir, keytest.Bob)
+		if b.ID == l.ID || len(b.Evidence) != 1 || b.Evidence[0].Digest != cas.Sum([]byte("x")) {
+			t.Errorf("%v, %+v", b.ID, b.Evidence)
+		}
+		if text, err := os.ReadFile(filepath.Join(dir, home+"note.txt")); err != nil || string(text) != "x" {
+			t.Errorf("%q, %v", text, err)
+		}
+	}
+}
+
+// The store's copy is signed, too, if it has one, and has the manifest with a document beside the one before.
+func TestStore(t *testing.T) {
+	dir := t.TempDir()
+	s, err := disk.Open(filepath.Join(t.TempDir(), "store"), disk.Options{Create: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	body, l := project(t, dir, "", keytest.Alice)
+	signed := func() *amend.Change {
+		c := change(t, dir)
+		c.Store = func(bool) (*disk.Store, error) { return s, nil }
+		check(t, c)
+		if _, err := c.Sign(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.WriteSignatures(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	signed()
+	if _, err := s.Ref(install.Ref(l.ID)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the store got a bundle that it hadn't: %v", err)
+	}
+	if _, err := s.Put(t.Context(), cas.Blob, bytes.NewReader([]byte("hello"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := install.Keep(t.Context(), s, &bundle.Bundle{FileList: l, Files: readme}, body, bundle.VerifyOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c := signed()
+	stored, err := bundle.ReadStored(t.Context(), s, s, l.ID)
+	if err != nil || len(stored.Signatures) != 2 {
+		t.Fatalf("%+v, %v", stored, err)
+	}
+	if _, _, err := c.Embed(t.Context(), "note.txt", "text/plain", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if stored, err = bundle.ReadStored(t.Context(), s, s, c.Bundle.Bundle.ID); err != nil || len(stored.Evidence) != 1 {
+		t.Errorf("%+v, %v", stored, err)
+	}
+	gone := errors.New("gone")
+	c.Store = func(bool) (*disk.Store, error) { return nil, gone }
+	if err := c.WriteSignatures(t.Context()); !errors.Is(err, gone) {
+		t.Error(err)
+	}
+}
+
+// Strangers can't fill the manifest so that there is no room for one's own signature.
+func TestSignBeside(t *testing.T) {
+	_, l := project(t, t.TempDir(), "", keytest.Alice)
+	var err error
+	for seed := byte(10); err == nil; seed++ {
+		err = l.Sign(keytest.Seeded(seed), now)
+	}
+	if !errors.Is(err, sign.ErrTooMany) {
+		t.Fatal(err)
+	}
+	known := examtest.Trust(t, now, examtest.ByAlice).Find
+	d := &l.Document
+	if err := amend.SignBeside(d, keytest.Eve, known, now); err != nil {
+		t.Fatal(err)
+	}
+	by := l.SignedBy()
+	for _, k := range []key.Private{keytest.Alice, keytest.Eve} {
+		if !slices.Contains(by, k.Public().Fingerprint().String()) {
+			t.Errorf("%q has no %v", by, k.Public().Fingerprint())
+		}
+	}
+}
