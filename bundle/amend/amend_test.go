@@ -263,3 +263,46 @@ func TestSignBeside(t *testing.T) {
 		}
 	}
 }
+
+// What can't be done leaves the manifest and its signatures as they are.
+func TestRefused(t *testing.T) {
+	failed := errors.New("failed")
+	for name, test := range map[string]struct {
+		document string
+		change   func(*amend.Change, string)
+		want     error // nil: any
+	}{
+		"no spaces": {"note.txt", func(c *amend.Change, dir string) {
+			f := &find.Finder{Dir: dir, Project: dir, Below: func(context.Context, string, []manifest.Require) ([]*ai.Space, []bundle.Need, error) {
+				return nil, nil, failed
+			}}
+			c.Bundle, _ = f.Find(t.Context(), "acme/a")
+		}, failed},
+		"a name that is a path": {"../note.txt", func(*amend.Change, string) {}, nil},
+		"no store": {"note.txt", func(c *amend.Change, _ string) {
+			c.Store = func(bool) (*disk.Store, error) { return nil, failed }
+		}, failed},
+		"a directory in its place": {"note.txt", func(_ *amend.Change, dir string) { write(t, dir, home+"note.txt/x", nil) }, nil},
+		"the manifest is gone meanwhile": {"note.txt", func(c *amend.Change, dir string) {
+			check(t, c)
+			c.Verify.Progress = func(int64, int64) { os.Rename(filepath.Join(dir, at), filepath.Join(dir, "gone")) }
+		}, fs.ErrNotExist},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			_, l := project(t, dir, "", keytest.Alice)
+			c := change(t, dir)
+			test.change(c, dir)
+			_, _, err := c.Embed(t.Context(), test.document, "text/plain", []byte("x"))
+			if err == nil || test.want != nil && !errors.Is(err, test.want) {
+				t.Fatalf("%v, want %v", err, test.want)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "gone")); err == nil {
+				return
+			}
+			if b := signers(t, dir, keytest.Alice); b.ID != l.ID {
+				t.Error("the manifest is another one")
+			}
+		})
+	}
+}
