@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/rye-build/rye/bundle"
@@ -136,6 +137,13 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 	if err := c.Check(ctx); err != nil {
 		return "", 0, err
 	}
+	home, err := bundle.ManifestPath(c.Bundle.ID)
+	if err != nil {
+		return "", 0, err
+	}
+	if strings.EqualFold(name, path.Base(home)) {
+		return "", 0, fault.New(fault.Validation, "%q is the manifest's own name: choose another one for the document", name)
+	}
 	old := *c.Bundle.Bundle.FileList
 	body, list, err := provenance.Embed(c.Bundle.Bundle, provenance.Evidence(name, mediaType, doc))
 	if err != nil {
@@ -145,10 +153,6 @@ func (c *Change) Embed(ctx context.Context, name, mediaType string, doc []byte) 
 		list.Document = old.Document // it is named already
 	}
 	if err := list.Sign(c.Key, c.Time); err != nil {
-		return "", 0, err
-	}
-	home, err := bundle.ManifestPath(c.Bundle.ID)
-	if err != nil {
 		return "", 0, err
 	}
 	at = path.Join(path.Dir(home), name)

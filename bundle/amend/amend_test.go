@@ -278,7 +278,8 @@ func TestRefused(t *testing.T) {
 			}}
 			c.Bundle, _ = f.Find(t.Context(), "acme/a")
 		}, failed},
-		"a name that is a path": {"../note.txt", func(*amend.Change, string) {}, nil},
+		"a name that is a path":   {"../note.txt", func(*amend.Change, string) {}, nil},
+		"the manifest's own name": {"Manifest.yaml", func(*amend.Change, string) {}, nil},
 		"no store": {"note.txt", func(c *amend.Change, _ string) {
 			c.Store = func(bool) (*disk.Store, error) { return nil, failed }
 		}, failed},

@@ -79,7 +79,7 @@ func scriptParams() testscript.Params {
 }
 
 // damage is "damage GLOB TEXT": one bit of the first byte of TEXT flips in the one file that matches and holds it. A TEXT
-// that begins with a quote is a Go string.
+// may be a quoted Go string.
 func damage(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: damage GLOB TEXT")
