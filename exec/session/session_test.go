@@ -21,6 +21,7 @@ import (
 	"github.com/rye-build/rye/exec/session"
 	"github.com/rye-build/rye/exec/template/params"
 	"github.com/rye-build/rye/lock/workspace"
+	"github.com/rye-build/rye/manifest/key/keytest"
 )
 
 // removeAll removes a directory with the copies that tools have run from, which are read-only.
@@ -261,5 +262,66 @@ func TestClose(t *testing.T) {
 	}
 	if _, err := s.Scratch(t.Context()); err == nil {
 		t.Error("a scratch directory after Close")
+	}
+}
+
+// A call that can't be recorded or signed isn't made.
+func TestUnready(t *testing.T) {
+	refused := errors.New("refused")
+	for name, test := range map[string]struct {
+		options session.Options
+		change  func(p *project)
+		want    error
+	}{
+		"no place for the log":    {change: func(p *project) { p.State = workspace.Place{Err: refused} }, want: refused},
+		"no place for the copies": {change: func(p *project) { p.Cache = workspace.Place{Err: refused} }, want: refused},
+		"no home":                 {change: func(p *project) { p.User = workspace.Place{Err: refused} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := testProject(t)
+			must(t, p.lock())
+			test.change(p)
+			if got, err := p.in(t, test.options); err == nil || test.want != nil && !errors.Is(err, test.want) {
+				t.Errorf("%q, %v", got, err)
+			}
+		})
+	}
+}
+
+// Without a project and a home, only the library runs.
+func TestNoHome(t *testing.T) {
+	p := testProject(t)
+	p.Dir, p.User = t.TempDir(), workspace.Place{Err: fs.ErrNotExist}
+	s, err := p.open(t, session.Options{})
+	must(t, err)
+	if it, err := s.Tool(t.Context(), model.Ref{Kind: "tool", ID: "rye/file-system/read"}); err != nil || it.Space.Label != "system:rye/std" {
+		t.Errorf("%+v, %v", it, err)
+	}
+	if _, err := s.Tool(t.Context(), ref); fault.CodeOf(err) != fault.ToolNotFound {
+		t.Error(fault.CodeOf(err), err)
+	}
+}
+
+// The key of the environment signs before a key on disk, unless signing is refused.
+func TestKeys(t *testing.T) {
+	refused := errors.New("refused")
+	if _, err := (session.Keys{Check: func() error { return refused }}).Signing(); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+	if _, err := (session.Keys{}).Open(); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := (session.Keys{Dir: t.TempDir()}).Open(); err == nil {
+		t.Error("an empty directory has a key")
+	}
+	locked, err := keytest.Alice.Lock("secret")
+	must(t, err)
+	keys := session.Keys{Dir: t.TempDir(), PEM: string(locked), Passphrase: "secret"}
+	if k, err := keys.Signing(); err != nil || k.Public() != keytest.Alice.Public() {
+		t.Error(err)
+	}
+	keys.Passphrase = "wrong"
+	if _, err := keys.Signing(); err == nil {
+		t.Error("a wrong passphrase opens a key")
 	}
 }

@@ -29,24 +29,8 @@ type trustRemoveRun struct {
 	From  string `enum:"keys,names,digests,revoked,lists,override,inside,grants" default:"keys" help:"Section of the policy: ${enum}."`
 }
 
-func (c *trustRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
-	au, err := places.RootAuthority(a)
-	if err != nil || c.From == "keys" || c.From == "" {
-		return completePolicy(a)
-	}
-	var out []cli.Candidate
-	s := au.Side.Policy.Sections()
-	switch c.From {
-	case "names":
-		for _, r := range s.Rules {
-			out = append(out, cli.Candidate{Value: r.Glob, Help: ""})
-		}
-	case "lists":
-		for _, l := range s.Lists {
-			out = append(out, cli.Candidate{Value: l.Name, Help: l.From})
-		}
-	}
-	return out
+func (*trustRemoveRun) Complete(_ context.Context, a *cli.App, _, _ string) []cli.Candidate {
+	return completePolicy(a)
 }
 
 // explained adds to the refusal of an edit what would help.
