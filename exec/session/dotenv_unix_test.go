@@ -13,6 +13,9 @@ import (
 
 // TestDotEnv: a project's .env is a file of the project, and reading it never waits.
 func TestDotEnv(t *testing.T) {
+	if _, err := dotEnv(filepath.Join(t.TempDir(), "gone")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("of a project that is gone: %v", err)
+	}
 	dir := t.TempDir()
 	project, outside := filepath.Join(dir, "project"), filepath.Join(dir, "secret")
 	at := filepath.Join(project, ".env")

@@ -273,9 +273,18 @@ func TestUnready(t *testing.T) {
 		change  func(p *project)
 		want    error
 	}{
-		"no place for the log":    {change: func(p *project) { p.State = workspace.Place{Err: refused} }, want: refused},
-		"no place for the copies": {change: func(p *project) { p.Cache = workspace.Place{Err: refused} }, want: refused},
-		"no home":                 {change: func(p *project) { p.User = workspace.Place{Err: refused} }},
+		"no place for the log":        {change: func(p *project) { p.State = workspace.Place{Err: refused} }, want: refused},
+		"no place for the copies":     {change: func(p *project) { p.Cache = workspace.Place{Err: refused} }, want: refused},
+		"no home":                     {change: func(p *project) { p.User = workspace.Place{Err: refused} }},
+		"a file where the log goes":   {change: func(p *project) { p.State.Path = filepath.Join(p.Dir, "rye.yaml") }},
+		"a file where the copies go":  {change: func(p *project) { p.Cache.Path = filepath.Join(p.Dir, "rye.yaml") }},
+		"a lock that can't be read":   {change: func(p *project) { must(t, p.write("rye.lock", "no lock")) }},
+		"a policy that can't be read": {change: func(p *project) { must(t, p.policy("names: [")) }},
+		"the project trusts less":     {change: func(p *project) { must(t, p.write(".ai/policy.yaml", "rye: policy/2\n")) }},
+		"unlocked and a broken policy": {
+			options: mode(session.Mode{Unlocked: true}),
+			change:  func(p *project) { must(t, os.Remove(filepath.Join(p.Dir, "rye.lock")), p.policy("names: [")) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := testProject(t)
@@ -285,6 +294,21 @@ func TestUnready(t *testing.T) {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
+	}
+}
+
+// A policy that goes while a session is open stops its calls.
+func TestPolicyGone(t *testing.T) {
+	p := testProject(t)
+	must(t, p.lock())
+	s, err := p.open(t, session.Options{Keys: session.Keys{PEM: string(keytest.Alice.PEM())}})
+	must(t, err)
+	if got, err := greeting(t.Context(), s, "Ann"); err != nil || got != "hello, Ann" {
+		t.Fatalf("%q, %v", got, err)
+	}
+	must(t, os.Remove(filepath.Join(p.User.Path, ".ai", "policy.yaml")))
+	if got, err := greeting(t.Context(), s, "Ann"); err == nil {
+		t.Errorf("%q without a policy", got)
 	}
 }
 
