@@ -44,10 +44,10 @@ func (m *Machine) probe() Offers {
 		o.Best, o.Hosts = floor.Namespace, true
 	}
 	g, err := newGroup(DefaultLimits())
-	defer g.Close()
 	group := part("cgroup", "", err)
-	if group.Works {
+	if err == nil {
 		group.Version = g.Version + " (" + strings.Join(g.Bounds, ", ") + ")"
+		g.Close()
 	}
 	o.Parts = append(o.Parts, group)
 	return o

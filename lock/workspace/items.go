@@ -127,8 +127,7 @@ func (v *Items) Close() {
 
 // addInstalled adds the installed bundles. One that can't be read is a warning: the others work without it.
 func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai.Space, error) {
-	space, err := w.Space()
-	if err != nil {
+	if _, err := w.Space(); err != nil {
 		return spaces, nil // no home, nothing installed
 	}
 	all, err := w.Finder().AllInstalled(ctx)
@@ -145,7 +144,8 @@ func (w *Workspace) addInstalled(ctx context.Context, spaces []*ai.Space) ([]*ai
 		w.warn("the files of installed bundles can't be read", err)
 		return spaces, nil
 	}
-	if space, err = w.Space(); err != nil {
+	space, err := w.Space() // with the store
+	if err != nil {
 		return nil, err
 	}
 	for _, at := range all {
